@@ -27,7 +27,7 @@ from sightline.loading.plan import TASKS, ReadPlan, read_training_plan
 from sightline.quantities import COUNT, TOKENS, show
 from sightline.scenario import Finetune, Framework, Plan, Pretrain, Scenario, Workload
 from sightline.scenario.lengths import Lengths
-from sightline.scenario.rules import TRAINING_RULES
+from sightline.scenario.rules import TRAINING_RULES, further_devices
 from sightline.scenario.rules.rulebook import broken_rules
 
 
@@ -85,6 +85,8 @@ def scenario_from_mapping(
     workload = _largest_batch(workload, _facts(parts, workload, plan, free), complaints)
     facts = _facts(parts, workload, plan, free)
     complaints.add(*broken_rules(TRAINING_RULES, facts))
+    for rules, of_group in further_devices(TRAINING_RULES, parts.cluster, facts):
+        complaints.add(*broken_rules(rules, of_group))
     if complaints.problems or parts.model is None or parts.cluster is None or plan.framework is None:
         raise InputError(complaints.problems)
     settled = {"data_parallel": facts.get("data_parallel", 1)}

@@ -73,6 +73,9 @@ def _stated(block: Any) -> dict[str, Any]:
 
 
 def _cluster(cluster: Cluster) -> dict[str, Any]:
+    if cluster.groups:
+        groups = [_cluster(group) for group in cluster.groups]
+        return {"name": cluster.name, "devices": groups, "network": part_to_mapping(cluster.network)}
     link = part_to_mapping(cluster.intra_node)
     if cluster.intra_node.topology != "torus":
         link = {k: v for k, v in link.items() if k not in ("dimensions", "closes_at")}

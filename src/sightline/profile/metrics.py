@@ -114,8 +114,11 @@ def rent_usd(seconds: Number, devices: Count, usd_per_hour: Number | None) -> Nu
 
 
 def _rent_usd(profile: "Profile", seconds: Number) -> Number | None:
-    cluster = profile.scenario.cluster
-    return rent_usd(seconds, cluster.devices, cluster.device.usd_per_hour)
+    """Rent of all devices for some time; None where one has no price."""
+    parts = profile.scenario.cluster.parts
+    rents = [rent_usd(seconds, part.devices, part.device.usd_per_hour) for part in parts]
+    known = [rent for rent in rents if rent is not None]
+    return sum(known[1:], known[0]) if len(known) == len(rents) else None
 
 
 def _has_price(profile: "Profile") -> bool:
@@ -176,7 +179,11 @@ def _tokens_per_s(profile: "Profile") -> Any:
 
 
 def _peak_flops(profile: "Profile") -> Any:
-    return profile.scenario.cluster.device.peak_flops[rate_dtype(profile.scenario.plan.dtype)]
+    """The peak of a device, of unlike ones their mean."""
+    cluster, dtype = profile.scenario.cluster, rate_dtype(profile.scenario.plan.dtype)
+    if not cluster.groups:
+        return cluster.device.peak_flops[dtype]
+    return sum(part.devices * part.device.peak_flops[dtype] for part in cluster.groups) / cluster.devices
 
 
 _TRAINING = {

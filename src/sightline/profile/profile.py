@@ -18,11 +18,22 @@ from sightline.quantities import Number, as_json, as_python
 if TYPE_CHECKING:
     import polars
 
+
+
+def _usable_bytes(profile: "Profile") -> Number:
+    """All of a device's memory, or the share that an engine takes."""
+    usable: Number = profile.scenario.cluster.device.memory_bytes * getattr(
+        profile.scenario.plan, "memory_fraction", 1.0
+    )
+    return usable
+
+
 _DEFAULTS: Mapping[str, Any] = {
     "fits": None,
     "phases": {},
     "limits": {},
     "memory_bytes": {},
+    "usable_bytes": _usable_bytes,
     "rows": (),
     "stages": (),
     "stage_times": {},
@@ -59,10 +70,13 @@ class Profile:
     """The same seconds by what bounds them (``BOUNDS``)."""
     memory_bytes: Mapping[str, Number]
     """The fullest device by part (``MEMORY_PARTS``), with ``total``."""
+    usable_bytes: Number
+    """Bytes of that device that may be filled: all of its memory, or the share that an engine takes."""
     rows: Sequence[Row]
     """What each operator address does on one device."""
     stages: Sequence[StageMemory]
-    """Of training: the memory ledger of the first, the heaviest middle and the last pipeline stage."""
+    """Of training: the memory ledger of the first, the heaviest middle and the last pipeline stage; on unlike devices,
+    or where the plan states the stages' layers, of every stage."""
     stage_times: Mapping[str, tuple[Number, Number, Number]]
     """Of training: seconds of a micro-batch by stage: its forward pass, its backward pass (with recomputation), and the
     weight gradients in the latter."""
@@ -143,12 +157,6 @@ class Profile:
         """Seconds that the phases sum to: of a step, a batch or an operator."""
         whole: Number = getattr(self, self.task.whole)
         return whole
-
-    @property
-    def usable_bytes(self) -> Number:
-        """Bytes of a device that may be filled: all of its memory, or the share that an engine takes."""
-        usable: Number = self.scenario.cluster.device.memory_bytes * getattr(self.scenario.plan, "memory_fraction", 1.0)
-        return usable
 
     @property
     def bottleneck(self) -> Any:

@@ -93,7 +93,8 @@ class StageMemory:
     """One pipeline stage's memory ledger: bytes by part (``MEMORY_PARTS``) and the named items inside them."""
 
     stage: str
-    """first, middle (the heaviest of them) or last; a single stage is the first."""
+    """first, middle (the heaviest of them) or last; a single stage is the first. On unlike devices also what it runs
+    on."""
     parts: Mapping[str, Number]
     items: Mapping[str, Number]
     """Finer lines, such as ``layer activations``, ``logits``, ``recomputation working set``."""

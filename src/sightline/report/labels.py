@@ -36,7 +36,7 @@ def title(scenario: Asked) -> str:
     """Return the scenario's name, or the model or operator and what it runs on."""
     cluster = scenario.cluster
     if hasattr(scenario, "model"):
-        return scenario.name or f"{scenario.model.name} on {cluster.devices} x {cluster.device.name}"
+        return scenario.name or f"{scenario.model.name} on {cluster.in_words}"
     from sightline.scenario import CollectiveOperation
 
     count = f"{cluster.devices} x " if isinstance(scenario.workload, CollectiveOperation) else ""
@@ -60,7 +60,7 @@ def common_title(scenarios: Sequence[Asked]) -> str:
 def title_of_sweep(scenarios: Sequence[Asked], varied: Sequence[str]) -> str:
     """Return what the scenarios of a sweep share, and what varies."""
     models = {s.model.name if hasattr(s, "model") else "" for s in scenarios}
-    devices = {f"{s.cluster.devices} x {s.cluster.device.name}" for s in scenarios}
+    devices = {s.cluster.in_words for s in scenarios}
     shared = [next(iter(one)) for one in (models, devices) if len(one) == 1]
     return f"{' on '.join(filter(None, shared)) or f'{len(scenarios):,} scenarios'} by {' and '.join(varied)}"
 
@@ -79,7 +79,7 @@ def operation(scenario: "OperatorScenario") -> str:
 
 def subtitle(scenario: Asked) -> tuple[str, ...]:
     """Return what runs on what, and how; of a named operator its sizes."""
-    where = f"{scenario.cluster.devices:,} x {scenario.cluster.device.name}"
+    where = " + ".join(f"{part.devices:,} x {part.device.name}" for part in scenario.cluster.parts)
     if isinstance(scenario, Scenario):
         what, how = _of_training(scenario)
     else:

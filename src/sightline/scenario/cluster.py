@@ -110,7 +110,11 @@ class Host:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Cluster:
-    """``devices`` equal accelerators in nodes of ``per_node``."""
+    """``devices`` accelerators in nodes of ``per_node``: all equal, or ``groups`` of equal ones.
+
+    Of a cluster of unlike devices ``device``, ``per_node``, ``intra_node`` and ``host`` are those of the first group,
+    and ``network`` is what joins the groups.
+    """
 
     name: str
     devices: int
@@ -123,14 +127,26 @@ class Cluster:
     """Limit per device; None means the device's own ``tdp_w``."""
     sources: Mapping[str, str] = field(default_factory=dict)
     """Where the figures come from, by part name."""
+    groups: "tuple[Cluster, ...]" = ()
+    """Clusters of equal devices that make up one of unlike devices, in order; none where all are equal."""
 
     def __post_init__(self) -> None:
         fix_mappings(self)
 
     @property
     def nodes(self) -> int:
-        """Number of nodes, the last one possibly not full."""
-        return -(-self.devices // self.per_node)
+        """Number of nodes, the last one of equal devices possibly not full."""
+        return sum(-(-part.devices // part.per_node) for part in self.parts)
+
+    @property
+    def parts(self) -> "tuple[Cluster, ...]":
+        """The groups of equal devices: the cluster itself where all are."""
+        return self.groups or (self,)
+
+    @property
+    def in_words(self) -> str:
+        """Counts and names of the devices, such as ``8 x a100-sxm-80gb + 8 x h100-sxm-80gb``."""
+        return " + ".join(f"{part.devices} x {part.device.name}" for part in self.parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -15,6 +15,8 @@ from sightline.scenario.precision import Fp8Recipe, high_precision_dtype
 from sightline.scenario.techniques import Adapter, Recomputation
 
 Schedule = Literal["gpipe", "1f1b", "interleaved", "zero-bubble", "dualpipe"]
+Split = Literal["pipeline", "data"]
+"""What groups of unlike devices run: stages of every replica, or whole replicas."""
 AttentionKernel = Literal["flash", "eager"]
 FLASH_KERNELS = ("flash-1", "flash-2", "flash-3", "triton", "cudnn")
 """Fused attention kernels of training: FlashAttention's generations, the one in Triton, cuDNN's."""
@@ -131,6 +133,14 @@ class Plan:
     offload: frozenset[str] | Mapping[str, Number] = frozenset()
     """What is offloaded to the host's memory, of ``OFFLOADABLE``; of many plans 1.0 where a part is, else 0.0."""
     optimizer: str = "adamw"
+    split: Split | None = None
+    """What the groups of unlike devices run: stages of a pipeline, or replicas of their own. None: the faster that
+    fits, or that all devices are equal."""
+    stage_layers: tuple[int, ...] | None = None
+    """Layers of each pipeline stage, in order; None splits them as the framework does, and over unlike devices as the
+    fastest pipeline has them."""
+    group_batches: tuple[int, ...] | None = None
+    """Sequences of a step that each group of unlike devices takes; None shares them by speed."""
     compile: bool = False
     """A compiler fuses element-wise operators."""
 

@@ -8,6 +8,7 @@ from typing import Any
 from sightline import catalog
 from sightline.errors import nearest
 from sightline.loading.clusters.hardware import DEVICE, HOST, INTERCONNECT, NETWORK, SOURCED, Values, read_part
+from sightline.loading.clusters.mixed import mixed_cluster
 from sightline.loading.clusters.this_machine import THIS_MACHINE, this_machine
 from sightline.loading.input.checks import (
     Complaints,
@@ -42,15 +43,19 @@ _FORMS = "'<count>x <device>' such as '8x a100-sxm-80gb', a cluster of the catal
 
 def read_cluster(value: str | Mapping[str, Any]) -> Cluster:
     """Return the cluster that ``value`` stands for; raise `InputError` with every mistake."""
-    return _named(value) if isinstance(value, str) else _read(value)
+    if isinstance(value, str):
+        return _named(value)
+    kinds = value.get("devices")
+    return mixed_cluster(value, read_equal) if isinstance(kinds, list) and len(kinds) != 1 else read_equal(value)
 
 
 @cache
 def _named(value: str) -> Cluster:
-    return _read({"same_as": value})
+    return read_equal({"same_as": value})
 
 
-def _read(mapping: Mapping[str, Any]) -> Cluster:
+def read_equal(mapping: Mapping[str, Any]) -> Cluster:
+    """Return the cluster of equal devices that a mapping states."""
     complaints = Complaints()
     checked = check(CLUSTER, _with_this_machine(mapping), "cluster", complaints)
     stated = checked.values
@@ -140,9 +145,10 @@ _SMALLEST = 1e6
 def forgotten_units(cluster: Cluster) -> Iterator[str]:
     """Yield a remark on each figure that is so small that its unit was probably left out."""
     for key, (field, dimension, unit) in _USUAL_UNITS.items():
-        value = float(getattr(getattr(cluster, key.partition(".")[0]), field))
-        if value < _SMALLEST:
-            yield f"cluster.{key} is {format_quantity(value, dimension)}; did you mean '{value:g} {unit}'?"
+        for part in cluster.parts:
+            value = float(getattr(getattr(part, key.partition(".")[0]), field))
+            if value < _SMALLEST:
+                yield f"cluster.{key} is {format_quantity(value, dimension)}; did you mean '{value:g} {unit}'?"
 
 
 def _base(name: str, complaints: Complaints) -> Values:
@@ -168,9 +174,6 @@ def _devices(stated: object, below: object, complaints: Complaints) -> tuple[int
         return 0, None
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
-    if isinstance(value, list):
-        complaints.add(f"cluster.devices is {show(value)}; this version predicts only clusters of one kind of device")
-        return 0, None
     if value == THIS_MACHINE or (isinstance(value, str) and value.endswith(f" {THIS_MACHINE}")):
         complaints.add(f"cluster.devices is {show(value)}; allowed: from 1 to {MOST_RANKS} processes of this machine")
         return 0, None

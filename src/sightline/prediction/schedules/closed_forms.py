@@ -189,21 +189,22 @@ def in_flight(
     """
     if isinstance(schedule, np.ndarray):
         return _in_flight_of_several(stages, micro_batches, virtual_stages, schedule)
+    p, m, v = stages, micro_batches, virtual_stages
+    return StageLayers(*(held_before(behind, p, m, v, schedule) for behind in (p - 1, larger(p - 2, 0), 0)))
+
+
+def held_before(
+    behind: Count, stages: Count, micro_batches: Number, virtual_stages: Count, schedule: Schedule
+) -> Number:
+    """Return the micro-batches in flight on a stage that has so many ``behind`` it: see `in_flight`."""
     p, v = stages, virtual_stages
     if schedule in ("zero-bubble", "dualpipe"):
-        further = (p > 1) if schedule == "dualpipe" else 0
-        held_by_all = smaller(p + further, micro_batches)
-        return StageLayers(held_by_all, held_by_all, held_by_all)
+        return smaller(p + ((p > 1) if schedule == "dualpipe" else 0), micro_batches)
     if schedule == "gpipe":
-        return StageLayers(micro_batches, micro_batches, micro_batches)
-    interleaved = v > 1
+        return micro_batches
     group = micro_batches % p + p * (micro_batches >= p)
-
-    def held(behind: Count) -> Number:
-        chunks = either(interleaved, 2 * behind + (v - 1) * group + 1, behind + 1)
-        return smaller(chunks / v, micro_batches)
-
-    return StageLayers(held(p - 1), held(larger(p - 2, 0)), held(0))
+    chunks = either(v > 1, 2 * behind + (v - 1) * group + 1, behind + 1)
+    return smaller(chunks / v, micro_batches)
 
 
 def _in_flight_of_several(

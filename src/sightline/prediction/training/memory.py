@@ -72,13 +72,16 @@ class _Common(NamedTuple):
     """Of weights that have placeholders for gradients; none where the framework has none."""
 
 
-def stage_ledgers(priced: Priced, times: StepTimes) -> list[StageLedger]:
-    """Return the ledgers of the first, the heaviest middle and the last stage; of those that a pipeline has."""
+def stage_ledgers(priced: Priced, times: StepTimes, held: Sequence[Number] | None = None) -> list[StageLedger]:
+    """Return the ledgers of the first, the heaviest middle and the last stage; of those that a pipeline has.
+
+    Where the step has other stages, ``held`` are the micro-batches whose activations each of them holds.
+    """
     plan, framework = priced.scenario.plan, priced.scenario.plan.framework
     shapes = layer_shapes(priced.program) if framework.transformer_engine.placeholder_gradients else ()
     process = process_memory(framework, priced.device_model)
     common = _Common(priced, times.shares, plan_states(plan), process, shapes)
-    held = in_flight(plan.pipeline_parallel, times.micro_batches, plan.virtual_stages, plan.schedule)
+    held = held or in_flight(plan.pipeline_parallel, times.micro_batches, plan.virtual_stages, plan.schedule)
     return [
         _ledger(common, _held(common, stage, sizes, count))
         for stage, sizes, count in zip(times.slots.stages, times.stage_sizes, held, strict=True)

@@ -9,7 +9,7 @@ from sightline.cost.prices import Prices
 from sightline.frameworks import TensorOverlap
 from sightline.prediction.pass_times import PassTimes, operator_times, seconds_of, sum_of_passes
 from sightline.prediction.schedules.closed_forms import run_apart
-from sightline.prediction.training.stages import StageContents, Stages, stage_contents
+from sightline.prediction.training.stages import StageContents, stage_contents
 from sightline.program import Block, Collective, FlashAttention, Matmul, Operator
 from sightline.program.address import ATTENTION_CORE, EXPERT_MODULES
 from sightline.program.techniques.context_blocks import FURTHER_CHUNKS
@@ -139,18 +139,30 @@ class Slot(NamedTuple):
 class PipelineSlots:
     """One micro-batch on every kind of stage."""
 
-    stages: Stages
-    slots: tuple[Slot, Slot, Slot]
+    stages: Sequence[StageContents]
+    slots: Sequence[Slot]
+    counts: Sequence[Number]
+    """Stages of the pipeline that each of them stands for."""
     slowest: StageContents
     """The pace-setting stage."""
     slot: Slot
     """One micro-batch on it."""
-    through_s: Number
-    """One micro-batch through all stages."""
+    elsewhere: Sequence[Slot] = ()
+    """One micro-batch on each stage that other devices run."""
 
-    def of_other_stages(self, scenario: Scenario, of: Callable[[Slot], Number]) -> Number:
+    @property
+    def through_s(self) -> Number:
+        """One micro-batch through all stages."""
+        return self.through(lambda slot: slot.total_s)
+
+    def through(self, of: Callable[[Slot], Number]) -> Number:
+        """Return the sum of a figure of one micro-batch over all stages."""
+        here: Number = sum(of(slot) * count for slot, count in zip(self.slots, self.counts, strict=True))
+        return here + sum(map(of, self.elsewhere))
+
+    def of_other_stages(self, of: Callable[[Slot], Number]) -> Number:
         """Return the sum of a figure over all stages but the pace-setting one."""
-        return _through(scenario, self.stages, self.slots, of) - of(self.slot)
+        return self.through(of) - of(self.slot)
 
 
 class Launches(NamedTuple):
@@ -163,16 +175,24 @@ class Launches(NamedTuple):
 def pipeline_slots(scenario: Scenario, blocks: Sequence[BlockTimes], launches: Launches) -> PipelineSlots:
     """Return what one micro-batch of the ``blocks`` (each kind of layer, embedding, head) takes on the stages."""
     stages = stage_contents(scenario)
-    first, middle, last = (_slot(blocks, launches, stage) for stage in stages)
-    slots = (first, middle, last)
+    # The middle stages share the layers that first and last leave.
+    between = scenario.model.layers + scenario.plan.prediction_layers - stages.first.layers - stages.last.layers
+    return slots_of(stages, (1, between / larger(stages.middle.layers, 1), 1), blocks, launches)
+
+
+def slots_of(
+    stages: Sequence[StageContents], counts: Sequence[Number], blocks: Sequence[BlockTimes], launches: Launches
+) -> PipelineSlots:
+    """Return what one micro-batch takes on stages, each of which stands for so many of the pipeline."""
+    slots = [_slot(blocks, launches, stage) for stage in stages]
     slowest = _slowest(stages, slots)
     return PipelineSlots(
         stages=stages,
         slots=slots,
+        counts=counts,
         slowest=slowest,
         slot=next((x for stage, x in zip(stages, slots, strict=True) if stage is slowest), None)
         or _slot(blocks, launches, slowest),
-        through_s=_through(scenario, stages, slots, lambda slot: slot.total_s),
     )
 
 
@@ -198,16 +218,7 @@ def _slot(blocks: Sequence[BlockTimes], launches: Launches, stage: StageContents
     )
 
 
-def _through(
-    scenario: Scenario, stages: Stages, slots: tuple[Slot, Slot, Slot], of: Callable[[Slot], Number]
-) -> Number:
-    """A figure of one micro-batch over all stages; the middle stages share the layers that first and last leave."""
-    first, middle, last = map(of, slots)
-    between = scenario.model.layers + scenario.plan.prediction_layers - stages.first.layers - stages.last.layers
-    return first + middle * (between / larger(stages.middle.layers, 1)) + last
-
-
-def _slowest(stages: Stages, slots: tuple[Slot, Slot, Slot]) -> StageContents:
+def _slowest(stages: Sequence[StageContents], slots: Sequence[Slot]) -> StageContents:
     """Contents of the stage with the longest slot, plan by plan."""
     most_s, contents = slots[0].total_s, stages[0]
     for stage, slot in zip(stages[1:], slots[1:], strict=True):
@@ -236,9 +247,9 @@ def run_apart_s(slots: PipelineSlots, scenario: Scenario, micro_batches: Number)
     if not anywhere(zero_bubble):
         return 0.0
     apart_s = run_apart(
-        slots.of_other_stages(scenario, lambda slot: slot.weight_s),
-        slots.of_other_stages(scenario, lambda slot: slot.forward_s),
-        slots.of_other_stages(scenario, lambda slot: slot.backward_s - slot.weight_s),
+        slots.of_other_stages(lambda slot: slot.weight_s),
+        slots.of_other_stages(lambda slot: slot.forward_s),
+        slots.of_other_stages(lambda slot: slot.backward_s - slot.weight_s),
         scenario.plan.pipeline_parallel,
         micro_batches,
     )

@@ -1,7 +1,7 @@
 """A training step put together: block times into stages, stages into a pipeline, and what happens once per step."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
@@ -33,6 +33,7 @@ from sightline.prediction.training.waiting import for_longest_samples_s, for_slo
 from sightline.program import Operator
 from sightline.program.operators import collective
 from sightline.quantities import Number, added_up, anywhere, either, larger, smaller
+from sightline.scenario import Cluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -41,7 +42,7 @@ class StepTimes:
 
     slots: PipelineSlots
     stage_sizes: Sequence[Sizes]
-    """Parameters and bytes of the first, the middle and the last stage."""
+    """Parameters and bytes of the stages of ``slots``."""
     shares: StateShares
     micro_batches: Number
     host_s: Number
@@ -105,19 +106,29 @@ class StepTimes:
         return [term for terms in self.terms_of_phases.values() for term in terms]
 
 
-def step_times(priced: Priced) -> StepTimes:
-    """Assemble the step of ``priced``; the plan's degrees may be an open mesh."""
+def step_times(
+    priced: Priced,
+    slots: PipelineSlots | None = None,
+    on: Replication | None = None,
+    boundary: Cluster | None = None,
+) -> StepTimes:
+    """Assemble the step of ``priced``; the plan's degrees may be an open mesh.
+
+    Its pipeline's stages are those that the framework makes, its replicas and stages joined by the cluster's links,
+    unless other ``slots``, replicas (``on``) or links at a stage's ``boundary`` are given.
+    """
     scenario, constants = priced.scenario, priced.constants
     plan = scenario.plan
     m = scenario.micro_batches
-    slots = pipeline_slots(scenario, priced.times, priced.launches)
+    slots = slots or pipeline_slots(scenario, priced.times, priced.launches)
     slot, slowest = slots.slot, slots.slowest
     sizes = [priced.sizes.of(stage) for stage in slots.stages]
     pace_sizes = next((s for stage, s in zip(slots.stages, sizes, strict=True) if stage is slowest), None)
     pace_sizes = pace_sizes or priced.sizes.of(slowest)
     shares = state_shares(plan)
     parameters, stored = _most([size.trained for size in sizes]), _most([size.stored for size in sizes])
-    on = replication(plan, scenario.cluster, priced.library, constants, priced.device_model)
+    on = on or replication(plan, scenario.cluster, priced.library, constants, priced.device_model)
+    boundary = boundary or scenario.cluster
     offload = offload_time(
         plan,
         scenario.cluster,
@@ -134,9 +145,9 @@ def step_times(priced: Priced) -> StepTimes:
         micro_batches=m,
         host_s=m * (slot.forward_wait_s + slot.backward_wait_s + constants.micro_batch_s) + constants.step_s,
         forward_pass_s=slots.slots[0].forward_s + constants.micro_batch_s,
-        pipeline=_pipeline(priced, slots, m),
+        pipeline=_pipeline(priced, slots, m, boundary),
         data_parallel=_between_replicas(priced, slots, m, parameters, stored, on),
-        tied_embedding_s=_tied_embedding_s(priced),
+        tied_embedding_s=_tied_embedding_s(priced, boundary),
         longest_samples_s=for_longest_samples_s(scenario, priced.program, priced.prices, slowest, slot.total_s, m),
         slowest_device_s=_slowest_device_s(priced, slot, m),
         offload=offload,
@@ -149,7 +160,7 @@ def _most(sizes: Sequence[DenseAndExperts]) -> DenseAndExperts:
     return DenseAndExperts(*(reduce(larger, column) for column in zip(*sizes, strict=True)))
 
 
-def _pipeline(priced: Priced, slots: PipelineSlots, m: Number) -> PipelineTime:
+def _pipeline(priced: Priced, slots: PipelineSlots, m: Number, boundary: Cluster) -> PipelineTime:
     """Seconds of all micro-batches on the pipeline, those of the pace-setting stage's passes included."""
     scenario, plan, slot = priced.scenario, priced.scenario.plan, slots.slot
     p, v = plan.pipeline_parallel, plan.virtual_stages
@@ -158,7 +169,7 @@ def _pipeline(priced: Priced, slots: PipelineSlots, m: Number) -> PipelineTime:
         return PipelineTime(work_s=m * slot.total_s, transfer_s=0.0, bubble_s=idle_s)
     # Plain 1F1B waits for each activation; only interleaving leaves other chunks to work on meanwhile.
     hidden = (v > 1) & plan.framework.overlap.pipeline
-    message_s = _transfer_s(priced)
+    message_s = _transfer_s(priced, boundary)
     blocking_s = either(hidden, 0.0, message_s)
     time = pipeline_time(slot.total_s, slots.through_s, p, m, v, blocking_s, run_apart_s(slots, scenario, m))
     if not anywhere(hidden):
@@ -209,14 +220,14 @@ def _slowest_device_s(priced: Priced, slot: Slot, m: Number) -> Number:
     return for_slowest_device_s(devices, slot, m)
 
 
-def _transfer_s(priced: Priced) -> Number:
+def _transfer_s(priced: Priced, boundary: Cluster) -> Number:
     """Seconds to hand one micro-batch's activation to the next stage; each tensor-parallel rank sends its share."""
     if not anywhere(priced.scenario.plan.pipeline_parallel > 1):
         return 0.0
-    return _sent_s(priced, priced.program.boundary)
+    return _sent_s(priced, priced.program.boundary, boundary)
 
 
-def _tied_embedding_s(priced: Priced) -> Number:
+def _tied_embedding_s(priced: Priced, boundary: Cluster) -> Number:
     """Seconds of summing the shared table's gradients between the first and the last stage, once per step.
 
     A frozen table has none.
@@ -229,15 +240,15 @@ def _tied_embedding_s(priced: Priced) -> Number:
     trained = priced.program.embedding.trained_parameters
     size = trained * plan.framework.sharding.gradient_reduce_bytes[plan.high_precision_dtype]
     once = collective("embedding", "send_recv", size, pipelined * (size > 0.0), ranks="stages")
-    return _sent_s(priced, once)
+    return _sent_s(priced, once, boundary)
 
 
-def _sent_s(priced: Priced, operators: Sequence[Operator]) -> Number:
-    """Seconds of what hands something from a stage to its neighbour."""
-    scenario = priced.scenario
+def _sent_s(priced: Priced, operators: Sequence[Operator], boundary: Cluster) -> Number:
+    """Seconds of what hands something from a stage to its neighbour over the links at the ``boundary``."""
+    scenario = priced.scenario if boundary is priced.scenario.cluster else replace(priced.scenario, cluster=boundary)
     ranks = Ranks(
         device_model=priced.device_model,
-        cluster=scenario.cluster,
+        cluster=boundary,
         library=priced.library,
         group=training_groups(scenario),
     )

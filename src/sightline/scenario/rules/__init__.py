@@ -8,15 +8,15 @@ from sightline.content import fields_of
 from sightline.frameworks import Framework
 from sightline.scenario.cluster import Cluster
 from sightline.scenario.model import Model
-from sightline.scenario.rules import degrees, generation, techniques
-from sightline.scenario.rules.rulebook import Broken, Rule, Verdict, broken_rules, judged, rules_of
+from sightline.scenario.rules import degrees, generation, techniques, unlike
+from sightline.scenario.rules.rulebook import Broken, Rule, Verdict, broken_rules, judged, needed, rules_of
 from sightline.scenario.training import Scenario
 
 if TYPE_CHECKING:
     from sightline.frameworks import Engine
     from sightline.scenario.generation import GenerationPlan, GenerationScenario
 
-TRAINING_RULES: tuple[Rule, ...] = (*rules_of(degrees), *rules_of(techniques))
+TRAINING_RULES: tuple[Rule, ...] = (*rules_of(degrees), *rules_of(techniques), *rules_of(unlike))
 """What a training plan may be."""
 
 POOL_RULES: tuple[Rule, ...] = (degrees.tensor_heads, generation.engine_stages, generation.engine_experts)
@@ -50,12 +50,29 @@ def known_facts(
         "max_sequences": stated.get("max_sequences"),
         "framework": framework,
         **({} if model is None else {"model": model, "heads": model.heads, "layers": model.layers}),
-        **({} if cluster is None else {"devices": cluster.devices, "device": cluster.device}),
+        **({} if cluster is None else _of_cluster(cluster)),
     }
     return {name: fact for name, fact in facts.items() if fact is not None or name in _MAY_BE_NONE}
 
 
-_MAY_BE_NONE = ("adapter", "micro_batch", "data_parallel_shard", "quantization", "stated_data_parallel")
+def _of_cluster(cluster: Cluster) -> dict[str, Any]:
+    groups = tuple(group.devices for group in cluster.groups)
+    return {"devices": cluster.devices, "device": cluster.device, "group_devices": groups or None}
+
+
+def further_devices(
+    rules: tuple[Rule, ...], cluster: Cluster | None, facts: Mapping[str, Any]
+) -> Iterator[tuple[tuple[Rule, ...], Mapping[str, Any]]]:
+    """Yield the rules about a device once more for each further group of unlike ones, and the facts they look at."""
+    of_device = tuple(rule for rule in rules if "device" in needed(rule))
+    for group in () if cluster is None else cluster.groups[1:]:
+        yield of_device, {**facts, "device": group.device}
+
+
+_MAY_BE_NONE = (
+    *("adapter", "micro_batch", "data_parallel_shard", "quantization", "stated_data_parallel"),
+    *("group_devices", "group_batches", "split", "stage_layers"),
+)
 """Facts whose absence means something; any other that is None is not known."""
 
 
@@ -92,10 +109,11 @@ def verdict(scenario: "Scenario | GenerationScenario") -> Verdict:
     """Return which plans of a scenario with array-valued fields break no rule, and how many break each."""
     facts = facts_of(scenario)
     if isinstance(scenario, Scenario):
-        return judged([(TRAINING_RULES, facts)])
+        return judged([(TRAINING_RULES, facts), *further_devices(TRAINING_RULES, scenario.cluster, facts)])
     split = scenario.plan.disaggregate
     pools = {} if split is None else {"prefill": _degrees(split.prefill), "decode": _degrees(scenario.plan)}
-    return judged(generation_questions(facts, pools))
+    questions = list(generation_questions(facts, pools))
+    return judged([*questions, *further_devices(GENERATION_RULES, scenario.cluster, facts)])
 
 
 def facts_of(scenario: "Scenario | GenerationScenario") -> dict[str, Any]:
@@ -114,7 +132,9 @@ def facts_of(scenario: "Scenario | GenerationScenario") -> dict[str, Any]:
 
 def broken_by(scenario: Scenario) -> list[Broken]:
     """Return a sentence for every rule that one training plan breaks."""
-    return list(broken_rules(TRAINING_RULES, facts_of(scenario)))
+    facts = facts_of(scenario)
+    asked = ((TRAINING_RULES, facts), *further_devices(TRAINING_RULES, scenario.cluster, facts))
+    return [broken for rules, of in asked for broken in broken_rules(rules, of)]
 
 
 def breaks_no_rule(scenario: "Scenario | GenerationScenario") -> bool:

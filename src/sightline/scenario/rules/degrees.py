@@ -195,8 +195,16 @@ def sample_lengths(model: Model, lengths: Lengths) -> Checks:
     )
 
 
-def global_batch(global_batch: Count, data_parallel: Count, micro_batch: Count | None) -> Checks:
-    """Every data-parallel rank gets as many whole micro-batches."""
+def global_batch(
+    global_batch: Count,
+    data_parallel: Count,
+    micro_batch: Count | None,
+    group_devices: tuple[int, ...] | None,
+    split: str | None,
+) -> Checks:
+    """Every data-parallel rank gets as many whole micro-batches, but for replicas on unlike devices."""
+    if group_devices is not None and split == "data":
+        return
     ranks = "workload.global_batch is {global_batch}; allowed: a multiple of plan.data_parallel {data_parallel}"
     if micro_batch is None:
         yield Check(global_batch % data_parallel == 0, ranks)
