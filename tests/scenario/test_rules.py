@@ -201,7 +201,8 @@ def test_rules_have_names_of_their_own() -> None:
         "context_length", "context_heads", "context_kernel", "context_windows", "sample_lengths", "global_batch",
         "stage_layers", "virtual_stages", "interleaving", "dualpipe", "dtype", "low_precision", "framework_options",
         "framework_choices", "offloading", "muon", "recomputed_modules", "adapter_task", "adapter_targets", "adapter_layers",
-        "adapter_weights", "prediction_layers",
+        "adapter_weights", "prediction_layers", "unlike_ranks", "unlike_split", "unlike_experts", "stated_layers",
+        "group_batches", "unlike_batch",
     ]  # fmt: skip
 
 

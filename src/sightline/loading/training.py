@@ -89,7 +89,7 @@ def scenario_from_mapping(
         complaints.add(*broken_rules(rules, of_group))
     if complaints.problems or parts.model is None or parts.cluster is None or plan.framework is None:
         raise InputError(complaints.problems)
-    settled = {"data_parallel": facts.get("data_parallel", 1)}
+    settled = {"data_parallel": facts.get("data_parallel", 1), "split": facts.get("split")}
     if plan.values["virtual_stages"] > 1:
         settled["schedule"] = "interleaved"
     return Scenario(
@@ -193,6 +193,9 @@ def _facts(
     if "data_parallel" not in facts and {"devices", *degrees} <= facts.keys():
         left, rest = divmod(facts["devices"], prod(facts[degree] for degree in degrees))
         facts |= {} if rest else {"data_parallel": left}
+    if facts.get("group_devices") and facts.get("split", "") is None and facts.get("pipeline_parallel") == 1:
+        # One stage cannot be laid over several groups.
+        facts["split"] = "data"
     return facts
 
 

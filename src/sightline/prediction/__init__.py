@@ -2,13 +2,22 @@
 
 from typing import TYPE_CHECKING
 
+from sightline.errors import InputError
 from sightline.profile import Profile
-from sightline.scenario import Scenario
+from sightline.scenario import Cluster, Scenario
 
 if TYPE_CHECKING:
     from sightline.prediction.anchoring import Anchored
     from sightline.prediction.training.constants import TrainingConstants
     from sightline.scenario import GenerationScenario, OperatorScenario
+
+
+def needs_equal_devices(cluster: Cluster, what: str) -> None:
+    """Raise `InputError` for a cluster of unlike devices where only equal ones are predicted."""
+    if cluster.groups:
+        raise InputError(
+            f"cluster.devices is {cluster.in_words}; {what} is predicted on equal devices only, not on unlike devices"
+        )
 
 
 def predict(
@@ -24,9 +33,11 @@ def predict(
     measured on one's own cluster teach.
 
     Raises:
-        InputError: no micro-batch divides the batch; an anchor teaches nothing about the scenario.
+        InputError: no micro-batch divides the batch; an anchor teaches nothing about the scenario; devices are unlike
+            where an anchor, a single operator or a mesh of plans needs equal ones.
     """
     if anchor is not None:
+        needs_equal_devices(scenario.cluster, "what own runs teach")
         return anchor.predict(scenario)
     # Each task's formulas are imported when asked for, so that a command starts with one task's alone.
     if isinstance(scenario, Scenario):
@@ -41,4 +52,5 @@ def predict(
         return predict_generation(scenario)
     from sightline.prediction.operators.predict import predict_operator
 
+    needs_equal_devices(scenario.cluster, "a single operator")
     return predict_operator(scenario)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.prediction import predict
+from sightline.prediction import needs_equal_devices, predict
 from sightline.prediction.changes import plans_beside
 from sightline.prediction.training.predict import profile_of
 from sightline.profile import TRAINING, Profile
@@ -78,6 +78,7 @@ def sensitivity(scenario: AnyScenario, *, anchor: "Anchored | None" = None) -> S
     Raises:
         InputError: what `predict` raises.
     """
+    needs_equal_devices(scenario.cluster, "how an answer moves with a device's figures")
     answer = predict(scenario, anchor=anchor)
     near = neighbours(answer.scenario, anchor) if answer.task is TRAINING else []
     return Sensitivity(answer=answer, elasticity=elasticities(answer.scenario, anchor), neighbours=near)

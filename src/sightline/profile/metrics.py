@@ -122,7 +122,7 @@ def _rent_usd(profile: "Profile", seconds: Number) -> Number | None:
 
 
 def _has_price(profile: "Profile") -> bool:
-    return profile.scenario.cluster.device.usd_per_hour is not None
+    return all(part.device.usd_per_hour is not None for part in profile.scenario.cluster.parts)
 
 
 def _usd_per_hour(profile: "Profile") -> Number | None:

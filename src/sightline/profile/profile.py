@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sightline.profile.metrics import BOUNDS, Task, task_of
+from sightline.profile.metrics import BOUNDS, TRAINING, Task, task_of
 from sightline.profile.rows import Row, StageMemory, row_table
 from sightline.quantities import Number, as_json, as_python
 
 if TYPE_CHECKING:
     import polars
-
 
 
 def _usable_bytes(profile: "Profile") -> Number:
@@ -26,6 +25,15 @@ def _usable_bytes(profile: "Profile") -> Number:
         profile.scenario.plan, "memory_fraction", 1.0
     )
     return usable
+
+
+def _micro_batches(profile: "Profile") -> Number | None:
+    """Those of a step on each replica; None where they are not known, or of other tasks."""
+    plan = profile.scenario.plan if profile.task is TRAINING else None
+    micro_batches: Number | None = None
+    if plan is not None and plan.micro_batch is not None:
+        micro_batches = profile.scenario.micro_batches
+    return micro_batches
 
 
 _DEFAULTS: Mapping[str, Any] = {
@@ -37,6 +45,7 @@ _DEFAULTS: Mapping[str, Any] = {
     "rows": (),
     "stages": (),
     "stage_times": {},
+    "micro_batches": _micro_batches,
     "interval": {},
     "evidence": {},
     "missing": {},
@@ -80,6 +89,8 @@ class Profile:
     stage_times: Mapping[str, tuple[Number, Number, Number]]
     """Of training: seconds of a micro-batch by stage: its forward pass, its backward pass (with recomputation), and the
     weight gradients in the latter."""
+    micro_batches: Number | None
+    """Of training: micro-batches of a step on each replica; of unlike ones on those that set the pace."""
     missing: Mapping[str, str]
     """What would have to be measured for a part of the evidence to be calibrated, where that is known."""
     interval: Mapping[str, tuple[Number, Number | None]]

@@ -128,6 +128,7 @@ def _techniques(plan: Plan) -> list[str]:
         (layers, f"{layers:d} layer{'s' if layers != 1 else ''} of multi-token prediction"),
         (plan.optimizer != "adamw", str(plan.optimizer)),
         (plan.schedule in ("zero-bubble", "dualpipe"), f"{plan.schedule} schedule"),
+        (plan.split, f"unlike devices split by {plan.split}"),
         (shards is not None, f"states shared by {shards:g}" if shards is not None else ""),
         (plan.compile, "compiled"),
     )

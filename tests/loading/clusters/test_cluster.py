@@ -114,10 +114,6 @@ def test_everything_written_out() -> None:
         ("0x a100-sxm-80gb", "cluster.devices is '0x a100-sxm-80gb'; allowed: from 1 to 10000000 devices"),
         ("99999999999x a100-sxm-80gb", "allowed: from 1 to 10000000 devices"),
         ("0x this-machine", "cluster.devices is '0x this-machine'; allowed: from 1 to 1024 processes"),
-        (
-            {"devices": ["8x a100-sxm-80gb", "8x h100-sxm-80gb"]},
-            "this version predicts only clusters of one kind of device",
-        ),
         ({}, "cluster.devices is missing; needed: the count and the device"),
         ({"devices": 8}, "cluster.device is missing; needed: "),
         ({"devices": "8x a100-sxm-80gb", "devices_per_node": 4}, "cluster.devices_per_node is not a known key"),

@@ -62,7 +62,8 @@ def test_the_timeline_of_an_example_ends_with_its_step(path):
     for one in loaded if isinstance(loaded, list) else [loaded]:
         profile = predict(one)
         # 0.12 % on GPT-3; behind a single heavier stage 1F1B ends earlier than its closed form, here by 2 %.
-        tolerance = 0.025 if profile.scenario.plan.prediction_layers else 2e-3
+        uneven = profile.scenario.plan.prediction_layers or profile.scenario.cluster.groups
+        tolerance = 0.025 if uneven else 2e-3
         assert end_s(drawn(profile)) == pytest.approx(profile.step_time_s, rel=tolerance)
 
 

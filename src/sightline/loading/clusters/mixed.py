@@ -51,9 +51,7 @@ def joined(groups: Sequence[Cluster], name: str = "", between: Network | None = 
         return replace(first, name=name)
     network = between or slowest_network([kind.network for kind in kinds])
     whole = sum(kind.devices for kind in kinds)
-    return replace(
-        first, name=name, devices=whole, network=network, power_cap_w=None, sources={}, groups=tuple(kinds)
-    )
+    return replace(first, name=name, devices=whole, network=network, power_cap_w=None, sources={}, groups=tuple(kinds))
 
 
 def slowest_network(networks: Sequence[Network]) -> Network:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.quantities import Count, Number, either, larger, smaller
+from sightline.quantities import Count, Number, anywhere, either, larger, smaller
 from sightline.scenario import LayerKind, Plan
 from sightline.scenario.plan import Schedule
 
@@ -190,7 +190,10 @@ def in_flight(
     if isinstance(schedule, np.ndarray):
         return _in_flight_of_several(stages, micro_batches, virtual_stages, schedule)
     p, m, v = stages, micro_batches, virtual_stages
-    return StageLayers(*(held_before(behind, p, m, v, schedule) for behind in (p - 1, larger(p - 2, 0), 0)))
+    first = held_before(p - 1, p, m, v, schedule)
+    if schedule not in ("1f1b", "interleaved"):
+        return StageLayers(first, first, first)
+    return StageLayers(first, *(held_before(behind, p, m, v, schedule) for behind in (larger(p - 2, 0), 0)))
 
 
 def held_before(
@@ -202,8 +205,10 @@ def held_before(
         return smaller(p + ((p > 1) if schedule == "dualpipe" else 0), micro_batches)
     if schedule == "gpipe":
         return micro_batches
-    group = micro_batches % p + p * (micro_batches >= p)
-    chunks = either(v > 1, 2 * behind + (v - 1) * group + 1, behind + 1)
+    chunks = behind + 1
+    if anywhere(v > 1):
+        group = micro_batches % p + p * (micro_batches >= p)
+        chunks = either(v > 1, 2 * behind + (v - 1) * group + 1, chunks)
     return smaller(chunks / v, micro_batches)
 
 

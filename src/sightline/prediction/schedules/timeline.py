@@ -34,8 +34,8 @@ def timeline(profile: Profile) -> list[Span]:
         raise ValueError("a timeline needs the table of one predicted scenario")
     plan = profile.scenario.plan
     forward_s, backward_s, weight_s = _chunk_seconds(profile)
-    in_step = int(profile.scenario.micro_batches)
-    drawn = drawn_micro_batches(profile.scenario)
+    in_step = int(profile.micro_batches)
+    drawn = drawn_micro_batches(profile.scenario, in_step)
     step_rows = {row.module: row for row in profile.rows if row.block == "step"}
     sent = step_rows.get("pipeline")
     message_s = float(sent.time_s / sent.count) if sent else 0.0
@@ -60,13 +60,16 @@ def timeline(profile: Profile) -> list[Span]:
     return sorted(spans, key=lambda span: (span.stage, span.start_s))
 
 
-def drawn_micro_batches(scenario: Scenario) -> int:
-    """Micro-batches that the timeline draws one by one: all, or as many as ``MOST_SPANS`` lets it, in whole groups."""
+def drawn_micro_batches(scenario: Scenario, in_step: int | None = None) -> int:
+    """Micro-batches that the timeline draws one by one: all, or as many as ``MOST_SPANS`` lets it, in whole groups.
+
+    ``in_step`` are all of them where replicas differ.
+    """
     plan = scenario.plan
+    in_step = int(scenario.micro_batches) if in_step is None else in_step
     stages, chunks = int(plan.pipeline_parallel), int(plan.virtual_stages)
     # A pass is a span and may send a message, which is one more.
     most = max(1, MOST_SPANS // (4 * stages * chunks))
-    in_step = int(scenario.micro_batches)
     if in_step <= most:
         return in_step
     return most - most % stages if most > stages else most
@@ -79,6 +82,10 @@ def _chunk_seconds(profile: Profile) -> tuple[StageSeconds, StageSeconds, StageS
     """
     plan = profile.scenario.plan
     stages, chunks = int(plan.pipeline_parallel), int(plan.virtual_stages)
+    if plan.stage_layers is not None:
+        own = list(profile.stage_times.values())
+        forward_s, backward_s, weight_s = ([[float(of[kind]) / chunks] * chunks for of in own] for kind in range(3))
+        return forward_s, backward_s, weight_s
     layers = stage_layers(layers_to_spread(profile.scenario), stages)
     heaviest = max(layers[1:-1], default=0) or 1
     parts = [("middle", count / heaviest) for count in layers]

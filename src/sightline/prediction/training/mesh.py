@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import InputError, nearest
+from sightline.prediction import needs_equal_devices
 from sightline.prediction.training.offload import fits_on_host
 from sightline.prediction.training.predict import assemble, profile_of
 from sightline.profile import MEMORY_PARTS, NumbersOnDemand, Profile
@@ -63,6 +64,7 @@ def open_mesh(scenario: Scenario, axes: Mapping[str, Sequence[int]]) -> Scenario
     unknown = [name for name in axes if name not in MESH_AXES]
     if unknown:
         raise InputError([f"axis '{n}' is not one of {', '.join(MESH_AXES)}{nearest(n, MESH_AXES)}" for n in unknown])
+    needs_equal_devices(scenario.cluster, "a mesh of plans")
     if scenario.plan.micro_batch is None and "micro_batch" not in axes:
         raise InputError("plan.micro_batch is open; a mesh needs it as an axis or given")
     fields: dict[str, Any] = {

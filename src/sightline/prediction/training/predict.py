@@ -67,7 +67,7 @@ def predict(scenario: Scenario, constants: TrainingConstants | None = None, know
         InputError: no micro-batch divides the batch.
     """
     answer = partial(profile_of, constants=constants, known=known)
-    if scenario.plan.micro_batch is None:
+    if scenario.plan.micro_batch is None and not scenario.cluster.groups and scenario.plan.stage_layers is None:
         scenario = with_fastest_micro_batch(scenario, answer)
     return answer(scenario)
 
@@ -91,6 +91,8 @@ def profile_of(
 ) -> Profile:
     """The profile of a scenario whose micro-batch is given."""
     known = known or Knowledge()
+    if scenario.cluster.groups or scenario.plan.stage_layers is not None:
+        return _unlike(scenario, constants, known)
     priced, times, ledgers = assemble(scenario, constants or known.constants(scenario))
     step_time_s = times.step_time_s
     stages, memory = [ledger.memory for ledger in ledgers], fullest_stage(ledgers)
@@ -123,6 +125,19 @@ def profile_of(
         missing=lambda _: {} if constants else known.missing(scenario),
         warnings=lambda _: (*scenario.warnings, *remarks(scenario), *host_remarks(stages, scenario.cluster)),
         **details,
+    )
+
+
+def _unlike(scenario: Scenario, constants: TrainingConstants | None, known: Knowledge) -> Profile:
+    """The profile of a scenario whose devices or stages differ."""
+    from sightline.prediction.training.unlike.predict import unlike_profile
+
+    return unlike_profile(
+        scenario,
+        constants,
+        known,
+        spread_of=lambda one: known.spread(one, lambda tried: assemble(one, tried)[1].step_time_s),
+        remarks_of=lambda one, stages: [*remarks(one), *host_remarks(stages, one.cluster)],
     )
 
 

@@ -30,7 +30,8 @@ _MICROSECONDS = 1e6
 def chrome_trace(profile: Profile) -> str:
     """Return the JSON text of a predicted step's trace."""
     scenario = profile.scenario
-    in_step, drawn = int(scenario.micro_batches), drawn_micro_batches(scenario)
+    in_step = int(profile.micro_batches)
+    drawn = drawn_micro_batches(scenario, in_step)
     about = {
         "scenario": scenario.name,
         "source": f"sightline, {profile.source}",

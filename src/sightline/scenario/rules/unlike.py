@@ -1,6 +1,7 @@
 """Whether a plan's work can be laid over groups of unlike devices: whole stages, or whole replicas, on each group."""
 
 from functools import reduce
+from math import gcd
 from operator import and_
 
 from sightline.quantities import Count
@@ -48,8 +49,8 @@ def unlike_split(
     counts = _listed(group_devices)
     yield Check(
         by_stage | (split != "pipeline"),
-        "plan.split is pipeline, with stages of {stage} devices in {pipeline_parallel} stages under {schedule}; allowed: "
-        "2 stages or more, whose devices divide those of each group: {counts}; and another schedule than dualpipe",
+        "plan.split is pipeline, with stages of {stage} devices in {pipeline_parallel} stages under {schedule}; "
+        "allowed: 2 stages or more, whose devices divide those of each group: {counts}; and no dualpipe",
         {"stage": stage, "counts": counts},
     )
     yield Check(
@@ -81,8 +82,8 @@ def unlike_experts(
     ranks = expert_parallel * expert_tensor_parallel * pipeline_parallel
     yield Check(
         (expert_parallel * expert_tensor_parallel == 1) | (split is None) | _divide(group_devices, ranks),
-        "plan.expert_parallel {expert_parallel} would span unlike devices with plan.split data; allowed: experts within "
-        "a group, of {counts} devices in {pipeline_parallel} stages",
+        "plan.expert_parallel {expert_parallel} would span unlike devices with plan.split data; allowed: experts "
+        "within a group, of {counts} devices in {pipeline_parallel} stages",
         {"counts": _listed(group_devices)},
     )
 
@@ -139,11 +140,38 @@ def group_batches(
     if group_devices is None or len(group_batches) != len(group_devices):
         return
     ranks, sequences = tensor_parallel * context_parallel * pipeline_parallel, 1 if micro_batch is None else micro_batch
-    shares = [batch * ranks % (count * sequences) == 0 for batch, count in zip(group_batches, group_devices, strict=True)]
+    shares = [
+        batch * ranks % (count * sequences) == 0 for batch, count in zip(group_batches, group_devices, strict=True)
+    ]
     yield Check(
         all(batch > 0 for batch in group_batches) & reduce(and_, shares),
         key + "; allowed: a multiple of each group's replicas x plan.micro_batch",
         figures,
+    )
+
+
+def unlike_batch(
+    group_devices: tuple[int, ...] | None,
+    global_batch: Count,
+    tensor_parallel: Count,
+    context_parallel: Count,
+    pipeline_parallel: Count,
+    micro_batch: Count | None,
+    split: str | None,
+) -> Checks:
+    """Replicas on unlike devices take at least one whole micro-batch each; those of one group take as many."""
+    if group_devices is None or split != "data":
+        return
+    replica, sequences = (
+        tensor_parallel * context_parallel * pipeline_parallel,
+        1 if micro_batch is None else micro_batch,
+    )
+    whole, least = gcd(*group_devices) * sequences, sum(group_devices) * sequences
+    yield Check(
+        (global_batch * replica % whole == 0) & (global_batch * replica >= least),
+        "workload.global_batch is {global_batch}; allowed with plan.split data: a multiple of {multiple:g} of "
+        "{fewest:g} or more, whole micro-batches of {sequences} for every replica",
+        {"multiple": whole / replica, "fewest": least / replica, "sequences": sequences},
     )
 
 
