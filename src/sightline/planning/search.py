@@ -1,7 +1,10 @@
 """``plan``: the best plans for the free fields of a scenario."""
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from os import PathLike
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +24,8 @@ from sightline.planning.training.candidates import Axes
 from sightline.planning.training.mesh import Block
 from sightline.planning.training.search import Counts, search
 from sightline.planning.training.validity import OFFERED
+from sightline.planning.why.explained import explained
+from sightline.planning.why.options import as_options
 from sightline.prediction import predict
 from sightline.progress import SILENT, Progress
 from sightline.quantities import BYTES, parse_quantity, show
@@ -109,7 +114,23 @@ def plan(
     spaces = [replace(space, scenario=with_prices(space.scenario, given)) for space in spaces]
     _check(spaces, request)
     spaces = together(spaces)
-    return replace(_answer(spaces, request, progress), seconds=perf_counter() - start)
+    answer = explained(
+        _answer(spaces, request, progress),
+        spaces,
+        predict=partial(predict, anchor=anchor),
+        command=_typed(source, overrides),
+        limits=request.limits,
+        availability=request.availability,
+        max_memory=request.max_memory,
+    )
+    return replace(answer, seconds=perf_counter() - start)
+
+
+def _typed(source: object, overrides: Overrides) -> str:
+    """The command that asks for the source."""
+    named = isinstance(source, PathLike) or (isinstance(source, str) and "\n" not in source)
+    file = shlex.quote(str(source)) if named else "FILE"
+    return " ".join(("sightline plan", file, *as_options(read_overrides(overrides))))
 
 
 def _pareto(axes: Sequence[str] | None) -> tuple[str, str] | None:

@@ -57,3 +57,11 @@ def slower_because(best: Profile, other: Profile) -> str:
 def _amount(phase: str, seconds: float) -> str:
     amount = format_quantity(significant(abs(seconds), 2), SECONDS, digits=2)
     return f"{amount} {'more' if seconds > 0 else 'less'} {WORDS.get(phase, phase.replace('_', ' '))}"
+
+
+def more_memory_because(best: Profile, other: Profile) -> str:
+    """Return the part of memory by which the other plan needs more or less: "12.3 GiB more activations"."""
+    sizes = {name: size for name, size in best.memory_bytes.items() if name != "total"}
+    parts = {name: float(other.memory_bytes[name] - size) for name, size in sizes.items()}
+    largest = max(parts, key=lambda name: abs(parts[name]))
+    return f"{abs(parts[largest]) / GIB:.1f} GiB {'more' if parts[largest] > 0 else 'less'} {largest}"

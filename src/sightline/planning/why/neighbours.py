@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from sightline.planning.answer import Neighbour
-from sightline.planning.why.differences import does_not_fit, slower_because
+from sightline.planning.why.differences import does_not_fit, more_memory_because, slower_because
 from sightline.profile import Profile
 from sightline.scenario import Plan, Scenario
 from sightline.scenario.rules import broken_by
@@ -26,7 +26,14 @@ CHOICES: Mapping[str, tuple[Any, ...]] = {
 DEGREES = ("tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel")
 
 
-def neighbours(best: Profile, value: Value, predict: Predict, free: Collection[str] | None = None) -> list[Neighbour]:
+def neighbours(
+    best: Profile,
+    value: Value,
+    predict: Predict,
+    free: Collection[str] | None = None,
+    objective: str = "time",
+    batch_at_most: int | None = None,
+) -> list[Neighbour]:
     """Return the obvious neighbours of the best training plan, the least loss first, those without a loss last.
 
     Args:
@@ -34,30 +41,52 @@ def neighbours(best: Profile, value: Value, predict: Predict, free: Collection[s
         value: The objective.
         predict: What predicts the others.
         free: Fields that were searched; None stands for all.
+        objective: Its name; of "memory" parts of memory are what tells plans apart, of all others phases.
+        batch_at_most: Limit of the global batch, where plans take the largest that their replicas divide.
     """
+    because = more_memory_because if objective == "memory" else slower_because
     found = []
     for change in changes_of(best.scenario):
         field = next(iter(change))
         if free is not None and field not in free:
             continue
         other = replace(best.scenario, plan=replace(best.scenario.plan, **change))
-        loss, sentence = _judged(best, other, value, predict)
-        found.append(Neighbour(set={f"plan.{field}": change[field]}, loss=loss, sentence=sentence))
+        if batch_at_most is not None:
+            other = _with_largest_batch(other, batch_at_most)
+        judged = _judged(best, other, value, predict, because)
+        if judged is not None:
+            chunks = ["virtual_stages"] if "virtual_stages" in change and other.plan.virtual_stages > 1 else []
+            stated = {f"plan.{name}": other.plan.to_dict()[name] for name in dict.fromkeys((field, *chunks))}
+            found.append(Neighbour(set=stated, loss=judged[0], sentence=judged[1]))
     return sorted(found, key=lambda one: (one.loss is None, one.loss or 0.0))
 
 
-def _judged(best: Profile, other: Scenario, value: Value, predict: Predict) -> tuple[float | None, str]:
-    """The loss of a neighbour and why it has it; None for one that does not fit or that nothing could run."""
+def _with_largest_batch(scenario: Scenario, limit: int) -> Scenario:
+    sequences = int(scenario.plan.data_parallel * scenario.plan.sequences)
+    whole = max(limit // sequences, 1) * sequences
+    return replace(scenario, workload=replace(scenario.workload, global_batch=whole))
+
+
+def _judged(
+    best: Profile, other: Scenario, value: Value, predict: Predict, because: Callable[[Profile, Profile], str]
+) -> tuple[float | None, str] | None:
+    """The loss of a neighbour and why it has it; no loss for one that does not fit or that nothing could run.
+
+    None for one that the framework does not offer, unless it would be better.
+    """
     broken = {sentence.rule: sentence.partition(" (")[0] for sentence in broken_by(other)}
     unoffered = broken.pop(framework_options.__name__, "")
     if broken:
         return None, f"cannot be: {next(iter(broken.values()))}"
     profile = predict(other)
+    unoffered = "" if any(one.rule == framework_options.__name__ for one in broken_by(best.scenario)) else unoffered
     if not profile.fits:
-        return None, does_not_fit(profile)
-    own, its = value(best), value(profile)
-    because = slower_because(best, profile)
-    return None if not own or its is None else its / own - 1, f"{because}; {unoffered}" if unoffered else because
+        return None if unoffered else (None, does_not_fit(profile))
+    own, its, reason = value(best), value(profile), because(best, profile)
+    loss = None if not own or its is None else float(its / own - 1)
+    if unoffered:
+        return None if loss is None or loss >= 0 else (loss, f"{reason}; {unoffered}")
+    return loss, reason
 
 
 def changes_of(scenario: Scenario) -> Iterator[Change]:
@@ -110,6 +139,11 @@ def _degree(scenario: Scenario, field: str, factor: float) -> Iterator[Change]:
         if gives == field or left < 1 or left != int(left):
             return
         change[gives] = int(left)
+    if field == "pipeline_parallel" and plan.schedule == "interleaved":
+        # As many layers in a chunk as before.
+        change["virtual_stages"] = max(1, int(plan.virtual_stages // factor))
+    if change.get("virtual_stages") == 1:
+        change["schedule"] = "1f1b"
     if change.get("tensor_parallel") == 1:
         change["sequence_parallel"] = False
     if change.get("pipeline_parallel") == 1:

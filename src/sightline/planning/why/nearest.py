@@ -1,0 +1,141 @@
+"""Where no plan fits: the nearest that do, each with what it costs and the command to try it.
+
+The same search answers, with every field of the plan free. Of the plans that fit, those count that change less of what
+was asked than any faster one.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from math import ceil
+from typing import Any
+
+import numpy as np
+
+from sightline.planning.answer import NearestPlan
+from sightline.planning.objectives import Measure, within
+from sightline.planning.training.best import Candidate, First, Keeper
+from sightline.planning.training.candidates import Axes
+from sightline.planning.training.mesh import Block
+from sightline.planning.training.search import search
+from sightline.planning.why.fewest import FewestChanges
+from sightline.planning.why.telling import Dead, Teller, opened
+from sightline.planning.why.ways import Way, others, with_more_devices
+from sightline.profile import Profile
+from sightline.scenario import Scenario
+from sightline.scenario.space import Space
+
+WORTH = 0.9
+"""Share of the time of a plan with fewer changes that one with more must not exceed, to be named as well."""
+TOLERABLE = 1.5
+"""How many times the time of the plan that does not fit the question as it is may take, for no other to be asked."""
+
+
+def nearest_plans(
+    dead: Dead, predict: Callable[[Scenario], Profile], command: str = "sightline plan FILE"
+) -> list[NearestPlan]:
+    """Return the nearest plans that fit: of the question as it is, then of others.
+
+    Where plans fit and only the deadline or the budget is too tight, those of the question with other limits, fewer
+    tokens or more devices.
+
+    Args:
+        dead: The question.
+        predict: What predicts a plan.
+        command: What its changes are added to as options.
+    """
+    teller = Teller(dead=dead, predict=predict, command=command)
+    if dead.is_limited:
+        best = _best(dead, _as_it_is(dead))
+        if best is not None:
+            return list(_beyond_limits(dead, best, teller))
+    found = [teller.told(_as_it_is(dead), one) for one in _plans(dead, _as_it_is(dead))]
+    if found and not _slow(dead, found):
+        return found
+    for kind in others(dead.space.scenario):
+        for way in kind:
+            there = _plans(dead, way)
+            if there:
+                found.append(teller.told(way, there[-1]))
+                break
+    return found
+
+
+def _beyond_limits(dead: Dead, best: Candidate, teller: Teller) -> Iterator[NearestPlan]:
+    """Yield what meets a deadline and a budget: looser ones, fewer tokens, or more devices."""
+    loose = teller.told(_as_it_is(dead), best)
+    calendar_s, cost = (float(loose.plan.figures[key] or 0.0) for key in ("calendar_time_s", "cost_usd"))
+    limits, options, shares = dead.limits, {}, [1.0]
+    if limits.deadline_s is not None:
+        shares.append(limits.deadline_s / calendar_s)
+        options["deadline"] = f"{ceil(max(calendar_s, limits.deadline_s) / 8640) / 10:g}d"
+    if limits.budget_usd is not None and cost:
+        shares.append(limits.budget_usd / cost)
+        options["budget"] = f"{ceil(max(cost, limits.budget_usd) / 1000):d}k"
+    said = " ".join((loose.command, *(f"--{name} {value}" for name, value in options.items())))
+    yield replace(loose, set={**options, **loose.set}, command=said)
+    limited = " ".join((teller.command, *_as_typed(dead)))
+    bound = replace(teller, command=limited)
+    scenario, tokens = dead.space.scenario, dead.space.scenario.workload.total_tokens
+    fewer = float(f"{0.995 * min(shares) * float(tokens or 0):.2e}")
+    ways = [Way(set={"workload.total_tokens": fewer}, scenario=_with_tokens(scenario, fewer))]
+    more = with_more_devices(scenario, at_least=1 / min(shares)) if limits.deadline_s is not None else ()
+    for kind in (ways, more):
+        for way in kind:
+            there = _best(dead, way, limited=True)
+            if there is not None:
+                yield bound.told(way, there)
+                break
+
+
+def _as_typed(dead: Dead) -> Iterator[str]:
+    """The limits as options."""
+    if dead.limits.deadline_s is not None:
+        yield f"--deadline {dead.limits.deadline_s / 86400:g}d"
+    if dead.limits.budget_usd is not None:
+        yield f"--budget {dead.limits.budget_usd:.10g}"
+
+
+def _with_tokens(scenario: Scenario, tokens: float) -> Scenario:
+    return replace(scenario, workload=replace(scenario.workload, total_tokens=tokens))
+
+
+def _as_it_is(dead: Dead) -> Way:
+    return Way(set={}, scenario=dead.space.scenario)
+
+
+def _slow(dead: Dead, found: list[NearestPlan]) -> bool:
+    """Whether all that was found takes much longer than what was asked."""
+    return dead.asked is not None and all(
+        one.plan.profile.step_time_s > TOLERABLE * dead.asked.step_time_s for one in found
+    )
+
+
+def _best(dead: Dead, way: Way, *, limited: bool = False) -> Candidate | None:
+    """The plan that is fastest, or cheapest where only money is limited; None if there is none."""
+    objective = "time" if dead.limits.deadline_s is not None else "cost"
+    space = opened(dead, way)
+    measure = Measure(space=space, availability=dead.availability)
+    keeper = First(figure=lambda block, axes: (np.asarray(measure(objective, measure.of_block(block, axes))),), count=1)
+    _search(dead, space, keeper, measure if limited else None)
+    return next(iter(keeper.kept()), None)
+
+
+def _plans(dead: Dead, way: Way) -> list[Candidate]:
+    """The plan with the fewest changes, and a faster one if there is one; none if nothing fits."""
+    space = opened(dead, way)
+    keeper = FewestChanges(asked=dead.space, measure=Measure(space=space, availability=dead.availability))
+    _search(dead, space, keeper, None)
+    kept = keeper.kept()
+    if not kept:
+        return []
+    fewest, fastest = kept[0], kept[-1]
+    return [fewest, fastest] if fastest.keys[1] < WORTH * fewest.keys[1] else [fewest]
+
+
+def _search(dead: Dead, space: Space[Scenario], keeper: Keeper, limited: Measure | None) -> None:
+    """Search a space for what the framework offers; with a measure, for what meets the limits."""
+
+    def exceeded(block: Block, axes: Axes) -> dict[str, Any]:
+        return {} if limited is None else within(dead.limits, limited, limited.of_block(block, axes))
+
+    search(space, keeper, within=None if limited is None else exceeded, max_memory=dead.max_memory, launchable=True)

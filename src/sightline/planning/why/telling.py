@@ -1,0 +1,102 @@
+"""A question that has no plan, and what is told of plans of others: what changes, what it costs, how to ask for it."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from sightline.planning.answer import NearestPlan, RankedPlan
+from sightline.planning.money import Limits
+from sightline.planning.objectives import Measure
+from sightline.planning.search import resolved
+from sightline.planning.training.best import Candidate
+from sightline.planning.why.differences import GIB
+from sightline.planning.why.options import as_options
+from sightline.planning.why.ways import Way
+from sightline.profile import Profile
+from sightline.quantities import SECONDS, format_quantity
+from sightline.scenario import Scenario
+from sightline.scenario.space import TRAINING_FIELDS, Space
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Dead:
+    """A question that has no plan, and what was asked of one."""
+
+    space: Space[Scenario]
+    limits: Limits = field(default_factory=Limits)
+    availability: float | None = None
+    max_memory: float | None = None
+    asked: Profile | None = None
+    """The plan that does not fit, where one was asked for."""
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether time or money is limited."""
+        return self.limits.deadline_s is not None or self.limits.budget_usd is not None
+
+
+def opened(dead: Dead, way: Way) -> Space[Scenario]:
+    """Return the space of a way with every field of the plan free."""
+    return Space(scenario=way.scenario, values=dict.fromkeys(TRAINING_FIELDS), at_most=dead.space.at_most)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Teller:
+    """Makes what is told of a plan that was found."""
+
+    dead: Dead
+    predict: Callable[[Scenario], Profile]
+    command: str
+    """What changes are added to as options."""
+
+    def told(self, way: Way, candidate: Candidate) -> NearestPlan:
+        """Return a plan that fits with its changes, its figures and the command."""
+        space = opened(self.dead, way)
+        scenario = resolved(space, candidate.fields)
+        profile = self.predict(scenario)
+        measure = Measure(space=space, availability=self.dead.availability)
+        run = measure.whole_run(measure.of_profile(profile))
+        figures = {} if run is None else {key: None if v is None else float(v) for key, v in run.figures.items()}
+        plan = RankedPlan(rank=1, profile=profile, value=float(profile.step_time_s), figures=figures)
+        changed = {**way.set, **dict(self._changed(scenario))}
+        return NearestPlan(
+            set=changed,
+            sentence=self._sentence(way, plan),
+            plan=plan,
+            command=" ".join((self.command, *as_options(changed | self._replicas(scenario)))),
+        )
+
+    def _changed(self, scenario: Scenario) -> Iterator[tuple[str, Any]]:
+        """Dotted keys of the plan with values that were not asked for, as a file states them."""
+        asked, stated = self.dead.space, scenario.plan.to_dict()
+        for name in TRAINING_FIELDS:
+            allowed = asked.values.get(name, (getattr(asked.scenario.plan, name),))
+            if name != "data_parallel" and allowed is not None and getattr(scenario.plan, name) not in allowed:
+                yield f"plan.{name}", stated[name]
+
+    def _replicas(self, scenario: Scenario) -> dict[str, int]:
+        """The replicas, which the file states, where they are others."""
+        stated, replicas = self.dead.space.values.get("data_parallel"), int(scenario.plan.data_parallel)
+        return {} if stated is None or replicas in stated else {"plan.data_parallel": replicas}
+
+    def _sentence(self, way: Way, plan: RankedPlan) -> str:
+        """What a plan needs and takes, and what it costs."""
+        profile = plan.profile
+        needed, usable = profile.memory_bytes["total"] / GIB, profile.usable_bytes / GIB
+        step = format_quantity(float(profile.step_time_s), SECONDS)
+        said = f"needs {needed:.1f} GiB of {usable:.1f} GiB and {step} a step"
+        if self.dead.asked is not None:
+            said += f", {profile.step_time_s / self.dead.asked.step_time_s:.2f} x as long"
+        said += _price(plan, with_time=self.dead.is_limited)
+        return f"{said}; {way.remark}" if way.remark else said
+
+
+def _price(plan: RankedPlan, *, with_time: bool) -> str:
+    """What a plan costs: the run, where its length is known, else an hour."""
+    cost, run_s = plan.figures.get("cost_usd"), plan.figures.get("calendar_time_s")
+    cluster = plan.profile.scenario.cluster
+    said = f", {format_quantity(run_s, SECONDS)} on the calendar" if with_time and run_s is not None else ""
+    if cost is not None:
+        return f"{said}, {cost:,.0f} USD for the run"
+    price = cluster.device.usd_per_hour
+    return said if price is None else f"{said}, {price * cluster.devices:.2f} USD an hour"

@@ -1,0 +1,100 @@
+"""Ways out where no plan fits: the question as it is, and changes of it under which less memory is needed."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sightline.content import fields_of
+from sightline.frameworks import read_framework
+from sightline.loading.clusters.cluster import read_cluster
+from sightline.scenario import Adapter, Cluster, Finetune, Scenario
+from sightline.scenario.techniques import AdapterKind
+
+SHORTEST = 256
+"""Tokens of the shortest samples that are tried."""
+MOST_DOUBLINGS = 6
+"""How often the number of devices is doubled."""
+TUNERS = ("transformers",)
+"""Frameworks that train adapters, for questions whose own does not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Way:
+    """A change of the question."""
+
+    set: Mapping[str, Any]
+    """Dotted keys with their values; empty for the question as it is."""
+    scenario: Scenario
+    remark: str = ""
+    """What is another question then."""
+
+
+def others(scenario: Scenario) -> Iterator[Iterator[Way]]:
+    """Yield ways by kind, each kind from the smallest change on: the first that has a plan is enough."""
+    if scenario.plan.adapter is None:
+        yield iter(_adapted(scenario, "lora", "none"))
+        yield iter(_adapted(scenario, "qlora", "nf4"))
+    elif scenario.plan.adapter.kind == "lora":
+        yield iter(_adapted(scenario, "qlora", "nf4"))
+    yield _shorter(scenario)
+    yield with_more_devices(scenario)
+
+
+def _adapted(scenario: Scenario, kind: AdapterKind, form: str) -> list[Way]:
+    """The fine-tuning of an adapter, by the question's framework or another that has them."""
+    own = scenario.plan.framework
+    for framework in (own, *(read_framework(name) for name in TUNERS if name != own.name)):
+        if framework.allows("adapter", kind) and framework.allows("quantization", form):
+            break
+    else:
+        return []
+    tuned = isinstance(scenario.workload, Finetune)
+    workload = scenario.workload if tuned else Finetune(**fields_of(scenario.workload))
+    plan = replace(scenario.plan, framework=framework, adapter=Adapter(kind=kind), quantization=form)
+    stated = {} if tuned else {"workload.task": "finetune"}
+    stated |= {} if framework is own else {"plan.framework": framework.name}
+    return [
+        Way(
+            set={**stated, "plan.adapter.kind": kind},
+            scenario=replace(scenario, workload=workload, plan=plan),
+            remark="trains an adapter alone",
+        )
+    ]
+
+
+def _shorter(scenario: Scenario) -> Iterator[Way]:
+    """Shorter samples, half as long again and again."""
+    if scenario.workload.lengths is not None:
+        return
+    tokens = scenario.workload.sequence_length // 2
+    while tokens >= SHORTEST:
+        workload = replace(scenario.workload, sequence_length=tokens)
+        remark = "a step then trains on fewer tokens"
+        yield Way(
+            set={"workload.sequence_length": tokens}, scenario=replace(scenario, workload=workload), remark=remark
+        )
+        tokens //= 2
+
+
+def with_more_devices(scenario: Scenario, at_least: float = 2.0) -> Iterator[Way]:
+    """Yield clusters of twice as many devices again and again, from ``at_least`` so many times as many on."""
+    cluster = scenario.cluster
+    resized, usual = _resizer(cluster), _is_usual(cluster)
+    for doublings in range(1, MOST_DOUBLINGS + 1):
+        if 2**doublings < at_least:
+            continue
+        count = cluster.devices * 2**doublings
+        key, stated = "cluster" if usual else "cluster.devices", f"{count}x {cluster.device.name}"
+        yield Way(set={key: stated}, scenario=replace(scenario, cluster=resized(count)))
+
+
+def _is_usual(cluster: Cluster) -> bool:
+    """Whether a cluster was asked for as a number of devices, in their usual servers."""
+    return cluster.name == f"{cluster.devices}x {cluster.device.name}"
+
+
+def _resizer(cluster: Cluster) -> Callable[[int], Cluster]:
+    """What makes a cluster of more devices: in the device's usual servers if they are in such."""
+    if _is_usual(cluster):
+        return lambda count: replace(read_cluster(f"{count}x {cluster.device.name}"), device=cluster.device)
+    return lambda count: replace(cluster, devices=count)

@@ -1,0 +1,118 @@
+"""Where nothing fits: the nearest plans that do, and commands that ask for them."""
+
+import shlex
+
+import pytest
+
+import sightline as sl
+from sightline.planning.search import plan
+from sightline.planning.why.nearest import nearest_plans
+from sightline.planning.why.telling import Dead
+from sightline.prediction.training.predict import profile_of
+from sightline.scenario.rules import breaks_no_rule
+from sightline.scenario.space import TRAINING_FIELDS, Space
+
+SMALL = {
+    "model": "llama-3-8b",
+    "cluster": "1x rtx-4090",
+    "workload": {"task": "pretrain", "sequence_length": 2048, "global_batch": 8},
+    "plan": {"framework": "transformers", "micro_batch": 2},
+}
+LARGE = {
+    "model": "llama-2-7b",
+    "cluster": "8x a100-sxm-80gb",
+    "workload": {"task": "pretrain", "sequence_length": 4096, "global_batch": 64},
+    "plan": {"framework": "deepspeed", "zero_stage": 1, "micro_batch": 8},
+}
+RUN = {
+    "model": "gpt-1.3b",
+    "cluster": "8x h100-sxm-80gb",
+    "workload": {"task": "pretrain", "sequence_length": 2048, "global_batch": 512, "total_tokens": 1e12},
+    "plan": {"framework": "megatron"},
+}
+
+
+def asked(mapping):
+    """The nearest plans of a question whose plan is stated whole."""
+    scenario = sl.load(mapping)
+    values = {name: (getattr(scenario.plan, name),) for name in TRAINING_FIELDS}
+    dead = Dead(space=Space(scenario=scenario, values=values), asked=sl.predict(scenario))
+    return dead.asked, nearest_plans(dead, profile_of, "sightline predict FILE")
+
+
+def settings(command):
+    words = shlex.split(command)
+    return [words[i + 1] for i, word in enumerate(words) if word == "--set"]
+
+
+@pytest.mark.parametrize("question", [SMALL, LARGE])
+def test_every_command_asks_for_a_plan_that_fits(question):
+    profile, found = asked(question)
+    assert not profile.fits
+    assert found
+    for one in found:
+        tried = sl.predict(sl.load(question, settings(one.command)))
+        assert tried.fits
+        assert breaks_no_rule(tried.scenario)
+        assert tried.step_time_s == pytest.approx(one.plan.profile.step_time_s)
+        assert one.plan.profile.fits
+
+
+def test_a_single_change_comes_first():
+    _, found = asked(LARGE)
+    assert found[0].set == {"plan.micro_batch": 1}
+    assert "USD an hour" in found[0].sentence
+    assert "x as long" in found[0].sentence
+
+
+def test_several_changes_and_adapters_where_the_question_has_no_plan():
+    _, found = asked(SMALL)
+    assert {one.set.get("plan.adapter.kind") for one in found} >= {"lora", "qlora"}
+    assert all(one.set["workload.task"] == "finetune" for one in found if "plan.adapter.kind" in one.set)
+    assert any(len(one.set) > 2 for one in found)
+
+
+def test_an_adapter_is_not_suggested_to_who_trains_one():
+    tuned = {"framework": "transformers", "adapter": {"kind": "qlora"}, "micro_batch": 2}
+    _, found = asked(
+        SMALL | {"model": "llama-3-70b", "workload": SMALL["workload"] | {"task": "finetune"}, "plan": tuned}
+    )
+    assert not [one for one in found if "plan.adapter.kind" in one.set]
+
+
+def test_more_devices_where_no_plan_helps():
+    plan_of_one = {"framework": "fsdp", "zero_stage": 3, "micro_batch": 1, "recompute": "full"}
+    _, found = asked(LARGE | {"model": "llama-3-70b", "cluster": "2x a100-sxm-80gb", "plan": plan_of_one})
+    (larger,) = [one for one in found if "cluster" in one.set]
+    assert int(larger.set["cluster"].partition("x")[0]) in (4, 8, 16, 32)
+    assert larger.plan.profile.scenario.cluster.devices == int(larger.set["cluster"].partition("x")[0])
+
+
+def test_a_deadline_that_nothing_meets_is_answered_with_what_would():
+    answer = plan(RUN, launchable=True, deadline="10d")
+    assert not answer.plans
+    looser, fewer, larger = answer.nearest
+    days = float(looser.set["deadline"].removesuffix("d"))
+    assert plan(RUN, launchable=True, deadline=looser.set["deadline"]).feasible
+    assert not plan(RUN, launchable=True, deadline=f"{days - 0.2}d").feasible
+    for one in (fewer, larger):
+        assert "--deadline 10d" in one.command
+        assert plan(RUN, launchable=True, deadline="10d", overrides=settings(one.command)).feasible
+    assert fewer.set["workload.total_tokens"] < 1e12
+    assert larger.plan.figures["calendar_time_s"] <= 10 * 86400
+
+
+def test_a_budget_that_nothing_meets_names_the_least():
+    answer = plan(RUN, launchable=True, budget=1000)
+    assert plan(RUN, launchable=True, budget=answer.nearest[0].set["budget"]).feasible
+    assert answer.nearest[0].plan.figures["cost_usd"] > 1000
+
+
+def test_a_search_that_finds_plans_has_no_nearest_and_says_what_it_rests_on():
+    answer = plan(RUN, launchable=True, top=2)
+    assert answer.plans
+    assert not answer.nearest
+    assert answer.neighbours
+    assert answer.hardware
+    assert "of the calendar time" in answer.assumptions["progress"]
+    assert all(one.loss is None or one.loss > -0.02 for one in answer.neighbours)
