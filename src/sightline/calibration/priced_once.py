@@ -108,7 +108,7 @@ def tabled(workers: Workers) -> Workers:
 
 
 def _tabled(priced: PricedGeneration) -> PricedGeneration:
-    return replace(priced, prefill=_columns(priced.prefill), decode=_columns(priced.decode))
+    return replace(priced, passes={phase: _columns(of) for phase, of in priced.passes.items()})
 
 
 def _columns(priced: PricedPass) -> PricedPass:

@@ -6,20 +6,21 @@ dimensions of their own, is small as it is.
 """
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sightline.content import fields_of
 from sightline.quantities import rounded_up
-from sightline.scenario import GenerationScenario
+from sightline.scenario import Disaggregation, GenerationPlan, GenerationScenario
 
 Place = NDArray[np.intp]
 """Where each plan of a list is among the distinct ones."""
 FEWEST_PLANS = 64
 """Of shorter lists every plan is priced."""
 LARGEST_KEY = 2**62
+T = TypeVar("T")
 
 
 def one_replica(scenario: GenerationScenario) -> tuple[GenerationScenario, Place | None]:
@@ -43,6 +44,19 @@ def one_replica(scenario: GenerationScenario) -> tuple[GenerationScenario, Place
         few[part][name] = column[first]
     replicas = replace(scenario, plan=replace(replica, **few["plan"]), workload=replace(shared, **few["workload"]))
     return replicas, place
+
+
+def of_some(scenario: GenerationScenario, chosen: Place) -> GenerationScenario:
+    """Return the scenario of some plans of a list, by their places."""
+    return replace(scenario, plan=_some(scenario.plan, chosen), workload=_some(scenario.workload, chosen))
+
+
+def _some(described: T, chosen: Place) -> T:
+    """A description with some of each list in it."""
+    own = fields_of(described)
+    columns = {name: value[chosen] for name, value in own.items() if isinstance(value, np.ndarray)}
+    parts = {name: _some(x, chosen) for name, x in own.items() if isinstance(x, GenerationPlan | Disaggregation)}
+    return replace(described, **columns, **parts)  # type: ignore[type-var]
 
 
 def _is_list(columns: list[NDArray[Any]]) -> bool:

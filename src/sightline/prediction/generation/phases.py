@@ -1,17 +1,22 @@
 """Prefill and decoding: how an engine cuts prompts into passes, each phase's iterations, and how many a batch needs."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
 
 import numpy as np
 
-from sightline.prediction.generation.distinct import Place, one_replica
+from sightline.prediction.generation.distinct import Place, of_some, one_replica
 from sightline.prediction.generation.engine_constants import InferenceConstants
 from sightline.prediction.generation.iteration import Iteration, drafted_tokens, iteration_of, tokens_per_pass
 from sightline.prediction.generation.worker import PricedPass, Worker, worker_of
+from sightline.prediction.pass_times import PassTimes
 from sightline.program import Batch, decoding, prompts
 from sightline.quantities import Count, Number, either, larger, rounded_up, smaller
 from sightline.scenario import GenerationPlan, GenerationScenario
 
+PhaseName: TypeAlias = Literal["prefill", "decode"]
+PHASES: tuple[PhaseName, ...] = ("prefill", "decode")
 TOGETHER = 0.25
 """Share of a full pass in which prompts of equal length come: successors of sequences that ended in one step meet the
 next step in part, the rest the one after it, and groups part and join again. Fitted to steady loops of TensorRT-LLM."""
@@ -91,7 +96,7 @@ def _halved(b: Number, p: Count, q: Number, most: float) -> Number:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PricedGeneration:
-    """Both passes of a scenario with the prices of their operators, whatever engine runs them.
+    """The passes of a scenario with the prices of their operators, whatever engine runs them.
 
     Of a list of plans the passes are those of its distinct replicas, and `of_each` says which a plan has.
     """
@@ -99,12 +104,21 @@ class PricedGeneration:
     scenario: GenerationScenario
     worker: Worker
     chunks: Chunks
-    prefill: PricedPass
-    decode: PricedPass
+    passes: Mapping[PhaseName, PricedPass]
     step_parts: Number
     """Micro-batches that a decode step is cut into."""
     place: Place | None = None
     """Which of the distinct replicas each plan of a list has."""
+
+    @property
+    def prefill(self) -> PricedPass:
+        """The pass of prompts, which workers that only decode lack."""
+        return self.passes["prefill"]
+
+    @property
+    def decode(self) -> PricedPass:
+        """The pass of a decode step, which workers that only prefill lack."""
+        return self.passes["decode"]
 
     @property
     def prompts(self) -> Number:
@@ -115,13 +129,19 @@ class PricedGeneration:
         """Return a figure of the distinct replicas for each plan of a list; any other as it is."""
         return number[self.place] if self.place is not None and isinstance(number, np.ndarray) else number
 
+    def of_some(self, chosen: Place) -> "PricedGeneration":
+        """Return the same of some plans of a list, by their places."""
+        if self.place is None:
+            return price_generation(of_some(self.scenario, chosen), tuple(self.passes))
+        return replace(self, scenario=of_some(self.scenario, chosen), place=self.place[chosen])
+
     def attention_s(self, constants: InferenceConstants) -> Number:
         """Return the seconds of a decode step that new tokens spend with the tokens before them."""
         return self.of_each(self.decode.attention_s(self.decode.in_engine(constants)))
 
 
-def price_generation(scenario: GenerationScenario) -> PricedGeneration:
-    """Write both passes of the scenario out and price their operators together."""
+def price_generation(scenario: GenerationScenario, phases: Sequence[PhaseName] = PHASES) -> PricedGeneration:
+    """Write the passes of the scenario's ``phases`` out and price their operators together."""
     replicas, place = one_replica(scenario)
     plan, work = replicas.plan, replicas.workload
     worker = worker_of(replicas)
@@ -131,14 +151,18 @@ def price_generation(scenario: GenerationScenario) -> PricedGeneration:
     new = 1.0 + drafted_tokens(plan)
     parts = micro_batches(plan, sequences, new)
     context = work.prompt_tokens + work.output_tokens / 2.0
-    prefill, decode = worker.priced(
-        [
-            Batch.of(prompts(chunks.sequences, chunks.new_tokens, chunks.context_tokens)),
-            Batch.of(decoding(sequences / parts, context, new)),
-        ]
-    )
+    batches = {
+        "prefill": Batch.of(prompts(chunks.sequences, chunks.new_tokens, chunks.context_tokens)),
+        "decode": Batch.of(decoding(sequences / parts, context, new)),
+    }
+    priced = worker.priced([batches[phase] for phase in phases])
     return PricedGeneration(
-        scenario=scenario, worker=worker, chunks=chunks, prefill=prefill, decode=decode, step_parts=parts, place=place
+        scenario=scenario,
+        worker=worker,
+        chunks=chunks,
+        passes=dict(zip(phases, priced, strict=True)),
+        step_parts=parts,
+        place=place,
     )
 
 
@@ -156,7 +180,7 @@ class Phase(Iteration):
         """Return the phase of each plan, where this is that of distinct replicas."""
         if priced.place is None:
             return self
-        times = self.times._make(map(priced.of_each, self.times))
+        times = PassTimes(*map(priced.of_each, self.times))
         transfer_s, host_s, passes = map(priced.of_each, (self.transfer_s, self.host_s, self.passes))
         return Phase(times=times, transfer_s=transfer_s, host_s=host_s, passes=passes)
 

@@ -10,10 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sightline.prediction.generation.distinct import Place, of_some
 from sightline.prediction.generation.engine_constants import InferenceConstants
 from sightline.prediction.generation.memory import generation_memory
 from sightline.prediction.generation.phases import (
     Phase,
+    PhaseName,
     PricedGeneration,
     decode_phase,
     price_generation,
@@ -34,6 +36,18 @@ class Workers:
     """Decoding at ``LIGHTER`` of the batch; None unless prompts may arrive too slowly to keep all decoding."""
     moved_s: Number = 0.0
     """Seconds of a prompt's keys and values on their way from one to the other."""
+
+    def of_some(self, chosen: Place) -> "Workers":
+        """Return the workers of some plans of a list, by their places."""
+        own = {id(of): of.of_some(chosen) for of in (self.prefilling, self.decoding, self.lighter) if of is not None}
+        moved_s = self.moved_s[chosen] if isinstance(self.moved_s, np.ndarray) else self.moved_s
+        return Workers(
+            scenario=of_some(self.scenario, chosen),
+            prefilling=own[id(self.prefilling)],
+            decoding=own[id(self.decoding)],
+            lighter=None if self.lighter is None else own[id(self.lighter)],
+            moved_s=moved_s,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -180,18 +194,20 @@ def _pooled_workers(scenario: GenerationScenario) -> Workers:
     if split is None:
         raise TypeError("the plan has no pools")
 
-    def priced(**changes: Any) -> PricedGeneration:
-        return price_generation(replace(scenario, **changes))
+    def priced(phase: PhaseName, **changes: Any) -> PricedGeneration:
+        return price_generation(replace(scenario, **changes), (phase,))
 
     batch = split.prefill_batch * split.prefill.replicas
-    prefilling = priced(workload=replace(work, batch=batch, continuous=False), plan=split.prefill)
+    prefilling = priced("prefill", workload=replace(work, batch=batch, continuous=False), plan=split.prefill)
+    # How prompts are cut is no matter of workers that only decode.
+    uncut = replace(scenario.plan, max_batched_tokens=None, chunked_prefill=False)
     few = replace(work, batch=larger(LIGHTER * work.batch, 1.0))
     cached = cached_bytes(scenario.model, prefilling.worker.formats, work.prompt_tokens * 1.0)
     return Workers(
         scenario=scenario,
         prefilling=prefilling,
-        decoding=priced(),
-        lighter=priced(workload=few) if work.continuous else None,
+        decoding=priced("decode", plan=uncut),
+        lighter=priced("decode", plan=uncut, workload=few) if work.continuous else None,
         moved_s=cached / scenario.cluster.network.bandwidth_per_node,
     )
 

@@ -123,6 +123,31 @@ def spreads(scenario: GenerationScenario, constants: InferenceConstants) -> tupl
     return sqrt(first**2 + further), sqrt(step**2 + further)
 
 
+Case = tuple[GenerationScenario, InferenceConstants]
+"""A scenario, and the constants of its engine."""
+
+
+def spreads_of_ratio(one: Case, other: Case) -> tuple[float, float]:
+    """Return the half-widths of the ratios of two plans' times to first and per further token; 0 where unknown.
+
+    What both share cancels. Plans of one engine's release on one device have what their deployment has in common
+    (``shared_share``) and everything that the engine was never fitted with; those of two engines the device's kernels.
+    """
+    (first, constants), (second, others) = one, other
+    same_device = first.cluster.device.name == second.cluster.device.name
+    same = same_device and constants == others and first.plan.engine.name == second.plan.engine.name
+    fitted = [_fitted_spreads(*one), _fitted_spreads(*other)]
+    if min(min(spread) for spread in fitted) <= 0:
+        return 0.0, 0.0
+    terms = [extrapolated_terms(*one), extrapolated_terms(*other)]
+    shared = {name for name in ({*terms[0]} & {*terms[1]}) if same or (same_device and name == "kernels")}
+    apart = sum(float(sd) ** 2 for of in terms for name, sd in of.items() if name not in shared)
+    own = 1.0 - constants.shared_share if same else 1.0
+    found = (own * (a**2 + b**2) + FOUR_IN_FIVE**2 * apart for a, b in zip(*fitted, strict=True))
+    first_token, further = map(sqrt, found)
+    return first_token, further
+
+
 def _fitted_spreads(scenario: GenerationScenario, constants: InferenceConstants) -> tuple[float, float]:
     """The spreads of cases like the fitted ones, of first tokens and of the further ones."""
     pools = scenario.plan.disaggregate is not None

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from math import prod
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from sightline.content import fields_of
@@ -105,9 +106,12 @@ def generation_questions(
     yield GENERATION_RULES, shared | taken
 
 
-def verdict(scenario: "Scenario | GenerationScenario") -> Verdict:
-    """Return which plans of a scenario with array-valued fields break no rule, and how many break each."""
-    facts = facts_of(scenario)
+def verdict(scenario: "Scenario | GenerationScenario", stated: Mapping[str, Any] = MappingProxyType({})) -> Verdict:
+    """Return which plans of a scenario with array-valued fields break no rule, and how many break each.
+
+    ``stated`` are keys of the plan that no field holds, such as ``max_sequences``.
+    """
+    facts = {**facts_of(scenario), **stated}
     if isinstance(scenario, Scenario):
         return judged([(TRAINING_RULES, facts), *further_devices(TRAINING_RULES, scenario.cluster, facts)])
     split = scenario.plan.disaggregate
