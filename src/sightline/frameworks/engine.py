@@ -131,6 +131,23 @@ class TurboMind:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Support:
+    """What an engine runs, for searches that choose one; a scenario that names the engine is answered anyway."""
+
+    architectures: tuple[str, ...] = ()
+    """Beginnings of the names of architectures that it has kernels for; none: searches leave the engine out."""
+    mixers: tuple[str, ...] = ()
+    """Kinds of layers besides those of softmax attention."""
+    experts: bool = False
+    degrees: tuple[str, ...] = ()
+    """Degrees of ``plan`` that it has; searches leave the others at 1."""
+    formats: tuple[str, ...] = ()
+    """Words of ``plan.quantization`` that it serves weights and caches in, besides 16 bits."""
+    disaggregation: bool = False
+    """Workers that only prefill hand keys and values to workers that decode."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
     """An inference engine. ``offers`` lists the allowed values of the plan's field of that name."""
 
@@ -142,6 +159,7 @@ class Engine:
     collectives: Collectives = Collectives()
     scheduling: Scheduling = Scheduling()
     memory: EngineMemory
+    support: Support = Support()
     llama_cpp: LlamaCpp = field(default_factory=LlamaCpp)
     lmdeploy: TurboMind = field(default_factory=TurboMind)
     offers: Mapping[str, tuple[object, ...]] = field(default_factory=dict)
