@@ -26,6 +26,22 @@ TRAINING_FIELDS: Final = (
 )
 """Fields of a training plan that are searched where a scenario leaves them out."""
 
+GENERATION_FIELDS: Final = (
+    "framework",
+    "quantization",
+    "disaggregate",
+    "tensor_parallel",
+    "pipeline_parallel",
+    "data_parallel",
+    "expert_parallel",
+    "replicas",
+    "max_batched_tokens",
+    "chunked_prefill",
+)
+"""Fields of a plan of generation that are searched where a scenario leaves them out."""
+POOL_FIELDS: Final = ("tensor_parallel", "pipeline_parallel", "data_parallel", "expert_parallel", "replicas", "batch")
+"""Fields of workers of their own: a space has them under names such as ``prefill.tensor_parallel``."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Space(Generic[Q]):

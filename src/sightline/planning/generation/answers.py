@@ -1,0 +1,110 @@
+"""What a search of serving plans found, as its answer: ranked plans with their profiles, and what it rests on."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, partial
+from typing import Any
+
+from sightline.planning.answer import NearestPlan, RankedPlan
+from sightline.planning.generation.objectives import FIGURES
+from sightline.planning.generation.ranking import Kept, Ranked
+from sightline.planning.generation.space import GenerationSpace
+from sightline.planning.prices import said_of_price
+from sightline.prediction.generation.predict import predict_generation
+from sightline.profile import MEMORY_PARTS, NumbersOnDemand, Profile
+from sightline.scenario.space import GENERATION_FIELDS
+
+MOST_ON_FRONT = 60
+"""Plans of a front that are answered."""
+_ON_DEMAND = ("phases", "limits", "energy_j", "evidence", "missing", "warnings", "rows", "interval", "advice")
+
+
+def free_fields(spaces: Sequence[GenerationSpace]) -> tuple[str, ...]:
+    """Return the fields that were searched, restricted ones too."""
+    found: list[str] = []
+    for space in spaces:
+        found += [*space.options, *(name for name in GENERATION_FIELDS if space.values.get(name, ()) is None)]
+        found += [name for name, values in space.values.items() if values is not None and len(values) > 1]
+    return tuple(dict.fromkeys(found))
+
+
+def profile_of_kept(plan: Kept) -> Profile:
+    """Return the profile of a plan: what the search compared is there, all else is predicted when it is read."""
+    scenario = plan.scenario
+    whole = cache(partial(predict_generation, scenario))
+    parts: dict[str, Callable[[], Any]] = {name: partial(_part, whole, name) for name in (*MEMORY_PARTS, "total")}
+    return Profile(
+        scenario=scenario,
+        source="predicted",
+        ttft_s=plan.figures["ttft_s"],
+        tpot_s=plan.figures["tpot_s"],
+        fits=True,
+        memory_bytes=NumbersOnDemand({**parts, "total": plan.figures["memory_bytes.total"]}),
+        **{name: partial(_figure, whole, name) for name in _ON_DEMAND},
+    )
+
+
+def _part(whole: Callable[[], Profile], name: str) -> Any:
+    return whole().memory_bytes[name]
+
+
+def _figure(whole: Callable[[], Profile], name: str, _: Profile) -> Any:
+    return getattr(whole(), name)
+
+
+def ranked_plan(rank: int, key: str, one: Ranked, **further: float) -> RankedPlan:
+    """Return a plan in its place."""
+    price = one.plan.variant.scenario.cluster.device.usd_per_hour
+    figures: dict[str, float | None] = {**one.plan.figures, **further}
+    figures["usd_per_hour"] = None if price is None else float(price) * one.plan.variant.scenario.cluster.devices
+    if price is None:
+        figures["cost_usd_per_million_tokens"] = None
+    return RankedPlan(
+        rank=rank,
+        profile=profile_of_kept(one.plan),
+        value=one.plan.figures[key],
+        tied=one.tied,
+        better=one.better,
+        figures=figures,
+    )
+
+
+def thinned(front: Sequence[Kept]) -> list[Kept]:
+    """Return the plans of a front; of a long one plans are left out evenly, never an end of it."""
+    step = max(1.0, (len(front) - 1) / (MOST_ON_FRONT - 1))
+    return [front[round(i * step)] for i in range(min(len(front), MOST_ON_FRONT))]
+
+
+def places_on(front: Sequence[Kept], plans: Sequence[Ranked]) -> tuple[int, ...]:
+    """Return the places of those plans that are on a front."""
+    best = {_identity(plan) for plan in front}
+    return tuple(place for place, one in enumerate(plans) if _identity(one.plan) in best)
+
+
+def _identity(plan: Kept) -> tuple[Any, ...]:
+    return id(plan.variant), *plan.columns.values()
+
+
+def nearest_plans(key: str, limits: Mapping[str, float], missed: Iterable[tuple[float, Kept]]) -> list[NearestPlan]:
+    """Return the plan that misses the limits by least, with the limits under which it would be one."""
+    least = min(missed, key=lambda one: one[0], default=None)
+    if least is None:
+        return []
+    plan = least[1]
+    needed = {name: plan.figures[name] for name, limit in limits.items() if _misses(name, plan.figures[name], limit)}
+    words = ", ".join(f"{name} {value:.4g} instead of {limits[name]:.4g}" for name, value in needed.items())
+    sentence = f"no plan meets the limits; the nearest has {words}"
+    nearest = ranked_plan(1, key, Ranked(plan, tied=False, better=None))
+    return [NearestPlan(set=needed, sentence=sentence, plan=nearest, command="")]
+
+
+def _misses(name: str, value: float, limit: float) -> bool:
+    return value < limit if FIGURES[name].more_is_better else value > limit
+
+
+def assumptions(spaces: Sequence[GenerationSpace]) -> dict[str, str]:
+    """Return what the answer rests on, by name."""
+    said = {"memory": "all sequences of a batch are in memory at a time"}
+    if any(space.values.get("quantization", ()) is None for space in spaces):
+        said["quantization"] = "what formats do to the model's answers is not predicted; plan.quantization fixes them"
+    devices = {space.scenario.cluster.device.name: space.scenario.cluster.device for space in spaces}
+    return said | {f"price of {name}": said_of_price(device) for name, device in devices.items()}

@@ -1,0 +1,141 @@
+"""What a search of serving plans may choose: fields that are fixed, restricted to some values, or free."""
+
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import MISSING, fields, replace
+from typing import Any, NamedTuple, TypeAlias
+
+from sightline import catalog
+from sightline.content import content, fields_of
+from sightline.frameworks import Engine, read_engine
+from sightline.program.formats import formats_of
+from sightline.scenario import Device, GenerationPlan, GenerationScenario, Model
+from sightline.scenario.precision import CACHE_BYTES, MODEL_DTYPE, WEIGHT_FORMATS
+from sightline.scenario.space import Space
+
+Values: TypeAlias = tuple[Any, ...]
+GenerationSpace: TypeAlias = Space[GenerationScenario]
+"""Its ``values`` are of fields of the plan, of ``batch`` of the workload, and of ``prefill.FIELD`` and ``decode.FIELD``
+of disaggregated workers. The engine goes by the name ``framework``."""
+SOFTMAX = ("attention", "sliding", "chunked", "none")
+"""Mixers that every engine runs."""
+TRIED_FORMATS = ("fp8", "nvfp4", "w8a8", "w4a16", "nf4", "q4_k_m")
+"""Formats that a search quantizes weights in 16 bits to, the most accurate first. Others are served as checkpoints
+have them, or where a plan restricts the field to them."""
+
+
+def values_in(space: GenerationSpace, name: str, free: Iterable[Any]) -> Values:
+    """Return the values that a field may take: the one that is fixed, those allowed, or those it has when ``free``."""
+    if name not in space.values:
+        return (getattr(space.scenario.plan, name),)
+    allowed = space.values[name]
+    return tuple(free) if allowed is None else allowed
+
+
+def restricted(space: GenerationSpace, name: str) -> Values | None:
+    """Return the values that a restricted field may take; None for one that is fixed or free."""
+    return space.values.get(name)
+
+
+class Variant(NamedTuple):
+    """What decides which operators there are: an engine and formats; degrees and sizes are arrays in it."""
+
+    scenario: GenerationScenario
+    pooled: bool
+    """Whether prefill and decode have workers of their own."""
+    usual: bool
+    """Whether formats are those of the checkpoint."""
+    max_sequences: int | None = None
+    """Most sequences in flight on a rank; None means any number."""
+
+
+def variants(space: GenerationSpace) -> Iterator[Variant]:
+    """Yield every engine and choice of formats that can run the model."""
+    (most,) = restricted(space, "max_sequences") or (None,)
+    for engine in engines(space):
+        scenario = replace(space.scenario, plan=plan_of(space, engine))
+        for words in _formats(space, scenario):
+            quantized = replace(scenario, plan=replace(scenario.plan, quantization=words))
+            for pooled in _pooled(space, engine):
+                yield Variant(quantized, pooled, words is None, most)
+
+
+def engines(space: GenerationSpace) -> tuple[Engine, ...]:
+    """Return the engines to choose from: those named, else those of the catalog that run the model on the device."""
+    if "framework" not in space.values:
+        return (space.scenario.plan.engine,)
+    named = restricted(space, "framework")
+    found = map(read_engine, catalog.names("engines") if named is None else named)
+    return tuple(found) if named is not None else tuple(engine for engine in found if runs(engine, space))
+
+
+def runs(engine: Engine, space: GenerationSpace) -> bool:
+    """Whether an engine has kernels for the device, the layers of the model, and the format of its checkpoint."""
+    has, model, target = engine.support, space.scenario.model, space.scenario.cluster.device.architecture
+    known = target == "unknown" or target.startswith(has.architectures)
+    mixers = {kind.mixer for kind in model.kinds} <= {*SOFTMAX, *has.mixers}
+    chosen = space.values.get("quantization", ()) is not None
+    stored = chosen or _is_plain(model) or _checkpoint_format(model) in has.formats
+    return bool(has.architectures) and known and mixers and (has.experts or model.experts is None) and stored
+
+
+def plan_of(space: GenerationSpace, engine: Engine) -> GenerationPlan:
+    """Return the plan with what is fixed, and the engine's own values of the rest, searched or not."""
+    rates = space.scenario.cluster.device.peak_flops
+    own = {"memory_fraction": engine.memory.memory_fraction, **engine.defaults}
+    plain = {f.name: own.get(f.name, f.default) for f in fields(GenerationPlan) if f.default is not MISSING}
+    if plain["dtype"] not in rates:
+        plain["dtype"] = next((dtype for dtype in ("bf16", "fp16") if dtype in rates), "bf16")
+    stated = {name: value for name, value in fields_of(space.scenario.plan).items() if name not in space.values}
+    return GenerationPlan(**{**plain, **stated, "engine": engine})
+
+
+def _pooled(space: GenerationSpace, engine: Engine) -> tuple[bool, ...]:
+    """Whether workers are disaggregated, as far as that is a question."""
+    if "disaggregate" not in space.values:
+        return (space.scenario.plan.disaggregate is not None,)
+    allowed = space.values["disaggregate"]
+    if allowed is not None:
+        return tuple(dict.fromkeys(map(bool, allowed)))
+    return (False, True) if engine.support.disaggregation else (False,)
+
+
+def _formats(space: GenerationSpace, scenario: GenerationScenario) -> tuple[tuple[str, ...] | None, ...]:
+    """The choices of quantization, each with other formats than those before it."""
+    if space.values.get("quantization", ()) is not None:
+        return values_in(space, "quantization", ())
+    model, engine, device = scenario.model, scenario.plan.engine, scenario.cluster.device
+    served = set(engine.support.formats)
+    weights: list[tuple[str, ...]] = [()]
+    if _is_plain(model):
+        weights += [(word,) for word in TRIED_FORMATS if word in served and _is_of_use(word, device)]
+    caches = [(), *((word,) for word in CACHE_BYTES if word in served)]
+    seen: set[Hashable] = set()
+    found: list[tuple[str, ...] | None] = []
+    for words in ((*format_, *cache) for cache in caches for format_ in weights):
+        # A cache's format alone leaves the checkpoint's weights as they are.
+        own = words if any(word in WEIGHT_FORMATS for word in words) else (*_as_stored(model), *words)
+        key = content(formats_of(model, own or None, scenario.plan.dtype, device), largest_array=0)
+        if key not in seen:
+            seen.add(key)
+            found.append(own if words else None)
+    return tuple(found)
+
+
+def _is_of_use(word: str, device: Device) -> bool:
+    """Whether a device has products in a format; int8 stands in for fp8, weights of other formats are expanded."""
+    rates = device.peak_flops
+    return {"nvfp4": "nvfp4" in rates, "w8a8": "int8" in rates and "fp8" not in rates}.get(word, True)
+
+
+def _as_stored(model: Model) -> tuple[str, ...]:
+    """The word for the weights of a checkpoint, where they are quantized."""
+    return () if _is_plain(model) else (_checkpoint_format(model),)
+
+
+def _checkpoint_format(model: Model) -> str:
+    return WEIGHT_FORMATS.get(model.weights, MODEL_DTYPE)
+
+
+def _is_plain(model: Model) -> bool:
+    """Whether no weight of a checkpoint is quantized."""
+    return _checkpoint_format(model) == MODEL_DTYPE

@@ -1,0 +1,259 @@
+"""The best serving plan is that of every plan predicted alone, whatever the model, the engine and the limits."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sightline.errors import InputError
+from sightline.loading import generation_from_mapping
+from sightline.planning.answer import PlanAnswer
+from sightline.planning.generation.objectives import FIGURES, figure_key, within
+from sightline.planning.generation.search import search
+from sightline.prediction import predict
+from sightline.profile import Profile
+from sightline.progress import Progress
+from sightline.scenario import GenerationPlan
+from sightline.scenario.space import Space
+
+MODELS = ("qwen3-8b", "qwen3-30b-a3b", "deepseek-v2-lite")
+"""Dense, a mixture of experts, and one with latent attention."""
+DEGREES = ("tensor_parallel", "pipeline_parallel", "data_parallel", "expert_parallel")
+DEGREES_AND_CHUNKS = (*DEGREES, "replicas", "max_batched_tokens", "chunked_prefill")
+ALL_FIELDS = ("framework", *(name for name in GenerationPlan.__dataclass_fields__ if name != "engine"))
+
+
+def mapping(
+    model: str = "qwen3-8b",
+    cluster: str = "4x h100-sxm-80gb",
+    plan: Mapping[str, Any] | None = None,
+    **work: Any,
+) -> dict[str, Any]:
+    """A question about generation, with one engine."""
+    sizes = {"batch": 8, "prompt_tokens": 700, "output_tokens": 60}
+    return {
+        "model": model,
+        "cluster": cluster,
+        "workload": {"task": "generate", **sizes, **work},
+        "plan": {"framework": "vllm", **(plan or {})},
+    }
+
+
+def space(asked: Mapping[str, Any], *fixed: str, free: Sequence[str] = DEGREES_AND_CHUNKS, **allowed: Any) -> list[Any]:
+    """The space of a question with some fields free, others fixed or restricted."""
+    values = {name: None for name in free if name not in fixed} | allowed
+    return [Space(scenario=generation_from_mapping(asked), values=values)]
+
+
+def every_plan(asked: Mapping[str, Any], allowed: Mapping[str, tuple[Any, ...]]) -> Iterator[Profile]:
+    """Predictions of every plan that loads, one by one; disaggregated ones where a load of prefill is allowed."""
+    devices = int(asked["cluster"].split("x ")[0])
+    divisors = [i for i in range(1, devices + 1) if devices % i == 0]
+    dense = generation_from_mapping(asked).model.experts is None
+    shapes = [
+        (t, p, d, e)
+        for t, p, d in product(divisors, divisors, (1,) if dense else divisors)
+        if t * p * d <= devices
+        for e in ((1,) if dense else divisors)
+    ]
+    cuts = list(product(allowed["max_batched_tokens"], allowed["chunked_prefill"]))
+    for batch, (budget, chunked) in product(allowed["batch"], cuts):
+        shared = {**asked["plan"], "max_batched_tokens": budget, "chunked_prefill": chunked}
+        for plan in _pools(shapes, devices, allowed) if "prefill.batch" in allowed else _replicas(shapes, devices):
+            question = {**asked, "workload": {**asked["workload"], "batch": batch}, "plan": {**shared, **plan}}
+            try:
+                yield predict(generation_from_mapping(question))
+            except InputError:
+                continue
+
+
+def _replicas(shapes: list[tuple[int, ...]], devices: int) -> Iterator[dict[str, Any]]:
+    for shape in shapes:
+        yield {**dict(zip(DEGREES, shape, strict=True)), "replicas": devices // (shape[0] * shape[1] * shape[2])}
+
+
+def _pools(
+    shapes: list[tuple[int, ...]], devices: int, allowed: Mapping[str, tuple[Any, ...]]
+) -> Iterator[dict[str, Any]]:
+    counts = range(1, devices)
+    for prefill, decode, x, y, load in product(shapes, shapes, counts, counts, allowed["prefill.batch"]):
+        pools = {
+            "prefill": {**dict(zip(DEGREES, prefill, strict=True)), "replicas": x, "batch": load},
+            "decode": {**dict(zip(DEGREES, decode, strict=True)), "replicas": y},
+        }
+        if x * prefill[0] * prefill[1] * prefill[2] + y * decode[0] * decode[1] * decode[2] == devices:
+            yield {"disaggregate": pools}
+
+
+def best_value(key: str, answer: PlanAnswer) -> float:
+    """The best figure among the answered plans; the first may be a simpler one that is as good."""
+    pick = max if FIGURES[key].more_is_better else min
+    return pick(plan.value for plan in answer.plans)
+
+
+def feasible(profile: Profile, limits: Mapping[str, float]) -> bool:
+    return bool(profile.fits) and all(within(key, FIGURES[key].of(profile), limit) for key, limit in limits.items())
+
+
+spaces = st.fixed_dictionaries(
+    {
+        "model": st.sampled_from(MODELS),
+        "cluster": st.sampled_from(("2x rtx-4090", "4x rtx-4090", "4x h100-sxm-80gb", "6x a100-sxm-40gb")),
+        "continuous": st.booleans(),
+        "prompt_tokens": st.integers(1, 9000),
+        "output_tokens": st.integers(1, 300),
+    }
+)
+values = st.fixed_dictionaries(
+    {
+        "batch": st.lists(st.integers(1, 400), min_size=1, max_size=2, unique=True).map(tuple),
+        "max_batched_tokens": st.lists(st.sampled_from((512, 2048, 8192)), min_size=1, max_size=2, unique=True).map(
+            tuple
+        ),
+        "chunked_prefill": st.sampled_from(((True,), (False, True))),
+    }
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    asked=spaces,
+    allowed=values,
+    objective=st.sampled_from(("throughput", "latency", "cost", "memory", "energy", "ttft_s")),
+    share=st.floats(0.2, 3.0),
+    pooled=st.booleans(),
+)
+def test_the_best_is_that_of_every_plan_predicted_alone(asked, allowed, objective, share, pooled):
+    if pooled:
+        asked = {**asked, "cluster": "3x h100-sxm-80gb", "model": "qwen3-8b"}
+        allowed = {**allowed, "prefill.batch": (1, 3)}
+    question = mapping(**asked)
+    key = figure_key(objective)
+    every = list(every_plan(question, allowed))
+    limits = {"ttft_s": share * min((plan.ttft_s for plan in every), default=1.0)}
+    answer = search(space(question, disaggregate=(pooled,), **allowed), objective, limits)
+    wanted = [FIGURES[key].of(plan) for plan in every if feasible(plan, limits)]
+    assert bool(answer.plans) == bool(wanted)
+    assert answer.evaluated <= sum(bool(plan.fits) for plan in every)
+    if wanted:
+        best = max(wanted) if FIGURES[key].more_is_better else min(wanted)
+        assert best_value(key, answer) == pytest.approx(best, rel=1e-9)
+        values = {f"{value:.9e}" for value in map(float, wanted)}
+        assert all(f"{plan.value:.9e}" in values for plan in answer.plans)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    model=st.sampled_from(MODELS),
+    key=st.sampled_from(("ttft_s", "tpot_s")),
+    objective=st.sampled_from(("throughput", "cost", "memory", "energy")),
+    looser=st.floats(1.0, 30.0),
+)
+def test_a_tighter_limit_never_improves_the_objective(model, key, objective, looser):
+    of = space(mapping(model, continuous=True), batch=(1, 8, 64))
+    least = search(of, key).plans[0].value
+    tight, loose = (search(of, objective, {key: least * factor}) for factor in (looser, 2.0 * looser))
+    assert tight.feasible <= loose.feasible
+    assert tight.plans
+    values = [best_value(figure_key(objective), answer) for answer in (tight, loose)]
+    if FIGURES[figure_key(objective)].more_is_better:
+        values = [-value for value in values]
+    assert values[1] <= values[0] + 1e-9 * abs(values[0])
+
+
+@pytest.mark.parametrize("model", [*MODELS, "qwen3-32b-fp8", "qwen3-next-80b-a3b"])
+@pytest.mark.parametrize("continuous", [False, True])
+def test_what_is_answered_is_what_each_plan_says_alone(model, continuous):
+    of = space(mapping(model, "4x h200-sxm-141gb", continuous=continuous), free=ALL_FIELDS, batch=(3, 64))
+    answer = search(of, "throughput", top=4)
+    front = search(of, pareto=("interactivity", "throughput"))
+    assert {plan.profile.scenario.plan.engine.name for plan in answer.plans} <= {"vllm", "sglang", "tensorrt-llm"}
+    for plan in (*answer.plans, *front.plans[:4]):
+        alone = predict(plan.profile.scenario)
+        for key, value in plan.figures.items():
+            if key in FIGURES:
+                assert FIGURES[key].of(alone) == pytest.approx(value, rel=1e-9), key
+        assert alone.fits
+
+
+def test_the_front_holds_no_plan_that_another_beats_in_both_figures():
+    of = space(mapping(continuous=True), batch=(1, 4, 16, 64, 256))
+    answer = search(of, pareto=("interactivity", "throughput"))
+    axes = [figure_key(name) for name in answer.pareto_axes]
+    points = [tuple(plan.figures[key] for key in axes) for plan in answer.plans]
+    assert len(points) > 3
+    for x, y in points:
+        assert not any(a >= x and b >= y and (a, b) != (x, y) for a, b in points)
+    assert points == sorted(points, reverse=True)
+    best = search(of, "throughput")
+    assert best_value(axes[1], best) == pytest.approx(points[-1][1])
+    assert best.pareto
+
+
+def test_every_choice_that_says_nothing_new_counts_once():
+    """Prompts that fit one iteration are cut alike by all larger budgets."""
+    asked = mapping(cluster="1x h100-sxm-80gb", prompt_tokens=400, batch=1)
+    answer = search(space(asked, max_batched_tokens=(512, 1024, 8192), chunked_prefill=(False, True)))
+    assert answer.evaluated == 1
+    assert answer.plans[0].profile.scenario.plan.max_batched_tokens == 8192
+
+
+def test_fixed_and_restricted_fields_are_kept():
+    asked = mapping(model="qwen3-30b-a3b", plan={"tensor_parallel": 2, "memory_fraction": 0.7})
+    answer = search(space(asked, "tensor_parallel", replicas=(1,)), top=100)
+    plans = [plan.profile.scenario.plan for plan in answer.plans]
+    assert {(plan.tensor_parallel, plan.replicas, plan.memory_fraction) for plan in plans} == {(2, 1, 0.7)}
+    assert {plan.expert_parallel for plan in plans} >= {1, 2}
+
+
+def test_stated_workers_stay_as_they_are():
+    pools = {"prefill": {"tensor_parallel": 1, "replicas": 2, "batch": 2}, "decode": {"tensor_parallel": 2}}
+    asked = mapping(plan={"disaggregate": pools})
+    split = search(space(asked)).plans[0].profile.scenario.plan
+    assert (split.tensor_parallel, split.replicas) == (2, 1)
+    assert (split.disaggregate.prefill.replicas, split.disaggregate.prefill_batch) == (2, 2)
+
+
+def test_where_no_plan_meets_the_limits_the_nearest_says_what_it_needs():
+    answer = search(space(mapping(), batch=(1, 8)), limits={"tpot_s": 1e-5})
+    assert not answer.plans
+    assert answer.rejected["tpot_s"] == answer.evaluated > 0
+    (nearest,) = answer.nearest
+    least = search(space(mapping(), batch=(1, 8)), "latency").plans[0].value
+    assert nearest.set["tpot_s"] == pytest.approx(least, rel=0.05)
+    assert "1e-05" in nearest.sentence
+
+
+def test_plans_that_do_not_fit_are_counted_and_not_answered():
+    answer = search(space(mapping("qwen3-32b", "2x rtx-4090")))
+    assert not answer.plans
+    assert answer.rejected["memory"] > 0
+    assert answer.evaluated == 0
+
+
+def test_the_most_users_are_those_that_one_more_would_be_too_many_for():
+    limits = {"tpot_s": 0.02}
+    answer = search(space(mapping(continuous=True)), "batch", limits)
+    best = answer.plans[0]
+    assert best.value == best.profile.scenario.workload.batch
+    asked = mapping(continuous=True, batch=int(best.value) + 1)
+    more = search(space(asked), limits=limits)
+    own = best.profile.scenario.plan.to_dict()
+    assert own not in [plan.profile.scenario.plan.to_dict() for plan in more.plans]
+
+
+def test_a_cancelled_search_answers_what_it_found():
+    progress = Progress(lambda state: progress.cancel() if state.done else None, every_s=0.0)
+    of = space(mapping(), free=ALL_FIELDS, batch=(1, 8))
+    answer = search(of, progress=progress)
+    assert answer.stopped
+    assert answer.plans
+    assert answer.evaluated < search(of).evaluated
+
+
+def test_an_unknown_objective_is_named_with_its_nearest_spelling():
+    with pytest.raises(InputError, match="did you mean 'throughput'"):
+        search(space(mapping()), "thruput")
