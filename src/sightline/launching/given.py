@@ -30,6 +30,8 @@ class Given:
     """command, json, toml or yaml."""
     unresolved: tuple[str, ...] = ()
     """Shell variables whose values the text does not say."""
+    folder: Path = Path()
+    """Where the files lie that a command names."""
 
     def __post_init__(self) -> None:
         fix_mappings(self)
@@ -43,7 +45,7 @@ def given(source: str | Path) -> Given:
     """
     if isinstance(source, Path) or not _is_text(source):
         path = Path(source)
-        return _parsed(read_text(path), str(path), path.suffix.lower())
+        return _parsed(read_text(path), str(path), path.suffix.lower(), path.parent)
     return _parsed(source, "the text", "")
 
 
@@ -52,14 +54,14 @@ def _is_text(source: str) -> bool:
     return "\n" in source or source.lstrip()[:1] in ("{", "[") or looks_like_a_command(source)
 
 
-def _parsed(text: str, place: str, suffix: str) -> Given:
+def _parsed(text: str, place: str, suffix: str, folder: Path = Path()) -> Given:
     if not text.strip():
         raise InputError(f"{place} is empty")
     kind = _kind(text, suffix)
     try:
         if kind == "command":
             read = arguments_of(text)
-            return Given(place=place, text=text, words=read.words, unresolved=read.unresolved)
+            return Given(place=place, text=text, words=read.words, unresolved=read.unresolved, folder=folder)
         value = tomllib.loads(text) if kind == "toml" else read_json(text) if kind == "json" else parse(text)
     except InputError as error:
         raise InputError([f"{place}: {problem}" for problem in error.problems]) from None
@@ -67,7 +69,7 @@ def _parsed(text: str, place: str, suffix: str) -> Given:
         raise InputError(f"{place}: not valid TOML: {str(error).lower()}") from None
     if not isinstance(value, Mapping):
         raise InputError(f"{place} holds {json.dumps(value)[:40]}; a mapping of settings is needed")
-    return Given(place=place, text=text, mapping=value, kind=kind)
+    return Given(place=place, text=text, mapping=value, kind=kind, folder=folder)
 
 
 _TOML = re.compile(r"^\s*(\[[\w.\"-]+\]\s*(#.*)?$|[\w.-]+\s*=\s*\S)", re.MULTILINE)

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 WRITERS: Final[Mapping[str, str]] = {
     "megatron": "megatron.writing",
+    "deepspeed": "deepspeed",
+    "fsdp": "accelerate",
+    "transformers": "transformers",
 }
 """By framework of training: the module whose ``write`` takes a scenario and returns its `Launch`.
 
@@ -26,7 +29,10 @@ ENGINE_WRITERS: Final[Mapping[str, str]] = {
     "llama.cpp": "engines.llama_cpp",
 }
 """The same by engine of generation."""
-READERS: Final[tuple[str, ...]] = ("megatron.reading", *ENGINE_WRITERS.values())
+READERS: Final[tuple[str, ...]] = (
+    *("accelerate", "deepspeed", "megatron.reading", "transformers"),
+    *ENGINE_WRITERS.values(),
+)
 """Modules that read back, asked in this order: ``claims`` says whether what was given is of the framework, ``read``
 returns its `Reading`."""
 READ: Final = (

@@ -67,7 +67,7 @@ def plan_problems(scenario: Scenario) -> list[str]:
         "plan.offload is optimizer with plan.zero_stage 0: --optimizer-cpu-offload needs the distributed optimizer": (
             "optimizer" in plan.offload and plan.zero_stage == 0
         ),
-        "plan.bf16_layers is above 0 with plan.fp8_recipe delayed: allowed: another recipe, under which layers may differ": (
+        "plan.bf16_layers is above 0 with plan.fp8_recipe delayed: allowed: 0, or another recipe": (
             plan.bf16_layers > 0 and (plan.dtype, plan.fp8_recipe) == ("fp8", "delayed")
         ),
         f"plan.offload is optimizer with plan.dtype {plan.dtype}: Megatron-LM needs plan.fp8_parameter_gather false": (

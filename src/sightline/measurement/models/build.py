@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sightline.errors import InputError
+from sightline.launching.hugging_face import KNOWN, configuration
 from sightline.loading.models import resolve_model
 from sightline.measurement.machine.devices import TORCH_DTYPES
-from sightline.measurement.models.configs import transformers_config
 from sightline.measurement.models.weights import quantize, with_adapter
 from sightline.measurement.processes.case import UnsupportedCaseError
 from sightline.scenario import Model, Plan, Scenario
@@ -198,3 +198,21 @@ def _recompute_layers(model: Any) -> None:
     """Keep only the inputs of layers for the backward pass; what is inside runs again there."""
     enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
     enable({"use_reentrant": False})
+
+
+def transformers_config(model: Model) -> Any:
+    """Return the configuration whose model has this one's layers; dropout is off.
+
+    Raises:
+        UnsupportedCaseError: No class known here has such layers.
+    """
+    import transformers
+
+    found = configuration(model)
+    if found is None:
+        raise UnsupportedCaseError(f"{model.name} has layers that are not measured: {KNOWN}")
+    family, keys = found
+    use_cache = keys.pop("use_cache")
+    config = getattr(transformers, family)(**keys)
+    config.use_cache = use_cache
+    return config

@@ -1,32 +1,39 @@
 """A model's architecture as a Hugging Face configuration, so that the real classes run with its shapes."""
 
+import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
-from sightline.measurement.processes.case import UnsupportedCaseError
 from sightline.scenario import Model
 
 ACTIVATIONS: Mapping[str, str] = {"swiglu": "silu", "geglu": "gelu_pytorch_tanh", "gelu": "gelu", "relu": "relu"}
+KNOWN: Final = (
+    "of models with learned positions those like GPT-2, with ALiBi those like BLOOM, with rotary positions those like "
+    "Llama, Mistral, Qwen2, Qwen3, Mixtral, Qwen3-MoE, Gemma 2, Gemma 3, DeepSeek V2 and V3 and GPT-NeoX"
+)
+"""Models whose configuration is written, in words."""
 
 
-def transformers_config(model: Model) -> Any:
-    """Return the configuration whose model has this one's layers; dropout is off.
+def configuration(model: Model) -> tuple[str, dict[str, Any]] | None:
+    """Return the name of the configuration class whose model has this one's layers, and its keys; dropout is off.
 
-    Raises:
-        UnsupportedCaseError: No class known here has such layers.
+    None where no class known here has such layers.
     """
-    import transformers
-
     for fits, family, keys in _FAMILIES:
         if fits(model):
-            config = getattr(transformers, family)(**_common(model), **keys(model))
-            config.use_cache = False
-            return config
-    raise UnsupportedCaseError(
-        f"{model.name} has layers that are not measured: of models with learned positions those like GPT-2, with ALiBi "
-        "those like BLOOM, with rotary positions those like Llama, Mistral, Qwen2, Qwen3, Mixtral, Qwen3-MoE, Gemma 2, "
-        "Gemma 3, DeepSeek V2 and V3 and GPT-NeoX"
-    )
+            return family, {**_common(model), **keys(model), "use_cache": False}
+    return None
+
+
+def configuration_file(model: Model) -> str | None:
+    """Return the same as the text of a ``config.json``."""
+    found = configuration(model)
+    if found is None:
+        return None
+    family, keys = found
+    architecture = _ARCHITECTURES.get(family, family.removesuffix("Config") + "ForCausalLM")
+    named = {"architectures": [architecture], "model_type": _MODEL_TYPES[family]}
+    return json.dumps({**named, **keys}, indent=2) + "\n"
 
 
 KEYS: Mapping[str, Callable[[Model], Any]] = {
@@ -210,3 +217,21 @@ _FAMILIES: tuple[tuple[Callable[[Model], bool], str, Callable[[Model], dict[str,
     (lambda m: _is_gpt_like(m) and m.positions == "alibi", "BloomConfig", lambda _: NO_DROPOUT),
 )
 """Whether a model is of a family, the family's configuration class, and its keys; the first that fits is taken."""
+
+_ARCHITECTURES: Final = {"GPT2Config": "GPT2LMHeadModel", "Gemma3TextConfig": "Gemma3ForCausalLM"}
+"""Classes that are not called after their configuration."""
+_MODEL_TYPES: Final[Mapping[str, str]] = {
+    "Qwen3Config": "qwen3",
+    "Qwen2Config": "qwen2",
+    "LlamaConfig": "llama",
+    "Qwen3MoeConfig": "qwen3_moe",
+    "MixtralConfig": "mixtral",
+    "DeepseekV3Config": "deepseek_v3",
+    "Gemma3TextConfig": "gemma3_text",
+    "Gemma2Config": "gemma2",
+    "MistralConfig": "mistral",
+    "GPTNeoXConfig": "gpt_neox",
+    "GPT2Config": "gpt2",
+    "BloomConfig": "bloom",
+}
+"""``model_type`` of each family, by which transformers finds its classes."""

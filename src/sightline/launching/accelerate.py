@@ -1,0 +1,264 @@
+"""Fully sharded data parallelism by accelerate: its YAML, the script that trains with it, and the YAML read back.
+
+Keys are those of accelerate 1.15 (accelerate/commands/config, utils/dataclasses.py); version 2 of its FSDP is PyTorch's
+``fully_shard``. Files for DeepSpeed and Megatron-LM by way of accelerate are read too.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import yaml
+
+from sightline.launching import deepspeed
+from sightline.launching import training_settings as script
+from sightline.launching.following import beside
+from sightline.launching.given import Given
+from sightline.launching.launch import Launch, Reading
+from sightline.launching.options import not_read, options_of, without_none
+from sightline.launching.plans import not_offered, refuse, settled, unwritten, whole
+from sightline.launching.ranks import on_every_node, uneven_nodes
+from sightline.launching.shell import command_line
+from sightline.scenario import Plan, Scenario
+
+CONFIGURATION: Final = "accelerate.yaml"
+WRITTEN: Final = script.WRITTEN | {
+    *(
+        "zero_stage",
+        "offload",
+        "recompute",
+        "data_parallel_shard",
+        "gradient_reduce_dtype",
+        "state_dtype",
+        "fp8_recipe",
+    ),
+    *("overlap_gradient_reduce", "overlap_parameter_gather"),
+}
+"""Fields of a plan that have keys, here or in the script's settings."""
+_PRECISION: Final = {"bf16": "bf16", "fp16": "fp16", "fp8": "fp8"}
+_MACHINES: Final = (
+    *("compute_environment", "distributed_type", "num_processes", "num_machines", "machine_rank", "mixed_precision"),
+    *("main_process_ip", "main_process_port", "rdzv_backend", "same_network", "use_cpu", "main_training_function"),
+    *("debug", "downcast_bf16", "fsdp_config", "deepspeed_config", "megatron_lm_config", "parallelism_config"),
+    *("dynamo_config", "fp8_config", "tpu_env", "tpu_use_cluster", "tpu_use_sudo", "gpu_ids", "enable_cpu_affinity"),
+    *("mpirun_config", "command_file", "commands", "tpu_name", "tpu_zone", "tpu_vm"),
+)
+
+
+def write(scenario: Scenario) -> Launch:
+    """Return the launch of a scenario.
+
+    Raises:
+        InputError: FSDP or the script does not offer something of the plan; a sentence each.
+    """
+    refuse([*not_offered(scenario.plan), *script.problems_of(scenario), *uneven_nodes(scenario.cluster)])
+    asked = settled(scenario)
+    refuse(_problems(asked.plan))
+    text = yaml.safe_dump(configuration(asked), sort_keys=False)
+    return Launch(
+        framework="fsdp",
+        command=_command(asked),
+        files={CONFIGURATION: text, **script.files_of(asked, "accelerate", asked.cluster.devices)},
+        without_counterpart=[
+            *unwritten(asked.plan, WRITTEN, "accelerate"),
+            *script.supplied(asked),
+            *on_every_node(asked.cluster),
+        ],
+    )
+
+
+def _problems(plan: Plan) -> list[str]:
+    hybrid = plan.data_parallel_shard not in (None, plan.data_parallel)
+    told = {
+        "plan.data_parallel_shard with plan.zero_stage 0: replicas shard nothing": hybrid and plan.zero_stage == 0,
+        "plan.offload is parameters with plan.zero_stage 0: FSDP offloads what it shards": (
+            "parameters" in plan.offload and plan.zero_stage == 0
+        ),
+        f"plan.gradient_reduce_dtype is {plan.gradient_reduce_dtype} with plan.zero_stage 0: PyTorch's replicas sum "
+        "gradients in the dtype of the weights": plan.gradient_reduce_dtype is not None and plan.zero_stage == 0,
+    }
+    return [sentence for sentence, is_so in told.items() if is_so]
+
+
+def configuration(scenario: Scenario) -> dict[str, Any]:
+    """Return accelerate's configuration."""
+    plan, cluster = scenario.plan, scenario.cluster
+    sharded = plan.zero_stage > 0
+    written: dict[str, Any] = {
+        "compute_environment": "LOCAL_MACHINE",
+        "debug": False,
+        "distributed_type": "FSDP" if sharded else "MULTI_GPU" if cluster.devices > 1 else "NO",
+        "num_processes": cluster.devices,
+        "num_machines": cluster.nodes,
+        "machine_rank": 0,
+        "mixed_precision": _PRECISION.get(plan.dtype, "no"),
+        "main_training_function": "main",
+        "rdzv_backend": "static",
+        "same_network": True,
+        "use_cpu": False,
+        "downcast_bf16": "no",
+    }
+    if sharded:
+        written["fsdp_config"] = _fsdp(plan)
+        written |= _hybrid(scenario)
+    if plan.dtype == "fp8":
+        algorithm = {"amax_compute_algo": "max", "amax_history_len": 1024} if plan.fp8_recipe == "delayed" else {}
+        backend = "TE" if plan.fp8_recipe == "delayed" else "AO"
+        written["fp8_config"] = {"backend": backend, **({"fp8_format": "HYBRID", **algorithm} if algorithm else {})}
+    if plan.compile:
+        written["dynamo_config"] = {"dynamo_backend": "INDUCTOR", "dynamo_use_regional_compilation": True}
+    return written
+
+
+def _fsdp(plan: Plan) -> dict[str, Any]:
+    return {
+        "fsdp_version": 2,
+        "fsdp_reshard_after_forward": whole(plan.zero_stage) == 3,
+        "fsdp_offload_params": "parameters" in plan.offload,
+        "fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
+        "fsdp_activation_checkpointing": plan.recompute == "full",
+        "fsdp_cpu_ram_efficient_loading": plan.quantization == "none",
+        "fsdp_state_dict_type": "SHARDED_STATE_DICT",
+    }
+
+
+def _hybrid(scenario: Scenario) -> dict[str, Any]:
+    """Groups of replicas, each of which shards all states."""
+    shard, ranks = scenario.plan.data_parallel_shard, whole(scenario.plan.data_parallel)
+    if shard is None or whole(shard) == ranks:
+        return {}
+    sizes = {"dp_replicate_size": ranks // whole(shard), "dp_shard_size": whole(shard), "tp_size": 1, "cp_size": 1}
+    return {"parallelism_config": {f"parallelism_config_{name}": size for name, size in sizes.items()}}
+
+
+def _command(scenario: Scenario) -> str:
+    words = ["accelerate", "launch", "--config_file", CONFIGURATION]
+    if scenario.cluster.nodes > 1:
+        words += ["--machine_rank", "${NODE_RANK:-$SLURM_NODEID}", "--main_process_ip", "$MASTER_ADDR"]
+        words += ["--main_process_port", "${MASTER_PORT:-29500}"]
+    return command_line([*words, *script.script_words(scenario)], {"--settings": script.SETTINGS})
+
+
+def claims(found: Given) -> bool:
+    """Whether it is a configuration of accelerate, or a command that names one."""
+    launches = found.words[:2] == ("accelerate", "launch") and options_of(found.words).has("config-file")
+    return launches or "distributed_type" in found.mapping
+
+
+def read(found: Given) -> Reading:
+    """Return what a configuration says as a scenario."""
+    stated, settings = found.mapping, dict[str, Any]()
+    if found.kind == "command":
+        options = options_of(found.words)
+        stated = beside(found, options.text("config-file"), "accelerate's configuration")
+        settings = dict(beside(found, options.text("settings"), "the settings")) if options.has("settings") else {}
+    devices = stated.get("num_processes")
+    count = devices if isinstance(devices, int) and devices > 0 else None
+    match stated.get("distributed_type"):
+        case "DEEPSPEED":
+            return _by_deepspeed(found, stated, settings, count)
+        case "MEGATRON_LM":
+            return _reading(stated, settings, count, "megatron", _megatron(_section(stated, "megatron_lm_config")))
+    return _reading(stated, settings, count, "fsdp", _plan(stated))
+
+
+def _by_deepspeed(found: Given, stated: Mapping[str, Any], settings: Mapping[str, Any], devices: int | None) -> Reading:
+    """DeepSpeed as accelerate starts it: by a file of its own, or by a few of its keys."""
+    keys = _section(stated, "deepspeed_config")
+    if "deepspeed_config_file" in keys:
+        own = beside(found, str(keys["deepspeed_config_file"]), "DeepSpeed's configuration")
+        return deepspeed.reading_of(own, settings, devices)
+    zero: dict[str, Any] = {"stage": keys.get("zero_stage", 2)}
+    for part, key in (("offload_optimizer", "offload_optimizer_device"), ("offload_param", "offload_param_device")):
+        zero |= {part: {"device": keys[key]}} if key in keys else {}
+    accumulated = {key: keys[key] for key in ("gradient_accumulation_steps",) if key in keys}
+    precision = {name: {"enabled": stated.get("mixed_precision") == name} for name in ("bf16", "fp16")}
+    return deepspeed.reading_of({"zero_optimization": zero, **precision, **accumulated}, settings, devices)
+
+
+def _reading(
+    stated: Mapping[str, Any], settings: Mapping[str, Any], devices: int | None, framework: str, plan: dict[str, Any]
+) -> Reading:
+    told = script.read_settings(settings)
+    reduced = settings.get("gradient_reduce_dtype")
+    of_script = {"gradient_reduce_dtype": {v: k for k, v in _REDUCED.items()}.get(reduced or "")}
+    offloaded = list(plan.get("offload", ())) if plan.get("offload") != "none" else []
+    if settings.get("offload_activations"):
+        offloaded.append("activations")
+    if settings and settings.get("tf32"):
+        plan["dtype"] = "tf32"
+    kept = {"offload": offloaded or "none"} if framework == "fsdp" else {}
+    counted = "" if devices is None else f"{devices}x "
+    missing = {"model": "what is trained: a name of the catalog, a path or a mapping"}
+    missing["cluster"] = f"'{counted}<device>', such as {counted or '8x '}h100-sxm-80gb"
+    for key, what in (("sequence_length", "tokens per sample"), ("global_batch", "samples per optimizer step")):
+        if key not in told["workload"]:
+            missing[f"workload.{key}"] = what
+    return Reading(
+        framework=framework,
+        scenario={
+            "workload": {"task": "finetune", **told["workload"]},
+            "plan": without_none({"framework": framework, **told["plan"], **plan, **kept, **of_script}),
+        },
+        missing=missing,
+        without_counterpart=not_read(_unread(stated), "accelerate's"),
+    )
+
+
+_REDUCED: Final = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
+
+
+def _section(stated: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = stated.get(key)
+    return value if isinstance(value, Mapping) else {}
+
+
+def _plan(stated: Mapping[str, Any]) -> dict[str, Any]:
+    fsdp = _section(stated, "fsdp_config")
+    precision = str(stated.get("mixed_precision", "no")).lower()
+    shares = _section(stated, "parallelism_config")
+    shard = shares.get("parallelism_config_dp_shard_size")
+    groups = shares.get("parallelism_config_dp_replicate_size", 1)
+    plan: dict[str, Any] = {
+        "zero_stage": _stage(fsdp) if stated.get("distributed_type") == "FSDP" else 0,
+        "dtype": {"no": "fp32"}.get(precision, precision),
+        "offload": ["optimizer", "parameters"] if _is_true(fsdp.get("fsdp_offload_params")) else "none",
+        "recompute": "full" if _is_true(fsdp.get("fsdp_activation_checkpointing")) else "none",
+        "compile": str(_section(stated, "dynamo_config").get("dynamo_backend", "NO")).upper() != "NO",
+        "data_parallel_shard": shard if groups != 1 else None,
+    }
+    if precision == "fp8":
+        plan["fp8_recipe"] = "delayed" if _section(stated, "fp8_config").get("backend") == "TE" else "current"
+    return plan
+
+
+def _stage(fsdp: Mapping[str, Any]) -> int:
+    """ZeRO's stage of a sharding: by the strategy of version 1, or by whether weights are freed after the forward."""
+    stated = fsdp.get("fsdp_reshard_after_forward", fsdp.get("fsdp_sharding_strategy", "FULL_SHARD"))
+    words = {"1": "FULL_SHARD", "2": "SHARD_GRAD_OP", "3": "NO_SHARD"}
+    strategy = words.get(str(stated), str(stated).upper())
+    return {"NO_SHARD": 0, "SHARD_GRAD_OP": 2, "FALSE": 2, "HYBRID_SHARD_ZERO2": 2}.get(strategy, 3)
+
+
+def _is_true(stated: object) -> bool:
+    return str(stated).lower() == "true"
+
+
+def _megatron(keys: Mapping[str, Any]) -> dict[str, Any]:
+    """Degrees and techniques of Megatron-LM by accelerate's names."""
+    sharded = _is_true(keys.get("megatron_lm_use_distributed_optimizer"))
+    return {
+        "tensor_parallel": keys.get("megatron_lm_tp_degree"),
+        "pipeline_parallel": keys.get("megatron_lm_pp_degree"),
+        "sequence_parallel": _is_true(keys.get("megatron_lm_sequence_parallelism")),
+        "zero_stage": int(sharded),
+        "recompute": "selective" if _is_true(keys.get("megatron_lm_recompute_activations")) else "none",
+    }
+
+
+def _unread(stated: Mapping[str, Any]) -> list[str]:
+    known = ("version", "reshard_after_forward", "sharding_strategy", "offload_params", "activation_checkpointing")
+    neutral = ("auto_wrap_policy", "state_dict_type", "cpu_ram_efficient_loading", "sync_module_states")
+    more = ("use_orig_params", "transformer_layer_cls_to_wrap", "backward_prefetch", "min_num_params")
+    read_keys = {f"fsdp_{name}" for name in (*known, *neutral, *more)}
+    of_fsdp = [f"fsdp_config.{key}" for key in _section(stated, "fsdp_config") if key not in read_keys]
+    return [*(key for key in stated if key not in _MACHINES), *of_fsdp]

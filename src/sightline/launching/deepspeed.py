@@ -1,0 +1,266 @@
+"""DeepSpeed: ``ds_config.json``, the script that trains with it and the command that starts it, and the file read back.
+
+Keys and defaults are those of DeepSpeed 0.19 (deepspeed/runtime/config.py, zero/config.py).
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from sightline.launching import training_settings as script
+from sightline.launching.following import beside
+from sightline.launching.given import Given
+from sightline.launching.launch import Launch, Reading
+from sightline.launching.options import not_read, options_of, without_none
+from sightline.launching.plans import not_offered, refuse, settled, unwritten, whole
+from sightline.launching.ranks import on_every_node, per_node, uneven_nodes
+from sightline.launching.shell import command_line
+from sightline.scenario import Plan, Scenario
+
+CONFIGURATION: Final = "ds_config.json"
+WRITTEN: Final = script.WRITTEN | {
+    *("zero_stage", "offload", "recompute", "overlap_gradient_reduce", "overlap_parameter_gather"),
+    "gradient_reduce_dtype",
+}
+"""Fields of a plan that have keys, here or in the script's settings."""
+OPTIMIZERS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
+    "adamw": ("AdamW", {}),
+    "adamw-fused": ("AdamW", {"torch_adam": False}),
+    "adamw-unfused": ("AdamW", {"torch_adam": True}),
+    "muon": ("Muon", {}),
+}
+"""Type and parameters of DeepSpeed's own optimizers; others are the script's."""
+_HELD_ELSEWHERE: Final = {"device": "cpu", "pin_memory": True}
+_READ: Final = frozenset(
+    (
+        *("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "zero_optimization"),
+        *("bf16", "fp16", "optimizer", "activation_checkpointing", "communication_data_type", "sequence_parallel_size"),
+    )
+)
+_NEUTRAL: Final = frozenset(
+    (
+        *("gradient_clipping", "steps_per_print", "wall_clock_breakdown", "scheduler", "zero_allow_untested_optimizer"),
+        *("zero_force_ds_cpu_optimizer", "prescale_gradients", "dump_state", "tensorboard", "wandb", "csv_monitor"),
+        *("flops_profiler", "comms_logger", "checkpoint", "memory_breakdown"),
+    )
+)
+"""Keys that do not change how long a step takes."""
+
+
+def write(scenario: Scenario) -> Launch:
+    """Return the launch of a scenario.
+
+    Raises:
+        InputError: DeepSpeed or the script does not offer something of the plan; a sentence each.
+    """
+    refuse([*not_offered(scenario.plan), *script.problems_of(scenario), *uneven_nodes(scenario.cluster)])
+    asked = settled(scenario)
+    refuse(_problems(asked.plan))
+    ranks = asked.cluster.devices
+    return Launch(
+        framework="deepspeed",
+        command=_command(asked),
+        files={CONFIGURATION: script.json_text(configuration(asked)), **script.files_of(asked, "deepspeed", ranks)},
+        without_counterpart=[
+            *unwritten(asked.plan, WRITTEN, "DeepSpeed's configuration"),
+            *script.supplied(asked),
+            *_hosts(asked),
+        ],
+    )
+
+
+def _problems(plan: Plan) -> list[str]:
+    hybrid = plan.data_parallel_shard not in (None, plan.data_parallel)
+    told = {
+        f"plan.data_parallel_shard is {plan.data_parallel_shard}: DeepSpeed 0.19 shards over all ranks": hybrid,
+        "plan.quantization with plan.zero_stage 3: DeepSpeed does not shard weights that bitsandbytes has packed": (
+            plan.quantization != "none" and plan.zero_stage == 3
+        ),
+        f"plan.optimizer is {plan.optimizer} with plan.offload optimizer: DeepSpeed updates on the host with adamw": (
+            "optimizer" in plan.offload and OPTIMIZERS.get(plan.optimizer, ("",))[0] != "AdamW"
+        ),
+    }
+    return [sentence for sentence, is_so in told.items() if is_so]
+
+
+def configuration(scenario: Scenario) -> dict[str, Any]:
+    """Return the engine's configuration."""
+    plan, work = scenario.plan, scenario.workload
+    moved = {2: "bf16" if plan.dtype == "bf16" else "fp16"}.get(_moved_bytes(plan), "fp32")
+    written: dict[str, Any] = {
+        "train_batch_size": work.global_batch,
+        "train_micro_batch_size_per_gpu": whole(plan.sequences),
+        "gradient_accumulation_steps": script.accumulation(scenario),
+        "gradient_clipping": 1.0,
+        "bf16": {"enabled": plan.dtype == "bf16"},
+        "fp16": {"enabled": plan.dtype == "fp16"},
+        "communication_data_type": moved,
+        "zero_optimization": _zero(plan),
+        "steps_per_print": 10,
+    }
+    if plan.optimizer in OPTIMIZERS:
+        kind, options = OPTIMIZERS[plan.optimizer]
+        written["optimizer"] = {"type": kind, "params": {"lr": 1e-4, "weight_decay": 0.1, **options}}
+    else:
+        written |= {"zero_allow_untested_optimizer": True, "zero_force_ds_cpu_optimizer": False}
+    if plan.recompute == "full":
+        held = "activations" in plan.offload
+        written["activation_checkpointing"] = {"partition_activations": False, "cpu_checkpointing": held}
+    return written
+
+
+def _moved_bytes(plan: Plan) -> int:
+    return int(plan.framework.sharding.gradient_reduce_bytes[plan.dtype])
+
+
+def _zero(plan: Plan) -> dict[str, Any]:
+    overlap = plan.framework.overlap
+    written: dict[str, Any] = {
+        "stage": whole(plan.zero_stage),
+        "overlap_comm": overlap.gradients,
+        "contiguous_gradients": True,
+    }
+    if plan.zero_stage == 3 and not overlap.parameters:
+        written["stage3_prefetch_bucket_size"] = 0
+    if "optimizer" in plan.offload:
+        written["offload_optimizer"] = _HELD_ELSEWHERE
+    if "parameters" in plan.offload:
+        written["offload_param"] = _HELD_ELSEWHERE
+    return written
+
+
+def _command(scenario: Scenario) -> str:
+    cluster = scenario.cluster
+    words = ["deepspeed", "--num_gpus", str(per_node(cluster))]
+    if cluster.nodes > 1:
+        together = ("--no_ssh", "--node_rank", "${NODE_RANK:-$SLURM_NODEID}", "--master_addr", "$MASTER_ADDR")
+        words += ["--num_nodes", str(cluster.nodes), *together, "--master_port", "${MASTER_PORT:-29500}"]
+        words += ["--hostfile", "hostfile"]
+    arguments = {"--deepspeed_config": CONFIGURATION, "--settings": script.SETTINGS}
+    return command_line([*words, *script.script_words(scenario)], arguments)
+
+
+def _hosts(scenario: Scenario) -> list[str]:
+    cluster = scenario.cluster
+    if cluster.nodes == 1:
+        return []
+    listed = f"hostfile lists the {cluster.nodes} nodes, a line '<name> slots={per_node(cluster)}' each"
+    return [listed, *on_every_node(cluster)]
+
+
+def claims(found: Given) -> bool:
+    """Whether it is a configuration of DeepSpeed, or a command that names one."""
+    options = options_of(found.words)
+    launches = found.kind == "command" and bool(options.text("deepspeed-config") or options.text("deepspeed"))
+    keys = {"zero_optimization", "train_micro_batch_size_per_gpu", "train_batch_size"}
+    return launches or bool(keys & found.mapping.keys())
+
+
+def read(found: Given) -> Reading:
+    """Return what a configuration says as a scenario."""
+    devices: int | None = None
+    settings: Mapping[str, Any] = {}
+    stated = found.mapping
+    if found.kind == "command":
+        options = options_of(found.words)
+        named = options.text("deepspeed-config") or options.text("deepspeed")
+        stated = beside(found, named, "DeepSpeed's configuration")
+        settings = beside(found, options.text("settings"), "the settings") if options.has("settings") else {}
+        gpus, nodes = options.number("num-gpus") or options.number("nproc-per-node"), options.number("num-nodes", 1)
+        devices = gpus * nodes if gpus and nodes else None
+    return reading_of(stated, settings, devices)
+
+
+def reading_of(stated: Mapping[str, Any], settings: Mapping[str, Any], devices: int | None) -> Reading:
+    """Return what a configuration says on so many devices, with a script's settings where there are some."""
+    told = script.read_settings(settings)
+    batch = {"global_batch": _batch(stated, devices)}
+    workload = {"task": "pretrain", **told["workload"], **without_none(batch)}
+    plan = {"framework": "deepspeed", **told["plan"], **plan_of(stated)}
+    missing = {"model": "what is trained: a name of the catalog, a path or a mapping"}
+    counted = "" if devices is None else f"{devices}x "
+    missing["cluster"] = f"'{counted}<device>', such as {counted or '8x '}h100-sxm-80gb"
+    for key, what in (("sequence_length", "tokens per sample"), ("global_batch", "samples per optimizer step")):
+        if key not in workload:
+            missing[f"workload.{key}"] = what
+    zero = _mapping(stated, "zero_optimization")
+    unread = [key for key in stated if key not in _READ | _NEUTRAL]
+    unread += [f"zero_optimization.{key}" for key in zero if key not in _ZERO]
+    return Reading(
+        framework="deepspeed",
+        scenario={"workload": workload, "plan": plan},
+        missing=missing,
+        without_counterpart=not_read(unread, "DeepSpeed's"),
+    )
+
+
+_ZERO: Final = frozenset(
+    (
+        *("stage", "overlap_comm", "offload_optimizer", "offload_param", "contiguous_gradients", "reduce_scatter"),
+        *("stage3_prefetch_bucket_size", "allgather_partitions", "cpu_offload", "cpu_offload_param"),
+        *("stage3_gather_16bit_weights_on_model_save", "stage3_gather_fp16_weights_on_model_save"),
+    )
+)
+
+
+def _mapping(stated: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = stated.get(key)
+    return value if isinstance(value, Mapping) else {}
+
+
+def _count(value: Any) -> int | None:
+    """A number that is stated; "auto" leaves it to whoever starts the engine."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _batch(stated: Mapping[str, Any], devices: int | None) -> int | None:
+    whole_batch = _count(stated.get("train_batch_size"))
+    parts = [_count(stated.get(f"{key}")) for key in ("train_micro_batch_size_per_gpu", "gradient_accumulation_steps")]
+    if whole_batch is None and devices and parts[0]:
+        return parts[0] * (parts[1] or 1) * devices
+    return whole_batch
+
+
+def plan_of(stated: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the plan of a configuration, by a scenario's keys."""
+    zero = _mapping(stated, "zero_optimization")
+    stage = zero.get("stage", 0)
+    formats = [name for name in ("bf16", "fp16") if _mapping(stated, name).get("enabled") is True]
+    moved = stated.get("communication_data_type")
+    overlaps = zero.get("overlap_comm")
+    offloaded = [part for part, key in _OFFLOADED.items() if _is_elsewhere(zero, key)]
+    recomputes = _mapping(stated, "activation_checkpointing")
+    if recomputes.get("cpu_checkpointing"):
+        offloaded.append("activations")
+    return without_none(
+        {
+            "zero_stage": stage if stage in (0, 1, 2, 3) else None,
+            "dtype": formats[0] if formats else None if _is_auto(stated) else "fp32",
+            "micro_batch": _count(stated.get("train_micro_batch_size_per_gpu")),
+            "gradient_reduce_dtype": moved if moved in ("fp32", "bf16", "fp16") else None,
+            "overlap_gradient_reduce": overlaps if isinstance(overlaps, bool) else None,
+            "overlap_parameter_gather": False if zero.get("stage3_prefetch_bucket_size") == 0 else None,
+            "offload": offloaded or "none",
+            "recompute": "full" if recomputes else None,
+            "optimizer": _optimizer(_mapping(stated, "optimizer")),
+        }
+    )
+
+
+_OFFLOADED: Final = {"optimizer": "offload_optimizer", "parameters": "offload_param"}
+
+
+def _is_elsewhere(zero: Mapping[str, Any], key: str) -> bool:
+    """Whether a part is offloaded; NVMe counts as the host, which feeds it."""
+    stated = _mapping(zero, key)
+    return stated.get("device", "none") in ("cpu", "nvme") or zero.get(f"cpu_{key.removesuffix('_optimizer')}") is True
+
+
+def _is_auto(stated: Mapping[str, Any]) -> bool:
+    return any(_mapping(stated, name).get("enabled") == "auto" for name in ("bf16", "fp16"))
+
+
+def _optimizer(stated: Mapping[str, Any]) -> str | None:
+    kind = str(stated.get("type", "")).lower()
+    options = stated.get("params")
+    unfused = isinstance(options, Mapping) and options.get("torch_adam") is True
+    return {"adam": "adamw", "adamw": "adamw-unfused" if unfused else "adamw", "muon": "muon"}.get(kind)

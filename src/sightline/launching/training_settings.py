@@ -1,0 +1,197 @@
+"""What the training script of a launch needs to know, as training.json, and back."""
+
+import json
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any, Final
+
+from sightline.launching.hugging_face import KNOWN, configuration_file
+from sightline.launching.options import without_none
+from sightline.launching.plans import whole
+from sightline.scenario import Model, Plan, Scenario
+from sightline.scenario.techniques import ALL_LINEAR, MODULE_NAMES, Adapter
+
+SETTINGS: Final = "training.json"
+SCRIPT: Final = "train.py"
+MODEL: Final = "model/config.json"
+STEPS: Final = 50
+"""Steps of a run whose tokens are not stated."""
+WRITTEN: Final = frozenset(
+    ("micro_batch", "attention", "attention_kernel", "optimizer", "quantization", "adapter", "compile", "dtype")
+)
+"""Fields of a plan that the script takes from its settings."""
+DTYPES: Final = {"fp32": "float32", "tf32": "float32", "bf16": "bfloat16", "fp16": "float16", "fp8": "bfloat16"}
+KERNELS: Final = {"flash-2": "flash_attention_2", "flash-3": "flash_attention_3"}
+"""Attention implementations of transformers by kernel."""
+WHOLE_MODULES: Final = {
+    "embedding": ("embed_tokens", "wte", "embed_in", "word_embeddings"),
+    "head": ("lm_head", "embed_out"),
+}
+"""What transformers' classes call the embedding and the head."""
+QUANTIZED: Final[Mapping[str, Mapping[str, Any]]] = {
+    "nf4": {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": True},
+    "nf4-single": {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": False},
+    "int8": {"load_in_8bit": True},
+}
+"""Keys of transformers' BitsAndBytesConfig by format."""
+
+
+def problems_of(scenario: Scenario) -> list[str]:
+    """Return a sentence for everything that the script cannot train."""
+    model, plan = scenario.model, scenario.plan
+    degrees = ("tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel")
+    split = [name for name in degrees if getattr(plan, name) != 1]
+    name = plan.framework.name
+    told = [f"plan.{axis} is {whole(getattr(plan, axis))}: the script written for {name} has none" for axis in split]
+    if configuration_file(model) is None:
+        told.append(f"{model.name} has layers for which no config.json is written; written: {KNOWN}")
+    if plan.quantization not in ("none", *QUANTIZED):
+        told.append(f"plan.quantization is {plan.quantization}; launched: {', '.join(QUANTIZED)}")
+    if scenario.workload.task == "pretrain" and plan.quantization != "none":
+        told.append("plan.quantization is for weights of a checkpoint: launched with workload.task finetune")
+    return told
+
+
+def files_of(scenario: Scenario, way: str, ranks: int) -> dict[str, str]:
+    """Return the script, its settings and the model's configuration; ``way`` is what it trains with."""
+    return {
+        SCRIPT: files("sightline.launching.scripts").joinpath(SCRIPT).read_text(encoding="utf-8"),
+        SETTINGS: json_text(settings_of(scenario, way, ranks)),
+        MODEL: configuration_file(scenario.model) or "",
+    }
+
+
+def json_text(value: Mapping[str, Any]) -> str:
+    """Return a mapping as the text of a file."""
+    return json.dumps(value, indent=2) + "\n"
+
+
+def accumulation(scenario: Scenario) -> int:
+    """Return the micro-batches of a step on one rank."""
+    return whole(scenario.micro_batches)
+
+
+def settings_of(scenario: Scenario, way: str, ranks: int) -> dict[str, Any]:
+    """Return the settings of the script on so many ranks."""
+    plan, work = scenario.plan, scenario.workload
+    tokens = work.total_tokens
+    steps = STEPS if tokens is None else -int(-float(tokens) // work.tokens_per_step)
+    reduced = plan.gradient_reduce_dtype
+    return {
+        "way": way,
+        "task": work.task,
+        "sequence_length": work.sequence_length,
+        "micro_batch": whole(plan.sequences),
+        "global_batch": work.global_batch,
+        "accumulation": work.global_batch // (whole(plan.sequences) * ranks),
+        "steps": steps,
+        "vocabulary": scenario.model.vocab_size,
+        "attention": "eager" if plan.attention == "eager" else KERNELS.get(plan.attention_kernel or "", "sdpa"),
+        "weights_dtype": DTYPES[stored_dtype(plan)],
+        "compute_dtype": DTYPES[plan.dtype],
+        "gradient_reduce_dtype": None if reduced is None else DTYPES[reduced],
+        "tf32": plan.dtype == "tf32",
+        "optimizer": plan.optimizer,
+        "quantization": _quantization(plan),
+        "adapter": None if plan.adapter is None else _adapter(plan.adapter, scenario.model),
+        "recompute": plan.recompute == "full" and way == "deepspeed",
+        "offload_activations": "activations" in plan.offload,
+        "compile": plan.compile,
+    }
+
+
+def stored_dtype(plan: Plan) -> str:
+    """Return the dtype in which weights are loaded: the compute dtype where they are frozen, or where states are."""
+    if plan.adapter is not None or plan.quantization != "none" or plan.framework.name == "deepspeed":
+        return plan.high_precision_dtype
+    return plan.high_precision_dtype if plan.framework.memory.states.weights < 4 else "fp32"
+
+
+def _quantization(plan: Plan) -> dict[str, Any] | None:
+    if plan.quantization == "none":
+        return None
+    stated = dict(QUANTIZED[plan.quantization])
+    if "load_in_4bit" in stated:
+        # Stored as the compute dtype, packed weights can be sharded and gathered like any others.
+        dtypes = dict.fromkeys(("bnb_4bit_compute_dtype", "bnb_4bit_quant_storage"), DTYPES[plan.dtype])
+        stated |= dtypes
+    return stated
+
+
+def _adapter(adapter: Adapter, model: Model) -> dict[str, Any]:
+    """Keys of peft's LoraConfig; layers by every name that transformers' classes have for them."""
+    wanted = adapter.projections(gated=model.gated)
+    named = [name for name, word in MODULE_NAMES.items() if word in wanted]
+    whole_modules = [name for part in adapter.also_trained for name in WHOLE_MODULES[part]]
+    return {
+        "r": whole(adapter.rank),
+        "lora_alpha": adapter.alpha,
+        "lora_dropout": adapter.dropout,
+        "target_modules": ALL_LINEAR if adapter.targets == ALL_LINEAR else named,
+        "modules_to_save": whole_modules,
+    }
+
+
+def supplied(scenario: Scenario) -> list[str]:
+    """Return what the user supplies, and what the script leaves out, in sentences."""
+    plan, work = scenario.plan, scenario.workload
+    kernel = plan.attention_kernel
+    told = {
+        "train.py draws random tokens: name an array of token ids with --data": True,
+        "WEIGHTS is the folder or Hugging Face name of the checkpoint to tune": work.task == "finetune",
+        f"workload.total_tokens is not stated: train.py trains {STEPS} steps": work.total_tokens is None,
+        "the learning rate is an example: LEARNING_RATE in train.py": True,
+        f"plan.attention_kernel is {kernel}: PyTorch chooses the kernel of its own attention": (
+            kernel is not None and kernel not in KERNELS
+        ),
+        "workload.lengths: train.py fills every sample to workload.sequence_length": work.lengths is not None,
+    }
+    return [sentence for sentence, is_so in told.items() if is_so]
+
+
+def script_words(scenario: Scenario) -> list[str]:
+    """Return the words that follow the launcher: the script, and the weights it tunes."""
+    return [SCRIPT, *(["--weights", "${WEIGHTS:?}"] if scenario.workload.task == "finetune" else [])]
+
+
+def read_settings(stated: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return workload and plan as a training.json states them; nothing where there is none."""
+    if not stated:
+        return {"workload": {}, "plan": {}}
+    quantized = stated.get("quantization")
+    known = ("load_in_4bit", "load_in_8bit", "bnb_4bit_use_double_quant")
+    kinds = {tuple(form.get(key) for key in known): name for name, form in QUANTIZED.items()}
+    form = "none" if not quantized else kinds.get(tuple(quantized.get(key) for key in known))
+    kernel = {value: key for key, value in KERNELS.items()}.get(stated.get("attention", ""))
+    plan = {
+        "micro_batch": stated.get("micro_batch"),
+        "attention": "eager" if stated.get("attention") == "eager" else "flash",
+        "attention_kernel": kernel,
+        "optimizer": stated.get("optimizer"),
+        "quantization": form,
+        "adapter": adapter_of(stated.get("adapter"), form),
+        "compile": stated.get("compile"),
+    }
+    workload = {key: stated.get(key) for key in ("task", "sequence_length", "global_batch")}
+    return {"workload": without_none(workload), "plan": without_none(plan)}
+
+
+def adapter_of(stated: Mapping[str, Any] | None, form: str | None) -> Any:
+    """Return ``plan.adapter`` of peft's keys next to weights of a form."""
+    if not stated:
+        return "none"
+    also = [part for part, names in WHOLE_MODULES.items() if set(names) & set(stated.get("modules_to_save") or ())]
+    targets = stated.get("target_modules") or ALL_LINEAR
+    words = (
+        targets if targets == ALL_LINEAR else list(dict.fromkeys(MODULE_NAMES[t] for t in targets if t in MODULE_NAMES))
+    )
+    return without_none(
+        {
+            "kind": "qlora" if form and form.startswith("nf4") else "lora",
+            "rank": stated.get("r"),
+            "alpha": stated.get("lora_alpha"),
+            "dropout": stated.get("lora_dropout"),
+            "targets": words,
+            "also_trained": also or None,
+        }
+    )

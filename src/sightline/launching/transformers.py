@@ -1,0 +1,200 @@
+"""Hugging Face's Trainer: its TrainingArguments as JSON, the script that trains with them, and the file read back.
+
+Keys are those of transformers 5 (transformers/training_args.py); release 4 has them too.
+"""
+
+from typing import Any, Final
+
+from sightline.launching import training_settings as script
+from sightline.launching.following import beside
+from sightline.launching.given import Given
+from sightline.launching.launch import Launch, Reading
+from sightline.launching.options import not_read, options_of, without_none
+from sightline.launching.plans import not_offered, refuse, settled, unwritten, whole
+from sightline.launching.ranks import devices_of, on_every_node, torchrun, uneven_nodes
+from sightline.launching.shell import command_line
+from sightline.scenario import Plan, Scenario
+
+ARGUMENTS: Final = "training_arguments.json"
+WRITTEN: Final = script.WRITTEN | {"recompute", "state_dtype", "overlap_gradient_reduce", "zero_stage"}
+"""Fields of a plan that have arguments, here or in the script's settings."""
+OPTIMIZERS: Final = {
+    "adamw": "adamw_torch_fused",
+    "adamw-fused": "adamw_torch_fused",
+    "adamw-unfused": "adamw_torch",
+    "adamw-8bit": "adamw_bnb_8bit",
+    "sgd": "sgd",
+}
+"""The Trainer's names of optimizers."""
+_READ: Final = {
+    "adamw_torch_fused": "adamw",
+    "adamw_torch": "adamw-unfused",
+    "adamw_bnb_8bit": "adamw-8bit",
+    "adamw_8bit": "adamw-8bit",
+    "paged_adamw_8bit": "adamw-8bit",
+    "paged_adamw_32bit": "adamw",
+    "sgd": "sgd",
+}
+_NEUTRAL: Final = frozenset(
+    (
+        *("output_dir", "learning_rate", "lr_scheduler_type", "warmup_steps", "warmup_ratio", "weight_decay", "seed"),
+        *("num_train_epochs", "max_steps", "logging_steps", "logging_dir", "save_steps", "save_strategy", "report_to"),
+        *("eval_strategy", "eval_steps", "per_device_eval_batch_size", "max_grad_norm", "run_name", "do_train"),
+        *("adam_beta1", "adam_beta2", "adam_epsilon", "save_total_limit", "remove_unused_columns", "push_to_hub"),
+        *(
+            "gradient_checkpointing_kwargs",
+            "dataloader_drop_last",
+            "dataloader_num_workers",
+            "ddp_find_unused_parameters",
+        ),
+        *(
+            "data_seed",
+            "ddp_find_unused_parameters",
+            "logging_first_step",
+            "do_eval",
+            "overwrite_output_dir",
+            "save_only_model",
+        ),
+    )
+)
+"""Arguments that do not change how long a step takes."""
+
+
+def write(scenario: Scenario) -> Launch:
+    """Return the launch of a scenario.
+
+    Raises:
+        InputError: The Trainer or the script does not offer something of the plan; a sentence each.
+    """
+    refuse([*not_offered(scenario.plan), *script.problems_of(scenario), *uneven_nodes(scenario.cluster)])
+    asked = settled(scenario)
+    refuse(_problems(asked.plan))
+    words = torchrun(asked.cluster, *script.script_words(asked))
+    files = script.files_of(asked, "transformers", asked.cluster.devices)
+    return Launch(
+        framework="transformers",
+        command=command_line(words, {"--settings": script.SETTINGS}),
+        files={ARGUMENTS: script.json_text(arguments(asked)), **files},
+        without_counterpart=[
+            *unwritten(asked.plan, WRITTEN, "the Trainer"),
+            *script.supplied(asked),
+            *on_every_node(asked.cluster),
+        ],
+    )
+
+
+def _problems(plan: Plan) -> list[str]:
+    told = {
+        "plan.dtype is fp8: the Trainer has no argument for it; accelerate has (plan.framework fsdp)": plan.dtype
+        == "fp8",
+        f"plan.optimizer is {plan.optimizer}; the Trainer has {', '.join(OPTIMIZERS)}": plan.optimizer
+        not in OPTIMIZERS,
+    }
+    return [sentence for sentence, is_so in told.items() if is_so]
+
+
+def arguments(scenario: Scenario) -> dict[str, Any]:
+    """Return the Trainer's arguments."""
+    plan = scenario.plan
+    written: dict[str, Any] = {
+        "output_dir": "out",
+        "per_device_train_batch_size": whole(plan.sequences),
+        "gradient_accumulation_steps": script.accumulation(scenario),
+        "max_steps": script.settings_of(scenario, "transformers", scenario.cluster.devices)["steps"],
+        "learning_rate": 1e-4,
+        "optim": OPTIMIZERS[plan.optimizer],
+        "bf16": plan.dtype == "bf16",
+        "fp16": plan.dtype == "fp16",
+        "gradient_checkpointing": plan.recompute == "full",
+        "torch_compile": plan.compile,
+        "ddp_find_unused_parameters": False,
+        "logging_steps": 1,
+        "save_strategy": "no",
+        "report_to": "none",
+    }
+    recomputed = {"gradient_checkpointing_kwargs": {"use_reentrant": False}} if plan.recompute == "full" else {}
+    return {**written, **recomputed, **({"tf32": True} if plan.dtype == "tf32" else {})}
+
+
+def claims(found: Given) -> bool:
+    """Whether these are arguments of the Trainer, or a command of the script that trains with them."""
+    if found.kind == "command":
+        names = options_of(found.words).values
+        return "per-device-train-batch-size" in names or _is_script(found)
+    return "per_device_train_batch_size" in found.mapping
+
+
+def _is_script(found: Given) -> bool:
+    return script.SCRIPT in found.words and "--settings" in found.words
+
+
+def read(found: Given) -> Reading:
+    """Return what arguments say as a scenario."""
+    stated, settings, devices = dict(found.mapping), dict[str, Any](), None
+    if found.kind == "command":
+        options = options_of(found.words)
+        devices = devices_of(options.values)
+        stated = {name.replace("-", "_"): _plain(words) for name, words in options.values.items()}
+        if _is_script(found):
+            settings = dict(beside(found, options.text("settings"), "the settings"))
+            stated = dict(beside(found, ARGUMENTS, "the Trainer's configuration"))
+    told = script.read_settings(settings)
+    batch, steps = stated.get("per_device_train_batch_size", 8), stated.get("gradient_accumulation_steps", 1)
+    workload = {"task": "finetune", **told["workload"]}
+    if devices and "global_batch" not in workload:
+        workload["global_batch"] = batch * steps * devices
+    return Reading(
+        framework="transformers",
+        scenario={
+            "workload": workload,
+            "plan": {"framework": "transformers", **told["plan"], **_plan(stated, settings)},
+        },
+        missing=_missing(workload, devices, batch * steps),
+        without_counterpart=not_read([key for key in stated if key not in _NEUTRAL | _KNOWN], "the Trainer's"),
+    )
+
+
+_KNOWN: Final = frozenset(
+    (
+        *("per_device_train_batch_size", "gradient_accumulation_steps", "optim", "bf16", "fp16", "tf32"),
+        *("gradient_checkpointing", "activation_checkpointing", "torch_compile", "nproc_per_node", "nnodes"),
+        *("node_rank", "master_addr", "master_port", "standalone"),
+    )
+)
+
+
+def _plain(words: Any) -> Any:
+    """An option's value as JSON would have it: a flag is true."""
+    if not words:
+        return True
+    word = words[0]
+    return int(word) if word.isdecimal() else {"true": True, "false": False}.get(word.lower(), word)
+
+
+def _plan(stated: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
+    formats = [name for name in ("bf16", "fp16") if stated.get(name) is True]
+    recomputes = stated.get("gradient_checkpointing") or stated.get("activation_checkpointing")
+    frozen = settings.get("adapter") or settings.get("quantization")
+    pure = bool(settings) and not frozen and (settings["weights_dtype"], formats) == ("bfloat16", ["bf16"])
+    optimizer = {"optimizer": _READ.get(stated.get("optim", "adamw_torch_fused"))} if not settings else {}
+    return without_none(
+        {
+            "micro_batch": stated.get("per_device_train_batch_size", 8),
+            "dtype": formats[0] if formats else "tf32" if stated.get("tf32") is True else "fp32",
+            "recompute": "full" if recomputes is True else "none",
+            "compile": stated.get("torch_compile") is True,
+            "state_dtype": "bf16" if pure else None,
+            **optimizer,
+        }
+    )
+
+
+def _missing(workload: dict[str, Any], devices: int | None, per_device: Any) -> dict[str, str]:
+    counted = "" if devices is None else f"{devices}x "
+    missing = {"model": "what is trained: a name of the catalog, a path or a mapping"}
+    missing["cluster"] = f"'{counted}<device>', such as {counted or '8x '}h100-sxm-80gb"
+    if "sequence_length" not in workload:
+        missing["workload.sequence_length"] = "tokens per sample"
+    if "global_batch" not in workload:
+        missing["workload.global_batch"] = f"samples per optimizer step: {per_device} on each device"
+    return missing
