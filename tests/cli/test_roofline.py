@@ -62,3 +62,19 @@ def test_an_unknown_device_is_a_sentence_with_the_nearest(in_process, generate):
     code, out, err = in_process("roofline", generate, "--devices", "h100-sxm-80g")
     assert (code, out) == (2, "")
     assert "h100-sxm-80gb" in err
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_a_narrow_terminal_cuts_nothing(in_process, generate, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    for options in ((), ("--devices", "a100-sxm-80gb,h100-sxm-80gb,rtx-4090")):
+        lines = in_process("roofline", generate, *options)[1].splitlines()
+        assert max(map(len, lines)) <= width
+        assert "output projection" in "\n".join(lines)
+        assert "…" not in "".join(lines)
+
+
+def test_a_sweep_leaves_out_what_cannot_be(in_process, generate):
+    code, out, err = in_process("roofline", generate, "--sweep", "plan.tensor_parallel=1,3", "--json")
+    assert (code, len(json.loads(out)["rows"])) == (0, 12)
+    assert "1 of 2 not possible: plan.tensor_parallel is 3" in err

@@ -42,7 +42,19 @@ def test_every_model_has_words(name):
 @pytest.mark.parametrize("kind", list(COLUMNS))
 def test_no_column_of_a_list_is_empty(kind):
     table = entries_table(kind, {name: catalog.entry(kind, name) for name in catalog.names(kind)})
-    assert [column.header for column in table.columns if not any(column.cells)] == []
+    assert [column.heading for column in table.figures if not any(column.cells)] == []
+
+
+@pytest.mark.parametrize("width", [60, 80])
+@pytest.mark.parametrize("kind", list(COLUMNS))
+def test_no_name_or_figure_of_a_list_is_cut(kind, width):
+    listing = entries_table(kind, {name: catalog.entry(kind, name) for name in catalog.names(kind)})
+    lines = [line.plain for line in listing.lines(width)]
+    assert max(len(line.rstrip()) for line in lines) <= width
+    shown = "".join("".join(lines).split())
+    assert all(
+        "".join(cell.split()) in shown for column in listing.figures[:2] for cell in column.cells if len(cell) < 9
+    )
 
 
 def test_an_entry_has_one_spelling_of_switches_and_whole_numbers():

@@ -3,12 +3,13 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from sightline.profile.results import stamped
 from sightline.report import units
+from sightline.report.terminal.listing import Column, Listing
 from sightline.report.terminal.parts import plain_table
 
 if TYPE_CHECKING:
@@ -39,22 +40,27 @@ def results_to_dict(results: "Sequence[Result]", *, cases: bool = False) -> dict
 
 
 def error_table(results: "Sequence[Result]") -> RenderableType:
-    """Return the errors of each suite's parts, a line each, by kind of suite; the quantity is below the name."""
-    table = plain_table(("suite", "part"), ("cases", "mean", "median", "p90", "max", "bias", "inside"))
+    """Return the errors of each suite's parts, a line each, by kind of suite."""
     kinds = by_kind(results)
+    blocks: list[RenderableType] = []
     for kind, suites in kinds.items():
         if len(kinds) > 1:
-            table.add_row(Text(kind, style="bold underline"))
-        for name, parts in suites.items():
-            quantity = Text(f"  {quantity_name(parts[0].quantity)}", style="dim")
-            lines = [Text(name, style="bold"), quantity]
-            for first, result in zip(lines, parts, strict=False):
-                table.add_row(first, *_error_cells(result))
-            if len(parts) == 1:
-                table.add_row(quantity)
-        if kind != list(kinds)[-1]:
-            table.add_row()
-    return table
+            blocks += [*([Text()] if blocks else []), Text(kind, style="bold underline")]
+        blocks.append(_errors([result for parts in suites.values() for result in parts]))
+    return Group(*blocks)
+
+
+def _errors(results: "Sequence[Result]") -> Listing:
+    """The errors of suites of one kind, under the name of each suite and its quantity."""
+    cells = list(zip(*map(_error_cells, results), strict=True))
+    headings = ("cases", "mean", "median", "p90", "max", "bias", "inside")
+    return Listing(
+        labels=[Column(heading="part", cells=[f"  {part}" for part in cells[0]], is_number=False)],
+        figures=[Column(heading=heading, cells=column) for heading, column in zip(headings, cells[1:], strict=True)],
+        groups=[f"{result.suite}: {quantity_name(result.quantity)}" for result in results],
+        group_style="bold",
+        least=("inside", "p90"),
+    )
 
 
 _KINDS = {
@@ -96,14 +102,17 @@ def quantity_name(quantity: str) -> str:
 def case_table(result: "Result") -> RenderableType:
     """Return the cases of one part of a suite: measured, predicted and the error between them."""
     title = f"{result.suite}, {result.split}: {result.quantity}"
-    return plain_table(("case",), ("measured", "predicted", "error"), map(_case, result.answers), title=title)
+    names, *cells = zip(*map(_case, result.answers), strict=True)
+    headings = ("measured", "predicted", "error")
+    figures = [Column(heading=heading, cells=column) for heading, column in zip(headings, cells, strict=True)]
+    return Group(Text(title), Listing(labels=[Column(heading="case", cells=names, is_number=False)], figures=figures))
 
 
 def _case(answer: "Answer") -> tuple[str, ...]:
-    of = (case_label(answer), units.digits(answer.case.measured, 4))
+    name, measured = case_label(answer), units.digits(answer.case.measured, 4)
     if answer.predicted is None:
-        return *of, NOTHING, answer.reason.splitlines()[0]
-    return *of, units.digits(answer.predicted, 4), _error(answer.error, signed=True)
+        return f"{name}: {answer.reason.splitlines()[0]}", measured, NOTHING, NOTHING
+    return name, measured, units.digits(answer.predicted, 4), _error(answer.error, signed=True)
 
 
 def case_label(answer: "Answer") -> str:

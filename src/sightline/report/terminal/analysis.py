@@ -14,6 +14,7 @@ from sightline.profile.results import stamped
 from sightline.report import labels, summary, units
 from sightline.report.csv_lines import csv_text
 from sightline.report.terminal import parts
+from sightline.report.terminal.listing import Column, Listing
 
 _STYLES = {"compute": "cyan", "memory": "yellow"}
 _FIGURES = ("batch", "m", "n", "k", "flops", "bytes", "intensity", "ridge", "bound", "roofline_s", "predicted_s")
@@ -66,22 +67,29 @@ def ridges(table: RooflineTable) -> str:
     return " and ".join(units.digits(ridge) for ridge in sorted({row.ridge for row in table.rows}))
 
 
-def _matmuls(devices: Sequence[str], tables: Sequence[RooflineTable]) -> Table:
-    alone = len(devices) == 1
-    table = parts.plain_table(("matmul", "batch, m, n, k"), ("FLOP/byte",))
-    for heading in ("bound", "roofline", "predicted") if alone else devices:
-        table.add_column(heading, justify="right" if heading in ("roofline", "predicted") else "left", no_wrap=True)
-    kinds = {row.layer for row in tables[0].rows}
-    above = ("", "")
-    for rows in zip(*(t.rows for t in tables), strict=True):
-        first = rows[0]
-        group = (first.phase, "" if len(kinds) == 1 else first.layer)
-        if group != above:
-            table.add_row(*(Text(word, style="dim") for word in group))
-        above = group
-        cells = _alone(first) if alone else [_on_device(row) for row in rows]
-        table.add_row(first.matmul, _shape(first), units.digits(first.intensity), *cells)
-    return table
+def _matmuls(devices: Sequence[str], tables: Sequence[RooflineTable]) -> Listing:
+    """A line per matmul, by phase and kind of layer; of several devices a column with its bound and time each."""
+    rows = tables[0].rows
+    kinds = {row.layer for row in rows}
+    if len(devices) == 1:
+        times = {"roofline": [row.roofline_s for row in rows], "predicted": [row.predicted_s for row in rows]}
+        shown = [Column(heading="bound", cells=[row.bound for row in rows], is_number=False, style=_style)]
+        shown += [Column(heading=name, cells=list(map(units.seconds, seconds))) for name, seconds in times.items()]
+    else:
+        shown = [
+            Column(heading=device, cells=list(map(_on_device, table.rows)), is_number=False, style=_style)
+            for device, table in zip(devices, tables, strict=True)
+        ]
+    return Listing(
+        labels=[Column(heading="matmul", cells=[row.matmul for row in rows], is_number=False)],
+        figures=[
+            Column(heading="batch, m, n, k", cells=list(map(_shape, rows)), is_number=False),
+            Column(heading="FLOP/byte", cells=[units.digits(row.intensity) for row in rows]),
+            *shown,
+        ],
+        groups=[row.phase if len(kinds) == 1 else f"{row.phase}, {row.layer}" for row in rows],
+        least=("batch, m, n, k",),
+    )
 
 
 def _shape(row: RooflineRow) -> str:
@@ -89,13 +97,12 @@ def _shape(row: RooflineRow) -> str:
     return "x".join(f"{size:.0f}" if size >= 10 or size == int(size) else f"{size:.1f}" for size in sizes)
 
 
-def _alone(row: RooflineRow) -> list[Any]:
-    times = (units.seconds(row.roofline_s), units.seconds(row.predicted_s))
-    return [Text(row.bound, style=_STYLES[row.bound]), *times]
+def _style(cell: str) -> str:
+    return _STYLES.get(cell.partition(" ")[0], "")
 
 
-def _on_device(row: RooflineRow) -> Any:
-    return Text(f"{row.bound:7} {units.seconds(row.predicted_s):>7}", style=_STYLES[row.bound])
+def _on_device(row: RooflineRow) -> str:
+    return f"{row.bound:7} {units.seconds(row.predicted_s):>7}"
 
 
 LABELS = {

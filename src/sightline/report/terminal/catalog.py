@@ -5,11 +5,11 @@ from itertools import groupby
 from typing import Any
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from sightline.profile.results import flatten
 from sightline.report import units
+from sightline.report.terminal.listing import Column, Listing
 from sightline.report.terminal.parts import plain_table
 from sightline.report.terminal.prices import price_table, prices_table
 from sightline.scenario import Heads, LayerKind, Model
@@ -76,14 +76,18 @@ def kinds_table(listing: Mapping[str, Sequence[str]]) -> RenderableType:
     return plain_table(("kind", "entries", "for example"), rows=rows)
 
 
-def entries_table(kind: str, entries: Mapping[str, Mapping[str, Any]]) -> Table:
+def entries_table(kind: str, entries: Mapping[str, Mapping[str, Any]]) -> RenderableType:
     """Return the entries of a kind, one line each, with their main figures."""
     if kind == "prices":
         return prices_table(entries)
-    columns = COLUMNS.get(kind, {"source": "source"})
     flat = {name: flatten(fields) for name, fields in entries.items()}
-    rows = ((name, *(_first(fields, keys.split()) for keys in columns.values())) for name, fields in flat.items())
-    return plain_table(("name", *columns), rows=rows)
+    if kind not in COLUMNS:
+        return plain_table(("name", "source"), rows=((name, _first(of, ["source"])) for name, of in flat.items()))
+    figures = {heading: [_first(of, keys.split()) for of in flat.values()] for heading, keys in COLUMNS[kind].items()}
+    return Listing(
+        labels=[Column(heading="name", cells=list(flat), is_number=False)],
+        figures=[Column(heading=heading, cells=cells, is_number=False) for heading, cells in figures.items()],
+    )
 
 
 def entry_table(

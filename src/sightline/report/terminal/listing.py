@@ -10,7 +10,7 @@ from rich.text import Text
 
 _GAPS = (2, 1)
 """Columns between two figures: usual, and where the terminal is narrow."""
-_SHORTEST_LABEL = 18
+_SHORTEST_LABEL = 16
 """Columns that a label is folded to at least; where there are fewer, labels have lines of their own."""
 _INDENT = 2
 
@@ -61,6 +61,7 @@ class Listing:
     """A style for every line."""
     groups: Sequence[str] = ()
     """The group of every line, named above its first one."""
+    group_style: str = "dim"
     least: Sequence[str] = ()
     """Headings of figures that are left out first where there is no room."""
 
@@ -78,11 +79,11 @@ class Listing:
         every = [*self.labels, *self.figures]
         for gap in _GAPS:
             if _width(every, gap) <= width:
-                return list(self._side_by_side(every, gap))
+                return list(self._side_by_side(every, gap, width))
         for gap in _GAPS:
             room = width - _width(self.figures, gap) - gap
             if len(self.labels) == 1 and room >= _SHORTEST_LABEL:
-                return list(self._side_by_side(every, gap, room))
+                return list(self._side_by_side(every, gap, width, room))
         kept = list(self.figures)
         for heading in ("", *self.least):
             kept = [column for column in kept if column.heading != heading]
@@ -93,14 +94,14 @@ class Listing:
             kept.pop()
         return [*self._stacked(kept, 1, width), *self._left_out(kept, width)]
 
-    def _side_by_side(self, columns: Sequence[Column], gap: int, fold_to: int = 0) -> Iterator[Text]:
+    def _side_by_side(self, columns: Sequence[Column], gap: int, width: int, fold_to: int = 0) -> Iterator[Text]:
         """One line for each, or as many as the first column needs where it is folded."""
         widths = [column.width for column in columns]
         widths[0] = min(widths[0], fold_to) if fold_to else widths[0]
         yield from _headings(columns, widths, gap)
         for position, cells in enumerate(zip(*(column.cells for column in columns), strict=True)):
-            yield from self._group(position)
-            first, *more = (wrap(cells[0], widths[0], break_on_hyphens=False) or [""]) if fold_to else [cells[0]]
+            yield from self._group(position, width)
+            first, *more = _folded(cells[0], widths[0]) if fold_to else [cells[0]]
             yield self._line(columns, (first, *cells[1:]), widths, gap, position)
             yield from (Text(rest, self._style(position)) for rest in more)
 
@@ -110,8 +111,8 @@ class Listing:
         for heading in _headings(figures, widths, gap):
             yield indent + heading
         for position, cells in enumerate(zip(*(column.cells for column in figures), strict=True)):
-            yield from self._group(position)
-            for part in wrap(self._named(position), width, break_on_hyphens=False) or [""]:
+            yield from self._group(position, width)
+            for part in _folded(self._named(position), width):
                 yield Text(part, self._style(position))
             yield indent + self._line(figures, cells, widths, gap, position)
 
@@ -130,9 +131,9 @@ class Listing:
         line.stylize_before(self._style(at))
         return line
 
-    def _group(self, position: int) -> Iterator[Text]:
+    def _group(self, position: int, width: int) -> Iterator[Text]:
         if self.groups and (position == 0 or self.groups[position] != self.groups[position - 1]):
-            yield Text(self.groups[position], style="dim")
+            yield from (Text(line, style=self.group_style) for line in _folded(self.groups[position], width))
 
     def _style(self, position: int) -> str:
         return self.styles[position] if self.styles else ""
@@ -142,6 +143,11 @@ class Listing:
         if missing:
             said = f"no room for {', '.join(missing)}: shown where the terminal is wider"
             yield from (Text(line, style="dim") for line in wrap(said, width))
+
+
+def _folded(text: str, width: int) -> list[str]:
+    """The lines of a text; a name in one word is broken at its hyphens."""
+    return wrap(text, width, break_on_hyphens=" " not in text) or [""]
 
 
 def _width(columns: Sequence[Column], gap: int) -> int:
