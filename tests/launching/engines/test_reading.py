@@ -1,10 +1,14 @@
 """Commands of engines as people write them."""
 
+import shlex
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sightline import load
 from sightline.errors import InputError
-from sightline.launching import read
+from sightline.launching import Reading, read, scenario_text
 
 VLLM = (
     "vllm serve meta-llama/Llama-3.1-70B-Instruct -tp 4 --max-num-seqs=64 --gpu-memory-utilization .85 "
@@ -188,3 +192,75 @@ def test_what_is_assumed_is_told_apart():
         "workload.output_tokens": 128,
         "plan.speculative.acceptance": 0.7,
     }
+
+
+OPTIONS = st.sampled_from(
+    [
+        *("-tp", "--tp-size", "--dp", "--attn-dp-size", "--ep-size", "--tensor-parallel-size", "--data-parallel-size"),
+        *("--max-model-len", "--max-num-seqs", "--gpu-memory-utilization", "--quantization", "--kv-cache-dtype"),
+        *("--speculative-config", "--kv-transfer-config", "--max-num-batched-tokens", "--chunked-prefill-size", "-np"),
+        *("--enable-expert-parallel", "--no-enable-prefix-caching", "--config", "-c", "--tensor-split", "--num-shard"),
+        *(
+            "--model",
+            "--model-path",
+            "--port",
+            "--node-rank",
+            "--disaggregation-mode",
+            "--what",
+            "-",
+            "--",
+            "-hf",
+            "-m",
+        ),
+    ]
+)
+VALUES = st.sampled_from(
+    [
+        "",
+        "0",
+        "-1",
+        "1",
+        "8",
+        "8k",
+        "1e9",
+        "99999999999999",
+        "fp8",
+        "prefill",
+        "{}",
+        "[1]",
+        "{",
+        "$X",
+        "1,1",
+        "a/b",
+        ".",
+    ]
+)
+PROGRAMS = st.sampled_from(
+    [
+        "vllm serve m",
+        "python -m sglang.launch_server",
+        "trtllm-serve m",
+        "text-generation-launcher",
+        "llama-server",
+        "docker run -e NUM_SHARD=x text-generation-inference",
+    ]
+)
+
+
+def outcome(command: str) -> tuple[Reading | None, tuple[str, ...]]:
+    """What a command says, or None and why not."""
+    try:
+        return read(command), ()
+    except InputError as error:
+        return None, error.problems
+
+
+@given(PROGRAMS, st.lists(st.tuples(OPTIONS, VALUES), max_size=6), st.integers(1, 2))
+def test_any_command_is_read_or_refused_with_a_sentence(program, options, times):
+    words = " ".join(f"{option} {shlex.quote(value)}" for option, value in options)
+    reading, problems = outcome("\n".join([f"{program} {words} &"] * times))
+    assert (reading is None) == bool(problems)
+    assert all(problem and "\n" not in problem for problem in problems)
+    if reading is not None:
+        assert reading.scenario["workload"]["batch"] >= 1
+        assert scenario_text(reading)

@@ -28,6 +28,8 @@ from sightline.scenario.precision import WEIGHT_FORMATS
 PORT = 8080
 BATCH = 2048
 """Tokens of the program's logical batch where nothing else is said; a plan's budget is that of the physical one."""
+ALL_LAYERS = 999
+"""More layers than any model has: all of them on devices, in releases too that know no word for it."""
 WEIGHTS: Mapping[str, str] = {"q4_0": "q4_0", "q4_k_m": "q4_k_m", "w8a16": "q8_0", "int8": "q8_0"}
 """Formats of GGUF files."""
 READ_WEIGHTS: Mapping[str, str] = {"q4_0": "q4_0", "q4_k_m": "q4_k_m", "q8_0": "w8a16"}
@@ -80,7 +82,7 @@ def _arguments(scenario: GenerationScenario, file: str) -> Arguments:
     quantized = "q8_0" if asked(scenario, WEIGHTS).cache == "kv-int8" else None
     stated = {
         "-m": file,
-        "-ngl": "all",
+        "-ngl": ALL_LAYERS,
         "--split-mode": "layer" if stages > 1 else "none",
         "--tensor-split": ",".join(["1"] * stages) if stages > 1 else None,
         "-c": longest(scenario) * slots,
