@@ -11,6 +11,7 @@ from typing import Any
 from sightline.catalog.yaml12 import parse
 from sightline.content import fix_mappings
 from sightline.errors import InputError
+from sightline.launching.saving import SCRIPT
 from sightline.launching.shell import arguments_of, looks_like_a_command
 from sightline.loading.input.sources import read_json, read_text
 
@@ -45,6 +46,8 @@ def given(source: str | Path) -> Given:
     """
     if isinstance(source, Path) or not _is_text(source):
         path = Path(source)
+        # A folder that a launch was saved in is read by its script.
+        path = path / SCRIPT if (path / SCRIPT).is_file() else path
         return _parsed(read_text(path), str(path), path.suffix.lower(), path.parent)
     return _parsed(source, "the text", "")
 

@@ -126,8 +126,8 @@ def test_prefill_and_decode_apart_are_read_back(engine, tmp_path):
         model="llama-3.1-70b", cluster="16x h100-sxm-80gb", batch=64, plan={"framework": engine, "disaggregate": pools}
     )
     launch = write(scenario)
-    script, *_ = save(launch, tmp_path)
-    reading = read(script)
+    save(launch, tmp_path)
+    reading = read(tmp_path)
     assert reading.scenario["plan"]["disaggregate"] == pools
     assert to_mapping(again(scenario, reading))["plan"] == to_mapping(scenario)["plan"]
     assert all(str(port) in launch.files["router.sh"] for port in _ports(launch.files["servers.sh"]))
