@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from sightline.catalog.yaml12 import parse
@@ -104,7 +103,7 @@ def _commands(found: Given, dialect: Dialect) -> list[tuple[list[str], list[str]
     """What stands before and behind the engine's program in each command that starts a server, also of a script."""
     texts = [found.text]
     if found.words[:1] == ("bash",) and len(found.words) > 1:
-        script = Path(found.place).parent / found.words[1]
+        script = found.folder / found.words[1]
         texts += [read_text(script)] if script.is_file() else []
     commands = (words for text in texts for words in commands_of(text))
     return [parts for words in commands if (parts := _parted(words, dialect)) is not None]
@@ -136,7 +135,7 @@ def _add_files(options: Options, found: Given, dialect: Dialect) -> Iterator[str
     """Add the settings of the files that a command names; yield a sentence for each that is not there."""
     for option in dialect.files:
         name = options.text(option)
-        path = Path(found.place).parent / name
+        path = found.folder / name
         if name and path.is_file():
             options.add(parse(read_text(path)) or {})
         elif name:
