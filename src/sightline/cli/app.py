@@ -10,7 +10,7 @@ from sightline.cli import output
 from sightline.on_demand import named
 
 COMMANDS = (
-    *("predict", "measure", "compare", "import", "roofline", "sensitivity", "catalog", "validate", "calibrate"),
+    *("predict", "plan", "measure", "compare", "import", "roofline", "sensitivity", "catalog", "validate", "calibrate"),
     "runs",
 )
 """Each is a function, or a group of commands, in the module of its name; a keyword of Python has a ``_`` behind it."""

@@ -42,11 +42,11 @@ def page(profiles: Sequence[Profile]) -> str:
     scenarios = [p.scenario for p in profiles]
     if len(profiles) == 1:
         title = labels.title(scenarios[0])
-        return html_document(title, f"<main><h1>{escape(title)}</h1>{_detail(profiles[0], 'chart')}</main>", STYLE)
+        return html_document(title, f"<main><h1>{escape(title)}</h1>{detail(profiles[0], 'chart')}</main>", STYLE)
     title = f"{len(profiles):,} scenarios compared"
     named = list(zip(labels.variant_labels(scenarios), profiles, strict=True))
     details = "".join(
-        f"<details><summary>{escape(label)}</summary>{_detail(profile, f'chart{position}')}</details>"
+        f"<details><summary>{escape(label)}</summary>{detail(profile, f'chart{position}')}</details>"
         for position, (label, profile) in enumerate(named[:_MOST_DETAILS])
     )
     chart = chart_element(profile_chart(profiles), "chart", profile_chart(profiles, PHONE))
@@ -62,8 +62,8 @@ def _class_of_fit(profile: Profile) -> str:
     return "bad" if not profile.fits else "perhaps" if summary.is_tight(profile) else "good"
 
 
-def _detail(profile: Profile, identifier: str) -> str:
-    """Return everything about one profile."""
+def detail(profile: Profile, identifier: str) -> str:
+    """Return everything about one profile; its chart gets an ``identifier`` of its own."""
     verdict = f"Memory of the fullest device {summary.fit_sentence(profile)}"
     warnings = dict.fromkeys((*profile.scenario.warnings, *profile.warnings))
     chart = chart_element(

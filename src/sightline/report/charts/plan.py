@@ -21,16 +21,21 @@ _MOST = 12
 """Plans whose time and memory are drawn."""
 _SHORT_ROW = 52
 """Pixels of the name of a row where there is little room."""
+_PLAIN = ("none", "no", "-", "0")
+"""Choices that go without saying in the name of a row."""
 _MORE_IS_BETTER = ("batch", "global_batch", "users")
 
 
-def plan_chart(answer: PlanAnswer, limits: Mapping[str, float] | None = None, room: Room = SCREEN) -> dict[str, Any]:
+def plan_chart(
+    answer: PlanAnswer, limits: Mapping[str, float] | None = None, room: Room = SCREEN, *, titled: bool = True
+) -> dict[str, Any]:
     """Return the Vega-Lite specification.
 
     Args:
         answer: Of a search.
         limits: The most that was allowed of figures, by result key.
         room: How large the chart may be.
+        titled: Whether it says what it shows, as it has to on its own.
     """
     if not answer.plans:
         nothing = drawing.of([{"text": sentences.searched(answer)}]).mark_text().encode(text="text:N")
@@ -39,7 +44,8 @@ def plan_chart(answer: PlanAnswer, limits: Mapping[str, float] | None = None, ro
     chart = alt.concat(*panels, columns=1, spacing=30, align="none").resolve_scale(
         color="independent", shape="independent"
     )
-    return drawing.configure(chart, sentences.title(answer), _lines(answer), room)
+    title = sentences.title(answer) if titled else ""
+    return drawing.configure(chart, title, _lines(answer) if titled else (), room)
 
 
 def _lines(answer: PlanAnswer) -> list[str]:
@@ -72,7 +78,7 @@ def row_of(answer: PlanAnswer, plan: RankedPlan, room: Room = SCREEN) -> str:
     position = next(i for i, one in enumerate(answer.plans) if one is plan)
     told = {column.key for column in columns.figures(answer)}
     chosen = [c for c in columns.choices(answer) if c.key not in (*told, *columns.DERIVED)]
-    words = [_words(column, position) for column in chosen]
+    words = [_words(column, position) for column in chosen if column.cells[position] not in _PLAIN]
     return f"{plan.rank}: {', '.join(words)}".rstrip(": ")
 
 

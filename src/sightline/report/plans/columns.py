@@ -29,6 +29,7 @@ HEADINGS = {
     "offload": "offload",
     "attention": "attention",
     "adapter": "adapter",
+    "adapter_rank": "rank",
     "quantization": "weights",
     "dtype": "dtype",
     "optimizer": "optimizer",
@@ -46,6 +47,8 @@ _FIGURES = {
     ),
 }
 """Result keys that have a column, besides the objective's."""
+_LIMITED = {"deadline": "calendar_time_s", "budget": "cost_usd"}
+"""Result keys that limits are about."""
 OBJECTIVES = {
     "time": ("step_time_s", "latency_s"),
     "cost": ("cost_usd", "cost_usd_per_million_tokens"),
@@ -104,7 +107,7 @@ class Column:
 
 
 def choices(answer: PlanAnswer) -> list[Column]:
-    """Return a column for each choice in which the plans differ."""
+    """Return a column for each choice in which the plans differ; none for weights that the adapter's kind implies."""
     found = [_hardware(answer.plans)]
     stated = [_choices_of(one) for one in answer.plans]
     for key, heading in HEADINGS.items():
@@ -112,7 +115,11 @@ def choices(answer: PlanAnswer) -> list[Column]:
         cells = tuple(map(word, values))
         is_number = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
         found.append(Column(key=key, heading=heading, cells=cells, is_number=is_number))
-    return [column for column in found if len(set(column.cells)) > 1]
+    telling = {column.key: column for column in found if len(set(column.cells)) > 1}
+    weights, adapters = telling.get("quantization"), telling.get("adapter")
+    if weights and adapters and len(set(zip(weights.cells, adapters.cells, strict=True))) == len(set(adapters.cells)):
+        del telling["quantization"]
+    return list(telling.values())
 
 
 def figures(answer: PlanAnswer) -> list[Column]:
@@ -128,6 +135,8 @@ def figures(answer: PlanAnswer) -> list[Column]:
     if _is_known(answer, SPREAD):
         cells = tuple(map(summary.spread, _profiles(answer)))
         columns.insert(len(columns) if lead in _WITHOUT_SPREAD else 1, Column(key=SPREAD, heading="80 %", cells=cells))
+    run = [column.cells for column in columns if column.key == "run_time_s"]
+    columns = [column for column in columns if column.key != "calendar_time_s" or column.cells not in run]
     return [*columns, _figure(answer, MEMORY)]
 
 
@@ -183,7 +192,7 @@ def word(chosen: Any) -> str:
     if isinstance(chosen, list | tuple):
         return "+".join(map(word, chosen)) or "none"
     if isinstance(chosen, dict):
-        return " ".join(str(chosen[key]) for key in ("kind", "rank") if key in chosen) or "+".join(map(str, chosen))
+        return str(chosen["kind"]) if "kind" in chosen else "+".join(map(str, chosen))
     return f"{chosen:g}" if isinstance(chosen, float) else str(chosen)
 
 
@@ -200,6 +209,9 @@ def _profiles(answer: PlanAnswer) -> list[Any]:
 def _choices_of(plan: RankedPlan) -> dict[str, Any]:
     scenario = plan.profile.scenario
     chosen = dict(scenario.plan.to_dict())
+    adapter = chosen.get("adapter")
+    ranked = isinstance(adapter, dict) and "rank" in adapter
+    chosen["adapter_rank"] = adapter["rank"] if ranked and adapter else 0
     split = chosen.get("disaggregate")
     if split is not None:
         chosen["disaggregate"] = f"{split.prefill.replicas} x tp {split.prefill.tensor_parallel}"
@@ -235,6 +247,7 @@ def _is_known(answer: PlanAnswer, key: str) -> bool:
 def least_needed(answer: PlanAnswer) -> list[str]:
     """Return the keys of columns that a narrow terminal does without, those least needed first."""
     lead = leading(answer)
-    kept = {lead, SPREAD, MEMORY, *(leading(answer, axis) for axis in answer.pareto_axes or ())}
+    limits = {key for limit, key in _LIMITED.items() if limit in answer.rejected}
+    kept = {lead, SPREAD, MEMORY, *limits, *(leading(answer, axis) for axis in answer.pareto_axes or ())}
     figures_of = _FIGURES.get(answer.plans[0].profile.task.name, ())
     return [*DERIVED, *(key for key in reversed(figures_of) if key not in kept), SPREAD]

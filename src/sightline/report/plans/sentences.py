@@ -1,11 +1,12 @@
 """What a search of plans says in sentences: which plans are tied, what binds them, what was searched, what to try."""
 
-import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from inspect import getdoc
 from typing import Any
 
 from sightline.planning.answer import HardwareChange, NearestPlan, Neighbour, PlanAnswer, RankedPlan
+from sightline.planning.why.options import as_options
 from sightline.profile.metrics import BOUNDS
 from sightline.report import labels, units
 from sightline.report.plans import columns
@@ -14,16 +15,16 @@ from sightline.scenario.rules import GENERATION_RULES, TRAINING_RULES
 TIED = "≈"
 """Behind the rank of a plan that cannot be told apart from the first."""
 _LIMITS = {
-    "memory": "needs more memory than a device has",
-    "max_memory": "needs more memory than --max-memory allows",
-    "deadline": "takes longer than the deadline",
-    "budget": "costs more than the budget",
-    "launchable": "the framework does not offer it",
-    "ttft": "takes longer to the first token than allowed",
-    "tpot": "takes longer per token than allowed",
+    "memory": "need more memory than there is",
+    "deadline": "take longer than the deadline",
+    "budget": "cost more than the budget",
+    "ttft": "take longer to the first token than allowed",
+    "tpot": "take longer per token than allowed",
 }
 """Limits that reject plans, in words; rules have theirs in their first sentence."""
-_MOST_RULES, _MOST_LINES = 6, 8
+_MOST_RULES, _MOST_LINES, _MOST_OBSTACLES = 3, 8, 4
+_PRICE = "price of "
+"""What the name of an assumption about a device's price begins with."""
 _LEAST_SHARE = 0.05
 """Of the time: what bounds less is not named."""
 
@@ -54,14 +55,54 @@ def standing(answer: PlanAnswer) -> list[str]:
     others = answer.plans[1:]
     tied = [one for one in others if one.tied]
     if tied:
-        named = _listed([str(one.rank) for one in (answer.plans[0], *tied)])
-        odds = _listed(
-            [f"{one.rank} is the better one with {one.better:.0%}" for one in tied if one.better is not None]
-        )
-        return [f"{TIED} {named} cannot be told apart{f': {odds}' if odds else ''}".replace("%", " %")]
+        odds = [one for one in tied if one.better is not None]
+        chance = f": {odds[0].rank} is the better one with {_chance(odds[0].better or 0.0)}" if odds else ""
+        rest = [one.better or 0.0 for one in odds[1:]]
+        others_too = f", the others with {_between(rest)}" if rest else ""
+        return [f"{TIED} {ranks([1, *(one.rank for one in tied)])} cannot be told apart{chance}{others_too}"]
     if others and others[0].better is not None:
         return [f"{others[0].rank} is better than 1 with a probability of {_chance(others[0].better)}"]
     return []
+
+
+def _between(chances: Sequence[float]) -> str:
+    low, high = (f"{100 * end:.0f}" for end in (min(chances), max(chances)))
+    return f"{low} %" if low == high else f"{low} to {high} %"
+
+
+def ranks(numbers: Sequence[int]) -> str:
+    """Return ranks as people list them: 1 to 4 and 7."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    said = [
+        f"{run[0]} to {run[-1]}" if len(run) > 2 else str(one) for run in runs for one in (run if len(run) < 3 else [0])
+    ]
+    return _listed(said)
+
+
+def obstacles(answer: PlanAnswer) -> list[str]:
+    """Return what frameworks do not offer, a sentence for the plans that it keeps from being launched."""
+    plans: dict[str, list[int]] = {}
+    for one in answer.plans:
+        if not one.launchable:
+            for sentence in one.obstacles or ("no framework offers it",):
+                plans.setdefault(sentence.partition(" (it is offered by")[0], []).append(one.rank)
+    found = [f"! {ranks(places)}: {sentence}" for sentence, places in plans.items()]
+    rest = len(found) - _MOST_OBSTACLES
+    return [*found[:_MOST_OBSTACLES], *([f"! and {rest} more that cannot be launched"] if rest > 0 else [])]
+
+
+def marked(answer: PlanAnswer, position: int) -> str:
+    """Return a plan's rank with its marks: tied with the first, on the front, not launchable."""
+    one = answer.plans[position]
+    tied = any(other.tied for other in answer.plans) and (one.tied or position == 0)
+    on_front = position in answer.pareto and len(answer.pareto) < len(answer.plans)
+    marks = TIED * tied + "*" * on_front + "!" * (not one.launchable)
+    return f"{one.rank} {marks}".rstrip()
 
 
 def _chance(probability: float) -> str:
@@ -90,16 +131,27 @@ def searched(answer: PlanAnswer) -> str:
     """Return how many plans were evaluated, in which time, and how many of them are feasible."""
     plans = "plan" if answer.evaluated == 1 else "plans"
     counted = f"evaluated {answer.evaluated:,} {plans} in {units.seconds(answer.seconds)}"
-    feasible = "none fits" if not answer.feasible else f"{answer.feasible:,} fit and meet every limit"
+    feasible = "none fits" if not answer.feasible else f"{answer.feasible:,} feasible"
     stopped = " - stopped early, the best so far" if answer.stopped else ""
     return f"{counted}: {feasible}{stopped}"
 
 
+def beyond_limits(answer: PlanAnswer) -> list[tuple[str, str, str]]:
+    """Return how many valid plans exceed each limit, with its words, the most first."""
+    return _counted({name: count for name, count in answer.rejected.items() if name in _LIMITS})
+
+
 def rejections(answer: PlanAnswer) -> list[tuple[str, str, str]]:
-    """Return the counts of rejected candidates with the rule or limit and its words, the most first."""
-    ranked = sorted(answer.rejected.items(), key=lambda item: -item[1])
-    shown = [(f"{count:,}", name, words(name)) for name, count in ranked[:_MOST_RULES]]
-    rest = ranked[_MOST_RULES:]
+    """Return how many candidates break each rule, with its words, the most first; all of them where nothing fits."""
+    most = _MOST_RULES if answer.plans else len(answer.rejected)
+    return _counted({name: count for name, count in answer.rejected.items() if name not in _LIMITS}, most)
+
+
+def _counted(rejected: Mapping[str, int], most: int = len(_LIMITS)) -> list[tuple[str, str, str]]:
+    ranked = sorted(rejected.items(), key=lambda item: -item[1])
+    most = most if len(ranked) > most + 1 else len(ranked)
+    shown = [(f"{count:,}", name, words(name)) for name, count in ranked[:most]]
+    rest = ranked[most:]
     return [*shown, *([(f"{sum(c for _, c in rest):,}", f"{len(rest)} more rules", "")] if rest else [])]
 
 
@@ -145,33 +197,46 @@ def setting(chosen: Mapping[str, Any]) -> str:
 
 
 def settings(answer: PlanAnswer, plan: RankedPlan) -> list[str]:
-    """Return the options that make a scenario this plan: a ``--set`` for each field that was searched."""
-    chosen = plan.profile.scenario.plan.to_dict()
+    """Return the options that make a scenario this plan: ``--set`` for each searched field that is not its default."""
+    scenario = plan.profile.scenario
+    chosen = scenario.plan.to_dict()
     keys = answer.free or [key for key in columns.HEADINGS if key in chosen]
-    names = dict.fromkeys(key.removeprefix("plan.") for key in keys)
-    return [f"--set {shlex.quote(f'plan.{name}={_yaml(chosen[name])}')}" for name in names if name in chosen]
+    found: dict[str, Any] = {}
+    for name in dict.fromkeys(key.removeprefix("plan.") for key in keys):
+        if name == "cluster":
+            found[name] = f"{scenario.cluster.devices}x {scenario.cluster.device.name}"
+        elif name in chosen and not _goes_without_saying(name, scenario.plan, chosen):
+            found[f"plan.{name}"] = _shortly(chosen[name])
+    return list(as_options(found))
 
 
-def _yaml(value: Any) -> str:
-    """A value as ``--set`` reads it."""
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case float() if value == int(value):
-            return str(int(value))
-        case list() | tuple():
-            return f"[{','.join(map(_yaml, value))}]"
-        case dict():
-            return "{" + ", ".join(f"{key}: {_yaml(item)}" for key, item in value.items()) + "}"
-        case None:
-            return "null"
-        case _:
-            return str(value)
+def _shortly(value: Any) -> Any:
+    """A choice without what its kind implies."""
+    is_adapter = isinstance(value, Mapping) and {"kind", "rank"} <= value.keys()
+    return {key: value[key] for key in ("kind", "rank")} if is_adapter else value
+
+
+def _goes_without_saying(name: str, plan: Any, chosen: Mapping[str, Any]) -> bool:
+    """Whether a field has this value where nobody states it."""
+    usual = getattr(getattr(plan, "framework", None), "defaults", {})
+    if name == "data_parallel":
+        return "replicas" not in chosen
+    if name == "micro_batch" or name in usual:
+        return False
+    if name == "schedule":
+        return bool(chosen[name] == ("interleaved" if chosen["virtual_stages"] > 1 else "1f1b"))
+    stated = {field.name: field.default for field in fields(plan)}
+    return name in stated and getattr(plan, name) == stated[name]
 
 
 def assumptions(answer: PlanAnswer) -> list[str]:
-    """Return what the figures rest on, a sentence each."""
-    return [f"{name}: {value}" for name, value in answer.assumptions.items()]
+    """Return what the figures rest on, a sentence each; of prices those of the plans' devices."""
+    names = {one.profile.scenario.cluster.device.name for one in answer.plans}
+    return [
+        f"{name}: {value}"
+        for name, value in answer.assumptions.items()
+        if not name.startswith(_PRICE) or name.removeprefix(_PRICE) in names
+    ]
 
 
 def _listed(items: Sequence[str]) -> str:

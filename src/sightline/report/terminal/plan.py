@@ -54,7 +54,7 @@ class BestPlans:
 def _listing_of(
     answer: PlanAnswer, chosen: Sequence[columns.Column], figures: Sequence[columns.Column], dropped: Sequence[str]
 ) -> Listing:
-    ranks = [_rank(answer, position) for position in range(len(answer.plans))]
+    ranks = [sentences.marked(answer, position) for position in range(len(answer.plans))]
     return Listing(
         labels=[
             Column(heading="plan", cells=ranks, is_number=False),
@@ -69,24 +69,9 @@ def _column(column: columns.Column) -> Column:
     return Column(heading=column.heading, cells=column.cells, is_number=column.is_number)
 
 
-def _rank(answer: PlanAnswer, position: int) -> str:
-    """The rank with its marks: tied with the first, on the front, not launchable."""
-    one = answer.plans[position]
-    tied = any(other.tied for other in answer.plans) and (one.tied or position == 0)
-    marks = (
-        sentences.TIED if tied else "",
-        "*" if position in answer.pareto and len(answer.pareto) < len(answer.plans) else "",
-        "!" if not one.launchable else "",
-    )
-    return f"{one.rank} {''.join(marks)}".rstrip()
-
-
 def _marks(answer: PlanAnswer) -> list[str]:
-    found = [
-        f"! {one.rank}: {'; '.join(one.obstacles) or 'no framework offers it'}"
-        for one in answer.plans
-        if not one.launchable
-    ]
+    """What the marks behind ranks mean."""
+    found = sentences.obstacles(answer)
     if not answer.pareto:
         return found
     where = "*" if len(answer.pareto) < len(answer.plans) else "all plans are"
@@ -94,10 +79,11 @@ def _marks(answer: PlanAnswer) -> list[str]:
 
 
 def _searched(answer: PlanAnswer) -> list[RenderableType]:
-    """How many plans there were, and how many candidates each rule or limit rejected."""
-    counted = sentences.rejections(answer)
+    """How many plans there were, how many of them exceed a limit, and how many candidates each rule rejected."""
+    limits, rules = sentences.beyond_limits(answer), sentences.rejections(answer)
     said: list[RenderableType] = [parts.Sentence(sentences.searched(answer))]
-    return [*said, Text("rejected", style="dim"), parts.Entries(counted, (True, False))] if counted else said
+    said += [parts.Entries(limits, (True, False))] if limits else []
+    return [*said, Text("not valid, by rule", style="dim"), parts.Entries(rules, (True, False))] if rules else said
 
 
 def _section(heading: str, rows: Sequence[tuple[str, str, str]]) -> list[RenderableType]:

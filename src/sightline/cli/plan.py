@@ -1,0 +1,185 @@
+"""``sightline plan``: the best plans for what a scenario leaves open."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sightline.cli import output
+from sightline.cli.options import takes
+from sightline.cli.plan_options import PlanOptions
+from sightline.cli.progress_bar import end_if_stopped, progress_bar
+from sightline.errors import InputError
+
+if TYPE_CHECKING:
+    from sightline.launching import Launch
+    from sightline.planning.answer import PlanAnswer, RankedPlan
+    from sightline.progress import Progress
+
+
+@takes(PlanOptions)
+def plan(options: PlanOptions) -> None:
+    """Find the best plans for what a scenario leaves open: parallelism, micro-batch, ZeRO, recomputation, offloading.
+
+    A field that the scenario states stays as it is; {any: [1, 2, 4]} or {from: 1, to: 64, factor: 2} restricts one,
+    also a cluster, an adapter or a format. Plans that the uncertainty cannot tell apart are tied. Where nothing fits,
+    the nearest plans that do are shown.
+
+    \b
+    Examples:
+      sightline plan examples/plan-llama-3-70b-64xh100.yaml
+      sightline plan examples/plan-llama-3-70b-30-days.yaml --deadline 30d --objective cost
+      sightline plan examples/plan-llama-3.1-8b-rtx-4090.yaml --launchable --launch run
+      sightline plan scenario.yaml --pareto time,cost --chart front.svg
+      sightline plan scenario.yaml --price h100-sxm-80gb=2.10 --budget 1M --html report.html
+      sightline plan scenario.yaml --set plan.micro_batch='{any: [1, 2]}' --json
+    """
+    _check(options)
+    with progress_bar() as progress:
+        answer = _searched(options, progress)
+    launched = None if options.launch is None else _launched(answer)
+    _write_files(answer, options)
+    if launched is not None:
+        _save(launched, options.launch or "")
+    _show(answer, options)
+    end_if_stopped(progress)
+
+
+def _check(options: PlanOptions) -> None:
+    """Refuse what is wrong before the search."""
+    output.check({"--chart": options.chart, "--html": options.html}, json=options.as_json, csv=options.as_csv)
+    if options.objective is not None and options.pareto is not None:
+        raise InputError("--objective and --pareto exclude each other: --pareto names its two objectives")
+    if options.launch is not None and Path(options.launch).is_file():
+        raise InputError(f"--launch '{options.launch}' is a file; name a folder")
+
+
+def _searched(options: PlanOptions, progress: "Progress") -> "PlanAnswer":
+    """Return what the search finds; a wrong value is refused under the name of its option."""
+    from sightline.planning.search import plan as best_plans
+
+    known = None
+    if options.anchor:
+        from sightline.anchors import anchored
+
+        known = anchored(options.anchor, options.store)
+    given: dict[str, Any] = {} if options.objective is None else {"objective": options.objective}
+    return best_plans(
+        options.file,
+        **given,
+        pareto=_listed(options.pareto),
+        top=options.first,
+        max_memory=options.max_memory,
+        launchable=options.launchable,
+        devices=_listed(options.devices) or (),
+        deadline=options.deadline,
+        budget=options.budget,
+        prices=options.price or (),
+        availability=options.availability,
+        anchor=known,
+        overrides=options.settings or (),
+        progress=progress,
+    )
+
+
+def _listed(text: str | None) -> list[str] | None:
+    return None if text is None else [word.strip() for word in text.split(",")]
+
+
+def _launched(answer: "PlanAnswer") -> "tuple[RankedPlan, Launch]":
+    """The first plan that its framework can run, and how it is launched."""
+    from sightline.launching import write
+
+    problems: list[str] = []
+    for one in answer.plans:
+        try:
+            return one, write(one.profile.scenario)
+        except InputError as error:
+            problems += [f"--launch: plan {one.rank}: {problem}" for problem in error.problems]
+    again = "" if not answer.plans else "; --launchable searches only what the framework offers"
+    raise InputError(problems[:3] or [f"--launch: there is no plan to launch{again}"])
+
+
+def _save(launched: "tuple[RankedPlan, Launch]", folder: str) -> None:
+    from sightline.launching import save
+
+    one, launch = launched
+    script, *others = save(launch, folder)
+    files = f" and {len(others)} file{'s' if len(others) != 1 else ''}" if others else ""
+    output.print_remark(f"wrote {script}{files}: plan {one.rank} with {launch.framework}")
+    for sentence in launch.without_counterpart:
+        output.print_remark(sentence)
+
+
+def _limits(options: PlanOptions) -> dict[str, float]:
+    """The limits that were given, by result key."""
+    from sightline.planning.money import read_limits
+
+    limits = read_limits(options.deadline, options.budget)
+    given = {"calendar_time_s": limits.deadline_s, "cost_usd": limits.budget_usd}
+    return {key: limit for key, limit in given.items() if limit is not None}
+
+
+def _write_files(answer: "PlanAnswer", options: PlanOptions) -> None:
+    if options.chart is not None:
+        from sightline.report.charts.drawing import PHONE
+        from sightline.report.charts.plan import plan_chart
+
+        limits = _limits(options)
+        output.draw(options.chart, plan_chart(answer, limits), lambda: plan_chart(answer, limits, PHONE))
+    if options.html is not None:
+        from sightline.report.plans.page import plan_page
+
+        output.write_file(options.html, plan_page(answer, _limits(options), _next(answer, options)))
+
+
+def _show(answer: "PlanAnswer", options: PlanOptions) -> None:
+    output.warn(warning for warning in (*answer.warnings, *(w for p in answer.plans for w in p.profile.warnings)))
+
+    def document() -> Any:
+        from sightline.report.plans.results import answer_to_dict
+
+        return answer_to_dict(answer, _commands(answer))
+
+    def tables() -> Any:
+        from sightline.report.terminal.plan import plan_text
+
+        return [plan_text(answer, _next(answer, options))]
+
+    def lines() -> str:
+        from sightline.report.plans.results import answer_to_csv
+
+        return answer_to_csv(answer)
+
+    output.show(document, tables, json=options.as_json, csv=lines if options.as_csv else None)
+
+
+def _commands(answer: "PlanAnswer") -> Mapping[int, str]:
+    """The commands that run those plans that their framework can run."""
+    from sightline.launching import write
+
+    found = {}
+    for one in answer.plans:
+        if one.launchable:
+            try:
+                found[one.rank] = write(one.profile.scenario).command
+            except InputError:
+                continue
+    return found
+
+
+def _next(answer: "PlanAnswer", options: PlanOptions) -> list[tuple[str, str]]:
+    """What to try next, each with the command that does it; nothing for a question from stdin."""
+    if not answer.plans or options.file == "-":
+        return []
+    from sightline.report.plans.sentences import settings
+
+    best = answer.plans[0]
+    alone = " ".join([options.as_asked("predict"), *settings(answer, best)])
+    found = [("where the time and memory of plan 1 go", alone)]
+    if not best.launchable:
+        found.append(("only what the framework offers today", options.again("--launchable")))
+    elif options.launch is None:
+        found.append(("what runs it", options.again("--launch", "run")))
+    if options.chart is None and options.html is None:
+        found.append(("tables, charts and reasons on a page", options.again("--html", "plan.html")))
+    return found

@@ -1,0 +1,96 @@
+"""The options of ``sightline plan``."""
+
+import shlex
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from sightline.cli.options import Anchors, AsCsv, AsJson, Chart, Html, RunStore, Settings, Top, option
+from sightline.errors import InputError
+
+USUAL_TOP = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOptions:
+    """What is looked for, where, and in which form it is answered."""
+
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="A scenario file (YAML or JSON); fields that it leaves out are searched; - reads stdin.",
+        ),
+    ] = ""
+    objective: str | None = option(
+        None,
+        "What is best: time (default), cost, energy, memory or batch in training; throughput (default), latency, cost, "
+        "memory or users in generation.",
+        metavar="NAME",
+    )
+    pareto: str | None = option(
+        None, "Two objectives instead, such as time,cost: all plans that no other outdoes in both.", metavar="X,Y"
+    )
+    top: Top = None
+    devices: str | None = option(
+        None, "Devices to search instead of the scenario's: names, or '64x NAME'.", metavar="NAME,..."
+    )
+    max_memory: str | None = option(None, "Memory of a device that a plan may take, such as '70 GB'.", metavar="SIZE")
+    deadline: str | None = option(None, "Time on the calendar that the run may take, such as 30d.", metavar="TIME")
+    budget: str | None = option(None, "Dollars that the run may cost, such as 1M.", metavar="USD")
+    price: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--price",
+            metavar="NAME=USD_PER_HOUR",
+            help="Price of a device in place of the catalog's; repeatable.",
+            show_default=False,
+        ),
+    ] = None
+    availability: str | None = option(
+        None, "Share of the calendar time in which the run makes progress; default: by its size.", metavar="SHARE"
+    )
+    launchable: bool = option(False, "Leave out what the framework does not offer today.")
+    launch: str | None = option(
+        None, "Write the command and the files that run the best plan that can be launched.", metavar="DIR"
+    )
+    anchor: Anchors = None
+    settings: Settings = None
+    as_json: AsJson = False
+    as_csv: AsCsv = False
+    chart: Chart = None
+    html: Html = None
+    store: RunStore = None
+
+    @property
+    def first(self) -> int:
+        """How many plans are asked for."""
+        if self.top is None:
+            return USUAL_TOP
+        if not self.top.isascii() or not self.top.isdigit() or int(self.top) < 1:
+            raise InputError(f"--top is '{self.top}'; allowed: a whole number of 1 or more")
+        return int(self.top)
+
+    def as_asked(self, command: str) -> str:
+        """Return a command for the same scenario."""
+        words = ["sightline", command, self.file]
+        for name, given in (("--anchor", self.anchor), ("--set", self.settings)):
+            words += [word for value in given or () for word in (name, value)]
+        return shlex.join(words)
+
+    def again(self, *more: str) -> str:
+        """Return the command as it was typed, without what writes its answer, and with ``more``."""
+        values = {
+            "--objective": self.objective,
+            "--pareto": self.pareto,
+            "--devices": self.devices,
+            "--max-memory": self.max_memory,
+            "--deadline": self.deadline,
+            "--budget": self.budget,
+            "--availability": self.availability,
+        }
+        words = [word for name, value in values.items() if value is not None for word in (name, value)]
+        words += [word for value in self.price or () for word in ("--price", value)]
+        words += ["--launchable"] if self.launchable and "--launchable" not in more else []
+        return " ".join([self.as_asked("plan"), *map(shlex.quote, (*words, *more))])
