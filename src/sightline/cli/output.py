@@ -149,7 +149,7 @@ def print_table(renderable: "RenderableType") -> None:
     screen, drawn = Console(), io.StringIO()
     width, colored = screen.width, screen.is_terminal
     Console(file=drawn, highlight=False, emoji=False, soft_wrap=False, width=width, force_terminal=colored).print(
-        renderable
+        renderable, crop=False
     )
     lines = drawn.getvalue().splitlines()
     print_text("".join(line.rstrip() + "\n" for line in lines))

@@ -173,10 +173,12 @@ def _next(answer: "PlanAnswer", options: PlanOptions) -> list[tuple[str, str]]:
         return []
     from sightline.report.plans.sentences import settings
 
-    best = answer.plans[0]
-    alone = " ".join([options.as_asked("predict"), *settings(answer, best)])
-    found = [("where the time and memory of plan 1 go", alone)]
-    if not best.launchable:
+    found: list[tuple[str, str]] = []
+    best = next((one for one in answer.plans if one.launchable), None)
+    if best is not None:
+        alone = " ".join([options.as_asked("predict"), *settings(answer, best)])
+        found.append((f"where the time and memory of plan {best.rank} go", alone))
+    if not answer.plans[0].launchable:
         found.append(("only what the framework offers today", options.again("--launchable")))
     elif options.launch is None:
         found.append(("what runs it", options.again("--launch", "run")))

@@ -1,0 +1,151 @@
+"""``sightline plan`` as a user meets it."""
+
+import csv
+import io
+import json
+import shlex
+import stat
+import subprocess
+import sys
+
+import pytest
+
+FAST = {
+    "model": "llama-2-7b",
+    "cluster": "8x a100-sxm-80gb",
+    "workload": {"task": "pretrain", "sequence_length": 2048, "global_batch": 64, "total_tokens": 1e10},
+    "plan": {
+        "framework": "megatron",
+        "context_parallel": 1,
+        "expert_parallel": 1,
+        "offload": "none",
+        "attention": "flash",
+        "schedule": "1f1b",
+        "virtual_stages": 1,
+    },
+}
+
+
+@pytest.fixture
+def file(tmp_path):
+    """A scenario that leaves a few fields open."""
+    path = tmp_path / "scenario.yaml"
+    path.write_text(json.dumps(FAST), encoding="utf-8")
+    return path
+
+
+def test_a_person_reads_a_table_reasons_and_commands(file, in_process):
+    code, out, err = in_process("plan", file)
+    assert (code, err) == (0, "")
+    for said in ("llama-2-7b on 8 x a100-sxm-80gb", "evaluated", "feasible", "why not", "better hardware", "try next"):
+        assert said in out
+    assert "1 is bound by" in out
+
+
+def test_json_has_the_documented_keys_and_as_many_plans_as_asked_for(file, in_process):
+    code, out, _ = in_process("plan", file, "--top", 3, "--json")
+    document = json.loads(out)
+    assert code == 0
+    assert [one["rank"] for one in document["plans"]] == [1, 2, 3]
+    assert document["evaluated"] >= document["feasible"] > 3
+    times = [one["step_time_s"] for one in document["plans"]]
+    assert times[1] <= times[2]
+    assert any("torchrun" in (one["launch"] or "") for one in document["plans"] if one["launchable"])
+
+
+def test_csv_has_a_line_per_plan(file, in_process):
+    _, out, _ = in_process("plan", file, "--top", 4, "--csv")
+    lines = list(csv.DictReader(io.StringIO(out)))
+    assert [line["rank"] for line in lines] == ["1", "2", "3", "4"]
+
+
+def test_the_command_to_try_next_predicts_the_first_plan_that_can_run(file, in_process):
+    _, out, _ = in_process("plan", file, "--json")
+    best = next(one for one in json.loads(out)["plans"] if one["launchable"])
+    _, text, _ = in_process("plan", file)
+    _, _, after = text.partition(f"where the time and memory of plan {best['rank']} go\n")
+    lines = [line for line in after.replace("\\\n", "").splitlines() if "sightline predict" in line]
+    code, predicted, _ = in_process(*shlex.split(lines[0])[1:], "--json")
+    assert code == 0
+    assert json.loads(predicted)["step_time_s"] == pytest.approx(best["step_time_s"], rel=1e-9)
+
+
+def test_launch_writes_a_script_and_says_of_which_plan(file, in_process, tmp_path):
+    code, _, err = in_process("plan", file, "--launchable", "--launch", tmp_path / "run")
+    script = tmp_path / "run" / "launch.sh"
+    assert code == 0
+    assert f"wrote {script}: plan 1 with megatron" in err
+    assert "torchrun" in script.read_text(encoding="utf-8")
+    assert script.stat().st_mode & stat.S_IXUSR
+
+
+def test_charts_and_reports_are_written(file, in_process, tmp_path):
+    chart, page = tmp_path / "chart.svg", tmp_path / "plan.html"
+    code, _, err = in_process("plan", file, "--chart", chart, "--html", page, "--top", 2)
+    assert code == 0
+    assert f"wrote {chart}" in err
+    assert "<svg" in chart.read_text(encoding="utf-8")
+    text = page.read_text(encoding="utf-8")
+    for said in ("What was searched", "Why not", "Better hardware", "The best plans", "window.innerWidth &lt;="):
+        assert said.replace("&lt;", "<") in text
+
+
+def test_a_front_holds_plans_that_trade_one_for_the_other(file, in_process):
+    _, out, _ = in_process("plan", file, "--pareto", "time,memory", "--json")
+    document = json.loads(out)
+    on_front = [document["plans"][position] for position in document["pareto"]]
+    times = [one["step_time_s"] for one in on_front]
+    memory = [one["memory_bytes"]["total"] for one in on_front]
+    assert times == sorted(times)
+    assert memory == sorted(memory, reverse=True)
+
+
+def test_nothing_fits_is_an_answer_with_the_nearest_that_does(example, in_process):
+    too_large = ["--set", "cluster=1x rtx-4090", "--set", "plan.adapter=none"]
+    code, out, _ = in_process("plan", example.parent / "plan-llama-3.1-8b-rtx-4090.yaml", "--launchable", *too_large)
+    assert code == 0
+    assert out.startswith("No plan fits")
+    assert "nearest that fit" in out
+    assert "sightline plan" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--top", "0"], "--top is '0'; allowed: a whole number of 1 or more"),
+        (["--objective", "tiem"], "did you mean 'time'?"),
+        (["--pareto", "time"], "pareto is"),
+        (["--pareto", "time,cost", "--objective", "time"], "--objective and --pareto exclude each other"),
+        (["--deadline", "soon"], "deadline is 'soon'"),
+        (["--max-memory", "lots"], "'lots'"),
+        (["--price", "h1000=1"], "price"),
+        (["--devices", "h1000"], "h1000"),
+        (["--json", "--csv"], "--json and --csv exclude each other"),
+        (["--chart", "chart.bmp"], "'chart.bmp' must end in"),
+    ],
+)
+def test_a_wrong_request_is_refused_in_a_sentence(file, in_process, arguments, said):
+    code, out, err = in_process("plan", file, *arguments)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert "Traceback" not in err
+
+
+def test_a_file_cannot_be_the_folder_of_a_launch(file, in_process):
+    code, _, err = in_process("plan", file, "--launch", file)
+    assert code == 2
+    assert "is a file; name a folder" in err
+
+
+def test_a_search_reads_stdin_and_suggests_no_command_for_it(run):
+    answer = run("plan", "-", stdin=json.dumps(FAST))
+    assert answer.returncode == 0
+    assert "evaluated" in answer.stdout
+    assert "try next" not in answer.stdout
+
+
+def test_nothing_heavy_is_imported_for_a_table(file):
+    code = f"import sys\nfrom sightline.cli.main import run\nrun(['plan', {str(file)!r}, '--json'])\n"
+    code += "print([m for m in ('altair', 'polars', 'torch', 'joblib', 'scipy') if m in sys.modules], file=sys.stderr)"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stderr.strip().splitlines()[-1] == "[]"
