@@ -142,7 +142,7 @@ def test_every_server_has_devices_and_a_port_of_its_own(engine):
     degrees = {"pipeline_parallel": 2} if engine == "llama.cpp" else {"tensor_parallel": 2}
     scenario = generation(cluster="16x a100-sxm-80gb", batch=64, plan={"framework": engine, **degrees, "replicas": 8})
     lines = [line for line in write(scenario).files["servers.sh"].splitlines() if "CUDA_VISIBLE" in line]
-    places = [re.findall(r'RANK" = (\d)|DEVICES=(\S+)', line) for line in lines]
+    places = [re.findall(r'rank" = (\d)|DEVICES=(\S+)', line) for line in lines]
     devices = [(node, device) for (node, _), (_, listed) in places for device in listed.split(",")]
     assert sorted(devices) == sorted((node, str(n)) for node in "01" for n in range(8))
     assert len(set(_ports("\n".join(lines)))) == 8

@@ -7,21 +7,12 @@ from typing import Any
 from sightline.launching.engines import reading
 from sightline.launching.engines.formats import asked, published_format
 from sightline.launching.engines.options import Options
-from sightline.launching.engines.servers import (
-    Arguments,
-    Command,
-    Server,
-    degrees_refused,
-    fixed_said,
-    launch,
-    longest,
-    model_argument,
-    refuse,
-    sequences,
-    size,
-)
+from sightline.launching.engines.plans import degrees_refused, fixed_said, longest, model_argument, sequences, size
+from sightline.launching.engines.servers import Arguments, Command, Server, launch
 from sightline.launching.given import Given
 from sightline.launching.launch import Launch, Reading
+from sightline.launching.options import without_none
+from sightline.launching.plans import refuse
 from sightline.scenario import GenerationScenario
 from sightline.scenario.precision import WEIGHT_FORMATS
 
@@ -94,7 +85,7 @@ def _arguments(scenario: GenerationScenario, file: str) -> Arguments:
         "-ctv": quantized,
         "--cache-prompt" if plan.prefix_cache else "--no-cache-prompt": True,
     }
-    return {option: value for option, value in stated.items() if value is not None}
+    return without_none(stated)
 
 
 def _of_node(_server: Server, _rank: int, address: str) -> Arguments:

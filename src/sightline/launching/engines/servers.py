@@ -3,18 +3,20 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
 
 from sightline.errors import InputError
+from sightline.launching.engines.plans import pools, size
 from sightline.launching.launch import Launch
-from sightline.launching.repositories import repository_of
 from sightline.launching.shell import command_line, command_lines
-from sightline.scenario import Cluster, GenerationPlan, GenerationScenario
+from sightline.scenario import Cluster, GenerationScenario
 
 SCRIPT = "servers.sh"
 """The file with the commands of several servers."""
 ROUTER = "router.sh"
 """The file with the command of what shares requests among servers."""
+RANK = "rank=${NODE_RANK:-$SLURM_NODEID}"
+HOSTS = 'hosts=(${HOSTS:-$(scontrol show hostnames "$SLURM_JOB_NODELIST")})'
+"""Lines by which a script on several nodes knows its own and all of them."""
 LOCAL = "localhost"
 """Address of the only node."""
 VISIBLE = {"gfx": "HIP_VISIBLE_DEVICES", "ascend": "ASCEND_RT_VISIBLE_DEVICES", "gaudi": "HABANA_VISIBLE_MODULES"}
@@ -60,62 +62,6 @@ class Command:
     """Further variables of a server, which has an address."""
 
 
-def pools(scenario: GenerationScenario) -> dict[str, GenerationPlan]:
-    """Return the plan of the servers by role: prefill and decode where they are apart, else one without a name."""
-    split = scenario.plan.disaggregate
-    return {"": scenario.plan} if split is None else {"prefill": split.prefill, "decode": scenario.plan}
-
-
-def size(plan: GenerationPlan) -> int:
-    """Return the devices of one server."""
-    return int(plan.tensor_parallel * plan.pipeline_parallel * plan.data_parallel)
-
-
-def sequences(scenario: GenerationScenario, role: str, plan: GenerationPlan) -> int:
-    """Return how many sequences a data-parallel rank of a server has in flight."""
-    if role == "prefill" and scenario.plan.disaggregate is not None:
-        return int(scenario.plan.disaggregate.prefill_batch)
-    return int(-(-scenario.workload.batch // (plan.data_parallel * plan.replicas)))
-
-
-def longest(scenario: GenerationScenario) -> int:
-    """Return the tokens of a sequence, prompt and output."""
-    return int(scenario.workload.prompt_tokens + scenario.workload.output_tokens)
-
-
-def budget(scenario: GenerationScenario, plan: GenerationPlan) -> int | None:
-    """Return the tokens of an iteration: at least a whole sequence's where prompts are not cut; None for no limit."""
-    stated = plan.max_batched_tokens
-    if stated is None:
-        return None
-    return int(stated) if plan.chunked_prefill else max(int(stated), longest(scenario))
-
-
-def budget_said(scenario: GenerationScenario) -> Iterator[str]:
-    """Say where that is more than the plan's."""
-    stated, written = scenario.plan.max_batched_tokens, budget(scenario, scenario.plan)
-    if written != stated:
-        yield f"plan.max_batched_tokens {stated}: written as {written}; whole prompts need as many as a sequence has"
-
-
-def fixed_said(scenario: GenerationScenario, *keys: str) -> Iterator[str]:
-    """Say what an engine has no option for, where the plan differs from its default."""
-    plan, engine = scenario.plan, scenario.plan.engine
-    defaults = {"memory_fraction": engine.memory.memory_fraction, "prefix_cache": False, **engine.defaults}
-    for key in keys:
-        if getattr(plan, key) != defaults.get(key):
-            yield f"plan.{key} {getattr(plan, key)}: {engine.name} has no option for it"
-
-
-def degrees_refused(scenario: GenerationScenario, *degrees: str) -> Iterator[str]:
-    """Say which degrees an engine does not have."""
-    for role, plan in pools(scenario).items():
-        key = f"plan.disaggregate.{role}" if role else "plan"
-        for degree in degrees:
-            if getattr(plan, degree) > 1:
-                yield f"{key}.{degree} is {getattr(plan, degree)}; {scenario.plan.engine.name} launches only 1"
-
-
 def placed(scenario: GenerationScenario) -> tuple[Server, ...]:
     """Return the servers of a scenario, one after the other on the nodes of its cluster.
 
@@ -147,18 +93,6 @@ def placed(scenario: GenerationScenario) -> tuple[Server, ...]:
             f"{cluster.per_node}; allowed: as many as divide a node's devices"
         )
     return tuple(found)
-
-
-def model_argument(scenario: GenerationScenario) -> tuple[str, tuple[str, ...]]:
-    """Return what a command calls the scenario's model, and what to say where that is not known."""
-    name = scenario.model.name
-    repository = repository_of(name)
-    if repository:
-        return repository, ()
-    called = name.replace(" ", "-") or "model"
-    return called, (
-        f"model: the catalog knows no Hugging Face repository of {called}; put a repository or a path there",
-    )
 
 
 def launch(
@@ -199,8 +133,8 @@ def launch(
 def _nodes_said(cluster: Cluster) -> Iterator[str]:
     if cluster.nodes > 1:
         yield (
-            f"cluster: run the command on each of the {cluster.nodes} nodes, with NODE_RANK from 0 and HOSTS, the "
-            "addresses of all nodes in that order, separated by spaces"
+            f"the command runs on each of the {cluster.nodes} nodes, with NODE_RANK set to 0, 1, ... and HOSTS to the "
+            "names of all nodes in that order; Slurm's srun sets both"
         )
 
 
@@ -211,7 +145,7 @@ def _host(server: Server, cluster: Cluster) -> str:
 def _script(cluster: Cluster, servers: Sequence[Server], commands: Mapping[str, Command], port: int) -> str:
     """One command for each server, with what they share in an array."""
     lines = ["#!/bin/bash", "# One command for each server, with its devices and its port."]
-    lines += ["hosts=($HOSTS)"] if cluster.nodes > 1 else []
+    lines += [RANK, HOSTS] if cluster.nodes > 1 else []
     for role, command in commands.items():
         lines += [
             f"{_array(role)}=(",
@@ -229,7 +163,7 @@ def _array(role: str) -> str:
 
 def _line(server: Server, rank: int, command: Command, cluster: Cluster, port: int) -> str:
     """The line that starts a server on one of its nodes."""
-    where = f'[ "$NODE_RANK" = {server.node + rank} ] && ' if cluster.nodes > 1 else ""
+    where = f'[ "$rank" = {server.node + rank} ] && ' if cluster.nodes > 1 else ""
     settings = {_variable(cluster): server.devices, **command.environment(server, _host(server, cluster))}
     own = {**command.of_node(server, rank, _host(server, cluster)), "--port": port + server.number}
     words = [*(f"{name}={value}" for name, value in settings.items()), f'"${{{_array(server.role)}[@]}}"']
@@ -242,11 +176,4 @@ def _variable(cluster: Cluster) -> str:
 
 
 def _router_script(cluster: Cluster, command: str) -> str:
-    hosts = "hosts=($HOSTS)\n" if cluster.nodes > 1 else ""
-    return f"#!/bin/bash\n{hosts}{command}\n"
-
-
-def refuse(problems: Sequence[Any]) -> None:
-    """Raise `InputError` with what an engine cannot launch, if there is anything."""
-    if problems:
-        raise InputError(list(problems))
+    return "\n".join(["#!/bin/bash", *([HOSTS] if cluster.nodes > 1 else []), command, ""])

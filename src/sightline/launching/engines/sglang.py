@@ -11,18 +11,11 @@ from typing import Any
 from sightline.launching.engines import reading
 from sightline.launching.engines.formats import DTYPES, READ_DTYPES, asked, quantization
 from sightline.launching.engines.options import Options
-from sightline.launching.engines.servers import (
-    Arguments,
-    Command,
-    Server,
-    launch,
-    longest,
-    model_argument,
-    pools,
-    sequences,
-)
+from sightline.launching.engines.plans import longest, model_argument, pools, sequences
+from sightline.launching.engines.servers import Arguments, Command, Server, launch
 from sightline.launching.given import Given
 from sightline.launching.launch import Launch, Reading
+from sightline.launching.options import without_none
 from sightline.scenario import GenerationPlan, GenerationScenario
 
 PORT = 30000
@@ -89,7 +82,7 @@ def _arguments(scenario: GenerationScenario, role: str, plan: GenerationPlan) ->
         **_speculative(scenario),
         "--disaggregation-mode": role or None,
     }
-    return {option: value for option, value in stated.items() if value is not None}
+    return without_none(stated)
 
 
 def _speculative(scenario: GenerationScenario) -> Arguments:
@@ -172,7 +165,7 @@ def _plan(options: Options, model: str) -> Mapping[str, Any]:
         "cuda_graphs": False if eager else None,
         "speculative": _drafted(options),
     }
-    return {key: value for key, value in plan.items() if value is not None}
+    return without_none(plan)
 
 
 def _drafted(options: Options) -> Mapping[str, Any] | None:

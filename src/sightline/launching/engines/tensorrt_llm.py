@@ -11,22 +11,12 @@ from typing import Any
 from sightline.launching.engines import reading
 from sightline.launching.engines.formats import DTYPES, READ_DTYPES, asked, quantization
 from sightline.launching.engines.options import Options
-from sightline.launching.engines.servers import (
-    Arguments,
-    Command,
-    Server,
-    budget,
-    budget_said,
-    launch,
-    longest,
-    model_argument,
-    pools,
-    refuse,
-    sequences,
-    size,
-)
+from sightline.launching.engines.plans import budget, budget_said, longest, model_argument, pools, sequences, size
+from sightline.launching.engines.servers import Arguments, Command, Server, launch
 from sightline.launching.given import Given
 from sightline.launching.launch import Launch, Reading
+from sightline.launching.options import without_none
+from sightline.launching.plans import refuse
 from sightline.scenario import GenerationPlan, GenerationScenario
 
 ROUTER_PORT, PORT = 8000, 8001
@@ -101,7 +91,7 @@ def _arguments(scenario: GenerationScenario, role: str, plan: GenerationPlan) ->
         "--enable_chunked_prefill": True if plan.chunked_prefill else None,
         "--config": _file(role),
     }
-    return {option: value for option, value in stated.items() if value is not None}
+    return without_none(stated)
 
 
 def _file(role: str) -> str:
@@ -125,8 +115,7 @@ def _settings(scenario: GenerationScenario, role: str, plan: GenerationPlan) -> 
         "cache_transceiver_config": {"backend": "DEFAULT", "max_tokens_in_buffer": longest(scenario)} if role else None,
         "disable_overlap_scheduler": True if role == "prefill" else None,
     }
-    stated = {key: value for key, value in settings.items() if value is not None}
-    return {**stated, "cuda_graph_config": graphs if plan.cuda_graphs else None}
+    return {**without_none(settings), "cuda_graph_config": graphs if plan.cuda_graphs else None}
 
 
 def _speculative(scenario: GenerationScenario, tokens: int) -> dict[str, object]:
@@ -162,10 +151,7 @@ def _said(scenario: GenerationScenario, *, spans: bool) -> Iterator[str]:
     if asked(scenario, {}).cache not in ("", *CACHES):
         yield "plan.quantization: TensorRT-LLM keeps no such cache"
     if spans:
-        yield (
-            "cluster: a server spans nodes, so start the script in one process per device, as srun --mpi=pmix does, "
-            "with NODE_RANK=$SLURM_NODEID"
-        )
+        yield ("cluster: a server spans nodes, so start the script in one process per device, as srun --mpi=pmix does")
     yield f"plan.memory_fraction {plan.memory_fraction:g}: TensorRT-LLM counts it of the memory that weights leave free"
     if plan.speculative is not None and not scenario.model.prediction_layers:
         yield "plan.speculative: drafts come from the prompt's n-grams; name a draft model for others"
@@ -207,7 +193,7 @@ def _plan(options: Options, model: str) -> Mapping[str, Any]:
         "cuda_graphs": False if graphs == "null" else None,
         "speculative": {"tokens": draft, "acceptance": reading.ACCEPTANCE} if draft else None,
     }
-    return {key: value for key, value in plan.items() if value is not None}
+    return without_none(plan)
 
 
 DIALECT = reading.Dialect(

@@ -6,23 +6,21 @@ from typing import Any
 from sightline.launching.engines import reading
 from sightline.launching.engines.formats import DTYPES, READ_DTYPES, asked, quantization
 from sightline.launching.engines.options import Options
-from sightline.launching.engines.servers import (
-    Arguments,
-    Command,
-    Server,
+from sightline.launching.engines.plans import (
     budget,
     budget_said,
     degrees_refused,
     fixed_said,
-    launch,
     longest,
     model_argument,
-    refuse,
     sequences,
     size,
 )
+from sightline.launching.engines.servers import Arguments, Command, Server, launch
 from sightline.launching.given import Given
 from sightline.launching.launch import Launch, Reading
+from sightline.launching.options import without_none
+from sightline.launching.plans import refuse
 from sightline.scenario import GenerationScenario
 
 PORT, RANKS_PORT = 3000, 29500
@@ -91,7 +89,7 @@ def _arguments(scenario: GenerationScenario) -> Arguments:
         "--cuda-graphs": None if plan.cuda_graphs else 0,
         "--speculate": None if plan.speculative is None else int(plan.speculative.tokens),
     }
-    return {option: value for option, value in stated.items() if value is not None}
+    return without_none(stated)
 
 
 def _of_node(server: Server, _rank: int, _address: str) -> Arguments:
@@ -127,7 +125,7 @@ def _plan(options: Options, model: str) -> Mapping[str, Any]:
         "cuda_graphs": False if options.text("cuda-graphs") == "0" else None,
         "speculative": {"tokens": drafts, "acceptance": reading.ACCEPTANCE} if drafts else None,
     }
-    return {key: value for key, value in plan.items() if value is not None}
+    return without_none(plan)
 
 
 DIALECT = reading.Dialect(

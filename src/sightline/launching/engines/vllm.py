@@ -12,22 +12,12 @@ from typing import Any
 from sightline.launching.engines import reading
 from sightline.launching.engines.formats import DTYPES, READ_DTYPES, asked, quantization
 from sightline.launching.engines.options import Options
-from sightline.launching.engines.servers import (
-    LOCAL,
-    Arguments,
-    Command,
-    Server,
-    budget,
-    budget_said,
-    launch,
-    longest,
-    model_argument,
-    pools,
-    refuse,
-    sequences,
-)
+from sightline.launching.engines.plans import budget, budget_said, longest, model_argument, pools, sequences
+from sightline.launching.engines.servers import LOCAL, Arguments, Command, Server, launch
 from sightline.launching.given import Given
 from sightline.launching.launch import Launch, Reading
+from sightline.launching.options import without_none
+from sightline.launching.plans import refuse
 from sightline.scenario import GenerationPlan, GenerationScenario
 
 PORT = 8000
@@ -125,7 +115,7 @@ def _arguments(scenario: GenerationScenario, role: str, plan: GenerationPlan) ->
         "--speculative-config": _speculative(scenario),
         "--kv-transfer-config": _transfer(role),
     }
-    return {option: value for option, value in stated.items() if value is not None}
+    return without_none(stated)
 
 
 def _switch(name: str, *, on: bool) -> Arguments:
@@ -221,7 +211,7 @@ def _plan(options: Options, model: str) -> Mapping[str, Any]:
         "cuda_graphs": False if eager or graphs == "0" else None if eager is None else True,
         "speculative": {"tokens": draft, "acceptance": reading.ACCEPTANCE} if draft else None,
     }
-    return {key: value for key, value in plan.items() if value is not None}
+    return without_none(plan)
 
 
 DIALECT = reading.Dialect(

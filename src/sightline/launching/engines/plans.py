@@ -1,0 +1,74 @@
+"""What engines are asked for by a plan of generation: sizes of their servers, and what they have no option for."""
+
+from collections.abc import Iterator
+
+from sightline.launching.repositories import repository_of
+from sightline.scenario import GenerationPlan, GenerationScenario
+
+
+def pools(scenario: GenerationScenario) -> dict[str, GenerationPlan]:
+    """Return the plan of the servers by role: prefill and decode where they are apart, else one without a name."""
+    split = scenario.plan.disaggregate
+    return {"": scenario.plan} if split is None else {"prefill": split.prefill, "decode": scenario.plan}
+
+
+def size(plan: GenerationPlan) -> int:
+    """Return the devices of one server."""
+    return int(plan.tensor_parallel * plan.pipeline_parallel * plan.data_parallel)
+
+
+def sequences(scenario: GenerationScenario, role: str, plan: GenerationPlan) -> int:
+    """Return how many sequences a data-parallel rank of a server has in flight."""
+    if role == "prefill" and scenario.plan.disaggregate is not None:
+        return int(scenario.plan.disaggregate.prefill_batch)
+    return int(-(-scenario.workload.batch // (plan.data_parallel * plan.replicas)))
+
+
+def longest(scenario: GenerationScenario) -> int:
+    """Return the tokens of a sequence, prompt and output."""
+    return int(scenario.workload.prompt_tokens + scenario.workload.output_tokens)
+
+
+def budget(scenario: GenerationScenario, plan: GenerationPlan) -> int | None:
+    """Return the tokens of an iteration: at least a whole sequence's where prompts are not cut; None for no limit."""
+    stated = plan.max_batched_tokens
+    if stated is None:
+        return None
+    return int(stated) if plan.chunked_prefill else max(int(stated), longest(scenario))
+
+
+def budget_said(scenario: GenerationScenario) -> Iterator[str]:
+    """Say where that is more than the plan's."""
+    stated, written = scenario.plan.max_batched_tokens, budget(scenario, scenario.plan)
+    if written != stated:
+        yield f"plan.max_batched_tokens {stated}: written as {written}; whole prompts need as many as a sequence has"
+
+
+def fixed_said(scenario: GenerationScenario, *keys: str) -> Iterator[str]:
+    """Say what an engine has no option for, where the plan differs from its default."""
+    plan, engine = scenario.plan, scenario.plan.engine
+    defaults = {"memory_fraction": engine.memory.memory_fraction, "prefix_cache": False, **engine.defaults}
+    for key in keys:
+        if getattr(plan, key) != defaults.get(key):
+            yield f"plan.{key} {getattr(plan, key)}: {engine.name} has no option for it"
+
+
+def degrees_refused(scenario: GenerationScenario, *degrees: str) -> Iterator[str]:
+    """Say which degrees an engine does not have."""
+    for role, plan in pools(scenario).items():
+        key = f"plan.disaggregate.{role}" if role else "plan"
+        for degree in degrees:
+            if getattr(plan, degree) > 1:
+                yield f"{key}.{degree} is {getattr(plan, degree)}; {scenario.plan.engine.name} launches only 1"
+
+
+def model_argument(scenario: GenerationScenario) -> tuple[str, tuple[str, ...]]:
+    """Return what a command calls the scenario's model, and what to say where that is not known."""
+    name = scenario.model.name
+    repository = repository_of(name)
+    if repository:
+        return repository, ()
+    called = name.replace(" ", "-") or "model"
+    return called, (
+        f"model: the catalog knows no Hugging Face repository of {called}; put a repository or a path there",
+    )
