@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from sightline.cli import output
+from sightline.cli import completion, output
 from sightline.on_demand import named
 
 COMMANDS = (
@@ -51,10 +51,15 @@ class _Group(TyperGroup):
 
 
 def command_line(first: str = "") -> typer.Typer:
-    """Return the command line; where the ``first`` argument names a command, only that one is loaded."""
+    """Return the command line; where the ``first`` argument names a command, only that one is loaded.
+
+    That is also the command of the line that a shell wants completed.
+    """
+    first = completion.typed_command() if completion.is_asked() else first
     app = typer.Typer(
         cls=_Group,
-        add_completion=False,
+        # The options that install and show completion are the program's, not a command's.
+        add_completion=completion.is_asked() or first not in COMMANDS,
         pretty_exceptions_enable=False,
         rich_markup_mode="rich",
         context_settings={"help_option_names": ["-h", "--help"]},

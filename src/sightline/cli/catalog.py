@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sightline.cli import output
+from sightline.cli import completion, output
 from sightline.cli.next_step import try_next
 from sightline.cli.options import AsJson, RunStore
 from sightline.errors import InputError, nearest
@@ -12,10 +12,19 @@ from sightline.errors import InputError, nearest
 ANCHORS = "anchors"
 """The kind of entries that users make."""
 
+_Kind = Annotated[
+    str | None,
+    typer.Argument(metavar="[KIND]", help="Kind of entries.", show_default=False, autocompletion=completion.kinds),
+]
+_Name = Annotated[
+    str | None,
+    typer.Argument(metavar="[NAME]", help="One entry.", show_default=False, autocompletion=completion.names),
+]
+
 
 def catalog(
-    kind: Annotated[str | None, typer.Argument(metavar="[KIND]", help="Kind of entries.", show_default=False)] = None,
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One entry.", show_default=False)] = None,
+    kind: _Kind = None,
+    name: _Name = None,
     as_json: AsJson = False,
     delete: Annotated[bool, typer.Option("--delete", help="Delete the named anchor.")] = False,
     store: RunStore = None,

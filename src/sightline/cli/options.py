@@ -7,6 +7,8 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
+from sightline.cli import completion
+
 Files = Annotated[
     list[str],
     typer.Argument(metavar="FILE...", help="Scenario files (YAML, JSON or CSV); - reads stdin.", show_default=False),
@@ -40,11 +42,21 @@ Anchors = Annotated[
 ]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Override a key of every scenario; repeatable."),
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Override a key of every scenario; repeatable.",
+        autocompletion=completion.keys,
+    ),
 ]
 Sweeps = Annotated[
     list[str] | None,
-    typer.Option("--sweep", metavar="KEY=A,B,C", help="Ask for every value of a key; repeatable."),
+    typer.Option(
+        "--sweep",
+        metavar="KEY=A,B,C",
+        help="Ask for every value of a key; repeatable.",
+        autocompletion=completion.keys,
+    ),
 ]
 Sort = Annotated[
     str | None,
@@ -54,6 +66,7 @@ Sort = Annotated[
         help="Order several answers by a result key or a swept key; asked keeps their order. Default: in tables what "
         "fits first and then the fastest, in JSON and CSV asked.",
         show_default=False,
+        autocompletion=completion.results,
     ),
 ]
 Top = Annotated[

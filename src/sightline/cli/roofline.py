@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from sightline.cli import asked, output
+from sightline.cli import asked, completion, output
 from sightline.cli.next_step import given, try_next
 from sightline.cli.options import AsCsv, AsJson, Chart, Settings, Sweeps
 from sightline.errors import InputError
@@ -16,7 +16,11 @@ def roofline(
     ],
     devices: Annotated[
         str | None,
-        typer.Option(metavar="A,B", help="Devices of the catalog that replace the scenario's own."),
+        typer.Option(
+            metavar="A,B",
+            help="Devices of the catalog that replace the scenario's own.",
+            autocompletion=completion.devices,
+        ),
     ] = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,

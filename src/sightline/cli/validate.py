@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sightline.cli import output
+from sightline.cli import completion, output
 from sightline.cli.next_step import try_next
 from sightline.cli.options import AsJson, Chart
 from sightline.cli.progress_bar import end_if_stopped, progress_bar
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 Chosen = Annotated[
     str | None,
     typer.Argument(
-        metavar="[SUITE]", help="A suite, the beginning of its name, or a pattern with *.", show_default=False
+        metavar="[SUITE]",
+        help="A suite, the beginning of its name, or a pattern with *.",
+        show_default=False,
+        autocompletion=completion.suites,
     ),
 ]
 Data = Annotated[

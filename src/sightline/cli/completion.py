@@ -1,0 +1,80 @@
+"""What a shell offers after the Tab key: names of the catalog, keys of scenarios, results to sort by.
+
+Everything is imported when a shell asks, so that commands start as fast as without it.
+"""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+ASKED = "_SIGHTLINE_COMPLETE"
+"""Environment variable that a shell sets when it asks for completions."""
+_LINES = ("COMP_WORDS", "_TYPER_COMPLETE_ARGS")
+"""Those in which shells hand over the line."""
+
+
+def is_asked() -> bool:
+    """Return whether a shell asks for completions."""
+    return ASKED in os.environ
+
+
+def typed_command() -> str:
+    """Return the first word after the program's name of the line that a shell asks about."""
+    words = next((os.environ[name].split() for name in _LINES if os.environ.get(name)), [])
+    return words[1] if len(words) > 1 else ""
+
+
+def kinds(incomplete: str) -> list[str]:
+    """Return kinds of catalog entries."""
+    from sightline.catalog import KINDS
+
+    return _beginning(incomplete, KINDS)
+
+
+def names(ctx: Any, incomplete: str) -> list[str]:
+    """Return names of entries of the kind that was typed before."""
+    from sightline import catalog
+
+    kind = str(ctx.params.get("kind") or "")
+    known = next((k for k in (kind, f"{kind}s") if k in catalog.KINDS), None)
+    return [] if known is None else _beginning(incomplete, catalog.names(known))
+
+
+def devices(incomplete: str) -> list[str]:
+    """Return devices, also after others and a comma."""
+    from sightline import catalog
+
+    before, comma, last = incomplete.rpartition(",")
+    return [f"{before}{comma}{name}" for name in _beginning(last, catalog.names("devices"))]
+
+
+def suites(incomplete: str) -> list[str]:
+    """Return suites of published results."""
+    from sightline import catalog
+
+    return _beginning(incomplete, catalog.names("published"))
+
+
+def keys(incomplete: str) -> list[str]:
+    """Return keys of scenarios, each with the equals sign before its value."""
+    from sightline.loading.clusters.cluster import CLUSTER
+    from sightline.loading.generation import GENERATE
+    from sightline.loading.plan import PLAN
+    from sightline.loading.training import WORKLOAD
+
+    parts = {"plan": PLAN, "workload": {**WORKLOAD, **GENERATE}, "cluster": CLUSTER}
+    found = [f"{part}.{key}" for part, known in parts.items() for key in known]
+    return _beginning(incomplete, [f"{key}=" for key in ("model", "cluster", *found)])
+
+
+def results(incomplete: str) -> list[str]:
+    """Return results that answers are sorted by."""
+    from sightline.profile import TASKS
+    from sightline.report.ranking import AS_ASKED
+
+    metrics = (key for task in TASKS for key, metric in task.metrics.items() if metric.unit != "word")
+    return _beginning(incomplete, [AS_ASKED, *dict.fromkeys(metrics), "memory_bytes.total"])
+
+
+def _beginning(incomplete: str, words: Sequence[str]) -> list[str]:
+    return [word for word in words if word.startswith(incomplete)]
