@@ -39,8 +39,13 @@ LOW_PRECISION_WORDS = ("nvfp4", "fp8", "awq", "gptq", "int4", "w4a16")
 Values = Mapping[str, Any]
 
 
-def generation_from_mapping(mapping: Mapping[str, Any], base: Path | str | None = None) -> GenerationScenario:
-    """Return the scenario of a mapping whose task is generate; raise `InputError` with every mistake in it."""
+def generation_from_mapping(
+    mapping: Mapping[str, Any], base: Path | str | None = None, free: frozenset[str] = frozenset()
+) -> GenerationScenario:
+    """Return the scenario of a mapping whose task is generate; raise `InputError` with every mistake in it.
+
+    Fields that are ``free`` are not held against the rules: a search does that.
+    """
     complaints = Complaints()
     parts = read_parts(mapping, {**MODEL, **CLUSTER}, base, complaints)
     asked = check(GENERATE, parts.workload, "workload", complaints).values
@@ -48,7 +53,9 @@ def generation_from_mapping(mapping: Mapping[str, Any], base: Path | str | None 
     plan = read_generation_plan(parts.plan, complaints)
     pools = read_pools(plan.stated.get("disaggregate"), complaints)
     filled = _filled(plan, parts) if not pools else plan.values
-    for rules, facts in generation_questions(facts_of(parts, workload, plan, filled), pools):
+    known = {name: value for name, value in filled.items() if name not in free}
+    held = {name: fact for name, fact in facts_of(parts, workload, plan, known).items() if name not in free}
+    for rules, facts in generation_questions(held, pools):
         complaints.add(*broken_rules(rules, facts))
     if complaints.problems or parts.model is None or parts.cluster is None or plan.framework is None:
         raise InputError(complaints.problems)
@@ -61,7 +68,8 @@ def generation_from_mapping(mapping: Mapping[str, Any], base: Path | str | None 
         measured=parts.measured,
     )
     lengths = lengths_read(parts.workload, workload, "workload")
-    remarks = (*plan.remarks, *lengths, *parts.model.remarks, *_remarks(scenario), *parts.remarks)
+    own = () if "framework" in free else plan.remarks
+    remarks = (*own, *lengths, *parts.model.remarks, *_remarks(scenario), *parts.remarks)
     return replace(scenario, warnings=remarks)
 
 

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sightline.errors import InputError
+from sightline.loading.generation_spaces import generation_space
+from sightline.loading.generation_spaces import is_axis as is_generation_axis
 from sightline.loading.input.checks import Complaints
 from sightline.loading.input.dotted_keys import dotted, swept
 from sightline.loading.input.sources import read_source
@@ -51,7 +53,9 @@ def spaces_of(mapping: Mapping[str, Any], folder: Any = None) -> list[Space[Any]
     for _, variant in swept(fixed, outside):
         options = {key: _at(variant, key) for key in keys}
         try:
-            if task in OTHER_TASKS:
+            if task == "generate":
+                spaces.append(generation_space(variant, inside, options, folder))
+            elif task in OTHER_TASKS:
                 spaces.append(Space(scenario=read_scenario(variant, folder), values=_listed(inside), options=options))
             else:
                 spaces.append(_training_space(variant, inside, options, folder, at_most=limit))
@@ -68,6 +72,8 @@ def _listed(inside: Mapping[str, list[Any]]) -> dict[str, tuple[Any, ...]]:
 
 def _is_axis(key: str, task: Any) -> bool:
     """Whether a key is searched inside a space; outside, each of its values makes a space."""
+    if task == "generate":
+        return is_generation_axis(key)
     return task not in OTHER_TASKS and key.removeprefix("plan.") in TRAINING_FIELDS and key.startswith("plan.")
 
 

@@ -15,6 +15,7 @@ from sightline.errors import InputError, nearest
 from sightline.loading.loader import Overrides, read_overrides
 from sightline.loading.spaces import load_spaces
 from sightline.planning.answer import PlanAnswer, RankedPlan
+from sightline.planning.generation.request import opened, plan_generation
 from sightline.planning.money import Limits, read_availability, read_limits
 from sightline.planning.objectives import OBJECTIVES, Measure, check_objective, shown_value, within
 from sightline.planning.prices import read_prices, said_of_price, with_prices
@@ -68,6 +69,8 @@ def plan(
     devices: Sequence[str] = (),
     deadline: object = None,
     budget: object = None,
+    ttft: object = None,
+    tpot: object = None,
     prices: Iterable[str] | Mapping[str, float] = (),
     availability: object = None,
     anchor: "Anchored | None" = None,
@@ -80,7 +83,8 @@ def plan(
         source: A scenario as `sightline.load` takes it, with ``{any: [...]}`` or ``{from, to, factor}`` where a field
             is restricted; or a `Scenario`, all of whose fields in ``free`` are searched.
         free: Fields of the plan to search; default: those that the source leaves out.
-        objective: time, cost, energy, memory or batch.
+        objective: time, cost, energy, memory or batch; of generation also throughput, latency, ... (`OBJECTIVES` of
+            `sightline.planning.generation.objectives`).
         pareto: Two objectives instead; the answer's ``pareto`` are the plans that no other outdoes in both.
         top: Plans to return.
         max_memory: Bytes of a device that a plan may take, such as "70 GB".
@@ -88,6 +92,8 @@ def plan(
         devices: Names of devices, or "<count>x <device>", to search instead of the scenario's.
         deadline: Time on the calendar that the run may take, such as "30d".
         budget: Dollars that the run may cost, such as "1M".
+        ttft: Time to the first token that users may wait at most, such as "300 ms".
+        tpot: Time per further token at most, such as "10 ms".
         prices: "NAME=USD_PER_HOUR" in place of the catalog's.
         availability: Share of the calendar time in which the run makes progress.
         anchor: What runs on one's own cluster teach; corrects the figures of the plans that are returned.
@@ -98,6 +104,25 @@ def plan(
         InputError: every mistake in the request.
     """
     start = perf_counter()
+    spaces = _spaces(source, free, devices, overrides)
+    own = {space.scenario.cluster.device.name for space in spaces}
+    given = prices if isinstance(prices, Mapping) else read_prices(prices, own)
+    spaces = [replace(space, scenario=with_prices(space.scenario, given)) for space in spaces]
+    if any(isinstance(space.scenario, GenerationScenario) for space in spaces):
+        _check_generation(spaces, deadline=deadline, budget=budget, availability=availability)
+        answer = plan_generation(
+            spaces,
+            objective=objective,
+            pareto=pareto,
+            top=_positive(top),
+            max_memory=max_memory,
+            ttft=ttft,
+            tpot=tpot,
+            known=anchor,
+            command=_typed(source, overrides),
+            progress=progress,
+        )
+        return replace(answer, seconds=perf_counter() - start)
     request = Request(
         objective=check_objective(objective),
         pareto=_pareto(pareto),
@@ -108,11 +133,7 @@ def plan(
         availability=read_availability(availability),
         known=anchor,
     )
-    spaces = _spaces(source, free, devices, overrides)
-    own = {space.scenario.cluster.device.name for space in spaces}
-    given = prices if isinstance(prices, Mapping) else read_prices(prices, own)
-    spaces = [replace(space, scenario=with_prices(space.scenario, given)) for space in spaces]
-    _check(spaces, request)
+    _check(spaces, request, ttft=ttft, tpot=tpot)
     spaces = together(spaces)
     answer = explained(
         _answer(spaces, request, progress),
@@ -150,11 +171,16 @@ def _positive(top: int) -> int:
 def _spaces(
     source: object, free: Iterable[str] | None, devices: Sequence[str], overrides: Overrides
 ) -> list[Space[Any]]:
+    if isinstance(source, GenerationScenario):
+        return [opened(source, free)]
     if isinstance(source, Scenario):
         return [_opened(source, free)]
     overrides = {**read_overrides(overrides), **({"cluster": {"any": list(devices)}} if devices else {})}
     spaces = load_spaces(source, overrides)
-    return spaces if free is None else [_opened(space.scenario, free) for space in spaces]
+    if free is None:
+        return spaces
+    questions = (space.scenario for space in spaces)
+    return [opened(q, free) if isinstance(q, GenerationScenario) else _opened(q, free) for q in questions]
 
 
 def together(spaces: Sequence[Space[Any]]) -> list[Space[Any]]:
@@ -193,11 +219,21 @@ def _opened(scenario: Scenario, free: Iterable[str] | None) -> Space[Scenario]:
     return Space(scenario=scenario, values=values)
 
 
-def _check(spaces: Sequence[Space[Any]], request: Request) -> None:
+def _check_generation(spaces: Sequence[Space[Any]], **of_training: object) -> None:
+    """Refuse what cannot be asked of generation."""
+    if not all(isinstance(space.scenario, GenerationScenario) for space in spaces):
+        raise InputError("scenarios have the workload.task of training and of generation; allowed: one kind at a time")
+    stated = [name for name, value in of_training.items() if value is not None]
+    if stated:
+        raise InputError([f"{name} is for training; workload.task is generate" for name in stated])
+
+
+def _check(spaces: Sequence[Space[Any]], request: Request, **of_generation: object) -> None:
     """Refuse what cannot be asked together."""
     limits = request.limits
-    if any(isinstance(space.scenario, GenerationScenario) for space in spaces):
-        raise InputError("workload.task is generate; allowed: pretrain, finetune")
+    stated = [name for name, value in of_generation.items() if value is not None]
+    if stated:
+        raise InputError([f"{name} is for workload.task generate; this one is training" for name in stated])
     lacking = [space for space in spaces if space.scenario.workload.total_tokens is None]
     if lacking and (limits.deadline_s is not None or limits.budget_usd is not None):
         name = "deadline" if limits.deadline_s is not None else "budget"

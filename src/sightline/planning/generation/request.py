@@ -1,0 +1,109 @@
+"""What people ask of serving plans - limits on latency and memory, objectives - read and answered."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from sightline.errors import InputError, nearest
+from sightline.planning.answer import PlanAnswer
+from sightline.planning.generation.objectives import figure_key
+from sightline.planning.generation.search import search
+from sightline.planning.generation.space import GenerationSpace
+from sightline.progress import Progress
+from sightline.quantities import BYTES, SECONDS, parse_quantity, show
+from sightline.scenario import GenerationScenario
+from sightline.scenario.space import GENERATION_FIELDS, Space
+
+if TYPE_CHECKING:
+    from sightline.prediction.anchoring import Anchored
+
+LIMIT_OPTIONS: Mapping[str, tuple[str, str]] = {
+    "ttft_s": ("--ttft", "s"),
+    "tpot_s": ("--tpot", "s"),
+    "memory_bytes.total": ("--max-memory", "B"),
+}
+"""The options by which limits are typed, and their units."""
+
+
+def plan_generation(
+    spaces: Sequence[GenerationSpace],
+    *,
+    objective: str,
+    pareto: Sequence[str] | None,
+    top: int,
+    max_memory: object,
+    ttft: object,
+    tpot: object,
+    known: "Anchored | None",
+    command: str,
+    progress: Progress,
+) -> PlanAnswer:
+    """Return the best plans to serve a model, as `sightline.planning.search.plan` is asked for them.
+
+    Raises:
+        InputError: every mistake in the request.
+    """
+    mixed = next((space.scenario.cluster for space in spaces if space.scenario.cluster.groups), None)
+    if mixed is not None:
+        raise InputError(f"cluster has {mixed.in_words}; allowed in a search of serving plans: devices of one kind")
+    limits = read_limits(max_memory=max_memory, ttft=ttft, tpot=tpot)
+    found = search(spaces, objective, limits, top=top, pareto=_axes(pareto), progress=progress)
+    near = [replace(one, command=_relaxed(command, limits, one.set)) for one in found.nearest]
+    plans = found.plans if known is None else [_corrected(plan, known) for plan in found.plans]
+    return replace(found, plans=plans, nearest=near)
+
+
+def read_limits(*, max_memory: object, ttft: object, tpot: object) -> dict[str, float]:
+    """Return limits by the figures that they are on, from texts such as "300 ms"; None is no limit."""
+    asked = {
+        "ttft_s": ("ttft", ttft, SECONDS),
+        "tpot_s": ("tpot", tpot, SECONDS),
+        "memory_bytes.total": ("max_memory", max_memory, BYTES),
+    }
+    found, problems = {}, []
+    for key, (name, value, dimension) in asked.items():
+        try:
+            if value is not None:
+                found[key] = parse_quantity(value, dimension)
+        except InputError as error:
+            problems += [f"{name} {problem}" for problem in error.problems]
+    if problems:
+        raise InputError(problems)
+    return found
+
+
+def _axes(pareto: Sequence[str] | None) -> tuple[str, str] | None:
+    if pareto is None:
+        return None
+    if len(pareto) != 2 or figure_key(pareto[0]) == figure_key(pareto[1]):
+        raise InputError(f"pareto is {show(','.join(pareto))}; allowed: two objectives, such as latency,throughput")
+    return pareto[0], pareto[1]
+
+
+def opened(scenario: GenerationScenario, free: Iterable[str] | None) -> GenerationSpace:
+    """Return the space of a scenario with some of its plan's fields free; all others have the values they have.
+
+    Raises:
+        InputError: a field that no search of serving plans looks at.
+    """
+    names = tuple(GENERATION_FIELDS if free is None else free)
+    wrong = [name for name in names if name not in GENERATION_FIELDS]
+    if wrong:
+        allowed = ", ".join(GENERATION_FIELDS)
+        raise InputError([f"free names {show(n)}; allowed: {allowed}{nearest(n, GENERATION_FIELDS)}" for n in wrong])
+    values: dict[str, tuple[Any, ...] | None] = dict.fromkeys(names)
+    if "replicas" not in names and {"tensor_parallel", "pipeline_parallel", "data_parallel"} & set(names):
+        values["replicas"] = None
+    return Space(scenario=scenario, values=values)
+
+
+def _corrected(plan: Any, known: "Anchored") -> Any:
+    """A plan as own runs correct its prediction."""
+    return replace(plan, profile=known.predict(plan.profile.scenario))
+
+
+def _relaxed(command: str, limits: Mapping[str, float], needed: Mapping[str, Any]) -> str:
+    """The command with limits that a plan meets, a little above what it needs."""
+    relaxed = {**limits, **{key: value * 1.001 for key, value in needed.items()}}
+    options = (f"{LIMIT_OPTIONS[key][0]} '{value:.4g} {LIMIT_OPTIONS[key][1]}'" for key, value in relaxed.items())
+    return " ".join((command, *options))
