@@ -51,7 +51,6 @@ TRAINING_ONLY: Mapping[str, tuple[Values, Values]] = {
     "compile": ((False,), (True,)),
     "split": ((), ("pipeline", "data")),
     "stage_layers": ((), ([16, 16],)),
-    "group_batches": ((), ([8, 8],)),
 }
 """The values that say that nothing is used, and others: the default, where it asks for something, and one more."""
 

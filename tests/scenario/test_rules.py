@@ -240,11 +240,12 @@ def test_every_rule_of_generation_is_asked_of_a_full_scenario(monkeypatch: pytes
         return generation(model="mixtral-8x7b", cluster="8x h100-sxm-80gb", prefix_tokens=1, plan=plan)
 
     (facts,) = facts_asked(monkeypatch, generation_loader, lambda: load(plan))
-    assert not_asked(GENERATION_RULES, facts) == ["disaggregated_devices"]
+    assert not_asked(GENERATION_RULES, facts) == ["unlike_pools", "disaggregated_devices"]
     prefill, decode, both = facts_asked(monkeypatch, generation_loader, lambda: load({**plan, **pools}))
     assert not_asked(POOL_RULES, prefill) == not_asked(POOL_RULES, decode) == []
     # Rules about a degree are asked of each kind of workers instead.
-    of_degrees = ["tensor_heads", "engine_stages", "engine_experts", "engine_devices", "engine_expert_tensor_parallel"]
+    of_degrees = ["tensor_heads", "engine_stages", "engine_experts", "engine_devices", "unlike_replicas"]
+    of_degrees.append("engine_expert_tensor_parallel")
     assert not_asked(GENERATION_RULES, both) == of_degrees
 
 

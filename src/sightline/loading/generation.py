@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from math import prod
+from math import gcd, prod
 from pathlib import Path
 from typing import Any
 
+from sightline import catalog
 from sightline.errors import InputError
 from sightline.loading.input.checks import (
     Complaints,
@@ -15,6 +16,7 @@ from sightline.loading.input.checks import (
     each,
     flag,
     lengths_read,
+    not_among,
     text,
     tokens,
     whole,
@@ -22,7 +24,7 @@ from sightline.loading.input.checks import (
 from sightline.loading.parts import CLUSTER, MODEL, Parts, facts_of, read_parts
 from sightline.loading.plan import ReadPlan, read_generation_plan, read_pools
 from sightline.scenario import Disaggregation, Engine, Generate, GenerationPlan, GenerationScenario
-from sightline.scenario.rules import ENGINE_DEGREES, generation_questions
+from sightline.scenario.rules import ENGINE_DEGREES, GENERATION_RULES, further_devices, generation_questions
 from sightline.scenario.rules.rulebook import broken_rules
 
 GENERATE: Keys = {
@@ -36,6 +38,8 @@ GENERATE: Keys = {
 """``workload`` of generation."""
 LOW_PRECISION_WORDS = ("nvfp4", "fp8", "awq", "gptq", "int4", "w4a16")
 """What names of checkpoints with quantized weights have in them."""
+TWO_KINDS = 2
+"""Kinds of devices that prefill and decode are split over."""
 Values = Mapping[str, Any]
 
 
@@ -53,9 +57,12 @@ def generation_from_mapping(
     plan = read_generation_plan(parts.plan, complaints)
     pools = read_pools(plan.stated.get("disaggregate"), complaints)
     filled = _filled(plan, parts) if not pools else plan.values
+    prefill_device = _prefill_device(pools, parts, complaints)
+    pools = {pool: {key: value for key, value in of.items() if key != "device"} for pool, of in pools.items()}
     known = {name: value for name, value in filled.items() if name not in free}
     held = {name: fact for name, fact in facts_of(parts, workload, plan, known).items() if name not in free}
-    for rules, facts in generation_questions(held, pools):
+    asked_of = [*generation_questions(held, pools), *further_devices(GENERATION_RULES, parts.cluster, held)]
+    for rules, facts in asked_of:
         complaints.add(*broken_rules(rules, facts))
     if complaints.problems or parts.model is None or parts.cluster is None or plan.framework is None:
         raise InputError(complaints.problems)
@@ -64,7 +71,7 @@ def generation_from_mapping(
         model=parts.model.model,
         cluster=parts.cluster,
         workload=Generate(**workload),
-        plan=_plan(plan.framework, filled, pools),
+        plan=_plan(plan.framework, filled, pools, prefill_device),
         measured=parts.measured,
     )
     lengths = lengths_read(parts.workload, workload, "workload")
@@ -84,7 +91,9 @@ def _filled(plan: ReadPlan[Engine], parts: Parts) -> Values:
     stated = {*ENGINE_DEGREES, "expert_parallel"} & {*plan.stated, *engine.defaults}
     devices = cluster.devices
     if not stated and not engine.scheduling.splits_layers:
-        values["tensor_parallel"] = devices if parts.model is None or parts.model.model.heads % devices == 0 else 1
+        # A replica stays on devices of one kind.
+        whole = gcd(*(part.devices for part in cluster.parts))
+        values["tensor_parallel"] = whole if parts.model is None or parts.model.model.heads % whole == 0 else 1
     left, rest = divmod(devices, prod(values[degree] for degree in ENGINE_DEGREES))
     if rest or left == 1:
         return values
@@ -99,13 +108,33 @@ def _filled(plan: ReadPlan[Engine], parts: Parts) -> Values:
     return {**values, taker: left * values[taker]}
 
 
-def _plan(engine: Engine, values: Values, pools: Mapping[str, Values]) -> GenerationPlan:
+def _prefill_device(pools: Mapping[str, Values], parts: Parts, complaints: Complaints) -> str:
+    """The devices of unlike ones that prefill, where the plan names those of either pool; mistakes are noted."""
+    stated = {pool: of["device"] for pool, of in pools.items() if "device" in of}
+    if not stated or parts.cluster is None:
+        return ""
+    names = [part.device.name for part in parts.cluster.parts]
+    named = {pool: catalog.name_of("devices", name) for pool, name in stated.items()}
+    wrong = {pool: name for pool, name in named.items() if name not in names}
+    for pool, name in wrong.items():
+        complaints.add(not_among(f"plan.disaggregate.{pool}.device", name, names))
+    if wrong or len(names) != TWO_KINDS:
+        return ""
+    if len(set(named.values())) < len(named):
+        allowed = f"{names[0]} in one, {names[1]} in the other"
+        complaints.add(f"plan.disaggregate has {named['prefill']} in both pools; allowed: {allowed}")
+    return named["prefill"] if "prefill" in named else next(name for name in names if name != named["decode"])
+
+
+def _plan(engine: Engine, values: Values, pools: Mapping[str, Values], prefill_device: str = "") -> GenerationPlan:
     """The resolved plan; with workers of their own that of the decode workers, which names the other."""
     if not pools:
         return GenerationPlan(engine=engine, **values)
     prefill, decode = ({k: v for k, v in pools[pool].items() if k != "batch"} for pool in ("prefill", "decode"))
     split = Disaggregation(
-        prefill=GenerationPlan(engine=engine, **{**values, **prefill}), prefill_batch=pools["prefill"].get("batch", 1)
+        prefill=GenerationPlan(engine=engine, **{**values, **prefill}),
+        prefill_batch=pools["prefill"].get("batch", 1),
+        prefill_device=prefill_device,
     )
     return GenerationPlan(engine=engine, **{**values, **decode, "disaggregate": split})
 

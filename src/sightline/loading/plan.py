@@ -89,6 +89,7 @@ SPECULATION: Keys = {
 POOL: Keys = {
     **each(DEGREE, "tensor_parallel pipeline_parallel data_parallel expert_parallel replicas"),
     "batch": whole(),
+    "device": text,
 }
 """The workers of one kind in ``plan.disaggregate``."""
 

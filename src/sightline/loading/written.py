@@ -115,6 +115,8 @@ def _generation_plan(plan: GenerationPlan) -> dict[str, Any]:
     written["speculative"] = None if speculative is None else fields_of(speculative)
     if split is not None:
         pools = {"prefill": _pool(split.prefill) | {"batch": split.prefill_batch}, "decode": _pool(plan)}
+        if split.prefill_device:
+            pools["prefill"]["device"] = split.prefill_device
         written = {k: v for k, v in written.items() if k not in POOL_DEGREES} | {"disaggregate": pools}
     return written
 

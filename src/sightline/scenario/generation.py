@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from sightline.content import fields_of
 from sightline.quantities import Count, Number
-from sightline.scenario.cluster import Question
+from sightline.scenario.cluster import Cluster, Question
 from sightline.scenario.model import Model
 
 if TYPE_CHECKING:
@@ -79,6 +79,8 @@ class GenerationPlan:
     speculative: Speculation | None = None
     expert_skew: Number = 0.0
     """How unevenly tokens choose experts: standard deviation of a rank's share over what chance alone gives."""
+    group_batches: tuple[int, ...] | None = None
+    """Sequences that each group of unlike devices takes; None shares them by speed."""
     disaggregate: "Disaggregation | None" = None
     """Prefill and decode on workers of their own; the other fields then are the decode workers'."""
 
@@ -108,6 +110,10 @@ class Disaggregation:
     prefill: GenerationPlan
     prefill_batch: Count
     """Prompts that a prefill worker takes at once."""
+    prefill_device: str = ""
+    """Name of the devices that prefill in a cluster of unlike ones; empty: the faster of both ways."""
+    prefill_cluster: Cluster | None = None
+    """The devices that prefill where they are not the scenario's; its network is what joins both."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -51,7 +51,10 @@ class Latencies:
 def latencies(workers: Workers, constants: InferenceConstants) -> Latencies:
     """Return time to first token and per further token under an engine."""
     scenario, work = workers.scenario, workers.decoding.scenario.workload
-    prefill, decode = prefill_phase(workers.prefilling, constants), decode_phase(workers.decoding, constants)
+    prefill, decode = (
+        prefill_phase(workers.prefilling, workers.prefill_constants or constants),
+        decode_phase(workers.decoding, constants),
+    )
     course = policy_of(scenario).course(workers, prefill, decode, constants)
     decode = course.decode
     first_s = course.rounds * prefill.passes * prefill.pass_s + workers.moved_s + course.ahead * decode.pass_s

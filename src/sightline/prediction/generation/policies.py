@@ -32,6 +32,8 @@ class Workers:
     scenario: GenerationScenario
     prefilling: PricedGeneration
     decoding: PricedGeneration
+    prefill_constants: InferenceConstants | None = None
+    """The engine's constants where prompts are processed, on other devices than decode; None: the same."""
     lighter: PricedGeneration | None = None
     """Decoding at ``LIGHTER`` of the batch; None unless prompts may arrive too slowly to keep all decoding."""
     moved_s: Number = 0.0
@@ -198,7 +200,9 @@ def _pooled_workers(scenario: GenerationScenario) -> Workers:
         return price_generation(replace(scenario, **changes), (phase,))
 
     batch = split.prefill_batch * split.prefill.replicas
-    prefilling = priced("prefill", workload=replace(work, batch=batch, continuous=False), plan=split.prefill)
+    apart = split.prefill_cluster or scenario.cluster
+    asked = replace(work, batch=batch, continuous=False)
+    prefilling = priced("prefill", workload=asked, plan=split.prefill, cluster=apart)
     # How prompts are cut is no matter of workers that only decode.
     uncut = replace(scenario.plan, max_batched_tokens=None, chunked_prefill=False)
     few = replace(work, batch=larger(LIGHTER * work.batch, 1.0))
@@ -208,7 +212,7 @@ def _pooled_workers(scenario: GenerationScenario) -> Workers:
         prefilling=prefilling,
         decoding=priced("decode", plan=uncut),
         lighter=priced("decode", plan=uncut, workload=few) if work.continuous else None,
-        moved_s=cached / scenario.cluster.network.bandwidth_per_node,
+        moved_s=cached / apart.network.bandwidth_per_node,
     )
 
 

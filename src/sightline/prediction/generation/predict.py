@@ -1,6 +1,7 @@
 """The prediction of generation: a batch's prefill and its decode steps, assembled into a profile."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -55,6 +56,10 @@ def predict_generation(
 
     ``constants`` replace those of the catalog's engine, as a fit does; ``known`` corrects them for one's own cluster.
     """
+    if scenario.cluster.groups:
+        from sightline.prediction.generation.unlike import unlike_generation
+
+        return unlike_generation(scenario, partial(predict_generation, constants=constants, known=known))
     return profile_of(price_workers(scenario), constants, known)
 
 
@@ -70,6 +75,9 @@ def profile_of(
     if known is not None:
         found_constants, evidence = known.constants(scenario, found_constants), known.evidence(scenario, evidence)
     constants = found_constants.running_on(scenario.cluster)
+    split = scenario.plan.disaggregate
+    if split is not None and split.prefill_cluster is not None:
+        workers = replace(workers, prefill_constants=found_constants.running_on(split.prefill_cluster))
     found = latencies(workers, constants)
     if known is not None:
         found = at_pace(found, constants, known.pace(scenario, "ttft_s"), known.pace(scenario, "tpot_s"))
@@ -189,8 +197,9 @@ def _rows(workers: Workers, found: Latencies, whole: Mapping[str, Phase], consta
     """
     counts, passes = (found.prefills, found.steps), (workers.prefilling.prefill, workers.decoding.decode)
     rows: list[Row] = []
-    for (name, phase), count, of in zip(whole.items(), counts, passes, strict=True):
-        rows += _of_phase(name, of, count, phase, constants)
+    own = (workers.prefill_constants or constants, constants)
+    for (name, phase), count, of, there in zip(whole.items(), counts, passes, own, strict=True):
+        rows += _of_phase(name, of, count, phase, there)
     outside = [
         _batch_row("transfer", "pipeline", f"activations in {name}", phase.transfer_s, "network")
         for name, phase in whole.items()

@@ -68,6 +68,8 @@ def at_pace(found: Latencies, constants: InferenceConstants, first: Number, furt
 def least_latencies(workers: Workers, constants: InferenceConstants) -> Latencies:
     """Return what physics allows: without the time that engines add, kernels take what their work and bytes need."""
     ideal = {name: -log(IDEAL) if name in BANDWIDTHS else log(IDEAL) for name in straying()}
+    if workers.prefill_constants is not None:
+        workers = replace(workers, prefill_constants=constants_at(workers.prefill_constants, ideal))
     return latencies(workers, constants_at(constants, ideal))
 
 

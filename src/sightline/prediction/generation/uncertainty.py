@@ -8,7 +8,7 @@ device's kernels err too where they were not measured, the more the farther thei
 (`cost.unmeasured`).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from math import sqrt
 
@@ -119,8 +119,15 @@ def spreads(scenario: GenerationScenario, constants: InferenceConstants) -> tupl
     first, step = _fitted_spreads(scenario, constants)
     if first <= 0 or step <= 0:
         return 0.0, 0.0
-    further = FOUR_IN_FIVE**2 * sum(float(sd) ** 2 for sd in extrapolated_terms(scenario, constants).values())
-    return sqrt(first**2 + further), sqrt(step**2 + further)
+    split = scenario.plan.disaggregate
+    apart = None if split is None else split.prefill_cluster
+    prefills = scenario if apart is None else replace(scenario, cluster=apart)
+    return sqrt(first**2 + _further(prefills, constants)), sqrt(step**2 + _further(scenario, constants))
+
+
+def _further(scenario: GenerationScenario, constants: InferenceConstants) -> float:
+    """The square of the half-width that comes on top of the fitted cases'."""
+    return FOUR_IN_FIVE**2 * sum(float(sd) ** 2 for sd in extrapolated_terms(scenario, constants).values())
 
 
 Case = tuple[GenerationScenario, InferenceConstants]

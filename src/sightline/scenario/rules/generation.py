@@ -1,5 +1,8 @@
 """What a plan of generation may be."""
 
+from functools import reduce
+from operator import and_
+
 from sightline.quantities import Count, show
 from sightline.scenario.cluster import Device
 from sightline.scenario.model import Model
@@ -46,6 +49,52 @@ def engine_devices(
         "plan.tensor_parallel {tensor_parallel} x plan.pipeline_parallel {pipeline_parallel} x plan.data_parallel "
         "{data_parallel} x plan.replicas {replicas} is {taken}; allowed: the cluster's {devices} devices",
         {"taken": taken},
+    )
+
+
+def unlike_replicas(
+    group_devices: tuple[int, ...] | None, tensor_parallel: Count, pipeline_parallel: Count, data_parallel: Count
+) -> Checks:
+    """Every replica of an engine runs on devices of one kind."""
+    if group_devices is None:
+        return
+    replica = tensor_parallel * pipeline_parallel * data_parallel
+    yield Check(
+        reduce(and_, [count % replica == 0 for count in group_devices]),
+        "a replica of plan.tensor_parallel {tensor_parallel} x plan.pipeline_parallel {pipeline_parallel} x "
+        "plan.data_parallel {data_parallel} is {replica} devices, which would span unlike ones; allowed: a divisor of "
+        "each group's devices: {counts}",
+        {"replica": replica, "counts": ", ".join(map(str, group_devices))},
+    )
+
+
+def served_batches(
+    group_batches: tuple[int, ...] | None, group_devices: tuple[int, ...] | None, batch: Count
+) -> Checks:
+    """Stated shares of the batch are one for each group of unlike devices."""
+    if group_batches is None:
+        return
+    yield Check(
+        group_devices is not None
+        and len(group_batches) == len(group_devices)
+        and min(group_batches) > 0
+        and sum(group_batches) == batch,
+        "plan.group_batches is {stated}; allowed: a number of sequences for each group of unlike devices in the "
+        "cluster, workload.batch {batch} in all",
+        {"stated": ", ".join(map(str, group_batches))},
+    )
+
+
+def unlike_pools(group_devices: tuple[int, ...] | None, prefill_devices: Count, decode_devices: Count) -> Checks:
+    """Of unlike devices one kind prefills and the other decodes."""
+    if group_devices is None:
+        return
+    pools = {(prefill_devices, decode_devices), (decode_devices, prefill_devices)}
+    yield Check(
+        group_devices in pools,
+        "plan.disaggregate takes {prefill_devices} devices for prefill and {decode_devices} for decode; allowed on "
+        "unlike devices: two groups, all of one for prefill and all of the other for decode, of {counts} devices",
+        {"counts": ", ".join(map(str, group_devices))},
     )
 
 

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from sightline.errors import InputError
+from sightline.prediction.shares import balanced_shares
 from sightline.prediction.training.data_parallel import Replication, replication
 from sightline.prediction.training.priced import Priced
 from sightline.prediction.training.stages import DenseAndExperts
 from sightline.prediction.training.step import step_times
 from sightline.prediction.training.unlike.groups import ConstantsOf, GroupStep, group_step, priced_groups
-from sightline.prediction.training.unlike.shares import balanced_shares
 from sightline.quantities import Number
 from sightline.scenario import Scenario
 

@@ -1,4 +1,4 @@
-"""How a global batch is shared by replicas on unlike devices: in whole micro-batches, so that all end together."""
+"""How replicas on unlike devices share a batch: in whole micro-batches or sequences, so that all end together."""
 
 from collections.abc import Sequence
 from math import gcd
