@@ -17,6 +17,7 @@ WRITERS: Final[Mapping[str, str]] = {
     "deepspeed": "deepspeed",
     "fsdp": "accelerate",
     "transformers": "transformers",
+    "torchtitan": "torchtitan.writing",
 }
 """By framework of training: the module whose ``write`` takes a scenario and returns its `Launch`.
 
@@ -30,7 +31,7 @@ ENGINE_WRITERS: Final[Mapping[str, str]] = {
 }
 """The same by engine of generation."""
 READERS: Final[tuple[str, ...]] = (
-    *("accelerate", "deepspeed", "megatron.reading", "transformers"),
+    *("accelerate", "deepspeed", "megatron.reading", "torchtitan.reading", "transformers"),
     *ENGINE_WRITERS.values(),
 )
 """Modules that read back, asked in this order: ``claims`` says whether what was given is of the framework, ``read``

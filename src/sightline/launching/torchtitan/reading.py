@@ -1,0 +1,213 @@
+"""A TOML file of torchtitan read back as a scenario."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from sightline.launching.following import beside
+from sightline.launching.given import Given
+from sightline.launching.launch import Reading
+from sightline.launching.options import not_read, options_of, without_none
+from sightline.launching.ranks import devices_of
+from sightline.launching.torchtitan.models import FLAVORS
+from sightline.launching.torchtitan.writing import EXCHANGES, SCHEDULES
+
+_TABLES: Final = ("parallelism", "training", "activation_checkpoint")
+"""Tables of which a file of torchtitan has several."""
+_READ: Final[Mapping[str, tuple[str, ...]]] = {
+    "model": ("name", "flavor", "converters", "hf_assets_path", "tokenizer_path", "print_after_conversion"),
+    "optimizer": ("name", "implementation", "lr", "eps", "beta1", "beta2", "weight_decay"),
+    "training": (
+        *("local_batch_size", "batch_size", "global_batch_size", "seq_len", "steps", "dtype", "enable_cpu_offload"),
+        *("mixed_precision_param", "mixed_precision_reduce", "dataset", "dataset_path", "max_norm", "gc_freq"),
+    ),
+    "parallelism": (
+        *("data_parallel_replicate_degree", "data_parallel_shard_degree", "fsdp_reshard_after_forward"),
+        *("tensor_parallel_degree", "enable_async_tensor_parallel", "pipeline_parallel_degree"),
+        *("pipeline_parallel_schedule", "pipeline_parallel_microbatch_size", "context_parallel_degree"),
+        *("context_parallel_rotate_method", "expert_parallel_degree", "expert_tensor_parallel_degree"),
+        *("pipeline_parallel_layers_per_stage", "pipeline_parallel_first_stage_less_layers"),
+        *("pipeline_parallel_last_stage_less_layers", "expert_parallel_comm_backend"),
+    ),
+    "activation_checkpoint": ("mode", "selective_ac_option"),
+    "compile": ("enable", "components"),
+}
+_NEUTRAL: Final = (
+    "job",
+    "profiling",
+    "metrics",
+    "lr_scheduler",
+    "checkpoint",
+    "validation",
+    "comm",
+    "debug",
+    "quantize",
+)
+"""Tables that do not change how long a step takes, and formats that the converters name."""
+_BATCH: Final = 8
+"""Sequences of a device where the file states none."""
+
+
+def claims(found: Given) -> bool:
+    """Whether it is a file of torchtitan, or a command that names one."""
+    launches = any("torchtitan" in word for word in found.words) and "job.config-file" in options_of(found.words).values
+    return launches or sum(isinstance(found.mapping.get(name), Mapping) for name in _TABLES) > 1
+
+
+def read(found: Given) -> Reading:
+    """Return what a file says as a scenario."""
+    stated, devices = found.mapping, None
+    if found.kind == "command":
+        options = options_of(found.words)
+        stated = beside(found, options.text("job.config-file"), "torchtitan's configuration")
+        devices = devices_of(options.values)
+    degrees = _degrees(_table(stated, "parallelism"))
+    devices = _devices(degrees) or devices
+    known = {found: name for name, found in reversed(FLAVORS.items())}
+    model = known.get((str(_table(stated, "model").get("name")), str(_table(stated, "model").get("flavor"))))
+    workload = _workload(stated, degrees, devices)
+    return Reading(
+        framework="torchtitan",
+        scenario=without_none({"model": model, "workload": workload, "plan": _plan(stated, degrees, devices)}),
+        missing=_missing(model, workload, devices),
+        without_counterpart=not_read(_unread(stated), "torchtitan's"),
+    )
+
+
+def _table(stated: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = stated.get(name)
+    return value if isinstance(value, Mapping) else {}
+
+
+def _degrees(stated: Mapping[str, Any]) -> dict[str, int]:
+    names = ("tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel", "expert_tensor_parallel")
+    return {
+        **{name: int(stated.get(f"{name}_degree", 1)) for name in names},
+        "replicate": int(stated.get("data_parallel_replicate_degree", 1)),
+        "shard": int(stated.get("data_parallel_shard_degree", -1)),
+    }
+
+
+def _devices(degrees: Mapping[str, int]) -> int | None:
+    """The devices that the degrees multiply to; None where sharding takes what is left."""
+    if degrees["shard"] < 1:
+        return None
+    product = degrees["replicate"] * degrees["shard"]
+    return product * degrees["tensor_parallel"] * degrees["pipeline_parallel"] * degrees["context_parallel"]
+
+
+def _replicas(degrees: Mapping[str, int], devices: int | None) -> int | None:
+    model = degrees["tensor_parallel"] * degrees["pipeline_parallel"] * degrees["context_parallel"]
+    return None if devices is None else devices // model
+
+
+def _workload(stated: Mapping[str, Any], degrees: Mapping[str, int], devices: int | None) -> dict[str, Any]:
+    training = _table(stated, "training")
+    replicas = _replicas(degrees, devices)
+    local = training.get("local_batch_size", training.get("batch_size", _BATCH))
+    whole_batch = training.get("global_batch_size", -1)
+    batch = whole_batch if whole_batch > 0 else None if replicas is None else local * replicas
+    length, steps = training.get("seq_len", 2048), training.get("steps")
+    tokens = steps * batch * length if steps and batch else None
+    return without_none({"task": "pretrain", "sequence_length": length, "global_batch": batch, "total_tokens": tokens})
+
+
+def _plan(stated: Mapping[str, Any], degrees: Mapping[str, int], devices: int | None) -> dict[str, Any]:
+    training, parallelism = _table(stated, "training"), _table(stated, "parallelism")
+    pipelined = degrees["pipeline_parallel"] > 1
+    local = training.get("local_batch_size", training.get("batch_size", _BATCH))
+    plan: dict[str, Any] = {
+        "framework": "torchtitan",
+        **{name: degree for name, degree in degrees.items() if name not in ("replicate", "shard")},
+        "sequence_parallel": degrees["tensor_parallel"] > 1,
+        "tensor_overlap": "all" if parallelism.get("enable_async_tensor_parallel") else "none",
+        "micro_batch": parallelism.get("pipeline_parallel_microbatch_size", 1) if pipelined else local,
+        "offload": ["optimizer", "parameters"] if training.get("enable_cpu_offload") else "none",
+        "recompute": _recompute(_table(stated, "activation_checkpoint")),
+        "compile": bool(_table(stated, "compile").get("enable", False)),
+        "state_dtype": "bf16" if training.get("dtype") == "bfloat16" else "fp32",
+        "dtype": _dtype(stated),
+        **_sharding(parallelism, degrees, devices, pipelined=pipelined),
+        **(_stages(parallelism, stated) if pipelined else {}),
+    }
+    if degrees["context_parallel"] > 1:
+        method = parallelism.get("context_parallel_rotate_method", "allgather")
+        plan["context_exchange"] = {value: key for key, value in EXCHANGES.items()}.get(method)
+    if parallelism.get("expert_parallel_comm_backend") == "deepep":
+        plan["expert_dispatch"] = "deduplicated"
+    optimizer = _table(stated, "optimizer").get("implementation", "fused")
+    plan["optimizer"] = "adamw" if optimizer == "fused" else "adamw-unfused"
+    return without_none(plan)
+
+
+def _sharding(
+    parallelism: Mapping[str, Any], degrees: Mapping[str, int], devices: int | None, *, pipelined: bool
+) -> dict[str, Any]:
+    policy = parallelism.get("fsdp_reshard_after_forward", "default")
+    freed = policy == "always" or (policy == "default" and not pipelined)
+    only_replicas = degrees["shard"] == degrees["context_parallel"] == 1 and degrees["replicate"] > 1
+    stage = 0 if only_replicas else 3 if freed else 2
+    if only_replicas or degrees["replicate"] == 1:
+        return {"zero_stage": stage}
+    replicas = _replicas(degrees, devices)
+    shard = degrees["shard"] if degrees["shard"] > 0 else None if replicas is None else replicas // degrees["replicate"]
+    return {"zero_stage": stage, "data_parallel_shard": shard}
+
+
+def _stages(parallelism: Mapping[str, Any], stated: Mapping[str, Any]) -> dict[str, Any]:
+    """The schedule; how many stages a rank has follows from the layers of each where these are stated."""
+    schedule = str(parallelism.get("pipeline_parallel_schedule", "1F1B"))
+    word = {value.lower(): key for key, value in SCHEDULES.items()}.get(schedule.lower(), "zero-bubble")
+    if word != "interleaved":
+        return {"schedule": word, "virtual_stages": 1}
+    each = parallelism.get("pipeline_parallel_layers_per_stage")
+    layers = _layers(_table(stated, "model"))
+    if each is None or layers is None:
+        # Two stages on a rank are torchtitan's default.
+        return {"schedule": word, "virtual_stages": 2}
+    ends = ("first", "last")
+    units = layers + sum(parallelism.get(f"pipeline_parallel_{end}_stage_less_layers", 1) for end in ends)
+    return {"schedule": word, "virtual_stages": -(-units // each) // int(parallelism["pipeline_parallel_degree"])}
+
+
+def _layers(model: Mapping[str, Any]) -> int | None:
+    """Layers of a model that torchtitan knows, out of the catalog."""
+    from sightline.loading.models import resolve_model
+
+    known = {found: name for name, found in reversed(FLAVORS.items())}
+    name = known.get((str(model.get("name")), str(model.get("flavor"))))
+    return None if name is None else resolve_model(name, Path()).model.layers
+
+
+def _recompute(stated: Mapping[str, Any]) -> Any:
+    mode, option = stated.get("mode", "selective"), str(stated.get("selective_ac_option", "2"))
+    if mode != "selective":
+        return mode if mode in ("none", "full") else None
+    return "selective" if option == "op" else {"modules": "full", "every": int(option)} if option.isdecimal() else None
+
+
+def _dtype(stated: Mapping[str, Any]) -> str:
+    converters = " ".join(map(str, _table(stated, "model").get("converters") or ()))
+    if "mx" in converters:
+        return "mxfp8"
+    if "float8" in converters:
+        return "fp8"
+    return "fp32" if _table(stated, "training").get("mixed_precision_param") == "float32" else "bf16"
+
+
+def _missing(model: str | None, workload: Mapping[str, Any], devices: int | None) -> dict[str, str]:
+    counted = "" if devices is None else f"{devices}x "
+    missing = {"cluster": f"'{counted}<device>', such as {counted or '8x '}h100-sxm-80gb"}
+    if model is None:
+        missing["model"] = "a name of the catalog, a path or a mapping; the file names a flavor that is not known here"
+    if "global_batch" not in workload:
+        missing["workload.global_batch"] = "samples per optimizer step, which the file leaves to the number of devices"
+    return missing
+
+
+def _unread(stated: Mapping[str, Any]) -> list[str]:
+    others = [name for name in stated if name not in _READ and name not in (*_NEUTRAL, "experimental")]
+    return [
+        *others,
+        *(f"{name}.{key}" for name, keys in _READ.items() for key in _table(stated, name) if key not in keys),
+    ]
