@@ -7,8 +7,9 @@ from typing import Any
 from sightline.launching.engines import reading
 from sightline.launching.engines.formats import asked, published_format
 from sightline.launching.engines.options import Options
+from sightline.launching.engines.placement import Server, largest_node
 from sightline.launching.engines.plans import degrees_refused, fixed_said, longest, model_argument, sequences, size
-from sightline.launching.engines.servers import Arguments, Command, Server, launch
+from sightline.launching.engines.servers import Arguments, Command, launch
 from sightline.launching.given import Given
 from sightline.launching.launch import Launch, Reading
 from sightline.launching.options import without_none
@@ -49,10 +50,10 @@ def _problems(scenario: GenerationScenario) -> Iterator[str]:
     if scenario.plan.disaggregate is not None:
         yield "plan.disaggregate: llama.cpp has no servers for prefill or decode alone"
     yield from degrees_refused(scenario, "tensor_parallel", "data_parallel", "expert_parallel")
-    if size(scenario.plan) > scenario.cluster.per_node:
+    if size(scenario.plan) > largest_node(scenario.cluster):
         yield (
             f"plan.pipeline_parallel is {scenario.plan.pipeline_parallel}; llama-server splits layers over the devices "
-            f"of one node, {scenario.cluster.per_node}"
+            f"of one node, {largest_node(scenario.cluster)}"
         )
 
 

@@ -2,10 +2,8 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import count
 
-from sightline.errors import InputError
-from sightline.launching.engines.plans import pools, size
+from sightline.launching.engines.placement import Server, placed
 from sightline.launching.launch import Launch
 from sightline.launching.shell import command_line, command_lines
 from sightline.scenario import Cluster, GenerationScenario
@@ -19,34 +17,8 @@ HOSTS = 'hosts=(${HOSTS:-$(scontrol show hostnames "$SLURM_JOB_NODELIST")})'
 """Lines by which a script on several nodes knows its own and all of them."""
 LOCAL = "localhost"
 """Address of the only node."""
-VISIBLE = {"gfx": "HIP_VISIBLE_DEVICES", "ascend": "ASCEND_RT_VISIBLE_DEVICES", "gaudi": "HABANA_VISIBLE_MODULES"}
-"""Variable with the devices that a process sees, by the beginning of their architecture; CUDA's for the others."""
-
 Arguments = Mapping[str, object]
 """Values by option, in their order; one that is true stands alone."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Server:
-    """One server: the workers that hold one copy of the model."""
-
-    role: str
-    """prefill or decode; empty for one that does both."""
-    number: int
-    """From 0, among all."""
-    nodes: int
-    """Nodes that it spans."""
-    node: int
-    """First of them."""
-    first: int
-    """Its first device there."""
-    per_node: int
-    """Devices that it takes of a node."""
-
-    @property
-    def devices(self) -> str:
-        """The devices that it takes of a node, as the variables of drivers list them."""
-        return ",".join(str(self.first + n) for n in range(self.per_node))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -60,39 +32,6 @@ class Command:
     """Further options of a server on one of its nodes: the node's rank in it, and the address of its first one."""
     environment: Callable[[Server, str], Mapping[str, object]] = field(default=lambda _server, _address: {})
     """Further variables of a server, which has an address."""
-
-
-def placed(scenario: GenerationScenario) -> tuple[Server, ...]:
-    """Return the servers of a scenario, one after the other on the nodes of its cluster.
-
-    Raises:
-        InputError: They do not fit whole onto the nodes.
-    """
-    cluster, found = scenario.cluster, []
-    node = taken = 0
-    numbers = count()
-    for role, plan in pools(scenario).items():
-        devices = size(plan)
-        spans, rest = divmod(devices, cluster.per_node)
-        if spans and rest:
-            raise InputError(
-                f"a server of {devices} devices does not fill nodes of {cluster.per_node}; "
-                "allowed: devices on one node, or whole nodes"
-            )
-        for _ in range(int(plan.replicas)):
-            if taken and taken + devices > cluster.per_node:
-                node, taken = node + 1, 0
-            per_node = cluster.per_node if spans else devices
-            found.append(
-                Server(role=role, number=next(numbers), nodes=spans or 1, node=node, first=taken, per_node=per_node)
-            )
-            node, taken = (node + spans, 0) if spans else (node, taken + devices)
-    if node + (taken > 0) > cluster.nodes:
-        raise InputError(
-            f"servers of {size(scenario.plan)} devices do not fit whole onto {cluster.nodes} nodes of "
-            f"{cluster.per_node}; allowed: as many as divide a node's devices"
-        )
-    return tuple(found)
 
 
 def launch(
@@ -164,15 +103,10 @@ def _array(role: str) -> str:
 def _line(server: Server, rank: int, command: Command, cluster: Cluster, port: int) -> str:
     """The line that starts a server on one of its nodes."""
     where = f'[ "$rank" = {server.node + rank} ] && ' if cluster.nodes > 1 else ""
-    settings = {_variable(cluster): server.devices, **command.environment(server, _host(server, cluster))}
+    settings = {server.variable: server.devices, **command.environment(server, _host(server, cluster))}
     own = {**command.of_node(server, rank, _host(server, cluster)), "--port": port + server.number}
     words = [*(f"{name}={value}" for name, value in settings.items()), f'"${{{_array(server.role)}[@]}}"']
     return f"{where}{' '.join([*words, *command_lines((), own)])} &"
-
-
-def _variable(cluster: Cluster) -> str:
-    begin = cluster.device.architecture
-    return next((name for start, name in VISIBLE.items() if begin.startswith(start)), "CUDA_VISIBLE_DEVICES")
 
 
 def _router_script(cluster: Cluster, command: str) -> str:

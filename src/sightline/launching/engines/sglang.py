@@ -11,8 +11,9 @@ from typing import Any
 from sightline.launching.engines import reading
 from sightline.launching.engines.formats import DTYPES, READ_DTYPES, asked, quantization
 from sightline.launching.engines.options import Options
+from sightline.launching.engines.placement import Server
 from sightline.launching.engines.plans import longest, model_argument, pools, sequences
-from sightline.launching.engines.servers import Arguments, Command, Server, launch
+from sightline.launching.engines.servers import Arguments, Command, launch
 from sightline.launching.given import Given
 from sightline.launching.launch import Launch, Reading
 from sightline.launching.options import without_none

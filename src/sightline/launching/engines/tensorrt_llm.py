@@ -11,8 +11,9 @@ from typing import Any
 from sightline.launching.engines import reading
 from sightline.launching.engines.formats import DTYPES, READ_DTYPES, asked, quantization
 from sightline.launching.engines.options import Options
+from sightline.launching.engines.placement import Server, largest_node
 from sightline.launching.engines.plans import budget, budget_said, longest, model_argument, pools, sequences, size
-from sightline.launching.engines.servers import Arguments, Command, Server, launch
+from sightline.launching.engines.servers import Arguments, Command, launch
 from sightline.launching.given import Given
 from sightline.launching.launch import Launch, Reading
 from sightline.launching.options import without_none
@@ -47,7 +48,7 @@ def write(scenario: GenerationScenario) -> Launch:
     """
     refuse(list(_problems(scenario)))
     model, unknown = model_argument(scenario)
-    spans = any(size(plan) > scenario.cluster.per_node for plan in pools(scenario).values())
+    spans = any(size(plan) > largest_node(scenario.cluster) for plan in pools(scenario).values())
     program = ("trtllm-llmapi-launch", "trtllm-serve") if spans else ("trtllm-serve",)
     commands = {
         role: Command(

@@ -6,6 +6,7 @@ from typing import Any
 from sightline.launching.engines import reading
 from sightline.launching.engines.formats import DTYPES, READ_DTYPES, asked, quantization
 from sightline.launching.engines.options import Options
+from sightline.launching.engines.placement import Server, largest_node
 from sightline.launching.engines.plans import (
     budget,
     budget_said,
@@ -16,7 +17,7 @@ from sightline.launching.engines.plans import (
     sequences,
     size,
 )
-from sightline.launching.engines.servers import Arguments, Command, Server, launch
+from sightline.launching.engines.servers import Arguments, Command, launch
 from sightline.launching.given import Given
 from sightline.launching.launch import Launch, Reading
 from sightline.launching.options import without_none
@@ -64,10 +65,10 @@ def _problems(scenario: GenerationScenario) -> Iterator[str]:
     if scenario.plan.disaggregate is not None:
         yield "plan.disaggregate: TGI has no servers for prefill or decode alone"
     yield from degrees_refused(scenario, "pipeline_parallel", "data_parallel", "expert_parallel")
-    if size(scenario.plan) > scenario.cluster.per_node:
+    if size(scenario.plan) > largest_node(scenario.cluster):
         yield (
             f"plan.tensor_parallel is {scenario.plan.tensor_parallel}; a TGI server has the devices of one node, "
-            f"{scenario.cluster.per_node}"
+            f"{largest_node(scenario.cluster)}"
         )
     if scenario.plan.dtype == "fp32":
         yield "plan.dtype is fp32; TGI computes in float16 or bfloat16"

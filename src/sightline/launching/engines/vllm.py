@@ -12,8 +12,9 @@ from typing import Any
 from sightline.launching.engines import reading
 from sightline.launching.engines.formats import DTYPES, READ_DTYPES, asked, quantization
 from sightline.launching.engines.options import Options
+from sightline.launching.engines.placement import Server, largest_node
 from sightline.launching.engines.plans import budget, budget_said, longest, model_argument, pools, sequences
-from sightline.launching.engines.servers import LOCAL, Arguments, Command, Server, launch
+from sightline.launching.engines.servers import LOCAL, Arguments, Command, launch
 from sightline.launching.given import Given
 from sightline.launching.launch import Launch, Reading
 from sightline.launching.options import without_none
@@ -86,10 +87,10 @@ def _problems(scenario: GenerationScenario) -> Iterator[str]:
                 f"data parallel or splits each over them: allowed are 1 and {ranks}"
             )
         of_rank = plan.tensor_parallel * plan.pipeline_parallel
-        if plan.data_parallel > 1 and of_rank > scenario.cluster.per_node:
+        if plan.data_parallel > 1 and of_rank > largest_node(scenario.cluster):
             yield (
                 f"{key}.data_parallel is {plan.data_parallel} with ranks of {of_rank} devices; allowed: ranks that fit "
-                f"on a node of {scenario.cluster.per_node}"
+                f"on a node of {largest_node(scenario.cluster)}"
             )
 
 
