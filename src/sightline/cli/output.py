@@ -90,6 +90,7 @@ def show_profiles(
     csv: bool,
     cells: "Sequence[Mapping[str, Any]]" = (),
     order: Sequence[int] | None = None,
+    command: str = "sightline predict FILE",
 ) -> None:
     """Print profiles of any tasks: their warnings, and themselves in the form that is asked for.
 
@@ -101,13 +102,14 @@ def show_profiles(
         csv: Whether CSV is asked for.
         cells: Of each its values of the keys that were swept, as they were typed.
         order: Positions of those that tables show, in their order; all of them where it is None.
+        command: What was typed, to which changes are added that make a plan fit.
     """
     warn(warning for profile in profiles for warning in (*profile.scenario.warnings, *profile.warnings))
 
     def tables() -> "Iterable[RenderableType]":
         from sightline.report.terminal.profile import tables as of
 
-        return of(profiles, cells, order)
+        return of(profiles, cells, order, command)
 
     def lines() -> str:
         from sightline.report.csv_lines import to_csv

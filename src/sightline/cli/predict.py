@@ -1,6 +1,7 @@
 """``sightline predict``: scenarios in, predictions out."""
 
-from typing import TYPE_CHECKING, Annotated
+import shlex
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -77,21 +78,37 @@ def predict(
     order = _order(answers, cells, sort, first, as_asked=as_json or as_csv)
     if as_json or as_csv:
         answers, cells = [answers[i] for i in order], [cells[i] for i in order]
+    again = given(files, settings, sweeps)
+    command = shlex.join(("sightline", "predict", *(again or ["FILE"])))
     with_tables = len(answers) <= MOST_TABLES
     if as_json and not with_tables:
         output.print_remark(f"rows and stages are left out beyond {MOST_TABLES:,} answers; --top N has those of N")
     output.show_profiles(
         answers,
-        lambda: [a.to_dict(tables=with_tables) for a in answers],
+        lambda: [
+            a.to_dict(tables=with_tables) | ({} if loaded.is_list else _nearest(a, command, known)) for a in answers
+        ],
         one=not loaded.is_list,
         json=as_json,
         csv=as_csv,
         cells=cells,
         order=order,
+        command=command,
     )
     end_if_stopped(progress)
-    if not (as_json or as_csv) and (again := given(files, settings, sweeps)):
+    if not (as_json or as_csv) and again:
         try_next(*_next_step(answers, again, chart or html))
+
+
+def _nearest(answer: "Profile", command: str, known: "Anchored | None") -> dict[str, Any]:
+    """The key of the nearest plans that fit, where the one that was asked for does not and no single change helps."""
+    if answer.fits is not False:
+        return {}
+    from sightline.planning.why.unfit import nearest_to
+    from sightline.report.plans.results import nearest_to_dict
+
+    found = nearest_to(answer, command, known)
+    return {"nearest": [nearest_to_dict(one) for one in found]} if found else {}
 
 
 def _next_step(answers: "list[Profile]", again: list[str], picture: str | None) -> list[str]:

@@ -44,7 +44,9 @@ def read_prices(texts: Iterable[str], own: Iterable[str] = ()) -> dict[str, floa
 def priced(cluster: Cluster, prices: Mapping[str, float]) -> Cluster:
     """Return the cluster with the prices of those of its devices that are given."""
     price = prices.get(cluster.device.name)
-    return cluster if price is None else replace(cluster, device=replace(cluster.device, usd_per_hour=price))
+    groups = tuple(priced(part, prices) for part in cluster.groups)
+    device = cluster.device if price is None else replace(cluster.device, usd_per_hour=price)
+    return replace(cluster, device=device, groups=groups) if groups or price is not None else cluster
 
 
 def with_prices(scenario: Asked, prices: Mapping[str, float]) -> Asked:

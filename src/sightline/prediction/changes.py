@@ -5,12 +5,10 @@ from dataclasses import replace
 from itertools import islice, product
 from typing import TYPE_CHECKING, Any, get_args
 
-from sightline.content import fields_of
 from sightline.profile import GENERATION, Profile
-from sightline.scenario import Adapter, Finetune, Plan, Scenario
+from sightline.scenario import Plan, Scenario
 from sightline.scenario.plan import ContextExchange
 from sightline.scenario.rules import breaks_no_rule
-from sightline.scenario.techniques import AdapterKind
 
 if TYPE_CHECKING:
     from sightline.scenario import GenerationPlan, GenerationScenario
@@ -18,6 +16,8 @@ if TYPE_CHECKING:
 GIB = 2.0**30
 SMALLER_WEIGHTS = ("fp8", "w4a16")
 """Formats of a served model's weights that are tried."""
+NO_SINGLE_CHANGE = "no single change of"
+"""How the sentence begins that says so."""
 TRIED = {
     "training": "micro_batch, recompute, zero_stage, attention, offload or parallel degrees",
     "generation": "batch, quantization or tensor_parallel",
@@ -25,10 +25,7 @@ TRIED = {
 
 
 def what_would_fit(profile: Profile, predict: Callable[[Any], Profile]) -> Sequence[str]:
-    """Return sentences: the memory needed and available, and changes under which it fits; none if it does.
-
-    Where no single change is enough, the first several that are together are named.
-    """
+    """Return sentences: the memory needed and available, and single changes under which it fits; none if it does."""
     if profile.fits:
         return ()
     parts = {name: size for name, size in profile.memory_bytes.items() if name != "total"}
@@ -51,8 +48,12 @@ def what_would_fit(profile: Profile, predict: Callable[[Any], Profile]) -> Seque
     single = [*islice(fitting(_smaller_micro_batches(profile)), 1), *fitting(_changes(profile))]
     if single:
         return [*sentences, *single]
-    together = () if profile.task is GENERATION else islice(fitting(_together(profile.scenario)), 1)
-    return [*sentences, f"no single change of {TRIED[profile.task.name]} fits", *together]
+    return [*sentences, f"{NO_SINGLE_CHANGE} {TRIED[profile.task.name]} fits"]
+
+
+def needs_several(profile: Profile) -> bool:
+    """Return whether a plan does not fit and none of its single changes does."""
+    return any(sentence.startswith(NO_SINGLE_CHANGE) for sentence in profile.advice)
 
 
 def _changes(profile: Profile) -> Iterator[tuple[str, Any]]:
@@ -73,26 +74,6 @@ def _smaller_micro_batches(profile: Profile) -> Iterator[tuple[str, Any]]:
     for sequences in range(int(scenario.plan.sequences) - 1, 0, -1):
         if share % sequences == 0:
             yield f"micro_batch: {sequences}", _with(scenario, {"micro_batch": sequences})
-
-
-def _together(scenario: Scenario) -> Iterator[tuple[str, Scenario]]:
-    """Several changes that save memory, those that change the least first; adapters leave most weights as they are."""
-    plan, work = scenario.plan, scenario.workload
-    offered = plan.framework.allows
-    smallest: dict[str, Any] = {"micro_batch": 1} | ({"recompute": "full"} if offered("recompute", "full") else {})
-    changes: list[Change] = [smallest]
-    if plan.data_parallel > 1:
-        stages = range(int(plan.zero_stage) + 1, 4)
-        changes += [{"zero_stage": stage, **smallest} for stage in stages if offered("zero_stage", stage)]
-    yield from ((_in_words(change), _with(scenario, change)) for change in changes)
-    if plan.adapter is not None:
-        return
-    tuned = replace(scenario, workload=Finetune(**fields_of(work)))
-    adapters: tuple[tuple[AdapterKind, str], ...] = (("lora", "none"), ("qlora", "nf4"))
-    for kind, form in adapters:
-        other = _with(tuned, {"adapter": Adapter(kind=kind), "quantization": form, **smallest})
-        if offered("adapter", kind) and offered("quantization", form) and breaks_no_rule(other):
-            yield f"workload.task: finetune, adapter: {kind}, {_in_words(smallest)}", other
 
 
 Change = Mapping[str, Any]
@@ -141,7 +122,7 @@ def _saving(scenario: Scenario) -> Iterator[Change]:
     needs = plan.framework.offload_needs.get("optimizer", {})
     possible = all(getattr(plan, field) in allowed for field, allowed in needs.items())
     if "optimizer" not in plan.offload and "optimizer" in plan.framework.offers.get("offload", ()) and possible:
-        yield {"offload": plan.offload | {"optimizer"}}
+        yield {"offload": frozenset(plan.offload) | {"optimizer"}}
     yield from (change for change in _splits(scenario, (2.0,)) if breaks_no_rule(_with(scenario, change)))
 
 

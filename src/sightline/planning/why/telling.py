@@ -36,8 +36,11 @@ class Dead:
 
 
 def opened(dead: Dead, way: Way) -> Space[Scenario]:
-    """Return the space of a way with every field of the plan free."""
-    return Space(scenario=way.scenario, values=dict.fromkeys(TRAINING_FIELDS), at_most=dead.space.at_most)
+    """Return the space of a way with every field of the plan free; fused attention stays, as nothing needs less."""
+    values: dict[str, tuple[Any, ...] | None] = dict.fromkeys(TRAINING_FIELDS)
+    if way.scenario.plan.attention == "flash":
+        values["attention"] = ("flash",)
+    return Space(scenario=way.scenario, values=values, at_most=dead.space.at_most)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

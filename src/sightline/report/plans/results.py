@@ -26,7 +26,7 @@ def answer_to_dict(answer: PlanAnswer, launches: Mapping[int, str] | None = None
         "free": list(answer.free),
         "plans": [_plan(one, (launches or {}).get(one.rank)) for one in answer.plans],
         "pareto": list(answer.pareto),
-        "nearest": [_nearest(one) for one in answer.nearest],
+        "nearest": [nearest_to_dict(one) for one in answer.nearest],
         "neighbours": [asdict(one) for one in answer.neighbours],
         "hardware": [asdict(one) for one in answer.hardware],
         "assumptions": dict(answer.assumptions),
@@ -54,7 +54,8 @@ def _plan(ranked: RankedPlan, launch: str | None = None) -> dict[str, Any]:
     return {**place, **result, **ranked.figures}
 
 
-def _nearest(found: NearestPlan) -> dict[str, Any]:
+def nearest_to_dict(found: NearestPlan) -> dict[str, Any]:
+    """Return one of the nearest plans that fit, with the result keys of its prediction."""
     return {"set": dict(found.set), "sentence": found.sentence, "command": found.command, **_plan(found.plan)}
 
 

@@ -1,6 +1,6 @@
 """Profiles of any task as compact text: one scenario in full, several as a table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -13,6 +13,7 @@ from sightline.report.measured import measured_sentences
 from sightline.report.terminal import parts
 from sightline.report.terminal.several import several
 
+PREDICT = "sightline predict FILE"
 _COLORS = {
     "forward": "blue",
     "prefill": "blue",
@@ -30,11 +31,15 @@ _COLORS = {
 
 
 def tables(
-    profiles: Sequence[Profile], cells: Sequence[Mapping[str, Any]] = (), order: Sequence[int] | None = None
+    profiles: Sequence[Profile],
+    cells: Sequence[Mapping[str, Any]] = (),
+    order: Sequence[int] | None = None,
+    command: str = PREDICT,
 ) -> list[RenderableType]:
     """Return, for each task, a block for one profile and a table for several.
 
-    ``cells`` holds each profile's values of swept keys, ``order`` the positions of those that are shown.
+    ``cells`` holds each profile's values of swept keys, ``order`` the positions of those that are shown, ``command``
+    what was typed.
     """
     shown = range(len(profiles)) if order is None else order
     found: list[RenderableType] = []
@@ -42,14 +47,17 @@ def tables(
         asked = [p for p in profiles if p.task is task]
         chosen = [i for i in shown if profiles[i].task is task]
         if len(asked) == 1 and chosen:
-            found.append(one(asked[0]))
+            found.append(one(asked[0], command))
         elif chosen:
             found.append(several([profiles[i] for i in chosen], [cells[i] for i in chosen if cells], len(asked)))
     return [*found, *(Text(line) for line in summary.anchor_sentences(profiles))]
 
 
-def one(profile: Profile) -> RenderableType:
-    """Return a single profile: headline figures, phases, modules, memory, measurements, what would fit."""
+def one(profile: Profile, command: str = PREDICT) -> RenderableType:
+    """Return a single profile: headline figures, phases, modules, memory, measurements, what would fit.
+
+    ``command`` is what was typed, to which changes are added.
+    """
     blocks: list[RenderableType] = [
         Text(labels.title(profile.scenario), style="bold"),
         *(Text(line, style="dim") for line in labels.subtitle(profile.scenario)),
@@ -62,7 +70,18 @@ def one(profile: Profile) -> RenderableType:
     for sentences, style in ((measured_sentences(profile), ""), (profile.advice, "red")):
         if sentences:
             blocks += [Text(), *(Text(sentence, style=style) for sentence in sentences)]
-    return Group(*blocks)
+    return Group(*blocks, *([] if profile.fits is not False else _nearest(profile, command)))
+
+
+def _nearest(profile: Profile, command: str) -> Iterator[RenderableType]:
+    """Yield what would fit in place of a plan that does not, with the command that tries it."""
+    from sightline.planning.why.unfit import nearest_to
+    from sightline.report.plans.sentences import setting
+
+    for near in nearest_to(profile, command):
+        yield Text()
+        yield parts.Sentence(f"{setting(near.set)}: {near.sentence}")
+        yield parts.Command(near.command)
 
 
 def _headline(profile: Profile) -> parts.FirstThatFits:

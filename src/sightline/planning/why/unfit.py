@@ -1,0 +1,42 @@
+"""What would fit in place of a predicted plan that does not."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from sightline.planning.answer import NearestPlan
+from sightline.planning.why.on_read import OnRead
+from sightline.prediction.changes import needs_several
+from sightline.profile import TRAINING, Profile
+from sightline.scenario.space import TRAINING_FIELDS, Space
+
+if TYPE_CHECKING:
+    from sightline.prediction.anchoring import Anchored
+
+
+def nearest_to(
+    profile: Profile, command: str = "sightline predict FILE", known: "Anchored | None" = None
+) -> Sequence[NearestPlan]:
+    """Return the nearest plans that fit, worked out when they are read; none where a single change is enough.
+
+    Those single changes are the profile's ``advice``. Only training on devices that are all alike has others.
+
+    Args:
+        profile: The prediction of one plan.
+        command: What changes are added to as options.
+        known: What own runs teach, which the prediction was made with.
+    """
+    if profile.task is not TRAINING or profile.fits or profile.scenario.cluster.groups:
+        return ()
+    return OnRead(lambda: _nearest(profile, command, known) if needs_several(profile) else ())
+
+
+def _nearest(profile: Profile, command: str, known: "Anchored | None") -> Sequence[NearestPlan]:
+    from sightline.planning.why.nearest import nearest_plans
+    from sightline.planning.why.telling import Dead
+    from sightline.prediction import predict
+
+    scenario = profile.scenario
+    values = {name: (getattr(scenario.plan, name),) for name in TRAINING_FIELDS}
+    dead = Dead(space=Space(scenario=scenario, values=values), asked=profile)
+    return nearest_plans(dead, partial(predict, anchor=known), command)

@@ -1,0 +1,32 @@
+"""``sightline predict`` of a plan that does not fit and that no single change saves."""
+
+import json
+
+import pytest
+
+
+@pytest.fixture
+def asked(tmp_path):
+    file = tmp_path / "asked.yaml"
+    work = "workload: {task: pretrain, sequence_length: 2048, global_batch: 8}"
+    file.write_text(f"model: llama-3-8b\ncluster: 1x rtx-4090\n{work}\nplan: {{framework: transformers}}\n")
+    return str(file)
+
+
+def test_predict_names_the_commands_that_make_it_fit(in_process, asked):
+    code, out, _ = in_process("predict", asked, "--set", "workload.global_batch=4")
+    assert code == 0
+    joined = " ".join(out.replace("\\\n", " ").split())
+    assert "no single change" in joined
+    assert f"sightline predict {asked} --set workload.global_batch=4 --set workload.task=finetune" in joined
+    assert "--set plan.adapter.kind=qlora" in joined
+
+
+def test_json_has_the_nearest_plans_beside_the_advice(in_process, asked):
+    code, out, _ = in_process("predict", asked, "--json")
+    assert code == 0
+    document = json.loads(out)
+    assert document["advice"]
+    assert all(near["fits"] for near in document["nearest"])
+    assert {"set", "sentence", "command", "step_time_s"} <= document["nearest"][0].keys()
+    assert "nearest" not in json.loads(in_process("predict", asked, "--json", "--set", "model=gpt-125m")[1])
