@@ -1,5 +1,7 @@
 import json
 
+from sightline.cli import next_step
+
 VLLM = "vllm serve Qwen/Qwen3-32B -tp 4 --swap-space 4"
 CLUSTER = ("--cluster", "4x h100-sxm-80gb")
 
@@ -37,11 +39,13 @@ def test_json_is_one_document(in_process):
     assert "workload.batch" in document["assumed"]
 
 
-def test_a_file_is_written_and_the_next_command_named(in_process, tmp_path):
+def test_a_file_is_written_and_the_next_command_named(in_process, tmp_path, monkeypatch):
+    monkeypatch.setattr(next_step, "is_watched", lambda: True)
+    monkeypatch.setenv("NO_COLOR", "1")
     path = tmp_path / "scenario.yaml"
     code, out, err = in_process("import", VLLM, *CLUSTER, "--out", path)
     assert (code, out) == (0, "")
-    assert f"wrote {path}; try next: sightline predict {path}" in err
+    assert err.endswith(f"sightline: wrote {path}\n\ntry next: sightline predict {path}\n")
     assert in_process("predict", path)[0] == 0
 
 

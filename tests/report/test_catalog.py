@@ -66,3 +66,15 @@ def test_an_entry_has_one_spelling_of_switches_and_whole_numbers():
     rows = dict(line.split(maxsplit=1) for line in said.get().splitlines() if line.strip() and "  " in line)
     shown = {key: rows[key].strip() for key in ("switch", "either", "bucket", "share")}
     assert shown == {"switch": "yes", "either": "no; yes", "bucket": "500,000,000", "share": "0.9"}
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_prices_are_not_cut(width):
+    entries = {name: catalog.entry("prices", name) for name in catalog.names("prices")}
+    console = Console(width=width)
+    with console.capture() as said:
+        console.print(entries_table("prices", entries))
+        for name, entry in entries.items():
+            console.print(entry_table("prices", name, entry))
+    assert "…" not in said.get()
+    assert max(len(line.rstrip()) for line in said.get().splitlines()) <= width

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sightline.cli import output
+from sightline.cli.next_step import try_next
 from sightline.cli.options import AsJson, Settings
 
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ def import_(
         output.print_text(scenario_text(reading))
         return
     output.write_file(out, scenario_text(reading))
-    output.print_remark(f"wrote {out}" + ("" if reading.missing else f"; try next: sightline predict {out}"))
+    if not reading.missing:
+        try_next("predict", out)
 
 
 def _read(source: list[str]) -> "Reading":

@@ -4,22 +4,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
-from sightline.report.terminal.parts import plain_table
+from sightline.report.terminal.listing import Column, Listing
 
 KINDS = ("on-demand", "reserved", "spot")
 """Ways to rent, as offers name them."""
 
 
-def prices_table(entries: Mapping[str, Mapping[str, Any]]) -> Table:
+def prices_table(entries: Mapping[str, Mapping[str, Any]]) -> Listing:
     """Return the price of every device in USD per hour that predictions take, and the ranges of what is listed."""
-    table = plain_table(("name",), ("$/hour", "on demand", "reserved", "spot", "as of"))
-    for name, price in entries.items():
-        on_demand, *others = (_range(price, kind) for kind in KINDS)
-        table.add_row(name, _amount(price), on_demand or str(price["evidence"]), *others, str(price["date"]))
-    return table
+    ranges = [[_range(price, kind) for price in entries.values()] for kind in KINDS]
+    ranges[0] = [found or str(price["evidence"]) for found, price in zip(ranges[0], entries.values(), strict=True)]
+    figures = {
+        "$/hour": list(map(_amount, entries.values())),
+        **dict(zip(("on demand", "reserved", "spot"), ranges, strict=True)),
+        "as of": [str(price["date"]) for price in entries.values()],
+    }
+    return Listing(
+        labels=[Column(heading="name", cells=list(entries), is_number=False)],
+        figures=[Column(heading=heading, cells=cells) for heading, cells in figures.items()],
+        least=["as of"],
+    )
 
 
 def price_table(name: str, price: Mapping[str, Any]) -> RenderableType:
@@ -29,9 +35,16 @@ def price_table(name: str, price: Mapping[str, Any]) -> RenderableType:
     offers: Sequence[Mapping[str, Any]] = price.get("offers", ())
     if not offers:
         return Group(*heading)
-    rows = [(str(o["provider"]), str(o["kind"]), str(o["date"]), str(o["source"]), _amount(o)) for o in offers]
-    table = plain_table(("provider", "kind", "date", "source"), ("$/hour",), rows=rows)
-    return Group(*heading, Text(), table)
+    named = [f"{offer['provider']}: {offer['source']}" for offer in offers]
+    listing = Listing(
+        labels=[Column(heading="provider and source", cells=named, is_number=False)],
+        figures=[
+            Column(heading="kind", cells=[str(offer["kind"]) for offer in offers], is_number=False),
+            Column(heading="date", cells=[str(offer["date"]) for offer in offers]),
+            Column(heading="$/hour", cells=list(map(_amount, offers))),
+        ],
+    )
+    return Group(*heading, Text(), listing)
 
 
 def _range(price: Mapping[str, Any], kind: str) -> str:
