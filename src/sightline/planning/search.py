@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from os import PathLike
 from time import perf_counter
@@ -16,14 +16,13 @@ from sightline.loading.loader import Overrides, read_overrides
 from sightline.loading.spaces import load_spaces
 from sightline.planning.answer import PlanAnswer, RankedPlan
 from sightline.planning.generation.request import opened, plan_generation
-from sightline.planning.money import Limits, read_availability, read_limits
-from sightline.planning.objectives import OBJECTIVES, Measure, check_objective, shown_value, within
+from sightline.planning.money import read_availability, read_limits
+from sightline.planning.objectives import OBJECTIVES, Measure, check_objective, shown_value
 from sightline.planning.prices import read_prices, said_of_price, with_prices
 from sightline.planning.ranking import in_order, with_ties
-from sightline.planning.training.best import Candidate, First, Front
-from sightline.planning.training.candidates import Axes
-from sightline.planning.training.mesh import Block
-from sightline.planning.training.search import Counts, search
+from sightline.planning.training.best import Candidate
+from sightline.planning.training.one_space import Crowd, Request, search_space
+from sightline.planning.training.search import Counts
 from sightline.planning.training.validity import OFFERED
 from sightline.planning.why.explained import explained
 from sightline.planning.why.options import as_options
@@ -37,24 +36,6 @@ from sightline.scenario.space import TRAINING_FIELDS, Space
 
 if TYPE_CHECKING:
     from sightline.prediction.anchoring import Anchored
-
-NO_LIMITS = Limits()
-SPARE = 256
-"""Plans that are kept while searching: of equally good ones the simplest is chosen afterwards."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Request:
-    """What is looked for."""
-
-    objective: str = "time"
-    pareto: tuple[str, str] | None = None
-    top: int = 10
-    max_memory: float | None = None
-    launchable: bool = False
-    limits: Limits = NO_LIMITS
-    availability: float | None = None
-    known: "Anchored | None" = None
 
 
 def plan(
@@ -75,6 +56,8 @@ def plan(
     availability: object = None,
     anchor: "Anchored | None" = None,
     overrides: Overrides = (),
+    workers: str | None = None,
+    where: str | None = None,
     progress: Progress = SILENT,
 ) -> PlanAnswer:
     """Return the best plans for the free fields of a scenario, and how many there were.
@@ -98,6 +81,8 @@ def plan(
         availability: Share of the calendar time in which the run makes progress.
         anchor: What runs on one's own cluster teach; corrects the figures of the plans that are returned.
         overrides: Values by dotted key, as ``--set`` takes them.
+        workers: Who searches: "local:8", "ray", "dask:tcp://node0:8786", ...; default: this process.
+        where: A folder or URL that keeps what is found part by part, so that a search that was stopped goes on there.
         progress: Told how far the search is; when it is cancelled the best until then are returned.
 
     Raises:
@@ -109,7 +94,9 @@ def plan(
     given = prices if isinstance(prices, Mapping) else read_prices(prices, own)
     spaces = [replace(space, scenario=with_prices(space.scenario, given)) for space in spaces]
     if any(isinstance(space.scenario, GenerationScenario) for space in spaces):
-        _check_generation(spaces, deadline=deadline, budget=budget, availability=availability)
+        _check_generation(
+            spaces, deadline=deadline, budget=budget, availability=availability, workers=workers, where=where
+        )
         answer = plan_generation(
             spaces,
             objective=objective,
@@ -135,8 +122,9 @@ def plan(
     )
     _check(spaces, request, ttft=ttft, tpot=tpot)
     spaces = together(spaces)
+    crowd = None if workers is None and where is None else Crowd(workers=workers, where=where)
     answer = explained(
-        _answer(spaces, request, progress),
+        _answer(spaces, request, crowd, progress),
         spaces,
         predict=partial(predict, anchor=anchor),
         command=_typed(source, overrides),
@@ -240,25 +228,20 @@ def _check(spaces: Sequence[Space[Any]], request: Request, **of_generation: obje
         raise InputError(f"{name} needs workload.total_tokens: how many tokens the whole run is trained on")
 
 
-def _answer(spaces: Sequence[Space[Scenario]], request: Request, progress: Progress) -> PlanAnswer:
+def _answer(spaces: Sequence[Space[Scenario]], request: Request, crowd: Crowd | None, progress: Progress) -> PlanAnswer:
     """Search every space, and join what they found."""
-    counts, found = Counts(), []
-    for space in spaces:
+    if crowd is None:
+        parts = [search_space(space, request, progress=progress) for space in spaces]
+    else:
+        from sightline.planning.many import search_spaces
+
+        parts = search_spaces(spaces, request, crowd, progress)
+    counts = Counts()
+    found = []
+    for space, (counted, kept) in zip(spaces, parts, strict=True):
         measure = Measure(space=space, availability=request.availability)
-        keeper = _keeper(measure, request)
-        axes = request.pareto or (request.objective,)
-        within_limits = _limited(measure, request.limits)
-        counted = search(
-            space,
-            keeper,
-            within=within_limits,
-            max_memory=request.max_memory,
-            launchable=request.launchable,
-            energy="energy" in axes,
-            progress=progress,
-        )
         counts = counts.joined(counted)
-        found += [(measure, candidate) for candidate in keeper.kept()]
+        found += [(measure, candidate) for candidate in kept]
     plans = _ranked(found, request)
     return PlanAnswer(
         objective=request.objective,
@@ -274,21 +257,6 @@ def _answer(spaces: Sequence[Space[Scenario]], request: Request, progress: Progr
         warnings=tuple(dict.fromkeys(warning for space in spaces for warning in space.scenario.warnings)),
         stopped=counts.stopped,
     )
-
-
-def _keeper(measure: Measure, request: Request) -> First | Front:
-    def figures(block: Block, axes: Axes) -> tuple[Any, ...]:
-        evaluated = measure.of_block(block, axes)
-        return tuple(measure(objective, evaluated) for objective in request.pareto or (request.objective,))
-
-    return Front(figure=figures) if request.pareto else First(figure=figures, count=max(SPARE, 4 * request.top))
-
-
-def _limited(measure: Measure, limits: Limits) -> Any:
-    """What says by limit where plans of a block exceed it; None without limits."""
-    if limits.deadline_s is None and limits.budget_usd is None:
-        return None
-    return lambda block, axes: within(limits, measure, measure.of_block(block, axes))
 
 
 def _ranked(found: Sequence[tuple[Measure, Candidate]], request: Request) -> list[RankedPlan]:

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 Chunk: TypeAlias = Mapping[str, Any]
 """What to do, in values that JSON has; ``name``, if there is one, says it to people."""
 Work: TypeAlias = "Callable[[Chunk], pl.DataFrame]"
-"""A function of a module. The same chunk gives the same table, so that it may be done again."""
+"""A function of a module, or what is called like one and can be sent.
+
+The same chunk gives the same table, so that it may be done again.
+"""
 
 _DEATHS_IN_A_CROWD = 2
 """Times that they may die among others before it is done alone, where it must be the one that kills."""
@@ -62,7 +65,7 @@ def run_chunks(
         WorkError: Nothing more can be kept, or some chunks ended their workers again and again. What is kept stays.
     """
     asked = read_workers(workers) if isinstance(workers, str) else workers
-    folder = None if where is None else open_folder(where, f"{work.__module__}.{work.__qualname__}", chunks)
+    folder = None if where is None else open_folder(where, _name_of(work), chunks)
     progress.begin(len(chunks), what)
     left = list(range(len(chunks)))
     with suppress(Cancelled):
@@ -79,6 +82,12 @@ def run_chunks(
                 _keep(folder, part, len(chunks))
             progress.advance()
             yield part
+
+
+def _name_of(work: Work) -> str:
+    """The function, or the class of what is called like one."""
+    named = work if hasattr(work, "__qualname__") else type(work)
+    return f"{named.__module__}.{named.__qualname__}"
 
 
 def _keep(folder: SweepFolder, part: Part, of: int) -> None:

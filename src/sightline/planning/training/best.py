@@ -55,7 +55,9 @@ class First:
             return
         found = np.broadcast_to(keys, block.fits.shape).ravel()[places]
         if len(places) > self.count:
-            nearest = np.argpartition(found, self.count)[: self.count]
+            # Of equal ones the earliest, so that a search in parts keeps the same.
+            near = np.flatnonzero(found <= np.partition(found, self.count - 1)[self.count - 1])
+            nearest = near[np.argsort(found[near], kind="stable")[: self.count]]
             places, found = places[nearest], found[nearest]
         self._found.append((found, fields_at(block, axes, choice, places)))
         self._cut()

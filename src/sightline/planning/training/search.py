@@ -24,6 +24,8 @@ Exceeding = Callable[[Block, Axes], Mapping[str, Any]]
 """Says by limit where the plans of a block exceed it."""
 CELLS_PER_CHUNK = 1 << 14
 """Layouts x micro-batches x sequence parallelism x stages that are priced together: what keeps memory flat."""
+WHOLE = slice(None)
+"""All pieces of a space."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -54,6 +56,7 @@ def search(
     max_memory: float | None = None,
     launchable: bool = False,
     energy: bool = False,
+    part: slice = WHOLE,
     progress: Progress = SILENT,
 ) -> Counts:
     """Evaluate every valid plan of a space; ``keeper`` keeps the good ones that fit.
@@ -65,13 +68,14 @@ def search(
         max_memory: Bytes of a device that a plan may take, if less than all.
         launchable: Leave out what the framework does not offer.
         energy: Add up energy too.
+        part: Pieces of ``pieces_of`` the space that are searched.
         progress: Told of every chunk; when somebody stops it, what was found until then stays.
     """
     counts = Counts()
     cluster = space.scenario.cluster
     device_bytes = min(float(cluster.device.memory_bytes), max_memory or np.inf)
     host_bytes = float(cluster.host.memory_bytes)
-    work = [(choice, axes) for choice in choices(space) for axes in _chunks(axes_of(space))]
+    work = pieces_of(space)[part]
     progress.begin(len(work), "searching")
     try:
         for choice, axes in work:
@@ -90,6 +94,11 @@ def search(
     except Cancelled:
         counts.stopped = True
     return counts
+
+
+def pieces_of(space: Space[Scenario]) -> list[tuple[Choice, Axes]]:
+    """Return the pieces of a space that are searched one after the other, always in the same order."""
+    return [(choice, axes) for choice in choices(space) for axes in _chunks(axes_of(space))]
 
 
 def _chunks(axes: Axes) -> Iterator[Axes]:

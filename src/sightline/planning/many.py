@@ -1,0 +1,169 @@
+"""A search in parts, on many workers: the same answer as in one process, exactly.
+
+A part is some pieces of a space in their order. What is kept of it is what the whole search would keep of it: the first
+by what is to be small, of equal ones the earliest, or what no other outdoes.
+"""
+
+import hashlib
+import json
+from bisect import insort
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sightline.loading.written import to_mapping
+from sightline.planning.training.best import Candidate, front_of
+from sightline.planning.training.one_space import Crowd, Request, search_space
+from sightline.planning.training.search import Counts, pieces_of
+from sightline.progress import Progress
+from sightline.scenario import Scenario
+from sightline.scenario.space import Space
+from sightline.sweeps.chunks import run_chunks
+
+if TYPE_CHECKING:
+    import polars as pl
+
+PIECES = 4
+"""Pieces of a space in a part: a second or a few of one core."""
+_FIELDS: Mapping[str, str] = {
+    **dict.fromkeys(("devices", "tensor_parallel", "context_parallel", "expert_parallel"), "number"),
+    **dict.fromkeys(("pipeline_parallel", "micro_batch", "zero_stage", "virtual_stages"), "number"),
+    "sequence_parallel": "truth",
+    "offload": "words",
+    **dict.fromkeys(("schedule", "recompute", "attention"), "word"),
+}
+"""Fields of a plan that is kept, and what they hold."""
+
+
+def search_spaces(
+    spaces: Sequence[Space[Scenario]], request: Request, crowd: Crowd, progress: Progress
+) -> list[tuple[Counts, list[Candidate]]]:
+    """Search spaces in parts; if stopped, what was found of the parts that were done until then."""
+    work = _Work(spaces=tuple(spaces), request=replace(request, known=None))
+    chunks = _chunks(spaces, request)
+    found = [_Found(request=request) for _ in spaces]
+    for part in run_chunks(work, chunks, where=crowd.where, workers=crowd.workers, progress=progress, what="searching"):
+        (row,) = part.table.to_dicts()
+        found[row["space"]].add(row)
+    done = sum(one.parts for one in found)
+    return [one.joined(stopped=done < len(chunks)) for one in found]
+
+
+def _chunks(spaces: Sequence[Space[Scenario]], request: Request) -> list[dict[str, Any]]:
+    """What to do, part by part."""
+    question = _digest(spaces, request)
+    chunks: list[dict[str, Any]] = []
+    for place, space in enumerate(spaces):
+        count, cluster = len(pieces_of(space)), space.sizes[-1]
+        chunks += [
+            {
+                "name": f"pieces {start + 1} to {min(start + PIECES, count)} of {count} on {cluster.device.name}",
+                "question": question,
+                "space": place,
+                "start": start,
+                "stop": min(start + PIECES, count),
+            }
+            for start in range(0, count, PIECES)
+        ]
+    return chunks
+
+
+def _digest(spaces: Sequence[Space[Scenario]], request: Request) -> str:
+    """The content of a question."""
+    asked = {
+        "spaces": [
+            {
+                "scenario": to_mapping(space.scenario),
+                "values": dict(space.values),
+                "at_most": space.at_most,
+                "clusters": [to_mapping(replace(space.scenario, cluster=one))["cluster"] for one in space.sizes],
+            }
+            for space in spaces
+        ],
+        "axes": request.axes,
+        "count": request.count,
+        "max_memory": request.max_memory,
+        "launchable": request.launchable,
+        "limits": repr(request.limits),
+        "availability": request.availability,
+    }
+    return hashlib.sha256(json.dumps(asked, sort_keys=True, default=_plain).encode()).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    """What JSON lacks: sets of words, and numbers of NumPy."""
+    return sorted(value) if isinstance(value, frozenset) else value.item()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Work:
+    """The search of a part; a worker gets the spaces with it."""
+
+    spaces: tuple[Space[Scenario], ...]
+    request: Request
+
+    def __call__(self, chunk: Mapping[str, Any]) -> "pl.DataFrame":
+        """Return a row: which part it is, how many plans it has, and the good ones."""
+        space = self.spaces[chunk["space"]]
+        counts, kept = search_space(space, self.request, part=slice(chunk["start"], chunk["stop"]))
+        return _row(chunk, counts, kept, self.request.axes)
+
+
+def _row(chunk: Mapping[str, Any], counts: Counts, kept: Sequence[Candidate], axes: Sequence[str]) -> "pl.DataFrame":
+    import polars as pl
+
+    kinds = {"number": pl.Int64(), "truth": pl.Boolean(), "word": pl.String(), "words": pl.List(pl.String())}
+    plans = pl.Struct({**{name: kinds[kind] for name, kind in _FIELDS.items()}, **dict.fromkeys(axes, pl.Float64())})
+    rules = pl.Struct({"rule": pl.String(), "count": pl.Int64()})
+    row = {
+        "space": chunk["space"],
+        "start": chunk["start"],
+        "evaluated": counts.evaluated,
+        "feasible": counts.feasible,
+        "rejected": [{"rule": rule, "count": count} for rule, count in counts.rejected.items()],
+        "plans": [
+            {**one.fields, "offload": sorted(one.fields["offload"]), **dict(zip(axes, one.keys, strict=True))}
+            for one in kept
+        ],
+    }
+    numbers = dict.fromkeys(("space", "start", "evaluated", "feasible"), pl.Int64())
+    return pl.DataFrame([row], schema={**numbers, "rejected": pl.List(rules), "plans": pl.List(plans)})
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Found:
+    """What was found of a space, whatever the order in which its parts come."""
+
+    request: Request
+    parts: int = 0
+    _counts: list[tuple[int, Counts]] = field(default_factory=list)
+    _kept: list[tuple[tuple[float, ...], int, int, Candidate]] = field(default_factory=list)
+    """By figures, part and place in it: the order in which one process finds them."""
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Take a part."""
+        self.parts += 1
+        rejected = Counter({one["rule"]: one["count"] for one in row["rejected"]})
+        counts = Counts(evaluated=row["evaluated"], feasible=row["feasible"], rejected=rejected)
+        insort(self._counts, (row["start"], counts), key=lambda one: one[0])
+        for place, plan in enumerate(row["plans"]):
+            keys = tuple(plan.pop(axis) for axis in self.request.axes)
+            candidate = Candidate({**plan, "offload": frozenset(plan["offload"])}, keys)
+            self._kept.append((keys, row["start"], place, candidate))
+        self._kept = self._best()
+
+    def _best(self) -> list[tuple[tuple[float, ...], int, int, Candidate]]:
+        ordered = sorted(self._kept, key=lambda one: one[:3])
+        if self.request.pareto is None:
+            return ordered[: self.request.count]
+        return [ordered[i] for i in front_of(np.array([one[0] for one in ordered]).reshape(-1, 2).T)]
+
+    def joined(self, *, stopped: bool) -> tuple[Counts, list[Candidate]]:
+        """Return all together."""
+        counts = Counts(stopped=stopped)
+        for _, one in self._counts:
+            counts = counts.joined(one)
+        return counts, [candidate for *_, candidate in self._kept]

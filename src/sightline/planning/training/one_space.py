@@ -1,0 +1,89 @@
+"""The search of one space of training plans as somebody asks for it: what is kept, and within which limits."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sightline.planning.money import Limits
+from sightline.planning.objectives import Measure, within
+from sightline.planning.training.best import Candidate, First, Front
+from sightline.planning.training.candidates import Axes
+from sightline.planning.training.mesh import Block
+from sightline.planning.training.search import WHOLE, Counts, search
+from sightline.progress import SILENT, Progress
+from sightline.scenario import Scenario
+from sightline.scenario.space import Space
+
+if TYPE_CHECKING:
+    from sightline.prediction.anchoring import Anchored
+
+NO_LIMITS = Limits()
+SPARE = 256
+"""Plans that are kept while searching: of equally good ones the simplest is chosen afterwards."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Request:
+    """What is looked for."""
+
+    objective: str = "time"
+    pareto: tuple[str, str] | None = None
+    top: int = 10
+    max_memory: float | None = None
+    launchable: bool = False
+    limits: Limits = NO_LIMITS
+    availability: float | None = None
+    known: "Anchored | None" = None
+
+    @property
+    def count(self) -> int:
+        """Plans that are kept while searching."""
+        return max(SPARE, 4 * self.top)
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Objectives by which plans are kept."""
+        return self.pareto or (self.objective,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crowd:
+    """Who searches, and where what was found is kept."""
+
+    workers: str | None = None
+    """As ``--workers`` has it; None for this process."""
+    where: str | None = None
+    """A folder or URL; None for nowhere."""
+
+
+def search_space(
+    space: Space[Scenario], request: Request, *, part: slice = WHOLE, progress: Progress = SILENT
+) -> tuple[Counts, list[Candidate]]:
+    """Return how many plans a space, or a part of it, has, and the good ones, the best first."""
+    measure = Measure(space=space, availability=request.availability)
+    keeper = _keeper(measure, request)
+    counts = search(
+        space,
+        keeper,
+        within=_limited(measure, request.limits),
+        max_memory=request.max_memory,
+        launchable=request.launchable,
+        energy="energy" in request.axes,
+        part=part,
+        progress=progress,
+    )
+    return counts, keeper.kept()
+
+
+def _keeper(measure: Measure, request: Request) -> First | Front:
+    def figures(block: Block, axes: Axes) -> tuple[Any, ...]:
+        evaluated = measure.of_block(block, axes)
+        return tuple(measure(objective, evaluated) for objective in request.axes)
+
+    return Front(figure=figures) if request.pareto else First(figure=figures, count=request.count)
+
+
+def _limited(measure: Measure, limits: Limits) -> Any:
+    """What says by limit where plans of a block exceed it; None without limits."""
+    if limits.deadline_s is None and limits.budget_usd is None:
+        return None
+    return lambda block, axes: within(limits, measure, measure.of_block(block, axes))
