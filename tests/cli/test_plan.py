@@ -102,7 +102,7 @@ def test_a_front_holds_plans_that_trade_one_for_the_other(file, in_process):
 
 def test_nothing_fits_is_an_answer_with_the_nearest_that_does(example, in_process):
     too_large = ["--set", "cluster=1x rtx-4090", "--set", "plan.adapter=none"]
-    code, out, _ = in_process("plan", example.parent / "plan-llama-3.1-8b-rtx-4090.yaml", "--launchable", *too_large)
+    code, out, _ = in_process("plan", example.parent / "plans/llama-3.1-8b-rtx-4090.yaml", "--launchable", *too_large)
     assert code == 0
     assert out.startswith("No plan fits")
     assert "nearest that fit" in out

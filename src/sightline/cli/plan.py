@@ -26,9 +26,9 @@ def plan(options: PlanOptions) -> None:
 
     \b
     Examples:
-      sightline plan examples/plan-llama-3-70b-64xh100.yaml
-      sightline plan examples/plan-llama-3-70b-30-days.yaml --deadline 30d --objective cost
-      sightline plan examples/plan-llama-3.1-8b-rtx-4090.yaml --launchable --launch run
+      sightline plan examples/plans/llama-3-70b-64xh100.yaml
+      sightline plan examples/plans/llama-3-70b-30-days.yaml --deadline 30d --objective cost
+      sightline plan examples/plans/llama-3.1-8b-rtx-4090.yaml --launchable --launch run
       sightline plan scenario.yaml --pareto time,cost --chart front.svg
       sightline plan scenario.yaml --price h100-sxm-80gb=2.10 --budget 1M --html report.html
       sightline plan scenario.yaml --set plan.micro_batch='{any: [1, 2]}' --json

@@ -62,13 +62,12 @@ def _class_of_fit(profile: Profile) -> str:
     return "bad" if not profile.fits else "perhaps" if summary.is_tight(profile) else "good"
 
 
-def detail(profile: Profile, identifier: str) -> str:
-    """Return everything about one profile; its chart gets an ``identifier`` of its own."""
+def detail(profile: Profile, identifier: str, *, narrow: bool = True) -> str:
+    """Return everything about one profile; its chart has an ``identifier`` and may have a narrow form."""
     verdict = f"Memory of the fullest device {summary.fit_sentence(profile)}"
     warnings = dict.fromkeys((*profile.scenario.warnings, *profile.warnings))
-    chart = chart_element(
-        single_chart(profile, titled=False), identifier, single_chart(profile, titled=False, room=PHONE)
-    )
+    small = single_chart(profile, titled=False, room=PHONE) if narrow else None
+    chart = chart_element(single_chart(profile, titled=False), identifier, small)
     sections = [
         *(f'<p class="faint">{escape(line)}</p>' for line in labels.subtitle(profile.scenario)),
         _figures(profile),

@@ -1,8 +1,10 @@
 """Pictures of a search of plans: fronts, scaling, limits, stacks."""
 
 import itertools
+import json
 import xml.etree.ElementTree as ET
 
+import altair as alt
 import numpy as np
 import plan_answers
 import pytest
@@ -63,6 +65,13 @@ def test_colors_next_to_each_other_can_be_told_apart_by_everybody(colors, sight)
 def test_every_answer_is_drawn_and_fits_a_phone(answer):
     spec = plan_chart(answer(), room=drawing.PHONE)
     assert float(drawn(spec).get("width")) <= 400
+
+
+@pytest.mark.parametrize("answer", [plan_answers.trained, plan_answers.generating])
+@pytest.mark.parametrize("room", [drawing.SCREEN, drawing.PHONE])
+def test_specifications_are_valid(answer, room):
+    spec = plan_chart(answer(), {"run_time_s": 6e5, "latency_s": 1.5}, room)
+    alt.Chart.from_dict(json.loads(json.dumps(spec)), validate=True)
 
 
 def test_a_chart_says_what_it_rests_on():

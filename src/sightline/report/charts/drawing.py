@@ -94,7 +94,8 @@ ROW_HEIGHT = 22
 
 def of(values: Sequence[dict[str, Any]]) -> Any:
     """Return a chart of these values, which marks and encodings make visible."""
-    return alt.Chart(alt.InlineData(values=values))
+    # Altair copies lists and mappings whenever panels are joined, but no tuples.
+    return alt.Chart(alt.InlineData(values=tuple(values)))
 
 
 def heading(title: str, subtitle: str = "", **style: Any) -> Any:
@@ -122,32 +123,49 @@ def palette(colors: Mapping[str, str]) -> Any:
 
 def configure(chart: Any, title: str = "", lines: Sequence[str] = (), room: Room = SCREEN) -> dict[str, Any]:
     """Return the chart as a specification with Sightline's title, axes and fonts."""
+    # Set on the specification itself: Altair copies a whole chart for each property.
+    spec: dict[str, Any] = chart.to_dict(validate=False)
     if title:
         named = wrap(title, room.characters * 2 // 3)
-        text = named if len(named) > 1 else title
         below = [line for said in lines for line in wrap(said, room.characters)]
-        chart = chart.properties(title={"text": text, "subtitle": below, "anchor": "start", "offset": 18})
-    spec: dict[str, Any] = (
-        chart.properties(background="white", padding={"left": 16, "right": 16, "top": 14, "bottom": 12})
-        .configure(font="Helvetica, Arial, sans-serif", lineBreak="\n")
-        .configure_title(fontSize=18, color=INK, subtitleFontSize=12, subtitleColor=FAINT, subtitleLineHeight=17)
-        .configure_axis(
-            labelColor=INK,
-            titleColor=FAINT,
-            labelFontSize=12,
-            titleFontSize=11,
-            titleFontWeight="normal",
-            domain=False,
-            ticks=False,
-            gridColor=LINE,
-            labelLimit=360,
-        )
-        .configure_legend(labelFontSize=12, titleFontSize=12, symbolType="square", labelColor=INK, labelLimit=320)
-        .configure_view(stroke=None)
-        .configure_concat(spacing=26)
-        .to_dict()
-    )
-    return spec
+        text = named if len(named) > 1 else title
+        spec["title"] = {"text": text, "subtitle": below, "anchor": "start", "offset": 18}
+    padding = {"left": 16, "right": 16, "top": 14, "bottom": 12}
+    return {**spec, "background": "white", "padding": padding, "config": _CONFIG}
+
+
+_CONFIG: Mapping[str, Any] = {
+    "font": "Helvetica, Arial, sans-serif",
+    "lineBreak": "\n",
+    "title": {
+        "fontSize": 18,
+        "color": INK,
+        "subtitleFontSize": 12,
+        "subtitleColor": FAINT,
+        "subtitleLineHeight": 17,
+    },
+    "axis": {
+        "labelColor": INK,
+        "titleColor": FAINT,
+        "labelFontSize": 12,
+        "titleFontSize": 11,
+        "titleFontWeight": "normal",
+        "domain": False,
+        "ticks": False,
+        "gridColor": LINE,
+        "labelLimit": 360,
+    },
+    "legend": {
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+        "symbolType": "square",
+        "labelColor": INK,
+        "labelLimit": 320,
+    },
+    "view": {"stroke": None},
+    "concat": {"spacing": 26},
+}
+"""Type, axes and legends of all charts."""
 
 
 def draw(spec: dict[str, Any], path: str, narrow: dict[str, Any] | None = None) -> str | bytes:

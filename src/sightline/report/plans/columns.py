@@ -135,9 +135,10 @@ def figures(answer: PlanAnswer) -> list[Column]:
     if _is_known(answer, SPREAD):
         cells = tuple(map(summary.spread, _profiles(answer)))
         columns.insert(len(columns) if lead in _WITHOUT_SPREAD else 1, Column(key=SPREAD, heading="80 %", cells=cells))
-    run = [column.cells for column in columns if column.key == "run_time_s"]
-    columns = [column for column in columns if column.key != "calendar_time_s" or column.cells not in run]
-    return [*columns, _figure(answer, MEMORY)]
+    known = {column.key for column in columns}
+    implied = {"run_time_s"} if "calendar_time_s" in known else set()
+    implied |= {column.key for column in columns if column.key == "usd_per_hour" and len(set(column.cells)) == 1}
+    return [*(column for column in columns if column.key not in implied), _figure(answer, MEMORY)]
 
 
 def leading(answer: PlanAnswer, objective: str = "") -> str:

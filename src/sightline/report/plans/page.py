@@ -3,12 +3,17 @@
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from sightline.planning.answer import PlanAnswer
+from sightline.planning.answer import PlanAnswer, RankedPlan
 from sightline.report.charts.drawing import PHONE, chart_element, html_document
 from sightline.report.charts.plan import plan_chart, row_of
 from sightline.report.page import STYLE, detail, table
 from sightline.report.plans import columns, sentences
 
+_STYLE = """
+main { max-width: 1120px; } td:first-child { white-space: nowrap; } pre { white-space: pre-wrap; }
+table { width: auto; margin: 6px 0 14px; }
+@media (max-width: 560px) { td:first-child { white-space: normal; } }
+"""
 _MOST_DETAILS = 3
 """Plans shown in full; with more the page would load slowly."""
 
@@ -40,7 +45,7 @@ def plan_page(
         _commands("Try next", commands),
         _details(answer),
     ]
-    return html_document(title, f"<main>{''.join(sections)}</main>", STYLE)
+    return html_document(title, f"<main>{''.join(sections)}</main>", STYLE + _STYLE)
 
 
 def _plans(answer: PlanAnswer) -> str:
@@ -79,9 +84,10 @@ def _commands(title: str, commands: Sequence[tuple[str, str]]) -> str:
 
 def _details(answer: PlanAnswer) -> str:
     """Everything about the best plans, folded."""
-    found = [
-        f"<details><summary>Plan {escape(row_of(answer, one))}</summary>{detail(one.profile, f'plan{one.rank}')}"
-        "</details>"
-        for one in answer.plans[:_MOST_DETAILS]
-    ]
+    found = [_detail(answer, one) for one in answer.plans[:_MOST_DETAILS]]
     return f"<h2>The best plans</h2>{''.join(found)}" if found else ""
+
+
+def _detail(answer: PlanAnswer, plan: RankedPlan) -> str:
+    everything = detail(plan.profile, f"plan{plan.rank}", narrow=False)
+    return f"<details><summary>Plan {escape(row_of(answer, plan))}</summary>{everything}</details>"
