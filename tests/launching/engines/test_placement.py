@@ -51,3 +51,15 @@ def test_prefill_and_decode_have_servers_of_their_own():
 def test_devices_of_other_makers_have_their_own_variable():
     (server,) = servers("8x mi300x", {"tensor_parallel": 8})
     assert server.variable == "HIP_VISIBLE_DEVICES"
+
+
+@pytest.mark.parametrize(("device", "node"), [("h100-sxm-80gb", 1), ("a100-sxm-80gb", 0)])
+def test_pools_on_unlike_devices_have_their_own(device, node):
+    pools = {"prefill": {"tensor_parallel": 8, "device": device}, "decode": {"tensor_parallel": 8}}
+    found = servers({"devices": ["8x a100-sxm-80gb", "8x h100-sxm-80gb"]}, {"disaggregate": pools})
+    assert {server.role: server.node for server in found} == {"prefill": node, "decode": 1 - node}
+
+
+def test_replicas_stay_on_devices_of_one_kind():
+    found = servers({"devices": ["4x a100-sxm-80gb", "8x h100-sxm-80gb"]}, {"tensor_parallel": 4})
+    assert [(server.node, server.devices) for server in found] == [(0, "0,1,2,3"), (1, "0,1,2,3"), (1, "4,5,6,7")]

@@ -58,7 +58,7 @@ def placed(scenario: GenerationScenario) -> tuple[Server, ...]:
     """
     nodes, numbers, found = _nodes(scenario.cluster), count(), []
     for role, plan in pools(scenario).items():
-        devices, left = size(plan), list(nodes)
+        devices, left = size(plan), _of_role(nodes, scenario, role)
         for _ in range(int(plan.replicas)):
             while left and not left[0].free:
                 del left[0]
@@ -102,6 +102,13 @@ def _nodes(cluster: Cluster) -> list[_Node]:
         for part in cluster.parts
         for begin in range(0, part.devices, part.per_node)
     ]
+
+
+def _of_role(nodes: Sequence[_Node], scenario: GenerationScenario, role: str) -> list[_Node]:
+    """The nodes with the devices that a role is for; all where the plan leaves that open."""
+    split = scenario.plan.disaggregate
+    prefills = "" if split is None else split.prefill_device
+    return [node for node in nodes if not prefills or (node.kind == prefills) == (role == "prefill")]
 
 
 def _room(nodes: Sequence[_Node], devices: int) -> list[_Node]:

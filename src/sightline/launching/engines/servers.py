@@ -59,7 +59,7 @@ def launch(
         line = command_line(command.words, {**command.arguments, "--port": port})
         return Launch(framework=name, command=line, files=texts, without_counterpart=said)
     texts = {SCRIPT: _script(scenario.cluster, servers, commands, port), **texts}
-    sentences = [*said, *_nodes_said(scenario.cluster)]
+    sentences = [*said, *_kinds_said(scenario), *_nodes_said(scenario.cluster)]
     if len(servers) > 1 and router is not None:
         named = [(server, f"http://{_host(server, scenario.cluster)}:{port + server.number}") for server in servers]
         texts = {ROUTER: _router_script(scenario.cluster, router(named)), **texts}
@@ -67,6 +67,12 @@ def launch(
     elif len(servers) > 1:
         sentences.append(f"put a load balancer in front of the {len(servers)} servers, ports {port} and those after it")
     return Launch(framework=name, command=f"bash {SCRIPT}", files=texts, without_counterpart=sentences)
+
+
+def _kinds_said(scenario: GenerationScenario) -> Iterator[str]:
+    split, kinds = scenario.plan.disaggregate, scenario.cluster.parts
+    if split is not None and len(kinds) > 1 and not split.prefill_device:
+        yield f"plan.disaggregate.prefill.device is open: prefill begins on {kinds[0].device.name}"
 
 
 def _nodes_said(cluster: Cluster) -> Iterator[str]:
