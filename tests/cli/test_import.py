@@ -1,5 +1,7 @@
 import json
 
+import pytest
+
 from sightline.cli import next_step
 
 VLLM = "vllm serve Qwen/Qwen3-32B -tp 4 --swap-space 4"
@@ -70,3 +72,54 @@ def test_wrong_requests_are_sentences(in_process, tmp_path):
         assert (code, out) == (2, ""), arguments
         assert sentence in err
         assert "Traceback" not in err
+
+
+SOURCES = {
+    "deepspeed.json": (
+        (
+            '{"train_batch_size": 128, "train_micro_batch_size_per_gpu": 4, "bf16": {"enabled": true}, '
+            '"zero_optimization": {"stage": 3}}'
+        ),
+        ("--model", "llama-2-7b", "--set", "workload.sequence_length=2048"),
+        "deepspeed",
+    ),
+    "accelerate.yaml": (
+        (
+            "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\nmixed_precision: bf16\nnum_processes: 8\n"
+            "fsdp_config:\n  fsdp_sharding_strategy: FULL_SHARD\n  fsdp_activation_checkpointing: true\n"
+        ),
+        ("--model", "llama-2-7b", "--set", "workload.sequence_length=2048", "--set", "workload.global_batch=64"),
+        "fsdp",
+    ),
+    "titan.toml": (
+        (
+            '[model]\nname = "llama3"\nflavor = "8B"\n[training]\nlocal_batch_size = 1\nseq_len = 4096\nsteps = 10\n'
+            "[parallelism]\ntensor_parallel_degree = 2\n"
+        ),
+        ("--model", "llama-3-8b", "--set", "workload.global_batch=64"),
+        "torchtitan",
+    ),
+    "megatron.sh": (
+        (
+            "torchrun --nproc_per_node 8 pretrain_gpt.py --tensor-model-parallel-size 4 --num-layers 32 "
+            "--hidden-size 4096 --num-attention-heads 32 --seq-length 2048 --max-position-embeddings 2048 --vocab-size "
+            "32000 \\\n  --micro-batch-size 1 --global-batch-size 64 --bf16 --use-distributed-optimizer\n"
+        ),
+        (),
+        "megatron",
+    ),
+    "vllm.sh": ("#!/bin/bash\nexec vllm serve Qwen/Qwen3-32B -tp 8\n", (), "vllm"),
+    "sglang.sh": ("python -m sglang.launch_server --model-path Qwen/Qwen3-32B --tp 8\n", (), "sglang"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(SOURCES))
+def test_every_framework_is_imported_and_predicted(name, in_process, tmp_path):
+    text, options, framework = SOURCES[name]
+    source, scenario = tmp_path / name, tmp_path / "scenario.yaml"
+    source.write_text(text)
+    code, _, err = in_process("import", source, "--cluster", "8x h100-sxm-80gb", *options, "--out", scenario)
+    assert code == 0, err
+    code, out, err = in_process("predict", scenario, "--json")
+    assert code == 0, err
+    assert json.loads(out)["scenario"]["plan"]["framework"] == framework

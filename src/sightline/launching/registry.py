@@ -37,8 +37,8 @@ READERS: Final[tuple[str, ...]] = (
 """Modules that read back, asked in this order: ``claims`` says whether what was given is of the framework, ``read``
 returns its `Reading`."""
 READ: Final = (
-    "a DeepSpeed JSON, a Megatron-LM command, an accelerate YAML, a torchtitan TOML, a command of vLLM, SGLang, "
-    "TensorRT-LLM, TGI or llama.cpp"
+    "a DeepSpeed JSON, a Megatron-LM command, an accelerate YAML, a torchtitan TOML, arguments of the transformers "
+    "Trainer, a command of vLLM, SGLang, TensorRT-LLM, TGI or llama.cpp"
 )
 """What can be read back, for messages."""
 
