@@ -73,7 +73,9 @@ def test_stdin_is_a_dash(run, example):
 
 
 def test_every_example_is_answered(in_process, example):
-    for file in sorted(path for path in example.parent.iterdir() if path.is_file()):
+    # What leaves the cluster itself open is a question for plan.
+    files = [path for path in example.parent.iterdir() if path.is_file() and not path.name.startswith("plan-")]
+    for file in sorted(files):
         code, out, err = in_process("predict", file, "--json")
         assert code == 0, err
         json.loads(out)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sightline.errors import InputError
 from sightline.loading import load, read_all
 from sightline.loading.possible import Loaded
+from sightline.progress import Cancelled, Progress, State
 
 BASE: dict[str, Any] = {
     "model": "llama-2-7b",
@@ -111,3 +112,14 @@ def test_python_leaves_them_out_when_asked() -> None:
     found = load(BASE, sweeps=sweeps, possible_only=True)
     assert isinstance(found, list)
     assert [scenario.plan.micro_batch for scenario in found] == [1, 2]  # type: ignore[union-attr]
+
+
+def test_reading_a_large_sweep_counts_its_cells_and_can_be_stopped() -> None:
+    seen: list[State] = []
+    sweeps = {"plan.micro_batch": [1, 2, 3], "plan.zero_stage": [0, 1]}
+    read_all([BASE], sweeps=sweeps, possible_only=True, progress=Progress(seen.append, every_s=0))
+    assert [(state.what, state.done, state.total) for state in seen] == [("reading", n, 6) for n in range(7)]
+    stopped = Progress()
+    stopped.cancel()
+    with pytest.raises(Cancelled):
+        read_all([BASE], sweeps=sweeps, progress=stopped)

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from sightline.cli import output
+from sightline.progress import SILENT, Progress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -10,11 +11,16 @@ if TYPE_CHECKING:
     from sightline.loading.possible import Loaded
 
 
-def read(files: "Sequence[str]", settings: "Sequence[str] | None", sweeps: "Sequence[str] | None") -> "Loaded":
+def read(
+    files: "Sequence[str]",
+    settings: "Sequence[str] | None",
+    sweeps: "Sequence[str] | None",
+    progress: Progress = SILENT,
+) -> "Loaded":
     """Return the scenarios of all files; say on stderr how many cells of sweeps cannot be, and why."""
     from sightline.loading import read_all
 
-    loaded = read_all(files, settings or (), sweeps or (), possible_only=True)
+    loaded = read_all(files, settings or (), sweeps or (), possible_only=True, progress=progress)
     for remark in loaded.remarks():
         output.print_remark(remark)
     return loaded

@@ -12,7 +12,7 @@ from sightline.cli.progress_bar import end_if_stopped, progress_bar
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
-    from sightline.loading.possible import Asked, Cell
+    from sightline.loading.possible import Asked, Cell, Loaded
     from sightline.prediction.anchoring import Anchored
     from sightline.profile import Profile
     from sightline.progress import Progress
@@ -63,31 +63,49 @@ def predict(
     """
     output.check({"--chart": chart, "--html": html, "--trace": trace}, json=as_json, csv=as_csv)
     first = _whole(top)
-    loaded = asked.read(files, settings, sweeps)
-    scenarios = loaded.scenarios
-    _refuse_pictures(scenarios, chart or html, trace)
-    if save_anchor is not None and not anchor:
-        raise InputError(f"--save-anchor {save_anchor} keeps what --anchor gives; there is none")
-    known = _anchored(anchor, save_anchor, store) if anchor else None
     with progress_bar() as progress:
-        answers = _predict_all(scenarios, known, progress)
-    if known is None and any(one.measured for one in scenarios):
+        loaded = asked.read(files, settings, sweeps, progress)
+        _refuse_pictures(loaded.scenarios, chart or html, trace)
+        if save_anchor is not None and not anchor:
+            raise InputError(f"--save-anchor {save_anchor} keeps what --anchor gives; there is none")
+        known = _anchored(anchor, save_anchor, store) if anchor else None
+        answers = _predict_all(loaded.scenarios, known, progress, in_full=first is None)
+    if known is None and any(one.measured for one in loaded.scenarios):
         output.print_remark("the scenario says what was measured; given as --anchor FILE, that corrects predictions")
     _write_files(answers, chart, html, trace)
+    order = _order(answers, loaded.cells[: len(answers)], sort, first, as_asked=as_json or as_csv)
+    again = given(files, settings, sweeps)
+    _show(answers, loaded, order, known, again, as_json=as_json, as_csv=as_csv)
+    end_if_stopped(progress)
+    if not (as_json or as_csv) and again:
+        try_next(*_next_step(answers, again, chart or html))
+
+
+def _show(
+    answers: "list[Profile]",
+    loaded: "Loaded",
+    order: list[int],
+    known: "Anchored | None",
+    again: list[str],
+    *,
+    as_json: bool,
+    as_csv: bool,
+) -> None:
+    """Print the answers whose positions are in ``order``; ``again`` asks for them again."""
     cells = loaded.cells[: len(answers)]
-    order = _order(answers, cells, sort, first, as_asked=as_json or as_csv)
     if as_json or as_csv:
         answers, cells = [answers[i] for i in order], [cells[i] for i in order]
-    again = given(files, settings, sweeps)
-    command = shlex.join(("sightline", "predict", *(again or ["FILE"])))
     with_tables = len(answers) <= MOST_TABLES
     if as_json and not with_tables:
         output.print_remark(f"rows and stages are left out beyond {MOST_TABLES:,} answers; --top N has those of N")
+    command = shlex.join(("sightline", "predict", *(again or ["FILE"])))
+
+    def document(answer: "Profile") -> dict[str, Any]:
+        return answer.to_dict(tables=with_tables) | ({} if loaded.is_list else _nearest(answer, command, known))
+
     output.show_profiles(
         answers,
-        lambda: [
-            a.to_dict(tables=with_tables) | ({} if loaded.is_list else _nearest(a, command, known)) for a in answers
-        ],
+        lambda: list(map(document, answers)),
         one=not loaded.is_list,
         json=as_json,
         csv=as_csv,
@@ -95,9 +113,6 @@ def predict(
         order=order,
         command=command,
     )
-    end_if_stopped(progress)
-    if not (as_json or as_csv) and again:
-        try_next(*_next_step(answers, again, chart or html))
 
 
 def _nearest(answer: "Profile", command: str, known: "Anchored | None") -> dict[str, Any]:
@@ -177,10 +192,18 @@ def _anchored(anchors: list[str], name: str | None, store: str | None) -> "Ancho
     return known
 
 
-def _predict_all(scenarios: "list[Asked]", known: "Anchored | None", progress: "Progress") -> "list[Profile]":
+def _predict_all(
+    scenarios: "list[Asked]", known: "Anchored | None", progress: "Progress", *, in_full: bool
+) -> "list[Profile]":
+    """Return the predictions; ``in_full`` with their intervals, which every table shows and which take longest."""
     from sightline.prediction import predict as predict_one
 
-    return [predict_one(scenario, anchor=known) for scenario in progress.over(scenarios, "predicting")]
+    answers = []
+    for scenario in progress.over(scenarios, "predicting"):
+        answers.append(predict_one(scenario, anchor=known))
+        if in_full and len(scenarios) > 1:
+            _ = answers[-1].interval
+    return answers
 
 
 def _write_files(answers: "list[Profile]", chart: str | None, html: str | None, trace: str | None) -> None:

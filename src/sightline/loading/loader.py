@@ -1,6 +1,7 @@
 """Sources into scenarios: overrides, sweeps, and all mistakes of a file in one error."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -11,6 +12,7 @@ from sightline.loading.input.sources import Document, Source, read_source, value
 from sightline.loading.plan import TASKS
 from sightline.loading.possible import Asked, Cell, Loaded, is_impossible
 from sightline.loading.training import scenario_from_mapping
+from sightline.progress import SILENT, Progress
 from sightline.quantities import show
 
 if TYPE_CHECKING:
@@ -43,7 +45,12 @@ def load_all(sources: Iterable[object], overrides: Overrides = (), sweeps: Sweep
 
 
 def read_all(
-    sources: Iterable[object], overrides: Overrides = (), sweeps: Sweeps = (), *, possible_only: bool = False
+    sources: Iterable[object],
+    overrides: Overrides = (),
+    sweeps: Sweeps = (),
+    *,
+    possible_only: bool = False,
+    progress: Progress = SILENT,
 ) -> Loaded:
     """Return the scenarios of all sources in order, with their values of swept keys.
 
@@ -61,7 +68,8 @@ def read_all(
             continue
         loaded.is_list |= not read.single
         for document in read.documents:
-            said = _add(loaded, document, read.folder, (set_values, sweep_values), possible_only=possible_only)
+            given = set_values, sweep_values
+            said = _add(loaded, document, read.folder, given, possible_only=possible_only, progress=progress)
             problems |= dict.fromkeys(f"{document.place}: {p}" if document.place else p for p in said)
     if problems:
         raise InputError(list(problems))
@@ -76,19 +84,23 @@ def _add(
     given: tuple[Mapping[str, Any], Mapping[str, list[Any]]],
     *,
     possible_only: bool,
+    progress: Progress,
 ) -> list[str]:
     """Add the scenarios of a document, and return its mistakes."""
     problems: list[str] = []
     prefix = f"{document.place}: " if document.place else ""
     try:
-        expanded, has_sweep = _expanded(document, *given)
-        loaded.is_list |= has_sweep
+        expanded, count = _expanded(document, *given)
+        loaded.is_list |= count > 0
+        progress.begin(max(count, 1), "reading")
         for cell, mapping in expanded:
+            progress.check()
+            progress.advance()
             try:
                 loaded.scenarios.append(_scenario(mapping, folder))
                 loaded.cells.append(cell)
             except InputError as error:
-                if possible_only and has_sweep and is_impossible(error):
+                if possible_only and count and is_impossible(error):
                     loaded.impossible.append((cast("Broken", error.problems[0]), prefix + error.problems[0]))
                 else:
                     problems += error.problems
@@ -144,8 +156,8 @@ def read_scenario(mapping: Mapping[str, Any], folder: Path) -> Asked:
 
 def _expanded(
     document: Document, overrides: Mapping[str, Any], sweeps: Mapping[str, list[Any]]
-) -> tuple[Iterable[tuple[Cell, Mapping[str, Any]]], bool]:
-    """The mappings one document stands for after overrides and sweeps, and whether there was a sweep."""
+) -> tuple[Iterable[tuple[Cell, Mapping[str, Any]]], int]:
+    """The mappings that a document stands for after overrides and sweeps, and how many a sweep makes; 0 without one."""
     if not isinstance(document.mapping, Mapping):
         raise InputError(
             f"a scenario is {show(document.mapping)}; allowed: a mapping with model, cluster, workload, plan"
@@ -159,7 +171,7 @@ def _expanded(
         # Setting a key that the file sweeps fixes it.
         sweep = {k: v for k, v in sweep.items() if k != key or k in sweeps}
         mapping = with_value(mapping, key, value)
-    return (swept(mapping, sweep), True) if sweep else ([({}, mapping)], False)
+    return (swept(mapping, sweep), prod(map(len, sweep.values()))) if sweep else ([({}, mapping)], 0)
 
 
 def read_overrides(overrides: Overrides) -> dict[str, Any]:

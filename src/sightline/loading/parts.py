@@ -61,7 +61,7 @@ def read_parts(
         measured=check(MEASURED, top.values.get("measured"), "measured", complaints).values,
         workload=top.values.get("workload"),
         plan=top.values.get("plan"),
-        remarks=() if cluster is None else (*read_as(stated), *forgotten_units(cluster)),
+        remarks=() if cluster is None or stated is None else (*read_as(stated), *forgotten_units(cluster)),
     )
 
 
