@@ -9,6 +9,8 @@ from sightline.planning.answer import PlanAnswer
 from sightline.planning.generation.objectives import figure_key
 from sightline.planning.generation.search import search
 from sightline.planning.generation.space import GenerationSpace
+from sightline.planning.why.serving import explained_serving
+from sightline.prediction.generation.predict import predict_generation
 from sightline.progress import Progress
 from sightline.quantities import BYTES, SECONDS, parse_quantity, show
 from sightline.scenario import GenerationScenario
@@ -50,7 +52,12 @@ def plan_generation(
     found = search(spaces, objective, limits, top=top, pareto=_axes(pareto), progress=progress)
     near = [replace(one, command=_relaxed(command, limits, one.set)) for one in found.nearest]
     plans = found.plans if known is None else [_corrected(plan, known) for plan in found.plans]
-    return replace(found, plans=plans, nearest=near)
+    answer = replace(found, plans=plans, nearest=near)
+    return explained_serving(answer, spaces, limits=limits, predict=_predict(known), command=command)
+
+
+def _predict(known: "Anchored | None") -> Any:
+    return predict_generation if known is None else known.predict
 
 
 def read_limits(*, max_memory: object, ttft: object, tpot: object) -> dict[str, float]:

@@ -77,15 +77,19 @@ def _shorter(scenario: Scenario) -> Iterator[Way]:
 
 
 def with_more_devices(scenario: Scenario, at_least: float = 2.0) -> Iterator[Way]:
-    """Yield clusters of twice as many devices again and again, from ``at_least`` so many times as many on."""
-    cluster = scenario.cluster
+    """Yield the question on more devices, from ``at_least`` so many times as many on."""
+    for stated, cluster in larger_clusters(scenario.cluster, at_least):
+        yield Way(set=stated, scenario=replace(scenario, cluster=cluster))
+
+
+def larger_clusters(cluster: Cluster, at_least: float = 2.0) -> Iterator[tuple[dict[str, Any], Cluster]]:
+    """Yield clusters of twice as many devices again and again, with the key by which a scenario states them."""
     resized, usual = _resizer(cluster), _is_usual(cluster)
     for doublings in range(1, MOST_DOUBLINGS + 1):
         if 2**doublings < at_least:
             continue
         count = cluster.devices * 2**doublings
-        key, stated = "cluster" if usual else "cluster.devices", f"{count}x {cluster.device.name}"
-        yield Way(set={key: stated}, scenario=replace(scenario, cluster=resized(count)))
+        yield {"cluster" if usual else "cluster.devices": f"{count}x {cluster.device.name}"}, resized(count)
 
 
 def _is_usual(cluster: Cluster) -> bool:

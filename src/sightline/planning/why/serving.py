@@ -1,0 +1,174 @@
+"""Why a serving plan is the best, and what would serve where no plan fits."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from sightline.planning.answer import NearestPlan, Neighbour, PlanAnswer
+from sightline.planning.generation.objectives import FIGURES, figure_key, missed_by
+from sightline.planning.generation.search import search
+from sightline.planning.generation.space import GenerationSpace
+from sightline.planning.why.differences import GIB, does_not_fit
+from sightline.planning.why.hardware import hardware_changes
+from sightline.planning.why.on_read import OnRead
+from sightline.planning.why.options import as_options
+from sightline.planning.why.ways import larger_clusters
+from sightline.prediction.generation.predict import predict_generation
+from sightline.profile import Profile
+from sightline.quantities import SECONDS, format_quantity
+from sightline.scenario import GenerationScenario
+from sightline.scenario.rules import breaks_no_rule
+
+Limits: TypeAlias = Mapping[str, float]
+"""By the result key that they are on."""
+DEGREES = ("tensor_parallel", "pipeline_parallel", "data_parallel")
+"""Degrees that grow at the expense of replicas."""
+ALIKE = 1e-9
+"""Loss below which a change is none."""
+SEEN = 0.005
+"""Share by which a latency differs for a sentence to name it."""
+
+
+def explained_serving(
+    answer: PlanAnswer,
+    spaces: Sequence[GenerationSpace],
+    *,
+    limits: Limits,
+    predict: Callable[[GenerationScenario], Profile] = predict_generation,
+    command: str,
+) -> PlanAnswer:
+    """Return the answer of a search of serving plans with why its first plan is the best, or what would fit instead.
+
+    Args:
+        answer: The answer.
+        spaces: What was searched.
+        limits: Those on latency and memory.
+        predict: What predicts a plan.
+        command: What was typed to ask, to which changes are added.
+    """
+    if answer.plans:
+        best, key = answer.plans[0].profile, figure_key(answer.objective)
+        return replace(
+            answer,
+            neighbours=OnRead(lambda: _neighbours(best, key, limits, answer.free, predict)),
+            hardware=OnRead(lambda: hardware_changes(best, lambda profile: _small(key, profile), predict)),
+        )
+    if answer.nearest or answer.stopped:
+        return answer
+    return replace(answer, nearest=OnRead(lambda: list(_nearest(spaces[0], answer.objective, limits, command))))
+
+
+def _small(key: str, profile: Profile) -> Any:
+    """A figure of which less is better: the inverse of one of which more is."""
+    value: Any = FIGURES[key].of(profile)
+    if value is None:
+        return None
+    return 1.0 / np.asarray(value, dtype=float) if FIGURES[key].more_is_better else value
+
+
+def _neighbours(
+    best: Profile,
+    key: str,
+    limits: Limits,
+    free: Collection[str],
+    predict: Callable[[GenerationScenario], Profile],
+) -> list[Neighbour]:
+    """The obvious neighbours of the best plan, the least loss first, those without a loss last."""
+    own, searched, found = float(_small(key, best) or 0.0), {name.rpartition(".")[2] for name in free}, []
+    for stated, other in changes_of(best.scenario):
+        if not {name.rpartition(".")[2] for name in stated} <= searched or not breaks_no_rule(other):
+            continue
+        profile = predict(other)
+        if not profile.fits:
+            found.append(Neighbour(set=stated, loss=None, sentence=does_not_fit(profile)))
+            continue
+        its = _small(key, profile)
+        loss = None if not own or its is None else float(its / own - 1)
+        if loss is None or abs(loss) > ALIKE:
+            found.append(Neighbour(set=stated, loss=loss, sentence=_compared(best, profile, limits)))
+    return sorted(found, key=lambda one: (one.loss is None, one.loss or 0.0))
+
+
+def changes_of(scenario: GenerationScenario) -> Iterator[tuple[dict[str, Any], GenerationScenario]]:
+    """Yield single changes of a plan by dotted key, and the scenarios that they lead to.
+
+    Degrees double and halve at the expense of replicas, expert parallelism, the token budget and the batch by
+    themselves. Plans with workers of their own for prefill have none.
+    """
+    plan, work = scenario.plan, scenario.workload
+    if plan.disaggregate is not None:
+        return
+    for factor in (2.0, 0.5):
+        for name in DEGREES:
+            degree, replicas = getattr(plan, name) * factor, plan.replicas / factor
+            if min(degree, replicas) >= 1 and degree == int(degree) and replicas == int(replicas):
+                change: dict[str, Any] = {name: int(degree), "replicas": int(replicas)}
+                yield {f"plan.{name}": int(degree)}, replace(scenario, plan=replace(plan, **change))
+        for name in ("expert_parallel", "max_batched_tokens"):
+            value = (getattr(plan, name) or 0) * factor
+            if value >= 1 and value == int(value) and (name != "expert_parallel" or scenario.model.experts):
+                change = {name: int(value)}
+                yield {f"plan.{name}": int(value)}, replace(scenario, plan=replace(plan, **change))
+        batch = work.batch * factor
+        if batch == int(batch) and batch >= plan.replicas * plan.data_parallel:
+            yield {"workload.batch": int(batch)}, replace(scenario, workload=replace(work, batch=int(batch)))
+
+
+def _compared(best: Profile, other: Profile, limits: Limits) -> str:
+    """Both latencies beside those of the best, and the limits that are missed."""
+    said = [
+        f"{label} {format_quantity(float(its), SECONDS)} instead of {format_quantity(float(own), SECONDS)}"
+        for label, its, own in (("TTFT", other.ttft_s, best.ttft_s), ("TPOT", other.tpot_s, best.tpot_s))
+        if abs(its / own - 1) >= SEEN
+    ]
+    missed = [key for key, limit in limits.items() if missed_by(key, FIGURES[key].of(other), limit) > 1]
+    said += [f"misses the limit of {key.partition('_')[0].upper()}" for key in missed]
+    return ", ".join(said) or "both latencies are the same"
+
+
+def _nearest(space: GenerationSpace, objective: str, limits: Limits, command: str) -> Iterator[NearestPlan]:
+    """What fits with other formats, fewer sequences or more devices: the first of each kind."""
+    for kind in (_formats(space), _smaller_batches(space), _more_devices(space)):
+        for stated, other in kind:
+            found = search([other], objective, limits, top=1)
+            if found.plans:
+                plan = found.plans[0]
+                needed, usable = plan.profile.memory_bytes["total"] / GIB, plan.profile.usable_bytes / GIB
+                latencies = ", ".join(
+                    f"{label} {format_quantity(float(value), SECONDS)}"
+                    for label, value in (("TTFT", plan.profile.ttft_s), ("TPOT", plan.profile.tpot_s))
+                )
+                price = plan.figures.get("cost_usd_per_million_tokens")
+                said = f"needs {needed:.1f} GiB of {usable:.1f} GiB, {latencies}"
+                said += "" if price is None else f", {price:.2f} USD per million tokens"
+                words = " ".join((command, *as_options(stated)))
+                yield NearestPlan(set=stated, sentence=said, plan=plan, command=words)
+                break
+
+
+Ways: TypeAlias = Iterator[tuple[dict[str, Any], GenerationSpace]]
+
+
+def _formats(space: GenerationSpace) -> Ways:
+    """Weights in formats that the engine and the device have, where the question fixes another."""
+    if space.values.get("quantization", ()) is None:
+        return
+    for word in ("fp8", "w4a16"):
+        offered = space.scenario.plan.engine.offers.get("quantization")
+        if offered is None or word in offered:
+            yield {"plan.quantization": word}, replace(space, values={**space.values, "quantization": ((word,),)})
+
+
+def _smaller_batches(space: GenerationSpace) -> Ways:
+    batch = int(space.scenario.workload.batch) // 2
+    while batch >= 1 and "batch" not in space.values:
+        work = replace(space.scenario.workload, batch=batch)
+        yield {"workload.batch": batch}, replace(space, scenario=replace(space.scenario, workload=work))
+        batch //= 2
+
+
+def _more_devices(space: GenerationSpace) -> Ways:
+    for stated, cluster in larger_clusters(space.scenario.cluster):
+        yield stated, replace(space, scenario=replace(space.scenario, cluster=cluster))

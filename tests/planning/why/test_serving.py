@@ -1,0 +1,69 @@
+"""Why a serving plan is the best, and what would serve where nothing fits."""
+
+import shlex
+from dataclasses import replace
+
+import pytest
+
+from sightline.planning.search import plan
+from sightline.planning.why.serving import changes_of
+from sightline.prediction.generation.predict import predict_generation
+
+SERVED = {
+    "model": "llama-3.1-8b",
+    "cluster": "4x h100-sxm-80gb",
+    "workload": {"task": "generate", "batch": 32, "prompt_tokens": 1000, "output_tokens": 200},
+    "plan": {"framework": "vllm", "quantization": "none", "disaggregate": "none"},
+}
+TOO_LARGE = SERVED | {"model": "llama-3.1-70b", "cluster": "1x h100-sxm-80gb"}
+
+
+@pytest.fixture(scope="module")
+def answer():
+    return plan(SERVED)
+
+
+def test_a_loss_is_that_of_the_plan_with_the_change(answer):
+    best = answer.plans[0].profile
+    assert answer.neighbours
+    for one in answer.neighbours:
+        ((key, value),) = one.set.items()
+        other = next(there for stated, there in changes_of(best.scenario) if stated == {key: value})
+        changed = predict_generation(other)
+        expected = best.output_tokens_per_s_per_device / changed.output_tokens_per_s_per_device - 1
+        assert one.loss == (pytest.approx(expected) if changed.fits else None)
+    known = [one.loss for one in answer.neighbours if one.loss is not None]
+    assert known == sorted(known)
+
+
+def test_only_searched_fields_have_neighbours(answer):
+    assert {key.rpartition(".")[2] for one in answer.neighbours for key in one.set} <= set(answer.free)
+
+
+def test_better_hardware_gives_what_its_prediction_gives(answer):
+    best = answer.plans[0].profile
+    found = {one.part: one for one in answer.hardware}
+    device = best.scenario.cluster.device
+    faster = replace(device, memory_bandwidth=2 * device.memory_bandwidth)
+    other = predict_generation(replace(best.scenario, cluster=replace(best.scenario.cluster, device=faster)))
+    gain = 1 - best.output_tokens_per_s_per_device / other.output_tokens_per_s_per_device
+    assert found["device.memory_bandwidth"].gain == pytest.approx(gain)
+
+
+def test_where_nothing_fits_formats_and_devices_are_named_with_commands():
+    dead = plan(TOO_LARGE)
+    assert not dead.plans
+    assert {next(iter(one.set)) for one in dead.nearest} == {"plan.quantization", "cluster"}
+    for one in dead.nearest:
+        words = shlex.split(one.command)
+        tried = plan(TOO_LARGE, overrides=[words[i + 1] for i, word in enumerate(words) if word == "--set"])
+        assert tried.plans
+        assert tried.plans[0].value == pytest.approx(one.plan.value)
+        assert "per million tokens" in one.sentence
+
+
+def test_degrees_change_at_the_expense_of_replicas(answer):
+    scenario = answer.plans[0].profile.scenario
+    for stated, other in changes_of(scenario):
+        if not stated.keys() & {"workload.batch", "plan.expert_parallel", "plan.max_batched_tokens"}:
+            assert other.plan.devices == scenario.plan.devices
