@@ -61,7 +61,7 @@ def roofline(
         lambda: report.rooflines_to_list([table for _, table in named]),
         lambda: map(report.classification, names, groups),
         json=as_json,
-        one=True,
+        one=not loaded.is_list,
         csv=(lambda: report.rooflines_to_csv(named)) if as_csv else None,
     )
     if not (as_json or as_csv) and (again := given([file], settings, sweeps)):

@@ -3,6 +3,7 @@
 from sightline.cli import asked, output
 from sightline.cli.next_step import given, has, try_next
 from sightline.cli.options import Anchors, AsJson, Files, RunStore, Settings, Sweeps
+from sightline.cli.progress_bar import end_if_stopped, progress_bar
 
 
 def sensitivity(
@@ -29,11 +30,17 @@ def sensitivity(
     from sightline.report.terminal.analysis import sensitivity_table, sensitivity_to_dict
 
     known = anchored(anchor, store) if anchor else None
-    found = [of(scenario, anchor=known) for scenario in asked.read(files, settings, sweeps).scenarios]
+    with progress_bar() as progress:
+        loaded = asked.read(files, settings, sweeps, progress)
+        found = [of(scenario, anchor=known) for scenario in progress.over(loaded.scenarios, "varying numbers")]
     output.warn(warning for one in found for warning in (*one.answer.scenario.warnings, *one.answer.warnings))
     output.show(
-        lambda: list(map(sensitivity_to_dict, found)), lambda: map(sensitivity_table, found), json=as_json, one=True
+        lambda: list(map(sensitivity_to_dict, found)),
+        lambda: map(sensitivity_table, found),
+        json=as_json,
+        one=not loaded.is_list,
     )
+    end_if_stopped(progress)
     if not as_json and (again := given(files, settings)):
         is_training = all(one.neighbours for one in found)
         try_next(*(["plan", *again] if is_training and has("plan") else ["predict", *again, "--html", "report.html"]))
