@@ -90,3 +90,10 @@ def test_commands_are_whole_words_of_a_shell(engine, name):
     launch = launched(engine, name)
     for text in (launch.command, *launch.files.values()):
         assert shlex.split(text, comments=True)
+
+
+def test_vllm_gets_no_more_sequences_than_tokens():
+    plan = {"framework": "vllm", "max_batched_tokens": 256}
+    launch = write(generation(cluster="1x h100-sxm-80gb", batch=1000, plan=plan))
+    assert "--max-num-seqs 256" in launch.command
+    assert any(sentence.startswith("workload.batch: vLLM runs at most") for sentence in launch.without_counterpart)

@@ -29,6 +29,11 @@ def longest(scenario: GenerationScenario) -> int:
     return int(scenario.workload.prompt_tokens + scenario.workload.output_tokens)
 
 
+def block_tokens(plan: GenerationPlan) -> int | None:
+    """Return the tokens of a cache block where they are not the engine's default, which kernels may round up."""
+    return None if plan.kv_block_tokens == plan.engine.defaults.get("kv_block_tokens") else plan.kv_block_tokens
+
+
 def budget(scenario: GenerationScenario, plan: GenerationPlan) -> int | None:
     """Return the tokens of an iteration: at least a whole sequence's where prompts are not cut; None for no limit."""
     stated = plan.max_batched_tokens

@@ -40,6 +40,7 @@ def launch(
     *,
     port: int,
     router: Callable[[Sequence[tuple[Server, str]]], str] | None = None,
+    router_package: str = "",
     files: Mapping[str, str] | None = None,
     said: Sequence[str] = (),
 ) -> Launch:
@@ -50,6 +51,7 @@ def launch(
         commands: By role, what starts its servers.
         port: The first server's; those after it have the next ones.
         router: What shares requests among servers, given each with its address; None where the engine has nothing.
+        router_package: What has to be installed for that.
         files: Texts that the commands name.
         said: What the engine has no argument for.
     """
@@ -63,7 +65,8 @@ def launch(
     if len(servers) > 1 and router is not None:
         named = [(server, f"http://{_host(server, scenario.cluster)}:{port + server.number}") for server in servers]
         texts = {ROUTER: _router_script(scenario.cluster, router(named)), **texts}
-        sentences.append(f"requests go to what {ROUTER} starts, once all {len(servers)} servers answer")
+        needs = f" (pip install {router_package})" if router_package else ""
+        sentences.append(f"requests go to what {ROUTER} starts{needs}, once all {len(servers)} servers answer")
     elif len(servers) > 1:
         sentences.append(f"put a load balancer in front of the {len(servers)} servers, ports {port} and those after it")
     return Launch(framework=name, command=f"bash {SCRIPT}", files=texts, without_counterpart=sentences)

@@ -12,7 +12,7 @@ from sightline.launching.engines import reading
 from sightline.launching.engines.formats import DTYPES, READ_DTYPES, asked, quantization
 from sightline.launching.engines.options import Options
 from sightline.launching.engines.placement import Server
-from sightline.launching.engines.plans import longest, model_argument, pools, sequences
+from sightline.launching.engines.plans import block_tokens, longest, model_argument, pools, sequences
 from sightline.launching.engines.servers import Arguments, Command, launch
 from sightline.launching.given import Given
 from sightline.launching.launch import Launch, Reading
@@ -53,7 +53,7 @@ def write(scenario: GenerationScenario) -> Launch:
         for role, plan in pools(scenario).items()
     }
     said = [*unknown, *asked(scenario, WEIGHTS).said, *_said(scenario)]
-    return launch(scenario, commands, port=PORT, router=_router, said=said)
+    return launch(scenario, commands, port=PORT, router=_router, router_package="sglang-router", said=said)
 
 
 def _arguments(scenario: GenerationScenario, role: str, plan: GenerationPlan) -> Arguments:
@@ -76,7 +76,7 @@ def _arguments(scenario: GenerationScenario, role: str, plan: GenerationPlan) ->
         "--chunked-prefill-size": budget if plan.chunked_prefill else -1,
         "--max-prefill-tokens": None if plan.chunked_prefill else budget,
         "--mem-fraction-static": plan.memory_fraction,
-        "--page-size": plan.kv_block_tokens,
+        "--page-size": block_tokens(plan),
         "--disable-radix-cache": None if plan.prefix_cache else True,
         "--cuda-graph-backend-decode": eager,
         "--cuda-graph-backend-prefill": eager,

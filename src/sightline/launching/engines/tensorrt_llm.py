@@ -12,7 +12,16 @@ from sightline.launching.engines import reading
 from sightline.launching.engines.formats import DTYPES, READ_DTYPES, asked, quantization
 from sightline.launching.engines.options import Options
 from sightline.launching.engines.placement import Server, largest_node
-from sightline.launching.engines.plans import budget, budget_said, longest, model_argument, pools, sequences, size
+from sightline.launching.engines.plans import (
+    block_tokens,
+    budget,
+    budget_said,
+    longest,
+    model_argument,
+    pools,
+    sequences,
+    size,
+)
 from sightline.launching.engines.servers import Arguments, Command, launch
 from sightline.launching.given import Given
 from sightline.launching.launch import Launch, Reading
@@ -101,7 +110,7 @@ def _file(role: str) -> str:
 
 def _settings(scenario: GenerationScenario, role: str, plan: GenerationPlan) -> dict[str, Any]:
     """What has no option of its own, under the keys of the engine's Python API."""
-    cache = CACHES.get(asked(scenario, {}).cache)
+    cache, tokens = CACHES.get(asked(scenario, {}).cache), block_tokens(plan)
     graphs = {"max_batch_size": sequences(scenario, role, plan), "enable_padding": True}
     drafts = scenario.plan.speculative
     settings = {
@@ -109,7 +118,7 @@ def _settings(scenario: GenerationScenario, role: str, plan: GenerationPlan) -> 
         "enable_attention_dp": True if plan.data_parallel > 1 else None,
         "kv_cache_config": {
             **({"dtype": cache} if cache else {}),
-            "tokens_per_block": plan.kv_block_tokens,
+            **({"tokens_per_block": tokens} if tokens else {}),
             "enable_block_reuse": plan.prefix_cache,
         },
         "speculative_config": None if drafts is None else _speculative(scenario, int(drafts.tokens)),

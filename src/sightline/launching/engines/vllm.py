@@ -13,7 +13,15 @@ from sightline.launching.engines import reading
 from sightline.launching.engines.formats import DTYPES, READ_DTYPES, asked, quantization
 from sightline.launching.engines.options import Options
 from sightline.launching.engines.placement import Server, largest_node
-from sightline.launching.engines.plans import budget, budget_said, longest, model_argument, pools, sequences
+from sightline.launching.engines.plans import (
+    block_tokens,
+    budget,
+    budget_said,
+    longest,
+    model_argument,
+    pools,
+    sequences,
+)
 from sightline.launching.engines.servers import LOCAL, Arguments, Command, launch
 from sightline.launching.given import Given
 from sightline.launching.launch import Launch, Reading
@@ -74,7 +82,7 @@ def write(scenario: GenerationScenario) -> Launch:
         for role, plan in pools(scenario).items()
     }
     said = [*unknown, *formats.said, *_said(scenario)]
-    return launch(scenario, commands, port=PORT, router=_router, said=said)
+    return launch(scenario, commands, port=PORT, router=_router, router_package="vllm-router", said=said)
 
 
 def _problems(scenario: GenerationScenario) -> Iterator[str]:
@@ -106,17 +114,23 @@ def _arguments(scenario: GenerationScenario, role: str, plan: GenerationPlan) ->
         "--quantization": formats.weights or None,
         "--kv-cache-dtype": CACHES.get(formats.cache),
         "--max-model-len": longest(scenario),
-        "--max-num-seqs": sequences(scenario, role, plan),
+        "--max-num-seqs": _sequences(scenario, role, plan),
         "--max-num-batched-tokens": budget(scenario, plan),
         **_switch("chunked-prefill", on=plan.chunked_prefill),
         "--gpu-memory-utilization": plan.memory_fraction,
-        "--block-size": plan.kv_block_tokens,
+        "--block-size": block_tokens(plan),
         **_switch("prefix-caching", on=plan.prefix_cache),
         "--enforce-eager": None if plan.cuda_graphs else True,
         "--speculative-config": _speculative(scenario),
         "--kv-transfer-config": _transfer(role),
     }
     return without_none(stated)
+
+
+def _sequences(scenario: GenerationScenario, role: str, plan: GenerationPlan) -> int:
+    """Sequences that a rank runs at a time: the engine refuses more than tokens of an iteration."""
+    asked_for, tokens = sequences(scenario, role, plan), budget(scenario, plan)
+    return asked_for if tokens is None else min(asked_for, tokens)
 
 
 def _switch(name: str, *, on: bool) -> Arguments:
@@ -173,6 +187,9 @@ def _router(servers: Sequence[tuple[Server, str]]) -> str:
 def _said(scenario: GenerationScenario) -> Iterator[str]:
     plan = scenario.plan
     yield from budget_said(scenario)
+    for role, pool in pools(scenario).items():
+        if (most := _sequences(scenario, role, pool)) < sequences(scenario, role, pool):
+            yield f"workload.batch: vLLM runs at most as many sequences of a rank as tokens, {most}; the others wait"
     if plan.speculative is not None and not scenario.model.prediction_layers:
         yield "plan.speculative: drafts come from the prompt's n-grams; name a draft model in --speculative-config"
     line = tuple(int(part) for part in plan.engine.version.split(".")[:2] if part.isdigit())
