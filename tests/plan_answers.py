@@ -96,7 +96,7 @@ def generating(**changes: Any) -> PlanAnswer:
         "objective": "throughput",
         "evaluated": 25_000,
         "feasible": 18_000,
-        "rejected": {"ttft": 7_000},
+        "rejected": {"ttft_s": 7_000},
         "seconds": 0.21,
         "plans": plans,
         "pareto_axes": ("throughput", "latency"),

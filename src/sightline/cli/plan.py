@@ -73,10 +73,14 @@ def _searched(options: PlanOptions, progress: "Progress") -> "PlanAnswer":
         devices=_listed(options.devices) or (),
         deadline=options.deadline,
         budget=options.budget,
+        ttft=options.ttft,
+        tpot=options.tpot,
         prices=options.price or (),
         availability=options.availability,
         anchor=known,
         overrides=options.settings or (),
+        workers=options.workers,
+        where=options.where,
         progress=progress,
     )
 
@@ -113,9 +117,12 @@ def _save(launched: "tuple[RankedPlan, Launch]", folder: str) -> None:
 def _limits(options: PlanOptions) -> dict[str, float]:
     """The limits that were given, by result key."""
     from sightline.planning.money import read_limits
+    from sightline.quantities import SECONDS, parse_quantity
 
     limits = read_limits(options.deadline, options.budget)
-    given = {"calendar_time_s": limits.deadline_s, "cost_usd": limits.budget_usd}
+    given: dict[str, Any] = {"calendar_time_s": limits.deadline_s, "cost_usd": limits.budget_usd}
+    given |= {"ttft_s": options.ttft and parse_quantity(options.ttft, SECONDS)}
+    given |= {"tpot_s": options.tpot and parse_quantity(options.tpot, SECONDS)}
     return {key: limit for key, limit in given.items() if limit is not None}
 
 

@@ -39,6 +39,8 @@ class PlanOptions:
     max_memory: str | None = option(None, "Memory of a device that a plan may take, such as '70 GB'.", metavar="SIZE")
     deadline: str | None = option(None, "Time on the calendar that the run may take, such as 30d.", metavar="TIME")
     budget: str | None = option(None, "Dollars that the run may cost, such as 1M.", metavar="USD")
+    ttft: str | None = option(None, "Time to the first token that users may wait, such as '300 ms'.", metavar="TIME")
+    tpot: str | None = option(None, "Time per further token at most, such as '10 ms'.", metavar="TIME")
     price: Annotated[
         list[str] | None,
         typer.Option(
@@ -54,6 +56,12 @@ class PlanOptions:
     launchable: bool = option(False, "Leave out what the framework does not offer today.")
     launch: str | None = option(
         None, "Write the command and the files that run the best plan that can be launched.", metavar="DIR"
+    )
+    workers: str | None = option(
+        None, "Who searches: local:8, ray, dask:ADDRESS, ...; default: this process.", metavar="WHO"
+    )
+    where: str | None = option(
+        None, "Keep what is found part by part, so that a search that was stopped goes on there.", metavar="DIR|URL"
     )
     anchor: Anchors = None
     settings: Settings = None
@@ -88,7 +96,11 @@ class PlanOptions:
             "--max-memory": self.max_memory,
             "--deadline": self.deadline,
             "--budget": self.budget,
+            "--ttft": self.ttft,
+            "--tpot": self.tpot,
             "--availability": self.availability,
+            "--workers": self.workers,
+            "--where": self.where,
         }
         words = [word for name, value in values.items() if value is not None for word in (name, value)]
         words += [word for value in self.price or () for word in ("--price", value)]

@@ -43,7 +43,9 @@ def generation_space(
     complaints = Complaints()
     raw, work = mapping.get("plan") or {}, mapping.get("workload") or {}
     plan = dict(raw) if isinstance(raw, Mapping) else raw
-    values: dict[str, tuple[Any, ...] | None] = {_name(key): _read(key, stated, complaints) for key, stated in restricted.items()}
+    values: dict[str, tuple[Any, ...] | None] = {
+        _name(key): _read(key, stated, complaints) for key, stated in restricted.items()
+    }
     if "batch" in values:
         work = {**work, "batch": (values["batch"] or (1,))[0]}
     if isinstance(plan, dict):

@@ -81,10 +81,10 @@ def test_a_chart_says_what_it_rests_on():
 
 
 def test_a_front_marks_the_chosen_plan_and_what_is_asked_for():
-    said = texts(plan_chart(plan_answers.generating(), {"latency_s": 1.5}))
+    said = texts(plan_chart(plan_answers.generating(), {"tpot_s": 0.005}))
     assert {"chosen", "on the front", "other plans"} <= set(said)
-    assert "shaded: at most a latency of 1.50 s" in said
-    assert "latency (seconds), less is better" in said
+    assert "shaded: at most a TPOT of 5.00 ms" in said
+    assert "TPOT (milliseconds), less is better" in said
     assert "tokens/s per device, more is better" in said
 
 
@@ -102,6 +102,13 @@ def test_the_interval_of_a_run_is_as_wide_as_that_of_its_steps():
         tuple(end / first.profile.step_time_s for end in ends)
     )
     assert interval_of(first, "usd_per_hour") is None
+
+
+def test_the_interval_of_a_rate_is_that_of_its_time_turned_round():
+    (first, *_) = plan_answers.generating().plans
+    low, high = first.profile.interval["tpot_s"]
+    assert interval_of(first, "output_tokens_per_s_per_user") == pytest.approx((1 / high, 1 / low))
+    assert interval_of(first, "tpot_s") == pytest.approx((low, high))
 
 
 def test_overlapped_communication_ends_where_the_exposed_begins():

@@ -94,7 +94,7 @@ def test_plans_on_the_front_are_marked():
     text = render(plan_answers.generating())
     assert [row(text, f"{rank} ")[1] == "*" for rank in range(1, 7)] == [True, False, True, False, False, True]
     assert "tok/s/device" in text
-    assert "latency" in text
+    assert "TPOT" in text
 
 
 def test_nothing_fits_is_an_answer_with_the_nearest_that_does():

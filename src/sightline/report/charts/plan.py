@@ -7,7 +7,6 @@ from typing import Any
 import altair as alt
 
 from sightline.planning.answer import PlanAnswer, RankedPlan
-from sightline.profile import Profile
 from sightline.report import summary
 from sightline.report.charts import drawing, stacks
 from sightline.report.charts.axes import Axis, axis
@@ -21,6 +20,13 @@ _MOST = 12
 """Plans whose time and memory are drawn."""
 _SHORT_ROW = 52
 """Pixels of the name of a row where there is little room."""
+_FOLLOWS = {
+    **dict.fromkeys(("run_time_s", "calendar_time_s", "cost_usd"), ("step_time_s", False)),
+    "cost_usd_per_million_tokens": ("latency_s", False),
+    "output_tokens_per_s_per_user": ("tpot_s", True),
+    **dict.fromkeys(("output_tokens_per_s", "output_tokens_per_s_per_device"), ("latency_s", True)),
+}
+"""The time that a figure follows from, and whether it is a rate: less where the time is longer."""
 _PLAIN = ("none", "no", "-", "0")
 """Choices that go without saying in the name of a row."""
 _MORE_IS_BETTER = ("batch", "global_batch", "users")
@@ -91,7 +97,7 @@ def _words(column: columns.Column, position: int) -> str:
 
 def _trade(answer: PlanAnswer, limits: Mapping[str, float], room: Room) -> Iterator[Any]:
     """The Pareto front if one was asked for, or the curve over numbers of devices if these vary."""
-    if answer.pareto_axes and answer.pareto:
+    if answer.pareto and columns.front_axes(answer):
         yield front(answer, limits, room)
     scales = _scales(answer)
     lines = {scale.line for scale in scales}
@@ -101,7 +107,7 @@ def _trade(answer: PlanAnswer, limits: Mapping[str, float], room: Room) -> Itera
 
 def front(answer: PlanAnswer, limits: Mapping[str, float], room: Room = SCREEN) -> Any:
     """Return the panel of the Pareto front."""
-    keys = [columns.leading(answer, name) for name in answer.pareto_axes or ()]
+    keys = list(columns.front_axes(answer))
     across, up = (_axis(answer, key) for key in keys)
     there = [one for one in answer.plans if all(columns.value(one, key) is not None for key in keys)]
     points = [_point(answer, one, keys) for one in there]
@@ -134,33 +140,36 @@ def _point(answer: PlanAnswer, plan: RankedPlan, keys: list[str]) -> Point:
 
 
 def interval_of(plan: RankedPlan, key: str) -> Ends | None:
-    """Return the 80 % interval of a figure; of one that grows with the time, as wide as the time's."""
-    interval, profile = plan.profile.interval, plan.profile
-    found = interval.get(key)
-    if found is not None:
-        return None if found[1] is None else (float(found[0]), float(found[1]))
-    whole, value = interval.get(profile.task.whole), columns.value(plan, key)
-    if whole is None or whole[1] is None or value is None or not _grows_with_time(profile, key):
+    """Return the 80 % interval of a figure; one that follows from a time has that time's, turned round for a rate."""
+    interval, value = plan.profile.interval, columns.value(plan, key)
+    time, is_rate = _FOLLOWS.get(key, (key, False))
+    ends = interval.get(key) or interval.get(time)
+    whole = columns.value(plan, key if key in interval else time)
+    if ends is None or ends[1] is None or not value or not whole:
         return None
-    return value * float(whole[0]) / float(profile.whole_s), value * float(whole[1]) / float(profile.whole_s)
-
-
-def _grows_with_time(profile: Profile, key: str) -> bool:
-    return profile.task.name == "training" and key in ("run_time_s", "calendar_time_s", "cost_usd")
+    low, high = float(ends[0]), float(ends[1])
+    if is_rate and key not in interval:
+        return value * whole / high, value * whole / low
+    return value * low / whole, value * high / whole
 
 
 def _region(answer: PlanAnswer, keys: list[str], limits: Mapping[str, float]) -> Region | None:
-    """What was allowed of the figures on the axes."""
+    """What was allowed of the figures on the axes; a time per token is the reciprocal of a user's rate."""
     asked = {key: limits[key] for key in keys if key in limits}
-    if not asked:
+    said = [
+        f"at most a {columns.name(key, answer.plans[0])} of {columns.shown(key, most)}" for key, most in asked.items()
+    ]
+    rate = 1 / limits["tpot_s"] if "tpot_s" in limits and keys[0] == columns.SERVING_AXES[0] else None
+    if rate is not None:
+        said.append(f"at least {columns.shown(keys[0], rate)} {columns.name(keys[0], answer.plans[0])}")
+    if not said:
         return None
-    said = [f"{columns.name(key, answer.plans[0])} of {columns.shown(key, limit)}" for key, limit in asked.items()]
-    return Region(label=f"at most a {' and a '.join(said)}", x_most=asked.get(keys[0]), y_most=asked.get(keys[1]))
+    return Region(label=" and ".join(said), x_most=asked.get(keys[0]), y_most=asked.get(keys[1]), x_least=rate)
 
 
 def _limits(answer: PlanAnswer, limits: Mapping[str, float], room: Room) -> Iterator[Any]:
     """A panel for each limit that no axis of the front shows: what the plans take of it."""
-    on_axes = [columns.leading(answer, name) for name in answer.pareto_axes or ()]
+    on_axes = columns.front_axes(answer)
     for key, limit in limits.items():
         there = [(one, value) for one in answer.plans[:_MOST] if (value := columns.value(one, key)) is not None]
         if key in (*on_axes, columns.MEMORY) or not there:
@@ -169,8 +178,8 @@ def _limits(answer: PlanAnswer, limits: Mapping[str, float], room: Room) -> Iter
             Bar(row=row_of(answer, one, room), value=v, text=columns.shown(key, v), interval=interval_of(one, key))
             for one, v in there
         ]
-        label = columns.name(key, answer.plans[0]).capitalize()
-        yield limit_panel(key, label, bars, limit, f"at most {columns.shown(key, limit)}", room)
+        label = columns.name(key, answer.plans[0])
+        yield limit_panel(key, label[:1].upper() + label[1:], bars, limit, f"at most {columns.shown(key, limit)}", room)
 
 
 def _scales(answer: PlanAnswer) -> list[Scale]:

@@ -1,6 +1,6 @@
 """Columns of the best plans: the choices in which they differ, and the figures that they are ranked and judged by."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,19 +47,12 @@ _FIGURES = {
     ),
 }
 """Result keys that have a column, besides the objective's."""
-_LIMITED = {"deadline": "calendar_time_s", "budget": "cost_usd"}
+_LIMITED = {"deadline": "calendar_time_s", "budget": "cost_usd", "ttft_s": "ttft_s", "tpot_s": "tpot_s"}
 """Result keys that limits are about."""
-OBJECTIVES = {
-    "time": ("step_time_s", "latency_s"),
-    "cost": ("cost_usd", "cost_usd_per_million_tokens"),
-    "energy": ("energy_j", "energy_per_step_j"),
-    "memory": (MEMORY,),
-    "batch": ("global_batch", "batch"),
-    "throughput": ("output_tokens_per_s_per_device",),
-    "latency": ("latency_s",),
-    "users": ("batch",),
-}
-"""Result keys of each objective, of which a task has one."""
+SERVING_AXES = ("output_tokens_per_s_per_user", "output_tokens_per_s_per_device")
+"""What a user sees, against what a device yields."""
+_WITHOUT_LENGTH = {"energy_j": "energy_per_step_j"}
+"""What stands for a result key where the length of the run is not known."""
 _WITHOUT_SPREAD = (MEMORY, "global_batch", "batch")
 """Objectives that the interval of the time says nothing about."""
 _LABELS = {
@@ -143,9 +136,32 @@ def figures(answer: PlanAnswer) -> list[Column]:
 
 def leading(answer: PlanAnswer, objective: str = "") -> str:
     """Return the result key of an objective, or of the answer's own."""
-    keys = OBJECTIVES.get(objective or answer.objective, (objective or answer.objective,))
-    known = [key for key in keys if any(value(one, key) is not None for one in answer.plans)]
-    return (known or list(keys))[0]
+    named = objective or answer.objective
+    key = _objectives(answer).get(named, named)
+    is_known = any(value(one, key) is not None for one in answer.plans)
+    return key if is_known else _WITHOUT_LENGTH.get(key, key)
+
+
+def front_axes(answer: PlanAnswer) -> tuple[str, ...]:
+    """Return the result keys of the axes of a front; of generation there always is one."""
+    if answer.pareto_axes:
+        return tuple(leading(answer, axis) for axis in answer.pareto_axes)
+    return SERVING_AXES if answer.pareto and _is_generation(answer) else ()
+
+
+def _is_generation(answer: PlanAnswer) -> bool:
+    return bool(answer.plans) and answer.plans[0].profile.task.name == "generation"
+
+
+def _objectives(answer: PlanAnswer) -> Mapping[str, str]:
+    """What may be looked for, and the result key that tells it."""
+    if _is_generation(answer):
+        from sightline.planning.generation.objectives import OBJECTIVES
+
+        return OBJECTIVES
+    from sightline.planning.objectives import OBJECTIVES as OF_TRAINING
+
+    return OF_TRAINING
 
 
 def value(plan: RankedPlan, key: str) -> float | None:

@@ -18,8 +18,8 @@ _LIMITS = {
     "memory": "need more memory than there is",
     "deadline": "take longer than the deadline",
     "budget": "cost more than the budget",
-    "ttft": "take longer to the first token than allowed",
-    "tpot": "take longer per token than allowed",
+    "ttft_s": "take longer to the first token than allowed",
+    "tpot_s": "take longer per further token than allowed",
 }
 """Limits that reject plans, in words; rules have theirs in their first sentence."""
 _MOST_RULES, _MOST_LINES, _MOST_OBSTACLES = 3, 8, 4
@@ -110,8 +110,11 @@ def _chance(probability: float) -> str:
 
 
 def binding(answer: PlanAnswer) -> list[str]:
-    """Return what binds the first plan and the next one: shares of the time by what bounds it."""
-    return [f"{one.rank} is bound by {bounds}" for one in answer.plans[:2] if (bounds := _bounds(one))]
+    """Return how many users the first plan serves, and what binds it and the next one: shares of the time."""
+    users = [(one.rank, users) for one in answer.plans[:1] if (users := one.figures.get("most_users"))]
+    served = [f"{rank} serves up to {count:,.0f} users at a time within the limits" for rank, count in users]
+    bound = [f"{one.rank} is bound by {bounds}" for one in answer.plans[:2] if (bounds := _bounds(one))]
+    return [*served, *bound]
 
 
 def _bounds(plan: RankedPlan) -> str:
@@ -203,7 +206,9 @@ def settings(answer: PlanAnswer, plan: RankedPlan) -> list[str]:
     keys = answer.free or [key for key in columns.HEADINGS if key in chosen]
     found: dict[str, Any] = {}
     for name in dict.fromkeys(key.removeprefix("plan.") for key in keys):
-        if name == "cluster":
+        if name == "batch":
+            found["workload.batch"] = int(scenario.workload.batch)
+        elif name == "cluster":
             found[name] = f"{scenario.cluster.devices}x {scenario.cluster.device.name}"
         elif name in chosen and not _goes_without_saying(name, scenario.plan, chosen):
             found[f"plan.{name}"] = _shortly(chosen[name])
