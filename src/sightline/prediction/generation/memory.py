@@ -5,7 +5,7 @@ from functools import reduce
 from sightline.prediction.generation.phases import PricedGeneration
 from sightline.prediction.ledger import Ledger, fullest, parts_of, terms_of
 from sightline.profile import NumbersOnDemand
-from sightline.program import Block, GroupedMatmul, Matmul
+from sightline.program import Block, GroupedMatmul, Matmul, Program
 from sightline.program.blocks.layer import cached_bytes
 from sightline.quantities import Number, added_up, larger, rounded_up
 from sightline.scenario import Generate
@@ -18,39 +18,61 @@ output."""
 def generation_memory(decoding: PricedGeneration, prefilling: PricedGeneration, work: Generate) -> NumbersOnDemand:
     """Return bytes by part, with ``total``, of the device that holds most when all sequences of ``work`` are there.
 
-    Weights are those that the decode step's matmuls read, and the embedding; each pipeline stage holds its share of the
-    layers, the last the head. The cache holds every sequence to its last token, in whole blocks.
+    Weights are those that a pass's matmuls read, and the embedding; each pipeline stage holds its share of the layers,
+    the last the head. The cache holds every sequence to its last token, in whole blocks; that of workers that only
+    prefill holds the prompts of a pass.
     """
-    scenario, worker, decode = decoding.scenario, decoding.worker, decoding.decode.program
-    formats = worker.formats
-    plan, model = scenario.plan, scenario.model
-    t, p = plan.tensor_parallel * 1.0, plan.pipeline_parallel * 1.0
-    layers = decoding.of_each(sum(block.count * _weights(block) for block in decode.layers))
-    table_format = formats.parts["head"] if plan.engine.kernels.quantizes_head else formats.plain
-    table = formats.operands[table_format].weight_bytes * model.embedding_parameters / t
-    head = 0.0 if model.tied_embeddings else decoding.of_each(_weights(decode.head))
-    blocks = rounded_up((work.prompt_tokens + work.output_tokens) / plan.kv_block_tokens) * plan.kv_block_tokens
-    sequences = rounded_up(work.batch / (plan.data_parallel * plan.replicas))
+    activations = _activations(prefilling)
+    sequences = _of_a_rank(decoding, work)
+    stages = _stages(decoding, decoding.decode.program, sequences, work.prompt_tokens + work.output_tokens, activations)
+    if prefilling is not decoding:
+        waiting = prefilling.scenario.workload
+        own = _of_a_rank(prefilling, waiting)
+        stages += _stages(prefilling, prefilling.prefill.program, own, waiting.prompt_tokens, activations)
+    totals = [added_up(terms_of(stage)) for stage in stages]
+    return NumbersOnDemand(fullest([parts_of(stage) for stage in stages], lambda: totals))
+
+
+def _of_a_rank(priced: PricedGeneration, work: Generate) -> Number:
+    """Sequences of the busiest data-parallel rank."""
+    plan = priced.scenario.plan
+    return rounded_up(work.batch / (plan.data_parallel * plan.replicas))
+
+
+def _activations(prefilling: PricedGeneration) -> Number:
+    """Bytes that are live while prompts are processed."""
+    formats, model = prefilling.worker.formats, prefilling.scenario.model
     products = [op for block in prefilling.prefill.program.layers for op in block.operators if isinstance(op, Matmul)]
     widest, tokens = reduce(larger, [op.n / 1.0 for op in products]), products[0].m
-    activations = (
-        formats.operands[formats.plain].activation_bytes * tokens * (LIVE_ACTIVATIONS * model.hidden_size + widest)
-    )
+    live = formats.operands[formats.plain].activation_bytes * tokens * (LIVE_ACTIVATIONS * model.hidden_size + widest)
+    return prefilling.of_each(live)
+
+
+def _stages(
+    priced: PricedGeneration, program: Program, sequences: Number, tokens: Number, activations: Number
+) -> list[Ledger]:
+    """The ledgers of the first pipeline stage and of the last, whose cache holds ``sequences`` of so many tokens."""
+    scenario, worker = priced.scenario, priced.worker
+    formats, plan, model = worker.formats, scenario.plan, scenario.model
+    t, p = plan.tensor_parallel * 1.0, plan.pipeline_parallel * 1.0
+    layers = priced.of_each(sum(block.count * _weights(block) for block in program.layers))
+    table_format = formats.parts["head"] if plan.engine.kernels.quantizes_head else formats.plain
+    table = formats.operands[table_format].weight_bytes * model.embedding_parameters / t
+    head = 0.0 if model.tied_embeddings else priced.of_each(_weights(program.head))
+    blocks = rounded_up(tokens / plan.kv_block_tokens) * plan.kv_block_tokens
     # A driver's context, or interpreter and libraries where memory is the host's.
     process_bytes = worker.ranks.device_model.process_bytes
     others: Ledger = {
         "kv_cache": (sequences * cached_bytes(model, formats, blocks, t) / p,),
-        "activations": (prefilling.of_each(activations),),
+        "activations": (activations,),
         "framework": (plan.engine.memory.context_bytes if process_bytes is None else process_bytes,),
     }
     of_layers = layers * rounded_up(model.layers / p) / model.layers
     alone = 1.0 * (p == 1.0)
-    stages: list[Ledger] = [
+    return [
         {"weights": (of_layers, table + alone * head), **others},
         {"weights": (of_layers, (1.0 - alone) * head), **others},
     ]
-    totals = [added_up(terms_of(stage)) for stage in stages]
-    return NumbersOnDemand(fullest([parts_of(stage) for stage in stages], lambda: totals))
 
 
 def _weights(block: Block) -> Number:
