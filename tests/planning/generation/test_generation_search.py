@@ -13,6 +13,7 @@ from sightline.loading import generation_from_mapping
 from sightline.planning.answer import PlanAnswer
 from sightline.planning.generation.objectives import FIGURES, figure_key, within
 from sightline.planning.generation.search import search
+from sightline.planning.generation.space import variants
 from sightline.prediction import predict
 from sightline.profile import Profile
 from sightline.progress import Progress
@@ -167,16 +168,47 @@ def test_a_tighter_limit_never_improves_the_objective(model, key, objective, loo
 @pytest.mark.parametrize("model", [*MODELS, "qwen3-32b-fp8", "qwen3-next-80b-a3b"])
 @pytest.mark.parametrize("continuous", [False, True])
 def test_what_is_answered_is_what_each_plan_says_alone(model, continuous):
-    of = space(mapping(model, "4x h200-sxm-141gb", continuous=continuous), free=ALL_FIELDS, batch=(3, 64))
+    asked = mapping(model, "4x h200-sxm-141gb", continuous=continuous)
+    allowed = {"framework": ("vllm", "sglang"), "max_batched_tokens": (512, 8192)}
+    of = space(asked, free=ALL_FIELDS, batch=(3, 64), **allowed)
     answer = search(of, "throughput", top=4)
     front = search(of, pareto=("interactivity", "throughput"))
-    assert {plan.profile.scenario.plan.engine.name for plan in answer.plans} <= {"vllm", "sglang", "tensorrt-llm"}
     for plan in (*answer.plans, *front.plans[:4]):
         alone = predict(plan.profile.scenario)
         for key, value in plan.figures.items():
             if key in FIGURES:
                 assert FIGURES[key].of(alone) == pytest.approx(value, rel=1e-9), key
         assert alone.fits
+
+
+def test_engines_that_run_the_model_on_the_device_are_tried():
+    names = {"qwen3-8b": {"tgi", "lightllm", "mlc", "vllm"}, "qwen3-next-80b-a3b": {"vllm", "sglang", "tensorrt-llm"}}
+    for model, tried in names.items():
+        of = space(mapping(model, "1x h200-sxm-141gb"), free=ALL_FIELDS, quantization=(("fp8",), None))
+        found = {variant.scenario.plan.engine.name for variant in variants(of[0])}
+        assert tried <= found
+        assert not found & {"reference", "fastertransformer"}
+        assert ("mlc" in found) == (model == "qwen3-8b")
+    with pytest.raises(
+        InputError, match=r"no engine of the catalog is known to run deepseek-v3.2 on apple-m2-10core-16gb"
+    ):
+        search(space(mapping("deepseek-v3.2", "1x apple-m2-10core-16gb"), free=ALL_FIELDS))
+
+
+def test_a_cluster_that_no_layout_fills_says_so():
+    answer = search(space(mapping(cluster="3x h100-sxm-80gb"), tensor_parallel=(2,)))
+    assert answer.rejected == {"engine_devices": 1}
+
+
+def test_prefill_workers_have_to_hold_the_model_too():
+    """One device has no room for the weights, four have."""
+    asked = mapping("llama-2-70b", "6x h100-sxm-80gb", plan={"quantization": "none"})
+    pools = {"disaggregate": (True,), "decode.tensor_parallel": (4,)}
+    answer = search(
+        space(asked, **pools, **{"prefill.tensor_parallel": (1, 2), "prefill.pipeline_parallel": (1,)}), top=50
+    )
+    assert answer.rejected["memory"] > 0
+    assert {plan.profile.scenario.plan.disaggregate.prefill.tensor_parallel for plan in answer.plans} == {2}
 
 
 def test_the_front_holds_no_plan_that_another_beats_in_both_figures():

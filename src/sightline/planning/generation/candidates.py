@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from sightline.planning.generation.layouts import (
     DEGREES,
+    MOST_PLANS,
     Columns,
     Loads,
     Shape,
@@ -29,6 +30,8 @@ BUDGETS = (32768, 16384, 8192, 4096, 2048, 1024, 512)
 """Tokens of an iteration that are tried, besides the engine's own."""
 NO_BUDGET = 2**40
 """Stands for no limit in a column of budgets."""
+FEWEST_PLANS = 50_000
+"""Disaggregated plans that a variant may always have."""
 PREFILL_BATCHES = (1, 2, 4, 8)
 """Prompts that a prefill worker takes at once."""
 MANY_PLANS = 1 << 17
@@ -53,12 +56,13 @@ class Pieces(NamedTuple):
     """Whether nothing was left out for there being too much of it."""
 
 
-def candidates(space: GenerationSpace, variant: Variant) -> Pieces:
-    """Return the candidates of a variant."""
+def candidates(space: GenerationSpace, variant: Variant, variants: int = 1) -> Pieces:
+    """Return the candidates of a variant, one of so many that are searched together."""
     batches = restricted(space, "batch") or (space.scenario.workload.batch,)
     cuts, complete = chunk_choices(space, variant.scenario), True
     if variant.pooled:
-        layouts, complete = disaggregated(space, variant.scenario, _Loads(space, variant.scenario, cuts))
+        most = max(MOST_PLANS // variants, FEWEST_PLANS) // len(batches)
+        layouts, complete = disaggregated(space, variant.scenario, _Loads(space, variant.scenario, cuts), most)
         further, choices = np.array([(batch,) for batch in batches], dtype=np.int64), 1
     else:
         layouts = replicated(space, variant.scenario)

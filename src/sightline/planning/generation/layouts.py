@@ -19,8 +19,8 @@ DEGREES = ("tensor_parallel", "pipeline_parallel", "data_parallel", "expert_para
 """Of one replica, in the order of `Shape`."""
 LOAD = ("prefill.batch", "max_batched_tokens", "chunked_prefill")
 """What a prefill worker is given at once, and how it cuts that."""
-MOST_PAIRS = 1_000_000
-"""Pairs of prefill and decode workers that are tried with every batch; of more, some kinds of workers are left out."""
+MOST_PLANS = 1_500_000
+"""Disaggregated plans that a search tries, shared by its variants; of more, some kinds of workers are left out."""
 
 
 class Shape(NamedTuple):
@@ -103,11 +103,11 @@ def replicated(space: GenerationSpace, scenario: GenerationScenario) -> Columns:
 
 
 def disaggregated(
-    space: GenerationSpace, scenario: GenerationScenario, loads_of: Callable[[list[Shape]], Loads]
+    space: GenerationSpace, scenario: GenerationScenario, loads_of: Callable[[list[Shape]], Loads], most: int
 ) -> tuple[Columns, bool]:
     """Return the layouts of prefill workers next to decode workers that fill the cluster, and whether all are there.
 
-    ``loads_of`` says what prefill workers may be given at once.
+    ``loads_of`` says what prefill workers may be given at once. They are all there unless they are more than ``most``.
     """
     devices = scenario.cluster.devices
     sizes = range(1, devices)
@@ -118,10 +118,13 @@ def disaggregated(
         by_size = [_by_size(loaded), _by_size([tuple(shape) for shape in decode])]
         pairs = [(w, v, _counts(space, scenario, w, v)) for w, v in product(*by_size)]
         many = sum(len(by_size[0][w]) * len(by_size[1][v]) * len(counts) for w, v, counts in pairs)
-        if many <= MOST_PAIRS or narrower is None:
+        if many <= most or narrower is None:
             break
+        if complete:  # at first the ways to cut prompts, which matter least
+            loads = {shape: [load for load in of if load[1:] == of[0][1:]] for shape, of in loads.items()}
+        else:
+            prefill, decode = ([shape for shape in of if narrower(shape)] or of for of in (prefill, decode))
         complete = False
-        prefill, decode = ([shape for shape in of if narrower(shape)] or of for of in (prefill, decode))
     names = (*(f"prefill.{name}" for name in DEGREES), *LOAD, *DEGREES, "prefill.replicas", "replicas")
     rows = [_crossed(by_size[0][w], by_size[1][v], counts) for w, v, counts in pairs if counts]
     whole = np.concatenate([np.zeros((0, len(names)), dtype=np.int64), *rows])
@@ -129,6 +132,7 @@ def disaggregated(
 
 
 NARROWER: tuple[Callable[[Shape], bool], ...] = (
+    lambda _: True,
     lambda shape: shape.expert in (1, shape.tensor * shape.data),
     lambda shape: shape.pipeline == 1,
     lambda shape: shape.tensor == 1 or shape.data == 1,

@@ -20,8 +20,8 @@ from sightline.scenario import GenerationScenario
 
 KEPT = 1000
 """Plans that are kept of each list: enough for the best of all, and for simpler ones that are as good."""
-AS_GOOD = 0.6
-"""A plan is as good as the best where the best is the better one with at most this probability."""
+AS_GOOD = 0.52
+"""A plan is as good as the best where the best is the better one with at most this probability, about a percent."""
 KNOWN = ("memory_bytes.total", "batch")
 """Figures of which any difference counts."""
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from sightline.errors import InputError
 from sightline.planning.answer import PlanAnswer, RankedPlan
 from sightline.planning.generation.answers import (
     assumptions,
@@ -57,6 +58,7 @@ class _Found:
     front: list[Kept] = field(default_factory=list)
     nearest: list[tuple[float, Kept]] = field(default_factory=list)
     """The plan that misses the limits by least, of each list without one that meets them."""
+    candidates: int = 0
     evaluated: int = 0
     feasible: int = 0
     rejected: Counter[str] = field(default_factory=Counter)
@@ -173,14 +175,30 @@ def _go_through(
 ) -> None:
     """Evaluate all candidates."""
     every = [(space, variant) for space in spaces for variant in variants(space)]
+    if not every:
+        raise InputError(_nobody_runs(spaces))
+    pooled = sum(variant.pooled for _, variant in every)
     progress.begin(len(every), "searching")
     for space, variant in every:
-        pieces = candidates(space, variant)
+        pieces = candidates(space, variant, pooled)
+        found.candidates += pieces.total
         found.remarks |= {} if pieces.complete else {LEFT_OUT: None}
         for some in pieces.lists():
             progress.check()
             found.add(variant, evaluated(variant, some, wanted, limits))
         progress.advance()
+    if not found.candidates:
+        found.rejected["engine_devices"] += 1
+
+
+def _nobody_runs(spaces: Sequence[GenerationSpace]) -> list[str]:
+    """Sentences that no engine of the catalog runs the model on the devices."""
+    questions = (space.scenario for space in spaces)
+    return [
+        f"no engine of the catalog is known to run {of.model.name} on {of.cluster.device.name}; "
+        "plan.framework names one to be searched anyway"
+        for of in questions
+    ]
 
 
 def _answered(key: str, plans: Sequence[Ranked], limits: Mapping[str, float]) -> list[RankedPlan]:

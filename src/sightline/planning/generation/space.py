@@ -96,7 +96,8 @@ def _pooled(space: GenerationSpace, engine: Engine) -> tuple[bool, ...]:
     allowed = space.values["disaggregate"]
     if allowed is not None:
         return tuple(dict.fromkeys(map(bool, allowed)))
-    return (False, True) if engine.support.disaggregation else (False,)
+    apart = engine.support.disaggregation and space.scenario.cluster.devices > 1
+    return (False, True) if apart else (False,)
 
 
 def _formats(space: GenerationSpace, scenario: GenerationScenario) -> tuple[tuple[str, ...] | None, ...]:
