@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 from training_scenarios import training
 
-from sightline.planning.why.hardware import PARTS, hardware_changes
+from sightline.planning.why.hardware import PARTS, hardware_changes, more_memory
+from sightline.planning.why.neighbours import beside
 from sightline.prediction.training.predict import profile_of
 
 
@@ -44,3 +45,26 @@ def test_one_device_gains_nothing_from_links():
 def test_a_network_twice_as_fast_is_named():
     slow = best(cluster={"devices": "16x a100-sxm-80gb", "network": "infiniband-hdr"})
     assert "aws-efa-v2" in gains(slow)["network.bandwidth_per_node"].sentence
+
+
+def test_more_memory_gives_what_a_plan_gives_that_then_fits():
+    plan = {
+        "framework": "megatron",
+        "tensor_parallel": 8,
+        "pipeline_parallel": 8,
+        "micro_batch": 1,
+        "recompute": "full",
+        "virtual_stages": 3,
+    }
+    profile = best(model="gpt-3-175b", cluster="64x a100-sxm-80gb", global_batch=64, plan=plan | {"zero_stage": 1})
+    assert profile.fits
+    around = beside(profile, profile_of)
+    (found,) = more_memory(profile, lambda p: p.step_time_s, around)
+    large = [one.profile for one in around if one.profile and not one.profile.fits and not one.problem]
+    fitting = [p for p in large if p.memory_bytes["total"] <= 2 * profile.usable_bytes]
+    assert found.gain == pytest.approx(1 - min(p.step_time_s for p in fitting) / profile.step_time_s)
+    assert found.sentence.startswith("160 GiB instead of 80 GiB")
+
+
+def test_more_memory_gives_nothing_where_all_that_is_faster_fits():
+    assert not more_memory(best(), lambda p: p.step_time_s, [])

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from training_scenarios import training
 
-from sightline.planning.why.neighbours import changes_of, neighbours
+from sightline.planning.why.neighbours import beside, changes_of, neighbours
 from sightline.prediction.training.predict import profile_of
 from sightline.scenario.rules import breaks_no_rule, broken_by
 
@@ -28,9 +28,9 @@ def step_s(profile):
     return float(profile.step_time_s)
 
 
-def found(value=step_s, free=None, **changes):
+def found(value=step_s, free=None, objective="time", **changes):
     best = profile_of(training(**LARGE | changes))
-    return best, neighbours(best, value, profile_of, free)
+    return best, neighbours(best, value, beside(best, profile_of, free), objective)
 
 
 def by_choice(all_found):
@@ -95,7 +95,7 @@ def test_only_searched_fields_have_neighbours():
 
 
 def test_the_objective_decides_what_is_lost():
-    best, around = found(value=lambda profile: profile.memory_bytes["total"])
+    best, around = found(value=lambda profile: profile.memory_bytes["total"], objective="memory")
     known = by_choice(around)
     full = profile_of(replace(best.scenario, plan=replace(best.scenario.plan, recompute="full")))
     assert known["recompute", "full"].loss == pytest.approx(full.memory_bytes["total"] / best.memory_bytes["total"] - 1)

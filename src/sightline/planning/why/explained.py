@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from sightline.planning.answer import HardwareChange, NearestPlan, Neighbour, PlanAnswer
 from sightline.planning.money import Limits, usual_availability
@@ -11,6 +12,9 @@ from sightline.planning.why.on_read import OnRead
 from sightline.profile import Profile
 from sightline.scenario import Scenario
 from sightline.scenario.space import Space
+
+if TYPE_CHECKING:
+    from sightline.planning.why.neighbours import Beside
 
 Predict = Callable[[Scenario], Profile]
 
@@ -67,16 +71,25 @@ class _Why:
             space=replace(space, scenario=self._best.scenario, clusters=()), availability=availability
         )
 
+    @cached_property
+    def _beside(self) -> "Sequence[Beside]":
+        """The plans beside it, which both reasons look at."""
+        from sightline.planning.why.neighbours import beside
+
+        limit = self._space.scenario.workload.global_batch if self._space.at_most else None
+        return beside(self._best, self._predict, self._free, limit)
+
     def neighbours(self) -> Sequence[Neighbour]:
         from sightline.planning.why.neighbours import neighbours
 
-        limit = self._space.scenario.workload.global_batch if self._space.at_most else None
-        return neighbours(self._best, self._value, self._predict, self._free, self._objective, limit)
+        return neighbours(self._best, self._value, self._beside, self._objective)
 
     def hardware(self) -> Sequence[HardwareChange]:
-        from sightline.planning.why.hardware import hardware_changes
+        from sightline.planning.why.hardware import hardware_changes, more_memory
 
-        return hardware_changes(self._best, self._value, self._predict)
+        found = hardware_changes(self._best, self._value, self._predict)
+        found += more_memory(self._best, self._value, self._beside)
+        return sorted(found, key=lambda one: -one.gain)
 
     def _value(self, profile: Profile) -> Any:
         """The objective of a prediction of one plan or of many."""
@@ -115,7 +128,8 @@ def _assumed(spaces: Sequence[Space[Scenario]], availability: float | None) -> d
     if availability is not None:
         return {"progress": f"{availability:.3g} of the calendar time, as given"}
     counts = sorted({cluster.devices for space in spaces for cluster in space.sizes})
-    said = " to ".join(dict.fromkeys(f"{usual_availability(count):.3f}" for count in (counts[0], counts[-1])))
+    shares = [float(usual_availability(count)) for count in (counts[0], counts[-1])]
+    said = " to ".join(dict.fromkeys("over 0.999" if share > 0.9995 else f"{share:.3f}" for share in shares))
     return {
         "progress": f"{said} of the calendar time, the rest checkpoints and failures, as reported of Llama 3 405B and "
         "growing with the devices"

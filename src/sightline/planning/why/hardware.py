@@ -1,6 +1,6 @@
 """What better hardware would give a plan: each figure of the cluster made twice as good, the plan unchanged."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -8,6 +8,8 @@ import numpy as np
 
 from sightline import catalog
 from sightline.planning.answer import HardwareChange
+from sightline.planning.why.differences import GIB
+from sightline.planning.why.neighbours import Beside
 from sightline.prediction.sensitivity import NUMBERS, scaled
 from sightline.profile import Profile
 from sightline.quantities import BYTES_PER_SECOND, SECONDS, Dimension, format_quantity, parse_quantity
@@ -83,3 +85,23 @@ def _networks_with(wanted: float) -> Iterator[str]:
         figure = parse_quantity(catalog.entry("networks", name)["bandwidth_per_node"], BYTES_PER_SECOND)
         if abs(figure / wanted - 1) <= _ALIKE:
             yield name
+
+
+def more_memory(best: Profile, value: Callable[[Profile], Any], around: Iterable[Beside]) -> list[HardwareChange]:
+    """Return what twice the memory gives: the best of the plans beside the best one that then fit; empty if none gains.
+
+    A single change of the plan only, so that others may gain more.
+    """
+    own, usable = value(best), best.usable_bytes * FACTOR
+    gains = [
+        (1.0 - float(value(one.profile)) / own, one)
+        for one in around
+        if own and one.profile and not one.problem and not one.profile.fits
+        if one.profile.memory_bytes["total"] <= usable
+    ]
+    gain, chosen = max(gains, key=lambda found: found[0], default=(0.0, None))
+    if chosen is None or gain < LEAST_GAIN:
+        return []
+    changed = ", ".join(f"{key.partition('.')[2]} {value}" for key, value in chosen.set.items())
+    said = f"{usable / GIB:.0f} GiB instead of {best.usable_bytes / GIB:.0f} GiB, which {changed} then fits"
+    return [HardwareChange(part="device.memory_bytes", factor=FACTOR, gain=gain, sentence=said)]

@@ -1,8 +1,8 @@
 """The obvious other choices beside a training plan, and why each of them loses."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from sightline.planning.answer import Neighbour
 from sightline.planning.why.differences import does_not_fit, more_memory_because, slower_because
@@ -26,25 +26,28 @@ CHOICES: Mapping[str, tuple[Any, ...]] = {
 DEGREES = ("tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel")
 
 
-def neighbours(
-    best: Profile,
-    value: Value,
-    predict: Predict,
-    free: Collection[str] | None = None,
-    objective: str = "time",
-    batch_at_most: int | None = None,
-) -> list[Neighbour]:
-    """Return the obvious neighbours of the best training plan, the least loss first, those without a loss last.
+class Beside(NamedTuple):
+    """A plan beside the best one."""
+
+    set: Mapping[str, Any]
+    """Dotted keys with their values."""
+    profile: Profile | None
+    """Its prediction; None for one that nothing could run."""
+    problem: str = ""
+    """The rule that it breaks then, or what the framework does not offer of it and of the best one does."""
+
+
+def beside(
+    best: Profile, predict: Predict, free: Collection[str] | None = None, batch_at_most: int | None = None
+) -> list[Beside]:
+    """Return the obvious neighbours of a training plan, predicted.
 
     Args:
         best: The prediction of the plan.
-        value: The objective.
         predict: What predicts the others.
         free: Fields that were searched; None stands for all.
-        objective: Its name; of "memory" parts of memory are what tells plans apart, of all others phases.
         batch_at_most: Limit of the global batch, where plans take the largest that their replicas divide.
     """
-    because = more_memory_because if objective == "memory" else slower_because
     found = []
     for change in changes_of(best.scenario):
         field = next(iter(change))
@@ -53,11 +56,34 @@ def neighbours(
         other = replace(best.scenario, plan=replace(best.scenario.plan, **change))
         if batch_at_most is not None:
             other = _with_largest_batch(other, batch_at_most)
-        judged = _judged(best, other, value, predict, because)
-        if judged is not None:
-            chunks = ["virtual_stages"] if "virtual_stages" in change and other.plan.virtual_stages > 1 else []
-            stated = {f"plan.{name}": other.plan.to_dict()[name] for name in dict.fromkeys((field, *chunks))}
-            found.append(Neighbour(set=stated, loss=judged[0], sentence=judged[1]))
+        chunks = ["virtual_stages"] if "virtual_stages" in change and other.plan.virtual_stages > 1 else []
+        stated = {f"plan.{name}": other.plan.to_dict()[name] for name in dict.fromkeys((field, *chunks))}
+        broken = {sentence.rule: sentence.partition(" (")[0] for sentence in broken_by(other)}
+        unoffered = broken.pop(framework_options.__name__, "")
+        if any(one.rule == framework_options.__name__ for one in broken_by(best.scenario)):
+            unoffered = ""
+        problem = next(iter(broken.values()), "")
+        found.append(Beside(stated, None, problem) if broken else Beside(stated, predict(other), unoffered))
+    return found
+
+
+def neighbours(best: Profile, value: Value, around: Iterable[Beside], objective: str = "time") -> list[Neighbour]:
+    """Return why the plans beside the best one lose, the least loss first, those without a loss last.
+
+    What the framework does not offer is left out, unless it would be better.
+
+    Args:
+        best: The prediction of the plan.
+        value: The objective.
+        around: The plans beside it.
+        objective: Its name; of "memory" parts of memory are what tells plans apart, of all others phases.
+    """
+    because = more_memory_because if objective == "memory" else slower_because
+    found = []
+    for one in around:
+        loss, sentence = _judged(best, one, value, because)
+        if not (one.profile and one.problem and (loss is None or loss >= 0)):
+            found.append(Neighbour(set=one.set, loss=loss, sentence=sentence))
     return sorted(found, key=lambda one: (one.loss is None, one.loss or 0.0))
 
 
@@ -68,25 +94,15 @@ def _with_largest_batch(scenario: Scenario, limit: int) -> Scenario:
 
 
 def _judged(
-    best: Profile, other: Scenario, value: Value, predict: Predict, because: Callable[[Profile, Profile], str]
-) -> tuple[float | None, str] | None:
-    """The loss of a neighbour and why it has it; no loss for one that does not fit or that nothing could run.
-
-    None for one that the framework does not offer, unless it would be better.
-    """
-    broken = {sentence.rule: sentence.partition(" (")[0] for sentence in broken_by(other)}
-    unoffered = broken.pop(framework_options.__name__, "")
-    if broken:
-        return None, f"cannot be: {next(iter(broken.values()))}"
-    profile = predict(other)
-    unoffered = "" if any(one.rule == framework_options.__name__ for one in broken_by(best.scenario)) else unoffered
-    if not profile.fits:
-        return None if unoffered else (None, does_not_fit(profile))
-    own, its, reason = value(best), value(profile), because(best, profile)
-    loss = None if not own or its is None else float(its / own - 1)
-    if unoffered:
-        return None if loss is None or loss >= 0 else (loss, f"{reason}; {unoffered}")
-    return loss, reason
+    best: Profile, one: Beside, value: Value, because: Callable[[Profile, Profile], str]
+) -> tuple[float | None, str]:
+    """The loss of a neighbour and why it has it; no loss for one that does not fit or that nothing could run."""
+    if one.profile is None:
+        return None, f"cannot be: {one.problem}"
+    if not one.profile.fits:
+        return None, does_not_fit(one.profile)
+    own, its, reason = value(best), value(one.profile), because(best, one.profile)
+    return None if not own or its is None else float(its / own - 1), "; ".join(filter(None, (reason, one.problem)))
 
 
 def changes_of(scenario: Scenario) -> Iterator[Change]:
