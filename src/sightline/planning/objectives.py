@@ -72,7 +72,7 @@ class Measure:
             step_time_s=plans.step_s,
             steps=steps,
             devices=plans.devices,
-            usd_per_hour=cluster.device.usd_per_hour,
+            usd_per_hour=cluster.usd_per_hour,
             joules_per_step=plans.energy_j,
             availability=self.availability,
         )

@@ -26,7 +26,7 @@ from sightline.planning.training.search import Counts
 from sightline.planning.training.validity import OFFERED
 from sightline.planning.why.explained import explained
 from sightline.planning.why.options import as_options
-from sightline.prediction import predict
+from sightline.prediction import needs_equal_devices, predict
 from sightline.progress import SILENT, Progress
 from sightline.quantities import BYTES, parse_quantity, show
 from sightline.scenario import GenerationScenario, Scenario
@@ -90,7 +90,7 @@ def plan(
     """
     start = perf_counter()
     spaces = _spaces(source, free, devices, overrides)
-    own = {space.scenario.cluster.device.name for space in spaces}
+    own = {part.device.name for space in spaces for part in space.scenario.cluster.parts}
     given = prices if isinstance(prices, Mapping) else read_prices(prices, own)
     spaces = [replace(space, scenario=with_prices(space.scenario, given)) for space in spaces]
     if any(isinstance(space.scenario, GenerationScenario) for space in spaces):
@@ -121,6 +121,8 @@ def plan(
         known=anchor,
     )
     _check(spaces, request, ttft=ttft, tpot=tpot)
+    if any(space.scenario.cluster.groups for space in spaces):
+        return replace(_on_unlike_devices(spaces, request, progress), seconds=perf_counter() - start)
     spaces = together(spaces)
     crowd = None if workers is None and where is None else Crowd(workers=workers, where=where)
     answer = explained(
@@ -133,6 +135,26 @@ def plan(
         max_memory=request.max_memory,
     )
     return replace(answer, seconds=perf_counter() - start)
+
+
+def _on_unlike_devices(spaces: Sequence[Space[Scenario]], request: Request, progress: Progress) -> PlanAnswer:
+    """The answer of a single space whose cluster has several kinds of devices."""
+    from sightline.planning.mixed import Wanted, plan_mixed
+
+    if len(spaces) > 1:
+        raise InputError("cluster.devices lists unlike devices in one of several clusters; allowed: that cluster alone")
+    if request.known is not None:
+        needs_equal_devices(spaces[0].scenario.cluster, "what own runs teach")
+    wanted = Wanted(
+        objective=request.objective,
+        pareto=request.pareto,
+        top=request.top,
+        max_memory=request.max_memory,
+        launchable=request.launchable,
+        limits=request.limits,
+        availability=request.availability,
+    )
+    return plan_mixed(spaces[0], wanted, progress)
 
 
 def _typed(source: object, overrides: Overrides) -> str:
@@ -209,6 +231,8 @@ def _opened(scenario: Scenario, free: Iterable[str] | None) -> Space[Scenario]:
 
 def _check_generation(spaces: Sequence[Space[Any]], **of_training: object) -> None:
     """Refuse what cannot be asked of generation."""
+    for space in spaces:
+        needs_equal_devices(space.scenario.cluster, "a search of plans of generation")
     if not all(isinstance(space.scenario, GenerationScenario) for space in spaces):
         raise InputError("scenarios have the workload.task of training and of generation; allowed: one kind at a time")
     stated = [name for name, value in of_training.items() if value is not None]

@@ -115,14 +115,12 @@ def rent_usd(seconds: Number, devices: Count, usd_per_hour: Number | None) -> Nu
 
 def _rent_usd(profile: "Profile", seconds: Number) -> Number | None:
     """Rent of all devices for some time; None where one has no price."""
-    parts = profile.scenario.cluster.parts
-    rents = [rent_usd(seconds, part.devices, part.device.usd_per_hour) for part in parts]
-    known = [rent for rent in rents if rent is not None]
-    return sum(known[1:], known[0]) if len(known) == len(rents) else None
+    cluster = profile.scenario.cluster
+    return rent_usd(seconds, cluster.devices, cluster.usd_per_hour)
 
 
 def _has_price(profile: "Profile") -> bool:
-    return all(part.device.usd_per_hour is not None for part in profile.scenario.cluster.parts)
+    return profile.scenario.cluster.usd_per_hour is not None
 
 
 def _usd_per_hour(profile: "Profile") -> Number | None:

@@ -144,6 +144,15 @@ class Cluster:
         return self.groups or (self,)
 
     @property
+    def usd_per_hour(self) -> Number | None:
+        """Rent of one device, the mean of unlike ones; None where one has no price."""
+        if not self.groups:
+            return self.device.usd_per_hour
+        rents = [group.devices * group.device.usd_per_hour for group in self.groups
+                 if group.device.usd_per_hour is not None]  # fmt: skip
+        return sum(rents) / self.devices if len(rents) == len(self.groups) else None
+
+    @property
     def in_words(self) -> str:
         """Counts and names of the devices, such as ``8 x a100-sxm-80gb + 8 x h100-sxm-80gb``."""
         return " + ".join(f"{part.devices} x {part.device.name}" for part in self.parts)

@@ -18,6 +18,7 @@ HEADINGS = {
     "expert_parallel": "ep",
     "expert_tensor_parallel": "etp",
     "replicas": "replicas",
+    "split": "split",
     "schedule": "schedule",
     "global_batch": "batch",
     "batch": "batch",
@@ -238,16 +239,16 @@ def _choices_of(plan: RankedPlan) -> dict[str, Any]:
 
 def _hardware(plans: Sequence[RankedPlan]) -> Column:
     """The column of what plans run on: the number of devices alone where they are of one kind."""
-    names = {one.profile.scenario.cluster.device.name for one in plans}
-    if len(names) == 1:
+    clusters = [one.profile.scenario.cluster for one in plans]
+    names = {cluster.device.name for cluster in clusters}
+    if len(names) == 1 and not any(cluster.groups for cluster in clusters):
         counts = tuple(f"{one.profile.scenario.cluster.devices:,}" for one in plans)
         return Column(key=HARDWARE, heading="devices", cells=counts)
     return Column(key=HARDWARE, heading="devices", cells=tuple(map(_hardware_of, plans)), is_number=False)
 
 
 def _hardware_of(plan: RankedPlan) -> str:
-    cluster = plan.profile.scenario.cluster
-    return f"{cluster.devices:,} x {cluster.device.name}"
+    return " + ".join(f"{part.devices:,} x {part.device.name}" for part in plan.profile.scenario.cluster.parts)
 
 
 def _figure(answer: PlanAnswer, key: str) -> Column:

@@ -35,7 +35,7 @@ def title(answer: PlanAnswer) -> str:
         return "No plan fits"
     scenario = answer.plans[0].profile.scenario
     named = scenario.name
-    clusters = {(p.profile.scenario.cluster.devices, p.profile.scenario.cluster.device.name) for p in answer.plans}
+    clusters = {p.profile.scenario.cluster.in_words for p in answer.plans}
     return named or (labels.title(scenario) if len(clusters) == 1 else scenario.model.name)
 
 
@@ -209,7 +209,8 @@ def settings(answer: PlanAnswer, plan: RankedPlan) -> list[str]:
         if name == "batch":
             found["workload.batch"] = int(scenario.workload.batch)
         elif name == "cluster":
-            found[name] = f"{scenario.cluster.devices}x {scenario.cluster.device.name}"
+            kinds = [f"{part.devices}x {part.device.name}" for part in scenario.cluster.parts]
+            found |= {"cluster.devices": kinds} if scenario.cluster.groups else {name: kinds[0]}
         elif name in chosen and not _goes_without_saying(name, scenario.plan, chosen):
             found[f"plan.{name}"] = _shortly(chosen[name])
     return list(as_options(found))
@@ -236,7 +237,7 @@ def _goes_without_saying(name: str, plan: Any, chosen: Mapping[str, Any]) -> boo
 
 def assumptions(answer: PlanAnswer) -> list[str]:
     """Return what the figures rest on, a sentence each; of prices those of the plans' devices."""
-    names = {one.profile.scenario.cluster.device.name for one in answer.plans}
+    names = {part.device.name for one in answer.plans for part in one.profile.scenario.cluster.parts}
     return [
         f"{name}: {value}"
         for name, value in answer.assumptions.items()

@@ -1,0 +1,278 @@
+"""A search of training plans on unlike devices: a modest list, each plan laid out and predicted one by one.
+
+For every order of the kinds of devices, and for every part of them alone, degrees that both ways of splitting allow are
+combined with micro-batches. Of techniques that save memory - ZeRO, recomputation - the first that fits is taken, from
+those that cost least to those that save most. The prediction chooses how layers or the batch are split over devices.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations, permutations, product
+from math import gcd
+from typing import Any
+
+import numpy as np
+
+from sightline.errors import InputError
+from sightline.loading.clusters.mixed import joined
+from sightline.planning.answer import PlanAnswer, RankedPlan
+from sightline.planning.money import Limits
+from sightline.planning.objectives import Measure, shown_value, within
+from sightline.planning.prices import said_of_price
+from sightline.planning.ranking import in_order, with_ties
+from sightline.planning.training.best import front_of
+from sightline.planning.training.validity import OFFERED
+from sightline.prediction import predict
+from sightline.profile import Profile
+from sightline.progress import Cancelled, Progress
+from sightline.scenario import Cluster, Scenario
+from sightline.scenario.plan import Split
+from sightline.scenario.rules import broken_by, facts_of
+from sightline.scenario.rules.rulebook import broken_rules
+from sightline.scenario.space import Space
+
+MOST_ORDERED = 3
+"""Kinds of devices up to which all orders, and parts of the cluster, are tried."""
+MOST_RANKS, MOST_STAGES, MOST_SEQUENCES = 8, 16, 8
+"""Largest tensor degree, pipeline degree and micro-batch that are tried."""
+SAVING: Sequence[tuple[int, str]] = (
+    *((0, "none"), (1, "none"), (1, "selective"), (1, "full")),
+    *((2, "none"), (2, "full"), (3, "none"), (3, "full")),
+)
+"""ZeRO stages and recomputation, from what costs least to what saves most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Wanted:
+    """What a search on unlike devices looks for."""
+
+    objective: str = "time"
+    pareto: tuple[str, str] | None = None
+    top: int = 10
+    max_memory: float | None = None
+    launchable: bool = False
+    limits: Limits = field(default_factory=Limits)
+    availability: float | None = None
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Found:
+    """What was predicted so far."""
+
+    profiles: list[Profile] = field(default_factory=list)
+    rejected: Counter[str] = field(default_factory=Counter)
+    evaluated: int = 0
+    stopped: bool = False
+
+
+def plan_mixed(space: Space[Scenario], wanted: Wanted, progress: Progress) -> PlanAnswer:
+    """Return the best plans of a space whose cluster has unlike devices, or whose best plan may use some of them only.
+
+    Raises:
+        InputError: the global batch is a limit, which is searched on equal devices only.
+    """
+    if space.at_most:
+        raise InputError("workload.global_batch is at_most; allowed on unlike devices: a whole number")
+    found = _searched(space, wanted, progress)
+    measure = {id(one): _measure(space, one, wanted) for one in found.profiles}
+    kept = [one for one in found.profiles if not _exceeded(one, measure[id(one)], wanted, found.rejected)]
+    plans = _ranked(kept, measure, wanted)
+    cluster = space.scenario.cluster
+    return PlanAnswer(
+        objective=wanted.objective,
+        evaluated=found.evaluated,
+        feasible=len(kept),
+        rejected=dict(found.rejected),
+        seconds=0.0,
+        plans=plans,
+        pareto_axes=wanted.pareto,
+        pareto=tuple(range(len(plans))) if wanted.pareto else (),
+        free=tuple(dict.fromkeys(("cluster", *space.options, *space.free, "split"))),
+        assumptions={f"price of {part.device.name}": said_of_price(part.device) for part in cluster.parts},
+        warnings=(*space.scenario.warnings, *_unused(plans, cluster)),
+        stopped=found.stopped,
+    )
+
+
+def _searched(space: Space[Scenario], wanted: Wanted, progress: Progress) -> _Found:
+    """Every layout of the list predicted, with the least saving that fits."""
+    found = _Found()
+    layouts = list(_layouts(space))
+    progress.begin(len(layouts), "predicting")
+    try:
+        for layout in layouts:
+            progress.check()
+            _of_layout(space, layout, wanted, found)
+            progress.advance()
+    except Cancelled:
+        found.stopped = True
+    return found
+
+
+def _of_layout(space: Space[Scenario], layout: Scenario, wanted: Wanted, found: _Found) -> None:
+    """Predict a layout with ever more saving of memory until it fits."""
+    for zero, recompute in _savings(space):
+        scenario = replace(layout, plan=replace(layout.plan, zero_stage=zero, recompute=recompute))
+        broken = broken_by(scenario)
+        offered = {rule.__name__ for rule in OFFERED}
+        refused = {one.rule for one in broken if wanted.launchable or one.rule not in offered}
+        if refused:
+            found.rejected.update(refused)
+            continue
+        try:
+            profile = predict(scenario)
+        except InputError:
+            found.rejected["global_batch"] += 1
+            continue
+        found.evaluated += 1
+        most = np.inf if wanted.max_memory is None else wanted.max_memory
+        if profile.fits and float(profile.memory_bytes["total"]) <= most:
+            found.profiles.append(profile)
+            return
+        found.rejected["memory"] += 1
+
+
+def _savings(space: Space[Scenario]) -> Iterator[tuple[int, Any]]:
+    """ZeRO stages and recomputation to try in order: of the list what is allowed, else what is stated."""
+    plan = space.scenario.plan
+    zeros, recomputed = (_allowed(space, name) for name in ("zero_stage", "recompute"))
+    if zeros is None and recomputed is None:
+        yield from ((z, r) for z, r in SAVING if plan.framework.allows("recompute", r))
+        return
+    usual: Mapping[str, Sequence[Any]] = {"zero_stage": (0, 1, 2, 3), "recompute": ("none", "selective", "full")}
+    yield from product(zeros or usual["zero_stage"], recomputed or usual["recompute"])
+
+
+def _allowed(space: Space[Scenario], name: str) -> tuple[Any, ...] | None:
+    """The values that a field may take; None for all, the plan's own where it is fixed."""
+    return space.values[name] if name in space.values else (getattr(space.scenario.plan, name),)
+
+
+def _layouts(space: Space[Scenario]) -> Iterator[Scenario]:
+    """Yield the scenario with every order of devices, degrees, split and micro-batch of the list."""
+    for cluster in _clusters(space.scenario.cluster):
+        largest = gcd(*(part.devices for part in cluster.parts))
+        tensors = _listed(space, "tensor_parallel", _powers(min(MOST_RANKS, largest)))
+        stages = _listed(space, "pipeline_parallel", _powers(min(MOST_STAGES, cluster.devices)))
+        contexts, sequences = (
+            _listed(space, "context_parallel", [1]),
+            _listed(space, "micro_batch", _powers(MOST_SEQUENCES)),
+        )
+        for t, c, p, micro_batch, split in product(tensors, contexts, stages, sequences, _splits(space, cluster)):
+            replicas, rest = divmod(cluster.devices, t * c * p)
+            if rest or (split == "pipeline" and p == 1) or replicas not in _listed(space, "data_parallel", [replicas]):
+                continue
+            plan = replace(
+                space.scenario.plan,
+                tensor_parallel=t,
+                context_parallel=c,
+                pipeline_parallel=p,
+                data_parallel=replicas,
+                micro_batch=micro_batch,
+                split=split,
+                **_others(space, t),
+            )
+            yield replace(space.scenario, cluster=cluster, plan=plan)
+
+
+def _others(space: Space[Scenario], tensor_parallel: int) -> dict[str, Any]:
+    """Fields that are not searched here: a restricted one takes its first value, a free one its default."""
+    fields = ("expert_parallel", "virtual_stages", "schedule", "offload", "attention")
+    chosen: dict[str, Any] = {}
+    for name in fields:
+        values = _allowed(space, name)
+        chosen[name] = values[0] if values else getattr(space.scenario.plan, name)
+    split = _allowed(space, "sequence_parallel")
+    offered = space.scenario.plan.framework.allows("sequence_parallel", True)
+    chosen["sequence_parallel"] = split[0] if split else bool(offered and tensor_parallel > 1)
+    return chosen
+
+
+def _clusters(cluster: Cluster) -> Iterator[Cluster]:
+    """Yield the cluster with its kinds in every order, and every part of it alone."""
+    groups = cluster.groups
+    if not groups or len(groups) > MOST_ORDERED:
+        yield cluster
+        return
+    # A network that is none of theirs was stated, and joins fewer groups too.
+    own = min(float(group.network.bandwidth_per_node) for group in groups)
+    stated = cluster.network if float(cluster.network.bandwidth_per_node) != own else None
+    for count in range(len(groups), 0, -1):
+        for some in combinations(groups, count):
+            for order in permutations(some):
+                yield joined(order, between=stated) if count > 1 else order[0]
+
+
+def _splits(space: Space[Scenario], cluster: Cluster) -> tuple[Split | None, ...]:
+    stated = space.scenario.plan.split
+    return (None,) if not cluster.groups else ("pipeline", "data") if stated is None else (stated,)
+
+
+def _listed(space: Space[Scenario], name: str, usual: Sequence[int]) -> Sequence[int]:
+    """The values of a field that are tried: those that are allowed, or the usual ones."""
+    values = _allowed(space, name)
+    return usual if values is None or values == (None,) else values
+
+
+def _powers(most: int) -> list[int]:
+    """Powers of two up to a number."""
+    return [2**power for power in range(max(most, 1).bit_length())]
+
+
+def _measure(space: Space[Scenario], profile: Profile, wanted: Wanted) -> Measure:
+    """What tells figures of a plan on the devices that it uses."""
+    own = replace(space.scenario, cluster=profile.scenario.cluster)
+    return Measure(space=replace(space, scenario=own, clusters=()), availability=wanted.availability)
+
+
+def _exceeded(profile: Profile, measure: Measure, wanted: Wanted, rejected: Counter[str]) -> bool:
+    """Whether a plan is beyond a limit of the run, which is counted."""
+    broken = [
+        name for name, over in within(wanted.limits, measure, measure.of_profile(profile)).items() if np.any(over)
+    ]
+    rejected.update(broken)
+    return bool(broken)
+
+
+def _ranked(profiles: Sequence[Profile], measures: Mapping[int, Measure], wanted: Wanted) -> list[RankedPlan]:
+    """The best plans in order, or those that no other outdoes in two figures."""
+    axes = wanted.pareto or (wanted.objective,)
+
+    def keys(profile: Profile) -> tuple[float, ...]:
+        measure = measures[id(profile)]
+        return tuple(float(measure(axis, measure.of_profile(profile))) for axis in axes)
+
+    found = [(keys(profile), profile) for profile in profiles]
+    if wanted.pareto:
+        points = np.array([key for key, _ in found]).reshape(-1, 2).T
+        order = sorted((found[place] for place in front_of(points)), key=lambda one: one[0])
+        best = [profile for _, profile in order]
+    else:
+        best = in_order([(key[0], profile.scenario.plan, profile) for key, profile in found])[: wanted.top]
+    plans = [_plan(rank, profile, measures[id(profile)], wanted) for rank, profile in enumerate(best, start=1)]
+    return with_ties(plans, "step_time_s") if wanted.objective in ("time", "cost") and not wanted.pareto else plans
+
+
+def _plan(rank: int, profile: Profile, measure: Measure, wanted: Wanted) -> RankedPlan:
+    evaluated = measure.of_profile(profile)
+    run = measure.whole_run(evaluated)
+    obstacles = tuple(broken_rules(OFFERED, facts_of(profile.scenario)))
+    return RankedPlan(
+        rank=rank,
+        profile=profile,
+        value=shown_value(wanted.objective, measure, evaluated),
+        launchable=not obstacles,
+        obstacles=obstacles,
+        figures={} if run is None else {k: None if v is None else float(v) for k, v in run.figures.items()},
+    )
+
+
+def _unused(plans: Sequence[RankedPlan], cluster: Cluster) -> Iterator[str]:
+    """A sentence where the best plan leaves devices out, and how the best one splits its work."""
+    if not plans:
+        return
+    used = plans[0].profile.scenario.cluster
+    if used.devices < cluster.devices:
+        yield f"the best plan runs on {used.in_words} alone, of {cluster.in_words}"
+    yield from (said for said in plans[0].profile.warnings if said not in plans[0].profile.scenario.warnings)
