@@ -49,6 +49,13 @@ def test_neighbours_of_the_same_make_are_one_group() -> None:
     assert len(read_cluster({"devices": [H100, A100, H100]}).groups) == 3
 
 
+def test_other_names_of_devices_are_understood_and_said() -> None:
+    work = {"task": "pretrain", "sequence_length": 4096, "global_batch": 16}
+    scenario = load({"model": "llama-3-8b", "cluster": {"devices": [A100, "8x H100"]}, "workload": work})
+    assert scenario.cluster.groups[1].device.name == "h100-sxm-80gb"
+    assert any("h100-sxm-80gb" in remark for remark in scenario.warnings)
+
+
 def test_what_is_written_loads_as_the_same() -> None:
     scenario = load(
         {

@@ -121,6 +121,8 @@ def _cluster(count: int, per_node: int, parts: Mapping[str, Values], stated: Val
 def read_as(value: str | Mapping[str, Any]) -> tuple[str, ...]:
     """Return the remark on a device whose name, as a cluster states it, stands for one of several."""
     stated = value if isinstance(value, str) else value.get("devices") or value.get("same_as")
+    if isinstance(stated, list):
+        return tuple(dict.fromkeys(remark for kind in stated for remark in read_as(kind)))
     device = None if isinstance(value, str) else value.get("device")
     counted = _COUNTED.fullmatch(stated) if isinstance(stated, str) else None
     written = device if isinstance(device, str) else counted[2] if counted else ""
