@@ -90,3 +90,12 @@ def test_the_page_says_what_an_anchor_taught(profile):
 def test_memory_that_is_tight_is_amber(build):
     near = build(interval={"memory_bytes.total": (50.0 * 2**30, 80.5 * 2**30)})
     assert '<p class="perhaps">Memory of the fullest device fits, tight' in page([near])
+
+
+def test_a_sweep_has_a_column_for_each_key_as_it_was_typed(build, make_scenario):
+    profiles = [build(scenario=make_scenario(micro_batch=size)) for size in (1, 2)]
+    cells = [{"cluster.network.bandwidth_per_node": rate, "plan.micro_batch": 1} for rate in ("400 Gbit/s", "50 GB/s")]
+    figures = page(profiles, cells).partition("<h2>Figures</h2>")[2].partition("</table>")[0]
+    for said in ("bandwidth per node", "400 Gbit/s", "50 GB/s", "micro batch", "bound by"):
+        assert said in figures
+    assert "scenario" in page(profiles).partition("<h2>Figures</h2>")[2].partition("</table>")[0]

@@ -72,7 +72,7 @@ def predict(
         answers = _predict_all(loaded.scenarios, known, progress, in_full=first is None)
     if known is None and any(one.measured for one in loaded.scenarios):
         output.print_remark("the scenario says what was measured; given as --anchor FILE, that corrects predictions")
-    _write_files(answers, chart, html, trace)
+    _write_files(answers, loaded.cells[: len(answers)], chart, html, trace)
     order = _order(answers, loaded.cells[: len(answers)], sort, first, as_asked=as_json or as_csv)
     again = given(files, settings, sweeps)
     _show(answers, loaded, order, known, again, as_json=as_json, as_csv=as_csv)
@@ -206,7 +206,9 @@ def _predict_all(
     return answers
 
 
-def _write_files(answers: "list[Profile]", chart: str | None, html: str | None, trace: str | None) -> None:
+def _write_files(
+    answers: "list[Profile]", cells: "list[Cell]", chart: str | None, html: str | None, trace: str | None
+) -> None:
     if chart is not None:
         from sightline.report.charts.drawing import PHONE
         from sightline.report.charts.profile import profile_chart
@@ -215,7 +217,7 @@ def _write_files(answers: "list[Profile]", chart: str | None, html: str | None, 
     if html is not None:
         from sightline.report.page import page
 
-        output.write_file(html, page(answers))
+        output.write_file(html, page(answers, cells))
     if trace is not None:
         from sightline.report.charts.trace import chrome_trace
 

@@ -1,7 +1,8 @@
 """The report: one page with picture, tables and the scenario itself, which opens anywhere without a network."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from typing import Any
 
 from sightline.loading import to_mapping
 from sightline.profile import Profile
@@ -9,6 +10,7 @@ from sightline.report import labels, summary, units
 from sightline.report.charts.drawing import PHONE, chart_element, html_document
 from sightline.report.charts.profile import profile_chart, single_chart
 from sightline.report.measured import measured_sentences
+from sightline.report.swept import told_apart
 
 _MOST_DETAILS = 24
 """Scenarios shown in full; with more the page would load slowly."""
@@ -37,8 +39,11 @@ details { border-top: 1px solid var(--line); padding: 10px 0; } summary { cursor
 """
 
 
-def page(profiles: Sequence[Profile]) -> str:
-    """Return the report on one profile, or on several of one task with a comparison first."""
+def page(profiles: Sequence[Profile], cells: Sequence[Mapping[str, Any]] = ()) -> str:
+    """Return the report on one profile, or on several of one task with a comparison first.
+
+    ``cells`` holds each profile's values of the keys that were swept, as they were typed.
+    """
     scenarios = [p.scenario for p in profiles]
     if len(profiles) == 1:
         title = labels.title(scenarios[0])
@@ -50,9 +55,9 @@ def page(profiles: Sequence[Profile]) -> str:
         for position, (label, profile) in enumerate(named[:_MOST_DETAILS])
     )
     chart = chart_element(profile_chart(profiles), "chart", profile_chart(profiles, PHONE))
-    columns = summary.compared(profiles)
-    lines = zip(labels.variant_labels(scenarios), *(column.cells for column in columns), strict=True)
-    figures = table(("scenario", *(column.heading for column in columns)), list(lines))
+    columns = (*told_apart(profiles, cells), *summary.compared(profiles))
+    lines = zip(*(column.cells for column in columns), strict=True)
+    figures = table(tuple(column.heading for column in columns), list(lines))
     body = f"<main><h1>{title}</h1>{chart}<h2>Figures</h2>{figures}<h2>In full</h2>{details}</main>"
     return html_document(title, body, STYLE)
 

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from sightline.profile import Profile
 from sightline.report import labels, summary, units
+from sightline.report.swept import NAMED, told_apart
 from sightline.report.terminal.listing import Column, Listing
 
 _WORDS = ("fits", "bottleneck", "evidence")
@@ -16,8 +17,6 @@ _SHARED = (*_WORDS, "usd_per_hour")
 """Columns that become a phrase above the table where all lines say the same."""
 _LEAST = ("mfu", "bottleneck", "bytes_per_s", "latency_s", "tokens_per_s")
 """Columns that a narrow terminal loses first."""
-_NAMED = ("scenario", "operator")
-"""Headings of names."""
 _GREEN_OR_RED = {"yes": "green", "no": "red"}
 
 
@@ -33,15 +32,16 @@ def several(profiles: Sequence[Profile], cells: Sequence[Mapping[str, Any]] = ()
     shared = [
         columns[key] for key in _SHARED if key in columns and len(profiles) > 1 and len({*columns[key].cells}) == 1
     ]
+    found = told_apart(profiles, cells)
     lines = Listing(
-        labels=_labels(profiles, cells),
+        labels=[Column(heading=one.heading, cells=one.cells, is_number=one.is_number) for one in found],
         figures=[_column(one) for one in columns.values() if one not in shared],
         styles=["bold" if is_best else "" for is_best in summary.best(profiles)],
         least=[columns[key].heading for key in _LEAST if key in columns],
     )
     blocks: list[RenderableType] = []
     if any(cells):
-        varied = [column.heading for column in lines.labels if column.heading not in _NAMED]
+        varied = [column.heading for column in lines.labels if column.heading not in NAMED]
         blocks.append(Text(labels.title_of_sweep([p.scenario for p in profiles], varied), style="bold"))
     if shared:
         blocks.append(Text(_in_words(profiles, shared), style="dim"))
@@ -74,42 +74,3 @@ def _phrase(profiles: Sequence[Profile], column: summary.Compared) -> str:
     usable = {units.gib(float(profile.usable_bytes)) for profile in profiles}
     where = f" in {usable.pop()}" if len(usable) == 1 else ""
     return {"yes": "all fit", "no": "none fits"}.get(said, "all fit, tight") + where
-
-
-def _labels(profiles: Sequence[Profile], cells: Sequence[Mapping[str, Any]]) -> list[Column]:
-    """A column for each swept key; the scenario's name where names differ or nothing was swept."""
-    scenarios = [profile.scenario for profile in profiles]
-    keys = list(dict.fromkeys(key for cell in cells for key in cell))
-    names = list(map(labels.title, scenarios))
-    swept = [_of_key(key, keys, [cell.get(key) for cell in cells]) for key in keys]
-    heading = _NAMED[0] if profiles[0].phases else _NAMED[1]
-    if not keys:
-        return [Column(heading=heading, cells=labels.variant_labels(scenarios), is_number=False)]
-    is_named = all(scenario.name for scenario in scenarios) and len({*names}) > 1
-    return [*([Column(heading=heading, cells=names, is_number=False)] if is_named else []), *swept]
-
-
-def _of_key(key: str, keys: Sequence[str], values: Sequence[Any]) -> Column:
-    """A swept key's column; its heading is the last part of the key, or all of it where two end alike."""
-    last = key.rpartition(".")[2]
-    alone = [other.rpartition(".")[2] for other in keys].count(last) == 1
-    return Column(
-        heading=(last if alone else key.replace(".", " ")).replace("_", " "),
-        cells=list(map(_typed, values)),
-        is_number=all(isinstance(value, int | float) and not isinstance(value, bool) for value in values),
-    )
-
-
-def _typed(value: Any) -> str:
-    """A value in the form in which it was typed."""
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, float):
-        return f"{value:g}".replace("e+", "e")
-    if isinstance(value, Mapping):
-        return ", ".join(f"{key} {_typed(item)}" for key, item in value.items())
-    if isinstance(value, list | tuple):
-        return " + ".join(map(_typed, value)) or "none"
-    return str(value)
