@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import inf
+from math import inf, prod
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -26,6 +26,9 @@ OBJECTIVES: Final[Mapping[str, str]] = {
 """What a search may look for, and the result key that tells it."""
 LONG_S = 1e6
 """Seconds beside which a step is short."""
+
+
+_OF_REPLICAS = ("devices", "tensor_parallel", "pipeline_parallel", "context_parallel", "micro_batch")
 
 
 class Evaluated(NamedTuple):
@@ -96,7 +99,7 @@ class Measure:
         """Devices of a block's plans."""
         if not self.space.clusters:
             return self.space.scenario.cluster.devices
-        devices: Count = _column(axes.layouts["devices"][block.rows[0]], block)
+        devices: Count = _column(block.column("devices", axes), block)
         return devices
 
     def _batches(self, block: Block, axes: Axes) -> Number:
@@ -104,10 +107,8 @@ class Measure:
         limit = self.space.scenario.workload.global_batch
         if not self.space.at_most:
             return float(limit)
-        layout, micro_batch, _ = block.rows
-        ranks = axes.layouts["tensor_parallel"][layout] * axes.layouts["context_parallel"][layout]
-        stages = axes.pipeline_parallel[block.group.stages]
-        sequences = axes.layouts["devices"][layout] // (ranks * stages) * axes.micro_batch[micro_batch]
+        devices, *degrees, micro_batch = (block.column(name, axes) for name in _OF_REPLICAS)
+        sequences = devices // prod(degrees) * micro_batch
         batches: Number = _column(limit // sequences * sequences, block)
         return batches
 

@@ -131,22 +131,16 @@ def outdone(keys: Floats, by: Floats) -> NDArray[np.bool_]:
 
 def fields_at(block: Block, axes: Axes, choice: Choice, places: Places) -> list[Mapping[str, Any]]:
     """Return the plan fields of some plans of a block, by their positions in it."""
-    row, *options = np.unravel_index(places, block.fits.shape)
-    layout, micro_batch, sequence = (column[row] for column in block.rows)
-    zero, *offload, schedule = options
+    row, zero, *offload, schedule = np.unravel_index(places, block.fits.shape)
+    columns = {name: block.column(name, axes)[row] for name in axes.rows}
     parts = list(axes.offload.items())
     found: list[Mapping[str, Any]] = []
     for i in range(len(places)):
-        if choice.both_ways:
-            name, virtual = "dualpipe", 1
-        else:
-            name, virtual = axes.schedules[block.group.schedules[schedule[i]]]
+        name, virtual = ("dualpipe", 1) if choice.both_ways else axes.schedules[block.group.schedules[schedule[i]]]
         found.append(
             {
-                **{name: int(degrees[layout[i]]) for name, degrees in axes.layouts.items()},
-                "pipeline_parallel": int(axes.pipeline_parallel[block.group.stages]),
-                "micro_batch": int(axes.micro_batch[micro_batch[i]]),
-                "sequence_parallel": bool(axes.sequence_parallel[sequence[i]]),
+                **{field: int(column[i]) for field, column in columns.items()},
+                "sequence_parallel": bool(columns["sequence_parallel"][i]),
                 "zero_stage": int(axes.zero_stage[zero[i]]),
                 "offload": frozenset(
                     part for (part, there), place in zip(parts, offload, strict=True) if there[place[i]]

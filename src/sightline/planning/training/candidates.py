@@ -1,10 +1,10 @@
 """Candidates of a search: the values of every free field, laid out as the axes of a mesh.
 
-A layout is how a stage's ranks split a micro-batch: tensor, context and expert parallelism together, as most products
-of their degrees fit no cluster. All else has an axis of its own, so that what does not depend on it is worked out once.
+A row is one choice of all degrees, the micro-batch and sequence parallelism together, as most products of their values
+fit no cluster. ZeRO, offloading and schedules have an axis each: what does not depend on them is worked out once.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Final, NamedTuple
@@ -23,7 +23,9 @@ Array = NDArray[Any]
 SCHEDULES: Final[tuple[Schedule, ...]] = ("1f1b", "gpipe", "zero-bubble", "interleaved", "dualpipe")
 RECOMPUTE: Final = ("none", "selective", "full")
 ATTENTION: Final = ("flash", "eager")
-LAYOUT, MICRO_BATCH, SEQUENCE, STAGES, ZERO, OFFLOAD = range(6)
+SHAPES: Final = ("sequence_parallel", "expert_parallel", "context_parallel", "tensor_parallel", "micro_batch")
+"""Fields on which the shapes of a micro-batch's operators depend."""
+ROW, ZERO, OFFLOAD = range(3)
 """Dimensions of a mesh; each part of what may be offloaded has one, from ``OFFLOAD`` on."""
 SCHEDULE = OFFLOAD + len(OFFLOADABLE)
 DIMENSIONS = SCHEDULE + 1
@@ -42,11 +44,8 @@ class Choice(NamedTuple):
 class Axes:
     """The axes of a mesh, each with its values."""
 
-    layouts: Mapping[str, Array]
-    """Degrees by field of the plan, in shape (layouts,)."""
-    micro_batch: Array
-    sequence_parallel: Array
-    pipeline_parallel: Array
+    rows: Mapping[str, Array]
+    """Degrees, micro-batch and number of devices by field, in shape (rows,)."""
     zero_stage: Sequence[int]
     offload: Mapping[str, Sequence[float]]
     """By part of ``OFFLOADABLE``: 0.0, 1.0 or both."""
@@ -56,13 +55,26 @@ class Axes:
     @property
     def shape(self) -> tuple[int, ...]:
         """Lengths of all dimensions."""
-        layouts, parts = next(iter(self.layouts.values())), self.offload.values()
-        sizes = (layouts, self.micro_batch, self.sequence_parallel, self.pipeline_parallel, self.zero_stage, *parts)
-        return (*map(len, sizes), len(self.schedules))
+        return (self.count, len(self.zero_stage), *map(len, self.offload.values()), len(self.schedules))
 
-    def of_layouts(self, chosen: Any) -> "Axes":
-        """Return the axes with some of the layouts."""
-        return replace(self, layouts={name: values[chosen] for name, values in self.layouts.items()})
+    @property
+    def count(self) -> int:
+        """Number of rows."""
+        return len(self.rows["micro_batch"])
+
+    def chunks(self, rows: int) -> "Iterator[Axes]":
+        """Yield the axes in parts of so many rows, each in the order of pipeline stages."""
+        for start in range(0, self.count, rows):
+            chunk = self.of_rows(slice(start, start + rows))
+            yield chunk.of_rows(np.argsort(chunk.rows["pipeline_parallel"], kind="stable"))
+
+    def by_shapes(self) -> "Axes":
+        """Return the axes with rows of the same shapes next to each other."""
+        return self.of_rows(np.lexsort([self.rows[name] for name in SHAPES]))
+
+    def of_rows(self, chosen: Any) -> "Axes":
+        """Return the axes with some of the rows."""
+        return replace(self, rows={name: values[chosen] for name, values in self.rows.items()})
 
 
 def along(values: Any, dimension: int) -> Array:
@@ -83,33 +95,58 @@ def choices(space: Space[Scenario]) -> list[Choice]:
 def axes_of(space: Space[Scenario]) -> Axes:
     """Return the axes of a space: all values that could be, or those that it is restricted to.
 
-    Degrees divide the cluster, and micro-batches the batch. Rules are asked later.
+    Degrees divide the cluster, and replicas and micro-batches the batch. Other rules are asked later.
     """
-    scenario = space.scenario
-    model, counts = scenario.model, [cluster.devices for cluster in space.sizes]
-    degrees = np.unique(np.concatenate([divisors(count) for count in counts]))
-    splits: dict[str, Any] = {
-        "devices": counts,
-        "tensor_parallel": degrees,
-        "context_parallel": degrees,
-        "expert_parallel": [1] if model.experts is None else divisors(model.experts.count),
-    }
-    stays = device_model(scenario.cluster.device).in_host_memory
+    stays = device_model(space.scenario.cluster.device).in_host_memory
     offload = _values(space, "offload", (frozenset(), frozenset(() if stays else OFFLOADABLE)))
     return Axes(
-        layouts=_layouts({name: _values(space, name, usual) for name, usual in splits.items()}),
-        micro_batch=np.asarray(_values(space, "micro_batch", _micro_batches(space))),
-        sequence_parallel=np.asarray(_values(space, "sequence_parallel", (False, True)), dtype=int),
-        pipeline_parallel=np.asarray(_values(space, "pipeline_parallel", degrees[degrees <= model.layers + 2])),
+        rows=_rows(space),
         zero_stage=_values(space, "zero_stage", range(4)),
         offload={part: sorted({1.0 * (part in chosen) for chosen in offload}) for part in OFFLOADABLE},
         schedules=_schedules(space),
     )
 
 
+def _rows(space: Space[Scenario]) -> dict[str, Array]:
+    """Degrees and micro-batches that fill a cluster and share its batch."""
+    scenario, counts = space.scenario, [cluster.devices for cluster in space.sizes]
+    model, batch = scenario.model, scenario.workload.global_batch
+    degrees = np.unique(np.concatenate([divisors(count) for count in counts]))
+    splits: dict[str, Any] = {
+        "pipeline_parallel": degrees[degrees <= model.layers + 2],
+        "tensor_parallel": degrees,
+        "context_parallel": degrees,
+    }
+    rows: dict[str, Array] = {"devices": np.asarray(counts)}
+    ranks = np.ones(len(counts), dtype=np.int64)
+    for name, usual in splits.items():
+        rows, ranks = _times(rows, name, _values(space, name, usual), ranks)
+        ranks = ranks * rows[name]
+        rows, ranks = _kept(rows, ranks, rows["devices"] % ranks == 0)
+    replicas = rows["devices"] // ranks
+    rows, replicas = _times(rows, "micro_batch", _values(space, "micro_batch", _micro_batches(space)), replicas)
+    sequences = replicas * rows["micro_batch"]
+    rows, _ = _kept(rows, replicas, sequences <= batch if space.at_most else batch % sequences == 0)
+    experts = [1] if model.experts is None else divisors(model.experts.count)
+    for name, usual in (("expert_parallel", experts), ("sequence_parallel", (0, 1))):
+        rows, _ = _times(rows, name, [int(value) for value in _values(space, name, usual)], rows["devices"])
+    return rows
+
+
+def _times(
+    rows: Mapping[str, Array], name: str, values: Sequence[Any], along_rows: Array
+) -> tuple[dict[str, Array], Array]:
+    """Every row with every value of a further field; what lies along the rows is repeated too."""
+    count, length = len(values), len(along_rows)
+    repeated = {key: np.repeat(column, count) for key, column in rows.items()}
+    return {**repeated, name: np.tile(np.asarray(values), length)}, np.repeat(along_rows, count)
+
+
+def _kept(rows: Mapping[str, Array], along_rows: Array, where: Array) -> tuple[dict[str, Array], Array]:
+    return {name: column[where] for name, column in rows.items()}, along_rows[where]
+
+
 def _values(space: Space[Scenario], name: str, usual: Iterable[Any]) -> list[Any]:
-    if name == "devices":
-        return list(usual)
     restricted = space.values.get(name, (getattr(space.scenario.plan, name),))
     return list(usual if restricted is None else restricted)
 
@@ -120,16 +157,6 @@ def _micro_batches(space: Space[Scenario]) -> Array:
         return divisors(batch)
     # Below a limit no micro-batch need divide it.
     return np.union1d(divisors(batch), 2 ** np.arange(batch.bit_length()))
-
-
-def _layouts(axes: Mapping[str, Sequence[Any]]) -> dict[str, Array]:
-    """The product of the degrees, without those whose ranks do not divide the devices; alike ones are neighbours."""
-    grid = np.meshgrid(*(np.asarray(values, dtype=np.int64) for values in axes.values()), indexing="ij")
-    layouts = {name: column.ravel() for name, column in zip(axes, grid, strict=True)}
-    ranks = layouts["tensor_parallel"] * layouts["context_parallel"]
-    (there,) = np.nonzero(layouts["devices"] % ranks == 0)
-    there = there[np.lexsort((ranks[there], layouts["devices"][there]))]
-    return {name: column[there] for name, column in layouts.items()}
 
 
 def _schedules(space: Space[Scenario]) -> list[tuple[str, int]]:
@@ -144,23 +171,19 @@ def _schedules(space: Space[Scenario]) -> list[tuple[str, int]]:
 
 def open_plan(space: Space[Scenario], axes: Axes, choice: Choice) -> Scenario:
     """Return the scenario with the axes as arrays, each along its own dimension."""
-    base, stages = space.scenario, along(axes.pipeline_parallel, STAGES) * 1.0
-    layouts: dict[str, Any] = {name: along(column, LAYOUT) * 1.0 for name, column in axes.layouts.items()}
-    micro_batch = along(axes.micro_batch, MICRO_BATCH) * 1.0
-    devices: Any = layouts.pop("devices") if space.clusters else base.cluster.devices
-    layouts.pop("devices", None)
-    left = devices / (layouts["tensor_parallel"] * layouts["context_parallel"] * stages)
+    base = space.scenario
+    rows: dict[str, Any] = {name: along(column, ROW) * 1.0 for name, column in axes.rows.items()}
+    counts = rows.pop("devices")
+    devices: Any = counts if space.clusters else base.cluster.devices
+    left = counts / (rows["tensor_parallel"] * rows["pipeline_parallel"] * rows["context_parallel"])
     schedule: dict[str, Any] = {"schedule": "dualpipe", "virtual_stages": 1}
     if not choice.both_ways:
         schedule["schedule"] = along([name for name, _ in axes.schedules], SCHEDULE)
         schedule["virtual_stages"] = along([v for _, v in axes.schedules], SCHEDULE) * 1.0
     plan = replace(
         base.plan,
-        **layouts,
+        **rows,
         **schedule,
-        micro_batch=micro_batch,
-        sequence_parallel=along(axes.sequence_parallel, SEQUENCE),
-        pipeline_parallel=stages,
         data_parallel=left,
         zero_stage=along(axes.zero_stage, ZERO),
         offload={part: along(there, OFFLOAD + i) for i, (part, there) in enumerate(axes.offload.items())},
@@ -169,8 +192,7 @@ def open_plan(space: Space[Scenario], axes: Axes, choice: Choice) -> Scenario:
     )
     workload = base.workload
     if space.at_most:
-        sequences = np.floor(left) * micro_batch
-        whole = np.floor(workload.global_batch / np.maximum(sequences, 1.0)) * sequences
-        largest: Any = np.maximum(whole, sequences)
+        sequences = left * rows["micro_batch"]
+        largest: Any = np.floor(workload.global_batch / sequences) * sequences
         workload = replace(workload, global_batch=largest)
     return replace(base, plan=plan, workload=workload, cluster=replace(base.cluster, devices=devices))

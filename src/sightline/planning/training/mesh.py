@@ -1,18 +1,19 @@
-"""One mesh of plans evaluated: priced once per micro-batch, added up in blocks that stay in a core's cache.
+"""One mesh of plans evaluated: priced once per row, added up in blocks that stay in a core's cache.
 
-The plans of one number of pipeline stages are a group. Its rows are the layouts, micro-batches and sequence parallelism
-that have a valid plan, and its schedules those that are valid, so that hardly any element of a block is no plan.
+Rows of one number of pipeline stages are a group: its schedules are those that are valid for so many stages, so that
+hardly any element of a block is no plan.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import pairwise
 from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.planning.training.candidates import STAGES, Array, Axes
+from sightline.planning.training.candidates import DIMENSIONS, Array, Axes
 from sightline.planning.training.validity import Valid
 from sightline.prediction.training.mesh import PLANS_PER_BLOCK, Terms
 from sightline.prediction.training.sums import Sums
@@ -24,12 +25,10 @@ Summands = tuple[Array, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Group:
-    """The plans of one number of stages; arrays have rows, ZeRO stages, what is offloaded, and schedules."""
+    """The plans of one number of pipeline stages; arrays have rows, ZeRO stages, what is offloaded, and schedules."""
 
-    rows: tuple[Array, ...]
-    """Positions of layout, micro-batch and sequence parallelism."""
-    stages: int
-    """Position on the axis of stages."""
+    rows: slice
+    """Of the mesh."""
     schedules: Array
     """Positions on the axis of schedules."""
     step_s: Summands
@@ -60,61 +59,43 @@ class Block:
     evaluated: int
     """Valid plans."""
 
-    @property
-    def rows(self) -> tuple[Array, ...]:
-        """Positions of layout, micro-batch and sequence parallelism of each row."""
-        return tuple(column[self.start : self.start + len(self.fits)] for column in self.group.rows)
+    def column(self, name: str, axes: Axes) -> Array:
+        """Return a field's value in each row."""
+        first = self.group.rows.start + self.start
+        return axes.rows[name][first : first + len(self.fits)]
 
 
 def groups_of(axes: Axes, valid: Valid, sums: Sums) -> Iterator[Group]:
-    """Yield the plans of a mesh by their number of stages."""
-    shape = axes.shape
-    for stages in range(shape[STAGES]):
-        states, schedules = _at(valid.states, stages), _at(valid.schedules, stages)
-        there = np.broadcast_to(_any(states) & _any(schedules), shape[:STAGES])
-        rows, (kept,) = np.nonzero(there), np.nonzero(np.broadcast_to(_any_plan(schedules), shape[-1:]))
-        if not len(rows[0]) or not len(kept):
+    """Yield the plans of a mesh, whose rows are in the order of their numbers of stages, by these."""
+    stages = axes.rows["pipeline_parallel"]
+    borders = [0, *(np.flatnonzero(np.diff(stages)) + 1), len(stages)]
+    for start, end in pairwise(borders):
+        rows = slice(int(start), int(end))
+        schedules = valid.schedules[rows] if len(valid.schedules) > 1 else valid.schedules
+        there = np.broadcast_to(schedules.any(axis=tuple(range(schedules.ndim - 1))), axes.shape[-1:])
+        (kept,) = np.nonzero(there)
+        if not len(kept):
             continue
-        masks = [_part(_at(mask, stages), rows, kept) for mask in (valid.states, valid.schedules, *valid.rest)]
 
-        def parts(terms: Terms, stages: int = stages, rows: tuple[Array, ...] = rows, kept: Array = kept) -> Summands:
-            return tuple(_part(_at(np.asarray(term), stages), rows, kept) for term in terms)
+        def parts(terms: Terms, rows: slice = rows, kept: Array = kept) -> Summands:
+            return tuple(_part(np.asarray(term), rows, kept) for term in terms)
 
         yield Group(
             rows=rows,
-            stages=stages,
             schedules=kept,
-            step_s=tuple(_masked(parts(sums.step_s), masks)),
+            step_s=tuple(_masked(parts(sums.step_s), parts((valid.states, valid.schedules, *valid.rest)))),
             energy_j=parts(sums.energy_j),
             peaks=_fewer([parts(terms) for terms in sums.peaks]),
             on_host=_fewer([parts(terms) for terms in sums.on_host]),
         )
 
 
-def _any(mask: Array) -> Array:
-    """Whether any option of a row is valid."""
-    return np.asarray(mask.any(axis=tuple(range(STAGES, mask.ndim))))
-
-
-def _any_plan(mask: Array) -> Array:
-    """Whether any plan of a schedule is valid."""
-    return np.asarray(mask.any(axis=tuple(range(mask.ndim - 1))))
-
-
-def _at(array: Array, stages: int) -> Array:
-    """An array of a mesh without the dimension of stages."""
-    if array.ndim == 0:
-        return array.reshape((1,) * 8)
-    return array[:, :, :, stages if array.shape[STAGES] > 1 else 0]
-
-
-def _part(array: Array, rows: tuple[Array, ...], schedules: Array) -> Array:
+def _part(array: Array, rows: slice, schedules: Array) -> Array:
     """The rows and schedules of an array; where all have the same, one."""
-    lengths = array.shape[:STAGES]
-    if max(lengths) == 1:
-        array = array[0, 0]
-    else:
-        array = array[tuple(row if length > 1 else 0 for row, length in zip(rows, lengths, strict=True))]
+    if array.ndim == 0:
+        return array.reshape((1,) * DIMENSIONS)
+    if len(array) > 1:
+        array = array[rows]
     return array[..., schedules] if array.shape[-1] > 1 else array
 
 
@@ -147,7 +128,7 @@ def blocks_of(group: Group, device_bytes: float, host_bytes: float, plans: int =
 
     A plan may take ``device_bytes`` of a device, and ``host_bytes`` of a host.
     """
-    options, count = group.options, len(group.rows[0])
+    options, count = group.options, group.rows.stop - group.rows.start
     step = max(1, plans // prod(options))
     hosts = group.on_host if any(_most(terms) > host_bytes for terms in group.on_host) else ()
     for start in range(0, count, step):

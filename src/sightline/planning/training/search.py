@@ -3,16 +3,17 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from math import prod
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from sightline.cost.clock import at_its_clock
 from sightline.planning.training.best import Keeper
-from sightline.planning.training.candidates import STAGES, Axes, Choice, axes_of, choices, open_plan
+from sightline.planning.training.candidates import Axes, Choice, axes_of, choices, open_plan
 from sightline.planning.training.mesh import Block, blocks_of, groups_of
 from sightline.planning.training.validity import valid_plans
+from sightline.prediction.training.least_memory import least_bytes
 from sightline.prediction.training.offload import as_kept
 from sightline.prediction.training.priced import price
 from sightline.prediction.training.sums import sums_of
@@ -22,10 +23,10 @@ from sightline.scenario.space import Space
 
 Exceeding = Callable[[Block, Axes], Mapping[str, Any]]
 """Says by limit where the plans of a block exceed it."""
-CELLS_PER_CHUNK = 1 << 14
-"""Layouts x micro-batches x sequence parallelism x stages that are priced together: what keeps memory flat."""
 WHOLE = slice(None)
 """All pieces of a space."""
+ROWS_PER_CHECK, ROWS_PER_CHUNK = 1 << 16, 1 << 13
+"""Rows that rules are asked of together, and rows that are priced together: what keeps memory flat."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -37,6 +38,16 @@ class Counts:
     rejected: Counter[str] = field(default_factory=Counter)
     """Candidates by the rule that they break, and valid plans that exceed a limit."""
     stopped: bool = False
+
+    def add(self, block: Block, exceeded: Mapping[str, Any]) -> None:
+        """Count the plans of a block, of which those beyond a limit no longer fit."""
+        self.evaluated += block.evaluated
+        self.rejected["memory"] += block.evaluated - int(np.count_nonzero(block.fits))
+        for limit, beyond in exceeded.items():
+            over = block.fits & beyond
+            self.rejected[limit] += int(np.count_nonzero(over))
+            block.fits[over] = False
+        self.feasible += int(np.count_nonzero(block.fits))
 
     def joined(self, other: "Counts") -> "Counts":
         """Return both together."""
@@ -72,24 +83,18 @@ def search(
         progress: Told of every chunk; when somebody stops it, what was found until then stays.
     """
     counts = Counts()
-    cluster = space.scenario.cluster
-    device_bytes = min(float(cluster.device.memory_bytes), max_memory or np.inf)
-    host_bytes = float(cluster.host.memory_bytes)
-    work = pieces_of(space)[part]
-    progress.begin(len(work), "searching")
+    limits = _Limits.of(space, max_memory)
+    asked = _Asked(space=space, limits=limits, launchable=launchable, energy=energy)
+    pieces = pieces_of(space)[part]
+    progress.begin(len(pieces), "searching")
     try:
-        for choice, axes in work:
-            progress.check()
-            for block_axes, block in _blocks(space, axes, choice, counts, device_bytes, host_bytes, launchable, energy):
-                counts.evaluated += block.evaluated
-                counts.rejected["memory"] += block.evaluated - int(np.count_nonzero(block.fits))
-                for limit, exceeded in ({} if within is None else within(block, block_axes)).items():
-                    counts.rejected[limit] += int(np.count_nonzero(block.fits & exceeded))
-                    block.fits[exceeded & block.fits] = False
-                fitting = int(np.count_nonzero(block.fits))
-                counts.feasible += fitting
-                if fitting:
-                    keeper.take(block, block_axes, choice)
+        for choice, piece in pieces:
+            for axes in _rows_that_may(asked, piece, choice, counts).chunks(ROWS_PER_CHUNK):
+                progress.check()
+                for block in _blocks(asked, axes, choice):
+                    counts.add(block, {} if within is None else within(block, axes))
+                    if block.fits.any():
+                        keeper.take(block, axes, choice)
             progress.advance()
     except Cancelled:
         counts.stopped = True
@@ -98,36 +103,52 @@ def search(
 
 def pieces_of(space: Space[Scenario]) -> list[tuple[Choice, Axes]]:
     """Return the pieces of a space that are searched one after the other, always in the same order."""
-    return [(choice, axes) for choice in choices(space) for axes in _chunks(axes_of(space))]
+    return list(product(choices(space), axes_of(space).chunks(ROWS_PER_CHECK)))
 
 
-def _chunks(axes: Axes) -> Iterator[Axes]:
-    """The axes in parts of so many layouts that what is priced together stays small."""
-    layouts = axes.shape[0]
-    step = max(1, CELLS_PER_CHUNK // max(1, prod(axes.shape[1 : STAGES + 1])))
-    for start in range(0, layouts, step):
-        yield axes.of_layouts(slice(start, start + step))
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Limits:
+    """Bytes that a plan may take of a device and of a host."""
+
+    device_bytes: float
+    host_bytes: float
+
+    @classmethod
+    def of(cls, space: Space[Scenario], max_memory: float | None) -> "_Limits":
+        cluster = space.scenario.cluster
+        device_bytes = min(float(cluster.device.memory_bytes), max_memory or np.inf)
+        return cls(device_bytes=device_bytes, host_bytes=float(cluster.host.memory_bytes))
 
 
-def _blocks(
-    space: Space[Scenario],
-    axes: Axes,
-    choice: Choice,
-    counts: Counts,
-    device_bytes: float,
-    host_bytes: float,
-    launchable: bool,
-    energy: bool,
-) -> Iterator[tuple[Axes, Block]]:
-    """Blocks of the plans of some axes, with the axes that they were laid out on."""
-    with np.errstate(all="ignore"):  # places where no plan is are worked out too
-        valid = valid_plans(space, open_plan(space, axes, choice), axes, choice, launchable=launchable)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Asked:
+    """What is searched."""
+
+    space: Space[Scenario]
+    limits: _Limits
+    launchable: bool
+    energy: bool
+
+
+def _rows_that_may(asked: _Asked, piece: Axes, choice: Choice, counts: Counts) -> Axes:
+    """The rows of a piece that have a valid plan whose micro-batch fits at all; the others are counted."""
+    with np.errstate(all="ignore"):
+        valid = valid_plans(asked.space, open_plan(asked.space, piece, choice), piece, choice, asked.launchable)
         counts.rejected.update(valid.rejected)
-        axes, valid = valid.trimmed(axes)
-        if not prod(axes.shape):
-            return
-        priced = price(at_its_clock(as_kept(open_plan(space, axes, choice))))
-        sums = sums_of(priced, energy=energy)
+        axes, valid = valid.trimmed(piece)
+        if not axes.count:
+            return axes
+        least = np.ravel(least_bytes(open_plan(asked.space, axes, choice)))
+        small = np.broadcast_to(least <= asked.limits.device_bytes, axes.count)
+        counts.rejected["memory"] += valid.of_rows(~small).count(axes.of_rows(~small))
+        return axes.of_rows(small).by_shapes()
+
+
+def _blocks(asked: _Asked, axes: Axes, choice: Choice) -> Iterator[Block]:
+    """Blocks of the plans of some axes."""
+    with np.errstate(all="ignore"):  # places where no plan is are worked out too
+        scenario = open_plan(asked.space, axes, choice)
+        valid = valid_plans(asked.space, scenario, axes, choice, asked.launchable)
+        sums = sums_of(price(at_its_clock(as_kept(scenario))), energy=asked.energy)
         for group in groups_of(axes, valid, sums):
-            for block in blocks_of(group, device_bytes, host_bytes):
-                yield axes, block
+            yield from blocks_of(group, asked.limits.device_bytes, asked.limits.host_bytes)

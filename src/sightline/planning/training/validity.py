@@ -29,34 +29,41 @@ class Valid:
     states: Array
     """On all dimensions but the schedule."""
     schedules: Array
-    """On layouts, micro-batches, stages and schedules."""
+    """On rows and schedules."""
     rest: tuple[Array, ...]
     """What lies on both."""
     rejected: Mapping[str, int]
     """Candidates that break each rule; one that breaks several counts for each."""
 
     def trimmed(self, axes: Axes) -> "tuple[Axes, Valid]":
-        """Return axes without values that no valid plan has, and the masks on these."""
-        there = [_used(mask, axes) for mask in (self.states, self.schedules, *self.rest)]
-        kept = [np.nonzero(reduce(and_, columns))[0] for columns in zip(*there, strict=True)]
-        layouts, micro_batch, sequence, stages, *_ = kept
-        trimmed = replace(
-            axes.of_layouts(layouts),
-            micro_batch=axes.micro_batch[micro_batch],
-            sequence_parallel=axes.sequence_parallel[sequence],
-            pipeline_parallel=axes.pipeline_parallel[stages],
-        )
+        """Return axes without the rows that have no valid plan, and the masks on these."""
+        there = np.ones(axes.count, dtype=bool)
+        for mask in (self.states, self.schedules):
+            there &= mask.any(axis=tuple(range(1, mask.ndim)))
+        if there.all():
+            return axes, self
+
+        return axes.of_rows(there), self.of_rows(there)
+
+    def of_rows(self, there: Array) -> "Valid":
+        """Return the masks on some of the rows."""
 
         def part(mask: Array) -> Array:
-            for dimension, places in enumerate((layouts, micro_batch, sequence, stages)):
-                mask = mask.take(places, axis=dimension) if mask.shape[dimension] > 1 else mask
-            return mask
+            return mask[there] if len(mask) > 1 else mask
 
         rest = tuple(map(part, self.rest))
-        return trimmed, replace(self, states=part(self.states), schedules=part(self.schedules), rest=rest)
+        return replace(self, states=part(self.states), schedules=part(self.schedules), rest=rest)
+
+    def count(self, axes: Axes) -> int:
+        """Return how many plans are valid; what lies on both masks is left out."""
+        counts = []
+        for mask, fixed in ((self.states, (SCHEDULE,)), (self.schedules, tuple(range(1, SCHEDULE)))):
+            shape = tuple(1 if i in fixed else length for i, length in enumerate(axes.shape))
+            counts.append(np.broadcast_to(mask, shape).sum(axis=tuple(range(1, len(shape)))))
+        return int(counts[0] @ counts[1])
 
 
-def valid_plans(space: Space[Scenario], scenario: Scenario, axes: Axes, choice: Choice, *, launchable: bool) -> Valid:
+def valid_plans(space: Space[Scenario], scenario: Scenario, axes: Axes, choice: Choice, launchable: bool) -> Valid:
     """Return which plans of a mesh (``scenario`` with its ``axes`` as arrays) are valid and distinct.
 
     With ``launchable`` the framework offers all of it.
@@ -76,13 +83,6 @@ def valid_plans(space: Space[Scenario], scenario: Scenario, axes: Axes, choice: 
         rest=tuple(mask for mask in others if not any(mask is one for one in of_schedules)),
         rejected=rejected,
     )
-
-
-def _used(mask: Array, axes: Axes) -> list[Array]:
-    """For each dimension, which of its values have a valid plan by a mask."""
-    dimensions = range(mask.ndim)
-    used = (mask.any(axis=tuple(j for j in dimensions if j != i)) for i in dimensions)
-    return [np.broadcast_to(column, (length,)) for column, length in zip(used, axes.shape, strict=True)]
 
 
 def _share(axes: Axes, mask: Array) -> int:
@@ -123,4 +123,4 @@ def _distinct(scenario: Scenario, axes: Axes, choice: Choice) -> Iterator[Array]
         if part in plan.offload and stages:
             needed = np.maximum(needed, np.where(plan.offload[part] > 0, min(stages), needed))
     yield (plan.replicas > 1) | (plan.zero_stage == needed)
-    yield (plan.tensor_parallel > 1) | (plan.sequence_parallel == min(axes.sequence_parallel))
+    yield (plan.tensor_parallel > 1) | (plan.sequence_parallel == axes.rows["sequence_parallel"].min(initial=1))

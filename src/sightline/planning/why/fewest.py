@@ -38,12 +38,9 @@ class FewestChanges:
     def _changes(self, block: Block, axes: Axes) -> Array:
         """How many fields of each plan have a value that was not asked for."""
         options = block.fits.ndim - 1
-        rows = slice(block.start, block.start + block.fits.shape[0])
-        layout, micro_batch, sequence = (column[rows] for column in block.group.rows)
-        by_row = sum(self._other(name, degrees[layout]) for name, degrees in axes.layouts.items())
-        by_row = by_row + self._other("micro_batch", axes.micro_batch[micro_batch])
-        by_row = by_row + self._other("sequence_parallel", np.asarray(axes.sequence_parallel, bool)[sequence])
-        changes = np.reshape(by_row, (-1, *(1,) * options)) + self._alike(block, axes)
+        fields = [name for name in axes.rows if name != "devices"]
+        by_row = sum(self._other(name, block.column(name, axes)) for name in fields)
+        changes = np.reshape(by_row, (-1, *(1,) * options)) + self._alike()
         schedules = [axes.schedules[i] for i in block.group.schedules]
         for place, values in enumerate(self._by_option(axes, schedules)):
             if block.fits.shape[place + 1] > 1:
@@ -52,10 +49,9 @@ class FewestChanges:
                 changes = changes + values[0]
         return np.broadcast_to(changes, block.fits.shape)
 
-    def _alike(self, block: Block, axes: Axes) -> float:
+    def _alike(self) -> float:
         """Changes that all plans of a block share."""
-        choice, stages = self._choice, axes.pipeline_parallel[block.group.stages]
-        shared = float(self._other("pipeline_parallel", [stages])[0])
+        choice, shared = self._choice, 0.0
         for name in ("recompute", "attention"):
             allowed = self._asked.values.get(name, (getattr(self._asked.scenario.plan, name),))
             shared += allowed is not None and getattr(choice, name) not in allowed

@@ -86,12 +86,17 @@ def activations(
         stays = smaller(1.0, 2.0 / larger(stage.layers * in_flight, 1.0))
         on_device = layers * either(plan.offloads("activations") > 0, stays, 1.0)
     # A device that has a head for one direction alone still holds all of its logits.
-    logits = rounded_up(stage.head) * program.head.logits * _loss_bytes(plan)
+    logits = rounded_up(stage.head) * bytes_in_loss(plan, program)
     return Activations(layers=layers, others=others, head=head, on_device=on_device + others, logits=logits)
 
 
+def bytes_in_loss(plan: Plan, program: Program) -> Number:
+    """Return the live bytes of the micro-batch whose loss runs, in addition to those that are saved."""
+    return program.head.logits * _loss_bytes(plan)
+
+
 def _loss_bytes(plan: Plan) -> Number:
-    """Live bytes per logit of the micro-batch whose loss runs, in addition to those that are saved."""
+    """The same per logit."""
     framework = plan.framework.compiled() if plan.compile else plan.framework
     kept, split = framework.allocation.kept_bytes_per_logit, framework.allocation.split_loss_bytes_per_logit
     whole = max(framework.loss_bytes_per_logit - kept, 0.0)
@@ -108,9 +113,13 @@ def _of_embedding_and_head(plan: Plan, program: Program, stage: StageContents, h
 
 
 def _of_head(plan: Plan, program: Program, stage: StageContents) -> Number:
-    """Bytes that one micro-batch keeps of head and loss."""
-    logits = program.head.logits * plan.framework.allocation.kept_bytes_per_logit
-    return stage.head * (program.head.saved_bytes + logits)
+    """Bytes that one micro-batch keeps of head and loss on a stage."""
+    return stage.head * bytes_of_head(plan, program)
+
+
+def bytes_of_head(plan: Plan, program: Program) -> Number:
+    """Return the bytes that one micro-batch keeps of head and loss."""
+    return program.head.saved_bytes + program.head.logits * plan.framework.allocation.kept_bytes_per_logit
 
 
 def _collected(scenario: Scenario, program: Program, stage: StageContents, in_flight: Number) -> Number:

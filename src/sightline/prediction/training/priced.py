@@ -4,6 +4,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from sightline.content import remembered
 from sightline.cost.collectives.constants import CollectiveConstants
 from sightline.cost.collectives.families import cluster_collectives
@@ -13,6 +15,7 @@ from sightline.cost.prices import Prices
 from sightline.cost.prices import price as price_operators
 from sightline.prediction.eager_calls import in_eager_step, step_execution
 from sightline.prediction.training.constants import TrainingConstants, attention_kernel
+from sightline.prediction.training.distinct import prices_of_distinct
 from sightline.prediction.training.framework import in_framework, training_groups
 from sightline.prediction.training.knowledge import Knowledge
 from sightline.prediction.training.micro_batch import BlockTimes, Launches, Overlap, block_times
@@ -42,7 +45,7 @@ class Priced:
 def price(scenario: Scenario, constants: TrainingConstants | None = None) -> Priced:
     """Write out the scenario's micro-batch and price it, with the catalog's constants unless some are given."""
     constants = on_host(constants or Knowledge().constants(scenario), scenario.cluster.host)
-    return replace(_priced(_micro_batch_alone(scenario), constants), scenario=scenario)
+    return replace(_priced(micro_batch_alone(scenario), constants), scenario=scenario)
 
 
 HOST_TIMES = ("launch_forward_s", "launch_backward_s", "micro_batch_s", "step_s")
@@ -57,8 +60,8 @@ def on_host(constants: TrainingConstants, host: Host) -> TrainingConstants:
     return replace(constants, **times)
 
 
-def _micro_batch_alone(scenario: Scenario) -> Scenario:
-    """The scenario with other values of all fields that change nothing about one micro-batch on one device.
+def micro_batch_alone(scenario: Scenario) -> Scenario:
+    """Return the scenario with other values of all fields that change nothing about one micro-batch on one device.
 
     So all plans that differ in these alone share one program and its prices.
     """
@@ -66,7 +69,11 @@ def _micro_batch_alone(scenario: Scenario) -> Scenario:
         # A processor's caches and calls depend on the whole step.
         return scenario
     workload = replace(scenario.workload, global_batch=1, total_tokens=None)
-    return replace(scenario, plan=_alone(scenario.plan), workload=workload, name="", measured={}, warnings=())
+    cluster, devices = scenario.cluster, np.asarray(scenario.cluster.devices)
+    if devices.ndim:
+        cluster = replace(cluster, devices=cluster.per_node)
+    alone = replace(scenario, cluster=cluster, plan=_alone(scenario.plan), workload=workload)
+    return replace(alone, name="", measured={}, warnings=())
 
 
 @remembered(entries=128)
@@ -92,7 +99,12 @@ def _alone(plan: Plan) -> Plan:
 def _priced(scenario: Scenario, constants: TrainingConstants) -> Priced:
     program = write_out(scenario)
     model, library = training_device(scenario, constants), cluster_collectives(scenario.cluster)
-    prices = step_prices(program, scenario, constants, model, library)
+
+    def priced(one: Scenario) -> tuple[Program, Prices]:
+        written = program if one is scenario else write_out(one)
+        return written, step_prices(written, one, constants, model, library)
+
+    prices = prices_of_distinct(scenario, program, priced) or priced(scenario)[1]
     own = scenario.cluster.host.launch_time_s
     launches = Launches(constants.launch_forward_s, constants.launch_backward_s) if own is None else Launches(own, own)
     overlap = _overlap(scenario, constants)
