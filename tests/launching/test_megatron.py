@@ -130,6 +130,26 @@ def test_models_without_arguments_are_refused():
         write(asked({"framework": "megatron"}, model="bloom-176b", cluster="64x h100-sxm-80gb"))
 
 
+@pytest.mark.parametrize("layers", [(5, 3), (2, 2, 3, 1)])
+def test_layers_of_stages_are_read_back(layers):
+    plan = {"framework": "megatron", "pipeline_parallel": len(layers), "stage_layers": list(layers)}
+    assert read_back(write(asked(plan)).command).plan.stage_layers == layers
+
+
+def test_a_layout_with_factors_is_read():
+    reading = read(
+        "torchrun pretrain_gpt.py --num-layers 8 --hidden-size 64 --num-attention-heads 4 "
+        "--pipeline-model-parallel-size 4 --pipeline-model-parallel-layout 'Et|(tt|)*2t*3L'"
+    )
+    assert reading.scenario["plan"]["stage_layers"] == [1, 2, 2, 3]
+
+
+def test_unlike_devices_are_refused():
+    cluster = {"devices": ["8x a100-sxm-80gb", "8x h100-sxm-80gb"], "network": "infiniband-hdr"}
+    with pytest.raises(InputError, match="launches are written for equal devices"):
+        write(asked({"framework": "megatron"}, cluster=cluster))
+
+
 def test_a_published_script_is_read():
     reading = read(
         """#!/bin/bash

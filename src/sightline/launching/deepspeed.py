@@ -12,7 +12,7 @@ from sightline.launching.given import Given
 from sightline.launching.launch import Launch, Reading
 from sightline.launching.options import not_read, options_of, without_none
 from sightline.launching.plans import not_offered, refuse, settled, unwritten, whole
-from sightline.launching.ranks import on_every_node, per_node, uneven_nodes
+from sightline.launching.ranks import cluster_problems, on_every_node, per_node
 from sightline.launching.shell import command_line
 from sightline.scenario import Plan, Scenario
 
@@ -52,7 +52,7 @@ def write(scenario: Scenario) -> Launch:
     Raises:
         InputError: DeepSpeed or the script does not offer something of the plan; a sentence each.
     """
-    refuse([*not_offered(scenario.plan), *script.problems_of(scenario), *uneven_nodes(scenario.cluster)])
+    refuse([*not_offered(scenario.plan), *script.problems_of(scenario), *cluster_problems(scenario.cluster)])
     asked = settled(scenario)
     refuse(_problems(asked.plan))
     ranks = asked.cluster.devices

@@ -17,8 +17,10 @@ def per_node(cluster: Cluster) -> int:
     return cluster.devices // cluster.nodes
 
 
-def uneven_nodes(cluster: Cluster) -> list[str]:
-    """Return the problem of a cluster whose nodes do not have equally many of the devices."""
+def cluster_problems(cluster: Cluster) -> list[str]:
+    """Return what keeps a cluster from running as many equal processes on each of its nodes."""
+    if cluster.groups:
+        return [f"cluster.devices are {cluster.in_words}; launches are written for equal devices"]
     if cluster.devices % cluster.nodes == 0:
         return []
     shape = f"cluster.devices is {cluster.devices} on {cluster.nodes} nodes"

@@ -11,7 +11,7 @@ from sightline.launching.given import Given
 from sightline.launching.launch import Launch, Reading
 from sightline.launching.options import not_read, options_of, without_none
 from sightline.launching.plans import not_offered, refuse, settled, unwritten, whole
-from sightline.launching.ranks import devices_of, on_every_node, torchrun, uneven_nodes
+from sightline.launching.ranks import cluster_problems, devices_of, on_every_node, torchrun
 from sightline.launching.shell import command_line
 from sightline.scenario import Plan, Scenario
 
@@ -66,7 +66,7 @@ def write(scenario: Scenario) -> Launch:
     Raises:
         InputError: The Trainer or the script does not offer something of the plan; a sentence each.
     """
-    refuse([*not_offered(scenario.plan), *script.problems_of(scenario), *uneven_nodes(scenario.cluster)])
+    refuse([*not_offered(scenario.plan), *script.problems_of(scenario), *cluster_problems(scenario.cluster)])
     asked = settled(scenario)
     refuse(_problems(asked.plan))
     words = torchrun(asked.cluster, *script.script_words(asked))

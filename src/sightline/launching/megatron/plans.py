@@ -1,5 +1,6 @@
 """A plan as arguments of ``pretrain_gpt.py`` (megatron/training/arguments.py, 2026-08)."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from sightline.launching.megatron.models import Arguments
@@ -12,6 +13,7 @@ WRITTEN: Final = frozenset(
     (
         *("tensor_parallel", "pipeline_parallel", "context_parallel", "context_exchange", "expert_parallel"),
         *("expert_tensor_parallel", "data_parallel_shard", "sequence_parallel", "tensor_overlap", "virtual_stages"),
+        "stage_layers",
         *("schedule", "micro_batch", "zero_stage", "offload", "recompute", "attention", "attention_kernel", "dtype"),
         *("fp8_recipe", "fp8_parameter_gather", "bf16_layers", "narrow_head", "gradient_reduce_dtype"),
         *("overlap_gradient_reduce", "overlap_parameter_gather", "fused_loss", "optimizer", "expert_capacity"),
@@ -73,6 +75,9 @@ def plan_problems(scenario: Scenario) -> list[str]:
         f"plan.offload is optimizer with plan.dtype {plan.dtype}: Megatron-LM needs plan.fp8_parameter_gather false": (
             "optimizer" in plan.offload and _gathers_low(plan) and plan.fp8_recipe != "delayed"
         ),
+        "plan.stage_layers with plan.virtual_stages above 1: say which layers each of the virtual stages has": (
+            plan.stage_layers is not None and chunks > 1
+        ),
         "plan.optimizer is muon with plan.zero_stage 3: Megatron-FSDP has adam and sgd": (
             plan.optimizer == "muon" and plan.zero_stage > 1
         ),
@@ -124,14 +129,21 @@ def _stages(scenario: Scenario) -> Arguments:
         return {}
     extra = whole(plan.prediction_layers)
     parts = stages * chunks
+    if plan.stage_layers is not None:
+        return _layout(plan.stage_layers, extra)
     if layers % parts == 0:
         return {"--num-layers-per-virtual-pipeline-stage": layers // parts} if chunks > 1 else {}
     if (layers + 2) % parts == 0 and not extra:
         split = _set(account_for_embedding_in_pipeline_split=True, account_for_loss_in_pipeline_split=True)
         interleaved = {"--num-layers-per-virtual-pipeline-stage": (layers + 2) // parts} if chunks > 1 else {}
         return {**split, **interleaved}
-    held = ["t" * count for count in stage_layers(layers, parts)]
-    held[0], held[-1] = f"E{held[0]}", f"{held[-1]}{'m' * extra}L"
+    return _layout(stage_layers(layers, parts), extra)
+
+
+def _layout(layers: Sequence[int], predictions: int) -> Arguments:
+    """Layers of every stage in order, with the embedding, the loss and what predicts further tokens at the ends."""
+    held = ["t" * count for count in layers]
+    held[0], held[-1] = f"E{held[0]}", f"{held[-1]}{'m' * predictions}L"
     return {"--pipeline-model-parallel-layout": "|".join(held)}
 
 

@@ -1,9 +1,11 @@
 """The plan that arguments of ``pretrain_gpt.py`` state (megatron/training/arguments.py, 2026-08)."""
 
+import re
 from typing import Any
 
 from sightline.launching.megatron.plans import EXCHANGES, MODULES, OPTIMIZERS, RECIPES
 from sightline.launching.options import Options, without_none
+from sightline.prediction.schedules.closed_forms import stage_layers
 
 
 def plan_of(options: Options) -> dict[str, Any]:
@@ -20,6 +22,7 @@ def plan_of(options: Options) -> dict[str, Any]:
         "micro_batch": options.number("micro-batch-size"),
         "optimizer": {value: key for key, value in OPTIMIZERS.items()}.get(options.text("optimizer", "adam") or ""),
         "prediction_layers": options.number("mtp-num-layers"),
+        "stage_layers": _stage_layers(options, stages),
         **_context_of(options),
         **_sharding_of(options),
         **_precision_of(options),
@@ -35,6 +38,18 @@ def _context_of(options: Options) -> dict[str, Any]:
     if options.number("context-parallel-size", 1) == 1:
         return {}
     return {"context_exchange": {value: key for key, value in EXCHANGES.items()}.get(named or "")}
+
+
+def _stage_layers(options: Options, stages: int) -> list[int] | None:
+    """Layers of each stage where a layout spreads them otherwise than by default."""
+    layout = options.text("pipeline-model-parallel-layout")
+    if not layout:
+        return None
+    repeated = re.compile(r"\(([^()]*)\)\*(\d+)|([A-Za-z])\*(\d+)")
+    while repeated.search(layout):
+        layout = repeated.sub(lambda found: (found[1] or found[3]) * int(found[2] or found[4]), layout)
+    layers = [stage.count("t") for stage in layout.split("|")]
+    return layers if len(layers) == stages and layers != stage_layers(sum(layers), stages) else None
 
 
 def _virtual_stages(options: Options, stages: int) -> int:

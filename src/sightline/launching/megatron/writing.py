@@ -7,7 +7,7 @@ from sightline.launching.launch import Launch
 from sightline.launching.megatron.models import Arguments, model_arguments, model_problems
 from sightline.launching.megatron.plans import WRITTEN, plan_arguments, plan_problems
 from sightline.launching.plans import not_offered, refuse, settled, unwritten
-from sightline.launching.ranks import on_every_node, torchrun, uneven_nodes
+from sightline.launching.ranks import cluster_problems, on_every_node, torchrun
 from sightline.launching.shell import command_line
 from sightline.scenario import Scenario
 
@@ -26,7 +26,7 @@ def write(scenario: Scenario) -> Launch:
     Raises:
         InputError: Megatron-LM does not offer something of the plan or of the model; a sentence each.
     """
-    problems = [*not_offered(scenario.plan), *model_problems(scenario.model), *uneven_nodes(scenario.cluster)]
+    problems = [*not_offered(scenario.plan), *model_problems(scenario.model), *cluster_problems(scenario.cluster)]
     refuse(problems)
     asked = settled(scenario)
     refuse(plan_problems(asked))

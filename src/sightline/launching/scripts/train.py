@@ -106,6 +106,7 @@ def with_deepspeed(settings: Settings, model_of: Any, data: Dataset[Any], steps:
     deepspeed: Any = import_module("deepspeed")
     integrations: Any = import_module("transformers.integrations")
     config = json.loads(Path("ds_config.json").read_text())
+    deepspeed.init_distributed()
     # While this lives, stage 3 shards weights as they are made.
     partitioned = integrations.HfDeepSpeedConfig(config)
     model = model_of()

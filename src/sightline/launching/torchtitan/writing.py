@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from sightline.launching.launch import Launch
 from sightline.launching.plans import not_offered, refuse, settled, unwritten, whole
-from sightline.launching.ranks import on_every_node, torchrun, uneven_nodes
+from sightline.launching.ranks import cluster_problems, on_every_node, torchrun
 from sightline.launching.shell import command_line
 from sightline.launching.toml_text import toml_text
 from sightline.launching.torchtitan.models import MODULE, UNPIPELINED, module_text, named
@@ -39,7 +39,7 @@ def write(scenario: Scenario) -> Launch:
     """
     found = named(scenario.model)
     unknown = f"{scenario.model.name} has layers that no model of torchtitan has: Llama 3, Qwen 3, DeepSeek V3, gpt-oss"
-    problems = [*not_offered(scenario.plan), *uneven_nodes(scenario.cluster), *([unknown] if found is None else [])]
+    problems = [*not_offered(scenario.plan), *cluster_problems(scenario.cluster), *([unknown] if found is None else [])]
     refuse(problems)
     asked = settled(scenario)
     refuse(_problems(asked))
@@ -76,6 +76,7 @@ def _problems(scenario: Scenario) -> list[str]:
         "plan.zero_stage 0": (
             plan.zero_stage > 0 and plan.data_parallel_shard == 1 < plan.data_parallel and plan.context_parallel == 1
         ),
+        "plan.stage_layers: torchtitan spreads layers over stages by itself": plan.stage_layers is not None,
         f"plan.gradient_reduce_dtype is {reduced}: torchtitan 0.2 reduces in fp32": reduced not in (None, "fp32"),
         f"plan.expert_tensor_parallel is {tensor}: torchtitan has 1 and plan.tensor_parallel": (
             plan.expert_parallel > 1 and tensor not in (1, plan.tensor_parallel)
