@@ -15,7 +15,10 @@ from sightline.validation.validate import choose, evaluate
 AIM, ALIKE = 0.05, 0.95
 IN_CATALOG = {"bigscience-tr11": 10, "korthikanti-2022-table5": 4}
 """Sweeps of the suites that the catalog holds whole."""
-IN_DATA = {"llmq": 1, "mlperf-llama-2-70b-lora": 2, "simumax-b200-time": 3, "vtrain-single-node-tp8": 8}
+IN_DATA = {
+    **{"llmq": 1, "mlperf-llama-2-70b-lora": 2, "simumax-b200-time": 3, "vtrain-single-node-tp8": 8},
+    "aiconfigurator-unseen": 7,
+}
 """Further suites, of which every sweep reaches the aim."""
 
 
@@ -61,6 +64,14 @@ def test_small_models_on_one_node_are_ranked_no_worse_than_they_were(data):
 def test_three_ways_to_offload_on_one_device_are_ranked_no_worse_than_they_were(data):
     (only,) = of_suite("mi210-finetuning-speed", data)
     assert only.loss < 0.1
+
+
+def test_layouts_of_engines_are_ranked_no_worse_than_they_were(data):
+    # Two or three layouts of a model on the same devices with the same batch, by the time per token.
+    found = of_suite("aiconfigurator-aggregated", data)
+    assert len(found) == 45
+    assert sum(ranking.loss > AIM for ranking in found) <= 1
+    assert max(ranking.loss for ranking in found) < 0.12
 
 
 def answer(measured, predicted, **plan):

@@ -19,7 +19,7 @@ from sightline.validation.suite import Answer, Case, Suite
 CHOSEN = (
     *("tensor_parallel", "pipeline_parallel", "data_parallel", "context_parallel", "expert_parallel"),
     *("sequence_parallel", "micro_batch", "virtual_stages", "schedule", "zero_stage", "recompute", "offload"),
-    "attention",
+    *("attention", "replicas", "max_batched_tokens", "chunked_prefill"),
 )
 """Fields of a plan that a search chooses; plans that differ in others answer other questions."""
 SAME_BATCH = 0.025
@@ -55,7 +55,7 @@ class Ranking:
 
 
 def rankings(suite: Suite, answers: Iterable[Answer]) -> Iterator[Ranking]:
-    """Yield the sweeps of a suite of step times or rates in which two or more plans were answered.
+    """Yield the sweeps of a suite of times or rates in which two or more plans were answered.
 
     ``answers`` are those of the suite's cases.
     """
@@ -76,7 +76,8 @@ def _ranking(suite: Suite, question: Mapping[str, Any], by_plan: Mapping[str, Se
     rate = suite.quantity in RATES
 
     def speed(answer: Answer, value: float) -> float:
-        return value if rate else answer.case.scenario["workload"]["global_batch"] / value
+        # Of generation every plan of a question has the same batch.
+        return value if rate else answer.case.scenario["workload"].get("global_batch", 1.0) / value
 
     return Ranking(
         suite=suite.name,
@@ -111,4 +112,4 @@ def _of_one_batch(answers: Iterable[Answer]) -> Iterator[Sequence[Answer]]:
 
 
 def _batch(answer: Answer) -> float:
-    return float(answer.case.scenario["workload"]["global_batch"])
+    return float(answer.case.scenario["workload"].get("global_batch", 1.0))

@@ -103,5 +103,5 @@ def more_memory(best: Profile, value: Callable[[Profile], Any], around: Iterable
     if chosen is None or gain < LEAST_GAIN:
         return []
     changed = ", ".join(f"{key.partition('.')[2]} {value}" for key, value in chosen.set.items())
-    said = f"{usable / GIB:.0f} GiB instead of {best.usable_bytes / GIB:.0f} GiB, which {changed} then fits"
+    said = f"{usable / GIB:.0f} GiB instead of {best.usable_bytes / GIB:.0f} GiB, where {changed} fits"
     return [HardwareChange(part="device.memory_bytes", factor=FACTOR, gain=gain, sentence=said)]
