@@ -8,15 +8,13 @@ from sightline import catalog
 from sightline.errors import InputError, nearest
 from sightline.loading.generation import GENERATE, generation_from_mapping
 from sightline.loading.input.checks import Complaints, check
-from sightline.loading.plan import OTHER_NAMES, PLAN, POOL
+from sightline.loading.plan import NO_POOLS, OTHER_NAMES, PLAN, POOL
 from sightline.loading.techniques import read_quantization
 from sightline.quantities import show
 from sightline.scenario import GenerationPlan, GenerationScenario
 from sightline.scenario.space import GENERATION_FIELDS, POOL_FIELDS, Space
 
 POOLS = ("prefill", "decode")
-NO_POOLS = ("none", None, False)
-"""What ``disaggregate`` may say for workers that do both."""
 
 
 def is_axis(key: str) -> bool:

@@ -93,6 +93,8 @@ POOL: Keys = {
 }
 """The workers of one kind in ``plan.disaggregate``."""
 
+NO_POOLS = ("none", None, False)
+"""What ``plan.disaggregate`` says of workers that do both."""
 OTHER_NAMES: Mapping[str, str] = {
     **dict.fromkeys(("hf", "huggingface", "hugging-face"), "transformers"),
     **dict.fromkeys(("megatron-lm", "megatron-core"), "megatron"),
@@ -268,7 +270,7 @@ def _speculation(mapping: object, complaints: Complaints) -> "Speculation | None
 
 def read_pools(mapping: object, complaints: Complaints) -> dict[str, dict[str, Any]]:
     """Return what ``plan.disaggregate`` states of prefill and of decode workers, mistakes noted."""
-    if mapping is None:
+    if mapping in NO_POOLS:
         return {}
     if not isinstance(mapping, Mapping) or set(mapping) != {"prefill", "decode"}:
         keys = isinstance(mapping, Mapping) and ", ".join(map(str, mapping))

@@ -1,11 +1,14 @@
 """``plan`` answers a scenario of generation as it does one of training: limits, devices, prices, fronts, mistakes."""
 
+import shlex
 from typing import Any
 
 import pytest
 
 from sightline.errors import InputError
+from sightline.loading import load, to_mapping
 from sightline.planning.search import plan
+from sightline.report.plans.sentences import settings
 from sightline.report.terminal.plan import plan_text
 
 
@@ -70,6 +73,18 @@ def test_an_answer_can_be_shown():
     assert plan_text(plan(asked(), tpot="1 us"))
 
 
+@pytest.mark.parametrize("stated", [{"disaggregate": True}, {"disaggregate": False}])
+def test_the_settings_of_a_plan_load_as_that_plan(stated):
+    asked_for = {**asked(**stated), "plan": {**stated}}
+    answer = plan(asked_for, top=3)
+    for one in answer.plans:
+        options = shlex.split(" ".join(settings(answer, one)))[1::2]
+        own = {**asked_for, "plan": {}, "workload": {**asked_for["workload"], "batch": 1}}
+        loaded = load(own, options)
+        assert to_mapping(loaded)["plan"] == to_mapping(one.profile.scenario)["plan"]
+        assert loaded.workload.batch == one.profile.scenario.workload.batch
+
+
 def test_what_belongs_to_training_is_refused():
     with pytest.raises(InputError, match="deadline is for training"):
         plan(asked(), deadline="30d")
@@ -80,8 +95,6 @@ def test_what_belongs_to_training_is_refused():
 
 
 def test_a_scenario_may_be_given_with_the_fields_to_search():
-    from sightline import load
-
     scenario = load({**asked(), "workload": {"task": "generate", "batch": 8, "prompt_tokens": 50, "output_tokens": 9}})
     answer = plan(scenario, free=["tensor_parallel"])
     assert answer.evaluated == 3

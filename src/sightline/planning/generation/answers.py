@@ -11,6 +11,7 @@ from sightline.planning.generation.space import GenerationSpace
 from sightline.planning.prices import said_of_price
 from sightline.prediction.generation.predict import predict_generation
 from sightline.profile import MEMORY_PARTS, NumbersOnDemand, Profile
+from sightline.quantities import BYTES, COUNT, SECONDS, Dimension, format_quantity
 from sightline.scenario.space import GENERATION_FIELDS
 
 MOST_ON_FRONT = 60
@@ -24,6 +25,8 @@ def free_fields(spaces: Sequence[GenerationSpace]) -> tuple[str, ...]:
     for space in spaces:
         found += [*space.options, *(name for name in GENERATION_FIELDS if space.values.get(name, ()) is None)]
         found += [name for name, values in space.values.items() if values is not None and len(values) > 1]
+        # Workers of their own are never stated whole in a space.
+        found += ["disaggregate"] if True in (space.values.get("disaggregate") or ()) else []
     return tuple(dict.fromkeys(found))
 
 
@@ -91,10 +94,24 @@ def nearest_plans(key: str, limits: Mapping[str, float], missed: Iterable[tuple[
         return []
     plan = least[1]
     needed = {name: plan.figures[name] for name, limit in limits.items() if _misses(name, plan.figures[name], limit)}
-    words = ", ".join(f"{name} {value:.4g} instead of {limits[name]:.4g}" for name, value in needed.items())
-    sentence = f"no plan meets the limits; the nearest has {words}"
+    words = (f"{_amount(name, value)} instead of {_amount(name, limits[name])}" for name, value in needed.items())
+    sentence = f"the nearest plan has {' and '.join(words)}"
     nearest = ranked_plan(1, key, Ranked(plan, tied=False, better=None))
     return [NearestPlan(set=needed, sentence=sentence, plan=nearest, command="")]
+
+
+def _amount(name: str, value: float) -> str:
+    """A figure as a sentence says it."""
+    called, dimension = LIMITED.get(name, (name, COUNT))
+    return f"{called} {format_quantity(value, dimension)}"
+
+
+LIMITED: Mapping[str, tuple[str, Dimension]] = {
+    "ttft_s": ("TTFT", SECONDS),
+    "tpot_s": ("TPOT", SECONDS),
+    "memory_bytes.total": ("memory", BYTES),
+}
+"""What sentences call figures that plans are usually held to, and their units."""
 
 
 def _misses(name: str, value: float, limit: float) -> bool:

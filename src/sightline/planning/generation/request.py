@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sightline.errors import InputError, nearest
-from sightline.planning.answer import PlanAnswer
+from sightline.planning.answer import NearestPlan, PlanAnswer
 from sightline.planning.generation.objectives import figure_key
 from sightline.planning.generation.search import search
 from sightline.planning.generation.space import GenerationSpace
@@ -50,7 +50,7 @@ def plan_generation(
         raise InputError(f"cluster has {mixed.in_words}; allowed in a search of serving plans: devices of one kind")
     limits = read_limits(max_memory=max_memory, ttft=ttft, tpot=tpot)
     found = search(spaces, objective, limits, top=top, pareto=_axes(pareto), progress=progress)
-    near = [replace(one, command=_relaxed(command, limits, one.set)) for one in found.nearest]
+    near = [_relaxed(one, limits, command) for one in found.nearest]
     plans = found.plans if known is None else [_corrected(plan, known) for plan in found.plans]
     answer = replace(found, plans=plans, nearest=near)
     return explained_serving(answer, spaces, limits=limits, predict=_predict(known), command=command)
@@ -109,8 +109,14 @@ def _corrected(plan: Any, known: "Anchored") -> Any:
     return replace(plan, profile=known.predict(plan.profile.scenario))
 
 
-def _relaxed(command: str, limits: Mapping[str, float], needed: Mapping[str, Any]) -> str:
-    """The command with limits that a plan meets, a little above what it needs."""
-    relaxed = {**limits, **{key: value * 1.001 for key, value in needed.items()}}
-    options = (f"{LIMIT_OPTIONS[key][0]} '{value:.4g} {LIMIT_OPTIONS[key][1]}'" for key, value in relaxed.items())
-    return " ".join((command, *options))
+def _relaxed(one: NearestPlan, limits: Mapping[str, float], command: str) -> NearestPlan:
+    """The nearest plan with the limits to type, a little above what it needs."""
+    typed = {key: _typed(key, float(value) * 1.001) for key, value in one.set.items()}
+    options = ({key: _typed(key, limit) for key, limit in limits.items()} | typed).items()
+    words = (f"{LIMIT_OPTIONS[key][0]} '{value}'" for key, value in options)
+    stated = {LIMIT_OPTIONS[key][0].removeprefix("--"): value for key, value in typed.items()}
+    return replace(one, set=stated, command=" ".join((command, *words)))
+
+
+def _typed(key: str, limit: float) -> str:
+    return f"{limit:.4g} {LIMIT_OPTIONS[key][1]}"

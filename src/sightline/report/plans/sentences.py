@@ -5,6 +5,7 @@ from dataclasses import fields
 from inspect import getdoc
 from typing import Any
 
+from sightline.loading import to_mapping
 from sightline.planning.answer import HardwareChange, NearestPlan, Neighbour, PlanAnswer, RankedPlan
 from sightline.planning.why.options import as_options
 from sightline.profile.metrics import BOUNDS
@@ -202,7 +203,8 @@ def setting(chosen: Mapping[str, Any]) -> str:
 def settings(answer: PlanAnswer, plan: RankedPlan) -> list[str]:
     """Return the options that make a scenario this plan: ``--set`` for each searched field that is not its default."""
     scenario = plan.profile.scenario
-    chosen = scenario.plan.to_dict()
+    # Workers of their own are written as the two mappings that they are read from.
+    chosen = to_mapping(scenario)["plan"] if hasattr(scenario.plan, "disaggregate") else scenario.plan.to_dict()
     keys = answer.free or [key for key in columns.HEADINGS if key in chosen]
     found: dict[str, Any] = {}
     for name in dict.fromkeys(key.removeprefix("plan.") for key in keys):
@@ -224,7 +226,7 @@ def _shortly(value: Any) -> Any:
 
 def _goes_without_saying(name: str, plan: Any, chosen: Mapping[str, Any]) -> bool:
     """Whether a field has this value where nobody states it."""
-    usual = getattr(getattr(plan, "framework", None), "defaults", {})
+    usual = (plan.engine if hasattr(plan, "engine") else plan.framework).defaults
     if name == "data_parallel":
         return "replicas" not in chosen
     if name == "micro_batch" or name in usual:
