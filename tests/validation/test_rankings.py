@@ -16,7 +16,10 @@ AIM, ALIKE = 0.05, 0.95
 IN_CATALOG = {"bigscience-tr11": 10, "korthikanti-2022-table5": 4}
 """Sweeps of the suites that the catalog holds whole."""
 IN_DATA = {
-    **{"llmq": 1, "mlperf-llama-2-70b-lora": 2, "simumax-b200-time": 3, "vtrain-single-node-tp8": 8},
+    "llmq": 1,
+    "mlperf-llama-2-70b-lora": 2,
+    "simumax-b200-time": 3,
+    "vtrain-single-node-tp8": 8,
     "aiconfigurator-unseen": 7,
 }
 """Further suites, of which every sweep reaches the aim."""
