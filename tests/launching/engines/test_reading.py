@@ -135,6 +135,7 @@ def test_a_script_with_variables_and_several_servers(tmp_path):
 def test_what_only_running_would_tell_is_said():
     reading = read("vllm serve $MODEL --tensor-parallel-size $TP")
     assert "model" in reading.missing
+    assert reading.missing["cluster"] == "the devices"
     assert "--tensor-parallel-size is $TP, which only running the script would tell" in reading.without_counterpart
 
 
@@ -144,6 +145,23 @@ def test_options_in_a_file_are_read(tmp_path):
     plan = read(tmp_path / "run.sh").scenario["plan"]
     assert plan["quantization"] == ["fp8-block", "kv-fp8"]
     assert plan["prefix_cache"] is True
+    (tmp_path / "vllm.yaml").write_text("no-enable-prefix-caching: true\ntensor-parallel-size: 2\n")
+    (tmp_path / "run.sh").write_text("vllm serve Qwen/Qwen3-32B --config vllm.yaml\n")
+    plan = read(tmp_path / "run.sh").scenario["plan"]
+    assert (plan["prefix_cache"], plan["tensor_parallel"]) == (False, 2)
+
+
+def test_a_file_that_the_script_writes_itself_is_read_and_wins():
+    reading = read(
+        "#!/bin/bash\nset -x\ncat > ./config.yml << EOF\nenable_attention_dp: true\nkv_cache_config:\n"
+        "    dtype: fp8\n    free_gpu_memory_fraction: 0.8\nstream_interval: 10\nEOF\n"
+        "mpirun -n 1 trtllm-serve deepseek-ai/DeepSeek-V3 --port=$PORT --tp_size=8 --ep_size=8 "
+        "--kv_cache_free_gpu_memory_fraction 0.9 --extra_llm_api_options=config.yml > $LOG 2>&1 &\n"
+    )
+    plan = reading.scenario["plan"]
+    assert (plan["data_parallel"], plan["expert_parallel"], plan["memory_fraction"]) == (8, 8, 0.8)
+    assert plan["quantization"] == ["fp8-block", "kv-fp8"]
+    assert reading.without_counterpart == ["no key of a scenario stands for --stream-interval"]
 
 
 def test_an_unknown_model_stays_as_it_is_written():

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sightline.launching.engines import reading
+from sightline.launching.engines.dialect import Dialect
 from sightline.launching.engines.formats import asked, published_format
 from sightline.launching.engines.options import Options
 from sightline.launching.engines.placement import Server, largest_node
@@ -137,7 +138,7 @@ def _plan(options: Options, model: str) -> Mapping[str, Any]:
     return {key: value for key, value in plan.items() if value not in (None, -1, 0) or value is False}
 
 
-DIALECT = reading.Dialect(
+DIALECT = Dialect(
     engine="llama.cpp",
     programs=(("llama-server",),),
     image="llama.cpp",

@@ -29,6 +29,7 @@ class Options:
         self.problems: list[str] = []
         self.unresolved: list[str] = []
         """Sentences: values that only running a script would tell."""
+        self._aliases = aliases
         self._taken: set[str] = set()
         rest = list(words)
         while rest:
@@ -53,14 +54,20 @@ class Options:
             )
         self.values.setdefault(name, value)
 
-    def add(self, mapping: Mapping[str, Any], within: str = "") -> None:
+    def add(self, mapping: Mapping[str, Any], within: str = "", *, replace: bool = False) -> None:
         """Take the settings of a file as options: those in groups as ``group.name``."""
         for key, value in mapping.items():
-            name = f"{within}{key}".replace("_", "-")
+            written = f"{within}{key}".replace("_", "-")
+            name = self._aliases.get(written, written)
             if isinstance(value, Mapping):
-                self.add(value, f"{name}.")
-            else:
-                self._keep(name, value if isinstance(value, bool) else "null" if value is None else str(value))
+                self.add(value, f"{name}.", replace=replace)
+                continue
+            given = value if isinstance(value, bool) else "null" if value is None else str(value)
+            if name.startswith("no-") and isinstance(given, bool):
+                name, given = self._aliases.get(name[3:], name[3:]), not given
+            if replace:
+                self.values.pop(name, None)
+            self._keep(name, given)
 
     def text(self, name: str) -> str:
         """Return the value of an option; empty where it is not given."""

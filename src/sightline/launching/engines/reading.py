@@ -1,18 +1,15 @@
-"""Commands of serving engines read back: which servers a script starts, and the scenario that they make up."""
+"""Commands of serving engines read back: the scenario that their servers make up."""
 
-import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sightline.catalog.yaml12 import parse
 from sightline.errors import InputError
+from sightline.launching.engines.commands import commands, servers_of
+from sightline.launching.engines.dialect import Dialect
 from sightline.launching.engines.options import Options
 from sightline.launching.given import Given
 from sightline.launching.launch import Reading
 from sightline.launching.repositories import model_of
-from sightline.launching.shell import commands_of
-from sightline.loading.input.sources import read_text
 
 BATCH, PROMPT, OUTPUT = 16, 1024, 128
 """Sequences in flight on each rank, and tokens of each: assumed, for a server's command says neither."""
@@ -30,43 +27,9 @@ HARMLESS = frozenset(
 """Options that change no time and no memory."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Dialect:
-    """How an engine's commands are read."""
-
-    engine: str
-    """As ``plan.framework`` names it."""
-    programs: Sequence[Sequence[str]]
-    """Words that begin its command, the first without its folder."""
-    image: str
-    """What its containers are called."""
-    plan: Callable[[Options, str], Mapping[str, Any]]
-    """Keys of ``plan`` that a server's options say; the text is the catalog's name of its model."""
-    models: Sequence[str] = ("model", "model-path")
-    """Options that name the model."""
-    called: Callable[[str], str] = field(default=lambda written: written)
-    """The repository or folder that the written model stands for."""
-    positional: bool = False
-    """Whether the first plain word names it."""
-    aliases: Mapping[str, str] = field(default_factory=dict)
-    flags: Collection[str] = ()
-    role: Callable[[Options], str] = field(default=lambda _: "")
-    """prefill or decode of servers that do one of them."""
-    later_node: Callable[[Options], bool] = field(default=lambda _: False)
-    """Whether a command joins a server that another one starts."""
-    longest: str = ""
-    """Option with the most tokens of a sequence."""
-    variables: Mapping[str, str] = field(default_factory=dict)
-    """Options by the variables of the environment that stand for them."""
-    files: Sequence[str] = ()
-    """Options that name a YAML file with further ones."""
-    quiet: Collection[str] = ()
-    """Options of its own that change neither time nor memory, or that say where servers are."""
-
-
 def starts(found: Given, dialect: Dialect) -> bool:
     """Return whether what was given starts a server of the engine."""
-    return found.kind == "command" and bool(_commands(found, dialect))
+    return found.kind == "command" and bool(commands(found, dialect))
 
 
 def read(found: Given, dialect: Dialect) -> Reading:
@@ -75,9 +38,7 @@ def read(found: Given, dialect: Dialect) -> Reading:
     Raises:
         InputError: Options contradict each other, or have values that the engine does not take.
     """
-    servers = [_options(before, behind, dialect) for before, behind in _commands(found, dialect)]
-    unread = [sentence for one in servers for sentence in _add_files(one, found, dialect)]
-    servers = _distinct([one for one in servers if not dialect.later_node(one)] or servers[:1])
+    servers, unread = servers_of(found, dialect)
     written = _one_model(servers, dialect)
     known = model_of(dialect.called(written))
     plans: dict[str, list[Mapping[str, Any]]] = {}
@@ -89,7 +50,8 @@ def read(found: Given, dialect: Dialect) -> Reading:
     workload = _workload(plan, plans, most[0] if most else None)
     scenario = {"model": known or written, "workload": workload, "plan": {"framework": dialect.engine, **plan}}
     missing = {} if written else {"model": "the model; the command names none"}
-    missing["cluster"] = f"the devices, such as {devices}x h100-sxm-80gb; the command takes {devices}"
+    counted = f", such as {devices}x h100-sxm-80gb; the command takes {devices}"
+    missing["cluster"] = f"the devices{'' if any(one.unresolved for one in servers) else counted}"
     return Reading(
         framework=dialect.engine,
         scenario={key: value for key, value in scenario.items() if value},
@@ -97,55 +59,6 @@ def read(found: Given, dialect: Dialect) -> Reading:
         assumed=_assumed(workload, plan),
         without_counterpart=[*_said(servers, plans, dialect), *dict.fromkeys(unread)],
     )
-
-
-def _commands(found: Given, dialect: Dialect) -> list[tuple[list[str], list[str]]]:
-    """What stands before and behind the engine's program in each command that starts a server, also of a script."""
-    texts = [found.text]
-    if found.words[:1] == ("bash",) and len(found.words) > 1:
-        script = found.folder / found.words[1]
-        texts += [read_text(script)] if script.is_file() else []
-    commands = (words for text in texts for words in commands_of(text))
-    return [parts for words in commands if (parts := _parted(words, dialect)) is not None]
-
-
-def _parted(words: Sequence[str], dialect: Dialect) -> tuple[list[str], list[str]] | None:
-    """The words before and behind the engine's program or its container; None where a command starts something else."""
-    for at, word in enumerate(words):
-        name = word.rpartition("/")[2]
-        for program in dialect.programs:
-            if [name, *words[at + 1 : at + len(program)]] == list(program):
-                return list(words[:at]), list(words[at + len(program) :])
-    image = re.compile(rf"(^|/){dialect.image}([:@]|$)")
-    if not dialect.image or words[0] not in ("docker", "podman"):
-        return None
-    return next(((list(words[:at]), list(words[at + 1 :])) for at, w in enumerate(words) if image.search(w)), None)
-
-
-def _options(before: Sequence[str], behind: Sequence[str], dialect: Dialect) -> Options:
-    """The options of one command, with those that stand before it as variables of its environment."""
-    options = Options(behind, aliases=dialect.aliases, flags=dialect.flags)
-    for name, equals, value in (word.partition("=") for word in before):
-        if equals and name in dialect.variables:
-            options.add({dialect.variables[name]: value})
-    return options
-
-
-def _add_files(options: Options, found: Given, dialect: Dialect) -> Iterator[str]:
-    """Add the settings of the files that a command names; yield a sentence for each that is not there."""
-    for option in dialect.files:
-        name = options.text(option)
-        path = found.folder / name
-        if name and path.is_file():
-            options.add(parse(read_text(path)) or {})
-        elif name:
-            yield f"there is no file {name} next to the command, so what it says is left out"
-
-
-def _distinct(servers: Sequence[Options]) -> list[Options]:
-    """Servers by their ports: commands with the same one start one server on several nodes."""
-    ports = {one.text("port") or str(number): one for number, one in reversed([*enumerate(servers, -len(servers))])}
-    return list(reversed(ports.values()))
 
 
 def _one_model(servers: Sequence[Options], dialect: Dialect) -> str:

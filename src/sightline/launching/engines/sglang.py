@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from sightline.launching.engines import reading
+from sightline.launching.engines.dialect import Dialect
 from sightline.launching.engines.formats import DTYPES, READ_DTYPES, asked, quantization
 from sightline.launching.engines.options import Options
 from sightline.launching.engines.placement import Server
@@ -176,7 +177,7 @@ def _drafted(options: Options) -> Mapping[str, Any] | None:
     return {"tokens": steps or (verified or 2) - 1, "acceptance": reading.ACCEPTANCE}
 
 
-DIALECT = reading.Dialect(
+DIALECT = Dialect(
     engine="sglang",
     programs=(("sglang.launch_server",), ("sglang", "serve")),
     image="sglang",

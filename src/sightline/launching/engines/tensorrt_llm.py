@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from sightline.launching.engines import reading
+from sightline.launching.engines.dialect import Dialect
 from sightline.launching.engines.formats import DTYPES, READ_DTYPES, asked, quantization
 from sightline.launching.engines.options import Options
 from sightline.launching.engines.placement import Server, largest_node
@@ -206,7 +207,7 @@ def _plan(options: Options, model: str) -> Mapping[str, Any]:
     return without_none(plan)
 
 
-DIALECT = reading.Dialect(
+DIALECT = Dialect(
     engine="tensorrt-llm",
     programs=(("trtllm-serve", "serve"), ("trtllm-serve",)),
     image="",
@@ -226,6 +227,7 @@ DIALECT = reading.Dialect(
     role=_role,
     longest="max-seq-len",
     files=("config",),
+    files_win=True,
     quiet={
         *("backend", "gpus-per-node", "cuda-graph-config.max-batch-size", "cuda-graph-config.enable-padding"),
         *("cache-transceiver-config.max-tokens-in-buffer", "speculative-config.max-matching-ngram-size"),

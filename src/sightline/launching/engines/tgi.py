@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sightline.launching.engines import reading
+from sightline.launching.engines.dialect import Dialect
 from sightline.launching.engines.formats import DTYPES, READ_DTYPES, asked, quantization
 from sightline.launching.engines.options import Options
 from sightline.launching.engines.placement import Server, largest_node
@@ -129,7 +130,7 @@ def _plan(options: Options, model: str) -> Mapping[str, Any]:
     return without_none(plan)
 
 
-DIALECT = reading.Dialect(
+DIALECT = Dialect(
     engine="tgi",
     programs=(("text-generation-launcher",),),
     image="text-generation-inference",

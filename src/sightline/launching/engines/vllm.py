@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from sightline.launching.engines import reading
+from sightline.launching.engines.dialect import Dialect
 from sightline.launching.engines.formats import DTYPES, READ_DTYPES, asked, quantization
 from sightline.launching.engines.options import Options
 from sightline.launching.engines.placement import Server, largest_node
@@ -232,7 +233,7 @@ def _plan(options: Options, model: str) -> Mapping[str, Any]:
     return without_none(plan)
 
 
-DIALECT = reading.Dialect(
+DIALECT = Dialect(
     engine="vllm",
     programs=(("vllm", "serve"), ("vllm.entrypoints.openai.api_server",), ("vllm.entrypoints.api_server",)),
     image="vllm-openai",
