@@ -11,7 +11,6 @@ from sightline.profile import TASKS, Profile
 from sightline.report import labels, summary, units
 from sightline.report.measured import measured_sentences
 from sightline.report.terminal import parts
-from sightline.report.terminal.several import several
 
 PREDICT = "sightline predict FILE"
 _COLORS = {
@@ -49,6 +48,9 @@ def tables(
         if len(asked) == 1 and chosen:
             found.append(one(asked[0], command))
         elif chosen:
+            # Most commands show one profile, and start faster without this.
+            from sightline.report.terminal.several import several
+
             found.append(several([profiles[i] for i in chosen], [cells[i] for i in chosen if cells], len(asked)))
     return [*found, *(Text(line) for line in summary.anchor_sentences(profiles))]
 
