@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sightline.planning.search import plan
     from sightline.prediction.operators.roofline_table import roofline
     from sightline.profile import Profile
+    from sightline.progress import Progress
     from sightline.scenario import (
         Cluster,
         Device,
@@ -42,6 +43,7 @@ else:
             "sightline.planning.search": "plan",
             "sightline.prediction.operators.roofline_table": "roofline",
             "sightline.profile": "Profile",
+            "sightline.progress": "Progress",
             "sightline.scenario": "Cluster Device Finetune Generate GenerationPlan GenerationScenario Model "
             "OperatorScenario Plan Pretrain Scenario",
             "sightline.validation": "validate",
@@ -64,6 +66,7 @@ __all__ = [
     "Plan",
     "Pretrain",
     "Profile",
+    "Progress",
     "Scenario",
     "SightlineError",
     "anchored",

@@ -73,6 +73,17 @@ Top = Annotated[
     str | None, typer.Option("--top", metavar="N", help="Show the first N of several answers.", show_default=False)
 ]
 
+Workers = Annotated[
+    str | None,
+    typer.Option(
+        "--workers",
+        metavar="KIND[:WHAT]",
+        help="Who works: local, ray or dask, with a number of workers or a cluster's address, such as local:8 or "
+        "dask:tcp://node0:8786; default: this process.",
+        show_default=False,
+    ),
+]
+
 Options = TypeVar("Options")
 
 

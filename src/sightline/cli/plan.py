@@ -31,6 +31,7 @@ def plan(options: PlanOptions) -> None:
       sightline plan examples/plans/llama-3.1-8b-rtx-4090.yaml --launchable --launch run
       sightline plan scenario.yaml --pareto time,cost --chart front.svg
       sightline plan scenario.yaml --price h100-sxm-80gb=2.10 --budget 1M --html report.html
+      sightline plan scenario.yaml --workers local --where search
       sightline plan scenario.yaml --set plan.micro_batch='{any: [1, 2]}' --json
     """
     _check(options)
@@ -41,6 +42,9 @@ def plan(options: PlanOptions) -> None:
     if launched is not None:
         _save(launched, options.launch or "")
     _show(answer, options)
+    if options.where is not None:
+        again = "; the same command goes on from there" if answer.stopped else ""
+        output.print_remark(f"wrote {options.where.rstrip('/')}/parts/*.parquet{again}")
     end_if_stopped(progress)
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sightline.cli.options import Anchors, AsCsv, AsJson, Chart, Html, RunStore, Settings, Top, option
+from sightline.cli.options import Anchors, AsCsv, AsJson, Chart, Html, RunStore, Settings, Top, Workers, option
 from sightline.errors import InputError
 
 USUAL_TOP = 10
@@ -57,11 +57,11 @@ class PlanOptions:
     launch: str | None = option(
         None, "Write the command and the files that run the best plan that can be launched.", metavar="DIR"
     )
-    workers: str | None = option(
-        None, "Who searches: local:8, ray, dask:ADDRESS, ...; default: this process.", metavar="WHO"
-    )
+    workers: Workers = None
     where: str | None = option(
-        None, "Keep what is found part by part, so that a search that was stopped goes on there.", metavar="DIR|URL"
+        None,
+        "Keep what is found part by part in Parquet files; a search that was stopped goes on from there.",
+        metavar="DIR|URL",
     )
     anchor: Anchors = None
     settings: Settings = None

@@ -6,6 +6,7 @@ worker died, where ``Parallel`` gives up all of them.
 
 import logging
 import os
+import signal
 import sys
 import threading
 from abc import ABC, abstractmethod
@@ -147,8 +148,13 @@ def _local(workers: Workers) -> Iterator[Pool]:
     from joblib import cpu_count
 
     count = workers.count or cpu_count()
-    with _joblib_backend("loky", count) as backend:
+    with _joblib_backend("loky", count, initializer=_ignore_interrupts) as backend:
         yield _LocalPool(backend, count)
+
+
+def _ignore_interrupts() -> None:
+    """Leave Ctrl-C, which a terminal sends to all of its processes, to the one that was started there."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @contextmanager
@@ -209,6 +215,8 @@ def _dask(workers: Workers) -> Iterator[Pool]:
             client.wait_for_workers(1, timeout=_DASK_ANSWERS_WITHIN)
         except TimeoutError as error:
             raise WorkError(f"--workers is '{workers}': the cluster has no workers") from error
+        if workers.address is None:
+            client.register_plugin(_undisturbed())
         yield _DaskPool(client, sum(client.nthreads().values()))
 
 
@@ -224,6 +232,17 @@ def _dask_cluster(workers: Workers) -> Any:
         # What kills its worker is found out by doing it alone, so that the scheduler need not try so often.
         scheduler_kwargs={"allowed_failures": 1},
     )
+
+
+def _undisturbed() -> Any:
+    """What has workers of Dask ignore interrupts, also those that replace dead ones."""
+    from distributed import WorkerPlugin
+
+    class Undisturbed(WorkerPlugin):  # type: ignore[misc]
+        def setup(self, worker: Any) -> None:  # noqa: ARG002 - Dask gives it
+            _ignore_interrupts()
+
+    return Undisturbed()
 
 
 @contextmanager
