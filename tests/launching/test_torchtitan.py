@@ -145,7 +145,7 @@ enable = false
 """
     )
     assert reading.framework == "torchtitan"
-    assert reading.scenario["model"] in ("llama-3.1-70b", "llama-3-70b")
+    assert reading.scenario["model"] == "llama-3.1-70b"
     expected = {"tensor_parallel": 8, "zero_stage": 3, "micro_batch": 8, "recompute": "full", "sequence_parallel": True}
     assert reading.scenario["plan"] | expected == reading.scenario["plan"]
     assert set(reading.missing) == {"cluster", "workload.global_batch"}

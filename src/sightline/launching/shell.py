@@ -4,13 +4,13 @@ Read: continued lines, quotes, comments, assignments and arrays, and variables w
 the script would tell - the output of a command, an argument, a variable of the machine - stays as written, and is said.
 """
 
-import ast
-import operator
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
+
+from sightline.launching.characters import Characters, computed
 
 LAUNCHERS: Final = (
     *("torchrun", "deepspeed", "accelerate", "python", "python3", "srun", "mpirun", "vllm", "sglang", "trtllm-serve"),
@@ -93,14 +93,14 @@ class _Script:
     def commands(self, text: str) -> list[list[str]]:
         """Return the words of every command in order, assignments carried out."""
         found: list[list[str]] = []
-        source = _Characters(re.sub(r"\\\r?\n", " ", text))
+        source = Characters(re.sub(r"\\\r?\n", " ", text))
         while source.left():
             words = self._command(source)
             if words:
                 found.append(words)
         return found
 
-    def _command(self, source: "_Characters") -> list[str]:
+    def _command(self, source: "Characters") -> list[str]:
         """The words up to the command's end, its assignments carried out."""
         words: list[str] = []
         while source.left():
@@ -120,7 +120,7 @@ class _Script:
                 words += self._words(source)
         return [] if words in (["export"], ["declare"], ["local"]) else words
 
-    def _assign(self, name: re.Match[str], source: "_Characters") -> None:
+    def _assign(self, name: re.Match[str], source: "Characters") -> None:
         if source.left() and source.peek() == "(":
             source.take()
             value = self._array(source)
@@ -128,7 +128,7 @@ class _Script:
             value = self._words(source, split=False)
         self.values[name[1]] = [*self.values.get(name[1], []), *value] if name[2] else value
 
-    def _array(self, source: "_Characters") -> list[str]:
+    def _array(self, source: "Characters") -> list[str]:
         """The words up to the closing bracket of an array."""
         words: list[str] = []
         while source.left() and source.peek() != ")":
@@ -141,7 +141,7 @@ class _Script:
         source.take()
         return words
 
-    def _words(self, source: "_Characters", *, split: bool = True, ends: str = _ENDS) -> list[str]:
+    def _words(self, source: "Characters", *, split: bool = True, ends: str = _ENDS) -> list[str]:
         """One word as the shell passes it: several where an unquoted variable holds several, none where it is empty."""
         pieces: list[tuple[str, bool]] = []
         while source.left() and source.peek() not in " \t\r" + ends:
@@ -160,7 +160,7 @@ class _Script:
                 pieces.append((source.take(), True))
         return _joined(pieces)
 
-    def _double_quoted(self, source: "_Characters") -> list[tuple[str, bool]]:
+    def _double_quoted(self, source: "Characters") -> list[tuple[str, bool]]:
         """What stands in double quotes; of a whole array each value is a word of its own."""
         source.take()
         pieces: list[tuple[str, bool]] = [("", True)]
@@ -179,12 +179,12 @@ class _Script:
         source.take()
         return pieces
 
-    def _expanded(self, source: "_Characters") -> Iterator[str]:
+    def _expanded(self, source: "Characters") -> Iterator[str]:
         """The value of a variable or of arithmetic; what cannot be known stays as it is written."""
         if source.starts("$(("):
             written = source.balanced()
             inner = "".join(self._inside(written[3:-2]))
-            result = _computed(re.sub(r"[A-Za-z_]\w*", lambda found: self._value(found[0]) or found[0], inner))
+            result = computed(re.sub(r"[A-Za-z_]\w*", lambda found: self._value(found[0]) or found[0], inner))
             yield written if result is None else str(result)
         elif source.starts("$("):
             yield source.balanced()
@@ -201,7 +201,7 @@ class _Script:
 
     def _inside(self, text: str) -> Iterator[str]:
         """A text with its variables in place."""
-        source = _Characters(text)
+        source = Characters(text)
         while source.left():
             if source.peek() == "$":
                 yield from self._expanded(source)
@@ -229,77 +229,3 @@ def _joined(pieces: Sequence[tuple[str, bool]]) -> list[str]:
         if not whole and text[-1:].isspace():
             opened = False
     return words
-
-
-class _Characters:
-    """A text that is read from its beginning to its end."""
-
-    def __init__(self, text: str) -> None:
-        """Begin at the first character."""
-        self.text, self.at = text, 0
-
-    def left(self) -> bool:
-        """Whether there is more."""
-        return self.at < len(self.text)
-
-    def peek(self) -> str:
-        """Return the next character."""
-        return self.text[self.at]
-
-    def take(self) -> str:
-        """Return the next character, and go on; an empty text at the end."""
-        self.at += 1
-        return self.text[self.at - 1 : self.at]
-
-    def starts(self, with_text: str) -> bool:
-        """Whether this comes next."""
-        return self.text.startswith(with_text, self.at)
-
-    def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """Return what comes next if it is of a pattern, and go on behind it."""
-        found = pattern.match(self.text, self.at)
-        self.at = found.end() if found else self.at
-        return found
-
-    def until(self, end: str, *, closed: bool = False) -> str:
-        """Return the text before the next ``end``, which is passed where it closes something."""
-        place = self.text.find(end, self.at)
-        place = len(self.text) if place < 0 else place
-        found, self.at = self.text[self.at : place], place + len(end) * closed
-        return found
-
-    def balanced(self) -> str:
-        """Return a substitution with all of its brackets."""
-        start, depth = self.at, 0
-        while self.left():
-            here = self.take()
-            depth += (here == "(") - (here == ")")
-            if here == ")" and depth == 0:
-                break
-        return self.text[start : self.at]
-
-
-_OPERATIONS: Final[Mapping[type[ast.operator], Callable[[int, int], int]]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.floordiv,
-    ast.Mod: operator.mod,
-}
-
-
-def _computed(text: str) -> int | None:
-    """The value of whole-number arithmetic; None where it is not all numbers."""
-    try:
-        return _of(ast.parse(text.strip(), mode="eval").body)
-    except (SyntaxError, ValueError, ZeroDivisionError):
-        return None
-
-
-def _of(node: ast.expr) -> int:
-    match node:
-        case ast.Constant(value=int(value)):
-            return value
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATIONS:
-            return _OPERATIONS[type(op)](_of(left), _of(right))
-    raise ValueError(ast.unparse(node))

@@ -10,10 +10,10 @@ from typing import Any, Final
 from sightline.scenario import Model
 
 FLAVORS: Final[Mapping[str, tuple[str, str]]] = {
-    "llama-3.1-8b": ("llama3", "8B"),
     "llama-3-8b": ("llama3", "8B"),
-    "llama-3.1-70b": ("llama3", "70B"),
+    "llama-3.1-8b": ("llama3", "8B"),
     "llama-3-70b": ("llama3", "70B"),
+    "llama-3.1-70b": ("llama3", "70B"),
     "llama-3.1-405b": ("llama3", "405B"),
     "qwen3-0.6b": ("qwen3", "0.6B"),
     "qwen3-1.7b": ("qwen3", "1.7B"),
@@ -30,6 +30,8 @@ FLAVORS: Final[Mapping[str, tuple[str, str]]] = {
     "gpt-oss-120b": ("gpt_oss", "120b"),
 }
 """Name and flavor of torchtitan by our name."""
+NAMES: Final[Mapping[tuple[str, str], str]] = {found: name for name, found in FLAVORS.items()}
+"""The same the other way round: of several releases of one shape the last that is listed."""
 MODULE: Final = "model_shape"
 """Name of the module that adds a flavor."""
 UNPIPELINED: Final = ("qwen3", "gpt_oss")

@@ -9,7 +9,7 @@ from sightline.launching.given import Given
 from sightline.launching.launch import Reading
 from sightline.launching.options import not_read, options_of, without_none
 from sightline.launching.ranks import devices_of
-from sightline.launching.torchtitan.models import FLAVORS
+from sightline.launching.torchtitan.models import NAMES
 from sightline.launching.torchtitan.writing import EXCHANGES, SCHEDULES
 
 _TABLES: Final = ("parallelism", "training", "activation_checkpoint")
@@ -63,8 +63,7 @@ def read(found: Given) -> Reading:
         devices = devices_of(options.values)
     degrees = _degrees(_table(stated, "parallelism"))
     devices = _devices(degrees) or devices
-    known = {found: name for name, found in reversed(FLAVORS.items())}
-    model = known.get((str(_table(stated, "model").get("name")), str(_table(stated, "model").get("flavor"))))
+    model = NAMES.get((str(_table(stated, "model").get("name")), str(_table(stated, "model").get("flavor"))))
     workload = _workload(stated, degrees, devices)
     return Reading(
         framework="torchtitan",
@@ -174,8 +173,7 @@ def _layers(model: Mapping[str, Any]) -> int | None:
     """Layers of a model that torchtitan knows, out of the catalog."""
     from sightline.loading.models import resolve_model
 
-    known = {found: name for name, found in reversed(FLAVORS.items())}
-    name = known.get((str(model.get("name")), str(model.get("flavor"))))
+    name = NAMES.get((str(model.get("name")), str(model.get("flavor"))))
     return None if name is None else resolve_model(name, Path()).model.layers
 
 

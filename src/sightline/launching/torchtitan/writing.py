@@ -167,7 +167,7 @@ def _stages(scenario: Scenario) -> dict[str, Any]:
     interleaved = plan.virtual_stages > 1
     ends = 0 if scenario.model.layers % (whole(plan.pipeline_parallel) * whole(plan.virtual_stages)) == 0 else 1
     return {
-        "pipeline_parallel_schedule": SCHEDULES["interleaved" if interleaved else plan.schedule],
+        "pipeline_parallel_schedule": SCHEDULES["interleaved" if interleaved else str(plan.schedule)],
         "pipeline_parallel_microbatch_size": whole(plan.sequences),
         "pipeline_parallel_first_stage_less_layers": ends,
         "pipeline_parallel_last_stage_less_layers": ends,
