@@ -231,8 +231,6 @@ def _opened(scenario: Scenario, free: Iterable[str] | None) -> Space[Scenario]:
 
 def _check_generation(spaces: Sequence[Space[Any]], **of_training: object) -> None:
     """Refuse what cannot be asked of generation."""
-    for space in spaces:
-        needs_equal_devices(space.scenario.cluster, "a search of plans of generation")
     if not all(isinstance(space.scenario, GenerationScenario) for space in spaces):
         raise InputError("scenarios have the workload.task of training and of generation; allowed: one kind at a time")
     stated = [name for name, value in of_training.items() if value is not None]

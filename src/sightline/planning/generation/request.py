@@ -46,9 +46,15 @@ def plan_generation(
         InputError: every mistake in the request.
     """
     mixed = next((space.scenario.cluster for space in spaces if space.scenario.cluster.groups), None)
-    if mixed is not None:
-        raise InputError(f"cluster has {mixed.in_words}; allowed in a search of serving plans: devices of one kind")
     limits = read_limits(max_memory=max_memory, ttft=ttft, tpot=tpot)
+    if mixed is not None:
+        from sightline.planning.mixed_serving import plan_mixed_serving
+
+        if len(spaces) > 1 or known is not None:
+            raise InputError(f"cluster has {mixed.in_words}; allowed with several clusters or anchors: equal devices")
+        return plan_mixed_serving(
+            spaces[0], objective=objective, limits=limits, top=top, pareto=_axes(pareto), progress=progress
+        )
     found = search(spaces, objective, limits, top=top, pareto=_axes(pareto), progress=progress)
     near = [_relaxed(one, limits, command) for one in found.nearest]
     plans = found.plans if known is None else [_corrected(plan, known) for plan in found.plans]
