@@ -62,6 +62,7 @@ def test_wrong_requests_are_sentences(in_process, tmp_path):
     other.write_text('{"name": "else"}')
     for arguments, sentence in (
         (("nowhere.sh",), "there is no file nowhere.sh"),
+        (("",), "the command is empty"),
         ((other,), "of no framework that can be read back"),
         ((VLLM + " -tp 2",), "--tensor-parallel-size is given twice, as '4' and as '2'"),
         ((VLLM, *CLUSTER, "--model", "qwen3-33b"), "did you mean 'qwen3-32b'"),

@@ -42,6 +42,10 @@ def test_an_unknown_model_of_the_source_stays_and_is_said():
     assert any("did you mean 'qwen3-32b'" in sentence for sentence in reading.without_counterpart)
 
 
+def test_an_unknown_model_is_said_while_something_else_is_missing():
+    assert set(completed(read("vllm serve somebody/else"), {}).missing) == {"cluster", "model"}
+
+
 def test_an_unknown_model_of_the_user_is_refused():
     with pytest.raises(InputError, match="did you mean 'qwen3-32b'"):
         completed(read(COMMAND), {"cluster": "4x h100-sxm-80gb", "model": "qwen3-33b"})

@@ -9,6 +9,7 @@ import typer
 from sightline.cli import output
 from sightline.cli.next_step import try_next
 from sightline.cli.options import AsJson, Settings
+from sightline.errors import InputError
 
 if TYPE_CHECKING:
     from sightline.launching import Reading
@@ -75,6 +76,8 @@ def _read(source: list[str]) -> "Reading":
 
     if source == ["-"]:
         return read(f"{read_stdin()}\n")
+    if not "".join(source).strip():
+        raise InputError("the command is empty")
     return read(source[0] if len(source) == 1 else shlex.join(source))
 
 

@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from sightline.errors import InputError
 from sightline.launching.launch import Reading
 from sightline.loading import load
 from sightline.loading.input.dotted_keys import with_value
+from sightline.loading.models import resolve_model
 
 ORDER = ("name", "model", "cluster", "workload", "plan")
 """Parts of a scenario in the order of a file."""
@@ -26,17 +28,26 @@ def completed(reading: Reading, settings: Mapping[str, Any]) -> Reading:
     # A key below one that is given now, such as model.vocab_size below a model by its name, is known with it.
     missing = {key: what for key, what in reading.missing.items() if not _is_given(key, settings)}
     assumed = {key: value for key, value in reading.assumed.items() if not _is_given(key, settings)}
-    said = list(reading.without_counterpart)
+    unknown = _unknown_model(scenario.get("model"), missing)
+    if unknown and "model" in settings:
+        raise InputError(unknown)
+    if unknown:
+        missing["model"] = "a name of the catalog, a path or a mapping"
     if not missing:
-        try:
-            load(scenario)
-        except InputError as error:
-            unknown = [problem for problem in error.problems if problem.startswith("model is ")]
-            if "model" in settings or len(unknown) < len(error.problems):
-                raise
-            said += unknown
-            missing = {"model": "a name of the catalog, a path or a mapping"}
+        load(scenario)
+    said = [*reading.without_counterpart, *unknown]
     return replace(reading, scenario=scenario, missing=missing, assumed=assumed, without_counterpart=said)
+
+
+def _unknown_model(model: Any, missing: Mapping[str, str]) -> list[str]:
+    """What is wrong with a model that is named; what is missing of one that is written out is said already."""
+    if model is None or any(key.partition(".")[0] == "model" for key in missing):
+        return []
+    try:
+        resolve_model(model, Path())
+    except InputError as error:
+        return list(error.problems)
+    return []
 
 
 def _is_given(key: str, settings: Mapping[str, Any]) -> bool:

@@ -106,7 +106,6 @@ def test_what_no_key_stands_for_is_said_without_its_value():
             "./build/bin/llama-server -hf ggml-org/Qwen3-32B-GGUF:Q4_K_M -ngl 99 -c 8192 -np 4 -ub 1024 -ctk q8_0",
             "llama.cpp",
             {
-                "pipeline_parallel": 1,
                 "quantization": ["q4_k_m", "kv-int8"],
                 "max_sequences": 4,
                 "max_batched_tokens": 1024,
@@ -184,6 +183,13 @@ def test_wrong_values_are_refused(options, problem):
     with pytest.raises(InputError) as error:
         read(f"vllm serve Qwen/Qwen3-32B {options}")
     assert error.value.problems[0].startswith(problem)
+
+
+def test_llama_cpp_splits_layers_over_what_it_sees():
+    reading = read("llama-server -m llama-2-7b.Q4_0.gguf -ngl 99")
+    assert load({**reading.scenario, "cluster": "4x rtx-4090"}).plan.pipeline_parallel == 4
+    alone = read("llama-server -m llama-2-7b.Q4_0.gguf -sm none")
+    assert alone.scenario["plan"]["pipeline_parallel"] == 1
 
 
 def test_servers_of_several_models_are_refused():

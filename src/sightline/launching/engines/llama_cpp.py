@@ -120,14 +120,15 @@ def _file_format(written: str) -> tuple[str, str]:
 
 def _plan(options: Options, model: str) -> Mapping[str, Any]:
     """The keys of ``plan`` that a server's options say."""
-    stages = options.text("tensor-split").count(",") + 1 if options.text("tensor-split") else 1
+    # Without either option layers are split over all devices that the program sees.
+    stages = options.text("tensor-split").count(",") + 1 if options.text("tensor-split") else None
     written = _file_format(options.text("hf-file") or options.text("model") or options.text("hf-repo"))[1]
     options.word("cache-type-v", READ_CACHES)
     formats = [*filter(None, [READ_WEIGHTS.get(written, ""), options.word("cache-type-k", READ_CACHES)])]
     if not formats and written in ("bf16", "f16", "fp16", "f32") and published_format(model):
         formats = ["none"]
     plan = {
-        "pipeline_parallel": stages if options.text("split-mode") != "none" else 1,
+        "pipeline_parallel": 1 if options.text("split-mode") == "none" else stages,
         "dtype": "bf16" if written == "bf16" else None,
         "quantization": formats or None,
         "max_sequences": options.whole("parallel", least=-1),
