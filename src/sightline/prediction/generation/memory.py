@@ -7,7 +7,7 @@ from sightline.prediction.ledger import Ledger, fullest, parts_of, terms_of
 from sightline.profile import NumbersOnDemand
 from sightline.program import Block, GroupedMatmul, Matmul, Program
 from sightline.program.blocks.layer import cached_bytes
-from sightline.quantities import Number, added_up, larger, rounded_up
+from sightline.quantities import Count, Number, added_up, larger, rounded_up
 from sightline.scenario import Generate
 
 LIVE_ACTIVATIONS = 3.0
@@ -49,7 +49,7 @@ def _activations(prefilling: PricedGeneration) -> Number:
 
 
 def _stages(
-    priced: PricedGeneration, program: Program, sequences: Number, tokens: Number, activations: Number
+    priced: PricedGeneration, program: Program, sequences: Number, tokens: Count, activations: Number
 ) -> list[Ledger]:
     """The ledgers of the first pipeline stage and of the last, whose cache holds ``sequences`` of so many tokens."""
     scenario, worker = priced.scenario, priced.worker

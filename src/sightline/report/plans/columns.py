@@ -232,7 +232,11 @@ def _choices_of(plan: RankedPlan) -> dict[str, Any]:
     chosen["adapter_rank"] = adapter["rank"] if ranked and adapter else 0
     split = chosen.get("disaggregate")
     if split is not None:
-        chosen["disaggregate"] = f"{split.prefill.replicas} x tp {split.prefill.tensor_parallel}"
+        prefill, prompts = split.prefill, split.prefill_batch
+        degrees = (("pp", prefill.pipeline_parallel), ("dp", prefill.data_parallel))
+        further = "".join(f" {word} {degree}" for word, degree in degrees if degree > 1)
+        together = f", {prompts} prompts" if prompts > 1 else ""
+        chosen["disaggregate"] = f"{prefill.replicas} x tp {prefill.tensor_parallel}{further}{together}"
     sizes = {key: getattr(scenario.workload, key, None) for key in ("global_batch", "batch")}
     return {**chosen, **{key: size for key, size in sizes.items() if size is not None}}
 
