@@ -1,6 +1,7 @@
 """``sightline plan``: the best plans for what a scenario leaves open."""
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,11 @@ if TYPE_CHECKING:
     from sightline.launching import Launch
     from sightline.planning.answer import PlanAnswer, RankedPlan
     from sightline.progress import Progress
+
+Commands = Sequence[tuple[str, str]]
+"""What commands are for, and what to type."""
+_MOST_PROBLEMS = 3
+"""Reasons for which plans cannot be launched that are printed."""
 
 
 @takes(PlanOptions)
@@ -38,10 +44,11 @@ def plan(options: PlanOptions) -> None:
     with progress_bar() as progress:
         answer = _searched(options, progress)
     launched = None if options.launch is None else _launched(answer)
-    _write_files(answer, options)
+    commands = _next(answer, options, None if launched is None else launched[0])
+    _write_files(answer, options, commands)
     if launched is not None:
         _save(launched, options.launch or "")
-    _show(answer, options)
+    _show(answer, options, commands)
     if options.where is not None:
         again = "; the same command goes on from there" if answer.stopped else ""
         output.print_remark(f"wrote {options.where.rstrip('/')}/parts/*.parquet{again}")
@@ -94,17 +101,21 @@ def _listed(text: str | None) -> list[str] | None:
 
 
 def _launched(answer: "PlanAnswer") -> "tuple[RankedPlan, Launch]":
-    """The first plan that its framework can run, and how it is launched."""
+    """The first plan that its framework can run, and how it is launched; says of those before it why they cannot."""
     from sightline.launching import write
 
     problems: list[str] = []
     for one in answer.plans:
         try:
-            return one, write(one.profile.scenario)
+            launch = write(one.profile.scenario)
         except InputError as error:
-            problems += [f"--launch: plan {one.rank}: {problem}" for problem in error.problems]
-    again = "" if not answer.plans else "; --launchable searches only what the framework offers"
-    raise InputError(problems[:3] or [f"--launch: there is no plan to launch{again}"])
+            problems += [f"plan {one.rank} cannot be launched: {problem}" for problem in error.problems]
+            continue
+        for problem in problems[:_MOST_PROBLEMS]:
+            output.print_remark(problem)
+        return one, launch
+    why = problems[:_MOST_PROBLEMS] or ["there is no plan"]
+    raise InputError([f"--launch: {problem}" for problem in why])
 
 
 def _save(launched: "tuple[RankedPlan, Launch]", folder: str) -> None:
@@ -130,7 +141,7 @@ def _limits(options: PlanOptions) -> dict[str, float]:
     return {key: limit for key, limit in given.items() if limit is not None}
 
 
-def _write_files(answer: "PlanAnswer", options: PlanOptions) -> None:
+def _write_files(answer: "PlanAnswer", options: PlanOptions, commands: Commands) -> None:
     if options.chart is not None:
         from sightline.report.charts.drawing import PHONE
         from sightline.report.charts.plan import plan_chart
@@ -140,10 +151,10 @@ def _write_files(answer: "PlanAnswer", options: PlanOptions) -> None:
     if options.html is not None:
         from sightline.report.plans.page import plan_page
 
-        output.write_file(options.html, plan_page(answer, _limits(options), _next(answer, options)))
+        output.write_file(options.html, plan_page(answer, _limits(options), commands))
 
 
-def _show(answer: "PlanAnswer", options: PlanOptions) -> None:
+def _show(answer: "PlanAnswer", options: PlanOptions, commands: Commands) -> None:
     output.warn(warning for warning in (*answer.warnings, *(w for p in answer.plans for w in p.profile.warnings)))
 
     def document() -> Any:
@@ -154,7 +165,7 @@ def _show(answer: "PlanAnswer", options: PlanOptions) -> None:
     def tables() -> Any:
         from sightline.report.terminal.plan import plan_text
 
-        return [plan_text(answer, _next(answer, options))]
+        return [plan_text(answer, commands)]
 
     def lines() -> str:
         from sightline.report.plans.results import answer_to_csv
@@ -178,20 +189,23 @@ def _commands(answer: "PlanAnswer") -> Mapping[int, str]:
     return found
 
 
-def _next(answer: "PlanAnswer", options: PlanOptions) -> list[tuple[str, str]]:
+def _next(answer: "PlanAnswer", options: PlanOptions, launched: "RankedPlan | None") -> Commands:
     """What to try next, each with the command that does it; nothing for a question from stdin."""
     if not answer.plans or options.file == "-":
         return []
+    from sightline.launching.saving import SCRIPT
     from sightline.report.plans.sentences import settings
 
     found: list[tuple[str, str]] = []
     best = next((one for one in answer.plans if one.launchable), None)
+    if launched is not None:
+        found.append((f"run plan {launched.rank}", shlex.join(["bash", str(Path(options.launch or "") / SCRIPT)])))
     if best is not None:
         alone = " ".join([options.as_asked("predict"), *settings(answer, best)])
         found.append((f"where the time and memory of plan {best.rank} go", alone))
     if not answer.plans[0].launchable:
         found.append(("only what the framework offers today", options.again("--launchable")))
-    elif options.launch is None:
+    elif launched is None:
         found.append(("what runs it", options.again("--launch", "run")))
     if options.chart is None and options.html is None:
         found.append(("tables, charts and reasons on a page", options.again("--html", "plan.html")))

@@ -12,6 +12,8 @@ from sightline.report.charts.drawing import SCREEN, Room
 from sightline.report.charts.stacks import names_of
 
 WITHIN, BEYOND = "within the limit", "beyond the limit"
+_TEXT = 60
+"""Pixels of the text behind a bar."""
 _COLORS = {WITHIN: "#5cbcf0", BEYOND: "#d4570c"}
 
 
@@ -35,7 +37,7 @@ def limit_panel(key: str, label: str, bars: Sequence[Bar], limit: float, said: s
     names = alt.Axis(grid=False, **({} if room.side_by_side else names_of(room)))
     y = alt.Y("row:N", sort=rows, title=None, axis=names, scale=alt.Scale(paddingInner=0.25))
     colors = drawing.palette(_COLORS)
-    there = [_row(bar, row, shown, limit) for bar, row in zip(bars, rows, strict=True)]
+    there = [_row(bar, row, shown, limit, reach / room.panel) for bar, row in zip(bars, rows, strict=True)]
     drawn = drawing.of(there).mark_bar().encode(x=x, y=y, color=alt.Color("kind:N", scale=colors, legend=None))
     spans = drawing.of([row for row in there if row["low"] < row["high"]]).mark_rule(strokeWidth=1.5, color=drawing.INK)
     text = drawing.of(there).mark_text(align="left", dx=5, fontSize=11, color=drawing.INK)
@@ -45,19 +47,15 @@ def limit_panel(key: str, label: str, bars: Sequence[Bar], limit: float, said: s
     return panel.properties(width=room.panel, height=drawing.ROW_HEIGHT * len(bars), title=heading)
 
 
-def _row(bar: Bar, row: str, shown: Axis, limit: float) -> dict[str, Any]:
+def _row(bar: Bar, row: str, shown: Axis, limit: float, pixel: float) -> dict[str, Any]:
+    """A bar with its text, which stands behind the limit where it would run into it; ``pixel`` is the width of one."""
     low, high = (end / shown.divisor for end in bar.interval or (bar.value, bar.value))
-    value = bar.value / shown.divisor
+    value, most = bar.value / shown.divisor, limit / shown.divisor
+    end = max(value, high)
+    if end <= most < end + _TEXT * pixel:
+        end = most
     kind = WITHIN if bar.value <= limit else BEYOND
-    return {
-        "row": row,
-        "value": value,
-        "low": low,
-        "high": high,
-        "end": max(value, high),
-        "text": bar.text,
-        "kind": kind,
-    }
+    return {"row": row, "value": value, "low": low, "high": high, "end": end, "text": bar.text, "kind": kind}
 
 
 def _limit(limit: float, said: str) -> list[Any]:

@@ -47,6 +47,9 @@ def subtitle(answer: PlanAnswer) -> list[str]:
     scenario = answer.plans[0].profile.scenario
     about = labels.subtitle(scenario)[0].split(" · ")
     held = [part for part in about if all(part in labels.subtitle(p.profile.scenario)[0] for p in answer.plans)]
+    clusters = [one.profile.scenario.cluster for one in answer.plans]
+    if len({cluster.device.name for cluster in clusters}) == 1 < len({cluster.devices for cluster in clusters}):
+        held.insert(1, clusters[0].device.name)
     common = columns.shared(answer)
     return [" · ".join(held), *([f"all plans: {', '.join(common)}"] if common and len(answer.plans) > 1 else [])]
 
