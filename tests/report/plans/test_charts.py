@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline.report.charts import drawing, stacks
-from sightline.report.charts.axes import axis
+from sightline.report.charts.axes import axis, decade_ticks
 from sightline.report.charts.front import Point, box_of, overlap, placed
 from sightline.report.charts.plan import interval_of, plan_chart
 from sightline.report.charts.scaling import Scale, rows_of
@@ -141,6 +141,14 @@ def test_labels_of_a_front_overlap_neither_each_other_nor_a_point(drawn_points):
 def test_every_value_lies_on_its_axis(values, key):
     found = axis(key, "some", values)
     assert all(0 <= found.place(value) <= 1 for value in values)
+
+
+@given(st.floats(1e-6, 1e9), st.floats(1.5, 1e6))
+def test_a_logarithmic_axis_has_enough_ticks(low, ratio):
+    marks = decade_ticks(low, low * ratio)
+    assert marks == sorted(marks)
+    assert len(marks) >= (1 if ratio < 3 else 3)
+    assert all(low <= mark <= low * ratio for mark in marks)
 
 
 def test_efficiency_is_the_share_of_linear_scaling_from_the_fewest_devices():

@@ -43,18 +43,27 @@ class Axis:
         return alt.Scale(domain=[self.low, self.high], nice=False, zero=False)
 
     def ticks(self, count: int) -> Any:
-        """Return the axis with about ``count`` ticks; a logarithmic one marks 1, 2 and 5 of each decade."""
+        """Return the axis with about ``count`` ticks; a logarithmic one marks parts of its decades."""
         plain = "~g" if self.is_log else ",~f"
         form = ("$" if self.money else "") + ("~s" if self.high >= _THOUSANDS else plain)
         marks = {"values": decade_ticks(self.low, self.high)} if self.is_log else {"tickCount": count}
         return alt.Axis(format=form, labelOverlap=True, **marks)
 
 
+_LEAST_TICKS = 4
+_DIGITS = ((1, 2, 5), (1, 2, 3, 5, 7), (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9))
+"""What is marked of each decade, more where few marks fall on the axis."""
+
+
 def decade_ticks(low: float, high: float) -> list[float]:
-    """Return 1, 2 and 5 of each decade between two values."""
+    """Return marks between two values of a logarithmic axis: 1, 2 and 5 of each decade, or more of a short one."""
     decades = range(floor(log10(low)), ceil(log10(high)) + 1)
-    marks = [digit * 10.0**decade for decade in decades for digit in (1, 2, 5)]
-    return [mark for mark in marks if low <= mark <= high]
+    marks: list[float] = []
+    for digits in _DIGITS:
+        marks = [digit * 10.0**decade for decade in decades for digit in digits if low <= digit * 10.0**decade <= high]
+        if len(marks) >= _LEAST_TICKS:
+            break
+    return marks
 
 
 def axis(key: str, label: str, values: Sequence[float], *, best: str = "", log: bool | None = None) -> Axis:

@@ -72,7 +72,7 @@ def rows_of(points: Sequence[Scale]) -> list[dict[str, Any]]:
 def _throughput(points: Sequence[Scale], x: Any, color: Any) -> Any:
     rows = rows_of(points)
     low, high = min(row["low"] for row in rows) / 1.15, max(max(row["high"], row["linear"]) for row in rows) * 1.15
-    axis = alt.Axis(values=decade_ticks(low, high), format="~s")
+    axis = alt.Axis(values=decade_ticks(low, high), format="~s", labelOverlap=True)
     y = alt.Y("rate:Q", title="tokens/s", scale=drawing.logarithmic(low, high), axis=axis)
     source = drawing.of(rows)
     linear = source.mark_line(strokeDash=[4, 4], strokeWidth=1, color=drawing.FAINT)
