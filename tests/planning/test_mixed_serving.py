@@ -54,6 +54,13 @@ def test_a_restricted_field_is_taken_from_its_restriction():
     assert all(one.profile.scenario.plan.disaggregate is None for one in answer.plans)
 
 
+def test_the_kind_that_prefills_may_be_stated():
+    pools = {"prefill": {"tensor_parallel": 8, "device": "a100-sxm-80gb"}, "decode": {"tensor_parallel": 8}}
+    answer = plan(asked(A100, H100, disaggregate=pools), top=100)
+    splits = [one.profile.scenario.plan.disaggregate for one in answer.plans]
+    assert {split.prefill_device for split in splits} == {"a100-sxm-80gb"}
+
+
 def test_several_clusters_are_of_equal_devices():
     several = asked(A100, H100)
     several["cluster"] = {"any": [several["cluster"], "8x h100-sxm-80gb"]}

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from sightline import catalog
 from sightline.errors import InputError
 from sightline.planning.answer import PlanAnswer, RankedPlan
 from sightline.planning.generation.answers import free_fields
@@ -107,6 +108,8 @@ def _pools(space: GenerationSpace, scenario: GenerationScenario) -> Iterator[Gen
     if len(groups) != TWO_KINDS:
         return
     for prefill, decode in (groups, groups[::-1]):
+        if not (_may_be(space, "prefill", prefill) and _may_be(space, "decode", decode)):
+            continue
         of_prefill = _listed(space, "prefill.tensor_parallel", prefill.devices)
         of_decode = _listed(space, "decode.tensor_parallel", decode.devices)
         batches = (
@@ -116,6 +119,12 @@ def _pools(space: GenerationSpace, scenario: GenerationScenario) -> Iterator[Gen
             first, further = _pool(scenario.plan, ranks, prefill), _pool(scenario.plan, other_ranks, decode)
             split = Disaggregation(prefill=first, prefill_batch=batch, prefill_device=prefill.device.name)
             yield replace(scenario, plan=replace(further, disaggregate=split))
+
+
+def _may_be(space: GenerationSpace, pool: str, group: Cluster) -> bool:
+    """Whether workers of a pool may run on a group, whose devices the scenario may name."""
+    named = space.values.get(f"{pool}.device")
+    return named is None or group.device.name in [catalog.name_of("devices", name) for name in named]
 
 
 def _pool(plan: GenerationPlan, tensor_parallel: int, group: Cluster) -> GenerationPlan:
