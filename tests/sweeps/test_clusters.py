@@ -9,6 +9,7 @@ from sweep_work import refuse, square, square_or_die
 
 from sightline.errors import InputError, WorkError
 from sightline.progress import Progress
+from sightline.sweeps import pools
 from sightline.sweeps.chunks import run_chunks
 
 pytestmark = pytest.mark.slow
@@ -72,3 +73,19 @@ def test_a_stopped_sweep_leaves_running_chunks_behind():
 def test_what_a_chunk_raises_on_a_worker_is_raised_here(key, error, sentence):
     with pytest.raises(error, match=sentence):
         list(run_chunks(refuse, [{"n": n, key: 2} for n in range(4)], workers="local:2"))
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_a_cluster_that_is_there_is_used_and_stays(count, monkeypatch):
+    from distributed import LocalCluster
+
+    monkeypatch.setattr(pools, "_DASK_ANSWERS_WITHIN", "2s")
+    with LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=None) as cluster:
+        workers = f"dask:{cluster.scheduler_address}"
+        parts = run_chunks(square, [{"n": n} for n in range(3)], workers=workers)
+        if count:
+            assert squares(parts) == [0, 1, 4]
+        else:
+            with pytest.raises(WorkError, match=f"--workers is '{workers}': the cluster has no workers"):
+                list(parts)
+        assert cluster.status.name == "running"
