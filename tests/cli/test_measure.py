@@ -41,7 +41,7 @@ def test_a_matmul_is_measured_stored_and_written(in_process, scenario, tmp_path)
         (("{scenario}", "--suite", "standard"), "measure takes scenario files or --suite, one of them"),
         (("--suite", "standart"), "did you mean 'standard'?"),
         (("--suite", "standard", "--dtype", "fp17"), "--dtype is 'fp17'; allowed: fp32, bf16, fp16"),
-        (("--suite", "standard", "--cluster", "8x h100-sxm"), "did you mean"),
+        (("--suite", "standard", "--cluster", "8x h100-smx-80gb"), "did you mean"),
         (("{scenario}", "--steps", "0"), "--steps is for training; measured here: single operators"),
         (("{training}", "--implementation", "flash"), "--implementation is for generation, single operators; measured"),
         (("{training}", "--rerun"), "--rerun is for --suite standard, --suite 2311.03687; measured here: training"),

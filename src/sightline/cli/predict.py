@@ -63,12 +63,14 @@ def predict(
     """
     output.check({"--chart": chart, "--html": html, "--trace": trace}, json=as_json, csv=as_csv)
     first = _whole(top)
+    # Files may be pipes that somebody else writes, so Ctrl-C ends the reading at once.
+    with progress_bar(stops=False) as reading:
+        loaded = asked.read(files, settings, sweeps, reading)
+    _refuse_pictures(loaded.scenarios, chart or html, trace)
+    if save_anchor is not None and not anchor:
+        raise InputError(f"--save-anchor {save_anchor} keeps what --anchor gives; there is none")
+    known = _anchored(anchor, save_anchor, store) if anchor else None
     with progress_bar() as progress:
-        loaded = asked.read(files, settings, sweeps, progress)
-        _refuse_pictures(loaded.scenarios, chart or html, trace)
-        if save_anchor is not None and not anchor:
-            raise InputError(f"--save-anchor {save_anchor} keeps what --anchor gives; there is none")
-        known = _anchored(anchor, save_anchor, store) if anchor else None
         answers = _predict_all(loaded.scenarios, known, progress, in_full=first is None)
     if known is None and any(one.measured for one in loaded.scenarios):
         output.print_remark("the scenario says what was measured; given as --anchor FILE, that corrects predictions")

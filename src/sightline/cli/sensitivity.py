@@ -30,8 +30,9 @@ def sensitivity(
     from sightline.report.terminal.analysis import sensitivity_table, sensitivity_to_dict
 
     known = anchored(anchor, store) if anchor else None
+    with progress_bar(stops=False) as reading:
+        loaded = asked.read(files, settings, sweeps, reading)
     with progress_bar() as progress:
-        loaded = asked.read(files, settings, sweeps, progress)
         found = [of(scenario, anchor=known) for scenario in progress.over(loaded.scenarios, "varying numbers")]
     output.warn(warning for one in found for warning in (*one.answer.scenario.warnings, *one.answer.warnings))
     output.show(
