@@ -104,6 +104,7 @@ spaces = st.fixed_dictionaries(
         "model": st.sampled_from(MODELS),
         "cluster": st.sampled_from(("2x rtx-4090", "4x rtx-4090", "4x h100-sxm-80gb", "6x a100-sxm-40gb")),
         "continuous": st.booleans(),
+        "equal_lengths": st.booleans(),
         "prompt_tokens": st.integers(1, 9000),
         "output_tokens": st.integers(1, 300),
     }

@@ -233,7 +233,7 @@ def _choices_of(plan: RankedPlan) -> dict[str, Any]:
     split = chosen.get("disaggregate")
     if split is not None:
         prefill, prompts = split.prefill, split.prefill_batch
-        degrees = (("pp", prefill.pipeline_parallel), ("dp", prefill.data_parallel))
+        degrees = (("pp", prefill.pipeline_parallel), ("dp", prefill.data_parallel), ("ep", prefill.expert_parallel))
         further = "".join(f" {word} {degree}" for word, degree in degrees if degree > 1)
         together = f", {prompts} prompts" if prompts > 1 else ""
         chosen["disaggregate"] = f"{prefill.replicas} x tp {prefill.tensor_parallel}{further}{together}"
