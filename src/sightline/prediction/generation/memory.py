@@ -20,12 +20,12 @@ def generation_memory(decoding: PricedGeneration, prefilling: PricedGeneration, 
 
     Weights are those that a pass's matmuls read, and the embedding; each pipeline stage holds its share of the layers,
     the last the head. The cache holds every sequence to its last token, in whole blocks; that of workers that only
-    prefill holds the prompts of a pass.
+    prefill holds the prompts of a pass. Left out: such workers on devices of another kind, which have another limit.
     """
     activations = _activations(prefilling)
     sequences = _of_a_rank(decoding, work)
     stages = _stages(decoding, decoding.decode.program, sequences, work.prompt_tokens + work.output_tokens, activations)
-    if prefilling is not decoding:
+    if prefilling is not decoding and prefilling.scenario.cluster is decoding.scenario.cluster:
         waiting = prefilling.scenario.workload
         own = _of_a_rank(prefilling, waiting)
         stages += _stages(prefilling, prefilling.prefill.program, own, waiting.prompt_tokens, activations)

@@ -43,7 +43,8 @@ class Workers:
         """Return the workers of some plans of a list, by their places."""
         own = {id(of): of.of_some(chosen) for of in (self.prefilling, self.decoding, self.lighter) if of is not None}
         moved_s = self.moved_s[chosen] if isinstance(self.moved_s, np.ndarray) else self.moved_s
-        return Workers(
+        return replace(
+            self,
             scenario=of_some(self.scenario, chosen),
             prefilling=own[id(self.prefilling)],
             decoding=own[id(self.decoding)],
