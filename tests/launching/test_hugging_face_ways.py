@@ -161,6 +161,13 @@ def test_what_has_no_launch_is_refused(plan, sentence):
         write(scenario)
 
 
+def test_replicas_recompute_by_the_script(tmp_path):
+    scenario = asked({"framework": "fsdp", "zero_stage": 0, "recompute": "full"}, task="finetune")
+    saved = save(write(scenario), tmp_path)
+    assert json.loads((tmp_path / "training.json").read_text())["recompute"] is True
+    assert read_back(saved[0]).plan.recompute == "full"
+
+
 def test_a_usual_deepspeed_file_is_read(tmp_path):
     path = tmp_path / "ds_config.json"
     stated = {

@@ -184,7 +184,9 @@ def _reading(
     offloaded = list(plan.get("offload", ())) if plan.get("offload") != "none" else []
     if settings.get("offload_activations"):
         offloaded.append("activations")
-    if settings and settings.get("tf32"):
+    if settings.get("recompute"):
+        plan["recompute"] = "full"
+    if settings.get("tf32"):
         plan["dtype"] = "tf32"
     kept = {"offload": offloaded or "none"} if framework == "fsdp" else {}
     counted = "" if devices is None else f"{devices}x "

@@ -94,10 +94,15 @@ def settings_of(scenario: Scenario, way: str, ranks: int) -> dict[str, Any]:
         "optimizer": plan.optimizer,
         "quantization": _quantization(plan),
         "adapter": None if plan.adapter is None else _adapter(plan.adapter, scenario.model),
-        "recompute": plan.recompute == "full" and way == "deepspeed",
+        "recompute": plan.recompute == "full" and not _recomputes_by_itself(plan, way),
         "offload_activations": "activations" in plan.offload,
         "compile": plan.compile,
     }
+
+
+def _recomputes_by_itself(plan: Plan, way: str) -> bool:
+    """Whether the framework's own configuration asks for recomputation: the Trainer's does, and that of FSDP."""
+    return way == "transformers" or (way == "accelerate" and bool(plan.zero_stage > 0))
 
 
 def stored_dtype(plan: Plan) -> str:

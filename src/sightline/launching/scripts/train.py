@@ -89,7 +89,6 @@ def with_adapters(model: Any, stated: Settings) -> Any:
 def build_optimizer(name: str, model: Any) -> Any:
     """Return an optimizer over what is trained."""
     trained = [p for p in model.parameters() if p.requires_grad]
-    fused = trained[0].device.type == "cuda"
     match name:
         case "adamw-8bit":
             bitsandbytes: Any = import_module("bitsandbytes")
@@ -98,7 +97,7 @@ def build_optimizer(name: str, model: Any) -> Any:
             return torch.optim.AdamW(trained, lr=LEARNING_RATE, foreach=True)
         case "sgd" | "sgd-momentum":
             return torch.optim.SGD(trained, lr=LEARNING_RATE, momentum=0.9 if name == "sgd-momentum" else 0.0)
-    return torch.optim.AdamW(trained, lr=LEARNING_RATE, fused=fused)
+    return torch.optim.AdamW(trained, lr=LEARNING_RATE, fused=True)
 
 
 def with_deepspeed(settings: Settings, model_of: Any, data: Dataset[Any], steps: int) -> None:
@@ -141,8 +140,8 @@ def with_accelerate(settings: Settings, model_of: Any, data: Dataset[Any], steps
     )
     model = model_of()
     loader = DataLoader(data, batch_size=settings["micro_batch"])
-    model, loader = accelerator.prepare(model, loader)
-    optimizer = accelerator.prepare(build_optimizer(settings["optimizer"], model))
+    # Together, so that the optimizer gets the shards in place of the weights that it was made with.
+    model, optimizer, loader = accelerator.prepare(model, build_optimizer(settings["optimizer"], model), loader)
     batches = iter(loader)
     for step in range(steps):
         began = time.perf_counter()
