@@ -16,6 +16,7 @@ from sightline.quantities import (
     WATTS,
     Dimension,
     added_up,
+    distinct,
     either,
     format_quantity,
     parse_quantity,
@@ -161,3 +162,12 @@ def test_one_of_two_numbers_is_chosen_as_places_of_arrays_are():
     for condition in (True, False, np.bool_(True), np.bool_(False)):
         chosen = np.broadcast_to(either(condition, numbers, -1.0), numbers.shape)
         assert np.array_equal(chosen, np.where(condition, numbers, -1.0))
+
+
+@given(st.lists(st.tuples(st.integers(-3, 3), st.sampled_from([0.0, -0.0, 0.5, 1e300])), min_size=1, max_size=30))
+def test_distinct_rows_are_found_wherever_they_are(rows):
+    columns = [np.array(column, dtype=float) for column in zip(*rows, strict=True)]
+    first, place = distinct(columns)
+    table = np.stack(columns, axis=1)
+    assert np.array_equal(table[first][place], table)
+    assert len(first) == len({tuple(row) for row in table.tolist()})

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from reprlib import Repr
 from typing import Any, TypeAlias
@@ -99,6 +99,23 @@ def as_json(value: Any) -> Any:
 def identity(value: Number) -> object:
     """Return what tells two numbers or arrays apart, as the key of a dictionary."""
     return value.tobytes() if isinstance(value, np.ndarray) else value
+
+
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+"""An odd number whose multiples spread over all bits (Knuth's multiplicative hashing)."""
+
+
+def distinct(columns: Sequence[NDArray[Any]]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return where each distinct row of equally long columns of numbers comes first, and which of them every row is."""
+    key = np.zeros(len(columns[0]), dtype=np.uint64)
+    for column in columns:
+        key = (key ^ (key >> np.uint64(29))) * _MIX + (column + 0.0).view(np.uint64)
+    _, first, place = np.unique(key, return_index=True, return_inverse=True)
+    if all(np.array_equal(column[first[place]], column) for column in columns):
+        return first, place
+    # Two rows had the same key by accident.
+    _, first, place = np.unique(np.stack(columns), axis=1, return_index=True, return_inverse=True)
+    return first, place.ravel()
 
 
 _DECIMAL = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sightline.errors import InputError
 from sightline.loading import scenario_from_mapping
 from sightline.planning.search import plan
+from sightline.planning.training import search as search_module
 from sightline.planning.training.validity import POSSIBLE
 from sightline.prediction.training.predict import profile_of
 from sightline.scenario.plan import OFFLOADABLE
@@ -202,3 +203,17 @@ def test_a_wrong_request_is_a_sentence(request_, said):
     with pytest.raises(InputError) as error:
         plan(asked("llama-2-7b", {}, "8x a100-sxm-80gb"), **request_)
     assert said in str(error.value)
+
+
+@pytest.mark.parametrize("objective", ["time", "cost"])
+@pytest.mark.parametrize("kind", ["dense", "experts"])
+def test_bounds_leave_out_no_plan_that_is_among_the_best(kind, objective, monkeypatch):
+    mapping = asked(MODELS[kind], {}, {"any": ["8x a100-sxm-80gb", "16x a100-sxm-80gb"]}, global_batch=16)
+    mapping["workload"]["total_tokens"] = 1e9
+    whole = plan(mapping, objective=objective, budget="1000")
+    monkeypatch.setattr(search_module, "EVALUATED_WHOLE", 0)
+    monkeypatch.setattr(search_module, "ROWS_PER_CHUNK", 16)
+    bounded = plan(mapping, objective=objective, budget="1000")
+    assert bounded.evaluated < whole.evaluated
+    assert bounded.rejected["slower"] > 0
+    assert [p.value for p in bounded.plans] == pytest.approx([p.value for p in whole.plans], rel=1e-9)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import inf, prod
+from math import inf, nan, prod
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -85,6 +85,11 @@ class Measure:
         tokens = self.space.scenario.workload.total_tokens
         return None if tokens is None else self.run(plans, tokens / self._tokens(plans))
 
+    def of_rows(self, axes: Axes, step_s: Number) -> Evaluated:
+        """Return the figures of a mesh's rows that take so long, whatever memory and energy."""
+        devices: Count = axes.rows["devices"] * 1.0
+        return Evaluated(step_s, nan, None, self._batches_of(axes.rows), devices)
+
     def of_block(self, block: Block, axes: Axes) -> Evaluated:
         """Return the figures of a block."""
         return Evaluated(
@@ -104,12 +109,18 @@ class Measure:
 
     def _batches(self, block: Block, axes: Axes) -> Number:
         """Samples per step of a block's plans."""
+        if not self.space.at_most:
+            return float(self.space.scenario.workload.global_batch)
+        batches: Number = _column(self._batches_of({name: block.column(name, axes) for name in _OF_REPLICAS}), block)
+        return batches
+
+    def _batches_of(self, rows: Mapping[str, Any]) -> Number:
         limit = self.space.scenario.workload.global_batch
         if not self.space.at_most:
             return float(limit)
-        devices, *degrees, micro_batch = (block.column(name, axes) for name in _OF_REPLICAS)
+        devices, *degrees, micro_batch = (rows[name] for name in _OF_REPLICAS)
         sequences = devices // prod(degrees) * micro_batch
-        batches: Number = _column(limit // sequences * sequences, block)
+        batches: Number = limit // sequences * sequences * 1.0
         return batches
 
     def of_profile(self, profile: Profile) -> Evaluated:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sightline.cost.matmul.constants import MatmulConstants
 from sightline.cost.operator_cost import OperatorCost
 from sightline.program import Matmul
-from sightline.quantities import Number, rounded_up
+from sightline.quantities import Number, distinct, rounded_up
 from sightline.scenario import Device
 
 OVERLAP = 4.0
@@ -99,19 +99,22 @@ class _Products(NamedTuple):
 
 
 def _kernel_time_in_chunks(x: _Products, c: MatmulConstants) -> Array:
-    """``_kernel_time``, of very many products a few at a time, so that all their tiles stay in the host's cache."""
+    """``_kernel_time`` of the distinct ones among very many products, few at a time: tiles stay in a core's cache."""
     shapes = {number.shape for number in x if isinstance(number, np.ndarray)}
     shape = np.broadcast_shapes(*shapes) if len(shapes) > 1 else max(shapes, default=())
     count = prod(shape)
     if count <= PRODUCTS_PER_CHUNK:
         return _kernel_time(x, c)
     flat = [np.broadcast_to(number, shape).ravel() if isinstance(number, np.ndarray) else number for number in x]
+    first, place = distinct([number for number in flat if isinstance(number, np.ndarray)])
+    flat = [number[first] if isinstance(number, np.ndarray) else number for number in flat]
+    count = len(first)
     found = np.empty(count)
     for start in range(0, count, PRODUCTS_PER_CHUNK):
         part = slice(start, start + PRODUCTS_PER_CHUNK)
         numbers = (number[part] if isinstance(number, np.ndarray) else number for number in flat)
         found[part] = _kernel_time(_Products._make(numbers), c)
-    return found.reshape(shape)
+    return found[place].reshape(shape)
 
 
 def _kernel_time(x: _Products, c: MatmulConstants) -> Array:

@@ -47,6 +47,11 @@ class First:
     _found: list[tuple[Floats, list[Mapping[str, Any]]]] = field(default_factory=list)
     _limit: float = np.inf
 
+    @property
+    def limit(self) -> float:
+        """What a plan's figure has to be below to be kept."""
+        return self._limit
+
     def take(self, block: Block, axes: Axes, choice: Choice) -> None:
         """Keep a block's plans that are among the first so far."""
         (keys,) = self.figure(block, axes)
@@ -136,7 +141,7 @@ def fields_at(block: Block, axes: Axes, choice: Choice, places: Places) -> list[
     parts = list(axes.offload.items())
     found: list[Mapping[str, Any]] = []
     for i in range(len(places)):
-        name, virtual = ("dualpipe", 1) if choice.both_ways else axes.schedules[block.group.schedules[schedule[i]]]
+        name, virtual = axes.schedules[block.group.schedules[schedule[i]]]
         found.append(
             {
                 **{field: int(column[i]) for field, column in columns.items()},

@@ -92,7 +92,7 @@ def choices(space: Space[Scenario]) -> list[Choice]:
     ]
 
 
-def axes_of(space: Space[Scenario]) -> Axes:
+def axes_of(space: Space[Scenario], *, both_ways: bool = False) -> Axes:
     """Return the axes of a space: all values that could be, or those that it is restricted to.
 
     Degrees divide the cluster, and replicas and micro-batches the batch. Other rules are asked later.
@@ -103,7 +103,7 @@ def axes_of(space: Space[Scenario]) -> Axes:
         rows=_rows(space),
         zero_stage=_values(space, "zero_stage", range(4)),
         offload={part: sorted({1.0 * (part in chosen) for chosen in offload}) for part in OFFLOADABLE},
-        schedules=_schedules(space),
+        schedules=[("dualpipe", 1)] if both_ways else _schedules(space),
     )
 
 

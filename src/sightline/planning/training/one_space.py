@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from sightline.planning.money import Limits
 from sightline.planning.objectives import Measure, within
 from sightline.planning.training.best import Candidate, First, Front
@@ -65,6 +67,7 @@ def search_space(
         space,
         keeper,
         within=_limited(measure, request.limits),
+        may_matter=_may_matter(measure, request, keeper),
         max_memory=request.max_memory,
         launchable=request.launchable,
         energy="energy" in request.axes,
@@ -80,6 +83,22 @@ def _keeper(measure: Measure, request: Request) -> First | Front:
         return tuple(measure(objective, evaluated) for objective in request.axes)
 
     return Front(figure=figures) if request.pareto else First(figure=figures, count=request.count)
+
+
+def _may_matter(measure: Measure, request: Request, keeper: First | Front) -> Any:
+    """What says which rows may have a plan that is kept, by the least seconds of their steps; None where nothing can.
+
+    Only times and what follows from them have a bound.
+    """
+    if not isinstance(keeper, First) or request.objective not in ("time", "cost"):
+        return None
+
+    def may(axes: Axes, least_s: Any) -> Any:
+        rows = measure.of_rows(axes, least_s)
+        beyond = within(request.limits, measure, rows).values()
+        return np.logical_and.reduce([measure(request.objective, rows) < keeper.limit, *map(np.logical_not, beyond)])
+
+    return may
 
 
 def _limited(measure: Measure, limits: Limits) -> Any:

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from sightline.planning.training.candidates import Axes, Choice, axes_of, choice
 from sightline.planning.training.mesh import Block, blocks_of, groups_of
 from sightline.planning.training.validity import valid_plans
 from sightline.prediction.training.least_memory import least_bytes
+from sightline.prediction.training.least_time import least_step_s
 from sightline.prediction.training.offload import as_kept
 from sightline.prediction.training.priced import price
 from sightline.prediction.training.sums import sums_of
@@ -23,6 +23,12 @@ from sightline.scenario.space import Space
 
 Exceeding = Callable[[Block, Axes], Mapping[str, Any]]
 """Says by limit where the plans of a block exceed it."""
+EVALUATED_WHOLE = 4_000_000
+"""Plans of a space that are all evaluated, before bounds leave out those that cannot be among the best."""
+WORTH_PRICING_AGAIN = 0.5
+"""Share of a chunk's rows that bounds may leave: more are evaluated as they are."""
+MayMatter = Callable[[Axes, Any], Any]
+"""Says which rows of a mesh may have a plan that is kept, by the least seconds of their steps."""
 WHOLE = slice(None)
 """All pieces of a space."""
 ROWS_PER_CHECK, ROWS_PER_CHUNK = 1 << 16, 1 << 13
@@ -64,6 +70,7 @@ def search(
     keeper: Keeper,
     *,
     within: Exceeding | None = None,
+    may_matter: MayMatter | None = None,
     max_memory: float | None = None,
     launchable: bool = False,
     energy: bool = False,
@@ -75,6 +82,8 @@ def search(
     Args:
         space: What is free.
         keeper: What takes the plans, block by block.
+        may_matter: Says which rows may have a plan that is kept, given seconds that their steps take at least. Rows
+            that have none are left out once so many plans were evaluated that counting all is of no more use.
         within: Says by limit where the plans of a block exceed it.
         max_memory: Bytes of a device that a plan may take, if less than all.
         launchable: Leave out what the framework does not offer.
@@ -84,17 +93,17 @@ def search(
     """
     counts = Counts()
     limits = _Limits.of(space, max_memory)
-    asked = _Asked(space=space, limits=limits, launchable=launchable, energy=energy)
+    asked = _Asked(space=space, limits=limits, launchable=launchable, energy=energy, may_matter=may_matter)
     pieces = pieces_of(space)[part]
     progress.begin(len(pieces), "searching")
     try:
         for choice, piece in pieces:
             for axes in _rows_that_may(asked, piece, choice, counts).chunks(ROWS_PER_CHUNK):
                 progress.check()
-                for block in _blocks(asked, axes, choice):
-                    counts.add(block, {} if within is None else within(block, axes))
+                for evaluated, block in _blocks(asked, axes, choice, counts):
+                    counts.add(block, {} if within is None else within(block, evaluated))
                     if block.fits.any():
-                        keeper.take(block, axes, choice)
+                        keeper.take(block, evaluated, choice)
             progress.advance()
     except Cancelled:
         counts.stopped = True
@@ -103,7 +112,11 @@ def search(
 
 def pieces_of(space: Space[Scenario]) -> list[tuple[Choice, Axes]]:
     """Return the pieces of a space that are searched one after the other, always in the same order."""
-    return list(product(choices(space), axes_of(space).chunks(ROWS_PER_CHECK)))
+    return [
+        (choice, axes)
+        for choice in choices(space)
+        for axes in axes_of(space, both_ways=choice.both_ways).chunks(ROWS_PER_CHECK)
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -128,6 +141,7 @@ class _Asked:
     limits: _Limits
     launchable: bool
     energy: bool
+    may_matter: MayMatter | None
 
 
 def _rows_that_may(asked: _Asked, piece: Axes, choice: Choice, counts: Counts) -> Axes:
@@ -144,11 +158,21 @@ def _rows_that_may(asked: _Asked, piece: Axes, choice: Choice, counts: Counts) -
         return axes.of_rows(small).by_shapes()
 
 
-def _blocks(asked: _Asked, axes: Axes, choice: Choice) -> Iterator[Block]:
-    """Blocks of the plans of some axes."""
+def _blocks(asked: _Asked, axes: Axes, choice: Choice, counts: Counts) -> Iterator[tuple[Axes, Block]]:
+    """Blocks of the plans of some axes, with those axes without the rows that were left out."""
     with np.errstate(all="ignore"):  # places where no plan is are worked out too
         scenario = open_plan(asked.space, axes, choice)
         valid = valid_plans(asked.space, scenario, axes, choice, asked.launchable)
-        sums = sums_of(price(at_its_clock(as_kept(scenario))), energy=asked.energy)
-        for group in groups_of(axes, valid, sums):
-            yield from blocks_of(group, asked.limits.device_bytes, asked.limits.host_bytes)
+        priced = price(at_its_clock(as_kept(scenario)))
+        if asked.may_matter is not None and counts.evaluated > EVALUATED_WHOLE:
+            least_s = np.broadcast_to(np.ravel(least_step_s(priced)), axes.count)
+            good = asked.may_matter(axes, least_s)
+            if np.count_nonzero(good) < WORTH_PRICING_AGAIN * axes.count:
+                counts.rejected["slower"] += valid.of_rows(~good).count(axes.of_rows(~good))
+                axes, valid = axes.of_rows(good), valid.of_rows(good)
+                if not axes.count:
+                    return
+                priced = price(at_its_clock(as_kept(open_plan(asked.space, axes, choice))))
+        for group in groups_of(axes, valid, sums_of(priced, energy=asked.energy)):
+            for block in blocks_of(group, asked.limits.device_bytes, asked.limits.host_bytes):
+                yield axes, block

@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.content import fields_of
-from sightline.quantities import rounded_up
+from sightline.quantities import distinct, rounded_up
 from sightline.scenario import Disaggregation, GenerationPlan, GenerationScenario
 
 Place = NDArray[np.intp]
 """Where each plan of a list is among the distinct ones."""
 FEWEST_PLANS = 64
 """Of shorter lists every plan is priced."""
-LARGEST_KEY = 2**62
 T = TypeVar("T")
 
 
@@ -65,25 +64,3 @@ def _is_list(columns: list[NDArray[Any]]) -> bool:
 
 def _holds_arrays(value: object) -> bool:
     return any(map(_holds_arrays, value.values())) if isinstance(value, dict) else isinstance(value, np.ndarray)
-
-
-def distinct(columns: list[NDArray[Any]]) -> tuple[Place, Place]:
-    """Return where each distinct row of equally long columns comes first, and which of them every row is."""
-    key, size = np.zeros(len(columns[0]), dtype=np.int64), 1
-    for column in columns:
-        codes, count = _codes(column)
-        if size * count > LARGEST_KEY:
-            seen, key = np.unique(key, return_inverse=True)
-            size = len(seen)
-        key, size = key * count + codes, size * count
-    _, first, place = np.unique(key, return_index=True, return_inverse=True)
-    return first, place
-
-
-def _codes(column: NDArray[Any]) -> tuple[NDArray[np.int64], int]:
-    """Whole numbers from 0 that tell a column's values apart, and how many there may be."""
-    whole = column.astype(np.int64)
-    if whole.min() >= 0 and np.array_equal(whole, column):
-        return whole, int(whole.max()) + 1
-    values, codes = np.unique(column, return_inverse=True)
-    return codes, len(values)

@@ -11,6 +11,7 @@ from sightline.content import fields_of
 from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.prices import Prices
 from sightline.program import Program
+from sightline.quantities import distinct
 from sightline.scenario import Plan, Scenario
 
 WORTH_IT = 0.7
@@ -31,9 +32,8 @@ def distinct_rows(plan: Plan) -> Distinct | None:
     if len(lengths) != 1 or any(column.size != len(column) for column in columns if column.ndim):
         return None
     (rows,) = lengths
-    table = np.stack([np.broadcast_to(column.ravel(), (rows,)) for column in columns if column.size > 1])
-    _, first, of_row = np.unique(table, axis=1, return_index=True, return_inverse=True)
-    return Distinct(first, of_row.ravel()) if len(first) < WORTH_IT * rows else None
+    found = Distinct(*distinct([column.ravel() for column in columns if column.size > 1]))
+    return found if len(found.first) < WORTH_IT * rows else None
 
 
 def prices_of_distinct(

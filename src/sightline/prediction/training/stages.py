@@ -66,6 +66,11 @@ def stage_contents(scenario: Scenario) -> Stages:
     return _both_directions(stages, pipelined) if plan.both_ways else stages
 
 
+def alone_on_a_stage(scenario: Scenario) -> Scenario:
+    """Return the scenario with all layers, embedding and head on one stage."""
+    return replace(scenario, plan=replace(scenario.plan, pipeline_parallel=1, schedule="1f1b", virtual_stages=1))
+
+
 def _kinds(scenario: Scenario) -> StageKinds:
     """Layers of each kind on the stages; those of multi-token prediction are the last ones of the last stage."""
     plan, model = scenario.plan, scenario.model

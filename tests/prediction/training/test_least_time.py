@@ -1,0 +1,21 @@
+"""No step is faster than the bound by which a search leaves plans out."""
+
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import trainings
+
+from sightline.prediction.training.least_time import least_step_s
+from sightline.prediction.training.predict import assemble
+from sightline.prediction.training.priced import price
+from sightline.scenario.rules import breaks_no_rule
+
+
+@settings(max_examples=80, deadline=None)
+@given(trainings(), st.sampled_from(["1f1b", "gpipe", "zero-bubble", "dualpipe"]))
+def test_no_step_is_faster_than_the_bound(scenario, schedule):
+    other = replace(scenario, plan=replace(scenario.plan, schedule=schedule, virtual_stages=1))
+    for one in (scenario, other):
+        if breaks_no_rule(one):
+            assert float(least_step_s(price(one))) <= float(assemble(one)[1].step_time_s) * (1 + 1e-9)
