@@ -34,7 +34,7 @@ def timeline(profile: Profile) -> list[Span]:
         raise ValueError("a timeline needs the table of one predicted scenario")
     plan = profile.scenario.plan
     forward_s, backward_s, weight_s = _chunk_seconds(profile)
-    in_step = int(profile.micro_batches)
+    in_step = int(profile.micro_batches or 1)
     drawn = drawn_micro_batches(profile.scenario, in_step)
     step_rows = {row.module: row for row in profile.rows if row.block == "step"}
     sent = step_rows.get("pipeline")

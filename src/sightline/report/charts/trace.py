@@ -30,7 +30,7 @@ _MICROSECONDS = 1e6
 def chrome_trace(profile: Profile) -> str:
     """Return the JSON text of a predicted step's trace."""
     scenario = profile.scenario
-    in_step = int(profile.micro_batches)
+    in_step = int(profile.micro_batches or 1)
     drawn = drawn_micro_batches(scenario, in_step)
     about = {
         "scenario": scenario.name,

@@ -69,7 +69,8 @@ def _held(scenario: Scenario, place: Place, micro_batches: Number) -> Number:
     """Micro-batches whose activations a stage holds."""
     plan = scenario.plan
     behind = int(plan.pipeline_parallel) - 1 - place.position
-    return held_before(behind, plan.pipeline_parallel, micro_batches, plan.virtual_stages, plan.schedule)
+    schedule: Any = plan.schedule
+    return held_before(behind, plan.pipeline_parallel, micro_batches, plan.virtual_stages, schedule)
 
 
 def _at_one_pace(steps: Sequence[GroupStep]) -> list[GroupStep]:
