@@ -139,23 +139,39 @@ def search(
         _go_through(spaces, found, tuple(dict.fromkeys((*SHOWN, key, *axes))), bounds, progress)
     except Cancelled:
         found.stopped = True
+    return _answer(spaces, found, bounds, objective=objective, pareto=pareto, top=top, doubled=doubled, began=began)
+
+
+def _answer(
+    spaces: Sequence[GenerationSpace],
+    found: _Found,
+    limits: Mapping[str, float],
+    *,
+    objective: str,
+    pareto: tuple[str, str] | None,
+    top: int,
+    doubled: bool,
+    began: float,
+) -> PlanAnswer:
+    """What was found, ranked; ``doubled`` says that batches were found by doubling."""
+    key = found.key
     front = found.on_front()
     if pareto:
         plans = [Ranked(plan, tied=False, better=None) for plan in thinned(front)]
     else:
         kept = found.ordered()
-        plans = ranked(key, _with_most_users(kept[:top], bounds) if doubled else kept, top)
+        plans = ranked(key, _with_most_users(kept[:top], limits) if doubled else kept, top)
     return PlanAnswer(
         objective=ANSWERED.get(objective, objective),
         evaluated=found.evaluated,
         feasible=found.feasible,
         rejected={rule: count for rule, count in found.rejected.items() if count},
         seconds=time.perf_counter() - began,
-        plans=_answered(key, plans, bounds),
+        plans=_answered(key, plans, limits),
         pareto_axes=pareto,
         pareto=places_on(front, plans),
         free=free_fields(spaces),
-        nearest=[] if plans else nearest_plans(key, bounds, found.nearest),
+        nearest=[] if plans else nearest_plans(key, limits, found.nearest),
         assumptions=assumptions(spaces),
         warnings=(*dict.fromkeys(w for space in spaces for w in space.scenario.warnings), *found.remarks),
         stopped=found.stopped,
