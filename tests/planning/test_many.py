@@ -23,8 +23,8 @@ ASKED = {
 @pytest.fixture
 def small_pieces(monkeypatch):
     """Pieces so small that even this space has many, and parts of one or two."""
-    (size,) = [name for name in vars(pieces) if name.endswith("_PER_CHUNK")]
-    monkeypatch.setattr(pieces, size, 12)
+    monkeypatch.setattr(pieces, "ROWS_PER_CHECK", 24)
+    monkeypatch.setattr(pieces, "ROWS_PER_CHUNK", 10)
     monkeypatch.setattr(many, "PIECES", 2)
 
 

@@ -26,8 +26,8 @@ from sightline.sweeps.chunks import run_chunks
 if TYPE_CHECKING:
     import polars as pl
 
-PIECES = 4
-"""Pieces of a space in a part: a second or a few of one core."""
+PIECES = 1
+"""Pieces of a space in a part: up to a second or two of one core."""
 _FIELDS: Mapping[str, str] = {
     **dict.fromkeys(("devices", "tensor_parallel", "context_parallel", "expert_parallel"), "number"),
     **dict.fromkeys(("pipeline_parallel", "micro_batch", "zero_stage", "virtual_stages"), "number"),
