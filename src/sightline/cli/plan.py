@@ -155,7 +155,7 @@ def _write_files(answer: "PlanAnswer", options: PlanOptions, commands: Commands)
 
 
 def _show(answer: "PlanAnswer", options: PlanOptions, commands: Commands) -> None:
-    output.warn(warning for warning in (*answer.warnings, *(w for p in answer.plans for w in p.profile.warnings)))
+    output.warn((*answer.warnings, *(warning for best in answer.plans[:1] for warning in best.profile.warnings)))
 
     def document() -> Any:
         from sightline.report.plans.results import answer_to_dict
