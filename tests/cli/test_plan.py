@@ -121,6 +121,8 @@ def test_nothing_fits_is_an_answer_with_the_nearest_that_does(example, in_proces
         (["--price", "h1000=1"], "price"),
         (["--devices", "h1000"], "h1000"),
         (["--json", "--csv"], "--json and --csv exclude each other"),
+        (["--set", "plan.tensor_parallel=3"], "plan.tensor_parallel is 3; allowed: a divisor of the model's 32"),
+        (["--set", "plan.pipeline_parallel=5"], "allowed: the cluster's 8 devices"),
         (["--chart", "chart.bmp"], "'chart.bmp' must end in"),
     ],
 )

@@ -125,8 +125,11 @@ def plan(
         return replace(_on_unlike_devices(spaces, request, progress), seconds=perf_counter() - start)
     spaces = together(spaces)
     crowd = None if workers is None and where is None else Crowd(workers=workers, where=where)
+    found = _answer(spaces, request, crowd, progress)
+    if not (found.evaluated or found.rejected or found.stopped):
+        _refuse_contradictions(spaces)
     answer = explained(
-        _answer(spaces, request, crowd, progress),
+        found,
         spaces,
         predict=partial(predict, anchor=anchor),
         command=_typed(source, overrides),
@@ -135,6 +138,14 @@ def plan(
         max_memory=request.max_memory,
     )
     return replace(answer, seconds=perf_counter() - start)
+
+
+def _refuse_contradictions(spaces: Sequence[Space[Scenario]]) -> None:
+    """Refuse fixed fields that leave no candidate, by the rules that they break."""
+    from sightline.planning.contradictions import contradictions
+
+    if problems := contradictions(spaces):
+        raise InputError(problems)
 
 
 def _on_unlike_devices(spaces: Sequence[Space[Scenario]], request: Request, progress: Progress) -> PlanAnswer:
