@@ -55,7 +55,7 @@ def page(profiles: Sequence[Profile], cells: Sequence[Mapping[str, Any]] = ()) -
         for position, (label, profile) in enumerate(named[:_MOST_DETAILS])
     )
     chart = chart_element(profile_chart(profiles), "chart", profile_chart(profiles, PHONE))
-    columns = (*told_apart(profiles, cells), *summary.compared(profiles))
+    columns: list[Any] = [*told_apart(profiles, cells), *summary.compared(profiles)]
     lines = zip(*(column.cells for column in columns), strict=True)
     figures = table(tuple(column.heading for column in columns), list(lines))
     body = f"<main><h1>{title}</h1>{chart}<h2>Figures</h2>{figures}<h2>In full</h2>{details}</main>"

@@ -63,6 +63,7 @@ _LABELS = {
     "run_time_s": "run",
     "usd_per_hour": "$/h",
     "cost_usd_per_million_tokens": "$/M tokens",
+    "energy_j_per_million_tokens": "energy/M tokens",
     "output_tokens_per_s_per_device": "tok/s/device",
     "output_tokens_per_s_per_user": "tok/s/user",
     "global_batch": "batch",
@@ -72,6 +73,7 @@ _NAMES = {
     MEMORY: "memory of the fullest device",
     "calendar_time_s": "calendar time",
     "usd_per_hour": "rent per hour",
+    "energy_j_per_million_tokens": "energy per million tokens",
     "output_tokens_per_s_per_user": "tokens/s per user",
     "global_batch": "batch",
     "batch": "sequences in flight",
@@ -84,6 +86,7 @@ _ENDINGS: Sequence[tuple[str, Callable[[float], str]]] = (
     (MEMORY, units.gib),
     ("_s", units.seconds),
     ("_j", units.energy),
+    ("_j_per_million_tokens", units.energy),
     ("mfu", units.percent),
     ("hfu", units.percent),
 )
