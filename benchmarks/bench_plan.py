@@ -1,17 +1,58 @@
-"""How fast Sightline searches plans on this machine: ``python benchmarks/bench_plan.py [--json]``.
+"""How fast Sightline searches plans on this machine: ``python benchmarks/bench_plan.py [--json] [--billion]``.
 
-CPU-seconds in process, the least of a few runs, and how often a fixed work of small arrays fits into them: what counts
-are ratios within one run, in which a machine's speed cancels out.
+CPU-seconds in process and of whole commands, the least of a few runs, beside bare NumPy's and a fixed work's in the same
+run: what counts are ratios, in which a machine's speed cancels out.
 """
 
 import argparse
 import json
 import os
+import resource
+import subprocess
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from bench_speed import least_cpu, pace
+from bench_speed import RECOMPUTE, bare_mesh, children_s, least_cpu, pace
+
+GPT_3: dict[str, Any] = {
+    "model": "gpt-3-175b",
+    "cluster": "1024x a100-sxm-80gb",
+    "workload": {"task": "pretrain", "sequence_length": 2048, "global_batch": 1024},
+    "plan": {"framework": "megatron"},
+}
+"""All fields free."""
+BARE_PLANS = 995_328
+"""Plans of `bench_speed.bare_mesh`, for each kind of recomputation a third."""
+TURING: dict[str, Any] = {
+    "model": "turing-530b",
+    "cluster": "5128x a100-sxm-80gb",
+    "workload": {"task": "pretrain", "sequence_length": 2048, "global_batch": {"at_most": 2520}},
+    "plan": {"framework": "megatron"},
+}
+MIXTURE: dict[str, Any] = {
+    "model": "deepseek-v3",
+    "cluster": "2048x h800-sxm-80gb",
+    "workload": {"task": "pretrain", "sequence_length": 4096, "global_batch": 15360},
+    "plan": {"framework": "megatron"},
+}
+FINE_TUNE: dict[str, Any] = {
+    "model": "llama-3.1-8b",
+    "cluster": {"any": [f"{count}x rtx-4090" for count in (1, 2, 4, 8)]},
+    "workload": {"task": "finetune", "sequence_length": 2048, "global_batch": 16},
+    "plan": {"framework": "transformers", "adapter": {"any": ["none", "lora", "qlora"]}},
+}
+BILLION: dict[str, Any] = {
+    "model": "gpt-3-175b",
+    "cluster": {"any": [f"{8 * nodes}x a100-sxm-80gb" for nodes in range(90, 541, 30)]},
+    "workload": {"task": "pretrain", "sequence_length": 2048, "global_batch": 5040},
+    "plan": {"framework": "megatron"},
+}
+"""Sixteen clusters whose sizes have many divisors."""
 
 SERVING: dict[str, Any] = {
     "model": "qwen3-32b-fp8",
@@ -33,7 +74,6 @@ SERVING: dict[str, Any] = {
 """One engine and the checkpoint's formats; layouts, disaggregated ones too, batches and prefill batches are free."""
 SERVING_FREE: dict[str, Any] = {**SERVING, "plan": {}}
 """Engines, formats and chunk sizes are free too."""
-SERVING_LIMITS = {"ttft": "300 ms", "tpot": "10 ms"}
 SERVING_POINTS = 25_000
 """Points that others are known to take 9 CPU-seconds for."""
 
@@ -42,15 +82,78 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
-    as_json = parser.parse_args().json
-    figures = {"pace_s": pace()} | serving()
+    parser.add_argument("--billion", action="store_true", help="search a billion plans too, which takes minutes")
+    asked = parser.parse_args()
+    figures = {"pace_s": pace()} | training() | commands() | serving()
     figures["pace_s"] = min(figures["pace_s"], pace())
     figures["serving_ratio"] = figures["serving_25k_cpu_s"] / figures["pace_s"]
-    if as_json:
+    if asked.billion:
+        figures |= billion()
+    if asked.json:
         print(json.dumps(figures, indent=2))
         return
     for name, value in figures.items():
         print(f"{name:<28} {value:.6g}")
+
+
+def training() -> dict[str, float]:
+    """Return plans per CPU-second of a search that evaluates all of them, and over bare NumPy's of a mesh."""
+    from sightline.loading.spaces import load_spaces
+    from sightline.planning.training.one_space import Request, search_space
+
+    def searched(question: dict[str, Any]) -> int:
+        spaces = load_spaces(question)
+        return sum(search_space(space, Request())[0].evaluated for space in spaces)
+
+    plans, seconds = searched(GPT_3), least_cpu(partial(searched, GPT_3))
+    bare_s = least_cpu(lambda: [bare_mesh() for _ in RECOMPUTE])
+    turing_plans, turing_s = searched(TURING), least_cpu(partial(searched, TURING))
+    return {
+        "gpt_3_plans": plans,
+        "gpt_3_cpu_s": seconds,
+        "gpt_3_plans_per_cpu_s": plans / seconds,
+        "gpt_3_over_bare": plans / seconds / (BARE_PLANS / bare_s),
+        "turing_plans": turing_plans,
+        "turing_cpu_s": turing_s,
+    }
+
+
+def commands() -> dict[str, float]:
+    """Return the CPU-seconds of whole commands."""
+    asked = {"gpt_3": GPT_3, "mixture": MIXTURE, "fine_tune": FINE_TUNE}
+    return {f"{name}_command_cpu_s": command_s(question) for name, question in asked.items()}
+
+
+def command_s(question: dict[str, Any], runs: int = 2) -> float:
+    """Return the least CPU-seconds of ``sightline plan`` with a question."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "question.json"
+        file.write_text(json.dumps(question), encoding="utf-8")
+        seconds = []
+        for _ in range(runs):
+            before = children_s()
+            subprocess.run([sys.executable, "-m", "sightline", "plan", str(file)], check=True, capture_output=True)
+            seconds.append(children_s() - before)
+    return min(seconds)
+
+
+def billion() -> dict[str, float]:
+    """Return plans, wall-clock seconds and the largest memory of a search on two workers."""
+    import time
+
+    from sightline.planning.search import plan
+
+    start = time.perf_counter()
+    answer = plan(BILLION, workers="local:2")
+    wall_s = time.perf_counter() - start
+    skipped = answer.rejected.get("slower", 0)
+    kilobytes = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return {
+        "billion_evaluated": answer.evaluated,
+        "billion_left_out_by_bounds": skipped,
+        "billion_wall_s": wall_s,
+        "billion_memory_mb": kilobytes / 1e3,
+    }
 
 
 def serving() -> dict[str, float]:
@@ -62,8 +165,8 @@ def serving() -> dict[str, float]:
 
     found: dict[str, float] = {}
     for name, asked in (("serving", SERVING), ("serving_free", SERVING_FREE)):
-        points = plan(asked, **SERVING_LIMITS).evaluated
-        seconds = least_cpu(lambda asked=asked: plan(asked, **SERVING_LIMITS))  # type: ignore[misc]
+        searched = partial(plan, asked, ttft="300 ms", tpot="10 ms")
+        points, seconds = searched().evaluated, least_cpu(searched)
         found |= {f"{name}_points": points, f"{name}_cpu_s": seconds, f"{name}_points_per_cpu_s": points / seconds}
     found["serving_25k_cpu_s"] = found["serving_cpu_s"] * min(1.0, SERVING_POINTS / found["serving_points"])
     return found

@@ -82,7 +82,7 @@ def fsdp2(scenario: Scenario, device: str, weights: Path | None) -> Trainer:
         "mp_policy": _policy(plan),
         "ignored_params": packed,
     }
-    if plan.offload & {"parameters", "optimizer"} and device != "cpu":
+    if {"parameters", "optimizer"} & set(plan.offload) and device != "cpu":
         options["offload_policy"] = CPUOffloadPolicy()
     for layer in _layers(model):
         if plan.compile:
