@@ -9,24 +9,24 @@ import numpy as np
 
 from sightline.cost.clock import at_its_clock
 from sightline.planning.training.best import Keeper
-from sightline.planning.training.candidates import Axes, Choice, axes_of, choices, open_plan
+from sightline.planning.training.candidates import ROW, SHAPES, Axes, Choice, along, axes_of, choices, open_plan
 from sightline.planning.training.mesh import Block, blocks_of, groups_of
-from sightline.planning.training.validity import valid_plans
+from sightline.planning.training.validity import Valid, valid_plans
 from sightline.prediction.training.least_memory import least_bytes
-from sightline.prediction.training.least_time import least_step_s
+from sightline.prediction.training.least_time import least_step_s, micro_batch_alone_s
 from sightline.prediction.training.offload import as_kept
 from sightline.prediction.training.priced import price
 from sightline.prediction.training.sums import sums_of
 from sightline.progress import SILENT, Cancelled, Progress
+from sightline.quantities import distinct
 from sightline.scenario import Scenario
 from sightline.scenario.space import Space
+from sightline.scenario.techniques import Recomputation
 
 Exceeding = Callable[[Block, Axes], Mapping[str, Any]]
 """Says by limit where the plans of a block exceed it."""
-EVALUATED_WHOLE = 4_000_000
-"""Plans of a space that are all evaluated, before bounds leave out those that cannot be among the best."""
-WORTH_PRICING_AGAIN = 0.5
-"""Share of a chunk's rows that bounds may leave: more are evaluated as they are."""
+EVALUATED_WHOLE = 1_000_000
+"""Plans of a space that are evaluated before bounds leave out those that cannot be among the best."""
 MayMatter = Callable[[Axes, Any], Any]
 """Says which rows of a mesh may have a plan that is kept, by the least seconds of their steps."""
 WHOLE = slice(None)
@@ -100,10 +100,10 @@ def search(
         for choice, piece in pieces:
             for axes in _rows_that_may(asked, piece, choice, counts).chunks(ROWS_PER_CHUNK):
                 progress.check()
-                for evaluated, block in _blocks(asked, axes, choice, counts):
-                    counts.add(block, {} if within is None else within(block, evaluated))
+                for block in _blocks(asked, axes, choice):
+                    counts.add(block, {} if within is None else within(block, axes))
                     if block.fits.any():
-                        keeper.take(block, evaluated, choice)
+                        keeper.take(block, axes, choice)
             progress.advance()
     except Cancelled:
         counts.stopped = True
@@ -143,9 +143,16 @@ class _Asked:
     energy: bool
     may_matter: MayMatter | None
 
+    @property
+    def by_stage(self) -> bool:
+        """Whether operators depend on the number of stages."""
+        allowed = self.space.values.get("recompute", (self.space.scenario.plan.recompute,)) or ()
+        traffic = self.space.scenario.plan.framework.native.pipeline_accumulation_traffic
+        return bool(traffic) or any(isinstance(one, Recomputation) for one in allowed)
+
 
 def _rows_that_may(asked: _Asked, piece: Axes, choice: Choice, counts: Counts) -> Axes:
-    """The rows of a piece that have a valid plan whose micro-batch fits at all; the others are counted."""
+    """The rows of a piece that may have a plan that fits and is kept; the others are counted."""
     with np.errstate(all="ignore"):
         valid = valid_plans(asked.space, open_plan(asked.space, piece, choice), piece, choice, asked.launchable)
         counts.rejected.update(valid.rejected)
@@ -153,26 +160,34 @@ def _rows_that_may(asked: _Asked, piece: Axes, choice: Choice, counts: Counts) -
         if not axes.count:
             return axes
         least = np.ravel(least_bytes(open_plan(asked.space, axes, choice)))
-        small = np.broadcast_to(least <= asked.limits.device_bytes, axes.count)
-        counts.rejected["memory"] += valid.of_rows(~small).count(axes.of_rows(~small))
-        return axes.of_rows(small).by_shapes()
+        axes, valid = _counted(axes, valid, least <= asked.limits.device_bytes, counts, "memory")
+        if asked.may_matter is not None and counts.evaluated > EVALUATED_WHOLE and axes.count:
+            good = asked.may_matter(axes, _least_s(asked, axes, choice))
+            axes, valid = _counted(axes, valid, good, counts, "slower")
+        return axes.by_shapes()
 
 
-def _blocks(asked: _Asked, axes: Axes, choice: Choice, counts: Counts) -> Iterator[tuple[Axes, Block]]:
-    """Blocks of the plans of some axes, with those axes without the rows that were left out."""
+def _counted(axes: Axes, valid: Valid, good: Any, counts: Counts, reason: str) -> tuple[Axes, Valid]:
+    """The rows that are good; plans of the others are counted under a reason."""
+    there = np.broadcast_to(good, axes.count)
+    counts.rejected[reason] += valid.of_rows(~there).count(axes.of_rows(~there))
+    return axes.of_rows(there), valid.of_rows(there)
+
+
+def _least_s(asked: _Asked, axes: Axes, choice: Choice) -> Any:
+    """Seconds that the steps of each row take at least; rows of the same shapes are priced once."""
+    columns = [axes.rows[name] for name in (*SHAPES, *(["pipeline_parallel"] if asked.by_stage else []))]
+    first, place = distinct(columns)
+    alone = open_plan(asked.space, axes.of_rows(first), choice)
+    seconds = np.broadcast_to(np.ravel(micro_batch_alone_s(price(at_its_clock(as_kept(alone))))), len(first))
+    return np.ravel(least_step_s(open_plan(asked.space, axes, choice), along(seconds[place], ROW)))
+
+
+def _blocks(asked: _Asked, axes: Axes, choice: Choice) -> Iterator[Block]:
+    """Blocks of the plans of some axes."""
     with np.errstate(all="ignore"):  # places where no plan is are worked out too
         scenario = open_plan(asked.space, axes, choice)
         valid = valid_plans(asked.space, scenario, axes, choice, asked.launchable)
-        priced = price(at_its_clock(as_kept(scenario)))
-        if asked.may_matter is not None and counts.evaluated > EVALUATED_WHOLE:
-            least_s = np.broadcast_to(np.ravel(least_step_s(priced)), axes.count)
-            good = asked.may_matter(axes, least_s)
-            if np.count_nonzero(good) < WORTH_PRICING_AGAIN * axes.count:
-                counts.rejected["slower"] += valid.of_rows(~good).count(axes.of_rows(~good))
-                axes, valid = axes.of_rows(good), valid.of_rows(good)
-                if not axes.count:
-                    return
-                priced = price(at_its_clock(as_kept(open_plan(asked.space, axes, choice))))
-        for group in groups_of(axes, valid, sums_of(priced, energy=asked.energy)):
-            for block in blocks_of(group, asked.limits.device_bytes, asked.limits.host_bytes):
-                yield axes, block
+        sums = sums_of(price(at_its_clock(as_kept(scenario))), energy=asked.energy)
+        for group in groups_of(axes, valid, sums):
+            yield from blocks_of(group, asked.limits.device_bytes, asked.limits.host_bytes)
