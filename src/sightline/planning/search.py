@@ -15,12 +15,12 @@ from sightline.errors import InputError, nearest
 from sightline.loading.loader import Overrides, read_overrides
 from sightline.loading.spaces import load_spaces
 from sightline.planning.answer import PlanAnswer, RankedPlan
-from sightline.planning.generation.request import opened, plan_generation
 from sightline.planning.money import read_availability, read_limits
 from sightline.planning.objectives import OBJECTIVES, Measure, check_objective, shown_value
 from sightline.planning.prices import read_prices, said_of_price, with_prices
 from sightline.planning.ranking import in_order, with_ties
-from sightline.planning.training.best import Candidate
+from sightline.planning.training.best import Candidate, front_of
+from sightline.planning.training.candidates import resolved
 from sightline.planning.training.one_space import Crowd, Request, search_space
 from sightline.planning.training.search import Counts
 from sightline.planning.training.validity import OFFERED
@@ -97,6 +97,8 @@ def plan(
         _check_generation(
             spaces, deadline=deadline, budget=budget, availability=availability, workers=workers, where=where
         )
+        from sightline.planning.generation.request import plan_generation
+
         answer = plan_generation(
             spaces,
             objective=objective,
@@ -192,16 +194,14 @@ def _positive(top: int) -> int:
 def _spaces(
     source: object, free: Iterable[str] | None, devices: Sequence[str], overrides: Overrides
 ) -> list[Space[Any]]:
-    if isinstance(source, GenerationScenario):
-        return [opened(source, free)]
-    if isinstance(source, Scenario):
+    if isinstance(source, Scenario | GenerationScenario):
         return [_opened(source, free)]
     overrides = {**read_overrides(overrides), **({"cluster": {"any": list(devices)}} if devices else {})}
     spaces = load_spaces(source, overrides)
     if free is None:
         return spaces
     questions = (space.scenario for space in spaces)
-    return [opened(q, free) if isinstance(q, GenerationScenario) else _opened(q, free) for q in questions]
+    return [_opened(question, free) for question in questions]
 
 
 def together(spaces: Sequence[Space[Any]]) -> list[Space[Any]]:
@@ -223,8 +223,12 @@ def _joined(spaces: Sequence[Space[Any]]) -> Space[Any]:
     return replace(first, clusters=tuple(sizes[count] for count in sorted(sizes)))
 
 
-def _opened(scenario: Scenario, free: Iterable[str] | None) -> Space[Scenario]:
+def _opened(scenario: Scenario | GenerationScenario, free: Iterable[str] | None) -> Space[Any]:
     """The space of a scenario with some of its plan's fields free; all others have the values they have."""
+    if isinstance(scenario, GenerationScenario):
+        from sightline.planning.generation.request import opened
+
+        return opened(scenario, free)
     names = tuple(TRAINING_FIELDS if free is None else free)
     wrong = [name for name in names if name not in TRAINING_FIELDS]
     if wrong:
@@ -297,27 +301,12 @@ def _ranked(found: Sequence[tuple[Measure, Candidate]], request: Request) -> lis
     scenarios = [(measure, candidate, resolved(measure.space, candidate.fields)) for measure, candidate in found]
     if request.pareto:
         keys = np.array([candidate.keys for _, candidate, _ in scenarios]).reshape(-1, 2).T
-        from sightline.planning.training.best import front_of
-
         order = [scenarios[i] for i in front_of(keys)]
         order.sort(key=lambda one: one[1].keys)
     else:
         order = in_order([(one[1].keys[0], one[2].plan, one) for one in scenarios])[: request.top]
     plans = [_plan(rank, measure, scenario, request) for rank, (measure, _, scenario) in enumerate(order, start=1)]
     return with_ties(plans, "step_time_s") if request.objective in ("time", "cost") and not request.pareto else plans
-
-
-def resolved(space: Space[Scenario], fields: Mapping[str, Any]) -> Scenario:
-    """Return the scenario of a plan that was found in a space."""
-    scenario, chosen = space.scenario, dict(fields)
-    cluster = {one.devices: one for one in space.sizes}[chosen.pop("devices")]
-    replicas = cluster.devices // (chosen["tensor_parallel"] * chosen["pipeline_parallel"] * chosen["context_parallel"])
-    workload = scenario.workload
-    if space.at_most:
-        sequences = replicas * chosen["micro_batch"]
-        workload = replace(workload, global_batch=workload.global_batch // sequences * sequences)
-    plan = replace(scenario.plan, data_parallel=replicas, **chosen)
-    return replace(scenario, workload=workload, plan=plan, cluster=cluster)
 
 
 def _plan(rank: int, measure: Measure, scenario: Scenario, request: Request) -> RankedPlan:

@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from sightline.scenario import GenerationScenario
 
 
+LONGER = ("step_time_s", "run_time_s", "cost_usd")
+"""Results that grow with the step."""
+SHORTER = ("tokens_per_s", "tokens_per_s_per_device", "model_flops_per_s_per_device", "mfu", "hfu")
+"""Results that fall with it."""
+
+
 def intervals(profile: Profile, spreads: Mapping[str, float]) -> dict[str, tuple[float, float]]:
     """Return the interval of each result from its spread (a natural logarithm); none where that is unknown.
 

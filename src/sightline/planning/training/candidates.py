@@ -196,3 +196,16 @@ def open_plan(space: Space[Scenario], axes: Axes, choice: Choice) -> Scenario:
         largest: Any = np.floor(workload.global_batch / sequences) * sequences
         workload = replace(workload, global_batch=largest)
     return replace(base, plan=plan, workload=workload, cluster=replace(base.cluster, devices=devices))
+
+
+def resolved(space: Space[Scenario], fields: Mapping[str, Any]) -> Scenario:
+    """Return the scenario of a plan that was found in a space."""
+    scenario, chosen = space.scenario, dict(fields)
+    cluster = {one.devices: one for one in space.sizes}[chosen.pop("devices")]
+    replicas = cluster.devices // (chosen["tensor_parallel"] * chosen["pipeline_parallel"] * chosen["context_parallel"])
+    workload = scenario.workload
+    if space.at_most:
+        sequences = replicas * chosen["micro_batch"]
+        workload = replace(workload, global_batch=workload.global_batch // sequences * sequences)
+    plan = replace(scenario.plan, data_parallel=replicas, **chosen)
+    return replace(scenario, workload=workload, plan=plan, cluster=cluster)

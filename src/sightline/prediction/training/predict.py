@@ -13,7 +13,7 @@ from sightline.cost.clock import at_its_clock
 from sightline.errors import InputError
 from sightline.prediction.changes import what_would_fit
 from sightline.prediction.evidence import evidence_of_step
-from sightline.prediction.figures import energy_per_step_j, intervals, lower_bounds
+from sightline.prediction.figures import LONGER, SHORTER, energy_per_step_j, intervals, lower_bounds
 from sightline.prediction.training.constants import TrainingConstants
 from sightline.prediction.training.flops import hardware_flops, model_flops
 from sightline.prediction.training.knowledge import Knowledge, is_bound
@@ -27,10 +27,6 @@ from sightline.profile import Profile, StageMemory
 from sightline.scenario import Cluster, Scenario
 
 GB = 1e9
-LONGER = ("step_time_s", "run_time_s", "cost_usd")
-"""Results that grow with the step."""
-SHORTER = ("tokens_per_s", "tokens_per_s_per_device", "model_flops_per_s_per_device", "mfu", "hfu")
-"""Results that fall with it."""
 
 
 def with_fastest_micro_batch(scenario: Scenario, profile_of: Callable[[Scenario], Profile]) -> Scenario:

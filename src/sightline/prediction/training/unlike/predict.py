@@ -12,7 +12,7 @@ from math import hypot
 from sightline.catalog import entry
 from sightline.prediction.changes import what_would_fit
 from sightline.prediction.evidence import evidence_of_step
-from sightline.prediction.figures import energy_per_step_j, intervals, lower_bounds
+from sightline.prediction.figures import LONGER, SHORTER, energy_per_step_j, intervals, lower_bounds
 from sightline.prediction.training.constants import TrainingConstants
 from sightline.prediction.training.flops import hardware_flops, model_flops
 from sightline.prediction.training.knowledge import Knowledge, is_bound
@@ -119,8 +119,6 @@ def _interval(
     spread_of: Callable[[Scenario], float],
 ) -> Interval:
     """The interval of each result: that of the least known group, wider because unlike devices were never measured."""
-    from sightline.prediction.training.predict import LONGER, SHORTER
-
     if constants is None and is_bound(profile.scenario):
         return lower_bounds(profile, LONGER)
     spread = constants.spread if constants is not None else max(spread_of(step.scenario) for step in steps)
