@@ -171,6 +171,13 @@ def test_groups_of_different_sizes_share_batches_that_all_together_do_not_divide
     assert (slow % 8, fast % 4, slow + fast) == (0, 0, 64)
 
 
+def test_a_single_micro_batch_is_said_as_one():
+    profile = predict(mixed(A100, H100, global_batch=2, tensor_parallel=8, split="data"))
+    said = " ".join(profile.warnings)
+    assert "1 of 2 sequences, 1 micro-batch of 1 on each of 1 replica" in said
+    assert "1 micro-batches" not in said
+
+
 def test_a_micro_batch_is_chosen_where_none_is_stated():
     open_ = predict(mixed(A100, H100, pipeline_parallel=2, split="pipeline", micro_batch=1))
     chosen = predict(

@@ -47,8 +47,10 @@ def _of_replicas(answer: Resolved) -> Iterator[str]:
     batches, size = scenario.plan.group_batches or (), int(scenario.plan.sequences)
     counts = replicas_of_groups(scenario)
     for group, batch, count, step in zip(scenario.cluster.groups, batches, counts, answer.steps, strict=True):
+        steps = batch // (count * size)
         share = (
-            f"{batch // (count * size)} micro-batches of {size} on each of {count} replica{'s' if count > 1 else ''}"
+            f"{steps} micro-batch{'es' if steps > 1 else ''} of {size} "
+            f"on each of {count} replica{'s' if count > 1 else ''}"
         )
         idle = 1.0 - float(step.step_time_s) / answer.step_time_s
         waits = f", which wait {idle:.0%} of the step" if idle >= 0.005 else ""
