@@ -71,7 +71,12 @@ class PlanAnswer:
     feasible: int
     """Those of them that fit and meet all limits."""
     rejected: Mapping[str, int]
-    """Candidates by the rule or limit that they break."""
+    """Candidates by the name of the rule that they break; one that breaks several counts for each.
+
+    Besides rules: "memory", valid plans that do not fit; a limit ("deadline", "budget", "ttft_s", "tpot_s"), plans that
+    fit and exceed it; "slower", valid plans that were not evaluated, as the least time of theirs is beyond the best
+    found or a limit.
+    """
     seconds: float
     plans: Sequence[RankedPlan]
     pareto_axes: tuple[str, str] | None = None

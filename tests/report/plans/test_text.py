@@ -72,6 +72,13 @@ def test_what_was_searched_is_counted_with_the_words_of_each_rule():
     assert "stopped early" in render(plan_answers.trained(stopped=True), 120)
 
 
+def test_plans_that_bounds_left_out_have_a_line_of_their_own():
+    text = render(plan_answers.trained(rejected={"slower": 39_315_840, "tensor_heads": 7}), 120)
+    assert "39,315,840 not evaluated: their least time is beyond the best found" in text
+    assert text.index("39,315,840") < text.index("not valid, by rule") < text.index("7  tensor_heads")
+    assert "not evaluated" not in render(plan_answers.trained(), 120)
+
+
 def test_many_rules_are_added_up():
     many = {f"rule_{n}": 10 * n for n in range(1, 10)}
     text = render(plan_answers.trained(rejected=many))
@@ -143,3 +150,17 @@ def test_a_shell_reads_a_folded_command_as_the_command(words, width):
 def test_an_answer_without_plans_or_reasons_still_speaks():
     bare = PlanAnswer(objective="time", evaluated=0, feasible=0, rejected={}, seconds=0.001, plans=[])
     assert "evaluated 0 plans in 1.00 ms: none fits" in render(bare)
+
+
+@pytest.mark.parametrize(
+    ("answer", "changes", "compared"),
+    [
+        (plan_answers.trained, {}, "step time"),
+        (plan_answers.trained, {"objective": "memory"}, "memory of the fullest device"),
+        (plan_answers.trained, {"objective": "memory", "pareto_axes": ("memory", "cost")}, "step time"),
+        (plan_answers.generating, {"objective": "energy"}, "energy per million tokens"),
+    ],
+)
+def test_neighbours_stand_under_what_they_are_compared_by(answer, changes, compared):
+    assert sentences.compared_by(replace(answer(), **changes)) == compared
+    assert sentences.compared_by(plan_answers.empty()) == ""

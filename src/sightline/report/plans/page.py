@@ -28,7 +28,7 @@ def plan_page(
         limits: The most that was allowed of figures, by result key.
         commands: What to try next: what each is for, and what to type.
     """
-    title = sentences.title(answer)
+    title, compared = sentences.title(answer), sentences.compared_by(answer)
     sections = [
         f"<h1>{escape(title)}</h1>",
         *(f'<p class="faint">{escape(line)}</p>' for line in sentences.subtitle(answer)),
@@ -36,11 +36,12 @@ def plan_page(
         _listed((*sentences.standing(answer), *sentences.binding(answer), *sentences.obstacles(answer))),
         _chart(answer, limits) if answer.plans else "",
         f"<h2>What was searched</h2><p>{escape(sentences.searched(answer))}</p>",
+        _listed(sentences.left_out(answer)),
         _rows(("exceed", "limit", ""), sentences.beyond_limits(answer)),
         _rows(("not valid", "rule", ""), sentences.rejections(answer)),
         _commands("Nearest that fit", sentences.nearest(answer)),
-        _reasons("Why not", ("instead", "time", ""), sentences.neighbours(answer)),
-        _reasons("Better hardware", ("part", "time", ""), sentences.hardware(answer)),
+        _reasons("Why not", ("instead", compared, ""), sentences.neighbours(answer)),
+        _reasons("Better hardware", ("part", compared, ""), sentences.hardware(answer)),
         _listed(sentences.assumptions(answer)),
         _commands("Try next", commands),
         _details(answer),

@@ -23,6 +23,8 @@ _LIMITS = {
     "tpot_s": "take longer per further token than allowed",
 }
 """Limits that reject plans, in words; rules have theirs in their first sentence."""
+_LEFT_OUT = "slower"
+"""Plans that were not evaluated, as a bound of their time is beyond the best found; neither a limit nor a rule."""
 _MOST_RULES, _MOST_LINES, _MOST_OBSTACLES = 3, 8, 4
 _PRICE = "price of "
 """What the name of an assumption about a device's price begins with."""
@@ -143,6 +145,13 @@ def searched(answer: PlanAnswer) -> str:
     return f"{counted}: {feasible}{stopped}"
 
 
+def left_out(answer: PlanAnswer) -> list[str]:
+    """Return how many valid plans were not evaluated, and why."""
+    count = answer.rejected.get(_LEFT_OUT, 0)
+    limit = " or a limit" if {"deadline", "budget"} & answer.rejected.keys() else ""
+    return [f"{count:,} not evaluated: their least time is beyond the best found{limit}"] if count else []
+
+
 def beyond_limits(answer: PlanAnswer) -> list[tuple[str, str, str]]:
     """Return how many valid plans exceed each limit, with its words, the most first."""
     return _counted({name: count for name, count in answer.rejected.items() if name in _LIMITS})
@@ -151,7 +160,8 @@ def beyond_limits(answer: PlanAnswer) -> list[tuple[str, str, str]]:
 def rejections(answer: PlanAnswer) -> list[tuple[str, str, str]]:
     """Return how many candidates break each rule, with its words, the most first; all of them where nothing fits."""
     most = _MOST_RULES if answer.plans else len(answer.rejected)
-    return _counted({name: count for name, count in answer.rejected.items() if name not in _LIMITS}, most)
+    others = (*_LIMITS, _LEFT_OUT)
+    return _counted({name: count for name, count in answer.rejected.items() if name not in others}, most)
 
 
 def _counted(rejected: Mapping[str, int], most: int = len(_LIMITS)) -> list[tuple[str, str, str]]:
@@ -168,6 +178,15 @@ def words(rule: str) -> str:
         return _LIMITS[rule]
     known = {one.__name__: getdoc(one) or "" for one in (*TRAINING_RULES, *GENERATION_RULES)}
     return known.get(rule, "").partition(". ")[0].partition("\n")[0].rstrip(".")
+
+
+def compared_by(answer: PlanAnswer) -> str:
+    """Return what neighbours and better hardware are compared by: the objective; of a front in training the time."""
+    if not answer.plans:
+        return ""
+    best = answer.plans[0]
+    by_time = best.profile.task.name == "training" and (answer.pareto_axes or answer.objective == "batch")
+    return columns.name(columns.leading(answer, "time" if by_time else ""), best)
 
 
 def neighbours(answer: PlanAnswer) -> list[tuple[str, str, str]]:

@@ -79,9 +79,10 @@ def _marks(answer: PlanAnswer) -> list[str]:
 
 
 def _searched(answer: PlanAnswer) -> list[RenderableType]:
-    """How many plans there were, how many of them exceed a limit, and how many candidates each rule rejected."""
+    """How many plans there were and were left out, how many exceed a limit, how many candidates each rule rejected."""
     limits, rules = sentences.beyond_limits(answer), sentences.rejections(answer)
-    said: list[RenderableType] = [parts.Sentence(sentences.searched(answer))]
+    counted = (sentences.searched(answer), *sentences.left_out(answer))
+    said: list[RenderableType] = [parts.Sentence(line) for line in counted]
     said += [parts.Entries(limits, (True, False))] if limits else []
     return [*said, Text("not valid, by rule", style="dim"), parts.Entries(rules, (True, False))] if rules else said
 
