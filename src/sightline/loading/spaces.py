@@ -4,7 +4,7 @@ A restricted field that a search does not lay out as an axis of its own - a dtyp
 for each of its values.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sightline.errors import InputError
@@ -18,7 +18,6 @@ from sightline.loading.plan import OTHER_TASKS, read_training_plan
 from sightline.loading.training import AT_MOST, scenario_from_mapping
 from sightline.quantities import show
 from sightline.scenario import Scenario
-from sightline.scenario.plan import OFFLOADABLE
 from sightline.scenario.space import TRAINING_FIELDS, Space
 
 ANY, RANGE = frozenset({"any"}), frozenset({"from", "to", "factor"})
@@ -177,9 +176,3 @@ def _read_values(mapping: Mapping[str, Any], name: str, raw: Sequence[Any]) -> t
 def _read_value(plan: Mapping[str, Any], name: str, value: Any, task: str, complaints: Complaints) -> Any:
     found = read_training_plan({**plan, name: value}, task, complaints)
     return found.values.get(name, found.stated.get(name))
-
-
-def subsets(parts: Sequence[str] = OFFLOADABLE) -> Iterator[frozenset[str]]:
-    """Yield every subset of what may be offloaded, the smallest first."""
-    for chosen in sorted(range(2 ** len(parts)), key=lambda bits: (bits.bit_count(), bits)):
-        yield frozenset(part for place, part in enumerate(parts) if chosen >> place & 1)

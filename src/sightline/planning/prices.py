@@ -43,8 +43,6 @@ def read_prices(texts: Iterable[str], own: Iterable[str] = ()) -> dict[str, floa
 
 def priced(cluster: Cluster, prices: Mapping[str, float]) -> Cluster:
     """Return the cluster with the prices of those of its devices that are given."""
-    if cluster.groups:
-        cluster = replace(cluster, groups=tuple(priced(group, prices) for group in cluster.groups))
     price = prices.get(cluster.device.name)
     groups = tuple(priced(part, prices) for part in cluster.groups)
     device = cluster.device if price is None else replace(cluster.device, usd_per_hour=price)

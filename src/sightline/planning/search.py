@@ -68,7 +68,7 @@ def plan(
         free: Fields of the plan to search; default: those that the source leaves out.
         objective: time, cost, energy, memory or batch; of generation also throughput, latency, ... (`OBJECTIVES` of
             `sightline.planning.generation.objectives`).
-        pareto: Two objectives instead; the answer's ``pareto`` are the plans that no other outdoes in both.
+        pareto: Two objectives instead; the answer's ``pareto`` are the Pareto-optimal plans.
         top: Plans to return.
         max_memory: Bytes of a device that a plan may take, such as "70 GB".
         launchable: Leave out what the framework does not offer today.
