@@ -154,3 +154,12 @@ def test_nothing_heavy_is_imported_for_a_table(file):
     code += "print([m for m in ('altair', 'polars', 'torch', 'joblib', 'scipy') if m in sys.modules], file=sys.stderr)"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stderr.strip().splitlines()[-1] == "[]"
+
+
+def test_examples_of_the_help_stay_on_a_line_of_80_columns(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = [line.rstrip() for line in run("plan", "--help").stdout.splitlines()]
+    start = next(place for place, line in enumerate(lines) if line.strip() == "Examples:")
+    examples = lines[start + 1 : lines.index("", start)]
+    assert len(examples) > 5
+    assert all(line.startswith("   sightline plan ") for line in examples)

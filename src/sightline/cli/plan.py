@@ -33,10 +33,11 @@ def plan(options: PlanOptions) -> None:
     \b
     Examples:
       sightline plan examples/plans/llama-3-70b-64xh100.yaml
-      sightline plan examples/plans/llama-3-70b-30-days.yaml --deadline 30d --objective cost
-      sightline plan examples/plans/llama-3.1-8b-rtx-4090.yaml --launchable --launch run
+      sightline plan examples/plans/llama-3.1-8b-rtx-4090.yaml --launch run
+      sightline plan scenario.yaml --deadline 30d --objective cost
       sightline plan scenario.yaml --pareto time,cost --chart front.svg
-      sightline plan scenario.yaml --price h100-sxm-80gb=2.10 --budget 1M --html report.html
+      sightline plan scenario.yaml --budget 1M --price h100-sxm-80gb=2.10
+      sightline plan scenario.yaml --launchable --html report.html
       sightline plan scenario.yaml --workers local --where search
       sightline plan scenario.yaml --set plan.micro_batch='{any: [1, 2]}' --json
     """

@@ -30,7 +30,7 @@ class PlanOptions:
         metavar="NAME",
     )
     pareto: str | None = option(
-        None, "Two objectives instead, such as time,cost: all plans that no other outdoes in both.", metavar="X,Y"
+        None, "Two objectives instead, such as time,cost: the Pareto-optimal plans.", metavar="X,Y"
     )
     top: Top = None
     devices: str | None = option(

@@ -1,7 +1,7 @@
 """A search in parts, on many workers: the same answer as in one process, exactly.
 
 A part is some pieces of a space in their order. What is kept of it is what the whole search would keep of it: the first
-by what is to be small, of equal ones the earliest, or what no other outdoes.
+by what is to be small, of equal ones the earliest, or what is Pareto-optimal.
 """
 
 import hashlib

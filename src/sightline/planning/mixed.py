@@ -236,7 +236,7 @@ def _exceeded(profile: Profile, measure: Measure, wanted: Wanted, rejected: Coun
 
 
 def _ranked(profiles: Sequence[Profile], measures: Mapping[int, Measure], wanted: Wanted) -> list[RankedPlan]:
-    """The best plans in order, or those that no other outdoes in two figures."""
+    """The best plans in order, or the Pareto-optimal ones of two figures."""
     axes = wanted.pareto or (wanted.objective,)
 
     def keys(profile: Profile) -> tuple[float, ...]:

@@ -166,7 +166,7 @@ def _best(profiles: Sequence[Profile], key: str) -> list[Profile]:
 
 
 def _front(profiles: Sequence[Profile], axes: Sequence[str]) -> list[Profile]:
-    """The plans that no other outdoes in both figures, by the first of them."""
+    """The Pareto-optimal plans of both figures, by the first of them."""
     points = [[float(ascending(key, figure(key, profile, 1))[0]) for profile in profiles] for key in axes]
     chosen = [profiles[place] for place in front_of(np.array(points).reshape(2, -1))]
     return _best(chosen, axes[0])

@@ -121,7 +121,7 @@ def search(
         limits: By such a key at most so much, and at least of what more is better. All sequences of a batch have to
             fit in memory at a time.
         top: Plans to return.
-        pareto: Two objectives instead: the plans that no other outdoes in both, in order of the first.
+        pareto: Two objectives instead: the Pareto-optimal plans, in order of the first.
         progress: Told how far the search is; when it is cancelled the best until then are returned.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The best of many plans while they are evaluated: the first by one figure, or those that none outdoes in two."""
+"""The best of many plans while they are evaluated: the first by one figure, or the Pareto-optimal ones of two."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -85,7 +85,7 @@ class First:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Front:
-    """The plans that no other outdoes in one of two figures without being worse in the other."""
+    """The Pareto-optimal plans of two figures."""
 
     figure: Figures
     _keys: Floats = field(default_factory=lambda: np.empty((2, 0)))
@@ -97,13 +97,13 @@ class Front:
         keys = np.array(
             [np.broadcast_to(figure, block.fits.shape).ravel()[places] for figure in self.figure(block, axes)]
         )
-        ahead = ~outdone(keys, self._keys)
+        ahead = ~dominated(keys, self._keys)
         places, keys = places[ahead], keys[:, ahead]
         on_front = front_of(keys)
         places, keys = places[on_front], keys[:, on_front]
         if not len(places):
             return
-        stays = ~outdone(self._keys, keys)
+        stays = ~dominated(self._keys, keys)
         plans = [plan for plan, is_left in zip(self._plans, stays, strict=True) if is_left]
         self._plans = [*plans, *fields_at(block, axes, choice, places)]
         self._keys = np.concatenate([self._keys[:, stays], keys], axis=1)
@@ -115,15 +115,15 @@ class Front:
 
 
 def front_of(keys: Floats) -> Places:
-    """Return the positions of the points, columns of two figures, that no other outdoes; of equal ones the first."""
+    """Return the positions of the points, columns of two figures, that are Pareto-optimal; of equal ones the first."""
     order = np.lexsort((keys[1], keys[0]))
     second = keys[1, order]
     before = np.concatenate([[np.inf], np.minimum.accumulate(second)[:-1]]) if len(order) else second
     return np.sort(order[second < before])
 
 
-def outdone(keys: Floats, by: Floats) -> NDArray[np.bool_]:
-    """Return which points another set of points outdoes: as good in both figures or better."""
+def dominated(keys: Floats, by: Floats) -> NDArray[np.bool_]:
+    """Return which points another set of points dominates: as good in both figures or better."""
     if not by.shape[1] or not keys.shape[1]:
         return np.zeros(keys.shape[1], dtype=bool)
     front = by[:, front_of(by)]
