@@ -85,3 +85,20 @@ def test_keys_of_another_task_are_said_to_be_that() -> None:
 )
 def test_what_others_call_it_is_understood_far_enough_to_say_our_name(changed: dict, said: str) -> None:
     assert any(said in one for one in problems_of(RIGHT | changed))
+
+
+def test_fields_that_are_left_to_a_search_are_told_who_searches() -> None:
+    plan = {**RIGHT["plan"], "micro_batch": {"from": 1, "to": 4}, "adapter": {"any": ["none", "lora"]}}
+    said = problems_of({**RIGHT, "cluster": {"any": ["8x a100-sxm-80gb", "8x h100-sxm-80gb"]}, "plan": plan})
+    one = "; allowed: one value - `sightline plan` finds the best of several"
+    assert said == (
+        f"cluster is {{'any': ['8x a100-sxm-80gb', '8x h100-sxm-80gb']}}{one}",
+        f"plan.micro_batch is {{'from': 1, 'to': 4}}{one}",
+        f"plan.adapter is {{'any': ['none', 'lora']}}{one}",
+    )
+
+
+def test_a_list_that_no_search_takes_either_is_refused_as_before() -> None:
+    (said,) = problems_of({**RIGHT, "plan": {**RIGHT["plan"], "micro_batch": {"any": 2}}})
+    assert said.startswith("plan.micro_batch is ")
+    assert "sightline plan" not in said

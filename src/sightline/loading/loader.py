@@ -110,14 +110,17 @@ def _add(
 
 
 def _scenario(mapping: Mapping[str, Any], folder: Path) -> Asked:
-    """The scenario of a mapping; raise `InputError` with its mistakes, keys in a wrong part first."""
+    """The scenario of a mapping; raise `InputError` with its mistakes, fields for a search and misplaced keys first."""
     try:
         return read_scenario(mapping, folder)
     except InputError as error:
         if is_impossible(error):
             raise
         from sightline.loading.misplaced import moved
+        from sightline.loading.restrictions import undecided
 
+        if several := undecided(mapping):
+            raise InputError(several) from None
         complaints = Complaints()
         meant = moved(mapping, complaints)
         if not complaints.problems:

@@ -11,19 +11,14 @@ from sightline.errors import InputError
 from sightline.loading.generation_spaces import generation_space
 from sightline.loading.generation_spaces import is_axis as is_generation_axis
 from sightline.loading.input.checks import Complaints
-from sightline.loading.input.dotted_keys import dotted, swept
+from sightline.loading.input.dotted_keys import swept
 from sightline.loading.input.sources import read_source
 from sightline.loading.loader import Overrides, mappings_of, read_scenario
 from sightline.loading.plan import OTHER_TASKS, read_training_plan
+from sightline.loading.restrictions import split_restrictions, value_at
 from sightline.loading.training import AT_MOST, scenario_from_mapping
-from sightline.quantities import show
 from sightline.scenario import Scenario
 from sightline.scenario.space import TRAINING_FIELDS, Space
-
-ANY, RANGE = frozenset({"any"}), frozenset({"from", "to", "factor"})
-"""Keys of a restriction."""
-MOST_VALUES = 10_000
-"""Values that a range may stand for."""
 
 
 def load_spaces(source: object, overrides: Overrides = ()) -> list[Space[Any]]:
@@ -50,7 +45,7 @@ def spaces_of(mapping: Mapping[str, Any], folder: Any = None) -> list[Space[Any]
     problems: dict[str, None] = {}
     keys = list(outside)
     for _, variant in swept(fixed, outside):
-        options = {key: _at(variant, key) for key in keys}
+        options = {key: value_at(variant, key) for key in keys}
         try:
             if task == "generate":
                 spaces.append(generation_space(variant, inside, options, folder))
@@ -76,54 +71,6 @@ def _is_axis(key: str, task: Any) -> bool:
     return task not in OTHER_TASKS and key.removeprefix("plan.") in TRAINING_FIELDS and key.startswith("plan.")
 
 
-def split_restrictions(mapping: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, list[Any]]]:
-    """Return a mapping without its restricted keys, and by dotted key the values that each of those may take.
-
-    Raises:
-        InputError: a restriction that is no list or no range.
-    """
-    problems: list[str] = []
-    restricted: dict[str, list[Any]] = {}
-
-    def walk(part: Mapping[str, Any], above: tuple[str, ...]) -> dict[str, Any]:
-        kept: dict[str, Any] = {}
-        for key, value in part.items():
-            path = (*above, key)
-            if not isinstance(value, Mapping):
-                kept[key] = value
-            elif value and value.keys() <= ANY | RANGE:
-                try:
-                    restricted[".".join(map(str, path))] = _values(value, dotted(*path))
-                except InputError as error:
-                    problems.extend(error.problems)
-            else:
-                kept[key] = walk(value, path)
-        return kept
-
-    fixed = walk(mapping, ())
-    if problems:
-        raise InputError(problems)
-    return fixed, restricted
-
-
-def _values(stated: Mapping[str, Any], key: str) -> list[Any]:
-    if "any" in stated:
-        values = stated["any"]
-        if len(stated) > 1 or not isinstance(values, list) or not values:
-            raise InputError(f"{key} is {show(dict(stated))}; allowed: {{any: [...]}} with a list of values")
-        return list(values)
-    numbers = [stated.get(name, default) for name, default in (("from", 1), ("to", None), ("factor", 2))]
-    good = all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers)
-    if not good or numbers[0] <= 0 or numbers[1] < numbers[0] or numbers[2] <= 1:
-        raise InputError(f"{key} is {show(dict(stated))}; allowed: {{from: 1, to: 64, factor: 2}}, a factor above 1")
-    low, high, factor = numbers
-    values = []
-    while low <= high * (1 + 1e-9) and len(values) < MOST_VALUES:
-        values.append(int(low) if low == int(low) else low)
-        low *= factor
-    return values
-
-
 def _without_limit(mapping: Mapping[str, Any]) -> tuple[bool, dict[str, Any]]:
     """Whether the global batch is a limit, and the mapping with the number in its place."""
     workload = mapping.get("workload")
@@ -131,13 +78,6 @@ def _without_limit(mapping: Mapping[str, Any]) -> tuple[bool, dict[str, Any]]:
     if not isinstance(workload, Mapping) or not isinstance(batch, Mapping) or batch.keys() != {AT_MOST}:
         return False, dict(mapping)
     return True, {**mapping, "workload": {**workload, "global_batch": batch[AT_MOST]}}
-
-
-def _at(mapping: Mapping[str, Any], key: str) -> Any:
-    value: Any = mapping
-    for part in key.split("."):
-        value = value[part]
-    return value
 
 
 def _training_space(
