@@ -69,6 +69,8 @@ def every_plan(mapping):
         ranks = fields["tensor_parallel"] * fields["pipeline_parallel"] * fields["context_parallel"]
         if devices % ranks or (fields["schedule"] == "interleaved") != (fields["virtual_stages"] > 1):
             continue
+        if layers % (fields["pipeline_parallel"] * fields["virtual_stages"]) and fields["virtual_stages"] > 1:
+            continue
         replicas = devices // ranks
         if fields["tensor_parallel"] == 1:
             fields["sequence_parallel"] = False

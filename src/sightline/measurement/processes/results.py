@@ -58,7 +58,16 @@ def profile_of(scenario: Any, result: Mapping[str, Any], rows: Sequence[Mapping[
 
 def why_too_large(predicted: Profile) -> str:
     """Return why a scenario is not run, with the changes that would fit; empty where it is predicted to fit."""
-    return "" if predicted.fits else "; ".join((*predicted.advice, FORCED))
+    if predicted.fits:
+        return ""
+    from sightline.planning.why.unfit import nearest_to
+
+    several = (f"{_in_words(near.set)} {near.sentence}" for near in nearest_to(predicted))
+    return "; ".join((*predicted.advice, *several, FORCED))
+
+
+def _in_words(changes: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key}: {value}" for key, value in changes.items())
 
 
 def held_bytes(memory: Mapping[str, float]) -> float:

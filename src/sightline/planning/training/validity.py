@@ -91,10 +91,13 @@ def _share(axes: Axes, mask: Array) -> int:
 
 
 def _restricted(space: Space[Scenario], scenario: Scenario, axes: Axes) -> Iterator[Array]:
-    """Masks of what a space restricts beyond the values of its axes."""
+    """Masks of what a space restricts beyond the values of its axes: chunks of stages hold as many layers each."""
     replicas = space.values.get("data_parallel")
     if replicas is not None:
         yield np.isin(scenario.plan.data_parallel, replicas)
+    if space.values.get("virtual_stages", ()) is None:
+        chunks: Any = scenario.plan.pipeline_parallel * scenario.plan.virtual_stages
+        yield np.asarray((scenario.plan.virtual_stages == 1) | (scenario.model.layers % chunks == 0))
     subsets = space.values.get("offload")
     if subsets is not None:
         grid = np.meshgrid(*axes.offload.values(), indexing="ij")
