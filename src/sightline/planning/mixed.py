@@ -18,7 +18,7 @@ from sightline.errors import InputError
 from sightline.loading.clusters.mixed import joined
 from sightline.planning.answer import PlanAnswer, RankedPlan
 from sightline.planning.money import Limits
-from sightline.planning.objectives import Measure, shown_value, within
+from sightline.planning.objectives import Measure, exceeded, shown_value
 from sightline.planning.prices import said_of_price
 from sightline.planning.ranking import in_order, with_ties
 from sightline.planning.training.best import front_of
@@ -229,7 +229,7 @@ def _measure(space: Space[Scenario], profile: Profile, wanted: Wanted) -> Measur
 def _exceeded(profile: Profile, measure: Measure, wanted: Wanted, rejected: Counter[str]) -> bool:
     """Whether a plan is beyond a limit of the run, which is counted."""
     broken = [
-        name for name, over in within(wanted.limits, measure, measure.of_profile(profile)).items() if np.any(over)
+        name for name, over in exceeded(wanted.limits, measure, measure.of_profile(profile)).items() if np.any(over)
     ]
     rejected.update(broken)
     return bool(broken)

@@ -154,7 +154,7 @@ def shown_value(objective: str, measure: Measure, plans: Evaluated) -> float:
     return float("nan") if value is None else float(value)
 
 
-def within(limits: Limits, measure: Measure, plans: Evaluated) -> dict[str, Any]:
+def exceeded(limits: Limits, measure: Measure, plans: Evaluated) -> dict[str, Any]:
     """Return by limit of a run where plans exceed it."""
     run = measure.whole_run(plans)
     return {} if run is None else dict(limits.broken(run))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sightline.planning.money import Limits
-from sightline.planning.objectives import Measure, within
+from sightline.planning.objectives import Measure, exceeded
 from sightline.planning.training.best import Candidate, First, Front
 from sightline.planning.training.candidates import Axes
 from sightline.planning.training.mesh import Block
@@ -95,7 +95,7 @@ def _may_matter(measure: Measure, request: Request, keeper: First | Front) -> An
 
     def may(axes: Axes, least_s: Any) -> Any:
         rows = measure.of_rows(axes, least_s)
-        beyond = within(request.limits, measure, rows).values()
+        beyond = exceeded(request.limits, measure, rows).values()
         return np.logical_and.reduce([measure(request.objective, rows) < keeper.limit, *map(np.logical_not, beyond)])
 
     return may
@@ -105,4 +105,4 @@ def _limited(measure: Measure, limits: Limits) -> Any:
     """What says by limit where plans of a block exceed it; None without limits."""
     if limits.deadline_s is None and limits.budget_usd is None:
         return None
-    return lambda block, axes: within(limits, measure, measure.of_block(block, axes))
+    return lambda block, axes: exceeded(limits, measure, measure.of_block(block, axes))

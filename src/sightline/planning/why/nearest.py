@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from sightline.planning.answer import NearestPlan
-from sightline.planning.objectives import Measure, within
+from sightline.planning.objectives import Measure, exceeded
 from sightline.planning.training.best import Candidate, First, Keeper
 from sightline.planning.training.candidates import Axes
 from sightline.planning.training.mesh import Block
@@ -135,7 +135,7 @@ def _plans(dead: Dead, way: Way) -> list[Candidate]:
 def _search(dead: Dead, space: Space[Scenario], keeper: Keeper, limited: Measure | None) -> None:
     """Search a space for what the framework offers; with a measure, for what meets the limits."""
 
-    def exceeded(block: Block, axes: Axes) -> dict[str, Any]:
-        return {} if limited is None else within(dead.limits, limited, limited.of_block(block, axes))
+    def beyond(block: Block, axes: Axes) -> dict[str, Any]:
+        return {} if limited is None else exceeded(dead.limits, limited, limited.of_block(block, axes))
 
-    search(space, keeper, within=None if limited is None else exceeded, max_memory=dead.max_memory, launchable=True)
+    search(space, keeper, within=None if limited is None else beyond, max_memory=dead.max_memory, launchable=True)
