@@ -14,6 +14,7 @@ A100, H100, L40S = "8x a100-sxm-80gb", "8x h100-sxm-80gb", "8x l40s-48gb"
 
 def asked(*devices: str, **stated: Any) -> dict[str, Any]:
     fixed = {"framework": "megatron", "zero_stage": 1, "recompute": "none", "tensor_parallel": {"any": [1, 2]}}
+    fixed |= {"virtual_stages": 1, "schedule": "1f1b", "offload": "none", "context_parallel": 1, "attention": "flash"}
     return {
         "model": "llama-2-7b",
         "cluster": {"devices": list(devices)},
@@ -86,6 +87,55 @@ def test_the_price_of_any_kind_may_be_given():
     assert set(usual.assumptions) >= {"price of a100-sxm-80gb", "price of h100-sxm-80gb"}
 
 
+def test_one_kind_alone_is_searched_as_it_would_be_by_itself():
+    question = {"model": "llama-2-70b", "workload": {"task": "pretrain", "sequence_length": 4096, "global_batch": 64}}
+    question |= {"plan": {"framework": "megatron"}}
+    uniform = plan(question | {"cluster": "16x h100-sxm-80gb"}, top=3)
+    answer = plan(question | {"cluster": {"devices": ["16x h100-sxm-80gb", "4x a100-sxm-80gb"]}}, top=3)
+    assert [one.value for one in answer.plans] == [one.value for one in uniform.plans]
+    assert answer.evaluated > uniform.evaluated
+    assert set(uniform.free) <= set(answer.free)
+
+
+def test_fields_that_mixtures_do_not_try_are_named():
+    answer = plan(asked(A100, H100, virtual_stages={"any": [1, 2]}), top=1)
+    (said,) = [warning for warning in answer.warnings if "short list" in warning]
+    assert "plan.virtual_stages" in said
+    assert "plan.tensor_parallel" not in said
+
+
+def test_shares_of_all_kinds_leave_no_kind_alone():
+    answer = plan(asked(A100, H100, group_batches=[24, 40], virtual_stages={"any": [1, 2]}))
+    assert answer.plans
+    assert all(one.profile.scenario.cluster.devices == 16 for one in answer.plans)
+    assert "virtual_stages" not in answer.free
+
+
+@pytest.mark.parametrize("stated", [{"tensor_parallel": 3}, {"micro_batch": 7}])
+def test_contradictions_are_refused_as_on_equal_devices(stated):
+    uniform = asked(H100, **stated) | {"cluster": H100}
+    with pytest.raises(InputError) as alone:
+        plan(uniform)
+    with pytest.raises(InputError) as mixed:
+        plan(asked(H100, A100, **stated))
+    assert set(mixed.value.problems) <= set(alone.value.problems)
+
+
+@pytest.mark.parametrize("given", [{"workers": "local:2"}, {"where": "found"}])
+def test_who_searches_is_refused_on_unlike_devices(given):
+    with pytest.raises(InputError, match=f"{next(iter(given))} is for searches on equal devices"):
+        plan(asked(A100, H100), **given)
+
+
+def test_a_mistake_in_a_prediction_is_not_taken_for_the_batch(monkeypatch):
+    def wrong(_: object) -> None:
+        raise InputError("plan.optimizer is 'x'")
+
+    monkeypatch.setattr("sightline.planning.mixed.predict", wrong)
+    with pytest.raises(InputError, match=r"plan\.optimizer"):
+        plan(asked(A100, H100))
+
+
 def test_what_is_not_searched_says_so():
     limit = asked(A100, H100)
     limit["workload"]["global_batch"] = {"at_most": 64}
@@ -99,4 +149,4 @@ def test_a_stopped_search_shows_what_it_found():
     progress = Progress(lambda state: progress.cancel() if state.done >= 3 else None, every_s=0.0)
     answer = plan(asked(A100, H100), progress=progress)
     assert answer.stopped
-    assert 0 < answer.evaluated < 20
+    assert 0 < answer.evaluated < plan(asked(A100, H100)).evaluated

@@ -11,9 +11,13 @@ _DEGREES = ("tensor_parallel", "pipeline_parallel", "context_parallel")
 
 
 def contradictions(spaces: Sequence[Space[Scenario]]) -> list[str]:
-    """Return a sentence for every rule that the fixed fields of all spaces break, whatever is chosen for the others."""
+    """Return a sentence for every rule that the fixed fields of all spaces break, whatever is chosen for the others.
+
+    Sentences that are said of all spaces stand for the others.
+    """
     found = [[str(broken) for broken in broken_by(_fixed(space))] for space in spaces]
-    return list(dict.fromkeys(sentence for sentences in found for sentence in sentences)) if all(found) else []
+    every = list(dict.fromkeys(sentence for sentences in found for sentence in sentences)) if all(found) else []
+    return [sentence for sentence in every if all(sentence in sentences for sentences in found)] or every
 
 
 def _fixed(space: Space[Scenario]) -> Scenario:

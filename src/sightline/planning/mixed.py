@@ -1,22 +1,23 @@
-"""A search of training plans on unlike devices: a modest list, each plan laid out and predicted one by one.
+"""A search of training plans on unlike devices: plans on several kinds are a list, laid out and predicted one by one.
 
-For every order of the kinds of devices, and for every part of them alone, degrees that both ways of splitting allow are
+For every order of the kinds of devices, and for parts with several kinds, degrees that both ways of splitting allow are
 combined with micro-batches. Of techniques that save memory - ZeRO, recomputation - the first that fits is taken, from
 those that cost least to those that save most. The prediction chooses how layers or the batch are split over devices.
+Parts of one kind are searched as any other cluster, and join the answer.
 """
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations, permutations, product
+from itertools import product
 from math import gcd
 from typing import Any
 
 import numpy as np
 
 from sightline.errors import InputError
-from sightline.loading.clusters.mixed import joined
 from sightline.planning.answer import PlanAnswer, RankedPlan
+from sightline.planning.kinds import left_out, mixtures
 from sightline.planning.money import Limits
 from sightline.planning.objectives import Measure, exceeded, shown_value
 from sightline.planning.prices import said_of_price
@@ -32,8 +33,6 @@ from sightline.scenario.rules import broken_by, facts_of
 from sightline.scenario.rules.rulebook import broken_rules
 from sightline.scenario.space import Space
 
-MOST_ORDERED = 3
-"""Kinds of devices up to which all orders, and parts of the cluster, are tried."""
 MOST_RANKS, MOST_STAGES, MOST_SEQUENCES = 8, 16, 8
 """Largest tensor degree, pipeline degree and micro-batch that are tried."""
 SAVING: Sequence[tuple[int, str]] = (
@@ -41,6 +40,8 @@ SAVING: Sequence[tuple[int, str]] = (
     *((2, "none"), (2, "full"), (3, "none"), (3, "full")),
 )
 """ZeRO stages and recomputation, from what costs least to what saves most."""
+LISTED = (*("tensor_parallel", "pipeline_parallel", "data_parallel", "micro_batch", "zero_stage", "recompute"),)
+"""Free fields of a plan that are searched on several kinds of devices."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -66,33 +67,40 @@ class _Found:
     stopped: bool = False
 
 
-def plan_mixed(space: Space[Scenario], wanted: Wanted, progress: Progress) -> PlanAnswer:
+def plan_mixed(space: Space[Scenario], wanted: Wanted, alone: PlanAnswer, progress: Progress) -> PlanAnswer:
     """Return the best plans of a space whose cluster has unlike devices, or whose best plan may use some of them only.
 
-    Raises:
-        InputError: the global batch is a limit, which is searched on equal devices only.
+    ``alone`` is the answer of the search of its parts of one kind.
     """
-    if space.at_most:
-        raise InputError("workload.global_batch is at_most; allowed on unlike devices: a whole number")
     found = _searched(space, wanted, progress)
     measure = {id(one): _measure(space, one, wanted) for one in found.profiles}
     kept = [one for one in found.profiles if not _exceeded(one, measure[id(one)], wanted, found.rejected)]
-    plans = _ranked(kept, measure, wanted)
+    others = [one.profile for one in alone.plans]
+    plans = _ranked([*others, *kept], measure | {id(one): _measure(space, one, wanted) for one in others}, wanted)
     cluster = space.scenario.cluster
+    listed = [name for name in space.free if name in LISTED] + ([] if space.scenario.plan.split else ["split"])
     return PlanAnswer(
         objective=wanted.objective,
-        evaluated=found.evaluated,
-        feasible=len(kept),
-        rejected=dict(found.rejected),
+        evaluated=alone.evaluated + found.evaluated,
+        feasible=alone.feasible + len(kept),
+        rejected=dict(Counter(alone.rejected) + found.rejected),
         seconds=0.0,
         plans=plans,
         pareto_axes=wanted.pareto,
         pareto=tuple(range(len(plans))) if wanted.pareto else (),
-        free=tuple(dict.fromkeys(("cluster", *space.options, *space.free, "split"))),
+        free=tuple(dict.fromkeys(("cluster", *space.options, *alone.free, *listed))),
         assumptions={f"price of {part.device.name}": said_of_price(part.device) for part in cluster.parts},
-        warnings=(*space.scenario.warnings, *_unused(plans, cluster)),
-        stopped=found.stopped,
+        warnings=tuple(dict.fromkeys((*space.scenario.warnings, *_remarks(plans, cluster), *_not_listed(space)))),
+        stopped=alone.stopped or found.stopped,
     )
+
+
+def _not_listed(space: Space[Scenario]) -> Iterator[str]:
+    """A sentence on free fields that have one value in all plans of the list."""
+    others = [name for name in space.free if name not in LISTED]
+    if others:
+        names = ", ".join(f"plan.{name}" for name in others)
+        yield f"plans on several kinds of devices come from a short list, in which {names} are not searched"
 
 
 def _searched(space: Space[Scenario], wanted: Wanted, progress: Progress) -> _Found:
@@ -122,7 +130,9 @@ def _of_layout(space: Space[Scenario], layout: Scenario, wanted: Wanted, found: 
             continue
         try:
             profile = predict(scenario)
-        except InputError:
+        except InputError as error:
+            if not str(error).startswith("workload.global_batch"):
+                raise
             found.rejected["global_batch"] += 1
             continue
         found.evaluated += 1
@@ -151,7 +161,7 @@ def _allowed(space: Space[Scenario], name: str) -> tuple[Any, ...] | None:
 
 def _layouts(space: Space[Scenario]) -> Iterator[Scenario]:
     """Yield the scenario with every order of devices, degrees, split and micro-batch of the list."""
-    for cluster in _clusters(space.scenario.cluster):
+    for cluster in mixtures(space.scenario.cluster):
         largest = gcd(*(part.devices for part in cluster.parts))
         tensors = _listed(space, "tensor_parallel", _powers(min(MOST_RANKS, largest)))
         stages = _listed(space, "pipeline_parallel", _powers(min(MOST_STAGES, cluster.devices)))
@@ -159,7 +169,7 @@ def _layouts(space: Space[Scenario]) -> Iterator[Scenario]:
             _listed(space, "context_parallel", [1]),
             _listed(space, "micro_batch", _powers(MOST_SEQUENCES)),
         )
-        for t, c, p, micro_batch, split in product(tensors, contexts, stages, sequences, _splits(space, cluster)):
+        for t, c, p, micro_batch, split in product(tensors, contexts, stages, sequences, _splits(space)):
             replicas, rest = divmod(cluster.devices, t * c * p)
             if rest or (split == "pipeline" and p == 1) or replicas not in _listed(space, "data_parallel", [replicas]):
                 continue
@@ -189,24 +199,9 @@ def _others(space: Space[Scenario], tensor_parallel: int) -> dict[str, Any]:
     return chosen
 
 
-def _clusters(cluster: Cluster) -> Iterator[Cluster]:
-    """Yield the cluster with its kinds in every order, and every part of it alone."""
-    groups = cluster.groups
-    if not groups or len(groups) > MOST_ORDERED:
-        yield cluster
-        return
-    # A network that is none of theirs was stated, and joins fewer groups too.
-    own = min(float(group.network.bandwidth_per_node) for group in groups)
-    stated = cluster.network if float(cluster.network.bandwidth_per_node) != own else None
-    for count in range(len(groups), 0, -1):
-        for some in combinations(groups, count):
-            for order in permutations(some):
-                yield joined(order, between=stated) if count > 1 else order[0]
-
-
-def _splits(space: Space[Scenario], cluster: Cluster) -> tuple[Split | None, ...]:
+def _splits(space: Space[Scenario]) -> tuple[Split | None, ...]:
     stated = space.scenario.plan.split
-    return (None,) if not cluster.groups else ("pipeline", "data") if stated is None else (stated,)
+    return ("pipeline", "data") if stated is None else (stated,)
 
 
 def _listed(space: Space[Scenario], name: str, usual: Sequence[int]) -> Sequence[int]:
@@ -268,11 +263,8 @@ def _plan(rank: int, profile: Profile, measure: Measure, wanted: Wanted) -> Rank
     )
 
 
-def _unused(plans: Sequence[RankedPlan], cluster: Cluster) -> Iterator[str]:
+def _remarks(plans: Sequence[RankedPlan], cluster: Cluster) -> Iterator[str]:
     """A sentence where the best plan leaves devices out, and how the best one splits its work."""
-    if not plans:
-        return
-    used = plans[0].profile.scenario.cluster
-    if used.devices < cluster.devices:
-        yield f"the best plan runs on {used.in_words} alone, of {cluster.in_words}"
-    yield from (said for said in plans[0].profile.warnings if said not in plans[0].profile.scenario.warnings)
+    yield from left_out(plans, cluster)
+    if plans:
+        yield from (said for said in plans[0].profile.warnings if said not in plans[0].profile.scenario.warnings)

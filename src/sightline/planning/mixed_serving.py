@@ -1,12 +1,13 @@
-"""A search of serving plans on unlike devices: a modest list, each plan laid out and predicted one by one.
+"""A search of serving plans on unlike devices: plans on several kinds are a list, laid out and predicted one by one.
 
-Replicas on all kinds of devices, on each kind alone, and, of two kinds, prefill on either one and decode on the other.
-Every engine that runs on all of them is tried, with weights as the checkpoint has them unless the plan says otherwise.
+Replicas on all kinds of devices, and, of two kinds, prefill on either one and decode on the other. Every engine that
+runs on all of them is tried, with weights as the checkpoint has them unless the plan says otherwise. Each kind alone is
+searched as any other cluster, and joins the answer.
 """
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from math import gcd
 from typing import Any
@@ -16,10 +17,11 @@ import numpy as np
 from sightline import catalog
 from sightline.errors import InputError
 from sightline.planning.answer import PlanAnswer, RankedPlan
-from sightline.planning.generation.answers import free_fields
+from sightline.planning.generation.answers import assumptions, free_fields
 from sightline.planning.generation.objectives import ascending, figure, figure_key, within
-from sightline.planning.generation.space import GenerationSpace, engines, plan_of, runs, values_in
-from sightline.planning.prices import said_of_price
+from sightline.planning.generation.search import ANSWERED, search
+from sightline.planning.generation.space import GenerationSpace, engines, plan_of, runs, values_in, variants
+from sightline.planning.kinds import left_out, spaces_of_one_kind
 from sightline.planning.training.best import front_of
 from sightline.prediction import predict
 from sightline.profile import Profile
@@ -32,6 +34,24 @@ MOST_RANKS = 8
 PREFILL_BATCHES = (1, 4)
 """Prompts that a prefill worker takes at once."""
 TWO_KINDS = 2
+LISTED = frozenset(
+    (
+        *("framework", "disaggregate", "tensor_parallel", "replicas"),
+        *("prefill.tensor_parallel", "prefill.replicas", "prefill.batch"),
+        *("decode.tensor_parallel", "decode.replicas"),
+    )
+)
+"""Fields of which plans on several kinds of devices try all values that are allowed."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Found:
+    """What was predicted so far of the list."""
+
+    profiles: list[Profile] = field(default_factory=list)
+    rejected: Counter[str] = field(default_factory=Counter)
+    evaluated: int = 0
+    stopped: bool = False
 
 
 def plan_mixed_serving(
@@ -43,47 +63,93 @@ def plan_mixed_serving(
     pareto: tuple[str, str] | None,
     progress: Progress,
 ) -> PlanAnswer:
-    """Return the best plans to serve a model on a cluster of unlike devices."""
+    """Return the best plans to serve a model on a cluster of unlike devices, or on one kind of them."""
     key, axes = figure_key(objective), tuple(map(figure_key, pareto or ()))
-    found: list[Profile] = []
-    rejected: Counter[str] = Counter()
+    parts = _spaces_of_one_kind(space)
+    alone = search(parts, objective, limits, top=top, pareto=pareto, progress=progress) if parts else None
+    found = _searched(space, limits, progress)
+    others = [] if alone is None else list(alone.plans)
+    listed = [_ranked(profile, axes[0] if axes else key) for profile in found.profiles]
+    plans = _front([*others, *listed], axes) if axes else _in_order(others, listed, key)[:top]
+    counted = Counter(alone.rejected) if alone else Counter[str]()
+    return PlanAnswer(
+        objective=ANSWERED.get(objective, objective),
+        evaluated=found.evaluated + (alone.evaluated if alone else 0),
+        feasible=len(found.profiles) + (alone.feasible if alone else 0),
+        rejected=dict(counted + found.rejected),
+        seconds=0.0,
+        plans=[replace(one, rank=rank) for rank, one in enumerate(plans, start=1)],
+        pareto_axes=pareto,
+        pareto=tuple(range(len(plans))) if axes else (),
+        free=_free(space, alone),
+        assumptions=assumptions([*parts, *_of_groups(space)]),
+        warnings=tuple(dict.fromkeys((*(alone.warnings if alone else ()), *_remarks(space, plans)))),
+        stopped=found.stopped or bool(alone and alone.stopped),
+    )
+
+
+def _searched(space: GenerationSpace, limits: Mapping[str, float], progress: Progress) -> _Found:
+    """Every layout of the list predicted."""
+    found = _Found()
     layouts = list(_layouts(space))
     progress.begin(len(layouts), "predicting")
-    stopped, evaluated = False, 0
     try:
         for scenario in layouts:
             progress.check()
-            profile = _predicted(scenario, rejected)
-            evaluated += profile is not None
-            if profile is not None and _meets(profile, limits, rejected):
-                found.append(profile)
+            profile = _predicted(scenario, found.rejected)
+            found.evaluated += profile is not None
+            if profile is not None and _meets(profile, limits, found.rejected):
+                found.profiles.append(profile)
             progress.advance()
     except Cancelled:
-        stopped = True
-    best = _front(found, axes) if axes else _best(found, key)[:top]
-    cluster = space.scenario.cluster
-    return PlanAnswer(
-        objective=objective,
-        evaluated=evaluated,
-        feasible=len(found),
-        rejected=dict(rejected),
-        seconds=0.0,
-        plans=[_ranked(rank, profile, axes[0] if axes else key) for rank, profile in enumerate(best, start=1)],
-        pareto_axes=pareto,
-        pareto=tuple(range(len(best))) if axes else (),
-        free=tuple(dict.fromkeys(("cluster", *free_fields([space])))),
-        assumptions={f"price of {part.device.name}": said_of_price(part.device) for part in cluster.parts},
-        warnings=space.scenario.warnings if not best else tuple(best[0].warnings),
-        stopped=stopped,
-    )
+        found.stopped = True
+    return found
+
+
+def _of_groups(space: GenerationSpace) -> list[GenerationSpace]:
+    """The space on each group of devices."""
+    return [replace(space, scenario=replace(space.scenario, cluster=group)) for group in space.scenario.cluster.groups]
+
+
+def _spaces_of_one_kind(space: GenerationSpace) -> list[GenerationSpace]:
+    """The space on each kind of device that can serve the whole question, without the names of devices in it."""
+    stated = space.scenario.plan.disaggregate
+    if stated is not None and stated.prefill_device is not None:
+        return []
+    values = {name: allowed for name, allowed in space.values.items() if not name.endswith(".device")}
+    return [
+        replace(one, values=values)
+        for one in spaces_of_one_kind(space)
+        if all(_may_be(space, pool, one.scenario.cluster) for pool in ("prefill", "decode"))
+        and any(True for _ in variants(one))
+    ]
+
+
+def _free(space: GenerationSpace, alone: PlanAnswer | None) -> tuple[str, ...]:
+    """Fields that were searched, on one kind of device or on several."""
+    listed = [name for name in free_fields([space]) if _is_listed(space, name)]
+    return tuple(dict.fromkeys(("cluster", *(alone.free if alone else ()), *listed)))
+
+
+def _is_listed(space: GenerationSpace, name: str) -> bool:
+    """Whether the list has several values of a field, or may have."""
+    return name in LISTED or (name == "quantization" and bool(space.values.get(name)))
+
+
+def _remarks(space: GenerationSpace, plans: Sequence[RankedPlan]) -> Iterator[str]:
+    """Sentences: what the list leaves out, and what is said of the best plan, or of the question without one."""
+    others = ", ".join(f"plan.{name}" for name in free_fields([space]) if not _is_listed(space, name))
+    if others:
+        yield f"plans on several kinds of devices come from a short list, in which {others} are not searched"
+    yield from left_out(plans, space.scenario.cluster)
+    mixed = plans and plans[0].profile.scenario.cluster.groups
+    yield from plans[0].profile.warnings if mixed else space.scenario.warnings
 
 
 def _layouts(space: GenerationSpace) -> Iterator[GenerationScenario]:
     """Yield every layout of the list."""
-    cluster = space.scenario.cluster
     for engine in engines(space):
-        kinds = [replace(space, scenario=replace(space.scenario, cluster=group)) for group in cluster.groups]
-        if not all(runs(engine, kind) for kind in kinds) and "framework" in space.values:
+        if not all(runs(engine, kind) for kind in _of_groups(space)) and "framework" in space.values:
             continue
         for words in values_in(space, "quantization", (None,)):
             plan = replace(plan_of(space, engine), quantization=words, disaggregate=None, pipeline_parallel=1)
@@ -93,13 +159,11 @@ def _layouts(space: GenerationSpace) -> Iterator[GenerationScenario]:
 
 
 def _replicas(space: GenerationSpace, scenario: GenerationScenario) -> Iterator[GenerationScenario]:
-    """Replicas of each tensor degree on the whole cluster and on each kind alone."""
-    for cluster in (scenario.cluster, *scenario.cluster.groups):
-        whole = gcd(*(part.devices for part in cluster.parts))
-        for t in _listed(space, "tensor_parallel", whole):
-            plan = replace(scenario.plan, tensor_parallel=t, data_parallel=1, expert_parallel=1)
-            plan = replace(plan, replicas=max(cluster.devices // t, 1))
-            yield replace(scenario, cluster=cluster, plan=plan)
+    """Replicas of each tensor degree on the whole cluster."""
+    cluster = scenario.cluster
+    for t in _listed(space, "tensor_parallel", gcd(*(part.devices for part in cluster.parts))):
+        plan = replace(scenario.plan, tensor_parallel=t, data_parallel=1, expert_parallel=1)
+        yield replace(scenario, plan=replace(plan, replicas=max(cluster.devices // t, 1)))
 
 
 def _pools(space: GenerationSpace, scenario: GenerationScenario) -> Iterator[GenerationScenario]:
@@ -147,7 +211,9 @@ def _predicted(scenario: GenerationScenario, rejected: Counter[str]) -> Profile 
         return None
     try:
         return predict(scenario)
-    except InputError:
+    except InputError as error:
+        if not str(error).startswith("workload.batch"):
+            raise
         rejected["group_batches"] += 1
         return None
 
@@ -160,23 +226,36 @@ def _meets(profile: Profile, limits: Mapping[str, float], rejected: Counter[str]
     return not missed
 
 
-def _best(profiles: Sequence[Profile], key: str) -> list[Profile]:
-    """Profiles in order, the best first."""
-    return sorted(profiles, key=lambda profile: float(ascending(key, figure(key, profile, 1))[0]))
+def _in_order(alone: Sequence[RankedPlan], listed: Sequence[RankedPlan], key: str) -> list[RankedPlan]:
+    """Plans on one kind of device and on several, the best first.
+
+    The first plan on one kind, of equally good ones the simplest, stays before the others where no mixture is better
+    than all of them. Otherwise what was said of the others next to it no longer holds.
+    """
+    best = sorted([*alone, *listed], key=lambda one: _small(key, one.value))
+    if best and best[0] in alone:
+        return [alone[0], *(one for one in best if one is not alone[0])]
+    return [replace(one, tied=False, better=None) for one in best]
 
 
-def _front(profiles: Sequence[Profile], axes: Sequence[str]) -> list[Profile]:
+def _small(key: str, value: float) -> float:
+    """A figure signed so that less is better."""
+    return float(ascending(key, np.array([value]))[0])
+
+
+def _front(plans: Sequence[RankedPlan], axes: Sequence[str]) -> list[RankedPlan]:
     """The Pareto-optimal plans of both figures, by the first of them."""
-    points = [[float(ascending(key, figure(key, profile, 1))[0]) for profile in profiles] for key in axes]
-    chosen = [profiles[place] for place in front_of(np.array(points).reshape(2, -1))]
-    return _best(chosen, axes[0])
+    points = [[_small(key, float(figure(key, one.profile, 1)[0])) for one in plans] for key in axes]
+    chosen = [plans[place] for place in front_of(np.array(points).reshape(2, -1))]
+    return sorted(chosen, key=lambda one: _small(axes[0], one.value))
 
 
-def _ranked(rank: int, profile: Profile, key: str) -> RankedPlan:
+def _ranked(profile: Profile, key: str) -> RankedPlan:
+    """A plan of the list, not yet in its place."""
     cluster = profile.scenario.cluster
     price: Any = cluster.usd_per_hour
     figures = {
         "usd_per_hour": None if price is None else float(price) * cluster.devices,
         "cost_usd_per_million_tokens": profile.cost_usd_per_million_tokens,
     }
-    return RankedPlan(rank=rank, profile=profile, value=float(figure(key, profile, 1)[0]), figures=figures)
+    return RankedPlan(rank=0, profile=profile, value=float(figure(key, profile, 1)[0]), figures=figures)

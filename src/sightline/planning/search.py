@@ -95,7 +95,13 @@ def plan(
     spaces = [replace(space, scenario=with_prices(space.scenario, given)) for space in spaces]
     if any(isinstance(space.scenario, GenerationScenario) for space in spaces):
         _check_generation(
-            spaces, deadline=deadline, budget=budget, availability=availability, workers=workers, where=where
+            spaces,
+            deadline=deadline,
+            budget=budget,
+            availability=availability,
+            workers=workers,
+            where=where,
+            launchable=launchable or None,
         )
         from sightline.planning.generation.request import plan_generation
 
@@ -124,6 +130,8 @@ def plan(
     )
     _check(spaces, request, ttft=ttft, tpot=tpot)
     if any(space.scenario.cluster.groups for space in spaces):
+        if workers is not None or where is not None:
+            _refuse_on_unlike_devices(spaces, "workers" if workers is not None else "where")
         return replace(_on_unlike_devices(spaces, request, progress), seconds=perf_counter() - start)
     spaces = together(spaces)
     crowd = None if workers is None and where is None else Crowd(workers=workers, where=where)
@@ -152,10 +160,13 @@ def _refuse_contradictions(spaces: Sequence[Space[Scenario]]) -> None:
 
 def _on_unlike_devices(spaces: Sequence[Space[Scenario]], request: Request, progress: Progress) -> PlanAnswer:
     """The answer of a single space whose cluster has several kinds of devices."""
+    from sightline.planning.kinds import spaces_of_one_kind
     from sightline.planning.mixed import Wanted, plan_mixed
 
     if len(spaces) > 1:
         raise InputError("cluster.devices lists unlike devices in one of several clusters; allowed: that cluster alone")
+    if spaces[0].at_most:
+        raise InputError("workload.global_batch is at_most; allowed on unlike devices: a whole number")
     if request.known is not None:
         needs_equal_devices(spaces[0].scenario.cluster, "what own runs teach")
     wanted = Wanted(
@@ -167,7 +178,18 @@ def _on_unlike_devices(spaces: Sequence[Space[Scenario]], request: Request, prog
         limits=request.limits,
         availability=request.availability,
     )
-    return plan_mixed(spaces[0], wanted, progress)
+    alone = spaces_of_one_kind(spaces[0])
+    found = _answer(alone, request, None, progress)
+    answer = plan_mixed(spaces[0], wanted, found, progress)
+    if not (answer.evaluated or found.rejected or answer.stopped):
+        _refuse_contradictions(alone or spaces)
+    return answer
+
+
+def _refuse_on_unlike_devices(spaces: Sequence[Space[Any]], name: str) -> None:
+    """Refuse an option that only searches on equal devices have."""
+    words = next(space.scenario.cluster.in_words for space in spaces if space.scenario.cluster.groups)
+    raise InputError(f"{name} is for searches on equal devices; cluster.devices is {words}")
 
 
 def _typed(source: object, overrides: Overrides) -> str:

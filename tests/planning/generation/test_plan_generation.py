@@ -100,3 +100,8 @@ def test_a_scenario_may_be_given_with_the_fields_to_search():
     assert answer.evaluated == 3
     with pytest.raises(InputError, match="did you mean 'tensor_parallel'"):
         plan(scenario, free=["tensor_paralel"])
+
+
+def test_launchable_is_refused_for_generation():
+    with pytest.raises(InputError, match="launchable is for training"):
+        plan(asked(), launchable=True)
