@@ -10,6 +10,8 @@ import sys
 
 import pytest
 
+from sightline.errors import InputError
+
 FAST = {
     "model": "llama-2-7b",
     "cluster": "8x a100-sxm-80gb",
@@ -140,6 +142,61 @@ def test_a_file_cannot_be_the_folder_of_a_launch(file, in_process):
     code, _, err = in_process("plan", file, "--launch", file)
     assert code == 2
     assert "is a file; name a folder" in err
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_the_search(file, in_process, tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "launch.sh").write_text("echo mine\n", encoding="utf-8")
+    code, out, err = in_process("plan", file, "--launch", folder)
+    assert (code, out) == (2, "")
+    assert "launch.sh' is there with other content; name another folder" in err
+    code, out, err = in_process("plan", file, "--launch", file.with_name("scenario.yaml") / "below")
+    assert (code, out) == (2, "")
+    assert "is a file; name a folder" in err
+
+
+def test_a_launch_that_fails_leaves_the_answer(file, in_process, tmp_path):
+    in_process("plan", file, "--launchable", "--launch", tmp_path / "run")
+    code, out, err = in_process(
+        "plan", file, "--launchable", "--launch", tmp_path / "run", "--set", "workload.sequence_length=1024"
+    )
+    assert code == 2
+    assert "is there with other content" in err
+    assert "try next" in out
+
+
+def test_plans_that_none_can_launch_are_shown_all_the_same(file, in_process, tmp_path, monkeypatch):
+    def refuse(_):
+        raise InputError("its framework has no argument for that")
+
+    monkeypatch.setattr("sightline.launching.write", refuse)
+    code, out, err = in_process("plan", file, "--launch", tmp_path / "run", "--top", 2)
+    assert code == 2
+    assert "try next" in out
+    assert "plan 1 cannot be launched: its framework has no argument for that" in err
+    assert "none of the 2 plans shown can be launched" in err
+
+
+def test_a_launch_after_a_search_that_was_stopped_is_an_interruption(file, in_process, tmp_path, monkeypatch):
+    from sightline.planning import search
+
+    def stopped(*args, progress, **kwargs):
+        progress.cancel()
+        return usual(*args, progress=progress, **kwargs)
+
+    usual = search.plan
+    monkeypatch.setattr(search, "plan", stopped)
+    code, _, err = in_process("plan", file, "--launch", tmp_path / "run")
+    assert code == 130
+    assert "--launch: there is no plan" in err
+    assert "interrupted" in err
+
+
+def test_operators_have_no_plan_to_look_for(example, in_process):
+    code, out, err = in_process("plan", example.parent / "operators.yaml")
+    assert (code, out) == (2, "")
+    assert "workload.task is operator" in err
 
 
 def test_a_search_reads_stdin_and_suggests_no_command_for_it(run):

@@ -44,15 +44,15 @@ def plan(options: PlanOptions) -> None:
     _check(options)
     with progress_bar() as progress:
         answer = _searched(options, progress)
-    launched = None if options.launch is None else _launched(answer)
-    commands = _next(answer, options, None if launched is None else launched[0])
+    best, problems = (None, []) if options.launch is None else _launched(answer)
+    commands = _next(answer, options, None if best is None else best[0])
     _write_files(answer, options, commands)
-    if launched is not None:
-        _save(launched, options.launch or "")
     _show(answer, options, commands)
     if options.where is not None:
         again = "; the same command goes on from there" if answer.stopped else ""
         output.print_remark(f"wrote {options.where.rstrip('/')}/parts/*.parquet{again}")
+    if options.launch is not None:
+        _launch(best, problems, options.launch, answer)
     end_if_stopped(progress)
 
 
@@ -61,8 +61,13 @@ def _check(options: PlanOptions) -> None:
     output.check({"--chart": options.chart, "--html": options.html}, json=options.as_json, csv=options.as_csv)
     if options.objective is not None and options.pareto is not None:
         raise InputError("--objective and --pareto exclude each other: --pareto names its two objectives")
-    if options.launch is not None and Path(options.launch).is_file():
-        raise InputError(f"--launch '{options.launch}' is a file; name a folder")
+    if options.launch is not None:
+        from sightline.launching.saving import check_folder
+
+        try:
+            check_folder(options.launch)
+        except InputError as error:
+            raise InputError([f"--launch: {problem}" for problem in error.problems]) from None
 
 
 def _searched(options: PlanOptions, progress: "Progress") -> "PlanAnswer":
@@ -101,22 +106,36 @@ def _listed(text: str | None) -> list[str] | None:
     return None if text is None else [word.strip() for word in text.split(",")]
 
 
-def _launched(answer: "PlanAnswer") -> "tuple[RankedPlan, Launch]":
-    """The first plan that its framework can run, and how it is launched; says of those before it why they cannot."""
+def _launched(answer: "PlanAnswer") -> "tuple[tuple[RankedPlan, Launch] | None, list[str]]":
+    """The first plan that its framework can run with how it is launched, and why those before it cannot be launched."""
     from sightline.launching import write
 
     problems: list[str] = []
     for one in answer.plans:
         try:
-            launch = write(one.profile.scenario)
+            return (one, write(one.profile.scenario)), problems
         except InputError as error:
             problems += [f"plan {one.rank} cannot be launched: {problem}" for problem in error.problems]
-            continue
-        for problem in problems[:_MOST_PROBLEMS]:
-            output.print_remark(problem)
-        return one, launch
-    why = problems[:_MOST_PROBLEMS] or ["there is no plan"]
-    raise InputError([f"--launch: {problem}" for problem in why])
+    return None, problems
+
+
+def _launch(
+    launched: "tuple[RankedPlan, Launch] | None", problems: Sequence[str], folder: str, answer: "PlanAnswer"
+) -> None:
+    """Write the launch after the answer; where there is none, say why, which fails unless the search was stopped."""
+    said = list(problems[:_MOST_PROBLEMS])
+    if launched is None:
+        shown = len(answer.plans)
+        said.append(
+            f"none of the {shown} plans shown can be launched; --top shows more" if shown else "there is no plan"
+        )
+        said = [f"--launch: {problem}" for problem in said]
+        if not answer.stopped:
+            raise InputError(said)
+    for problem in said:
+        output.print_remark(problem)
+    if launched is not None:
+        _save(launched, folder)
 
 
 def _save(launched: "tuple[RankedPlan, Launch]", folder: str) -> None:
@@ -205,7 +224,8 @@ def _next(answer: "PlanAnswer", options: PlanOptions, launched: "RankedPlan | No
         alone = " ".join([options.as_asked("predict"), *settings(answer, best)])
         found.append((f"where the time and memory of plan {best.rank} go", alone))
     if not answer.plans[0].launchable:
-        found.append(("only what the framework offers today", options.again("--launchable")))
+        launch = () if options.launch is None or launched is not None else ("--launch", options.launch)
+        found.append(("only what the framework offers today", options.again("--launchable", *launch)))
     elif launched is None:
         found.append(("what runs it", options.again("--launch", "run")))
     if options.chart is None and options.html is None:

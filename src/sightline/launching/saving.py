@@ -8,6 +8,28 @@ from sightline.launching.launch import Launch
 
 SCRIPT = "launch.sh"
 """Name of the script that holds the command."""
+_IN_ITS_FOLDER = 'cd "$(dirname "$0")"\n'
+
+
+def check_folder(folder: Path | str) -> None:
+    """Refuse a folder into which no launch can be written: a file, a protected folder, or one with another script.
+
+    Raises:
+        InputError: nothing can be written there.
+    """
+    root = Path(folder)
+    there = next(place for place in (root, *root.absolute().parents) if place.exists())
+    if not there.is_dir():
+        raise InputError(f"'{there}' is a file; name a folder")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise InputError(f"cannot write into '{there}': permission denied")
+    script = root / SCRIPT
+    try:
+        is_other = script.exists() and _IN_ITS_FOLDER.encode() not in script.read_bytes()
+    except OSError as error:
+        raise _unwritable(script, error) from None
+    if is_other:
+        raise _other_content(script)
 
 
 def save(launch: Launch, folder: Path | str, *, overwrite: bool = False) -> tuple[Path, ...]:
@@ -19,11 +41,9 @@ def save(launch: Launch, folder: Path | str, *, overwrite: bool = False) -> tupl
     """
     root = Path(folder)
     texts = {SCRIPT: script_of(launch), **launch.files}
-    others = [] if overwrite else [str(root / name) for name, text in texts.items() if _differs(root / name, text)]
+    others = [] if overwrite else [root / name for name, text in texts.items() if _differs(root / name, text)]
     if others:
-        raise InputError(
-            [f"'{name}' is there with other content; name another folder, or remove it" for name in others]
-        )
+        raise InputError([problem for other in others for problem in _other_content(other).problems])
     for name, text in texts.items():
         _write(root / name, text, executable=name == SCRIPT)
     return tuple(root / name for name in texts)
@@ -32,7 +52,7 @@ def save(launch: Launch, folder: Path | str, *, overwrite: bool = False) -> tupl
 def script_of(launch: Launch) -> str:
     """Return the launch's command as a script that runs in its own folder."""
     said = "".join(f"# {sentence}\n" for sentence in launch.without_counterpart)
-    return f'#!/bin/bash\n{said}set -e\ncd "$(dirname "$0")"\n{launch.command}\n'
+    return f"#!/bin/bash\n{said}set -e\n{_IN_ITS_FOLDER}{launch.command}\n"
 
 
 def _differs(path: Path, text: str) -> bool:
@@ -55,6 +75,10 @@ def _write(path: Path, text: str, *, executable: bool) -> None:
         if part.exists():
             part.unlink()
         raise _unwritable(path, error) from error
+
+
+def _other_content(path: Path) -> InputError:
+    return InputError(f"'{path}' is there with other content; name another folder, or remove it")
 
 
 def _unwritable(path: Path, error: OSError) -> InputError:

@@ -29,7 +29,7 @@ from sightline.planning.why.options import as_options
 from sightline.prediction import needs_equal_devices, predict
 from sightline.progress import SILENT, Progress
 from sightline.quantities import BYTES, parse_quantity, show
-from sightline.scenario import GenerationScenario, Scenario
+from sightline.scenario import GenerationScenario, OperatorScenario, Scenario
 from sightline.scenario.rules import facts_of
 from sightline.scenario.rules.rulebook import broken_rules
 from sightline.scenario.space import TRAINING_FIELDS, Space
@@ -90,6 +90,8 @@ def plan(
     """
     start = perf_counter()
     spaces = _spaces(source, free, devices, overrides)
+    if any(isinstance(space.scenario, OperatorScenario) for space in spaces):
+        raise InputError("workload.task is operator, which has no plan; allowed: pretrain, finetune, generate")
     own = {part.device.name for space in spaces for part in space.scenario.cluster.parts}
     given = prices if isinstance(prices, Mapping) else read_prices(prices, own)
     spaces = [replace(space, scenario=with_prices(space.scenario, given)) for space in spaces]
