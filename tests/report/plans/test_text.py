@@ -164,3 +164,9 @@ def test_an_answer_without_plans_or_reasons_still_speaks():
 def test_neighbours_stand_under_what_they_are_compared_by(answer, changes, compared):
     assert sentences.compared_by(replace(answer(), **changes)) == compared
     assert sentences.compared_by(plan_answers.empty()) == ""
+
+
+def test_the_text_names_what_neighbours_and_hardware_are_compared_by():
+    text = render(plan_answers.trained(objective="memory"))
+    assert "why not: memory of the fullest device" in text
+    assert "better hardware: memory of the fullest device" in text

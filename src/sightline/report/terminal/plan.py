@@ -25,8 +25,9 @@ def plan_text(answer: PlanAnswer, commands: Sequence[tuple[str, str]] = ()) -> R
         blocks += [Text()]
     blocks += _searched(answer)
     blocks += _listing("nearest that fit", sentences.nearest(answer))
-    blocks += _section("why not", sentences.neighbours(answer))
-    blocks += _section("better hardware", sentences.hardware(answer))
+    compared = sentences.compared_by(answer)
+    blocks += _section(f"why not: {compared}", sentences.neighbours(answer))
+    blocks += _section(f"better hardware: {compared}", sentences.hardware(answer))
     blocks += (
         [Text(), *(parts.Sentence(line, "dim") for line in sentences.assumptions(answer))] if answer.assumptions else []
     )
