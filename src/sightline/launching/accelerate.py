@@ -18,6 +18,7 @@ from sightline.launching.options import not_read, options_of, without_none
 from sightline.launching.plans import not_offered, refuse, settled, unwritten, whole
 from sightline.launching.ranks import cluster_problems, on_every_node
 from sightline.launching.shell import command_line
+from sightline.launching.stated_values import AUTO, refuse_values
 from sightline.scenario import Plan, Scenario
 
 CONFIGURATION: Final = "accelerate.yaml"
@@ -35,6 +36,15 @@ WRITTEN: Final = script.WRITTEN | {
 }
 """Fields of a plan that have keys, here or in the script's settings."""
 _PRECISION: Final = {"bf16": "bf16", "fp16": "fp16", "fp8": "fp8"}
+_NUMBERS: Final[Mapping[str, int]] = dict.fromkeys(
+    (
+        *("num_processes", "deepspeed_config.gradient_accumulation_steps"),
+        *(f"parallelism_config.parallelism_config_dp_{name}_size" for name in ("replicate", "shard")),
+    ),
+    1,
+)
+"""Whole numbers of a configuration, and the least of each."""
+_CHOICES: Final = {"deepspeed_config.zero_stage": (0, 1, 2, 3)}
 _MACHINES: Final = (
     *("compute_environment", "distributed_type", "num_processes", "num_machines", "machine_rank", "mixed_precision"),
     *("main_process_ip", "main_process_port", "rdzv_backend", "same_network", "use_cpu", "main_training_function"),
@@ -151,8 +161,8 @@ def read(found: Given) -> Reading:
         options = options_of(found.words)
         stated = beside(found, options.text("config-file"), "accelerate's configuration")
         settings = dict(beside(found, options.text("settings"), "the settings")) if options.has("settings") else {}
-    devices = stated.get("num_processes")
-    count = devices if isinstance(devices, int) and devices > 0 else None
+    refuse_values(stated, numbers=_NUMBERS, choices=_CHOICES, left_open=AUTO)
+    count = stated.get("num_processes")
     match stated.get("distributed_type"):
         case "DEEPSPEED":
             return _by_deepspeed(found, stated, settings, count)

@@ -12,8 +12,9 @@ from sightline.launching.given import Given
 from sightline.launching.launch import Launch, Reading
 from sightline.launching.options import not_read, options_of, without_none
 from sightline.launching.plans import not_offered, refuse, settled, unwritten, whole
-from sightline.launching.ranks import cluster_problems, on_every_node, per_node
+from sightline.launching.ranks import PROCESSES_LEFT_OPEN, cluster_problems, on_every_node, per_node
 from sightline.launching.shell import command_line
+from sightline.launching.stated_values import AUTO, refuse_values
 from sightline.scenario import Plan, Scenario
 
 CONFIGURATION: Final = "ds_config.json"
@@ -30,6 +31,19 @@ OPTIMIZERS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
 }
 """Type and parameters of DeepSpeed's own optimizers; others are the script's."""
 _HELD_ELSEWHERE: Final = {"device": "cpu", "pin_memory": True}
+ALL: Final = "-1"
+"""What DeepSpeed's launcher takes for all devices of a node, or all nodes."""
+_NUMBERS: Final[Mapping[str, int]] = dict.fromkeys(
+    ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"), 1
+)
+"""Whole numbers of a configuration, and the least of each."""
+_CHOICES: Final[Mapping[str, tuple[Any, ...]]] = {
+    "zero_optimization.stage": (0, 1, 2, 3),
+    "zero_optimization.overlap_comm": (True, False),
+    "communication_data_type": ("fp32", "bf16", "fp16"),
+    "bf16.enabled": (True, False),
+    "fp16.enabled": (True, False),
+}
 _READ: Final = frozenset(
     (
         *("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "zero_optimization"),
@@ -165,13 +179,22 @@ def read(found: Given) -> Reading:
         named = options.text("deepspeed-config") or options.text("deepspeed")
         stated = beside(found, named, "DeepSpeed's configuration")
         settings = beside(found, options.text("settings"), "the settings") if options.has("settings") else {}
-        gpus, nodes = options.number("num-gpus") or options.number("nproc-per-node"), options.number("num-nodes", 1)
+        gpus = options.number("num-gpus", left_open=ALL) or options.number(
+            "nproc-per-node", left_open=PROCESSES_LEFT_OPEN
+        )
+        nodes = options.number("num-nodes", 1, left_open=ALL)
         devices = gpus * nodes if gpus and nodes else None
+        options.refuse()
     return reading_of(stated, settings, devices)
 
 
 def reading_of(stated: Mapping[str, Any], settings: Mapping[str, Any], devices: int | None) -> Reading:
-    """Return what a configuration says on so many devices, with a script's settings where there are some."""
+    """Return what a configuration says on so many devices, with a script's settings where there are some.
+
+    Raises:
+        InputError: Values that DeepSpeed does not take; a sentence each.
+    """
+    refuse_values(stated, numbers=_NUMBERS, choices=_CHOICES, left_open=AUTO)
     told = script.read_settings(settings)
     batch = {"global_batch": _batch(stated, devices)}
     workload = {"task": "pretrain", **told["workload"], **without_none(batch)}

@@ -1,8 +1,8 @@
 """How processes are started on every device: torchrun on one node or on each of several, and read back."""
 
-from collections.abc import Mapping, Sequence
 from typing import Final
 
+from sightline.launching.options import Options
 from sightline.scenario import Cluster
 
 _EVERY_NODE: Final = {
@@ -10,6 +10,9 @@ _EVERY_NODE: Final = {
     "--master-addr": "$MASTER_ADDR",
     "--master-port": "${MASTER_PORT:-29500}",
 }
+
+PROCESSES_LEFT_OPEN: Final = "auto|gpu|cpu|xpu"
+"""What torchrun takes instead of a number of processes on each node."""
 
 
 def per_node(cluster: Cluster) -> int:
@@ -45,11 +48,9 @@ def on_every_node(cluster: Cluster) -> list[str]:
     return [f"launch.sh runs on each of the {cluster.nodes} nodes, with {names}; {slurm}"]
 
 
-def devices_of(options: Mapping[str, Sequence[str]]) -> int | None:
+def devices_of(options: Options) -> int | None:
     """Return how many processes torchrun starts by its options in all; None where it does not say."""
-    counts = [options.get(name, default) for name, default in (("nproc-per-node", ()), ("nnodes", ("1",)))]
-    values = [count[0] for count in counts if count]
-    # An elastic range of nodes such as 1:4 is no number.
-    if len(values) < len(counts) or not all(value.isdecimal() for value in values):
-        return None
-    return int(values[0]) * int(values[1])
+    each = options.number("nproc-per-node", left_open=PROCESSES_LEFT_OPEN)
+    # Nodes that may join later, such as 1:4, are no number.
+    nodes = options.number("nnodes", left_open=r"\d+:\d+") if options.has("nnodes") else 1
+    return each * nodes if each and nodes else None

@@ -13,6 +13,7 @@ from sightline.launching.options import not_read, options_of, without_none
 from sightline.launching.plans import not_offered, refuse, settled, unwritten, whole
 from sightline.launching.ranks import cluster_problems, devices_of, on_every_node, torchrun
 from sightline.launching.shell import command_line
+from sightline.launching.stated_values import refuse_values
 from sightline.scenario import Plan, Scenario
 
 ARGUMENTS: Final = "training_arguments.json"
@@ -133,12 +134,14 @@ def read(found: Given) -> Reading:
     stated, settings, devices = dict(found.mapping), dict[str, Any](), None
     if found.kind == "command":
         options = options_of(found.words)
-        devices = devices_of(options.values)
+        devices = devices_of(options)
+        options.refuse()
         stated = {name.replace("-", "_"): _plain(words) for name, words in options.values.items()}
         if _is_script(found):
             settings = dict(beside(found, options.text("settings"), "the settings"))
             stated = dict(beside(found, ARGUMENTS, "the Trainer's configuration"))
     told = script.read_settings(settings)
+    refuse_values(stated, numbers={"per_device_train_batch_size": 1, "gradient_accumulation_steps": 1})
     batch, steps = stated.get("per_device_train_batch_size", 8), stated.get("gradient_accumulation_steps", 1)
     workload = {"task": "finetune", **told["workload"]}
     if devices and "global_batch" not in workload:

@@ -179,10 +179,10 @@ def _blocks_of(options: Options, layers: int) -> dict[str, Any]:
 
 
 def _experts_of(options: Options) -> dict[str, Any]:
-    count = options.number("num-experts")
+    count = options.number("num-experts", least=0)
     if not count:
         return {}
-    shared = options.number("moe-shared-expert-intermediate-size")
+    shared = options.number("moe-shared-expert-intermediate-size", least=0)
     options.has("moe-grouped-gemm")
     return without_none(
         {
@@ -191,8 +191,8 @@ def _experts_of(options: Options) -> dict[str, Any]:
             "width": options.number("moe-ffn-hidden-size", options.number("ffn-hidden-size")),
             "shared": 1 if shared else None,
             "shared_width": shared,
-            "groups": options.number("moe-router-num-groups"),
-            "chosen_groups": options.number("moe-router-group-topk"),
+            "groups": options.number("moe-router-num-groups", least=0),
+            "chosen_groups": options.number("moe-router-group-topk", least=0),
         }
     )
 

@@ -37,7 +37,7 @@ def read(found: Given) -> Reading:
     vocabulary = _vocabulary(options)
     model = model_of(options, vocabulary)
     plan = plan_of(options)
-    devices = devices_of(options.values)
+    devices = devices_of(options)
     scenario = {"model": model, "workload": _workload(options), "plan": plan}
     degrees = [plan[f"{axis}_parallel"] for axis in ("tensor", "pipeline", "context")]
     replicas = None if devices is None else devices // (degrees[0] * degrees[1] * degrees[2])
@@ -45,6 +45,7 @@ def read(found: Given) -> Reading:
         plan["data_parallel_shard"] = replicas // groups
     for name in (*_LAUNCHER, *_RUN):
         options.has(name)
+    options.refuse()
     return Reading(
         framework="megatron",
         scenario=without_none(scenario),
@@ -72,7 +73,7 @@ _GPT2: Final = 50257
 
 def _workload(options: Options) -> dict[str, Any]:
     length, batch = options.number("seq-length"), options.number("global-batch-size")
-    steps, samples = options.number("train-iters"), options.number("train-samples")
+    steps, samples = (options.number(f"train-{name}", least=0) for name in ("iters", "samples"))
     if steps and batch:
         samples = steps * batch
     tokens = samples * length if samples and length else None

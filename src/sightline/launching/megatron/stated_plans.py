@@ -21,7 +21,7 @@ def plan_of(options: Options) -> dict[str, Any]:
         "virtual_stages": _virtual_stages(options, stages),
         "micro_batch": options.number("micro-batch-size"),
         "optimizer": {value: key for key, value in OPTIMIZERS.items()}.get(options.text("optimizer", "adam") or ""),
-        "prediction_layers": options.number("mtp-num-layers"),
+        "prediction_layers": options.number("mtp-num-layers", least=0),
         "stage_layers": _stage_layers(options, stages),
         **_context_of(options),
         **_sharding_of(options),
@@ -29,7 +29,7 @@ def plan_of(options: Options) -> dict[str, Any]:
         **_memory_of(options),
         **_kernels_of(options),
     }
-    return without_none({**read, **(_experts_of(options) if options.number("num-experts") else {})})
+    return without_none({**read, **(_experts_of(options) if options.number("num-experts", least=0) else {})})
 
 
 def _context_of(options: Options) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def _precision_of(options: Options) -> dict[str, Any]:
             read["fp8_recipe"] = {value: key for key, value in RECIPES.items()}.get(recipe or "")
         options.has("reuse-grad-buf-for-mxfp8-param-ag")
     if options.has("first-last-layers-bf16"):
-        ends = (options.number(f"num-layers-at-{end}-in-bf16", 1) or 0 for end in ("start", "end"))
+        ends = (options.number(f"num-layers-at-{end}-in-bf16", 1, least=0) or 0 for end in ("start", "end"))
         read["bf16_layers"] = sum(ends)
     return {**read, **({"narrow_head": True} if options.has("fp8-output-proj") else {})}
 
@@ -114,7 +114,7 @@ def _memory_of(options: Options) -> dict[str, Any]:
 
 def _recompute_of(options: Options) -> Any:
     granularity, method = options.text("recompute-granularity"), options.text("recompute-method")
-    layers, named = options.number("recompute-num-layers", 1), options.words("recompute-modules")
+    layers, named = options.number("recompute-num-layers", 1, least=0), options.words("recompute-modules")
     if options.has("recompute-activations") or granularity == "selective":
         words = [word for word, name in MODULES.items() if name in named]
         return {"modules": words} if words and words != ["core_attention"] else "selective"

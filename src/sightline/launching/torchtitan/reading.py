@@ -9,6 +9,7 @@ from sightline.launching.given import Given
 from sightline.launching.launch import Reading
 from sightline.launching.options import not_read, options_of, without_none
 from sightline.launching.ranks import devices_of
+from sightline.launching.stated_values import refuse_values
 from sightline.launching.torchtitan.models import NAMES
 from sightline.launching.torchtitan.writing import EXCHANGES, SCHEDULES
 
@@ -44,6 +45,21 @@ _NEUTRAL: Final = (
     "quantize",
 )
 """Tables that do not change how long a step takes, and formats that the converters name."""
+_NUMBERS: Final[Mapping[str, int]] = {
+    **{f"parallelism.{axis}_parallel_degree": 1 for axis in ("tensor", "pipeline", "context", "expert")},
+    "parallelism.expert_tensor_parallel_degree": 1,
+    "parallelism.data_parallel_replicate_degree": 1,
+    "parallelism.data_parallel_shard_degree": -1,
+    "parallelism.pipeline_parallel_microbatch_size": 1,
+    "parallelism.pipeline_parallel_layers_per_stage": 1,
+    **{f"parallelism.pipeline_parallel_{end}_stage_less_layers": 0 for end in ("first", "last")},
+    "training.local_batch_size": 1,
+    "training.batch_size": 1,
+    "training.global_batch_size": -1,
+    "training.seq_len": 1,
+    "training.steps": 0,
+}
+"""Whole numbers of a file, and the least of each."""
 _BATCH: Final = 8
 """Sequences of a device where the file states none."""
 
@@ -60,7 +76,9 @@ def read(found: Given) -> Reading:
     if found.kind == "command":
         options = options_of(found.words)
         stated = beside(found, options.text("job.config-file"), "torchtitan's configuration")
-        devices = devices_of(options.values)
+        devices = devices_of(options)
+        options.refuse()
+    refuse_values(stated, numbers=_NUMBERS)
     degrees = _degrees(_table(stated, "parallelism"))
     devices = _devices(degrees) or devices
     model = NAMES.get((str(_table(stated, "model").get("name")), str(_table(stated, "model").get("flavor"))))
