@@ -110,10 +110,10 @@ def empty(**changes: Any) -> PlanAnswer:
     """Return a search in which nothing fits, with the nearest plan that would."""
     near = RankedPlan(rank=1, profile=predicted(1), value=float(predicted(1).step_time_s))
     nearest = NearestPlan(
-        set={"plan.adapter.kind": "qlora"},
+        set={"plan.adapter": "qlora"},
         sentence="needs 11.2 GiB of 23.6 GiB and takes 1.21 s a step",
         plan=near,
-        command="sightline plan scenario.yaml --set plan.adapter.kind=qlora",
+        command="sightline plan scenario.yaml --set plan.adapter=qlora",
     )
     fields: dict[str, Any] = {
         "objective": "time",

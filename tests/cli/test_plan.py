@@ -104,11 +104,15 @@ def test_a_front_holds_plans_that_trade_one_for_the_other(file, in_process):
 
 def test_nothing_fits_is_an_answer_with_the_nearest_that_does(example, in_process):
     too_large = ["--set", "cluster=1x rtx-4090", "--set", "plan.adapter=none"]
-    code, out, _ = in_process("plan", example.parent / "plans/llama-3.1-8b-rtx-4090.yaml", "--launchable", *too_large)
+    code, out, _ = in_process(
+        "plan", example.parent / "plans/llama-3.1-8b-rtx-4090.yaml", "--launchable", *too_large, "--price", "4090=0.5"
+    )
     assert code == 0
     assert out.startswith("No plan fits")
     _, _, near = out.partition("nearest that fit")
     commands = [line for line in near.replace("\\\n", "").splitlines() if "sightline plan" in line]
+    assert "--launchable" in commands[0]
+    assert "--price rtx-4090=0.5" in commands[0]
     code, tried, _ = in_process(*shlex.split(commands[0])[1:], "--top", 1, "--json")
     assert code == 0
     assert json.loads(tried)["plans"][0]["fits"]

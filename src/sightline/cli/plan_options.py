@@ -34,7 +34,9 @@ class PlanOptions:
     )
     top: Top = None
     devices: str | None = option(
-        None, "Devices to search instead of the scenario's: names, or '64x NAME'.", metavar="NAME,..."
+        None,
+        "Devices to search instead of the scenario's: '64x NAME', '8..1024x NAME' (doubling), or a name for as many.",
+        metavar="NAME,...",
     )
     max_memory: str | None = option(None, "Memory of a device that a plan may take, such as '70 GB'.", metavar="SIZE")
     deadline: str | None = option(None, "Time on the calendar that the run may take, such as 30d.", metavar="TIME")

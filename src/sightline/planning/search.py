@@ -15,6 +15,7 @@ from sightline.errors import InputError, nearest
 from sightline.loading.loader import Overrides, read_overrides
 from sightline.loading.spaces import load_spaces
 from sightline.planning.answer import PlanAnswer, RankedPlan
+from sightline.planning.devices import with_counts
 from sightline.planning.money import read_availability, read_limits
 from sightline.planning.objectives import OBJECTIVES, Measure, check_objective, shown_value
 from sightline.planning.prices import read_prices, said_of_price, with_prices
@@ -72,7 +73,7 @@ def plan(
         top: Plans to return.
         max_memory: Bytes of a device that a plan may take, such as "70 GB".
         launchable: Leave out what the framework does not offer today.
-        devices: Names of devices, or "<count>x <device>", to search instead of the scenario's.
+        devices: Names of devices, "<count>x <device>" or "8..1024x <device>", to search instead of the scenario's.
         deadline: Time on the calendar that the run may take, such as "30d".
         budget: Dollars that the run may cost, such as "1M".
         ttft: Time to the first token that users may wait at most, such as "300 ms".
@@ -89,12 +90,15 @@ def plan(
         InputError: every mistake in the request.
     """
     start = perf_counter()
+    devices = with_counts(devices, lambda: _counts(source, overrides))
     spaces = _spaces(source, free, devices, overrides)
     if any(isinstance(space.scenario, OperatorScenario) for space in spaces):
         raise InputError("workload.task is operator, which has no plan; allowed: pretrain, finetune, generate")
     own = {part.device.name for space in spaces for part in space.scenario.cluster.parts}
     given = prices if isinstance(prices, Mapping) else read_prices(prices, own)
     spaces = [replace(space, scenario=with_prices(space.scenario, given)) for space in spaces]
+    asked = {"objective": objective if objective != "time" else None, "max-memory": max_memory}
+    typed = _typed(source, overrides, devices, {**asked, "availability": availability}, given, launchable=launchable)
     if any(isinstance(space.scenario, GenerationScenario) for space in spaces):
         _check_generation(
             spaces,
@@ -116,7 +120,7 @@ def plan(
             ttft=ttft,
             tpot=tpot,
             known=anchor,
-            command=_typed(source, overrides),
+            command=_typed(source, overrides, devices, {"objective": asked["objective"]}, given),
             progress=progress,
         )
         return replace(answer, seconds=perf_counter() - start)
@@ -144,7 +148,7 @@ def plan(
         found,
         spaces,
         predict=partial(predict, anchor=anchor),
-        command=_typed(source, overrides),
+        command=typed,
         limits=request.limits,
         availability=request.availability,
         max_memory=request.max_memory,
@@ -194,11 +198,35 @@ def _refuse_on_unlike_devices(spaces: Sequence[Space[Any]], name: str) -> None:
     raise InputError(f"{name} is for searches on equal devices; cluster.devices is {words}")
 
 
-def _typed(source: object, overrides: Overrides) -> str:
-    """The command that asks for the source."""
+def _typed(
+    source: object,
+    overrides: Overrides,
+    devices: Sequence[str],
+    asked: Mapping[str, object],
+    prices: Mapping[str, float],
+    *,
+    launchable: bool = False,
+) -> str:
+    """The command that asks for the source; devices are a setting, which a later one of the cluster replaces."""
     named = isinstance(source, PathLike) or (isinstance(source, str) and "\n" not in source)
     file = shlex.quote(str(source)) if named else "FILE"
-    return " ".join(("sightline plan", file, *as_options(read_overrides(overrides))))
+    words = ["sightline plan", file, *as_options({**read_overrides(overrides), **_cluster_of(devices)})]
+    words += [f"--{name} {shlex.quote(str(value))}" for name, value in asked.items() if value is not None]
+    words += [f"--price {shlex.quote(f'{name}={price:g}')}" for name, price in prices.items()]
+    return " ".join([*words, *(["--launchable"] if launchable else [])])
+
+
+def _cluster_of(devices: Sequence[str]) -> dict[str, Any]:
+    """The setting that stands for devices."""
+    if not devices:
+        return {}
+    return {"cluster": devices[0] if len(devices) == 1 else {"any": list(devices)}}
+
+
+def _counts(source: object, overrides: Overrides) -> list[int]:
+    """Devices of the clusters that a source states, each count once."""
+    spaces = _spaces(source, None, (), overrides)
+    return list(dict.fromkeys(space.scenario.cluster.devices for space in spaces))
 
 
 def _pareto(axes: Sequence[str] | None) -> tuple[str, str] | None:
@@ -220,8 +248,7 @@ def _spaces(
 ) -> list[Space[Any]]:
     if isinstance(source, Scenario | GenerationScenario):
         return [_opened(source, free)]
-    overrides = {**read_overrides(overrides), **({"cluster": {"any": list(devices)}} if devices else {})}
-    spaces = load_spaces(source, overrides)
+    spaces = load_spaces(source, {**read_overrides(overrides), **_cluster_of(devices)})
     if free is None:
         return spaces
     questions = (space.scenario for space in spaces)

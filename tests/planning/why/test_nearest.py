@@ -67,8 +67,8 @@ def test_a_single_change_comes_first():
 
 def test_several_changes_and_adapters_where_the_question_has_no_plan():
     _, found = asked(SMALL)
-    assert {one.set.get("plan.adapter.kind") for one in found} >= {"lora", "qlora"}
-    assert all(one.set["workload.task"] == "finetune" for one in found if "plan.adapter.kind" in one.set)
+    assert {one.set.get("plan.adapter") for one in found} >= {"lora", "qlora"}
+    assert all(one.set["workload.task"] == "finetune" for one in found if "plan.adapter" in one.set)
     assert any(len(one.set) > 2 for one in found)
 
 
@@ -77,7 +77,7 @@ def test_an_adapter_is_not_suggested_to_who_trains_one():
     _, found = asked(
         SMALL | {"model": "llama-3-70b", "workload": SMALL["workload"] | {"task": "finetune"}, "plan": tuned}
     )
-    assert not [one for one in found if "plan.adapter.kind" in one.set]
+    assert not [one for one in found if "plan.adapter" in one.set]
 
 
 def test_more_devices_where_no_plan_helps():

@@ -42,7 +42,7 @@ def test_nothing_fits_has_no_plans_but_the_nearest():
     document = answer_to_dict(plan_answers.empty())
     assert document["plans"] == []
     (near,) = document["nearest"]
-    assert near["set"] == {"plan.adapter.kind": "qlora"}
+    assert near["set"] == {"plan.adapter": "qlora"}
     assert near["command"].startswith("sightline plan")
     assert near["step_time_s"] > 0
 

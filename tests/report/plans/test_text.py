@@ -108,8 +108,8 @@ def test_nothing_fits_is_an_answer_with_the_nearest_that_does():
     text = render(plan_answers.empty())
     assert text.startswith("No plan fits")
     assert "evaluated 3,120 plans in 30.0 ms: none fits" in text
-    assert "adapter.kind qlora: needs 11.2 GiB of 23.6 GiB and takes 1.21 s a step" in text
-    assert "sightline plan scenario.yaml --set plan.adapter.kind=qlora" in text
+    assert "adapter qlora: needs 11.2 GiB of 23.6 GiB and takes 1.21 s a step" in text
+    assert "sightline plan scenario.yaml --set plan.adapter=qlora" in text
 
 
 @pytest.mark.parametrize("width", [40, 60, 80])

@@ -4,15 +4,11 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-_KIND = ".kind"
-
 
 def as_options(settings: Mapping[str, Any]) -> Iterator[str]:
     """Yield a ``--set`` for each dotted key, quoted for a shell."""
     for key, value in settings.items():
-        # An adapter may be named by its kind, which also replaces "none"; that has no keys to set one of.
-        name = key.removesuffix(_KIND) if key.endswith(f"adapter{_KIND}") else key
-        yield f"--set {shlex.quote(f'{name}={_as_yaml(value)}')}"
+        yield f"--set {shlex.quote(f'{key}={_as_yaml(value)}')}"
 
 
 def _as_yaml(value: Any) -> str:

@@ -100,6 +100,6 @@ def _price(plan: RankedPlan, *, with_time: bool) -> str:
     cluster = plan.profile.scenario.cluster
     said = f", {format_quantity(run_s, SECONDS)} on the calendar" if with_time and run_s is not None else ""
     if cost is not None:
-        return f"{said}, {cost:,.0f} USD for the run"
+        return f"{said}, {cost:,.{0 if cost >= 100 else 2}f} USD for the run"
     price = cluster.device.usd_per_hour
     return said if price is None else f"{said}, {price * cluster.devices:.2f} USD an hour"

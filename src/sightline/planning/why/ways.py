@@ -34,7 +34,7 @@ def others(scenario: Scenario) -> Iterator[Iterator[Way]]:
     if scenario.plan.adapter is None:
         yield iter(_adapted(scenario, "lora", "none"))
         yield iter(_adapted(scenario, "qlora", "nf4"))
-    elif scenario.plan.adapter.kind == "lora":
+    elif scenario.plan.adapter == "lora":
         yield iter(_adapted(scenario, "qlora", "nf4"))
     yield _shorter(scenario)
     yield with_more_devices(scenario)
@@ -55,7 +55,7 @@ def _adapted(scenario: Scenario, kind: AdapterKind, form: str) -> list[Way]:
     stated |= {} if framework is own else {"plan.framework": framework.name}
     return [
         Way(
-            set={**stated, "plan.adapter.kind": kind},
+            set={**stated, "plan.adapter": kind},
             scenario=replace(scenario, workload=workload, plan=plan),
             remark="trains an adapter alone",
         )
