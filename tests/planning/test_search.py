@@ -4,14 +4,18 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations, pairwise, product
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sightline.errors import InputError
 from sightline.loading import scenario_from_mapping
+from sightline.loading.spaces import load_spaces
 from sightline.planning.search import plan
 from sightline.planning.training import search as search_module
+from sightline.planning.training.best import fields_at
+from sightline.planning.training.candidates import resolved
 from sightline.planning.training.validity import POSSIBLE
 from sightline.prediction.training.predict import profile_of
 from sightline.scenario.plan import OFFLOADABLE
@@ -120,6 +124,47 @@ def test_array_search_over_several_sizes_of_a_cluster_is_the_search_of_each():
     assert together.plans[0].profile.scenario.cluster.name == sizes[-1]
 
 
+class Checked:
+    """Keeps nothing: every so many plans of a block are predicted one by one."""
+
+    def __init__(self, space):
+        self.space, self.count = space, 0
+
+    def take(self, block, axes, choice):
+        places = np.flatnonzero(block.fits)[self.count % 53 :: 53]
+        for fields, place in zip(fields_at(block, axes, choice, places), places, strict=True):
+            profile = profile_of(resolved(self.space, fields))
+            assert block.step_s.ravel()[place] == pytest.approx(float(profile.step_time_s), rel=1e-9)
+            assert block.memory_bytes.ravel()[place] == pytest.approx(float(profile.memory_bytes["total"]), rel=1e-9)
+            self.count += 1
+
+
+@pytest.mark.parametrize(("kind", "framework"), [("latent", "megatron"), ("experts", "deepspeed"), ("dense", "fsdp")])
+def test_arrays_are_the_scalar_predictions(kind, framework):
+    mapping = asked(MODELS[kind], {"framework": framework, "attention": "flash"}, "16x h100-sxm-80gb", global_batch=32)
+    (space,) = load_spaces(mapping)
+    checked = Checked(space)
+    search_module.search(space, checked)
+    assert checked.count > 50
+
+
+def test_the_largest_batch_is_the_largest_and_the_least_memory_the_least():
+    mapping = asked("llama-3.2-1b", {"offload": "none"}, "6x a100-sxm-80gb", global_batch={"at_most": 4999})
+    batches = [p.profile.scenario.workload.global_batch for p in plan(mapping, objective="batch").plans]
+    assert batches == sorted(batches, reverse=True)
+    assert batches[0] == 4999
+    values = [p.value for p in plan(mapping, objective="memory").plans]
+    assert values == sorted(values)
+
+
+def test_the_better_plan_is_as_likely_with_and_without_a_whole_run():
+    asked_for = asked("llama-3.2-1b", {"offload": "none"}, "6x a100-sxm-80gb", global_batch={"at_most": 100})
+    whole = {**asked_for, "workload": asked_for["workload"] | {"total_tokens": 1e10}}
+    assert [p.better for p in plan(asked_for).plans] == pytest.approx(
+        [p.better for p in plan(whole).plans], nan_ok=True
+    )
+
+
 def test_every_plan_that_is_returned_takes_what_the_search_added_up():
     answer = plan(asked("deepseek-v2-lite", {}, "16x h100-sxm-80gb", global_batch=64), objective="memory", top=5)
     values = [p.value for p in answer.plans]
@@ -208,9 +253,13 @@ def test_a_wrong_request_is_a_sentence(request_, said):
 
 
 @pytest.mark.parametrize("objective", ["time", "cost"])
-@pytest.mark.parametrize("kind", ["dense", "experts"])
-def test_bounds_leave_out_no_plan_that_is_among_the_best(kind, objective, monkeypatch):
-    mapping = asked(MODELS[kind], {}, {"any": ["8x a100-sxm-80gb", "16x a100-sxm-80gb"]}, global_batch=16)
+@pytest.mark.parametrize(
+    ("kind", "framework"), [("dense", "megatron"), ("experts", "megatron"), ("experts", "deepspeed")]
+)
+def test_bounds_leave_out_no_plan_that_is_among_the_best(kind, framework, objective, monkeypatch):
+    mapping = asked(
+        MODELS[kind], {"framework": framework}, {"any": ["8x a100-sxm-80gb", "16x a100-sxm-80gb"]}, global_batch=16
+    )
     mapping["workload"]["total_tokens"] = 1e9
     whole = plan(mapping, objective=objective, budget="1000")
     monkeypatch.setattr(search_module, "EVALUATED_WHOLE", 0)

@@ -24,6 +24,8 @@ OBJECTIVES: Final[Mapping[str, str]] = {
     "batch": "global_batch",
 }
 """What a search may look for, and the result key that tells it."""
+UNCERTAIN: Final = ("time", "cost", "energy")
+"""Objectives that no run repeats exactly; memory and batches are what they are."""
 LONG_S = 1e6
 """Seconds beside which a step is short."""
 
@@ -57,7 +59,8 @@ class Measure:
                 # The largest batch; among equal ones the fastest step.
                 return plans.step_s / (plans.step_s + LONG_S) - plans.global_batch
             case "energy":
-                return np.nan if plans.energy_j is None else plans.energy_j / self._tokens(plans)
+                joules = self.run(plans).energy_j
+                return nan if joules is None else joules / self._tokens(plans)
             case "cost":
                 usd = self.run(plans).cost_usd
                 return inf if usd is None else usd / self._tokens(plans)

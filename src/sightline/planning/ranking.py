@@ -34,17 +34,18 @@ def complexity(plan: Plan) -> tuple[float, ...]:
     return float(sum(used)), float(plan.zero_stage), float(plan.virtual_stages)
 
 
-def in_order(plans: Sequence[tuple[float, Plan, Any]]) -> list[Any]:
+def in_order(plans: Sequence[tuple[float, Plan, Any]], same: float = SAME) -> list[Any]:
     """Return what belongs to plans in order: by what is to be small, of equals the simplest first.
 
-    Of plans that are exactly as good the simplest alone is kept.
+    Equals differ from the best by less than the share ``same``. Of plans that are exactly as good the simplest alone is
+    kept.
     """
     best = min((key for key, _, _ in plans), default=0.0)
     scale = abs(best) or 1.0
 
     def place(one: tuple[float, Plan, Any]) -> tuple[Any, ...]:
         steps = (one[0] - best) / scale
-        return (0 if steps < SAME else 1, *((*complexity(one[1]), steps) if steps < SAME else (steps,)))
+        return (0 if steps < same else 1, *((*complexity(one[1]), steps) if steps < same else (steps,)))
 
     kept: list[tuple[float, Plan, Any]] = []
     for one in sorted(plans, key=lambda one: (round((one[0] - best) / scale, 12), complexity(one[1]))):
@@ -65,6 +66,12 @@ def with_ties(plans: Sequence[RankedPlan], key: str) -> list[RankedPlan]:
     return [first, *(_compared(first, other, key) for other in others)]
 
 
+def _per_token(plan: RankedPlan) -> float:
+    """The value of a run, or of a step over its tokens, as steps may be of different batches."""
+    workload: Any = plan.profile.scenario.workload
+    return plan.value if workload.total_tokens is not None else plan.value / float(workload.tokens_per_step)
+
+
 def _compared(first: RankedPlan, other: RankedPlan, key: str) -> RankedPlan:
     a, b = (float(getattr(one.profile, key)) for one in (first, other))
     ends: list[Any] = [one.profile.interval.get(key) for one in (first, other)]
@@ -72,6 +79,6 @@ def _compared(first: RankedPlan, other: RankedPlan, key: str) -> RankedPlan:
     if own is None or of_other is None or not a or not b:
         return other
     spread = ratio_spread(own, of_other, correlation(first.profile.scenario, other.profile.scenario))
-    ratio = other.value / first.value if first.value > 0 else b / a
+    ratio = _per_token(other) / _per_token(first) if first.value > 0 else b / a
     low, high = interval_of(ratio, spread)
     return replace(other, tied=low <= 1.0 <= high, better=likely_smaller(log(ratio), spread))

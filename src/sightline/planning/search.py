@@ -17,9 +17,9 @@ from sightline.loading.spaces import load_spaces
 from sightline.planning.answer import PlanAnswer, RankedPlan
 from sightline.planning.devices import with_counts
 from sightline.planning.money import read_availability, read_limits
-from sightline.planning.objectives import OBJECTIVES, Measure, check_objective, shown_value
+from sightline.planning.objectives import OBJECTIVES, UNCERTAIN, Measure, check_objective, shown_value
 from sightline.planning.prices import read_prices, said_of_price, with_prices
-from sightline.planning.ranking import in_order, with_ties
+from sightline.planning.ranking import SAME, in_order, with_ties
 from sightline.planning.training.best import Candidate, front_of
 from sightline.planning.training.candidates import resolved
 from sightline.planning.training.one_space import Crowd, Request, search_space
@@ -355,7 +355,8 @@ def _ranked(found: Sequence[tuple[Measure, Candidate]], request: Request) -> lis
         order = [scenarios[i] for i in front_of(keys)]
         order.sort(key=lambda one: one[1].keys)
     else:
-        order = in_order([(one[1].keys[0], one[2].plan, one) for one in scenarios])[: request.top]
+        same = SAME if request.objective in UNCERTAIN else 0.0
+        order = in_order([(one[1].keys[0], one[2].plan, one) for one in scenarios], same)[: request.top]
     plans = [_plan(rank, measure, scenario, request) for rank, (measure, _, scenario) in enumerate(order, start=1)]
     return with_ties(plans, "step_time_s") if request.objective in ("time", "cost") and not request.pareto else plans
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from sightline.cost.device_model import device_model
 from sightline.prediction.training.predict import divisors
+from sightline.quantities import Number
 from sightline.scenario import Scenario
 from sightline.scenario.plan import OFFLOADABLE, AttentionKernel, Schedule
 from sightline.scenario.space import Space
@@ -80,6 +81,14 @@ class Axes:
 def along(values: Any, dimension: int) -> Array:
     """Return values as an array along one dimension of a mesh."""
     return np.asarray(values).reshape([-1 if i == dimension else 1 for i in range(DIMENSIONS)])
+
+
+def least_of_rows(number: Number, rows: int) -> Array:
+    """Return the least value of each row of a mesh."""
+    array = np.asarray(number)
+    if array.ndim:
+        array = array.min(axis=tuple(range(1, array.ndim)))
+    return np.broadcast_to(array, rows)
 
 
 def choices(space: Space[Scenario]) -> list[Choice]:

@@ -9,7 +9,17 @@ import numpy as np
 
 from sightline.cost.clock import at_its_clock
 from sightline.planning.training.best import Keeper
-from sightline.planning.training.candidates import ROW, SHAPES, Axes, Choice, along, axes_of, choices, open_plan
+from sightline.planning.training.candidates import (
+    ROW,
+    SHAPES,
+    Axes,
+    Choice,
+    along,
+    axes_of,
+    choices,
+    least_of_rows,
+    open_plan,
+)
 from sightline.planning.training.mesh import Block, blocks_of, groups_of
 from sightline.planning.training.validity import Valid, valid_plans
 from sightline.prediction.training.least_memory import least_bytes
@@ -159,7 +169,7 @@ def _rows_that_may(asked: _Asked, piece: Axes, choice: Choice, counts: Counts) -
         axes, valid = valid.trimmed(piece)
         if not axes.count:
             return axes
-        least = np.ravel(least_bytes(open_plan(asked.space, axes, choice)))
+        least = least_of_rows(least_bytes(open_plan(asked.space, axes, choice)), axes.count)
         axes, valid = _counted(axes, valid, least <= asked.limits.device_bytes, counts, "memory")
         if asked.may_matter is not None and counts.evaluated > EVALUATED_WHOLE and axes.count:
             good = asked.may_matter(axes, _least_s(asked, axes, choice))
@@ -179,8 +189,9 @@ def _least_s(asked: _Asked, axes: Axes, choice: Choice) -> Any:
     columns = [axes.rows[name] for name in (*SHAPES, *(["pipeline_parallel"] if asked.by_stage else []))]
     first, place = distinct(columns)
     alone = open_plan(asked.space, axes.of_rows(first), choice)
-    seconds = np.broadcast_to(np.ravel(micro_batch_alone_s(price(at_its_clock(as_kept(alone))))), len(first))
-    return np.ravel(least_step_s(open_plan(asked.space, axes, choice), along(seconds[place], ROW)))
+    seconds = least_of_rows(micro_batch_alone_s(price(at_its_clock(as_kept(alone)))), len(first))
+    step_s = least_step_s(open_plan(asked.space, axes, choice), along(seconds[place], ROW))
+    return least_of_rows(step_s, axes.count)
 
 
 def _blocks(asked: _Asked, axes: Axes, choice: Choice) -> Iterator[Block]:

@@ -7,30 +7,69 @@ shape for as long as it trains; Megatron-Core makes the head's anew each time.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from sightline.prediction.training.stages import ProgramSizes, StageContents, layer_sum
 from sightline.program import Block, Matmul, Program
 from sightline.program.shapes import ELEMENT_BYTES
-from sightline.quantities import Number, either, identity, larger, rounded_up, smaller
+from sightline.quantities import Number, anywhere, either, identity, larger, rounded_up, smaller
 from sightline.scenario import Plan, Scenario
 
-Shapes = Mapping[tuple[object, object], Number]
-"""Elements of each shape of weight."""
+
+class Shape(NamedTuple):
+    """Rows and columns of a weight."""
+
+    m: Number
+    n: Number
+
+    @property
+    def elements(self) -> Number:
+        """Their product."""
+        return self.m * self.n
+
+    @property
+    def varies(self) -> bool:
+        """Whether plans of a mesh have different ones."""
+        return isinstance(self.m, np.ndarray) or isinstance(self.n, np.ndarray)
+
+    def equals(self, other: "Shape") -> Any:
+        """Return where both are the same, plan by plan."""
+        return (self.m == other.m) & (self.n == other.n)
+
+
+Shapes = Mapping[tuple[object, object], Shape]
+"""The shapes of weights, each once."""
 
 
 def of_layers(kinds: Sequence[Number], shapes: Sequence[Shapes], element_bytes: float) -> Number:
     """Bytes of one placeholder for each shape of weight in ``kinds`` layers of each kind; experts share theirs."""
-    there: dict[tuple[object, object], tuple[Number, Number]] = {}
+    there: dict[tuple[object, object], tuple[Shape, Number]] = {}
     for count, of_kind in zip(kinds, shapes, strict=True):
-        for key, elements in of_kind.items():
+        for key, shape in of_kind.items():
             before = there[key][1] if key in there else 0.0
-            there[key] = (elements, larger(before, 1.0 * (count > 0)))
-    return sum(element_bytes * elements * present for elements, present in there.values())
+            there[key] = (shape, larger(before, 1.0 * (count > 0)))
+    total: Number = 0.0
+    seen: list[tuple[Shape, Number]] = []
+    for shape, present in there.values():
+        total = total + element_bytes * shape.elements * present * (1.0 - _taken(shape, seen))
+        seen.append((shape, present))
+    return total
+
+
+def _taken(shape: Shape, seen: Sequence[tuple[Shape, Number]]) -> Number:
+    """1.0 in the plans of a mesh in which a shape is one that was seen, though they differ in others; 0.0 elsewhere."""
+    taken: Number = 0.0
+    for other, present in seen:
+        if (shape.varies or other.varies) and anywhere(same := shape.equals(other)):
+            taken = larger(taken, present * same)
+    return taken
 
 
 def of_head(program: Program, element_bytes: float) -> Number:
     """Bytes of the head's placeholder."""
-    return sum(element_bytes * elements for elements in _shapes(program.head).values())
+    return sum(element_bytes * shape.elements for shape in _shapes(program.head).values())
 
 
 def layer_shapes(program: Program) -> list[Shapes]:
@@ -39,12 +78,12 @@ def layer_shapes(program: Program) -> list[Shapes]:
 
 
 def _shapes(block: Block, other_block: str = "") -> Shapes:
-    """Elements of each shape of weight that gets a gradient; routers are kept apart in fp32.
+    """Shapes of weights that get a gradient; routers are kept apart in fp32.
 
     Weights of the module ``other_block`` are another block's.
     """
     return {
-        (identity(op.m), identity(op.n)): op.m * op.n
+        (identity(op.m), identity(op.n)): Shape(op.m, op.n)
         for op in block.backward
         if isinstance(op, Matmul) and op.makes_own_weight_gradient and op.module not in ("router", other_block)
     }
