@@ -74,8 +74,8 @@ class PlanAnswer:
     """Candidates by the name of the rule that they break; one that breaks several counts for each.
 
     Besides rules: "memory", valid plans that do not fit; a limit ("deadline", "budget", "ttft_s", "tpot_s"), plans that
-    fit and exceed it; "slower", valid plans that were not evaluated, as the least time of theirs is beyond the best
-    found or a limit.
+    fit and exceed it. Valid plans that were not evaluated: "micro_batch", as a micro-batch alone needs more memory than
+    there is; "slower", as the least time of theirs is beyond the best found or a limit.
     """
     seconds: float
     plans: Sequence[RankedPlan]

@@ -39,6 +39,8 @@ EVALUATED_WHOLE = 1_000_000
 """Plans of a space that are evaluated before bounds leave out those that cannot be among the best."""
 MayMatter = Callable[[Axes, Any], Any]
 """Says which rows of a mesh may have a plan that is kept, by the least seconds of their steps."""
+MICRO_BATCH, SLOWER = "micro_batch", "slower"
+"""Why valid plans are not evaluated: a micro-batch alone needs more memory; they take longer than the best found."""
 WHOLE = slice(None)
 """All pieces of a space."""
 ROWS_PER_CHECK, ROWS_PER_CHUNK = 1 << 16, 1 << 13
@@ -54,6 +56,11 @@ class Counts:
     rejected: Counter[str] = field(default_factory=Counter)
     """Candidates by the rule that they break, and valid plans that exceed a limit."""
     stopped: bool = False
+
+    @property
+    def not_evaluated(self) -> int:
+        """Valid plans that a bound left out."""
+        return self.rejected[MICRO_BATCH] + self.rejected[SLOWER]
 
     def add(self, block: Block, exceeded: Mapping[str, Any]) -> None:
         """Count the plans of a block, of which those beyond a limit no longer fit."""
@@ -170,10 +177,10 @@ def _rows_that_may(asked: _Asked, piece: Axes, choice: Choice, counts: Counts) -
         if not axes.count:
             return axes
         least = least_of_rows(least_bytes(open_plan(asked.space, axes, choice)), axes.count)
-        axes, valid = _counted(axes, valid, least <= asked.limits.device_bytes, counts, "memory")
+        axes, valid = _counted(axes, valid, least <= asked.limits.device_bytes, counts, MICRO_BATCH)
         if asked.may_matter is not None and counts.evaluated > EVALUATED_WHOLE and axes.count:
             good = asked.may_matter(axes, _least_s(asked, axes, choice))
-            axes, valid = _counted(axes, valid, good, counts, "slower")
+            axes, valid = _counted(axes, valid, good, counts, SLOWER)
         return axes.by_shapes()
 
 

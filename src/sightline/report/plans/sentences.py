@@ -23,8 +23,11 @@ _LIMITS = {
     "tpot_s": "take longer per further token than allowed",
 }
 """Limits that reject plans, in words; rules have theirs in their first sentence."""
-_LEFT_OUT = "slower"
-"""Plans that were not evaluated, as a bound of their time is beyond the best found; neither a limit nor a rule."""
+_LEFT_OUT = {
+    "micro_batch": "a micro-batch alone needs more memory than there is",
+    "slower": "their least time is beyond the best found",
+}
+"""Why valid plans are not evaluated, in words; neither limits nor rules."""
 _MOST_RULES, _MOST_LINES, _MOST_OBSTACLES = 3, 8, 4
 _PRICE = "price of "
 """What the name of an assumption about a device's price begins with."""
@@ -146,10 +149,13 @@ def searched(answer: PlanAnswer) -> str:
 
 
 def left_out(answer: PlanAnswer) -> list[str]:
-    """Return how many valid plans were not evaluated, and why."""
-    count = answer.rejected.get(_LEFT_OUT, 0)
-    limit = " or a limit" if {"deadline", "budget"} & answer.rejected.keys() else ""
-    return [f"{count:,} not evaluated: their least time is beyond the best found{limit}"] if count else []
+    """Return how many valid plans were not evaluated, a sentence for each reason."""
+    limited = {"deadline", "budget"} & answer.rejected.keys()
+    return [
+        f"{count:,} not evaluated: {said}{' or a limit' if limited and name == 'slower' else ''}"
+        for name, said in _LEFT_OUT.items()
+        if (count := answer.rejected.get(name, 0))
+    ]
 
 
 def beyond_limits(answer: PlanAnswer) -> list[tuple[str, str, str]]:
