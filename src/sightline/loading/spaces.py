@@ -5,6 +5,7 @@ for each of its values.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sightline.errors import InputError
@@ -12,37 +13,61 @@ from sightline.loading.generation_spaces import generation_space
 from sightline.loading.generation_spaces import is_axis as is_generation_axis
 from sightline.loading.input.checks import Complaints
 from sightline.loading.input.dotted_keys import swept
-from sightline.loading.input.sources import read_source
+from sightline.loading.input.sources import Document, read_source
 from sightline.loading.loader import Overrides, mappings_of, read_scenario
 from sightline.loading.plan import OTHER_TASKS, read_training_plan
+from sightline.loading.possible import is_impossible
 from sightline.loading.restrictions import split_restrictions, value_at
 from sightline.loading.training import AT_MOST, scenario_from_mapping
+from sightline.quantities import show
 from sightline.scenario import Scenario
 from sightline.scenario.space import TRAINING_FIELDS, Space
+
+_MOST_NAMES = 6
+"""Scenarios that a sentence names."""
 
 
 def load_spaces(source: object, overrides: Overrides = ()) -> list[Space[Any]]:
     """Return the spaces that a source asks for: one, or one for each value of what is restricted outside a mesh.
 
     Raises:
-        InputError: every mistake; those of a value are refused where no value of the key is possible.
+        InputError: every mistake, several questions at once, and values of which none is possible.
     """
     read = read_source(source)
+    if len(read.documents) > 1:
+        raise InputError(_several(read.documents))
     spaces: list[Space[Any]] = []
     for mapping in mappings_of(read, overrides):
         spaces += spaces_of(mapping, read.folder)
     return spaces
 
 
+def _several(documents: Sequence[Document]) -> str:
+    """A sentence that names scenarios that are no single question."""
+    names = [one.mapping.get("name") if isinstance(one.mapping, Mapping) else None for one in documents]
+    named = zip(names, documents, strict=True)
+    said = [show(name) if name else one.place or "one without a name" for name, one in named]
+    more = f" and {len(said) - _MOST_NAMES:,} more" if len(said) > _MOST_NAMES else ""
+    listed = ", ".join(said[:_MOST_NAMES])
+    return f"{len(said):,} scenarios are given: {listed}{more}; allowed: one, as each is a question of its own"
+
+
 def spaces_of(mapping: Mapping[str, Any], folder: Any = None) -> list[Space[Any]]:
-    """Return the spaces of a mapping with the keys of a scenario file."""
+    """Return the spaces of a mapping with the keys of a scenario file.
+
+    Values that a rule excludes are left out with a warning while others remain.
+
+    Raises:
+        InputError: every mistake, and the rules that are broken where no value is left.
+    """
     fixed, restricted = split_restrictions(mapping)
     task = (mapping.get("workload") or {}).get("task") if isinstance(mapping.get("workload"), Mapping) else None
     inside = {key: values for key, values in restricted.items() if _is_axis(key, task)}
     outside = {key: values for key, values in restricted.items() if key not in inside}
     limit, fixed = _without_limit(fixed)
     spaces: list[Space[Any]] = []
-    problems: dict[str, None] = {}
+    mistakes: dict[str, None] = {}
+    excluded: dict[str, None] = {}
     keys = list(outside)
     for _, variant in swept(fixed, outside):
         options = {key: value_at(variant, key) for key in keys}
@@ -54,10 +79,11 @@ def spaces_of(mapping: Mapping[str, Any], folder: Any = None) -> list[Space[Any]
             else:
                 spaces.append(_training_space(variant, inside, options, folder, at_most=limit))
         except InputError as error:
-            problems |= dict.fromkeys(error.problems)
-    if not spaces:
-        raise InputError(list(problems))
-    return spaces
+            (excluded if is_impossible(error) else mistakes).update(dict.fromkeys(error.problems))
+    if mistakes or not spaces:
+        raise InputError(list(mistakes or excluded))
+    warnings = tuple(f"left out: {sentence}" for sentence in excluded)
+    return [replace(space, warnings=warnings) for space in spaces]
 
 
 def _listed(inside: Mapping[str, list[Any]]) -> dict[str, tuple[Any, ...]]:

@@ -1,7 +1,7 @@
 """``plan``: the best plans for the free fields of a scenario."""
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from os import PathLike
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sightline.content import content
+from sightline.content import content, fields_of
 from sightline.errors import InputError, nearest
 from sightline.loading.loader import Overrides, read_overrides
 from sightline.loading.spaces import load_spaces
@@ -37,6 +37,9 @@ from sightline.scenario.space import TRAINING_FIELDS, Space
 
 if TYPE_CHECKING:
     from sightline.prediction.anchoring import Anchored
+
+_LARGEST_ARRAY = 1_000_000
+"""Elements of arrays that questions are compared by."""
 
 
 def plan(
@@ -123,7 +126,7 @@ def plan(
             command=_typed(source, overrides, devices, {"objective": asked["objective"]}, given),
             progress=progress,
         )
-        return replace(answer, seconds=perf_counter() - start)
+        return _finished(answer, spaces, start)
     request = Request(
         objective=check_objective(objective),
         pareto=_pareto(pareto),
@@ -138,7 +141,7 @@ def plan(
     if any(space.scenario.cluster.groups for space in spaces):
         if workers is not None or where is not None:
             _refuse_on_unlike_devices(spaces, "workers" if workers is not None else "where")
-        return replace(_on_unlike_devices(spaces, request, progress), seconds=perf_counter() - start)
+        return _finished(_on_unlike_devices(spaces, request, progress), spaces, start)
     spaces = together(spaces)
     crowd = None if workers is None and where is None else Crowd(workers=workers, where=where)
     found = _answer(spaces, request, crowd, progress)
@@ -153,7 +156,13 @@ def plan(
         availability=request.availability,
         max_memory=request.max_memory,
     )
-    return replace(answer, seconds=perf_counter() - start)
+    return _finished(answer, spaces, start)
+
+
+def _finished(answer: PlanAnswer, spaces: Sequence[Space[Any]], start: float) -> PlanAnswer:
+    """The answer with what was left out of the request, and the seconds since the start."""
+    left_out = (warning for space in spaces for warning in space.warnings)
+    return replace(answer, warnings=tuple(dict.fromkeys((*left_out, *answer.warnings))), seconds=perf_counter() - start)
 
 
 def _refuse_contradictions(spaces: Sequence[Space[Scenario]]) -> None:
@@ -251,17 +260,21 @@ def _spaces(
     spaces = load_spaces(source, {**read_overrides(overrides), **_cluster_of(devices)})
     if free is None:
         return spaces
-    questions = (space.scenario for space in spaces)
-    return [_opened(question, free) for question in questions]
+    return [replace(_opened(space.scenario, free), warnings=space.warnings) for space in spaces]
 
 
 def together(spaces: Sequence[Space[Any]]) -> list[Space[Any]]:
-    """Return fewer spaces: those whose clusters differ in nothing but the number of devices are searched at once."""
+    """Return fewer spaces: those that differ in nothing but the number of devices are searched at once."""
     alike: dict[Any, list[Space[Any]]] = {}
     for space in spaces:
-        cluster = replace(space.scenario.cluster, devices=0, name="")
+        question = space.scenario
+        cluster = replace(question.cluster, devices=0, name="")
+        fixed = {name: value for name, value in fields_of(question.plan).items() if name not in space.values}
+        parts = (cluster, question.model, question.workload, fixed)
+        same = tuple(content(part, _LARGEST_ARRAY) for part in parts)
         others = {key: value for key, value in space.options.items() if key.partition(".")[0] != "cluster"}
-        key = (content(cluster, 0), str(others), isinstance(space.scenario, Scenario) or id(space))
+        free = dict(space.values)
+        key = (same, str(others), str(free), isinstance(question, Scenario) or id(space))
         alike.setdefault(key, []).append(space)
     return [_joined(several) for several in alike.values()]
 
@@ -331,6 +344,7 @@ def _answer(spaces: Sequence[Space[Scenario]], request: Request, crowd: Crowd | 
         counts = counts.joined(counted)
         found += [(measure, candidate) for candidate in kept]
     plans = _ranked(found, request)
+    of_scenarios = (warning for space in spaces for warning in space.scenario.warnings)
     return PlanAnswer(
         objective=request.objective,
         evaluated=counts.evaluated,
@@ -342,9 +356,20 @@ def _answer(spaces: Sequence[Space[Scenario]], request: Request, crowd: Crowd | 
         pareto=tuple(range(len(plans))) if request.pareto else (),
         free=tuple(dict.fromkeys(name for space in spaces for name in (*space.options, *space.free))),
         assumptions=_assumptions(spaces),
-        warnings=tuple(dict.fromkeys(warning for space in spaces for warning in space.scenario.warnings)),
+        warnings=tuple(dict.fromkeys((*of_scenarios, *_without_plans(spaces, [counted for counted, _ in parts])))),
         stopped=counts.stopped,
     )
+
+
+def _without_plans(spaces: Sequence[Space[Scenario]], counts: Sequence[Counts]) -> Iterator[str]:
+    """Yield a sentence for each value beside the mesh that no valid plan has, where another has some."""
+    are_there = [bool(one.evaluated or one.stopped or one.not_evaluated) for one in counts]
+    if not any(are_there):
+        return
+    for key in dict.fromkeys(key for space in spaces if not space.clusters for key in space.options):
+        having = {str(space.options[key]) for space, there in zip(spaces, are_there, strict=True) if there}
+        values = dict.fromkeys(show(space.options[key]) for space in spaces if str(space.options[key]) not in having)
+        yield from (f"{key} {value} has no valid plan" for value in values)
 
 
 def _ranked(found: Sequence[tuple[Measure, Candidate]], request: Request) -> list[RankedPlan]:

@@ -57,6 +57,8 @@ class Space(Generic[Q]):
     """Clusters of the same parts that are searched together, from small to large; none: the question's alone."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Dotted keys by which this question differs from others that are searched with it, as they were stated."""
+    warnings: tuple[str, ...] = ()
+    """What was asked for beside it and cannot be."""
 
     def __post_init__(self) -> None:
         fix_mappings(self)
