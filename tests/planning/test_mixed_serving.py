@@ -49,6 +49,14 @@ def test_one_kind_alone_is_searched_as_it_would_be_by_itself():
     )
 
 
+def test_batches_are_searched_on_one_kind_alone():
+    usual = {"pipeline_parallel": 1, "data_parallel": 1, "tensor_parallel": 8, "quantization": "none"}
+    answer = plan(asked(A100, H100, **usual, disaggregate={"any": [False]}), objective="batch", top=1)
+    (said,) = [warning for warning in answer.warnings if "short list" in warning]
+    assert "workload.batch" in said
+    assert "plan.tensor_parallel" not in said
+
+
 def test_limits_and_fronts():
     every = plan(asked(A100, H100), top=100)
     limit = sorted(float(one.profile.tpot_s) for one in every.plans)[3]

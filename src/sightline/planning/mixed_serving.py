@@ -83,7 +83,7 @@ def plan_mixed_serving(
         pareto=tuple(range(len(plans))) if axes else (),
         free=_free(space, alone),
         assumptions=assumptions([*parts, *_of_groups(space)]),
-        warnings=tuple(dict.fromkeys((*(alone.warnings if alone else ()), *_remarks(space, plans)))),
+        warnings=tuple(dict.fromkeys((*(alone.warnings if alone else ()), *_remarks(space, alone, plans)))),
         stopped=found.stopped or bool(alone and alone.stopped),
     )
 
@@ -136,11 +136,13 @@ def _is_listed(space: GenerationSpace, name: str) -> bool:
     return name in LISTED or (name == "quantization" and bool(space.values.get(name)))
 
 
-def _remarks(space: GenerationSpace, plans: Sequence[RankedPlan]) -> Iterator[str]:
+def _remarks(space: GenerationSpace, alone: PlanAnswer | None, plans: Sequence[RankedPlan]) -> Iterator[str]:
     """Sentences: what the list leaves out, and what is said of the best plan, or of the question without one."""
-    others = ", ".join(f"plan.{name}" for name in free_fields([space]) if not _is_listed(space, name))
+    searched = dict.fromkeys((*free_fields([space]), *(alone.free if alone else ())))
+    others = [name for name in searched if not _is_listed(space, name)]
     if others:
-        yield f"plans on several kinds of devices come from a short list, in which {others} are not searched"
+        names = ", ".join("workload.batch" if name == "batch" else f"plan.{name}" for name in others)
+        yield f"plans on several kinds of devices come from a short list, in which {names} are not searched"
     yield from left_out(plans, space.scenario.cluster)
     mixed = plans and plans[0].profile.scenario.cluster.groups
     yield from plans[0].profile.warnings if mixed else space.scenario.warnings
