@@ -6,7 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline.errors import InputError
+from sightline.planning.limits import read_limit
 from sightline.planning.money import Run, read_availability, read_limits, usual_availability
+from sightline.quantities import BYTES
 
 counts = st.integers(1, 10**6)
 
@@ -31,6 +33,19 @@ def test_lost_time_is_on_the_calendar_and_paid():
     assert whole.calendar_time_s == whole.run_time_s == lossy.run_time_s
     assert lossy.calendar_time_s == pytest.approx(whole.calendar_time_s / 0.8)
     assert lossy.cost_usd == pytest.approx(whole.cost_usd / 0.8)
+
+
+@given(st.floats(1e9, 1e12), st.floats(60.0, 1e8))
+def test_numbers_that_can_be_meant_in_the_base_unit_need_none(size, time_s):
+    assert read_limits(deadline=time_s).deadline_s == time_s
+    assert read_limit("max_memory", size, BYTES) == size
+
+
+@given(st.floats(1e-3, 59.0))
+def test_a_unit_that_is_stated_is_taken_as_it_is(seconds):
+    assert read_limits(deadline=f"{seconds!r} s").deadline_s == pytest.approx(seconds)
+    with pytest.raises(InputError, match="write its unit"):
+        read_limits(deadline=seconds)
 
 
 def test_a_run_without_a_price_costs_nothing_known_and_meets_no_budget():

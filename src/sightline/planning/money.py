@@ -4,15 +4,16 @@ All figures may be arrays, one element per plan.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import InputError
+from sightline.planning.limits import read_limit
 from sightline.profile.metrics import rent_usd
-from sightline.quantities import COUNT, SECONDS, USD, Count, Dimension, Number, parse_quantity, show
+from sightline.quantities import COUNT, SECONDS, USD, Count, Number, show
 
 MEASURED_AT = 16_384
 """Devices of the run that the usual availability is taken from."""
@@ -84,6 +85,8 @@ class Limits:
 
     deadline_s: float | None = None
     budget_usd: float | None = None
+    typed: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """By name as somebody wrote them, for commands."""
 
     def broken(self, run: Run) -> Mapping[str, NDArray[np.bool_]]:
         """Return by limit where it is exceeded. A device without a price meets no budget."""
@@ -102,9 +105,11 @@ def read_limits(deadline: object = None, budget: object = None) -> Limits:
     Raises:
         InputError: one is no such quantity.
     """
+    stated = {"deadline": deadline, "budget": budget}
     return Limits(
-        deadline_s=None if deadline is None else _read("deadline", deadline, SECONDS),
-        budget_usd=None if budget is None else _read("budget", budget, USD),
+        typed={name: value for name, value in stated.items() if isinstance(value, str)},
+        deadline_s=None if deadline is None else read_limit("deadline", deadline, SECONDS),
+        budget_usd=None if budget is None else read_limit("budget", budget, USD),
     )
 
 
@@ -116,14 +121,7 @@ def read_availability(value: object) -> float | None:
     """
     if value is None:
         return None
-    share = _read("availability", value, COUNT)
+    share = read_limit("availability", value, COUNT)
     if share > 1:
         raise InputError(f"availability is {show(value)}; allowed: a share above 0 and at most 1, such as 0.9")
     return share
-
-
-def _read(name: str, value: object, dimension: Dimension) -> float:
-    try:
-        return parse_quantity(value, dimension)
-    except InputError as error:
-        raise InputError([f"{name} {problem}" for problem in error.problems]) from error

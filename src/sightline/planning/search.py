@@ -16,6 +16,7 @@ from sightline.loading.loader import Overrides, read_overrides
 from sightline.loading.spaces import load_spaces
 from sightline.planning.answer import PlanAnswer, RankedPlan
 from sightline.planning.devices import with_counts
+from sightline.planning.limits import read_limit
 from sightline.planning.money import read_availability, read_limits
 from sightline.planning.objectives import OBJECTIVES, UNCERTAIN, Measure, check_objective, shown_value
 from sightline.planning.prices import read_prices, said_of_price, with_prices
@@ -29,7 +30,7 @@ from sightline.planning.why.explained import explained
 from sightline.planning.why.options import as_options
 from sightline.prediction import needs_equal_devices, predict
 from sightline.progress import SILENT, Progress
-from sightline.quantities import BYTES, parse_quantity, show
+from sightline.quantities import BYTES, show
 from sightline.scenario import GenerationScenario, OperatorScenario, Scenario
 from sightline.scenario.rules import facts_of
 from sightline.scenario.rules.rulebook import broken_rules
@@ -131,7 +132,7 @@ def plan(
         objective=check_objective(objective),
         pareto=_pareto(pareto),
         top=_positive(top),
-        max_memory=None if max_memory is None else parse_quantity(max_memory, BYTES),
+        max_memory=None if max_memory is None else read_limit("max_memory", max_memory, BYTES),
         launchable=launchable,
         limits=read_limits(deadline, budget),
         availability=read_availability(availability),

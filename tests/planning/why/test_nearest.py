@@ -88,6 +88,12 @@ def test_more_devices_where_no_plan_helps():
     assert larger.plan.profile.scenario.cluster.devices == int(larger.set["cluster"].partition("x")[0])
 
 
+def test_commands_have_limits_as_they_were_written():
+    bound = plan(RUN, launchable=True, deadline="240h", budget="9M").nearest[1:]
+    assert bound
+    assert all("--deadline 240h --budget 9M" in one.command for one in bound)
+
+
 def test_a_deadline_that_nothing_meets_is_answered_with_what_would():
     answer = plan(RUN, launchable=True, deadline="10d")
     assert not answer.plans

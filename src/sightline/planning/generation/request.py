@@ -9,10 +9,11 @@ from sightline.planning.answer import NearestPlan, PlanAnswer
 from sightline.planning.generation.objectives import figure_key
 from sightline.planning.generation.search import search
 from sightline.planning.generation.space import GenerationSpace
+from sightline.planning.limits import read_limit
 from sightline.planning.why.serving import explained_serving
 from sightline.prediction.generation.predict import predict_generation
 from sightline.progress import Progress
-from sightline.quantities import BYTES, SECONDS, parse_quantity, show
+from sightline.quantities import BYTES, SECONDS, show
 from sightline.scenario import GenerationScenario
 from sightline.scenario.space import GENERATION_FIELDS, Space
 
@@ -77,9 +78,9 @@ def read_limits(*, max_memory: object, ttft: object, tpot: object) -> dict[str, 
     for key, (name, value, dimension) in asked.items():
         try:
             if value is not None:
-                found[key] = parse_quantity(value, dimension)
+                found[key] = read_limit(name, value, dimension)
         except InputError as error:
-            problems += [f"{name} {problem}" for problem in error.problems]
+            problems += error.problems
     if problems:
         raise InputError(problems)
     return found

@@ -4,6 +4,7 @@ The same search answers, with every field of the plan free. Of the plans that fi
 was asked than any faster one.
 """
 
+import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import ceil
@@ -88,11 +89,14 @@ def _beyond_limits(dead: Dead, best: Candidate, teller: Teller) -> Iterator[Near
 
 
 def _as_typed(dead: Dead) -> Iterator[str]:
-    """The limits as options."""
-    if dead.limits.deadline_s is not None:
-        yield f"--deadline {dead.limits.deadline_s / 86400:g}d"
-    if dead.limits.budget_usd is not None:
-        yield f"--budget {dead.limits.budget_usd:.10g}"
+    """The limits as options, as they were written if that is known."""
+    limits = dead.limits
+    if limits.deadline_s is not None:
+        written = limits.typed.get("deadline", f"{limits.deadline_s / 86400:g}d")
+        yield f"--deadline {shlex.quote(written)}"
+    if limits.budget_usd is not None:
+        written = limits.typed.get("budget", f"{limits.budget_usd:.10g}")
+        yield f"--budget {shlex.quote(written)}"
 
 
 def _with_tokens(scenario: Scenario, tokens: float) -> Scenario:
