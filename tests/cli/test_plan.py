@@ -172,6 +172,23 @@ def test_a_launch_that_fails_leaves_the_answer(file, in_process, tmp_path):
     assert "try next" in out
 
 
+def test_a_fine_tune_is_run_with_the_weights_that_its_script_asks_for(in_process, tmp_path):
+    asked = {
+        **FAST,
+        "workload": {"task": "finetune", "sequence_length": 512, "global_batch": 8},
+        "plan": {"framework": "transformers", "adapter": "lora"},
+    }
+    path = tmp_path / "tune.yaml"
+    path.write_text(json.dumps(asked), encoding="utf-8")
+    code, out, err = in_process("plan", path, "--launchable", "--launch", tmp_path / "run")
+    assert code == 0
+    assert "WEIGHTS=WEIGHTS bash" in out
+    assert "the learning rate is an example: learning_rate in training_arguments.json" in err
+    assert json.loads((tmp_path / "run" / "training_arguments.json").read_text(encoding="utf-8"))["learning_rate"]
+    lines = (tmp_path / "run" / "launch.sh").read_text(encoding="utf-8").splitlines()
+    assert lines[-1].endswith(' "$@"')
+
+
 def test_plans_that_none_can_launch_are_shown_all_the_same(file, in_process, tmp_path, monkeypatch):
     def refuse(_):
         raise InputError("its framework has no argument for that")
@@ -200,9 +217,13 @@ def test_a_launch_after_a_search_that_was_stopped_is_an_interruption(file, in_pr
 
 
 def test_operators_have_no_plan_to_look_for(example, in_process):
-    code, out, err = in_process("plan", example.parent / "operators.yaml")
+    alone = ["--set", "workload={task: operator, operator: adam, elements: 1e9}"]
+    code, out, err = in_process("plan", example, *alone, "--set", "plan=null", "--set", "model=null")
     assert (code, out) == (2, "")
     assert "workload.task is operator" in err
+    code, out, err = in_process("plan", example.parent / "operators.yaml")
+    assert (code, out) == (2, "")
+    assert "allowed: one" in err
 
 
 def test_a_search_reads_stdin_and_suggests_no_command_for_it(run):

@@ -25,6 +25,10 @@ export X=1
 """
 
 
+def test_arguments_of_the_script_itself_are_no_words_of_its_command():
+    assert arguments_of('torchrun train.py --fast "$@"\n').words == ("torchrun", "train.py", "--fast")
+
+
 def test_a_script_is_read_as_bash_reads_it():
     bash = shutil.which("bash")
     if bash is None:

@@ -1,8 +1,6 @@
 """``sightline plan``: the best plans for what a scenario leaves open."""
 
-import shlex
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sightline.cli import output
@@ -45,7 +43,7 @@ def plan(options: PlanOptions) -> None:
     with progress_bar() as progress:
         answer = _searched(options, progress)
     best, problems = (None, []) if options.launch is None else _launched(answer)
-    commands = _next(answer, options, None if best is None else best[0])
+    commands = _next(answer, options, best)
     _write_files(answer, options, commands)
     _show(answer, options, commands)
     if options.where is not None:
@@ -209,17 +207,17 @@ def _commands(answer: "PlanAnswer") -> Mapping[int, str]:
     return found
 
 
-def _next(answer: "PlanAnswer", options: PlanOptions, launched: "RankedPlan | None") -> Commands:
+def _next(answer: "PlanAnswer", options: PlanOptions, launched: "tuple[RankedPlan, Launch] | None") -> Commands:
     """What to try next, each with the command that does it; nothing for a question from stdin."""
     if not answer.plans or options.file == "-":
         return []
-    from sightline.launching.saving import SCRIPT
+    from sightline.launching.saving import starting
     from sightline.report.plans.sentences import settings
 
     found: list[tuple[str, str]] = []
     best = next((one for one in answer.plans if one.launchable), None)
     if launched is not None:
-        found.append((f"run plan {launched.rank}", shlex.join(["bash", str(Path(options.launch or "") / SCRIPT)])))
+        found.append((f"run plan {launched[0].rank}", starting(launched[1], options.launch or "")))
     if best is not None:
         alone = " ".join([options.as_asked("predict"), *settings(answer, best)])
         found.append((f"where the time and memory of plan {best.rank} go", alone))

@@ -76,7 +76,7 @@ def write(scenario: Scenario) -> Launch:
         files={CONFIGURATION: script.json_text(configuration(asked)), **script.files_of(asked, "deepspeed", ranks)},
         without_counterpart=[
             *unwritten(asked.plan, WRITTEN, "DeepSpeed's configuration"),
-            *script.supplied(asked),
+            *script.supplied(asked, *([f"lr in {CONFIGURATION}"] if asked.plan.optimizer in OPTIMIZERS else [])),
             *_hosts(asked),
         ],
     )

@@ -1,6 +1,8 @@
 """A launch written into a folder: its files, and its command as a script."""
 
 import os
+import re
+import shlex
 from pathlib import Path
 
 from sightline.errors import InputError
@@ -8,6 +10,8 @@ from sightline.launching.launch import Launch
 
 SCRIPT = "launch.sh"
 """Name of the script that holds the command."""
+_NEEDED = re.compile(r"\$\{(\w+):\?\}")
+"""A variable without which the shell refuses a command."""
 _IN_ITS_FOLDER = 'cd "$(dirname "$0")"\n'
 
 
@@ -49,10 +53,17 @@ def save(launch: Launch, folder: Path | str, *, overwrite: bool = False) -> tupl
     return tuple(root / name for name in texts)
 
 
+def starting(launch: Launch, folder: Path | str) -> str:
+    """Return what to type to run the saved script, with a word to replace for each variable that it needs."""
+    needed = [f"{name}={name}" for name in dict.fromkeys(_NEEDED.findall(launch.command))]
+    return " ".join([*needed, shlex.join(["bash", str(Path(folder) / SCRIPT)])])
+
+
 def script_of(launch: Launch) -> str:
-    """Return the launch's command as a script that runs in its own folder."""
+    """Return the launch's command as a script that runs in its own folder and passes its arguments on."""
+    passed_on = "" if launch.command.startswith("bash ") else ' "$@"'
     said = "".join(f"# {sentence}\n" for sentence in launch.without_counterpart)
-    return f"#!/bin/bash\n{said}set -e\n{_IN_ITS_FOLDER}{launch.command}\n"
+    return f"#!/bin/bash\n{said}set -e\n{_IN_ITS_FOLDER}{launch.command}{passed_on}\n"
 
 
 def _differs(path: Path, text: str) -> bool:

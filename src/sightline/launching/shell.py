@@ -19,6 +19,8 @@ LAUNCHERS: Final = (
 """Commands that start training or serving."""
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=")
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)(?:\[[@*]\])?(?:(:?[-=])([^}]*))?\})")
+_PASSED_ON = ("$@", "$*")
+"""Arguments of the script itself."""
 _UNRESOLVED = re.compile(r"\$(?:\w+|\{[^}]*\}|\(.*\))")
 _ENDS = "\n;&|<>"
 
@@ -95,7 +97,7 @@ class _Script:
         found: list[list[str]] = []
         source = Characters(re.sub(r"\\\r?\n", " ", text))
         while source.left():
-            words = self._command(source)
+            words = [word for word in self._command(source) if word not in _PASSED_ON]
             if words:
                 found.append(words)
         return found

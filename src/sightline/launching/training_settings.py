@@ -137,15 +137,15 @@ def _adapter(adapter: Adapter, model: Model) -> dict[str, Any]:
     }
 
 
-def supplied(scenario: Scenario) -> list[str]:
-    """Return what the user supplies, and what the script leaves out, in sentences."""
+def supplied(scenario: Scenario, learning_rate: str = "LEARNING_RATE in train.py") -> list[str]:
+    """Return what the user supplies, and what the script leaves out, in sentences; and where the learning rate is."""
     plan, work = scenario.plan, scenario.workload
     kernel = plan.attention_kernel
     told = {
         "train.py draws random tokens: name an array of token ids with --data": True,
-        "WEIGHTS is the folder or Hugging Face name of the checkpoint to tune": work.task == "finetune",
+        "WEIGHTS in the environment is the folder or Hugging Face name of the checkpoint": work.task == "finetune",
         f"workload.total_tokens is not stated: train.py trains {STEPS} steps": work.total_tokens is None,
-        "the learning rate is an example: LEARNING_RATE in train.py": True,
+        f"the learning rate is an example: {learning_rate}": True,
         f"plan.attention_kernel is {kernel}: PyTorch chooses the kernel of its own attention": (
             kernel is not None and kernel not in KERNELS
         ),

@@ -78,7 +78,7 @@ def write(scenario: Scenario) -> Launch:
         files={ARGUMENTS: script.json_text(arguments(asked)), **files},
         without_counterpart=[
             *unwritten(asked.plan, WRITTEN, "the Trainer"),
-            *script.supplied(asked),
+            *script.supplied(asked, f"learning_rate in {ARGUMENTS}"),
             *on_every_node(asked.cluster),
         ],
     )
