@@ -5,6 +5,7 @@ import shlex
 import pytest
 
 import sightline as sl
+from sightline.errors import InputError
 from sightline.planning.search import plan
 from sightline.planning.why.nearest import nearest_plans
 from sightline.planning.why.telling import Dead
@@ -122,3 +123,43 @@ def test_a_search_that_finds_plans_has_no_nearest_and_says_what_it_rests_on():
     assert answer.hardware
     assert "of the calendar time" in answer.assumptions["progress"]
     assert all(one.loss is None or one.loss > -0.02 for one in answer.neighbours)
+
+
+@pytest.mark.parametrize("devices", ["1x rtx-4090", "2x rtx-4090"])
+@pytest.mark.parametrize("framework", ["transformers", "megatron"])
+def test_a_model_that_is_far_too_large_has_ways_that_were_tried(framework, devices):
+    question = SMALL | {"model": "llama-3-70b", "cluster": devices, "plan": {"framework": framework}}
+    answer = plan(question, launchable=True)
+    assert not answer.plans
+    assert any("cluster" in one.set for one in answer.nearest)
+    for one in answer.nearest:
+        assert plan(question, launchable=True, top=1, overrides=settings(one.command)).plans
+
+
+def test_a_device_with_more_memory_is_one_that_stands_in():
+    answer = plan(SMALL | {"model": "llama-3-70b", "plan": {"framework": "deepspeed"}}, launchable=True)
+    clusters = [one.set["cluster"] for one in answer.nearest if "cluster" in one.set]
+    (other,) = [cluster for cluster in clusters if not cluster.endswith("rtx-4090")]
+    device = sl.load(SMALL | {"cluster": other}).cluster.device
+    own = sl.load(SMALL).cluster.device
+    assert device.memory_bytes > own.memory_bytes
+    assert device.architecture.startswith("sm_")
+
+
+@pytest.mark.parametrize("limits", [{}, {"deadline": "1 h", "budget": 0.5}])
+def test_limits_that_nothing_meets_are_loosened_together(limits):
+    question = SMALL | {"model": "llama-3.2-1b", "cluster": "4x a100-sxm-80gb", "plan": {"framework": "megatron"}}
+    question |= {"workload": SMALL["workload"] | {"total_tokens": 1e9}}
+    (found,) = plan(question, max_memory="1 GB", launchable=True, **limits).nearest
+    assert found.set.keys() == {"max-memory"} | limits.keys()
+    assert found.command.count("--max-memory") == 1
+    looser = {name.replace("-", "_"): value for name, value in found.set.items()}
+    assert plan(question, launchable=True, **looser).feasible
+    assert not plan(question, launchable=True, **(looser | {"max_memory": "3 GB"})).feasible
+
+
+def test_values_of_which_each_breaks_a_rule_are_refused_by_it():
+    question = SMALL | {"cluster": "4x a100-sxm-80gb"}
+    with pytest.raises(InputError, match=r"tensor_parallel is 3; allowed: a divisor.*\n(.*\n)*.*tensor_parallel is 5"):
+        plan(question | {"plan": {"framework": "megatron", "tensor_parallel": {"any": [3, 5]}}})
+    assert plan(question | {"plan": {"framework": "megatron", "tensor_parallel": {"any": [3, 4]}}}).evaluated

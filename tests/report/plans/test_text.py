@@ -114,6 +114,12 @@ def test_nothing_fits_is_an_answer_with_the_nearest_that_does():
     assert "sightline plan scenario.yaml --set plan.adapter=qlora" in text
 
 
+def test_where_nothing_is_near_what_was_tried_is_said():
+    text = render(plan_answers.empty(nearest=()), 200)
+    assert "nothing that was tried: all other plans, LoRA and QLoRA" in text
+    assert "nothing that was tried" not in render(plan_answers.empty(), 200)
+
+
 @pytest.mark.parametrize("width", [40, 60, 80])
 @pytest.mark.parametrize("answer", [plan_answers.trained, plan_answers.generating, plan_answers.empty])
 def test_no_line_is_wider_than_the_terminal_and_no_figure_is_cut(answer, width):

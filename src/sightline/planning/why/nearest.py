@@ -4,6 +4,7 @@ The same search answers, with every field of the plan free. Of the plans that fi
 was asked than any faster one.
 """
 
+import re
 import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -36,8 +37,7 @@ def nearest_plans(
 ) -> list[NearestPlan]:
     """Return the nearest plans that fit: of the question as it is, then of others.
 
-    Where plans fit and only the deadline or the budget is too tight, those of the question with other limits, fewer
-    tokens or more devices.
+    Where limits that were set are too tight, those of the question with other limits, fewer tokens or more devices.
 
     Args:
         dead: The question.
@@ -52,6 +52,10 @@ def nearest_plans(
     found = [teller.told(_as_it_is(dead), one) for one in _plans(dead, _as_it_is(dead))]
     if found and not _slow(dead, found):
         return found
+    if not found and dead.max_memory is not None:
+        least = _best(replace(dead, max_memory=None), _as_it_is(dead), "memory")
+        if least is not None:
+            return [_with_looser_limits(dead, teller.told(_as_it_is(dead), least))]
     for kind in others(dead.space.scenario):
         for way in kind:
             there = _plans(dead, way)
@@ -65,15 +69,12 @@ def _beyond_limits(dead: Dead, best: Candidate, teller: Teller) -> Iterator[Near
     """Yield what meets a deadline and a budget: looser ones, fewer tokens, or more devices."""
     loose = teller.told(_as_it_is(dead), best)
     calendar_s, cost = (float(loose.plan.figures[key] or 0.0) for key in ("calendar_time_s", "cost_usd"))
-    limits, options, shares = dead.limits, {}, [1.0]
+    limits, shares = dead.limits, [1.0]
     if limits.deadline_s is not None:
         shares.append(limits.deadline_s / calendar_s)
-        options["deadline"] = f"{ceil(max(calendar_s, limits.deadline_s) / 8640) / 10:g}d"
     if limits.budget_usd is not None and cost:
         shares.append(limits.budget_usd / cost)
-        options["budget"] = f"{ceil(max(cost, limits.budget_usd) / 1000):d}k"
-    said = " ".join((loose.command, *(f"--{name} {value}" for name, value in options.items())))
-    yield replace(loose, set={**options, **loose.set}, command=said)
+    yield _with_looser_limits(dead, loose)
     limited = " ".join((teller.command, *_as_typed(dead)))
     bound = replace(teller, command=limited)
     scenario, tokens = dead.space.scenario, dead.space.scenario.workload.total_tokens
@@ -86,6 +87,22 @@ def _beyond_limits(dead: Dead, best: Candidate, teller: Teller) -> Iterator[Near
             if there is not None:
                 yield bound.told(way, there)
                 break
+
+
+def _with_looser_limits(dead: Dead, found: NearestPlan) -> NearestPlan:
+    """A plan with the limits that it meets, each as it was asked for or looser."""
+    limits, figures, options = dead.limits, found.plan.figures, {}
+    needed = float(found.plan.profile.memory_bytes["total"])
+    if dead.max_memory is not None and needed > dead.max_memory:
+        options["max-memory"] = f"{ceil(needed / 1e8) / 10:g}GB"
+    if limits.deadline_s is not None:
+        longest = max(float(figures["calendar_time_s"] or 0.0), limits.deadline_s)
+        options["deadline"] = f"{ceil(longest / 8640) / 10:g}d"
+    if limits.budget_usd is not None and (cost := figures["cost_usd"]):
+        options["budget"] = f"{ceil(max(cost, limits.budget_usd) / 1000):d}k"
+    typed = re.sub(r" --max-memory ('[^']*'|\S+)", "", found.command) if "max-memory" in options else found.command
+    said = " ".join((typed, *(f"--{name} {value}" for name, value in options.items())))
+    return replace(found, set={**options, **found.set}, command=said)
 
 
 def _as_typed(dead: Dead) -> Iterator[str]:
@@ -114,9 +131,9 @@ def _slow(dead: Dead, found: list[NearestPlan]) -> bool:
     )
 
 
-def _best(dead: Dead, way: Way, *, limited: bool = False) -> Candidate | None:
-    """The plan that is fastest, or cheapest where only money is limited; None if there is none."""
-    objective = "time" if dead.limits.deadline_s is not None else "cost"
+def _best(dead: Dead, way: Way, objective: str = "", *, limited: bool = False) -> Candidate | None:
+    """The best plan: by default the fastest, or the cheapest where only money is limited; None if there is none."""
+    objective = objective or ("time" if dead.limits.deadline_s is not None else "cost")
     space = opened(dead, way)
     measure = Measure(space=space, availability=dead.availability)
     keeper = First(figure=lambda block, axes: (np.asarray(measure(objective, measure.of_block(block, axes))),), count=1)

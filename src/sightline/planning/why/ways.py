@@ -4,18 +4,23 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from sightline import catalog
 from sightline.content import fields_of
 from sightline.frameworks import read_framework
 from sightline.loading.clusters.cluster import read_cluster
-from sightline.scenario import Adapter, Cluster, Finetune, Scenario
+from sightline.scenario import Adapter, Cluster, Device, Finetune, Scenario
 from sightline.scenario.techniques import AdapterKind
 
 SHORTEST = 256
 """Tokens of the shortest samples that are tried."""
 MOST_DOUBLINGS = 6
 """How often the number of devices is doubled."""
-TUNERS = ("transformers",)
-"""Frameworks that train adapters, for questions whose own does not."""
+TUNERS = ("transformers", "deepspeed")
+"""Frameworks that train adapters, for questions whose own does not, or not in the memory there is."""
+SHARDERS = ("deepspeed",)
+"""Frameworks that shard and offload what others hold whole."""
+ROOMIER = 1.25
+"""How many times the memory of one device that is tried the next has at least."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -38,28 +43,30 @@ def others(scenario: Scenario) -> Iterator[Iterator[Way]]:
         yield iter(_adapted(scenario, "qlora", "nf4"))
     yield _shorter(scenario)
     yield with_more_devices(scenario)
+    yield _on_roomier_devices(scenario)
+    yield _with_other_framework(scenario)
 
 
 def _adapted(scenario: Scenario, kind: AdapterKind, form: str) -> list[Way]:
     """The fine-tuning of an adapter, by the question's framework or another that has them."""
     own = scenario.plan.framework
-    for framework in (own, *(read_framework(name) for name in TUNERS if name != own.name)):
-        if framework.allows("adapter", kind) and framework.allows("quantization", form):
-            break
-    else:
-        return []
     tuned = isinstance(scenario.workload, Finetune)
     workload = scenario.workload if tuned else Finetune(**fields_of(scenario.workload))
-    plan = replace(scenario.plan, framework=framework, adapter=Adapter(kind=kind), quantization=form)
-    stated = {} if tuned else {"workload.task": "finetune"}
-    stated |= {} if framework is own else {"plan.framework": framework.name}
-    return [
-        Way(
-            set={**stated, "plan.adapter": kind},
-            scenario=replace(scenario, workload=workload, plan=plan),
-            remark="trains an adapter alone",
+    found = []
+    for framework in (own, *(read_framework(name) for name in TUNERS if name != own.name)):
+        if not (framework.allows("adapter", kind) and framework.allows("quantization", form)):
+            continue
+        plan = replace(scenario.plan, framework=framework, adapter=Adapter(kind=kind), quantization=form)
+        stated = {} if tuned else {"workload.task": "finetune"}
+        stated |= {} if framework is own else {"plan.framework": framework.name}
+        found.append(
+            Way(
+                set={**stated, "plan.adapter": kind},
+                scenario=replace(scenario, workload=workload, plan=plan),
+                remark="trains an adapter alone",
+            )
         )
-    ]
+    return found
 
 
 def _shorter(scenario: Scenario) -> Iterator[Way]:
@@ -80,6 +87,49 @@ def with_more_devices(scenario: Scenario, at_least: float = 2.0) -> Iterator[Way
     """Yield the question on more devices, from ``at_least`` so many times as many on."""
     for stated, cluster in larger_clusters(scenario.cluster, at_least):
         yield Way(set=stated, scenario=replace(scenario, cluster=cluster))
+
+
+def _on_roomier_devices(scenario: Scenario) -> Iterator[Way]:
+    """The question on as many devices of the catalog with more memory, from the next larger on.
+
+    Of devices with as much memory the cheapest is tried, of those of the same maker that are rented.
+    """
+    for stated, cluster in roomier_clusters(scenario.cluster):
+        yield Way(set=stated, scenario=replace(scenario, cluster=cluster))
+
+
+def roomier_clusters(cluster: Cluster) -> Iterator[tuple[dict[str, Any], Cluster]]:
+    """Yield clusters of as many devices with ever more memory, with the key by which a scenario states them."""
+    if cluster.groups:
+        return
+    stated = [f"{cluster.devices}x {name}" for name in catalog.names("devices")]
+    least, known = float(cluster.device.memory_bytes), {one: read_cluster(one) for one in stated}
+    rented = [
+        (float(one.device.memory_bytes), float(one.device.usd_per_hour), name)
+        for name, one in known.items()
+        if one.device.usd_per_hour is not None and _stands_in(one.device, cluster.device)
+    ]
+    for memory_bytes, _, name in sorted(rented):
+        if memory_bytes >= ROOMIER * least:
+            least = memory_bytes
+            yield {"cluster": name}, known[name]
+
+
+def _stands_in(device: Device, own: Device) -> bool:
+    """Whether a device runs what is compiled for another and is no slower at reading memory."""
+    makers = {one.architecture.rstrip("0123456789abcdef").partition("_")[0] for one in (device, own)}
+    return len(makers) == 1 and bool(device.memory_bandwidth >= own.memory_bandwidth)
+
+
+def _with_other_framework(scenario: Scenario) -> Iterator[Way]:
+    """The question in a framework that shards and offloads, on as many devices and on more."""
+    for name in SHARDERS:
+        if name == scenario.plan.framework.name:
+            continue
+        plan = replace(scenario.plan, framework=read_framework(name))
+        other = replace(scenario, plan=plan)
+        for way in (Way(set={}, scenario=other), *with_more_devices(other)):
+            yield replace(way, set={"plan.framework": name, **way.set})
 
 
 def larger_clusters(cluster: Cluster, at_least: float = 2.0) -> Iterator[tuple[dict[str, Any], Cluster]]:

@@ -29,6 +29,11 @@ _LEFT_OUT = {
 }
 """Why valid plans are not evaluated, in words; neither limits nor rules."""
 _MOST_RULES, _MOST_LINES, _MOST_OBSTACLES = 3, 8, 4
+_NOTHING_NEAR = (
+    "nothing that was tried: all other plans, LoRA and QLoRA in training, smaller formats and batches in generation, "
+    "shorter samples, up to 64 times as many devices, devices with more memory, other frameworks that shard and offload"
+)
+"""Said where no change of a request leads to a plan."""
 _PRICE = "price of "
 """What the name of an assumption about a device's price begins with."""
 _LEAST_SHARE = 0.05
@@ -216,6 +221,8 @@ def _part(change: HardwareChange) -> str:
 
 def nearest(answer: PlanAnswer) -> list[tuple[str, str]]:
     """Return changes of the request under which something fits, with the command that tries each."""
+    if not (answer.plans or answer.nearest or answer.stopped):
+        return [(_NOTHING_NEAR, "")]
     return [(f"{setting(one.set)}: {one.sentence}" if one.set else one.sentence, one.command) for one in _near(answer)]
 
 
