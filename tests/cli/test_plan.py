@@ -131,6 +131,9 @@ def test_nothing_fits_is_an_answer_with_the_nearest_that_does(example, in_proces
         (["--deadline", "30"], "deadline is '30', which is 30 seconds; write its unit, such as '30d' or '72h'"),
         (["--price", "h1000=1"], "price"),
         (["--devices", "h1000"], "h1000"),
+        (["--set", "plan.dtype={any:[bf16]}"], "write a space after 'any:'"),
+        (["--set", "plan.dtype=any"], "{any: [...]} searches several values"),
+        (["--set", "plan.micro_batch=auto"], "{any: [...]} searches several values"),
         (["--json", "--csv"], "--json and --csv exclude each other"),
         (["--set", "plan.tensor_parallel=3"], "plan.tensor_parallel is 3; allowed: a divisor of the model's 32"),
         (["--set", "plan.pipeline_parallel=5"], "allowed: the cluster's 8 devices"),
@@ -160,6 +163,13 @@ def test_a_folder_that_cannot_be_written_is_refused_before_the_search(file, in_p
     code, out, err = in_process("plan", file, "--launch", file.with_name("scenario.yaml") / "below")
     assert (code, out) == (2, "")
     assert "is a file; name a folder" in err
+
+
+def test_a_range_of_a_count_is_one_of_whole_numbers(file, in_process):
+    steps = "plan.micro_batch={from: 1, to: 4, factor: 1.1}"
+    _, out, _ = in_process("plan", file, "--set", steps, "--top", 50, "--json")
+    sizes = {one["scenario"]["plan"]["micro_batch"] for one in json.loads(out)["plans"]}
+    assert {1} < sizes <= {1, 2, 3, 4}
 
 
 def test_a_launch_that_fails_leaves_the_answer(file, in_process, tmp_path):

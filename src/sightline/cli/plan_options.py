@@ -25,8 +25,8 @@ class PlanOptions:
     ] = ""
     objective: str | None = option(
         None,
-        "What is best: time (default), cost, energy, memory or batch in training; throughput (default), latency, cost, "
-        "memory or users in generation.",
+        "What is best: time (default), cost, energy, memory or batch in training; throughput (default), latency, "
+        "interactivity, cost, energy, memory or users in generation.",
         metavar="NAME",
     )
     pareto: str | None = option(

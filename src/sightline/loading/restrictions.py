@@ -1,5 +1,6 @@
 """Fields of a scenario that are restricted to several values: ``{any: [...]}`` and ``{from, to, factor}``."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +10,9 @@ from sightline.quantities import show
 
 ANY, RANGE = frozenset({"any"}), frozenset({"from", "to", "factor"})
 """Keys of a restriction."""
+_COUNTED = ("plan.", "workload.")
+"""Where a range between whole numbers is one of whole numbers."""
+_SEARCHED = re.compile(r"[\w.]+ is '(?:any|auto|all|free|search)';")
 MOST_VALUES = 10_000
 """Values that a range may stand for."""
 
@@ -54,11 +58,21 @@ def _values(stated: Mapping[str, Any], key: str) -> list[Any]:
     if not good or numbers[0] <= 0 or numbers[1] < numbers[0] or numbers[2] <= 1:
         raise InputError(f"{key} is {show(dict(stated))}; allowed: {{from: 1, to: 64, factor: 2}}, a factor above 1")
     low, high, factor = numbers
+    counts = key.startswith(_COUNTED) and low % 1 == high % 1 == 0
     values = []
     while low <= high * (1 + 1e-9) and len(values) < MOST_VALUES:
-        values.append(int(low) if low == int(low) else low)
+        values.append(round(low) if counts or low == int(low) else low)
         low *= factor
-    return values
+    return list(dict.fromkeys(values))
+
+
+def with_forms(error: InputError) -> InputError:
+    """Return an error of a scenario that says how a field is searched where a word such as "any" stands for that."""
+    told = [_SEARCHED.match(problem) for problem in error.problems]
+    if not any(told):
+        return error
+    how = "; {any: [...]} searches several values"
+    return InputError([f"{problem}{how if word else ''}" for problem, word in zip(error.problems, told, strict=True)])
 
 
 def value_at(mapping: Mapping[str, Any], key: str) -> Any:

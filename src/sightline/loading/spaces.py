@@ -17,7 +17,7 @@ from sightline.loading.input.sources import Document, read_source
 from sightline.loading.loader import Overrides, mappings_of, read_scenario
 from sightline.loading.plan import OTHER_TASKS, read_training_plan
 from sightline.loading.possible import is_impossible
-from sightline.loading.restrictions import split_restrictions, value_at
+from sightline.loading.restrictions import split_restrictions, value_at, with_forms
 from sightline.loading.training import AT_MOST, scenario_from_mapping
 from sightline.quantities import show
 from sightline.scenario import Scenario
@@ -37,8 +37,11 @@ def load_spaces(source: object, overrides: Overrides = ()) -> list[Space[Any]]:
     if len(read.documents) > 1:
         raise InputError(_several(read.documents))
     spaces: list[Space[Any]] = []
-    for mapping in mappings_of(read, overrides):
-        spaces += spaces_of(mapping, read.folder)
+    try:
+        for mapping in mappings_of(read, overrides):
+            spaces += spaces_of(mapping, read.folder)
+    except InputError as error:
+        raise with_forms(error) from None
     return spaces
 
 

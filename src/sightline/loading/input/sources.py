@@ -229,6 +229,10 @@ def value_of(key: str, cell: str) -> Any:
     )
 
 
+_JOINED = re.compile(r"(?<=[{,\s])[A-Za-z_]\w*:(?=[\[{\w])")
+"""A key of a mapping in braces that its value follows without the space that YAML needs."""
+
+
 @lru_cache(maxsize=4096)
 def cell_value(cell: str) -> Any:
     """Return the YAML scalar (or flow list or mapping) a cell or a ``--set`` value holds; other text is itself."""
@@ -236,8 +240,12 @@ def cell_value(cell: str) -> Any:
         return None
     try:
         value = parse(cell)
-    except InputError:
-        if cell[0] in "[{\"'":
+    except InputError as error:
+        if cell[0] not in "[{\"'":
+            return cell
+        joined = _JOINED.search(cell)
+        if joined is None:
             raise
-        return cell
+        hint = f"; write a space after '{joined[0]}'"
+        raise InputError([f"{problem}{hint}" for problem in error.problems]) from None
     return cell if isinstance(value, dict | list) and cell[0] not in "[{" else value

@@ -95,7 +95,7 @@ def _unit(key: str, largest: float) -> tuple[float, str]:
         return float(2**30), "GiB"
     if "usd" in key:
         return 1.0, "USD"
-    if key.endswith("_j"):
+    if key.endswith("_j") or "_j_per_" in key:
         return next(((3.6e3 * f, f"{p}Wh") for f, p in ((1e6, "M"), (1e3, "k")) if largest >= 3.6e3 * f), (3.6e3, "Wh"))
     if "_per_s" in key:
         return 1.0, ""
