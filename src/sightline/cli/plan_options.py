@@ -9,8 +9,6 @@ import typer
 from sightline.cli.options import Anchors, AsCsv, AsJson, Chart, Html, RunStore, Settings, Top, Workers, option
 from sightline.errors import InputError
 
-USUAL_TOP = 10
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOptions:
@@ -74,10 +72,10 @@ class PlanOptions:
     store: RunStore = None
 
     @property
-    def first(self) -> int:
-        """How many plans are asked for."""
+    def first(self) -> int | None:
+        """How many plans are asked for; None for the usual number."""
         if self.top is None:
-            return USUAL_TOP
+            return None
         if not self.top.isascii() or not self.top.isdigit() or int(self.top) < 1:
             raise InputError(f"--top is '{self.top}'; allowed: a whole number of 1 or more")
         return int(self.top)

@@ -20,7 +20,7 @@ from sightline.planning.limits import read_limit
 from sightline.planning.money import read_availability, read_limits
 from sightline.planning.objectives import OBJECTIVES, UNCERTAIN, Measure, check_objective, shown_value
 from sightline.planning.prices import read_prices, said_of_price, with_prices
-from sightline.planning.ranking import SAME, in_order, with_ties
+from sightline.planning.ranking import SAME, in_order, spread, with_ties
 from sightline.planning.training.best import Candidate, front_of
 from sightline.planning.training.candidates import resolved
 from sightline.planning.training.one_space import Crowd, Request, search_space
@@ -39,6 +39,8 @@ from sightline.scenario.space import TRAINING_FIELDS, Space
 if TYPE_CHECKING:
     from sightline.prediction.anchoring import Anchored
 
+USUAL_TOP, USUAL_ON_FRONT = 10, 15
+"""Plans that are returned where nobody says how many: the best, and of a Pareto front."""
 _LARGEST_ARRAY = 1_000_000
 """Elements of arrays that questions are compared by."""
 
@@ -49,7 +51,7 @@ def plan(
     free: Iterable[str] | None = None,
     objective: str = "time",
     pareto: Sequence[str] | None = None,
-    top: int = 10,
+    top: int | None = None,
     max_memory: object = None,
     launchable: bool = False,
     devices: Sequence[str] = (),
@@ -74,7 +76,7 @@ def plan(
         objective: time, cost, energy, memory or batch; of generation also throughput, latency, ... (`OBJECTIVES` of
             `sightline.planning.generation.objectives`).
         pareto: Two objectives instead; the answer's ``pareto`` are the Pareto-optimal plans.
-        top: Plans to return.
+        top: Plans to return, by default 10; of a Pareto front at most, by default 15, its ends among them.
         max_memory: Bytes of a device that a plan may take, such as "70 GB".
         launchable: Leave out what the framework does not offer today.
         devices: Names of devices, "<count>x <device>" or "8..1024x <device>", to search instead of the scenario's.
@@ -119,7 +121,7 @@ def plan(
             spaces,
             objective=objective,
             pareto=pareto,
-            top=_positive(top),
+            top=_count(top, pareto),
             max_memory=max_memory,
             ttft=ttft,
             tpot=tpot,
@@ -131,7 +133,7 @@ def plan(
     request = Request(
         objective=check_objective(objective),
         pareto=_pareto(pareto),
-        top=_positive(top),
+        top=_count(top, pareto),
         max_memory=None if max_memory is None else read_limit("max_memory", max_memory, BYTES),
         launchable=launchable,
         limits=read_limits(deadline, budget),
@@ -247,7 +249,10 @@ def _pareto(axes: Sequence[str] | None) -> tuple[str, str] | None:
     return check_objective(axes[0]), check_objective(axes[1])
 
 
-def _positive(top: int) -> int:
+def _count(top: int | None, pareto: Sequence[str] | None) -> int:
+    """How many plans are returned."""
+    if top is None:
+        return USUAL_TOP if pareto is None else USUAL_ON_FRONT
     if top < 1:
         raise InputError(f"top is {top}; allowed: a whole number of 1 or more")
     return top
@@ -378,8 +383,8 @@ def _ranked(found: Sequence[tuple[Measure, Candidate]], request: Request) -> lis
     scenarios = [(measure, candidate, resolved(measure.space, candidate.fields)) for measure, candidate in found]
     if request.pareto:
         keys = np.array([candidate.keys for _, candidate, _ in scenarios]).reshape(-1, 2).T
-        order = [scenarios[i] for i in front_of(keys)]
-        order.sort(key=lambda one: one[1].keys)
+        front = sorted((scenarios[i] for i in front_of(keys)), key=lambda one: one[1].keys)
+        order = [front[i] for i in spread([(one.keys[0], one.keys[1]) for _, one, _ in front], request.top)]
     else:
         same = SAME if request.objective in UNCERTAIN else 0.0
         order = in_order([(one[1].keys[0], one[2].plan, one) for one in scenarios], same)[: request.top]

@@ -9,13 +9,12 @@ from sightline.planning.generation.objectives import FIGURES
 from sightline.planning.generation.ranking import Kept, Ranked
 from sightline.planning.generation.space import GenerationSpace
 from sightline.planning.prices import said_of_price
+from sightline.planning.ranking import spread
 from sightline.prediction.generation.predict import predict_generation
 from sightline.profile import MEMORY_PARTS, NumbersOnDemand, Profile
 from sightline.quantities import BYTES, COUNT, SECONDS, Dimension, format_quantity
 from sightline.scenario.space import GENERATION_FIELDS
 
-MOST_ON_FRONT = 60
-"""Plans of a front that are answered."""
 _ON_DEMAND = ("phases", "limits", "energy_j", "evidence", "missing", "warnings", "rows", "interval", "advice")
 
 
@@ -71,10 +70,9 @@ def ranked_plan(rank: int, key: str, one: Ranked, **further: float) -> RankedPla
     )
 
 
-def thinned(front: Sequence[Kept]) -> list[Kept]:
-    """Return the plans of a front; of a long one plans are left out evenly, never an end of it."""
-    step = max(1.0, (len(front) - 1) / (MOST_ON_FRONT - 1))
-    return [front[round(i * step)] for i in range(min(len(front), MOST_ON_FRONT))]
+def thinned(front: Sequence[Kept], axes: tuple[str, str], count: int) -> list[Kept]:
+    """Return so many plans of a front at most, spread over it, both ends among them."""
+    return [front[i] for i in spread([(plan.figures[axes[0]], plan.figures[axes[1]]) for plan in front], count)]
 
 
 def places_on(front: Sequence[Kept], plans: Sequence[Ranked]) -> tuple[int, ...]:

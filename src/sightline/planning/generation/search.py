@@ -157,7 +157,7 @@ def _answer(
     key = found.key
     front = found.on_front()
     if pareto:
-        plans = [Ranked(plan, tied=False, better=None) for plan in thinned(front)]
+        plans = [Ranked(plan, tied=False, better=None) for plan in thinned(front, found.axes, top)]
     else:
         kept = found.ordered()
         plans = ranked(key, _with_most_users(kept[:top], limits) if doubled else kept, top)

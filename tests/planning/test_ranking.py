@@ -1,0 +1,40 @@
+"""Which plans of a Pareto front are answered."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sightline as sl
+from sightline.planning.ranking import spread
+
+NUMBERS = st.floats(min_value=1.0, max_value=1e6)
+
+
+@given(st.lists(st.tuples(NUMBERS, NUMBERS), max_size=40), st.integers(min_value=2, max_value=20))
+def test_a_thinned_front_keeps_its_ends_and_no_two_alike(points, count):
+    xs, ys = zip(*points, strict=True) if points else ((), ())
+    front = list(zip(sorted(xs), sorted(ys, reverse=True), strict=True))
+    kept = spread(front, count)
+    assert kept == sorted(set(kept))
+    alike = [tuple(f"{figure:.3g}" for figure in front[place]) for place in kept]
+    distinct = {tuple(f"{figure:.3g}" for figure in point) for point in front}
+    assert len(set(alike)) == len(alike) == min(count, len(distinct))
+    if front:
+        ends = [tuple(f"{figure:.3g}" for figure in front[place]) for place in (0, -1)]
+        assert [alike[0], alike[-1]] == ends
+
+
+def test_plans_lie_evenly_where_the_front_does_not():
+    front = [(1.0 + i / 100, 10.0 - i / 100) for i in range(50)] + [(float(x), 8.5 - x) for x in range(2, 9)]
+    kept = spread(front, 8)
+    assert len([place for place in kept if place >= 50]) >= 5
+
+
+def test_a_front_has_as_many_plans_as_are_asked_for():
+    work = {"task": "pretrain", "sequence_length": 2048, "global_batch": 64}
+    question = {"model": "llama-2-7b", "cluster": "8x a100-sxm-80gb", "workload": work, "plan": {"framework": "fsdp"}}
+    long, short = (sl.plan(question, pareto=("time", "memory"), top=top) for top in (1000, 5))
+    usual = sl.plan(question, pareto=("time", "memory"))
+    assert len(short.plans) == 5 < len(usual.plans) <= 15 <= len(long.plans)
+    assert short.pareto == tuple(range(5))
+    for place in (0, -1):
+        assert short.plans[place].value == long.plans[place].value
