@@ -163,3 +163,9 @@ def test_values_of_which_each_breaks_a_rule_are_refused_by_it():
     with pytest.raises(InputError, match=r"tensor_parallel is 3; allowed: a divisor.*\n(.*\n)*.*tensor_parallel is 5"):
         plan(question | {"plan": {"framework": "megatron", "tensor_parallel": {"any": [3, 5]}}})
     assert plan(question | {"plan": {"framework": "megatron", "tensor_parallel": {"any": [3, 4]}}}).evaluated
+
+
+def test_qlora_is_suggested_to_who_trains_lora():
+    tuned = SMALL | {"model": "llama-3-70b", "workload": SMALL["workload"] | {"task": "finetune"}}
+    found = plan(tuned | {"plan": {"framework": "transformers", "adapter": "lora"}}, launchable=True).nearest
+    assert "qlora" in [one.set.get("plan.adapter") for one in found]

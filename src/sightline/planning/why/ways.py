@@ -39,7 +39,7 @@ def others(scenario: Scenario) -> Iterator[Iterator[Way]]:
     if scenario.plan.adapter is None:
         yield iter(_adapted(scenario, "lora", "none"))
         yield iter(_adapted(scenario, "qlora", "nf4"))
-    elif scenario.plan.adapter == "lora":
+    elif scenario.plan.adapter.kind == "lora":
         yield iter(_adapted(scenario, "qlora", "nf4"))
     yield _shorter(scenario)
     yield with_more_devices(scenario)
