@@ -73,6 +73,16 @@ def test_several_changes_and_adapters_where_the_question_has_no_plan():
     assert any(len(one.set) > 2 for one in found)
 
 
+def test_who_trains_lora_is_told_of_qlora():
+    question = {
+        "model": "llama-3-70b",
+        "cluster": "1x h100-sxm-80gb",
+        "workload": {"task": "finetune", "sequence_length": 1024, "global_batch": 8},
+        "plan": {"framework": "transformers", "adapter": "lora"},
+    }
+    assert {"plan.adapter": "qlora"}.items() <= plan(question, launchable=True).nearest[0].set.items()
+
+
 def test_an_adapter_is_not_suggested_to_who_trains_one():
     tuned = {"framework": "transformers", "adapter": {"kind": "qlora"}, "micro_batch": 2}
     _, found = asked(

@@ -169,3 +169,9 @@ def test_a_page_holds_the_narrow_form_too():
     wide, narrow = (plan_chart(plan_answers.trained(), room=room) for room in (drawing.SCREEN, drawing.PHONE))
     assert "window.innerWidth <=" in drawing.draw(wide, "a.html", narrow)
     assert "window.innerWidth <=" not in drawing.draw(wide, "a.html")
+
+
+def test_energy_per_token_has_an_axis_in_watt_hours():
+    shown = axis("energy_j_per_million_tokens", "energy per million tokens", [3.6e5, 7.2e5])
+    assert "(Wh)" in shown.title
+    assert shown.divisor == 3600.0

@@ -74,7 +74,8 @@ def read_limits(*, max_memory: object, ttft: object, tpot: object) -> dict[str, 
         "tpot_s": ("tpot", tpot, SECONDS),
         "memory_bytes.total": ("max_memory", max_memory, BYTES),
     }
-    found, problems = {}, []
+    found: dict[str, float] = {}
+    problems: list[str] = []
     for key, (name, value, dimension) in asked.items():
         try:
             if value is not None:
