@@ -18,7 +18,7 @@ sys.exit(f"`sightline predict` imported {', '.join(found)}" if found else code)
 
 
 def main(examples: Path) -> None:
-    """Predict every example, draw one, and see that a prediction imports nothing heavy."""
+    """Predict every example, draw one, plan, and see that a prediction imports nothing heavy."""
     tool = Path(sys.executable).with_name("sightline")
     example = examples / "llama-2-7b-zero2-8xa800.yaml"
     subprocess.run([tool, "--version"], check=True)
@@ -34,10 +34,16 @@ def main(examples: Path) -> None:
         subprocess.run([tool, "predict", example, "--chart", chart], check=True)
         if "<svg" not in chart.read_text(encoding="utf-8"):
             raise SystemExit("the chart is no SVG")
+        launch = Path(folder) / "launch"
+        question = examples / "plans" / "llama-3.1-8b-rtx-4090.yaml"
+        command: list[str | Path] = [tool, "plan", question, "--launchable", "--launch", launch, "--json"]
+        planned = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+        if not planned["plans"] or not any(launch.iterdir()):
+            raise SystemExit("nothing was planned, or not written")
     subprocess.run(
         [sys.executable, "-c", PREDICT_IN_PROCESS, example, ",".join(HEAVY)], check=True, stdout=subprocess.DEVNULL
     )
-    print("smoke: the installed package predicts, draws and stays light")
+    print("smoke: the installed package predicts, draws, plans and stays light")
 
 
 if __name__ == "__main__":
