@@ -173,7 +173,8 @@ def test_every_plan_that_is_returned_takes_what_the_search_added_up():
     front = plan(asked("deepseek-v2-lite", {}, "16x h100-sxm-80gb", global_batch=64), pareto=("time", "memory"))
     points = [(float(p.profile.step_time_s), float(p.profile.memory_bytes["total"])) for p in front.plans]
     assert all(a[0] < b[0] and a[1] > b[1] for a, b in pairwise(points))
-    assert min(p[1] for p in points) == pytest.approx(min(values), rel=1e-9)
+    # Plans of a front that agree to three digits are listed once.
+    assert min(p[1] for p in points) == pytest.approx(min(values), rel=1e-3)
 
 
 LIMITS = st.fixed_dictionaries(

@@ -199,7 +199,7 @@ def test_what_would_fit_is_told_with_all_that_changes() -> None:
         "plan": {"framework": "transformers", "micro_batch": 4, "dtype": "bf16"},
     }
     said = why_too_large(predict(scenario_from_mapping(whole)))
-    assert "workload.task: finetune, plan.adapter.kind: lora needs" in said
+    assert "workload.task: finetune, plan.adapter: lora needs" in said
 
 
 def test_what_does_not_fit_is_predicted_and_not_run() -> None:
