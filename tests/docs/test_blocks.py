@@ -11,6 +11,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+SHORT = (ROOT / "README.md", ROOT / "docs" / "catalog.md", ROOT / "docs" / "contributing.md")
+"""Pages whose blocks run by default; the blocks of all others are among the heavier suites."""
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 RUNNABLE = ("bash", "python")
 KNOWN = (*RUNNABLE, "yaml", "text")
@@ -22,7 +24,8 @@ def blocks(languages):
     for page in PAGES:
         for number, (language, text) in enumerate(BLOCK.findall(page.read_text(encoding="utf-8"))):
             if language in languages:
-                found.append(pytest.param(language, text, id=f"{page.relative_to(ROOT)}-{number}"))
+                marks = () if page in SHORT else pytest.mark.slow
+                found.append(pytest.param(language, text, id=f"{page.relative_to(ROOT)}-{number}", marks=marks))
     return found
 
 

@@ -66,6 +66,7 @@ def test_equally_good_plans_at_the_edge_are_chosen_alike(monkeypatch, tmp_path):
 
 
 @pytest.mark.usefixtures("small_pieces")
+@pytest.mark.slow
 def test_a_stopped_search_shows_what_it_found_and_goes_on(tmp_path):
     progress = Progress(lambda state: progress.cancel() if state.done == 2 else None, every_s=0)
     first = plan(ASKED, where=str(tmp_path), progress=progress)

@@ -255,7 +255,12 @@ def test_a_wrong_request_is_a_sentence(request_, said):
 
 @pytest.mark.parametrize("objective", ["time", "cost"])
 @pytest.mark.parametrize(
-    ("kind", "framework"), [("dense", "megatron"), ("experts", "megatron"), ("experts", "deepspeed")]
+    ("kind", "framework"),
+    [
+        ("dense", "megatron"),
+        ("experts", "deepspeed"),
+        pytest.param("experts", "megatron", marks=pytest.mark.slow),
+    ],
 )
 def test_bounds_leave_out_no_plan_that_is_among_the_best(kind, framework, objective, monkeypatch):
     mapping = asked(

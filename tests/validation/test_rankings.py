@@ -52,6 +52,7 @@ def test_the_large_sweep_of_bigscience_is_ranked_no_worse_than_it_was():
     assert large.correlation > 0.63
 
 
+@pytest.mark.slow
 def test_small_models_on_one_node_are_ranked_no_worse_than_they_were(data):
     # Hidden sizes of 1,024 and 2,048, where the host limits many plans. The plans that are missed have a tensor
     # parallelism of 4 and a micro-batch of 2, which are predicted a quarter too slow.
@@ -69,6 +70,7 @@ def test_three_ways_to_offload_on_one_device_are_ranked_no_worse_than_they_were(
     assert only.loss < 0.1
 
 
+@pytest.mark.slow
 def test_layouts_of_engines_are_ranked_no_worse_than_they_were(data):
     # Two or three layouts of a model on the same devices with the same batch, by the time per token.
     found = of_suite("aiconfigurator-aggregated", data)
