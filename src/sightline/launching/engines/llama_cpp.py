@@ -11,8 +11,7 @@ from sightline.launching.engines.options import Options
 from sightline.launching.engines.placement import Server, largest_node
 from sightline.launching.engines.plans import degrees_refused, fixed_said, longest, model_argument, sequences, size
 from sightline.launching.engines.servers import Arguments, Command, launch
-from sightline.launching.given import Given
-from sightline.launching.launch import Launch, Reading
+from sightline.launching.launch import Launch
 from sightline.launching.options import without_none
 from sightline.launching.plans import refuse
 from sightline.scenario import GenerationScenario
@@ -168,12 +167,5 @@ DIALECT = Dialect(
     quiet={"ctx-size", "batch-size", "flash-attn", "gpu-layers", "threads", "t", "jinja", "alias", "a"},
 )
 
-
-def claims(found: Given) -> bool:
-    """Return whether what was given starts llama.cpp's server."""
-    return reading.starts(found, DIALECT)
-
-
-def read(found: Given) -> Reading:
-    """Return the scenario that the servers of a command or script make up."""
-    return reading.read(found, DIALECT)
+claims, read = reading.of(DIALECT)
+"""Whether what was given starts the engine's server, and the scenario that its servers make up."""

@@ -1,6 +1,7 @@
 """Commands of serving engines read back: the scenario that their servers make up."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from sightline.errors import InputError
@@ -25,6 +26,11 @@ HARMLESS = frozenset(
     }
 )
 """Options that change no time and no memory."""
+
+
+def of(dialect: Dialect) -> tuple[Callable[[Given], bool], Callable[[Given], Reading]]:
+    """Return what an engine's module reads back by: `starts` and `read` in its dialect."""
+    return partial(starts, dialect=dialect), partial(read, dialect=dialect)
 
 
 def starts(found: Given, dialect: Dialect) -> bool:

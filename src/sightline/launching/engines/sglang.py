@@ -15,8 +15,7 @@ from sightline.launching.engines.options import Options
 from sightline.launching.engines.placement import Server
 from sightline.launching.engines.plans import block_tokens, longest, model_argument, pools, sequences
 from sightline.launching.engines.servers import Arguments, Command, launch
-from sightline.launching.given import Given
-from sightline.launching.launch import Launch, Reading
+from sightline.launching.launch import Launch
 from sightline.launching.options import without_none
 from sightline.scenario import GenerationPlan, GenerationScenario
 
@@ -204,12 +203,5 @@ DIALECT = Dialect(
     },
 )
 
-
-def claims(found: Given) -> bool:
-    """Return whether what was given starts SGLang's server."""
-    return reading.starts(found, DIALECT)
-
-
-def read(found: Given) -> Reading:
-    """Return the scenario that the servers of a command or script make up."""
-    return reading.read(found, DIALECT)
+claims, read = reading.of(DIALECT)
+"""Whether what was given starts the engine's server, and the scenario that its servers make up."""

@@ -24,8 +24,7 @@ from sightline.launching.engines.plans import (
     size,
 )
 from sightline.launching.engines.servers import Arguments, Command, launch
-from sightline.launching.given import Given
-from sightline.launching.launch import Launch, Reading
+from sightline.launching.launch import Launch
 from sightline.launching.options import without_none
 from sightline.launching.plans import refuse
 from sightline.scenario import GenerationPlan, GenerationScenario
@@ -234,12 +233,5 @@ DIALECT = Dialect(
     },
 )
 
-
-def claims(found: Given) -> bool:
-    """Return whether what was given starts TensorRT-LLM's server."""
-    return reading.starts(found, DIALECT)
-
-
-def read(found: Given) -> Reading:
-    """Return the scenario that the servers of a command or script make up."""
-    return reading.read(found, DIALECT)
+claims, read = reading.of(DIALECT)
+"""Whether what was given starts the engine's server, and the scenario that its servers make up."""
