@@ -129,11 +129,10 @@ def search(
 
 def pieces_of(space: Space[Scenario]) -> list[tuple[Choice, Axes]]:
     """Return the pieces of a space that are searched one after the other, always in the same order."""
-    return [
-        (choice, axes)
-        for choice in choices(space)
-        for axes in axes_of(space, both_ways=choice.both_ways).chunks(ROWS_PER_CHECK)
-    ]
+    found = choices(space)
+    # Which operators there are changes no axis but the schedules.
+    axes = {way: list(axes_of(space, both_ways=way).chunks(ROWS_PER_CHECK)) for way in {one.both_ways for one in found}}
+    return [(choice, part) for choice in found for part in axes[choice.both_ways]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
