@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from sightline.errors import InputError
 from sightline.launching import Launch, read, write
-from sightline.launching.plans import settled
+from sightline.launching.training.support import with_micro_batch
 from sightline.loading import scenario_from_mapping
 from sightline.scenario import Scenario
 
@@ -64,7 +64,7 @@ def read_back(source: Any, cluster: Any = "8x h100-sxm-80gb") -> Scenario:
     reading = read(source)
     model = reading.scenario.get("model", SMALL)
     whole = {"model": model, "cluster": cluster, **reading.scenario}
-    return settled(scenario_from_mapping(whole))
+    return with_micro_batch(scenario_from_mapping(whole))
 
 
 def fields_that_differ(one: Scenario, other: Scenario, fields: Sequence[str]) -> dict[str, tuple[Any, Any]]:

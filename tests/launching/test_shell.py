@@ -5,7 +5,8 @@ import subprocess
 
 import pytest
 
-from sightline.launching.shell import arguments_of, command_line, looks_like_a_command
+from sightline.launching.shell.reading import arguments_of, looks_like_a_command
+from sightline.launching.shell.writing import command_line
 
 SCRIPT = """#!/bin/bash
 # A comment with $(nothing) to see.

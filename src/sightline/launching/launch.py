@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sightline.content import fix_mappings
+from sightline.errors import InputError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -41,3 +42,9 @@ class Reading:
 
     def __post_init__(self) -> None:
         fix_mappings(self)
+
+
+def refuse(problems: Sequence[str]) -> None:
+    """Raise `InputError` with all problems, if there are any."""
+    if problems:
+        raise InputError(problems)

@@ -9,15 +9,15 @@ from sightline.errors import InputError
 from sightline.launching.launch import Launch, Reading
 
 if TYPE_CHECKING:
-    from sightline.launching.given import Given
+    from sightline.launching.source import Source
     from sightline.scenario import GenerationScenario, Scenario
 
 WRITERS: Final[Mapping[str, str]] = {
-    "megatron": "megatron.writing",
-    "deepspeed": "deepspeed",
-    "fsdp": "accelerate",
-    "transformers": "transformers",
-    "torchtitan": "torchtitan.writing",
+    "megatron": "training.megatron.writing",
+    "deepspeed": "training.deepspeed",
+    "fsdp": "training.accelerate",
+    "transformers": "training.transformers",
+    "torchtitan": "training.torchtitan.writing",
 }
 """By framework of training: the module whose ``write`` takes a scenario and returns its `Launch`.
 
@@ -31,7 +31,8 @@ ENGINE_WRITERS: Final[Mapping[str, str]] = {
 }
 """The same by engine of generation."""
 READERS: Final[tuple[str, ...]] = (
-    *("accelerate", "deepspeed", "megatron.reading", "torchtitan.reading", "transformers"),
+    *("training.accelerate", "training.deepspeed", "training.megatron.reading"),
+    *("training.torchtitan.reading", "training.transformers"),
     *ENGINE_WRITERS.values(),
 )
 """Modules that read back, asked in this order: ``claims`` says whether what was given is of the framework, ``read``
@@ -69,9 +70,9 @@ def read(source: str | Path) -> Reading:
     Raises:
         InputError: It cannot be read, or is of no framework that is read back.
     """
-    from sightline.launching.given import given
+    from sightline.launching.source import source_of
 
-    found = given(source)
+    found = source_of(source)
     reader = _reader(found)
     if reader is None:
         raise InputError(f"{found.place} is of no framework that can be read back; readable: {READ}")
@@ -79,7 +80,7 @@ def read(source: str | Path) -> Reading:
     return reading
 
 
-def _reader(found: "Given") -> Any:
+def _reader(found: "Source") -> Any:
     """The first module that claims what was given; None where none does."""
     modules = (_module(name) for name in READERS)
     return next((module for module in modules if module.claims(found)), None)

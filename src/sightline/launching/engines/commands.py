@@ -8,8 +8,8 @@ from sightline.catalog.yaml12 import parse
 from sightline.errors import InputError
 from sightline.launching.engines.dialect import Dialect
 from sightline.launching.engines.options import Options
-from sightline.launching.given import Given
-from sightline.launching.shell import commands_of
+from sightline.launching.shell.reading import commands_of
+from sightline.launching.source import Source
 from sightline.loading.input.sources import read_text
 
 Command = tuple[list[str], list[str]]
@@ -22,7 +22,7 @@ _WRITTEN = re.compile(
 """A file that a script writes itself: ``cat > FILE <<END``."""
 
 
-def servers_of(found: Given, dialect: Dialect) -> tuple[list[Options], list[str]]:
+def servers_of(found: Source, dialect: Dialect) -> tuple[list[Options], list[str]]:
     """Return the options of every server that a text starts, and a sentence for each file that could not be read."""
     servers = [_options(before, behind, dialect) for before, behind in commands(found, dialect)]
     files = {Path(match["to"].strip("\"'")).name: match["text"] for match in _WRITTEN.finditer(_text(found))}
@@ -30,13 +30,13 @@ def servers_of(found: Given, dialect: Dialect) -> tuple[list[Options], list[str]
     return _distinct([one for one in servers if not dialect.later_node(one)] or servers[:1]), unread
 
 
-def commands(found: Given, dialect: Dialect) -> list[Command]:
+def commands(found: Source, dialect: Dialect) -> list[Command]:
     """Return the commands of a text that start a server of the engine."""
     words_of_all = commands_of(_WRITTEN.sub("", _text(found)))
     return [parts for words in words_of_all if (parts := _parted(words, dialect)) is not None]
 
 
-def _text(found: Given) -> str:
+def _text(found: Source) -> str:
     """The text, with that of the script that it runs."""
     if found.words[:1] != ("bash",) or len(found.words) == 1:
         return found.text
@@ -66,7 +66,7 @@ def _options(before: Sequence[str], behind: Sequence[str], dialect: Dialect) -> 
     return options
 
 
-def _add_files(options: Options, found: Given, files: Mapping[str, str], dialect: Dialect) -> Iterator[str]:
+def _add_files(options: Options, found: Source, files: Mapping[str, str], dialect: Dialect) -> Iterator[str]:
     """Add the settings of the files that a command names; yield a sentence for each that cannot be read."""
     for option in dialect.files:
         name = options.text(option)

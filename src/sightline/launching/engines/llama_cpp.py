@@ -11,9 +11,8 @@ from sightline.launching.engines.options import Options
 from sightline.launching.engines.placement import Server, largest_node
 from sightline.launching.engines.plans import degrees_refused, fixed_said, longest, model_argument, sequences, size
 from sightline.launching.engines.servers import Arguments, Command, launch
-from sightline.launching.launch import Launch
+from sightline.launching.launch import Launch, refuse
 from sightline.launching.options import without_none
-from sightline.launching.plans import refuse
 from sightline.scenario import GenerationScenario
 from sightline.scenario.precision import WEIGHT_FORMATS
 

@@ -8,9 +8,9 @@ from sightline.errors import InputError
 from sightline.launching.engines.commands import commands, servers_of
 from sightline.launching.engines.dialect import Dialect
 from sightline.launching.engines.options import Options
-from sightline.launching.given import Given
 from sightline.launching.launch import Reading
 from sightline.launching.repositories import model_of
+from sightline.launching.source import Source
 
 BATCH, PROMPT, OUTPUT = 16, 1024, 128
 """Sequences in flight on each rank, and tokens of each: assumed, for a server's command says neither."""
@@ -28,17 +28,17 @@ HARMLESS = frozenset(
 """Options that change no time and no memory."""
 
 
-def of(dialect: Dialect) -> tuple[Callable[[Given], bool], Callable[[Given], Reading]]:
+def of(dialect: Dialect) -> tuple[Callable[[Source], bool], Callable[[Source], Reading]]:
     """Return what an engine's module reads back by: `starts` and `read` in its dialect."""
     return partial(starts, dialect=dialect), partial(read, dialect=dialect)
 
 
-def starts(found: Given, dialect: Dialect) -> bool:
+def starts(found: Source, dialect: Dialect) -> bool:
     """Return whether what was given starts a server of the engine."""
     return found.kind == "command" and bool(commands(found, dialect))
 
 
-def read(found: Given, dialect: Dialect) -> Reading:
+def read(found: Source, dialect: Dialect) -> Reading:
     """Return the scenario that the servers of a command or script make up.
 
     Raises:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from sightline.launching.engines.placement import Server, placed
 from sightline.launching.launch import Launch
-from sightline.launching.shell import command_line, command_lines
+from sightline.launching.shell.writing import command_line, command_lines
 from sightline.scenario import Cluster, GenerationScenario
 
 SCRIPT = "servers.sh"

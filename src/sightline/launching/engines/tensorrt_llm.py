@@ -24,9 +24,8 @@ from sightline.launching.engines.plans import (
     size,
 )
 from sightline.launching.engines.servers import Arguments, Command, launch
-from sightline.launching.launch import Launch
+from sightline.launching.launch import Launch, refuse
 from sightline.launching.options import without_none
-from sightline.launching.plans import refuse
 from sightline.scenario import GenerationPlan, GenerationScenario
 
 ROUTER_PORT, PORT = 8000, 8001

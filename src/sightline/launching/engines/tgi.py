@@ -19,9 +19,8 @@ from sightline.launching.engines.plans import (
     size,
 )
 from sightline.launching.engines.servers import Arguments, Command, launch
-from sightline.launching.launch import Launch
+from sightline.launching.launch import Launch, refuse
 from sightline.launching.options import without_none
-from sightline.launching.plans import refuse
 from sightline.scenario import GenerationScenario
 
 PORT, RANKS_PORT = 3000, 29500

@@ -24,9 +24,8 @@ from sightline.launching.engines.plans import (
     sequences,
 )
 from sightline.launching.engines.servers import LOCAL, Arguments, Command, launch
-from sightline.launching.launch import Launch
+from sightline.launching.launch import Launch, refuse
 from sightline.launching.options import without_none
-from sightline.launching.plans import refuse
 from sightline.scenario import GenerationPlan, GenerationScenario
 
 PORT = 8000

@@ -5,15 +5,14 @@ Keys are those of transformers 5 (transformers/training_args.py); release 4 has 
 
 from typing import Any, Final
 
-from sightline.launching import training_settings as script
-from sightline.launching.following import beside
-from sightline.launching.given import Given
-from sightline.launching.launch import Launch, Reading
+from sightline.launching.launch import Launch, Reading, refuse
 from sightline.launching.options import not_read, options_of, without_none
-from sightline.launching.plans import not_offered, refuse, settled, unwritten, whole
-from sightline.launching.ranks import cluster_problems, devices_of, on_every_node, torchrun
-from sightline.launching.shell import command_line
-from sightline.launching.stated_values import refuse_values
+from sightline.launching.shell.writing import command_line
+from sightline.launching.source import Source, named_settings
+from sightline.launching.training import script_settings as script
+from sightline.launching.training.ranks import cluster_problems, devices_of, on_every_node, torchrun
+from sightline.launching.training.support import not_offered, unwritten, whole, with_micro_batch
+from sightline.launching.value_checks import refuse_values
 from sightline.scenario import Plan, Scenario
 
 ARGUMENTS: Final = "training_arguments.json"
@@ -68,7 +67,7 @@ def write(scenario: Scenario) -> Launch:
         InputError: The Trainer or the script does not offer something of the plan; a sentence each.
     """
     refuse([*not_offered(scenario.plan), *script.problems_of(scenario), *cluster_problems(scenario.cluster)])
-    asked = settled(scenario)
+    asked = with_micro_batch(scenario)
     refuse(_problems(asked.plan))
     words = torchrun(asked.cluster, *script.script_words(asked))
     files = script.files_of(asked, "transformers", asked.cluster.devices)
@@ -117,7 +116,7 @@ def arguments(scenario: Scenario) -> dict[str, Any]:
     return {**written, **recomputed, **({"tf32": True} if plan.dtype == "tf32" else {})}
 
 
-def claims(found: Given) -> bool:
+def claims(found: Source) -> bool:
     """Whether these are arguments of the Trainer, or a command of the script that trains with them."""
     if found.kind == "command":
         names = options_of(found.words).values
@@ -125,11 +124,11 @@ def claims(found: Given) -> bool:
     return "per_device_train_batch_size" in found.mapping
 
 
-def _is_script(found: Given) -> bool:
+def _is_script(found: Source) -> bool:
     return script.SCRIPT in found.words and "--settings" in found.words
 
 
-def read(found: Given) -> Reading:
+def read(found: Source) -> Reading:
     """Return what arguments say as a scenario."""
     stated, settings, devices = dict(found.mapping), dict[str, Any](), None
     if found.kind == "command":
@@ -138,8 +137,8 @@ def read(found: Given) -> Reading:
         options.refuse()
         stated = {name.replace("-", "_"): _plain(words) for name, words in options.values.items()}
         if _is_script(found):
-            settings = dict(beside(found, options.text("settings"), "the settings"))
-            stated = dict(beside(found, ARGUMENTS, "the Trainer's configuration"))
+            settings = dict(named_settings(found, options.text("settings"), "the settings"))
+            stated = dict(named_settings(found, ARGUMENTS, "the Trainer's configuration"))
     told = script.read_settings(settings)
     refuse_values(stated, numbers={"per_device_train_batch_size": 1, "gradient_accumulation_steps": 1})
     batch, steps = stated.get("per_device_train_batch_size", 8), stated.get("gradient_accumulation_steps", 1)

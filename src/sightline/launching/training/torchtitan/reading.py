@@ -4,14 +4,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from sightline.launching.following import beside
-from sightline.launching.given import Given
 from sightline.launching.launch import Reading
 from sightline.launching.options import not_read, options_of, without_none
-from sightline.launching.ranks import devices_of
-from sightline.launching.stated_values import refuse_values
-from sightline.launching.torchtitan.models import NAMES
-from sightline.launching.torchtitan.writing import EXCHANGES, SCHEDULES
+from sightline.launching.source import Source, named_settings
+from sightline.launching.training.ranks import devices_of
+from sightline.launching.training.torchtitan.models import NAMES
+from sightline.launching.training.torchtitan.writing import EXCHANGES, SCHEDULES
+from sightline.launching.value_checks import refuse_values
 
 _TABLES: Final = ("parallelism", "training", "activation_checkpoint")
 """Tables of which a file of torchtitan has several."""
@@ -64,18 +63,18 @@ _BATCH: Final = 8
 """Sequences of a device where the file states none."""
 
 
-def claims(found: Given) -> bool:
+def claims(found: Source) -> bool:
     """Whether it is a file of torchtitan, or a command that names one."""
     launches = any("torchtitan" in word for word in found.words) and "job.config-file" in options_of(found.words).values
     return launches or sum(isinstance(found.mapping.get(name), Mapping) for name in _TABLES) > 1
 
 
-def read(found: Given) -> Reading:
+def read(found: Source) -> Reading:
     """Return what a file says as a scenario."""
     stated, devices = found.mapping, None
     if found.kind == "command":
         options = options_of(found.words)
-        stated = beside(found, options.text("job.config-file"), "torchtitan's configuration")
+        stated = named_settings(found, options.text("job.config-file"), "torchtitan's configuration")
         devices = devices_of(options)
         options.refuse()
     refuse_values(stated, numbers=_NUMBERS)

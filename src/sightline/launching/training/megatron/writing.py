@@ -3,12 +3,12 @@
 from math import ceil
 from typing import Final
 
-from sightline.launching.launch import Launch
-from sightline.launching.megatron.models import Arguments, model_arguments, model_problems
-from sightline.launching.megatron.plans import WRITTEN, plan_arguments, plan_problems
-from sightline.launching.plans import not_offered, refuse, settled, unwritten
-from sightline.launching.ranks import cluster_problems, on_every_node, torchrun
-from sightline.launching.shell import command_line
+from sightline.launching.launch import Launch, refuse
+from sightline.launching.shell.writing import command_line
+from sightline.launching.training.megatron.models import Arguments, model_arguments, model_problems
+from sightline.launching.training.megatron.plans import WRITTEN, plan_arguments, plan_problems
+from sightline.launching.training.ranks import cluster_problems, on_every_node, torchrun
+from sightline.launching.training.support import not_offered, unwritten, with_micro_batch
 from sightline.scenario import Scenario
 
 STEPS: Final = 50
@@ -28,7 +28,7 @@ def write(scenario: Scenario) -> Launch:
     """
     problems = [*not_offered(scenario.plan), *model_problems(scenario.model), *cluster_problems(scenario.cluster)]
     refuse(problems)
-    asked = settled(scenario)
+    asked = with_micro_batch(scenario)
     refuse(plan_problems(asked))
     arguments = {
         **model_arguments(asked.model, asked.workload.sequence_length),

@@ -2,12 +2,12 @@
 
 from typing import Any, Final
 
-from sightline.launching.given import Given
 from sightline.launching.launch import Reading
-from sightline.launching.megatron.models import model_of
-from sightline.launching.megatron.stated_plans import plan_of
 from sightline.launching.options import Options, not_read, options_of, without_none
-from sightline.launching.ranks import devices_of
+from sightline.launching.source import Source
+from sightline.launching.training.megatron.models import model_of
+from sightline.launching.training.megatron.stated_plans import plan_of
+from sightline.launching.training.ranks import devices_of
 
 _MARKS: Final = ("tensor-model-parallel-size", "micro-batch-size", "num-layers", "pipeline-model-parallel-size")
 """Arguments of which a command of Megatron-LM has several."""
@@ -24,14 +24,14 @@ _RUN: Final = (
 """Arguments that do not change how long a step takes or what it holds."""
 
 
-def claims(found: Given) -> bool:
+def claims(found: Source) -> bool:
     """Whether it is a command of Megatron-LM."""
     names = options_of(found.words).values
     scripts = any("pretrain_" in word and word.endswith(".py") for word in found.words)
     return found.kind == "command" and (scripts or sum(mark in names for mark in _MARKS) > 1)
 
 
-def read(found: Given) -> Reading:
+def read(found: Source) -> Reading:
     """Return what a command says as a scenario."""
     options = options_of(found.words)
     vocabulary = _vocabulary(options)
@@ -95,5 +95,5 @@ def _missing(scenario: dict[str, Any], devices: int | None, vocabulary: int | No
     return missing
 
 
-def _unresolved(found: Given) -> list[str]:
+def _unresolved(found: Source) -> list[str]:
     return [f"{found.place} does not say what {', '.join(found.unresolved)} is"] if found.unresolved else []

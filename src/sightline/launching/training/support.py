@@ -5,7 +5,6 @@ from dataclasses import MISSING, fields, replace
 from typing import Any
 
 from sightline.content import fields_of
-from sightline.errors import InputError
 from sightline.frameworks.choices import CHOICES, choices_of
 from sightline.loading.typical import OFFERED
 from sightline.quantities import show
@@ -16,7 +15,7 @@ _ALWAYS_WRITTEN = ("framework", "data_parallel")
 """Fields that the command itself states: what it runs, on how many devices."""
 
 
-def settled(scenario: Scenario) -> Scenario:
+def with_micro_batch(scenario: Scenario) -> Scenario:
     """Return a scenario whose micro-batch is known: the fastest that fits where its plan leaves it open."""
     if scenario.plan.micro_batch is not None:
         return scenario
@@ -27,12 +26,6 @@ def settled(scenario: Scenario) -> Scenario:
     if not isinstance(answered, Scenario):
         raise TypeError("a step of training is answered with its scenario")
     return replace(scenario, plan=replace(scenario.plan, micro_batch=answered.plan.micro_batch))
-
-
-def refuse(problems: list[str]) -> None:
-    """Raise `InputError` with all problems, if there are any."""
-    if problems:
-        raise InputError(problems)
 
 
 def not_offered(plan: Plan) -> list[str]:

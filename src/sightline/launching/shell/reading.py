@@ -1,16 +1,15 @@
-"""Shell scripts read as far as they are literal, and shell commands written.
+"""Shell scripts read as far as they are literal.
 
-Read: continued lines, quotes, comments, assignments and arrays, and variables with their defaults. What only running
-the script would tell - the output of a command, an argument, a variable of the machine - stays as written, and is said.
+Understood are continued lines, quotes, comments, assignments and arrays, and variables with their defaults. What only
+running the script would tell - the output of a command, an argument, a variable of the machine - stays as written.
 """
 
 import re
-import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from sightline.launching.characters import Characters, computed
+from sightline.launching.shell.scanner import Scanner, computed
 
 LAUNCHERS: Final = (
     *("torchrun", "deepspeed", "accelerate", "python", "python3", "srun", "mpirun", "vllm", "sglang", "trtllm-serve"),
@@ -56,30 +55,6 @@ def commands_of(text: str) -> list[list[str]]:
     return _Script().commands(text)
 
 
-def command_line(words: Sequence[str], arguments: Mapping[str, object]) -> str:
-    """Return a command with an option a line; an option that is true stands alone, of a list each value follows."""
-    return " \\\n    ".join(command_lines(words, arguments))
-
-
-def command_lines(words: Sequence[str], arguments: Mapping[str, object]) -> list[str]:
-    """Return the program and every option of a command as the shell reads them."""
-    lines = [" ".join(word if _ASSIGNMENT.match(word) else _quoted(word) for word in words)] if words else []
-    for option, value in arguments.items():
-        if value is True:
-            lines.append(option)
-        elif isinstance(value, list | tuple):
-            lines.append(" ".join([option, *(_quoted(v) for v in value)]))
-        else:
-            lines.append(f"{option} {_quoted(value)}")
-    return lines
-
-
-def _quoted(value: object) -> str:
-    """A value for the shell; one with a variable of the shell in it stays as it is."""
-    text = str(value)
-    return f'"{text}"' if "$" in text else shlex.quote(text)
-
-
 def _program(words: Sequence[str]) -> str:
     """The name of the program that a command runs, settings of the environment aside."""
     named = (word for word in words if not _ASSIGNMENT.match(word) and word not in ("env", "exec", "nohup", "sudo"))
@@ -95,14 +70,14 @@ class _Script:
     def commands(self, text: str) -> list[list[str]]:
         """Return the words of every command in order, assignments carried out."""
         found: list[list[str]] = []
-        source = Characters(re.sub(r"\\\r?\n", " ", text))
+        source = Scanner(re.sub(r"\\\r?\n", " ", text))
         while source.left():
             words = [word for word in self._command(source) if word not in _PASSED_ON]
             if words:
                 found.append(words)
         return found
 
-    def _command(self, source: "Characters") -> list[str]:
+    def _command(self, source: "Scanner") -> list[str]:
         """The words up to the command's end, its assignments carried out."""
         words: list[str] = []
         while source.left():
@@ -122,7 +97,7 @@ class _Script:
                 words += self._words(source)
         return [] if words in (["export"], ["declare"], ["local"]) else words
 
-    def _assign(self, name: re.Match[str], source: "Characters") -> None:
+    def _assign(self, name: re.Match[str], source: "Scanner") -> None:
         if source.left() and source.peek() == "(":
             source.take()
             value = self._array(source)
@@ -130,7 +105,7 @@ class _Script:
             value = self._words(source, split=False)
         self.values[name[1]] = [*self.values.get(name[1], []), *value] if name[2] else value
 
-    def _array(self, source: "Characters") -> list[str]:
+    def _array(self, source: "Scanner") -> list[str]:
         """The words up to the closing bracket of an array."""
         words: list[str] = []
         while source.left() and source.peek() != ")":
@@ -143,7 +118,7 @@ class _Script:
         source.take()
         return words
 
-    def _words(self, source: "Characters", *, split: bool = True, ends: str = _ENDS) -> list[str]:
+    def _words(self, source: "Scanner", *, split: bool = True, ends: str = _ENDS) -> list[str]:
         """One word as the shell passes it: several where an unquoted variable holds several, none where it is empty."""
         pieces: list[tuple[str, bool]] = []
         while source.left() and source.peek() not in " \t\r" + ends:
@@ -162,7 +137,7 @@ class _Script:
                 pieces.append((source.take(), True))
         return _joined(pieces)
 
-    def _double_quoted(self, source: "Characters") -> list[tuple[str, bool]]:
+    def _double_quoted(self, source: "Scanner") -> list[tuple[str, bool]]:
         """What stands in double quotes; of a whole array each value is a word of its own."""
         source.take()
         pieces: list[tuple[str, bool]] = [("", True)]
@@ -181,7 +156,7 @@ class _Script:
         source.take()
         return pieces
 
-    def _expanded(self, source: "Characters") -> Iterator[str]:
+    def _expanded(self, source: "Scanner") -> Iterator[str]:
         """The value of a variable or of arithmetic; what cannot be known stays as it is written."""
         if source.starts("$(("):
             written = source.balanced()
@@ -203,7 +178,7 @@ class _Script:
 
     def _inside(self, text: str) -> Iterator[str]:
         """A text with its variables in place."""
-        source = Characters(text)
+        source = Scanner(text)
         while source.left():
             if source.peek() == "$":
                 yield from self._expanded(source)

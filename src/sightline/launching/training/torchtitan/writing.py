@@ -3,12 +3,12 @@
 from math import ceil
 from typing import Any, Final
 
-from sightline.launching.launch import Launch
-from sightline.launching.plans import not_offered, refuse, settled, unwritten, whole
-from sightline.launching.ranks import cluster_problems, on_every_node, torchrun
-from sightline.launching.shell import command_line
-from sightline.launching.toml_text import toml_text
-from sightline.launching.torchtitan.models import MODULE, UNPIPELINED, module_text, named
+from sightline.launching.launch import Launch, refuse
+from sightline.launching.shell.writing import command_line
+from sightline.launching.training.ranks import cluster_problems, on_every_node, torchrun
+from sightline.launching.training.support import not_offered, unwritten, whole, with_micro_batch
+from sightline.launching.training.torchtitan.models import MODULE, UNPIPELINED, module_text, named
+from sightline.launching.training.torchtitan.toml_text import toml_text
 from sightline.scenario import Plan, Scenario
 from sightline.scenario.techniques import Recomputation
 
@@ -41,7 +41,7 @@ def write(scenario: Scenario) -> Launch:
     unknown = f"{scenario.model.name} has layers that no model of torchtitan has: Llama 3, Qwen 3, DeepSeek V3, gpt-oss"
     problems = [*not_offered(scenario.plan), *cluster_problems(scenario.cluster), *([unknown] if found is None else [])]
     refuse(problems)
-    asked = settled(scenario)
+    asked = with_micro_batch(scenario)
     refuse(_problems(asked))
     module = module_text(asked.model)
     files = {CONFIGURATION: toml_text(configuration(asked))}

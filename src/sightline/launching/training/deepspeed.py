@@ -6,15 +6,14 @@ Keys and defaults are those of DeepSpeed 0.19 (deepspeed/runtime/config.py, zero
 from collections.abc import Mapping
 from typing import Any, Final
 
-from sightline.launching import training_settings as script
-from sightline.launching.following import beside
-from sightline.launching.given import Given
-from sightline.launching.launch import Launch, Reading
+from sightline.launching.launch import Launch, Reading, refuse
 from sightline.launching.options import not_read, options_of, without_none
-from sightline.launching.plans import not_offered, refuse, settled, unwritten, whole
-from sightline.launching.ranks import PROCESSES_LEFT_OPEN, cluster_problems, on_every_node, per_node
-from sightline.launching.shell import command_line
-from sightline.launching.stated_values import AUTO, refuse_values
+from sightline.launching.shell.writing import command_line
+from sightline.launching.source import Source, named_settings
+from sightline.launching.training import script_settings as script
+from sightline.launching.training.ranks import PROCESSES_LEFT_OPEN, cluster_problems, on_every_node, per_node
+from sightline.launching.training.support import not_offered, unwritten, whole, with_micro_batch
+from sightline.launching.value_checks import AUTO, refuse_values
 from sightline.scenario import Plan, Scenario
 
 CONFIGURATION: Final = "ds_config.json"
@@ -67,7 +66,7 @@ def write(scenario: Scenario) -> Launch:
         InputError: DeepSpeed or the script does not offer something of the plan; a sentence each.
     """
     refuse([*not_offered(scenario.plan), *script.problems_of(scenario), *cluster_problems(scenario.cluster)])
-    asked = settled(scenario)
+    asked = with_micro_batch(scenario)
     refuse(_problems(asked.plan))
     ranks = asked.cluster.devices
     return Launch(
@@ -161,7 +160,7 @@ def _hosts(scenario: Scenario) -> list[str]:
     return [listed, *on_every_node(cluster)]
 
 
-def claims(found: Given) -> bool:
+def claims(found: Source) -> bool:
     """Whether it is a configuration of DeepSpeed, or a command that names one."""
     options = options_of(found.words)
     launches = found.kind == "command" and bool(options.text("deepspeed-config") or options.text("deepspeed"))
@@ -169,7 +168,7 @@ def claims(found: Given) -> bool:
     return launches or bool(keys & found.mapping.keys())
 
 
-def read(found: Given) -> Reading:
+def read(found: Source) -> Reading:
     """Return what a configuration says as a scenario."""
     devices: int | None = None
     settings: Mapping[str, Any] = {}
@@ -177,8 +176,8 @@ def read(found: Given) -> Reading:
     if found.kind == "command":
         options = options_of(found.words)
         named = options.text("deepspeed-config") or options.text("deepspeed")
-        stated = beside(found, named, "DeepSpeed's configuration")
-        settings = beside(found, options.text("settings"), "the settings") if options.has("settings") else {}
+        stated = named_settings(found, named, "DeepSpeed's configuration")
+        settings = named_settings(found, options.text("settings"), "the settings") if options.has("settings") else {}
         gpus = options.number("num-gpus", left_open=ALL) or options.number(
             "nproc-per-node", left_open=PROCESSES_LEFT_OPEN
         )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 
-class Characters:
+class Scanner:
     """A text that is read from its beginning to its end."""
 
     def __init__(self, text: str) -> None:

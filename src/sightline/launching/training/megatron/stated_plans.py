@@ -3,8 +3,8 @@
 import re
 from typing import Any
 
-from sightline.launching.megatron.plans import EXCHANGES, MODULES, OPTIMIZERS, RECIPES
 from sightline.launching.options import Options, without_none
+from sightline.launching.training.megatron.plans import EXCHANGES, MODULES, OPTIMIZERS, RECIPES
 from sightline.prediction.schedules.closed_forms import stage_layers
 
 

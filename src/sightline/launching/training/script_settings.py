@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from sightline.launching.hugging_face import KNOWN, configuration_file
 from sightline.launching.options import without_none
-from sightline.launching.plans import whole
+from sightline.launching.training.support import whole
 from sightline.scenario import Model, Plan, Scenario
 from sightline.scenario.techniques import ALL_LINEAR, MODULE_NAMES, Adapter
 
@@ -55,7 +55,7 @@ def problems_of(scenario: Scenario) -> list[str]:
 def files_of(scenario: Scenario, way: str, ranks: int) -> dict[str, str]:
     """Return the script, its settings and the model's configuration; ``way`` is what it trains with."""
     return {
-        SCRIPT: files("sightline.launching.scripts").joinpath(SCRIPT).read_text(encoding="utf-8"),
+        SCRIPT: files("sightline.launching.training.scripts").joinpath(SCRIPT).read_text(encoding="utf-8"),
         SETTINGS: json_text(settings_of(scenario, way, ranks)),
         MODEL: configuration_file(scenario.model) or "",
     }

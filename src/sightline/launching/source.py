@@ -12,12 +12,12 @@ from sightline.catalog.yaml12 import parse
 from sightline.content import fix_mappings
 from sightline.errors import InputError
 from sightline.launching.saving import SCRIPT
-from sightline.launching.shell import arguments_of, looks_like_a_command
+from sightline.launching.shell.reading import arguments_of, looks_like_a_command
 from sightline.loading.input.sources import read_json, read_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Given:
+class Source:
     """What is to be read back."""
 
     place: str
@@ -38,7 +38,7 @@ class Given:
         fix_mappings(self)
 
 
-def given(source: str | Path) -> Given:
+def source_of(source: str | Path) -> Source:
     """Return what a path or a text of several words or lines holds.
 
     Raises:
@@ -52,19 +52,30 @@ def given(source: str | Path) -> Given:
     return _parsed(source, "the text", "")
 
 
+def named_settings(found: Source, name: str | None, what: str) -> Mapping[str, Any]:
+    """Return the mapping that a file holds which a command names, relative to the command's own folder.
+
+    Raises:
+        InputError: The command does not name it outright, or there is no such file.
+    """
+    if not name or "$" in name:
+        raise InputError(f"{found.place} does not say where {what} is; read that file instead")
+    return source_of(found.folder / name).mapping
+
+
 def _is_text(source: str) -> bool:
     """Whether it is a text rather than the path of a file."""
     return "\n" in source or source.lstrip()[:1] in ("{", "[") or looks_like_a_command(source)
 
 
-def _parsed(text: str, place: str, suffix: str, folder: Path = Path()) -> Given:
+def _parsed(text: str, place: str, suffix: str, folder: Path = Path()) -> Source:
     if not text.strip():
         raise InputError(f"{place} is empty")
     kind = _kind(text, suffix)
     try:
         if kind == "command":
             read = arguments_of(text)
-            return Given(place=place, text=text, words=read.words, unresolved=read.unresolved, folder=folder)
+            return Source(place=place, text=text, words=read.words, unresolved=read.unresolved, folder=folder)
         value = tomllib.loads(text) if kind == "toml" else read_json(text) if kind == "json" else parse(text)
     except InputError as error:
         raise InputError([f"{place}: {problem}" for problem in error.problems]) from None
@@ -72,7 +83,7 @@ def _parsed(text: str, place: str, suffix: str, folder: Path = Path()) -> Given:
         raise InputError(f"{place}: not valid TOML: {str(error).lower()}") from None
     if not isinstance(value, Mapping):
         raise InputError(f"{place} holds {json.dumps(value)[:40]}; a mapping of settings is needed")
-    return Given(place=place, text=text, mapping=value, kind=kind, folder=folder)
+    return Source(place=place, text=text, mapping=value, kind=kind, folder=folder)
 
 
 _TOML = re.compile(r"^\s*(\[[\w.\"-]+\]\s*(#.*)?$|[\w.-]+\s*=\s*\S)", re.MULTILINE)

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sightline.launching.megatron.models import Arguments
-from sightline.launching.plans import whole
+from sightline.launching.training.megatron.models import Arguments
+from sightline.launching.training.support import whole
 from sightline.prediction.schedules.closed_forms import stage_layers
 from sightline.scenario import Plan, Scenario
 from sightline.scenario.techniques import Recomputation

@@ -9,16 +9,15 @@ from typing import Any, Final
 
 import yaml
 
-from sightline.launching import deepspeed
-from sightline.launching import training_settings as script
-from sightline.launching.following import beside
-from sightline.launching.given import Given
-from sightline.launching.launch import Launch, Reading
+from sightline.launching.launch import Launch, Reading, refuse
 from sightline.launching.options import not_read, options_of, without_none
-from sightline.launching.plans import not_offered, refuse, settled, unwritten, whole
-from sightline.launching.ranks import cluster_problems, on_every_node
-from sightline.launching.shell import command_line
-from sightline.launching.stated_values import AUTO, refuse_values
+from sightline.launching.shell.writing import command_line
+from sightline.launching.source import Source, named_settings
+from sightline.launching.training import deepspeed
+from sightline.launching.training import script_settings as script
+from sightline.launching.training.ranks import cluster_problems, on_every_node
+from sightline.launching.training.support import not_offered, unwritten, whole, with_micro_batch
+from sightline.launching.value_checks import AUTO, refuse_values
 from sightline.scenario import Plan, Scenario
 
 CONFIGURATION: Final = "accelerate.yaml"
@@ -61,7 +60,7 @@ def write(scenario: Scenario) -> Launch:
         InputError: FSDP or the script does not offer something of the plan; a sentence each.
     """
     refuse([*not_offered(scenario.plan), *script.problems_of(scenario), *cluster_problems(scenario.cluster)])
-    asked = settled(scenario)
+    asked = with_micro_batch(scenario)
     refuse(_problems(asked.plan))
     text = yaml.safe_dump(configuration(asked), sort_keys=False)
     return Launch(
@@ -148,19 +147,21 @@ def _command(scenario: Scenario) -> str:
     return command_line([*words, *script.script_words(scenario)], {"--settings": script.SETTINGS})
 
 
-def claims(found: Given) -> bool:
+def claims(found: Source) -> bool:
     """Whether it is a configuration of accelerate, or a command that names one."""
     launches = found.words[:2] == ("accelerate", "launch") and options_of(found.words).has("config-file")
     return launches or "distributed_type" in found.mapping
 
 
-def read(found: Given) -> Reading:
+def read(found: Source) -> Reading:
     """Return what a configuration says as a scenario."""
     stated, settings = found.mapping, dict[str, Any]()
     if found.kind == "command":
         options = options_of(found.words)
-        stated = beside(found, options.text("config-file"), "accelerate's configuration")
-        settings = dict(beside(found, options.text("settings"), "the settings")) if options.has("settings") else {}
+        stated = named_settings(found, options.text("config-file"), "accelerate's configuration")
+        settings = (
+            dict(named_settings(found, options.text("settings"), "the settings")) if options.has("settings") else {}
+        )
     refuse_values(stated, numbers=_NUMBERS, choices=_CHOICES, left_open=AUTO)
     count = stated.get("num_processes")
     match stated.get("distributed_type"):
@@ -171,11 +172,13 @@ def read(found: Given) -> Reading:
     return _reading(stated, settings, count, "fsdp", _plan(stated))
 
 
-def _by_deepspeed(found: Given, stated: Mapping[str, Any], settings: Mapping[str, Any], devices: int | None) -> Reading:
+def _by_deepspeed(
+    found: Source, stated: Mapping[str, Any], settings: Mapping[str, Any], devices: int | None
+) -> Reading:
     """DeepSpeed as accelerate starts it: by a file of its own, or by a few of its keys."""
     keys = _section(stated, "deepspeed_config")
     if "deepspeed_config_file" in keys:
-        own = beside(found, str(keys["deepspeed_config_file"]), "DeepSpeed's configuration")
+        own = named_settings(found, str(keys["deepspeed_config_file"]), "DeepSpeed's configuration")
         return deepspeed.reading_of(own, settings, devices)
     zero: dict[str, Any] = {"stage": keys.get("zero_stage", 2)}
     for part, key in (("offload_optimizer", "offload_optimizer_device"), ("offload_param", "offload_param_device")):

@@ -1,0 +1,1 @@
+"""Launches of training frameworks: written, and read back."""
