@@ -9,7 +9,7 @@ import sys
 import polars as pl
 import pytest
 
-from sightline.planning import many
+from sightline.planning.training import distributed
 from sightline.sweeps.folder import SweepFolder
 
 ASKED = {
@@ -35,7 +35,7 @@ def file(tmp_path):
 
 @pytest.fixture(autouse=True)
 def parts_of_one_piece(monkeypatch):
-    monkeypatch.setattr(many, "PIECES", 1)
+    monkeypatch.setattr(distributed, "PIECES", 1)
 
 
 def plans(out):

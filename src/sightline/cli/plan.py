@@ -149,7 +149,7 @@ def _save(launched: "tuple[RankedPlan, Launch]", folder: str) -> None:
 
 def _limits(options: PlanOptions) -> dict[str, float]:
     """The limits that were given, by result key."""
-    from sightline.planning.money import read_limits
+    from sightline.planning.training.money import read_limits
     from sightline.quantities import SECONDS, parse_quantity
 
     limits = read_limits(options.deadline, options.budget)

@@ -16,14 +16,15 @@ from sightline.loading.loader import Overrides, read_overrides
 from sightline.loading.spaces import load_spaces
 from sightline.planning.answer import PlanAnswer, RankedPlan
 from sightline.planning.devices import with_counts
+from sightline.planning.fronts import front_of, spread_over
 from sightline.planning.limits import read_limit
-from sightline.planning.money import read_availability, read_limits
-from sightline.planning.objectives import OBJECTIVES, UNCERTAIN, Measure, check_objective, shown_value
 from sightline.planning.prices import read_prices, said_of_price, with_prices
-from sightline.planning.ranking import SAME, in_order, spread, with_ties
-from sightline.planning.training.best import Candidate, front_of
+from sightline.planning.training.best import Candidate
 from sightline.planning.training.candidates import resolved
+from sightline.planning.training.money import read_availability, read_limits
+from sightline.planning.training.objectives import OBJECTIVES, UNCERTAIN, Measure, check_objective, shown_value
 from sightline.planning.training.one_space import Crowd, Request, search_space
+from sightline.planning.training.ranking import SAME, in_order, with_ties
 from sightline.planning.training.search import Counts
 from sightline.planning.training.validity import OFFERED
 from sightline.planning.why.explained import explained
@@ -170,7 +171,7 @@ def _finished(answer: PlanAnswer, spaces: Sequence[Space[Any]], start: float) ->
 
 def _refuse_contradictions(spaces: Sequence[Space[Scenario]]) -> None:
     """Refuse fixed fields that leave no candidate, by the rules that they break."""
-    from sightline.planning.contradictions import contradictions
+    from sightline.planning.training.contradictions import contradictions
 
     if problems := contradictions(spaces):
         raise InputError(problems)
@@ -179,7 +180,7 @@ def _refuse_contradictions(spaces: Sequence[Space[Scenario]]) -> None:
 def _on_unlike_devices(spaces: Sequence[Space[Scenario]], request: Request, progress: Progress) -> PlanAnswer:
     """The answer of a single space whose cluster has several kinds of devices."""
     from sightline.planning.kinds import spaces_of_one_kind
-    from sightline.planning.mixed import Wanted, plan_mixed
+    from sightline.planning.training.mixed import Wanted, plan_mixed
 
     if len(spaces) > 1:
         raise InputError("cluster.devices lists unlike devices in one of several clusters; allowed: that cluster alone")
@@ -340,7 +341,7 @@ def _answer(spaces: Sequence[Space[Scenario]], request: Request, crowd: Crowd | 
     if crowd is None:
         parts = [search_space(space, request, progress=progress) for space in spaces]
     else:
-        from sightline.planning.many import search_spaces
+        from sightline.planning.training.distributed import search_spaces
 
         parts = search_spaces(spaces, request, crowd, progress)
     counts = Counts()
@@ -383,8 +384,8 @@ def _ranked(found: Sequence[tuple[Measure, Candidate]], request: Request) -> lis
     scenarios = [(measure, candidate, resolved(measure.space, candidate.fields)) for measure, candidate in found]
     if request.pareto:
         keys = np.array([candidate.keys for _, candidate, _ in scenarios]).reshape(-1, 2).T
-        front = sorted((scenarios[i] for i in front_of(keys)), key=lambda one: one[1].keys)
-        order = [front[i] for i in spread([(one.keys[0], one.keys[1]) for _, one, _ in front], request.top)]
+        front = [scenarios[i] for i in front_of(keys)]
+        order = [front[i] for i in spread_over([(one.keys[0], one.keys[1]) for _, one, _ in front], request.top)]
     else:
         same = SAME if request.objective in UNCERTAIN else 0.0
         order = in_order([(one[1].keys[0], one[2].plan, one) for one in scenarios], same)[: request.top]

@@ -5,11 +5,11 @@ from functools import cache, partial
 from typing import Any
 
 from sightline.planning.answer import NearestPlan, RankedPlan
+from sightline.planning.fronts import spread_over
 from sightline.planning.generation.objectives import FIGURES
 from sightline.planning.generation.ranking import Kept, Ranked
 from sightline.planning.generation.space import GenerationSpace
 from sightline.planning.prices import said_of_price
-from sightline.planning.ranking import spread
 from sightline.prediction.generation.predict import predict_generation
 from sightline.profile import MEMORY_PARTS, NumbersOnDemand, Profile
 from sightline.quantities import BYTES, COUNT, SECONDS, Dimension, format_quantity
@@ -72,7 +72,7 @@ def ranked_plan(rank: int, key: str, one: Ranked, **further: float) -> RankedPla
 
 def thinned(front: Sequence[Kept], axes: tuple[str, str], count: int) -> list[Kept]:
     """Return so many plans of a front at most, spread over it, both ends among them."""
-    return [front[i] for i in spread([(plan.figures[axes[0]], plan.figures[axes[1]]) for plan in front], count)]
+    return [front[i] for i in spread_over([(plan.figures[axes[0]], plan.figures[axes[1]]) for plan in front], count)]
 
 
 def places_on(front: Sequence[Kept], plans: Sequence[Ranked]) -> tuple[int, ...]:

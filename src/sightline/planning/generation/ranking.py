@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sightline.planning.fronts import front_of
 from sightline.planning.generation.candidates import NO_BUDGET, scenario_of
 from sightline.planning.generation.layouts import DEGREES
 from sightline.planning.generation.objectives import FIGURES, ascending
@@ -74,11 +75,7 @@ def best_places(key: str, values: NDArray[Any], count: int) -> NDArray[np.intp]:
 
 def front(axes: Sequence[str], figures: Mapping[str, NDArray[Any]]) -> NDArray[np.intp]:
     """Return the places of the plans that no other beats in both figures, the best of the first one first."""
-    x, y = (ascending(key, figures[key]) for key in axes)
-    order = np.lexsort((y, x))
-    before = np.minimum.accumulate(np.concatenate([[np.inf], y[order]]))[:-1]
-    best: NDArray[np.intp] = order[(y[order] < before) & np.isfinite(x[order])]
-    return best
+    return front_of(np.array([ascending(key, figures[key]) for key in axes]))
 
 
 def ranked(key: str, kept: Sequence[Kept], top: int) -> list[Ranked]:

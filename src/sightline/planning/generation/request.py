@@ -49,7 +49,7 @@ def plan_generation(
     mixed = next((space.scenario.cluster for space in spaces if space.scenario.cluster.groups), None)
     limits = read_limits(max_memory=max_memory, ttft=ttft, tpot=tpot)
     if mixed is not None:
-        from sightline.planning.mixed_serving import plan_mixed_serving
+        from sightline.planning.generation.mixed import plan_mixed_serving
 
         if len(spaces) > 1 or known is not None:
             raise InputError(f"cluster has {mixed.in_words}; allowed with several clusters or anchors: equal devices")

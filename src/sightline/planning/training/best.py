@@ -7,10 +7,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sightline.planning.fronts import Floats, dominated, front_of
 from sightline.planning.training.candidates import Axes, Choice
 from sightline.planning.training.mesh import Block
 
-Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
 
 
@@ -112,26 +112,6 @@ class Front:
         """Return the front in the order of the first figure."""
         order = np.argsort(self._keys[0], kind="stable")
         return [Candidate(self._plans[i], tuple(map(float, self._keys[:, i]))) for i in order]
-
-
-def front_of(keys: Floats) -> Places:
-    """Return the positions of the points, columns of two figures, that are Pareto-optimal; of equal ones the first."""
-    order = np.lexsort((keys[1], keys[0]))
-    second = keys[1, order]
-    before = np.concatenate([[np.inf], np.minimum.accumulate(second)[:-1]]) if len(order) else second
-    return np.sort(order[second < before])
-
-
-def dominated(keys: Floats, by: Floats) -> NDArray[np.bool_]:
-    """Return which points another set of points dominates: as good in both figures or better."""
-    if not by.shape[1] or not keys.shape[1]:
-        return np.zeros(keys.shape[1], dtype=bool)
-    front = by[:, front_of(by)]
-    order = np.argsort(front[0])
-    first, second = front[0, order], np.minimum.accumulate(front[1, order])
-    place = np.searchsorted(first, keys[0], side="right") - 1
-    found: NDArray[np.bool_] = (place >= 0) & (second[np.maximum(place, 0)] <= keys[1])
-    return found
 
 
 def fields_at(block: Block, axes: Axes, choice: Choice, places: Places) -> list[Mapping[str, Any]]:

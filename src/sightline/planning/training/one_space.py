@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sightline.planning.money import Limits
-from sightline.planning.objectives import Measure, exceeded
 from sightline.planning.training.best import Candidate, First, Front
 from sightline.planning.training.candidates import Axes
 from sightline.planning.training.mesh import Block
+from sightline.planning.training.money import Limits
+from sightline.planning.training.objectives import Measure, exceeded
 from sightline.planning.training.search import WHOLE, Counts, search
 from sightline.progress import SILENT, Progress
 from sightline.scenario import Scenario

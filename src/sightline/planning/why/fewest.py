@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from sightline.planning.objectives import Measure
 from sightline.planning.training.best import Candidate, Front
 from sightline.planning.training.candidates import Array, Axes, Choice
 from sightline.planning.training.mesh import Block
+from sightline.planning.training.objectives import Measure
 from sightline.scenario import Scenario
 from sightline.scenario.plan import OFFLOADABLE
 from sightline.scenario.space import Space

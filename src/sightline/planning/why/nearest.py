@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from sightline.planning.answer import NearestPlan
-from sightline.planning.objectives import Measure, exceeded
 from sightline.planning.training.best import Candidate, First, Keeper
 from sightline.planning.training.candidates import Axes
 from sightline.planning.training.mesh import Block
+from sightline.planning.training.objectives import Measure, exceeded
 from sightline.planning.training.search import search
 from sightline.planning.why.fewest import FewestChanges
 from sightline.planning.why.telling import Dead, Teller, opened

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sightline.planning.answer import NearestPlan, RankedPlan
-from sightline.planning.money import Limits
-from sightline.planning.objectives import Measure
 from sightline.planning.training.best import Candidate
 from sightline.planning.training.candidates import resolved
+from sightline.planning.training.money import Limits
+from sightline.planning.training.objectives import Measure
 from sightline.planning.why.differences import GIB
 from sightline.planning.why.options import as_options
 from sightline.planning.why.ways import Way

@@ -163,7 +163,7 @@ def _objectives(answer: PlanAnswer) -> Mapping[str, str]:
         from sightline.planning.generation.objectives import OBJECTIVES
 
         return OBJECTIVES
-    from sightline.planning.objectives import OBJECTIVES as OF_TRAINING
+    from sightline.planning.training.objectives import OBJECTIVES as OF_TRAINING
 
     return OF_TRAINING
 

@@ -17,12 +17,12 @@ import numpy as np
 
 from sightline.errors import InputError
 from sightline.planning.answer import PlanAnswer, RankedPlan
+from sightline.planning.fronts import front_of
 from sightline.planning.kinds import left_out, mixtures
-from sightline.planning.money import Limits
-from sightline.planning.objectives import Measure, exceeded, shown_value
 from sightline.planning.prices import said_of_price
-from sightline.planning.ranking import in_order, with_ties
-from sightline.planning.training.best import front_of
+from sightline.planning.training.money import Limits
+from sightline.planning.training.objectives import Measure, exceeded, shown_value
+from sightline.planning.training.ranking import in_order, with_ties
 from sightline.planning.training.validity import OFFERED
 from sightline.prediction import predict
 from sightline.profile import Profile
@@ -241,8 +241,7 @@ def _ranked(profiles: Sequence[Profile], measures: Mapping[int, Measure], wanted
     found = [(keys(profile), profile) for profile in profiles]
     if wanted.pareto:
         points = np.array([key for key, _ in found]).reshape(-1, 2).T
-        order = sorted((found[place] for place in front_of(points)), key=lambda one: one[0])
-        best = [profile for _, profile in order]
+        best = [found[place][1] for place in front_of(points)]
     else:
         best = in_order([(key[0], profile.scenario.plan, profile) for key, profile in found])[: wanted.top]
     plans = [_plan(rank, profile, measures[id(profile)], wanted) for rank, profile in enumerate(best, start=1)]

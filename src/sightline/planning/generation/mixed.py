@@ -17,12 +17,12 @@ import numpy as np
 from sightline import catalog
 from sightline.errors import InputError
 from sightline.planning.answer import PlanAnswer, RankedPlan
+from sightline.planning.fronts import front_of
 from sightline.planning.generation.answers import assumptions, free_fields
 from sightline.planning.generation.objectives import ascending, figure, figure_key, within
 from sightline.planning.generation.search import ANSWERED, search
 from sightline.planning.generation.space import GenerationSpace, engines, plan_of, runs, values_in, variants
 from sightline.planning.kinds import left_out, spaces_of_one_kind
-from sightline.planning.training.best import front_of
 from sightline.prediction import predict
 from sightline.profile import Profile
 from sightline.progress import Cancelled, Progress
@@ -248,8 +248,7 @@ def _small(key: str, value: float) -> float:
 def _front(plans: Sequence[RankedPlan], axes: Sequence[str]) -> list[RankedPlan]:
     """The Pareto-optimal plans of both figures, by the first of them."""
     points = [[_small(key, float(figure(key, one.profile, 1)[0])) for one in plans] for key in axes]
-    chosen = [plans[place] for place in front_of(np.array(points).reshape(2, -1))]
-    return sorted(chosen, key=lambda one: _small(axes[0], one.value))
+    return [plans[place] for place in front_of(np.array(points).reshape(2, -1))]
 
 
 def _ranked(profile: Profile, key: str) -> RankedPlan:

@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from sightline.errors import InputError, nearest
-from sightline.planning.money import Limits, Run
 from sightline.planning.training.candidates import Axes
 from sightline.planning.training.mesh import Block
+from sightline.planning.training.money import Limits, Run
 from sightline.profile import Profile
 from sightline.quantities import Count, Number, show
 from sightline.scenario import Scenario

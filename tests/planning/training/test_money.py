@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from sightline.errors import InputError
 from sightline.planning.limits import read_limit
-from sightline.planning.money import Run, read_availability, read_limits, usual_availability
+from sightline.planning.training.money import Run, read_availability, read_limits, usual_availability
 from sightline.quantities import BYTES
 
 counts = st.integers(1, 10**6)

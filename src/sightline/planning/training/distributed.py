@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sightline.loading.written import to_mapping
-from sightline.planning.training.best import Candidate, front_of
+from sightline.planning.fronts import front_of
+from sightline.planning.training.best import Candidate
 from sightline.planning.training.one_space import Crowd, Request, search_space
 from sightline.planning.training.search import Counts, pieces_of
 from sightline.progress import Progress

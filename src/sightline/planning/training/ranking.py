@@ -5,8 +5,6 @@ from dataclasses import replace
 from math import log
 from typing import Any
 
-import numpy as np
-
 from sightline.explanation.faster import likely_smaller
 from sightline.explanation.side import interval_of, ratio_spread, spread_of
 from sightline.planning.answer import RankedPlan
@@ -84,26 +82,3 @@ def _compared(first: RankedPlan, other: RankedPlan, key: str) -> RankedPlan:
     ratio = _per_token(other) / _per_token(first) if first.value > 0 else b / a
     low, high = interval_of(ratio, spread)
     return replace(other, tied=low <= 1.0 <= high, better=likely_smaller(log(ratio), spread))
-
-
-def spread(figures: Sequence[tuple[float, float]], count: int) -> list[int]:
-    """Return the positions of so many plans of a front in order: both ends, and others as evenly as they lie.
-
-    Of plans whose two figures are the same to three digits the first stands for all.
-    """
-    seen = dict[tuple[str, str], int]()
-    for place, (x, y) in enumerate(figures):
-        seen.setdefault((f"{x:.3g}", f"{y:.3g}"), place)
-    kept = list(seen.values())
-    if len(kept) <= count:
-        return kept
-    points = np.array([figures[place] for place in kept])
-    extent = np.ptp(points, axis=0)
-    steps = np.hypot(*(np.diff(points, axis=0) / np.where(extent > 0, extent, 1.0)).T)
-    along = np.concatenate([[0.0], np.cumsum(steps)])
-    chosen: list[int] = []
-    for i, target in enumerate(np.linspace(0.0, along[-1], count)):
-        # Plans are left for the places that follow.
-        first, last = (chosen[-1] + 1 if chosen else 0), len(kept) - (count - i)
-        chosen.append(first + int(np.argmin(np.abs(along[first : last + 1] - target))))
-    return [kept[place] for place in chosen]

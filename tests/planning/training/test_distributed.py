@@ -5,8 +5,8 @@ import pytest
 
 from sightline.errors import InputError
 from sightline.loading.written import to_mapping
-from sightline.planning import many
 from sightline.planning.search import plan
+from sightline.planning.training import distributed
 from sightline.planning.training import search as pieces
 from sightline.progress import Progress
 
@@ -25,7 +25,7 @@ def small_pieces(monkeypatch):
     """Pieces so small that even this space has many, and parts of one or two."""
     monkeypatch.setattr(pieces, "ROWS_PER_CHECK", 24)
     monkeypatch.setattr(pieces, "ROWS_PER_CHUNK", 10)
-    monkeypatch.setattr(many, "PIECES", 2)
+    monkeypatch.setattr(distributed, "PIECES", 2)
 
 
 def shown(answer):
@@ -96,7 +96,7 @@ def test_parts_are_tables_of_plans(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", ["local:2", "ray:2", "dask:2"])
 def test_workers_give_the_answer_of_one_process(workers, tmp_path, monkeypatch):
-    monkeypatch.setattr(many, "PIECES", 1)
+    monkeypatch.setattr(distributed, "PIECES", 1)
     asked = {**ASKED, "plan": {"framework": "megatron", "offload": "none"}}
     found = plan(asked, top=2, workers=workers, where=str(tmp_path / "search"))
     assert len(list((tmp_path / "search" / "parts").iterdir())) > 5
