@@ -15,8 +15,9 @@ from sightline.launching.shell.writing import command_line
 from sightline.launching.source import Source, named_settings
 from sightline.launching.training import deepspeed
 from sightline.launching.training import script_settings as script
-from sightline.launching.training.ranks import cluster_problems, on_every_node
-from sightline.launching.training.support import not_offered, unwritten, whole, with_micro_batch
+from sightline.launching.training.ranks import on_every_node
+from sightline.launching.training.rules import refusals
+from sightline.launching.training.support import unwritten, whole, with_micro_batch
 from sightline.launching.value_checks import AUTO, refuse_values
 from sightline.scenario import Plan, Scenario
 
@@ -59,9 +60,8 @@ def write(scenario: Scenario) -> Launch:
     Raises:
         InputError: FSDP or the script does not offer something of the plan; a sentence each.
     """
-    refuse([*not_offered(scenario.plan), *script.problems_of(scenario), *cluster_problems(scenario.cluster)])
+    refuse(refusals(scenario))
     asked = with_micro_batch(scenario)
-    refuse(_problems(asked.plan))
     text = yaml.safe_dump(configuration(asked), sort_keys=False)
     return Launch(
         framework="fsdp",
@@ -73,19 +73,6 @@ def write(scenario: Scenario) -> Launch:
             *on_every_node(asked.cluster),
         ],
     )
-
-
-def _problems(plan: Plan) -> list[str]:
-    hybrid = plan.data_parallel_shard not in (None, plan.data_parallel)
-    told = {
-        "plan.data_parallel_shard with plan.zero_stage 0: replicas shard nothing": hybrid and plan.zero_stage == 0,
-        "plan.offload is parameters with plan.zero_stage 0: FSDP offloads what it shards": (
-            "parameters" in plan.offload and plan.zero_stage == 0
-        ),
-        f"plan.gradient_reduce_dtype is {plan.gradient_reduce_dtype} with plan.zero_stage 0: PyTorch's replicas sum "
-        "gradients in the dtype of the weights": plan.gradient_reduce_dtype is not None and plan.zero_stage == 0,
-    }
-    return [sentence for sentence, is_so in told.items() if is_so]
 
 
 def configuration(scenario: Scenario) -> dict[str, Any]:

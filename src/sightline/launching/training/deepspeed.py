@@ -11,8 +11,9 @@ from sightline.launching.options import not_read, options_of, without_none
 from sightline.launching.shell.writing import command_line
 from sightline.launching.source import Source, named_settings
 from sightline.launching.training import script_settings as script
-from sightline.launching.training.ranks import PROCESSES_LEFT_OPEN, cluster_problems, on_every_node, per_node
-from sightline.launching.training.support import not_offered, unwritten, whole, with_micro_batch
+from sightline.launching.training.ranks import PROCESSES_LEFT_OPEN, on_every_node, per_node
+from sightline.launching.training.rules import refusals
+from sightline.launching.training.support import unwritten, whole, with_micro_batch
 from sightline.launching.value_checks import AUTO, refuse_values
 from sightline.scenario import Plan, Scenario
 
@@ -65,9 +66,8 @@ def write(scenario: Scenario) -> Launch:
     Raises:
         InputError: DeepSpeed or the script does not offer something of the plan; a sentence each.
     """
-    refuse([*not_offered(scenario.plan), *script.problems_of(scenario), *cluster_problems(scenario.cluster)])
+    refuse(refusals(scenario))
     asked = with_micro_batch(scenario)
-    refuse(_problems(asked.plan))
     ranks = asked.cluster.devices
     return Launch(
         framework="deepspeed",
@@ -79,20 +79,6 @@ def write(scenario: Scenario) -> Launch:
             *_hosts(asked),
         ],
     )
-
-
-def _problems(plan: Plan) -> list[str]:
-    hybrid = plan.data_parallel_shard not in (None, plan.data_parallel)
-    told = {
-        f"plan.data_parallel_shard is {plan.data_parallel_shard}: DeepSpeed 0.19 shards over all ranks": hybrid,
-        "plan.quantization with plan.zero_stage 3: DeepSpeed does not shard weights that bitsandbytes has packed": (
-            plan.quantization != "none" and plan.zero_stage == 3
-        ),
-        f"plan.optimizer is {plan.optimizer} with plan.offload optimizer: DeepSpeed updates on the host with adamw": (
-            "optimizer" in plan.offload and OPTIMIZERS.get(plan.optimizer, ("",))[0] != "AdamW"
-        ),
-    }
-    return [sentence for sentence, is_so in told.items() if is_so]
 
 
 def configuration(scenario: Scenario) -> dict[str, Any]:

@@ -20,16 +20,6 @@ def per_node(cluster: Cluster) -> int:
     return cluster.devices // cluster.nodes
 
 
-def cluster_problems(cluster: Cluster) -> list[str]:
-    """Return what keeps a cluster from running as many equal processes on each of its nodes."""
-    if cluster.groups:
-        return [f"cluster.devices are {cluster.in_words}; launches are written for equal devices"]
-    if cluster.devices % cluster.nodes == 0:
-        return []
-    shape = f"cluster.devices is {cluster.devices} on {cluster.nodes} nodes"
-    return [f"{shape}; a launch starts as many processes on each, allowed: a multiple of {cluster.nodes}"]
-
-
 def torchrun(cluster: Cluster, *program: str) -> list[str]:
     """Return the words that start a program on every device of a node; on several nodes each runs them."""
     words = ["torchrun", "--nproc-per-node", str(per_node(cluster))]

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any, Final
 
-from sightline.launching.hugging_face import KNOWN, configuration_file
+from sightline.launching.hugging_face import configuration_file
 from sightline.launching.options import without_none
 from sightline.launching.training.support import whole
 from sightline.scenario import Model, Plan, Scenario
@@ -34,22 +34,6 @@ QUANTIZED: Final[Mapping[str, Mapping[str, Any]]] = {
     "int8": {"load_in_8bit": True},
 }
 """Keys of transformers' BitsAndBytesConfig by format."""
-
-
-def problems_of(scenario: Scenario) -> list[str]:
-    """Return a sentence for everything that the script cannot train."""
-    model, plan = scenario.model, scenario.plan
-    degrees = ("tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel")
-    split = [name for name in degrees if getattr(plan, name) != 1]
-    name = plan.framework.name
-    told = [f"plan.{axis} is {whole(getattr(plan, axis))}: the script written for {name} has none" for axis in split]
-    if configuration_file(model) is None:
-        told.append(f"{model.name} has layers for which no config.json is written; written: {KNOWN}")
-    if plan.quantization not in ("none", *QUANTIZED):
-        told.append(f"plan.quantization is {plan.quantization}; launched: {', '.join(QUANTIZED)}")
-    if scenario.workload.task == "pretrain" and plan.quantization != "none":
-        told.append("plan.quantization is for weights of a checkpoint: launched with workload.task finetune")
-    return told
 
 
 def files_of(scenario: Scenario, way: str, ranks: int) -> dict[str, str]:

@@ -1,15 +1,12 @@
-"""What every writer asks of a plan of training: whether its framework offers it, and what of it stays unwritten."""
+"""What every writer asks of a plan of training: whether its launch can run it, and what of it stays unwritten."""
 
 from collections.abc import Container, Iterator
 from dataclasses import MISSING, fields, replace
 from typing import Any
 
-from sightline.content import fields_of
 from sightline.frameworks.choices import CHOICES, choices_of
-from sightline.loading.typical import OFFERED
 from sightline.quantities import show
 from sightline.scenario import Plan, Scenario
-from sightline.scenario.rules.rulebook import broken_rules
 
 _ALWAYS_WRITTEN = ("framework", "data_parallel")
 """Fields that the command itself states: what it runs, on how many devices."""
@@ -26,12 +23,6 @@ def with_micro_batch(scenario: Scenario) -> Scenario:
     if not isinstance(answered, Scenario):
         raise TypeError("a step of training is answered with its scenario")
     return replace(scenario, plan=replace(scenario.plan, micro_batch=answered.plan.micro_batch))
-
-
-def not_offered(plan: Plan) -> list[str]:
-    """Return a sentence for everything of a plan that its framework does not offer."""
-    values = fields_of(plan) | {"framework": plan.framework.plain or plan.framework}
-    return list(broken_rules(OFFERED, {**values, "plan": values}))
 
 
 def unwritten(plan: Plan, written: Container[str], what: str) -> Iterator[str]:

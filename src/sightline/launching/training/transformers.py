@@ -10,22 +10,16 @@ from sightline.launching.options import not_read, options_of, without_none
 from sightline.launching.shell.writing import command_line
 from sightline.launching.source import Source, named_settings
 from sightline.launching.training import script_settings as script
-from sightline.launching.training.ranks import cluster_problems, devices_of, on_every_node, torchrun
-from sightline.launching.training.support import not_offered, unwritten, whole, with_micro_batch
+from sightline.launching.training.ranks import devices_of, on_every_node, torchrun
+from sightline.launching.training.rules import refusals
+from sightline.launching.training.rules.scripts import TRAINER_OPTIMIZERS
+from sightline.launching.training.support import unwritten, whole, with_micro_batch
 from sightline.launching.value_checks import refuse_values
-from sightline.scenario import Plan, Scenario
+from sightline.scenario import Scenario
 
 ARGUMENTS: Final = "training_arguments.json"
 WRITTEN: Final = script.WRITTEN | {"recompute", "state_dtype", "overlap_gradient_reduce", "zero_stage"}
 """Fields of a plan that have arguments, here or in the script's settings."""
-OPTIMIZERS: Final = {
-    "adamw": "adamw_torch_fused",
-    "adamw-fused": "adamw_torch_fused",
-    "adamw-unfused": "adamw_torch",
-    "adamw-8bit": "adamw_bnb_8bit",
-    "sgd": "sgd",
-}
-"""The Trainer's names of optimizers."""
 _READ: Final = {
     "adamw_torch_fused": "adamw",
     "adamw_torch": "adamw-unfused",
@@ -66,9 +60,8 @@ def write(scenario: Scenario) -> Launch:
     Raises:
         InputError: The Trainer or the script does not offer something of the plan; a sentence each.
     """
-    refuse([*not_offered(scenario.plan), *script.problems_of(scenario), *cluster_problems(scenario.cluster)])
+    refuse(refusals(scenario))
     asked = with_micro_batch(scenario)
-    refuse(_problems(asked.plan))
     words = torchrun(asked.cluster, *script.script_words(asked))
     files = script.files_of(asked, "transformers", asked.cluster.devices)
     return Launch(
@@ -83,16 +76,6 @@ def write(scenario: Scenario) -> Launch:
     )
 
 
-def _problems(plan: Plan) -> list[str]:
-    told = {
-        "plan.dtype is fp8: the Trainer has no argument for it; accelerate has (plan.framework fsdp)": plan.dtype
-        == "fp8",
-        f"plan.optimizer is {plan.optimizer}; the Trainer has {', '.join(OPTIMIZERS)}": plan.optimizer
-        not in OPTIMIZERS,
-    }
-    return [sentence for sentence, is_so in told.items() if is_so]
-
-
 def arguments(scenario: Scenario) -> dict[str, Any]:
     """Return the Trainer's arguments."""
     plan = scenario.plan
@@ -102,7 +85,7 @@ def arguments(scenario: Scenario) -> dict[str, Any]:
         "gradient_accumulation_steps": script.accumulation(scenario),
         "max_steps": script.settings_of(scenario, "transformers", scenario.cluster.devices)["steps"],
         "learning_rate": 1e-4,
-        "optim": OPTIMIZERS[plan.optimizer],
+        "optim": TRAINER_OPTIMIZERS[plan.optimizer],
         "bf16": plan.dtype == "bf16",
         "fp16": plan.dtype == "fp16",
         "gradient_checkpointing": plan.recompute == "full",

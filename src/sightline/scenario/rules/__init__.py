@@ -58,7 +58,12 @@ def known_facts(
 
 def _of_cluster(cluster: Cluster) -> dict[str, Any]:
     groups = tuple(group.devices for group in cluster.groups)
-    return {"devices": cluster.devices, "device": cluster.device, "group_devices": groups or None}
+    return {
+        "devices": cluster.devices,
+        "nodes": cluster.nodes,
+        "device": cluster.device,
+        "group_devices": groups or None,
+    }
 
 
 def further_devices(

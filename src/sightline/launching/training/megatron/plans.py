@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from sightline.launching.training.megatron.models import Arguments
+from sightline.launching.training.rules.megatron import GATHERED
 from sightline.launching.training.support import whole
 from sightline.prediction.schedules.closed_forms import stage_layers
 from sightline.scenario import Plan, Scenario
@@ -36,53 +37,6 @@ RECIPES: Final = {"delayed": "delayed", "current": "tensorwise", "blockwise": "b
 OPTIMIZERS: Final = {"adamw": "adam", "sgd-momentum": "sgd", "muon": "muon"}
 HELD: Final = ("core_attn", "attn_proj")
 """Modules whose inputs are offloaded where the plan offloads activations."""
-
-
-def plan_problems(scenario: Scenario) -> list[str]:
-    """Return a sentence for everything of a plan that ``pretrain_gpt.py`` cannot be asked for."""
-    plan = scenario.plan
-    stages, chunks = whole(plan.pipeline_parallel), whole(plan.virtual_stages)
-    recompute = plan.recompute if isinstance(plan.recompute, Recomputation) else None
-    told = {
-        "plan.adapter is lora: pretrain_gpt.py trains no adapters; NeMo does, for which no launch is written": (
-            plan.adapter is not None
-        ),
-        "plan.schedule is gpipe: Megatron-LM schedules pipelines as 1f1b or interleaved": (
-            plan.schedule == "gpipe" and stages > 1
-        ),
-        "plan.overlap_parameter_gather is true: Megatron-LM overlaps it only with overlap_gradient_reduce true": (
-            plan.zero_stage > 0 and plan.framework.overlap.parameters and not plan.framework.overlap.gradients
-        ),
-        f"plan.tensor_overlap is {plan.tensor_overlap}: --tp-comm-overlap needs plan.sequence_parallel true": (
-            plan.tensor_overlap == "all" and plan.tensor_parallel > 1 and not plan.sequence_parallel
-        ),
-        "plan.recompute names every so many layers: Megatron-LM recomputes the first of a stage": (
-            recompute is not None and recompute.every > 1
-        ),
-        "plan.recompute limits modules to some layers: Megatron-LM recomputes modules in all of them": (
-            recompute is not None and bool(recompute.modules) and recompute.layers is not None
-        ),
-        f"plan.recompute is of {recompute and recompute.layers} layers a stage: --recompute-num-layers counts those of "
-        f"each of {chunks} virtual stages; allowed: a multiple": (
-            recompute is not None and recompute.layers is not None and recompute.layers % chunks > 0
-        ),
-        "plan.offload is optimizer with plan.zero_stage 0: --optimizer-cpu-offload needs the distributed optimizer": (
-            "optimizer" in plan.offload and plan.zero_stage == 0
-        ),
-        "plan.bf16_layers is above 0 with plan.fp8_recipe delayed: allowed: 0, or another recipe": (
-            plan.bf16_layers > 0 and (plan.dtype, plan.fp8_recipe) == ("fp8", "delayed")
-        ),
-        f"plan.offload is optimizer with plan.dtype {plan.dtype}: Megatron-LM needs plan.fp8_parameter_gather false": (
-            "optimizer" in plan.offload and _gathers_low(plan) and plan.fp8_recipe != "delayed"
-        ),
-        "plan.stage_layers with plan.virtual_stages above 1: say which layers each of the virtual stages has": (
-            plan.stage_layers is not None and chunks > 1
-        ),
-        "plan.optimizer is muon with plan.zero_stage 3: Megatron-FSDP has adam and sgd": (
-            plan.optimizer == "muon" and plan.zero_stage > 1
-        ),
-    }
-    return [sentence for sentence, is_so in told.items() if is_so]
 
 
 def plan_arguments(scenario: Scenario) -> Arguments:
@@ -205,7 +159,7 @@ def _precision(plan: Plan) -> Arguments:
 def _gathers_low(plan: Plan) -> bool:
     """Whether weights are kept and gathered in 8 bits alone."""
     kept = plan.framework.low_precision.weight_bytes
-    return bool(plan.zero_stage > 0) and bool(kept) and plan.dtype in ("fp8", "mxfp8")
+    return bool(plan.zero_stage > 0) and bool(kept) and plan.dtype in GATHERED
 
 
 def _memory(plan: Plan) -> Arguments:

@@ -5,10 +5,11 @@ from typing import Final
 
 from sightline.launching.launch import Launch, refuse
 from sightline.launching.shell.writing import command_line
-from sightline.launching.training.megatron.models import Arguments, model_arguments, model_problems
-from sightline.launching.training.megatron.plans import WRITTEN, plan_arguments, plan_problems
-from sightline.launching.training.ranks import cluster_problems, on_every_node, torchrun
-from sightline.launching.training.support import not_offered, unwritten, with_micro_batch
+from sightline.launching.training.megatron.models import Arguments, model_arguments
+from sightline.launching.training.megatron.plans import WRITTEN, plan_arguments
+from sightline.launching.training.ranks import on_every_node, torchrun
+from sightline.launching.training.rules import refusals
+from sightline.launching.training.support import unwritten, with_micro_batch
 from sightline.scenario import Scenario
 
 STEPS: Final = 50
@@ -26,10 +27,8 @@ def write(scenario: Scenario) -> Launch:
     Raises:
         InputError: Megatron-LM does not offer something of the plan or of the model; a sentence each.
     """
-    problems = [*not_offered(scenario.plan), *model_problems(scenario.model), *cluster_problems(scenario.cluster)]
-    refuse(problems)
+    refuse(refusals(scenario))
     asked = with_micro_batch(scenario)
-    refuse(plan_problems(asked))
     arguments = {
         **model_arguments(asked.model, asked.workload.sequence_length),
         **plan_arguments(asked),

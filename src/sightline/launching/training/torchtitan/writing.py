@@ -5,9 +5,11 @@ from typing import Any, Final
 
 from sightline.launching.launch import Launch, refuse
 from sightline.launching.shell.writing import command_line
-from sightline.launching.training.ranks import cluster_problems, on_every_node, torchrun
-from sightline.launching.training.support import not_offered, unwritten, whole, with_micro_batch
-from sightline.launching.training.torchtitan.models import MODULE, UNPIPELINED, module_text, named
+from sightline.launching.training.ranks import on_every_node, torchrun
+from sightline.launching.training.rules import refusals
+from sightline.launching.training.rules.torchtitan import layers_each
+from sightline.launching.training.support import unwritten, whole, with_micro_batch
+from sightline.launching.training.torchtitan.models import MODULE, module_text, named
 from sightline.launching.training.torchtitan.toml_text import toml_text
 from sightline.scenario import Plan, Scenario
 from sightline.scenario.techniques import Recomputation
@@ -37,12 +39,8 @@ def write(scenario: Scenario) -> Launch:
     Raises:
         InputError: torchtitan does not offer something of the plan or has no such model; a sentence each.
     """
-    found = named(scenario.model)
-    unknown = f"{scenario.model.name} has layers that no model of torchtitan has: Llama 3, Qwen 3, DeepSeek V3, gpt-oss"
-    problems = [*not_offered(scenario.plan), *cluster_problems(scenario.cluster), *([unknown] if found is None else [])]
-    refuse(problems)
+    refuse(refusals(scenario))
     asked = with_micro_batch(scenario)
-    refuse(_problems(asked))
     module = module_text(asked.model)
     files = {CONFIGURATION: toml_text(configuration(asked))}
     words = torchrun(asked.cluster, "-m", "torchtitan.train")
@@ -52,46 +50,6 @@ def write(scenario: Scenario) -> Launch:
         files=files if module is None else {**files, f"{MODULE}.py": module},
         without_counterpart=[*unwritten(asked.plan, WRITTEN, "torchtitan"), *_supplied(asked)],
     )
-
-
-def _problems(scenario: Scenario) -> list[str]:
-    plan, model = scenario.plan, scenario.model
-    family = (named(model) or ("",))[0]
-    stages, others = (
-        whole(plan.pipeline_parallel),
-        plan.tensor_parallel * plan.pipeline_parallel * plan.context_parallel,
-    )
-    reduced = plan.gradient_reduce_dtype
-    tensor = whole(plan.expert_tensor_parallel)
-    told = {
-        f"plan.pipeline_parallel is {stages}: torchtitan has no pipeline stages of {family}": (
-            stages > 1 and family in UNPIPELINED
-        ),
-        "plan.schedule is zero-bubble: PyTorch's zero-bubble schedules have several stages on a rank, which Sightline "
-        "does not predict": plan.schedule == "zero-bubble" and stages > 1,
-        "plan.zero_stage is 0: torchtitan replicates weights only without tensor, pipeline and context parallelism": (
-            plan.zero_stage == 0 and plan.data_parallel > 1 and others > 1
-        ),
-        f"plan.data_parallel_shard is 1 with plan.zero_stage {plan.zero_stage}: a rank alone shards nothing; allowed: "
-        "plan.zero_stage 0": (
-            plan.zero_stage > 0 and plan.data_parallel_shard == 1 < plan.data_parallel and plan.context_parallel == 1
-        ),
-        "plan.stage_layers: torchtitan spreads layers over stages by itself": plan.stage_layers is not None,
-        f"plan.gradient_reduce_dtype is {reduced}: torchtitan 0.2 reduces in fp32": reduced not in (None, "fp32"),
-        f"plan.expert_tensor_parallel is {tensor}: torchtitan has 1 and plan.tensor_parallel": (
-            plan.expert_parallel > 1 and tensor not in (1, plan.tensor_parallel)
-        ),
-        f"plan.virtual_stages is {plan.virtual_stages}: torchtitan cannot spread {model.layers} layers over "
-        f"{stages * whole(plan.virtual_stages)} stages": _layers_each(scenario) is None,
-        "plan.tensor_overlap is all with plan.compile false: torchtitan compiles its asynchronous one": (
-            plan.tensor_overlap == "all" and plan.tensor_parallel > 1 and not plan.compile
-        ),
-        "plan.recompute limits what recomputes to some layers: torchtitan has every so many": (
-            isinstance(plan.recompute, Recomputation)
-            and (plan.recompute.layers is not None or (plan.recompute.every > 1 and bool(plan.recompute.modules)))
-        ),
-    }
-    return [sentence for sentence, is_so in told.items() if is_so]
 
 
 def configuration(scenario: Scenario) -> dict[str, Any]:
@@ -165,26 +123,15 @@ def _parallelism(scenario: Scenario) -> dict[str, Any]:
 def _stages(scenario: Scenario) -> dict[str, Any]:
     plan = scenario.plan
     interleaved = plan.virtual_stages > 1
-    ends = 0 if scenario.model.layers % (whole(plan.pipeline_parallel) * whole(plan.virtual_stages)) == 0 else 1
+    stages, layers = whole(plan.pipeline_parallel) * whole(plan.virtual_stages), scenario.model.layers
+    ends = 0 if layers % stages == 0 else 1
     return {
         "pipeline_parallel_schedule": SCHEDULES["interleaved" if interleaved else str(plan.schedule)],
         "pipeline_parallel_microbatch_size": whole(plan.sequences),
         "pipeline_parallel_first_stage_less_layers": ends,
         "pipeline_parallel_last_stage_less_layers": ends,
-        "pipeline_parallel_layers_per_stage": _layers_each(scenario),
+        "pipeline_parallel_layers_per_stage": int(layers_each(layers, stages)),
     }
-
-
-def _layers_each(scenario: Scenario) -> int | None:
-    """Layers of a stage for as many stages as the plan has, embedding and head counting where layers do not divide.
-
-    None where no number makes so many stages.
-    """
-    plan, layers = scenario.plan, scenario.model.layers
-    stages = whole(plan.pipeline_parallel) * whole(plan.virtual_stages)
-    units = layers if layers % stages == 0 else layers + 2
-    each = -(-units // stages)
-    return each if -(-units // each) == stages else None
 
 
 def _recomputation(recompute: str | Recomputation) -> dict[str, Any]:
