@@ -24,6 +24,10 @@ class Candidate(NamedTuple):
 class Keeper(Protocol):
     """Takes blocks of plans and keeps the good ones."""
 
+    @property
+    def limit(self) -> float:
+        """What a plan's only figure has to be below to be kept; infinite where there are several."""
+
     def take(self, block: Block, axes: Axes, choice: Choice) -> None:
         """Look at the plans of a block that fit."""
 
@@ -88,6 +92,7 @@ class Front:
     """The Pareto-optimal plans of two figures."""
 
     figure: Figures
+    limit: float = np.inf
     _keys: Floats = field(default_factory=lambda: np.empty((2, 0)))
     _plans: list[Mapping[str, Any]] = field(default_factory=list)
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sightline.cost.device_model import device_model
 from sightline.prediction.training.predict import divisors
-from sightline.quantities import Number
+from sightline.quantities import Number, distinct
 from sightline.scenario import Scenario
 from sightline.scenario.plan import OFFLOADABLE, AttentionKernel, Schedule
 from sightline.scenario.space import Space
@@ -52,6 +52,8 @@ class Axes:
     """By part of ``OFFLOADABLE``: 0.0, 1.0 or both."""
     schedules: Sequence[tuple[str, int]]
     """A schedule with its virtual stages."""
+    micro_batches: Array
+    """Which of the space's distinct micro-batches each row has, in shape (rows,)."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -63,19 +65,20 @@ class Axes:
         """Number of rows."""
         return len(self.rows["micro_batch"])
 
-    def chunks(self, rows: int) -> "Iterator[Axes]":
-        """Yield the axes in parts of so many rows, each in the order of pipeline stages."""
-        for start in range(0, self.count, rows):
-            chunk = self.of_rows(slice(start, start + rows))
-            yield chunk.of_rows(np.argsort(chunk.rows["pipeline_parallel"], kind="stable"))
+    @property
+    def both_ways(self) -> "Axes":
+        """The axes with the only schedule in which stages work in both directions."""
+        return replace(self, schedules=[("dualpipe", 1)])
 
-    def by_shapes(self) -> "Axes":
-        """Return the axes with rows of the same shapes next to each other."""
-        return self.of_rows(np.lexsort([self.rows[name] for name in SHAPES]))
+    def chunks(self, rows: int) -> "Iterator[Axes]":
+        """Yield the axes in parts of so many rows."""
+        for start in range(0, self.count, rows):
+            yield self.of_rows(slice(start, start + rows))
 
     def of_rows(self, chosen: Any) -> "Axes":
         """Return the axes with some of the rows."""
-        return replace(self, rows={name: values[chosen] for name, values in self.rows.items()})
+        rows = {name: values[chosen] for name, values in self.rows.items()}
+        return replace(self, rows=rows, micro_batches=self.micro_batches[chosen])
 
 
 def along(values: Any, dimension: int) -> Array:
@@ -101,19 +104,28 @@ def choices(space: Space[Scenario]) -> list[Choice]:
     ]
 
 
-def axes_of(space: Space[Scenario], *, both_ways: bool = False) -> Axes:
+def axes_of(space: Space[Scenario]) -> Axes:
     """Return the axes of a space: all values that could be, or those that it is restricted to.
 
     Degrees divide the cluster, and replicas and micro-batches the batch. Other rules are asked later.
     """
     stays = device_model(space.scenario.cluster.device).in_host_memory
     offload = _values(space, "offload", (frozenset(), frozenset(() if stays else OFFLOADABLE)))
+    rows = _rows(space)
     return Axes(
-        rows=_rows(space),
+        rows=rows,
+        micro_batches=distinct([rows[name] for name in _shaping(space)])[1],
         zero_stage=_values(space, "zero_stage", range(4)),
         offload={part: sorted({1.0 * (part in chosen) for chosen in offload}) for part in OFFLOADABLE},
-        schedules=[("dualpipe", 1)] if both_ways else _schedules(space),
+        schedules=_schedules(space),
     )
+
+
+def _shaping(space: Space[Scenario]) -> tuple[str, ...]:
+    """Fields on which the operators of a micro-batch depend: some kinds of recomputation differ by stage."""
+    by_stage = space.scenario.plan.framework.native.pipeline_accumulation_traffic
+    by_stage = by_stage or any(isinstance(one, Recomputation) for one in _values(space, "recompute", RECOMPUTE))
+    return (*SHAPES, *(["pipeline_parallel"] if by_stage else []))
 
 
 def _rows(space: Space[Scenario]) -> dict[str, Array]:

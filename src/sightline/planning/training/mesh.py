@@ -65,9 +65,9 @@ class Block:
         return axes.rows[name][first : first + len(self.fits)]
 
 
-def groups_of(axes: Axes, valid: Valid, sums: Sums) -> Iterator[Group]:
+def groups_of(valid: Valid, sums: Sums) -> Iterator[Group]:
     """Yield the plans of a mesh, whose rows are in the order of their numbers of stages, by these."""
-    stages = axes.rows["pipeline_parallel"]
+    axes, stages = valid.axes, valid.axes.rows["pipeline_parallel"]
     borders = [0, *(np.flatnonzero(np.diff(stages)) + 1), len(stages)]
     for start, end in pairwise(borders):
         rows = slice(int(start), int(end))

@@ -1,6 +1,7 @@
 """The search of one space of training plans as somebody asks for it: what is kept, and within which limits."""
 
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -67,7 +68,7 @@ def search_space(
         space,
         keeper,
         within=_limited(measure, request.limits),
-        may_matter=_may_matter(measure, request, keeper),
+        least=_least(measure, request),
         max_memory=request.max_memory,
         launchable=request.launchable,
         energy="energy" in request.axes,
@@ -85,20 +86,20 @@ def _keeper(measure: Measure, request: Request) -> First | Front:
     return Front(figure=figures) if request.pareto else First(figure=figures, count=request.count)
 
 
-def _may_matter(measure: Measure, request: Request, keeper: First | Front) -> Any:
-    """What says which rows may have a plan that is kept, by the least seconds of their steps; None where nothing can.
+def _least(measure: Measure, request: Request) -> Any:
+    """What makes the least figure of each row of the least seconds of its steps; None where nothing bounds them.
 
     Only times and what follows from them have a bound.
     """
-    if not isinstance(keeper, First) or request.objective not in ("time", "cost"):
+    if request.pareto or request.objective not in ("time", "cost"):
         return None
 
-    def may(axes: Axes, least_s: Any) -> Any:
+    def least(axes: Axes, least_s: Any) -> Any:
         rows = measure.of_rows(axes, least_s)
-        beyond = exceeded(request.limits, measure, rows).values()
-        return np.logical_and.reduce([measure(request.objective, rows) < keeper.limit, *map(np.logical_not, beyond)])
+        beyond = reduce(np.logical_or, exceeded(request.limits, measure, rows).values(), False)
+        return np.where(beyond, np.inf, measure(request.objective, rows))
 
-    return may
+    return least
 
 
 def _limited(measure: Measure, limits: Limits) -> Any:

@@ -9,36 +9,25 @@ import numpy as np
 
 from sightline.cost.clock import at_its_clock
 from sightline.planning.training.best import Keeper
-from sightline.planning.training.candidates import (
-    ROW,
-    SHAPES,
-    Axes,
-    Choice,
-    along,
-    axes_of,
-    choices,
-    least_of_rows,
-    open_plan,
-)
+from sightline.planning.training.bounds import Bounds
+from sightline.planning.training.candidates import Axes, Choice, axes_of, choices, open_plan
 from sightline.planning.training.mesh import Block, blocks_of, groups_of
 from sightline.planning.training.validity import Valid, valid_plans
-from sightline.prediction.training.least_memory import least_bytes
-from sightline.prediction.training.least_time import least_step_s, micro_batch_alone_s
 from sightline.prediction.training.offload import as_kept
 from sightline.prediction.training.priced import price
 from sightline.prediction.training.sums import sums_of
 from sightline.progress import SILENT, Cancelled, Progress
-from sightline.quantities import distinct
 from sightline.scenario import Scenario
 from sightline.scenario.space import Space
-from sightline.scenario.techniques import Recomputation
 
 Exceeding = Callable[[Block, Axes], Mapping[str, Any]]
 """Says by limit where the plans of a block exceed it."""
 EVALUATED_WHOLE = 1_000_000
 """Plans of a space that are evaluated before bounds leave out those that cannot be among the best."""
-MayMatter = Callable[[Axes, Any], Any]
-"""Says which rows of a mesh may have a plan that is kept, by the least seconds of their steps."""
+Least = Callable[[Axes, Any], Any]
+"""Makes the least figure of each row's plans of the least seconds of their steps."""
+PROMISE = 1.25
+"""Ratio of least figures from which on rows are evaluated one after the other."""
 MICRO_BATCH, SLOWER = "micro_batch", "slower"
 """Why valid plans are not evaluated: a micro-batch alone needs more memory; they take longer than the best found."""
 WHOLE = slice(None)
@@ -87,7 +76,7 @@ def search(
     keeper: Keeper,
     *,
     within: Exceeding | None = None,
-    may_matter: MayMatter | None = None,
+    least: Least | None = None,
     max_memory: float | None = None,
     launchable: bool = False,
     energy: bool = False,
@@ -99,8 +88,9 @@ def search(
     Args:
         space: What is free.
         keeper: What takes the plans, block by block.
-        may_matter: Says which rows may have a plan that is kept, given seconds that their steps take at least. Rows
-            that have none are left out once so many plans were evaluated that counting all is of no more use.
+        least: Makes the least figure of each row's plans, by which the keeper compares them, of the seconds that its
+            steps take at least; infinite where a limit is exceeded. Rows that cannot be kept are left out once so many
+            plans were evaluated that counting all is of no more use.
         within: Says by limit where the plans of a block exceed it.
         max_memory: Bytes of a device that a plan may take, if less than all.
         launchable: Leave out what the framework does not offer.
@@ -109,18 +99,24 @@ def search(
         progress: Told of every chunk; when somebody stops it, what was found until then stays.
     """
     counts = Counts()
-    limits = _Limits.of(space, max_memory)
-    asked = _Asked(space=space, limits=limits, launchable=launchable, energy=energy, may_matter=may_matter)
+    asked = _Asked(
+        space=space,
+        bounds=Bounds(space=space),
+        limits=_Limits.of(space, max_memory),
+        launchable=launchable,
+        energy=energy,
+        least=least,
+    )
     pieces = pieces_of(space)[part]
     progress.begin(len(pieces), "searching")
     try:
         for choice, piece in pieces:
-            for axes in _rows_that_may(asked, piece, choice, counts).chunks(ROWS_PER_CHUNK):
+            for chunk in _chunks(asked, piece, choice, counts, keeper):
                 progress.check()
-                for block in _blocks(asked, axes, choice):
-                    counts.add(block, {} if within is None else within(block, axes))
+                for block in _blocks(asked, chunk, choice):
+                    counts.add(block, {} if within is None else within(block, chunk.axes))
                     if block.fits.any():
-                        keeper.take(block, axes, choice)
+                        keeper.take(block, chunk.axes, choice)
             progress.advance()
     except Cancelled:
         counts.stopped = True
@@ -131,8 +127,8 @@ def pieces_of(space: Space[Scenario]) -> list[tuple[Choice, Axes]]:
     """Return the pieces of a space that are searched one after the other, always in the same order."""
     found = choices(space)
     # Which operators there are changes no axis but the schedules.
-    axes = {way: list(axes_of(space, both_ways=way).chunks(ROWS_PER_CHECK)) for way in {one.both_ways for one in found}}
-    return [(choice, part) for choice in found for part in axes[choice.both_ways]]
+    parts = list(axes_of(space).chunks(ROWS_PER_CHECK))
+    return [(choice, part.both_ways if choice.both_ways else part) for choice in found for part in parts]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -154,57 +150,57 @@ class _Asked:
     """What is searched."""
 
     space: Space[Scenario]
+    bounds: Bounds
     limits: _Limits
     launchable: bool
     energy: bool
-    may_matter: MayMatter | None
-
-    @property
-    def by_stage(self) -> bool:
-        """Whether operators depend on the number of stages."""
-        allowed = self.space.values.get("recompute", (self.space.scenario.plan.recompute,)) or ()
-        traffic = self.space.scenario.plan.framework.native.pipeline_accumulation_traffic
-        return bool(traffic) or any(isinstance(one, Recomputation) for one in allowed)
+    least: Least | None
 
 
-def _rows_that_may(asked: _Asked, piece: Axes, choice: Choice, counts: Counts) -> Axes:
-    """The rows of a piece that may have a plan that fits and is kept; the others are counted."""
-    with np.errstate(all="ignore"):
-        valid = valid_plans(asked.space, open_plan(asked.space, piece, choice), piece, choice, asked.launchable)
-        counts.rejected.update(valid.rejected)
-        axes, valid = valid.trimmed(piece)
-        if not axes.count:
-            return axes
-        least = least_of_rows(least_bytes(open_plan(asked.space, axes, choice)), axes.count)
-        axes, valid = _counted(axes, valid, least <= asked.limits.device_bytes, counts, MICRO_BATCH)
-        if asked.may_matter is not None and counts.evaluated > EVALUATED_WHOLE and axes.count:
-            good = asked.may_matter(axes, _least_s(asked, axes, choice))
-            axes, valid = _counted(axes, valid, good, counts, SLOWER)
-        return axes.by_shapes()
-
-
-def _counted(axes: Axes, valid: Valid, good: Any, counts: Counts, reason: str) -> tuple[Axes, Valid]:
-    """The rows that are good; plans of the others are counted under a reason."""
-    there = np.broadcast_to(good, axes.count)
-    counts.rejected[reason] += valid.of_rows(~there).count(axes.of_rows(~there))
-    return axes.of_rows(there), valid.of_rows(there)
-
-
-def _least_s(asked: _Asked, axes: Axes, choice: Choice) -> Any:
-    """Seconds that the steps of each row take at least; rows of the same shapes are priced once."""
-    columns = [axes.rows[name] for name in (*SHAPES, *(["pipeline_parallel"] if asked.by_stage else []))]
-    first, place = distinct(columns)
-    alone = open_plan(asked.space, axes.of_rows(first), choice)
-    seconds = least_of_rows(micro_batch_alone_s(price(at_its_clock(as_kept(alone)))), len(first))
-    step_s = least_step_s(open_plan(asked.space, axes, choice), along(seconds[place], ROW))
-    return least_of_rows(step_s, axes.count)
-
-
-def _blocks(asked: _Asked, axes: Axes, choice: Choice) -> Iterator[Block]:
-    """Blocks of the plans of some axes."""
+def _chunks(asked: _Asked, piece: Axes, choice: Choice, counts: Counts, keeper: Keeper) -> Iterator[Valid]:
+    """Yield the rows of a piece that may have a plan that fits and is kept; the others are counted."""
     with np.errstate(all="ignore"):  # places where no plan is are worked out too
-        scenario = open_plan(asked.space, axes, choice)
-        valid = valid_plans(asked.space, scenario, axes, choice, asked.launchable)
+        plans = _possible(asked, piece, choice, counts)
+        figures = None
+        if asked.least is not None and counts.evaluated + plans.count() > EVALUATED_WHOLE:
+            figures = asked.least(plans.axes, asked.bounds.least_s(plans.axes, choice))
+        order = _order(plans.axes, figures)
+    for start in range(0, len(order), ROWS_PER_CHUNK):
+        rows = order[start : start + ROWS_PER_CHUNK]
+        if figures is not None and counts.evaluated > EVALUATED_WHOLE:
+            good = figures[rows] < keeper.limit
+            counts.rejected[SLOWER] += plans.of_rows(rows[~good]).count()
+            rows = rows[good]
+        if len(rows):
+            stages = plans.axes.rows["pipeline_parallel"][rows]
+            yield plans.of_rows(rows[np.argsort(stages, kind="stable")])
+
+
+def _possible(asked: _Asked, piece: Axes, choice: Choice, counts: Counts) -> Valid:
+    """The rows of a piece with valid plans whose micro-batch alone fits; the others are counted."""
+    plans = valid_plans(asked.space, open_plan(asked.space, piece, choice), piece, choice, asked.launchable)
+    counts.rejected.update(plans.rejected)
+    plans = plans.trimmed()
+    fits = asked.bounds.least_bytes(plans.axes, choice) <= asked.limits.device_bytes
+    counts.rejected[MICRO_BATCH] += plans.of_rows(~fits).count()
+    return plans.of_rows(fits)
+
+
+def _order(axes: Axes, figures: Any) -> Any:
+    """Rows in the order in which they are evaluated: promising ones first, and equal micro-batches next to each other.
+
+    Figures are the least ones of each row, compared in steps; None where they are of no use.
+    """
+    if figures is None:
+        return np.argsort(axes.micro_batches, kind="stable")
+    steps = np.floor(np.log2(figures) / np.log2(PROMISE))
+    return np.lexsort((axes.micro_batches, steps))
+
+
+def _blocks(asked: _Asked, plans: Valid, choice: Choice) -> Iterator[Block]:
+    """Blocks of some plans."""
+    with np.errstate(all="ignore"):
+        scenario = open_plan(asked.space, plans.axes, choice)
         sums = sums_of(price(at_its_clock(as_kept(scenario))), energy=asked.energy)
-        for group in groups_of(axes, valid, sums):
+        for group in groups_of(plans, sums):
             yield from blocks_of(group, asked.limits.device_bytes, asked.limits.host_bytes)

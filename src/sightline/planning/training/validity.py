@@ -26,6 +26,7 @@ POSSIBLE: Final = tuple(rule for rule in TRAINING_RULES if rule not in OFFERED)
 class Valid:
     """Which plans of a mesh are valid, as masks on few of its dimensions each."""
 
+    axes: Axes
     states: Array
     """On all dimensions but the schedule."""
     schedules: Array
@@ -35,30 +36,28 @@ class Valid:
     rejected: Mapping[str, int]
     """Candidates that break each rule; one that breaks several counts for each."""
 
-    def trimmed(self, axes: Axes) -> "tuple[Axes, Valid]":
-        """Return axes without the rows that have no valid plan, and the masks on these."""
-        there = np.ones(axes.count, dtype=bool)
+    def trimmed(self) -> "Valid":
+        """Return the rows that have a valid plan."""
+        there = np.ones(self.axes.count, dtype=bool)
         for mask in (self.states, self.schedules):
             there &= mask.any(axis=tuple(range(1, mask.ndim)))
-        if there.all():
-            return axes, self
+        return self if there.all() else self.of_rows(there)
 
-        return axes.of_rows(there), self.of_rows(there)
-
-    def of_rows(self, there: Array) -> "Valid":
-        """Return the masks on some of the rows."""
+    def of_rows(self, chosen: Any) -> "Valid":
+        """Return some of the rows."""
 
         def part(mask: Array) -> Array:
-            return mask[there] if len(mask) > 1 else mask
+            return mask[chosen] if len(mask) > 1 else mask
 
         rest = tuple(map(part, self.rest))
-        return replace(self, states=part(self.states), schedules=part(self.schedules), rest=rest)
+        axes = self.axes.of_rows(chosen)
+        return replace(self, axes=axes, states=part(self.states), schedules=part(self.schedules), rest=rest)
 
-    def count(self, axes: Axes) -> int:
+    def count(self) -> int:
         """Return how many plans are valid; what lies on both masks is left out."""
-        counts = []
+        counts, lengths = [], self.axes.shape
         for mask, fixed in ((self.states, (SCHEDULE,)), (self.schedules, tuple(range(1, SCHEDULE)))):
-            shape = tuple(1 if i in fixed else length for i, length in enumerate(axes.shape))
+            shape = tuple(1 if i in fixed else length for i, length in enumerate(lengths))
             counts.append(np.broadcast_to(mask, shape).sum(axis=tuple(range(1, len(shape)))))
         return int(counts[0] @ counts[1])
 
@@ -78,6 +77,7 @@ def valid_plans(space: Space[Scenario], scenario: Scenario, axes: Axes, choice: 
     others = [mask for mask in masks if not any(mask is one for one in of_states)]
     of_schedules = [mask for mask in others if prod(mask.shape[ZERO:SCHEDULE]) == 1]
     return Valid(
+        axes=axes,
         states=reduce(and_, of_states, np.ones((1,) * len(axes.shape), dtype=bool)),
         schedules=reduce(and_, of_schedules, np.ones((1,) * len(axes.shape), dtype=bool)),
         rest=tuple(mask for mask in others if not any(mask is one for one in of_schedules)),

@@ -17,6 +17,9 @@ from sightline.scenario.space import Space
 class FewestChanges:
     """Keeps the plans that no faster one changes less than."""
 
+    limit = np.inf
+    """No bound of a step's time says that a plan changes more."""
+
     def __init__(self, *, asked: Space[Scenario], measure: Measure) -> None:
         self._asked, self._measure = asked, measure
         self._front = Front(figure=self._figures)

@@ -1,0 +1,49 @@
+"""Bounds of a search against the plans that it evaluates."""
+
+from functools import reduce
+
+import numpy as np
+import pytest
+
+from sightline.loading.spaces import load_spaces
+from sightline.planning.training.bounds import Bounds
+from sightline.planning.training.candidates import open_plan
+from sightline.planning.training.search import pieces_of
+from sightline.planning.training.validity import valid_plans
+from sightline.prediction.training.predict import assembled
+from sightline.prediction.training.priced import price
+
+MODELS = {"dense": "llama-2-7b", "mixture": "mixtral-8x7b", "latent": "deepseek-v2-lite"}
+
+
+@pytest.mark.parametrize("framework", ["megatron", "deepspeed", "fsdp"])
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_no_plan_takes_less_time_or_memory_than_the_bounds_of_its_row(model: str, framework: str) -> None:
+    (space,) = load_spaces(
+        {
+            "model": model,
+            "cluster": "8x a100-sxm-80gb",
+            "workload": {"task": "pretrain", "sequence_length": 4096, "global_batch": 16},
+            "plan": {"framework": framework, "virtual_stages": 1, "offload": []},
+        }
+    )
+    bounds, compared = Bounds(space=space), 0
+    for choice, piece in pieces_of(space):
+        with np.errstate(all="ignore"):
+            plans = valid_plans(space, open_plan(space, piece, choice), piece, choice, launchable=False).trimmed()
+            if not plans.axes.count:
+                continue
+            times, ledgers = assembled(price(open_plan(space, plans.axes, choice)))
+            there = plans.states & plans.schedules
+            step_s = _least(sum(times.terms), there)
+            memory = _least(reduce(np.maximum, [sum(m) for one in ledgers for m in one.moments]), there)
+            compared += plans.axes.count
+            assert (bounds.least_s(plans.axes, choice) <= step_s).all()
+            assert (bounds.least_bytes(plans.axes, choice) <= memory).all()
+    assert compared > 100
+
+
+def _least(figure: object, there: np.ndarray) -> np.ndarray:
+    """The least figure of each row's valid plans."""
+    figures, there = np.broadcast_arrays(figure, there)
+    return np.where(there, figures, np.inf).reshape(len(there), -1).min(axis=1)
