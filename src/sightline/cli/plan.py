@@ -221,6 +221,8 @@ def _next(answer: "PlanAnswer", options: PlanOptions, launched: "tuple[RankedPla
     if best is not None:
         alone = " ".join([options.as_asked("predict"), *settings(answer, best)])
         found.append((f"where the time and memory of plan {best.rank} go", alone))
+    if getattr(answer.plans[0].profile.scenario.workload, "continuous", True) is False:
+        found.append(("plans for a steady load", options.again("--set", "workload.continuous=true")))
     if not answer.plans[0].launchable:
         launch = () if options.launch is None or launched is not None else ("--launch", options.launch)
         found.append(("only what the framework offers today", options.again("--launchable", *launch)))

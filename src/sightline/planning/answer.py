@@ -74,7 +74,8 @@ class PlanAnswer:
     """Candidates by the name of the rule that they break; one that breaks several counts for each.
 
     Besides rules: "memory", valid plans that do not fit; a limit ("deadline", "budget", "ttft_s", "tpot_s"), plans that
-    fit and exceed it. Valid plans that were not evaluated: "micro_batch", as a micro-batch alone needs more memory than
+    fit and exceed it, each under the first limit that it exceeds: these and the feasible plans are all valid
+    ones that were evaluated. Valid plans that were not: "micro_batch", as a micro-batch alone needs more memory than
     there is; "slower", as the least time of theirs is beyond the best found or a limit.
     """
     seconds: float

@@ -1,6 +1,7 @@
 """The best serving plan is that of every plan predicted alone, whatever the model, the engine and the limits."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -17,7 +18,7 @@ from sightline.planning.generation.space import variants
 from sightline.prediction import predict
 from sightline.profile import Profile
 from sightline.progress import Progress
-from sightline.scenario import GenerationPlan
+from sightline.scenario import GenerationPlan, GenerationScenario
 from sightline.scenario.space import Space
 
 MODELS = ("qwen3-8b", "qwen3-30b-a3b", "deepseek-v2-lite")
@@ -60,15 +61,33 @@ def every_plan(asked: Mapping[str, Any], allowed: Mapping[str, tuple[Any, ...]])
         if t * p * d <= devices
         for e in ((1,) if dense else divisors)
     ]
-    cuts = list(product(allowed["max_batched_tokens"], allowed["chunked_prefill"]))
-    for batch, (budget, chunked) in product(allowed["batch"], cuts):
-        shared = {**asked["plan"], "max_batched_tokens": budget, "chunked_prefill": chunked}
+    named = {
+        "framework": (asked["plan"]["framework"],),
+        "quantization": (asked["plan"].get("quantization"),),
+        **allowed,
+    }
+    cuts = [named[name] for name in ("max_batched_tokens", "chunked_prefill", "framework", "quantization")]
+    for batch, budget, chunked, engine, words in product(allowed["batch"], *cuts):
+        shared = {**asked["plan"], "max_batched_tokens": budget, "chunked_prefill": chunked, "framework": engine}
+        shared |= {} if words is None else {"quantization": list(words)}
         for plan in _pools(shapes, devices, allowed) if "prefill.batch" in allowed else _replicas(shapes, devices):
             question = {**asked, "workload": {**asked["workload"], "batch": batch}, "plan": {**shared, **plan}}
             try:
-                yield predict(generation_from_mapping(question))
+                scenario = generation_from_mapping(question)
             except InputError:
                 continue
+            if _has_degrees(scenario):
+                yield predict(scenario)
+
+
+def _has_degrees(scenario: GenerationScenario) -> bool:
+    """Whether the engine has all degrees that a plan uses, which no rule of a scenario asks."""
+    split = scenario.plan.disaggregate
+    return all(
+        getattr(plan, name) == 1 or name in plan.engine.support.degrees
+        for plan in (scenario.plan, *([] if split is None else [split.prefill]))
+        for name in DEGREES
+    )
 
 
 def _replicas(shapes: list[tuple[int, ...]], devices: int) -> Iterator[dict[str, Any]]:
@@ -116,6 +135,8 @@ values = st.fixed_dictionaries(
             tuple
         ),
         "chunked_prefill": st.sampled_from(((True,), (False, True))),
+        "framework": st.sampled_from((("vllm",), ("sglang",), ("tensorrt-llm", "tgi"), ("vllm", "lmdeploy"))),
+        "quantization": st.sampled_from(((None,), (("fp8",),), (None, ("w4a16",)), (("kv-fp8",), ("fp8", "kv-fp8")))),
     }
 )
 
@@ -136,7 +157,7 @@ def test_the_best_is_that_of_every_plan_predicted_alone(asked, allowed, objectiv
     key = figure_key(objective)
     every = list(every_plan(question, allowed))
     limits = {"ttft_s": share * min((plan.ttft_s for plan in every), default=1.0)}
-    answer = search(space(question, disaggregate=(pooled,), **allowed), objective, limits)
+    answer = search(space(question, free=ALL_FIELDS, disaggregate=(pooled,), **allowed), objective, limits)
     wanted = [FIGURES[key].of(plan) for plan in every if feasible(plan, limits)]
     assert bool(answer.plans) == bool(wanted)
     assert answer.evaluated <= sum(bool(plan.fits) for plan in every)
@@ -267,15 +288,85 @@ def test_plans_that_do_not_fit_are_counted_and_not_answered():
     assert answer.evaluated == 0
 
 
-def test_the_most_users_are_those_that_one_more_would_be_too_many_for():
-    limits = {"tpot_s": 0.02}
-    answer = search(space(mapping(continuous=True)), "batch", limits)
-    best = answer.plans[0]
-    assert best.value == best.profile.scenario.workload.batch
-    asked = mapping(continuous=True, batch=int(best.value) + 1)
-    more = search(space(asked), limits=limits)
-    own = best.profile.scenario.plan.to_dict()
-    assert own not in [plan.profile.scenario.plan.to_dict() for plan in more.plans]
+@pytest.mark.parametrize(
+    ("model", "continuous", "limits"),
+    [
+        ("qwen3-8b", False, {"ttft_s": 0.3}),
+        ("qwen3-30b-a3b", True, {"tpot_s": 0.015}),
+        ("deepseek-v2-lite", True, {"tpot_s": 0.012, "ttft_s": 0.2}),
+    ],
+)
+def test_the_most_users_are_those_of_every_batch_predicted_alone(model, continuous, limits):
+    asked = mapping(model, "2x h100-sxm-80gb", continuous=continuous)
+    of = space(asked, max_batched_tokens=(8192,), chunked_prefill=(True,))
+    every = search(of, "users", limits, top=100)
+    allowed = {"batch": range(1, 80), "max_batched_tokens": (8192,), "chunked_prefill": (True,)}
+    alone = [plan for plan in every_plan(asked, allowed) if feasible(plan, limits)]
+    best = max(plan.scenario.workload.batch for plan in alone)
+    assert 1 < best < 79
+    assert every.plans[0].value == every.plans[0].figures["most_users"] == best
+    by_plan = {str(one.profile.scenario.plan.to_dict()): one.value for one in every.plans}
+    for plan in alone:
+        assert by_plan[str(plan.scenario.plan.to_dict())] >= plan.scenario.workload.batch
+
+
+def test_the_plan_with_the_most_users_does_not_depend_on_how_many_are_shown():
+    of = space(mapping(cluster="8x h100-sxm-80gb"), "chunked_prefill")
+    one, ten = (search(of, "users", {"tpot_s": 0.015}, top=top) for top in (1, 10))
+    assert len(ten.plans) == 10
+    assert one.plans[0].value == ten.plans[0].value == max(plan.value for plan in ten.plans)
+    assert one.plans[0].profile.scenario.plan.to_dict() == ten.plans[0].profile.scenario.plan.to_dict()
+    assert [plan.value for plan in ten.plans] == sorted((plan.value for plan in ten.plans), reverse=True)
+    assert "batch" in one.free
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_each_plan_says_for_how_many_users_it_is_good(model):
+    asked = mapping(model, continuous=True)
+    limits = {"ttft_s": 0.5, "tpot_s": 0.02}
+    for one in search(space(asked), limits=limits, top=3).plans:
+        scenario = one.profile.scenario
+        users = one.figures["most_users"]
+        good, more = (
+            predict(replace(scenario, workload=replace(scenario.workload, batch=count))) for count in (users, users + 1)
+        )
+        assert feasible(good, limits)
+        assert not feasible(more, limits)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    model=st.sampled_from(MODELS),
+    cluster=st.sampled_from(("2x rtx-4090", "4x rtx-4090", "4x h100-sxm-80gb")),
+    shares=st.tuples(st.floats(0.5, 4.0), st.floats(0.5, 4.0), st.floats(0.3, 1.0)),
+    batch=st.integers(1, 300),
+)
+def test_every_valid_plan_is_feasible_or_counted_once_under_a_limit(model, cluster, shares, batch):
+    asked = mapping(model, cluster, batch=batch)
+    allowed = {"max_batched_tokens": (2048,), "chunked_prefill": (True,)}
+    every = list(every_plan(asked, {**allowed, "batch": (batch,)}))
+    keys = ("ttft_s", "tpot_s", "memory_bytes.total")
+    limits = {
+        key: share * min(FIGURES[key].of(plan) for plan in every) for key, share in zip(keys, shares, strict=True)
+    }
+    answer = search(space(asked, **allowed), limits=limits)
+    counted = {name: count for name, count in answer.rejected.items() if name in ("ttft_s", "tpot_s", "memory")}
+    assert answer.feasible + sum(counted.values()) == len(every)
+    assert answer.feasible == sum(feasible(plan, limits) for plan in every)
+
+
+def test_rent_is_of_output_tokens_and_of_all_tokens():
+    answer = search(space(mapping(prompt_tokens=900, output_tokens=100)))
+    for plan in answer.plans:
+        generated, whole = (plan.figures[f"cost_usd_per_million_{of}"] for of in ("tokens", "total_tokens"))
+        assert generated == pytest.approx(10 * whole)
+        assert generated == pytest.approx(plan.profile.cost_usd_per_million_tokens)
+
+
+def test_the_answer_says_which_load_it_is_for():
+    batch, steady = (search(space(mapping(continuous=of))).assumptions["load"] for of in (False, True))
+    assert "workload.continuous=true" in batch
+    assert "steady" in steady
 
 
 def test_a_cancelled_search_answers_what_it_found():

@@ -166,7 +166,7 @@ def test_an_answer_without_plans_or_reasons_still_speaks():
         (plan_answers.trained, {}, "step time"),
         (plan_answers.trained, {"objective": "memory"}, "memory of the fullest device"),
         (plan_answers.trained, {"objective": "memory", "pareto_axes": ("memory", "cost")}, "step time"),
-        (plan_answers.generating, {"objective": "energy"}, "energy per million tokens"),
+        (plan_answers.generating, {"objective": "energy"}, "energy per million output tokens"),
     ],
 )
 def test_neighbours_stand_under_what_they_are_compared_by(answer, changes, compared):

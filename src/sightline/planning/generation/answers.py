@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
-from typing import Any
+from typing import Any, cast
 
 from sightline.planning.answer import NearestPlan, RankedPlan
 from sightline.planning.fronts import spread_over
@@ -13,6 +13,7 @@ from sightline.planning.prices import said_of_price
 from sightline.prediction.generation.predict import predict_generation
 from sightline.profile import MEMORY_PARTS, NumbersOnDemand, Profile
 from sightline.quantities import BYTES, COUNT, SECONDS, Dimension, format_quantity
+from sightline.scenario import GenerationScenario
 from sightline.scenario.space import GENERATION_FIELDS
 
 _ON_DEMAND = ("phases", "limits", "energy_j", "evidence", "missing", "warnings", "rows", "interval", "advice")
@@ -53,21 +54,32 @@ def _figure(whole: Callable[[], Profile], name: str, _: Profile) -> Any:
     return getattr(whole(), name)
 
 
-def ranked_plan(rank: int, key: str, one: Ranked, **further: float) -> RankedPlan:
-    """Return a plan in its place."""
-    price = one.plan.variant.scenario.cluster.device.usd_per_hour
-    figures: dict[str, float | None] = {**one.plan.figures, **further}
-    figures["usd_per_hour"] = None if price is None else float(price) * one.plan.variant.scenario.cluster.devices
-    if price is None:
-        figures["cost_usd_per_million_tokens"] = None
+def ranked_plan(rank: int, key: str, one: Ranked, users: Callable[[], int] | None = None) -> RankedPlan:
+    """Return a plan in its place; ``users`` works out the most that it serves at a time."""
+    question = one.plan.variant.scenario
+    figures: dict[str, Any] = {**one.plan.figures, **rent_of(question, one.plan.figures["cost_usd_per_million_tokens"])}
     return RankedPlan(
         rank=rank,
         profile=profile_of_kept(one.plan),
         value=one.plan.figures[key],
         tied=one.tied,
         better=one.better,
-        figures=figures,
+        figures=cast(Any, NumbersOnDemand(figures if users is None else {**figures, "most_users": users})),
     )
+
+
+def rent_of(question: GenerationScenario, per_million_usd: float | None) -> dict[str, float | None]:
+    """Return an hour's rent and the rent per million tokens: of those generated, and of prompts and these together."""
+    cluster, work = question.cluster, question.workload
+    usd = cluster.usd_per_hour
+    if usd is None or per_million_usd is None:
+        return dict.fromkeys(("usd_per_hour", "cost_usd_per_million_tokens", "cost_usd_per_million_total_tokens"))
+    generated = float(work.output_tokens / (work.prompt_tokens + work.output_tokens))
+    return {
+        "usd_per_hour": float(usd) * cluster.devices,
+        "cost_usd_per_million_tokens": per_million_usd,
+        "cost_usd_per_million_total_tokens": per_million_usd * generated,
+    }
 
 
 def thinned(front: Sequence[Kept], axes: tuple[str, str], count: int) -> list[Kept]:
@@ -116,10 +128,20 @@ def _misses(name: str, value: float, limit: float) -> bool:
     return value < limit if FIGURES[name].more_is_better else value > limit
 
 
+_LOADS: Mapping[bool, str] = {
+    False: "one batch is sent at once and answered whole, so a first token waits for all prompts; "
+    "workload.continuous=true plans for a steady load",
+    True: "steady: a finished sequence is replaced at once, so decoding waits for prompts of others",
+}
+"""What latencies rest on, by ``workload.continuous``."""
+
+
 def assumptions(spaces: Sequence[GenerationSpace]) -> dict[str, str]:
     """Return what the answer rests on, by name."""
-    said = {"memory": "all sequences of a batch are in memory at a time"}
+    said = {"load": _LOADS[spaces[0].scenario.workload.continuous]} if spaces else {}
+    said["memory"] = "all sequences of a batch are in memory at a time"
     if any(space.values.get("quantization", ()) is None for space in spaces):
         said["quantization"] = "what formats do to the model's answers is not predicted; plan.quantization fixes them"
+    said["cost"] = "rent per million output tokens; prompts add to the rent, not to the tokens"
     devices = {space.scenario.cluster.device.name: space.scenario.cluster.device for space in spaces}
     return said | {f"price of {name}": said_of_price(device) for name, device in devices.items()}

@@ -56,12 +56,15 @@ class Pieces(NamedTuple):
     """Whether nothing was left out for there being too much of it."""
 
 
-def candidates(space: GenerationSpace, variant: Variant, variants: int = 1) -> Pieces:
-    """Return the candidates of a variant, one of so many that are searched together."""
+def candidates(space: GenerationSpace, variant: Variant, variants: int = 1, tries: int = 1) -> Pieces:
+    """Return the candidates of a variant, one of so many that are searched together.
+
+    Lists are shorter where each candidate is evaluated with several batches, at most ``tries``.
+    """
     batches = restricted(space, "batch") or (space.scenario.workload.batch,)
     cuts, complete = chunk_choices(space, variant.scenario), True
     if variant.pooled:
-        most = max(MOST_PLANS // variants, FEWEST_PLANS) // len(batches)
+        most = max(MOST_PLANS // variants, FEWEST_PLANS) // (len(batches) * tries)
         layouts, complete = disaggregated(space, variant.scenario, _Loads(space, variant.scenario, cuts), most)
         further, choices = np.array([(batch,) for batch in batches], dtype=np.int64), 1
     else:
@@ -72,7 +75,7 @@ def candidates(space: GenerationSpace, variant: Variant, variants: int = 1) -> P
     layouts_count = len(layouts["replicas"])
 
     def lists() -> Iterator[Candidates]:
-        step = max(1, MANY_PLANS // len(further))
+        step = max(1, MANY_PLANS // (len(further) * tries))
         for start in range(0, layouts_count, step):
             own = {name: column[start : start + step] for name, column in layouts.items()}
             count = len(own["replicas"])
@@ -126,7 +129,8 @@ def says_something_new(scenario: GenerationScenario, choices: int) -> NDArray[np
         return np.ones(count, dtype=bool)
     plan = scenario.plan
     chunks = cut(scenario, rounded_up(scenario.workload.batch / (plan.data_parallel * plan.replicas)))
-    grids = [np.broadcast_to(getattr(chunks, name), count).reshape(-1, choices) for name in CHUNK_FIELDS]
+    said = (*(getattr(chunks, name) for name in CHUNK_FIELDS), scenario.workload.batch)
+    grids = [np.broadcast_to(column, count).reshape(-1, choices) for column in said]
     fresh = np.ones((count // choices, choices), dtype=bool)
     for later in range(1, choices):
         for earlier in range(later):

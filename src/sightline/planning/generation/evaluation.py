@@ -17,6 +17,9 @@ from sightline.prediction.generation.predict import profile_of
 from sightline.scenario import GenerationScenario
 from sightline.scenario.rules import verdict
 
+COUNTED_AS: Mapping[str, str] = {"memory_bytes.total": "memory"}
+"""What counts of rejected plans call a limit by another name than its figure's."""
+
 
 class Evaluated(NamedTuple):
     """The plans of a list that fit and meet all limits."""
@@ -27,7 +30,7 @@ class Evaluated(NamedTuple):
     evaluated: int
     """Plans whose time and memory were both computed."""
     rejected: Counter[str]
-    """By rule, ``memory`` or limit."""
+    """By rule, ``memory`` or limit; a plan that misses several limits counts once, for the first of them."""
     nearest: tuple[float, Mapping[str, int], Mapping[str, float]] | None = None
     """Where none meets all limits, the one that misses them by least: by which factor, its columns and figures."""
 
@@ -45,7 +48,7 @@ def evaluated(variant: Variant, of: Candidates, keys: tuple[str, ...], limits: M
     meets = np.ones(count, dtype=bool)
     for key, limit in limits.items():
         met = within(key, figures[key], limit)
-        rejected[key] += count - int(np.count_nonzero(met))
+        rejected[COUNTED_AS.get(key, key)] += int(np.count_nonzero(meets & ~met))
         meets &= met
     nearest = None if meets.any() else _nearest(columns, figures, limits)
     return Evaluated(_some(columns, meets), _some(figures, meets), count, rejected, nearest)

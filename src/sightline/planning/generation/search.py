@@ -2,8 +2,10 @@
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, partial
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +20,12 @@ from sightline.planning.generation.answers import (
     ranked_plan,
     thinned,
 )
-from sightline.planning.generation.candidates import candidates
+from sightline.planning.generation.candidates import Candidates, candidates
 from sightline.planning.generation.evaluation import Evaluated, evaluated
-from sightline.planning.generation.objectives import PARETO, figure, figure_key
+from sightline.planning.generation.objectives import PARETO, figure_key
 from sightline.planning.generation.ranking import KEPT, Kept, Ranked, best_places, front, ranked
 from sightline.planning.generation.space import GenerationSpace, Variant, variants
-from sightline.planning.generation.users import MOST, most_users
-from sightline.prediction.generation.predict import predict_generation
+from sightline.planning.generation.users import DOUBLED, most_users
 from sightline.progress import SILENT, Cancelled, Progress
 
 SHOWN = (
@@ -39,9 +40,6 @@ SHOWN = (
     "batch",
 )
 """Figures that are worked out for every plan that is kept."""
-DOUBLED = tuple(2**i for i in range(17))
-"""Batches that are tried where the largest is looked for."""
-
 LEFT_OUT = (
     "there are too many pairs of prefill and decode workers: of these, workers with uncommon degrees were left out; "
     "degrees in plan.disaggregate narrow the search"
@@ -54,6 +52,8 @@ class _Found:
 
     key: str
     axes: tuple[str, str]
+    most_users: bool = False
+    """Whether each plan is looked at with the most users that it serves."""
     best: list[Kept] = field(default_factory=list)
     front: list[Kept] = field(default_factory=list)
     nearest: list[tuple[float, Kept]] = field(default_factory=list)
@@ -131,15 +131,13 @@ def search(
     axes = (figure_key(pareto[0]), figure_key(pareto[1])) if pareto else PARETO
     key = axes[0] if pareto else figure_key(objective)
     bounds = {figure_key(name): float(limit) for name, limit in (limits or {}).items()}
-    doubled = key == "batch" and not pareto and all(space.values.get("batch") is None for space in spaces)
-    if doubled:
-        spaces = [replace(space, values={**space.values, "batch": DOUBLED}) for space in spaces]
-    found = _Found(key=key, axes=axes)
+    most = key == "batch" and not pareto and all(space.values.get("batch") is None for space in spaces)
+    found = _Found(key=key, axes=axes, most_users=most)
     try:
         _go_through(spaces, found, tuple(dict.fromkeys((*SHOWN, key, *axes))), bounds, progress)
     except Cancelled:
         found.stopped = True
-    return _answer(spaces, found, bounds, objective=objective, pareto=pareto, top=top, doubled=doubled, began=began)
+    return _answer(spaces, found, bounds, objective=objective, pareto=pareto, top=top, began=began)
 
 
 def _answer(
@@ -150,17 +148,15 @@ def _answer(
     objective: str,
     pareto: tuple[str, str] | None,
     top: int,
-    doubled: bool,
     began: float,
 ) -> PlanAnswer:
-    """What was found, ranked; ``doubled`` says that batches were found by doubling."""
+    """What was found, ranked."""
     key = found.key
     front = found.on_front()
     if pareto:
         plans = [Ranked(plan, tied=False, better=None) for plan in thinned(front, found.axes, top)]
     else:
-        kept = found.ordered()
-        plans = ranked(key, _with_most_users(kept[:top], limits) if doubled else kept, top)
+        plans = ranked(key, found.ordered(), top)
     return PlanAnswer(
         objective=ANSWERED.get(objective, objective),
         evaluated=found.evaluated,
@@ -170,7 +166,7 @@ def _answer(
         plans=_answered(key, plans, limits),
         pareto_axes=pareto,
         pareto=places_on(front, plans),
-        free=free_fields(spaces),
+        free=(*free_fields(spaces), *(["batch"] if found.most_users else [])),
         nearest=[] if plans else nearest_plans(key, limits, found.nearest),
         assumptions=assumptions(spaces),
         warnings=(*dict.fromkeys(w for space in spaces for w in space.scenario.warnings), *found.remarks),
@@ -196,12 +192,13 @@ def _go_through(
     pooled = sum(variant.pooled for _, variant in every)
     progress.begin(len(every), "searching")
     for space, variant in every:
-        pieces = candidates(space, variant, pooled)
+        pieces = candidates(space, variant, pooled, len(DOUBLED) if found.most_users else 1)
         found.candidates += pieces.total
         found.remarks |= {} if pieces.complete else {LEFT_OUT: None}
         for some in pieces.lists():
             progress.check()
-            found.add(variant, evaluated(variant, some, wanted, limits))
+            with_batches = _with_most_users(variant, some, limits) if found.most_users else some
+            found.add(variant, evaluated(variant, with_batches, wanted, limits))
         progress.advance()
     if not found.candidates:
         found.rejected["engine_devices"] += 1
@@ -217,25 +214,28 @@ def _nobody_runs(spaces: Sequence[GenerationSpace]) -> list[str]:
     ]
 
 
+def _with_most_users(variant: Variant, of: Candidates, limits: Mapping[str, float]) -> Candidates:
+    """Candidates, each with the largest batch that it serves within the limits; with 1 where it serves none."""
+    return of._replace(columns={**of.columns, "batch": np.maximum(most_users(variant, of.columns, limits), 1)})
+
+
 def _answered(key: str, plans: Sequence[Ranked], limits: Mapping[str, float]) -> list[RankedPlan]:
-    """The plans as they are answered; the first with the most users that it serves within the limits."""
-    users = {"most_users": float(_users(plans[0].plan, limits))} if plans and limits else {}
-    return [ranked_plan(place, key, one, **(users if place == 1 else {})) for place, one in enumerate(plans, start=1)]
+    """The plans as they are answered, with the most users that each serves, worked out when somebody reads it."""
+    users = cache(partial(_users, [one.plan for one in plans], limits))
+
+    def of(place: int) -> Callable[[], int]:
+        return lambda: users()[place]
+
+    return [ranked_plan(place + 1, key, one, of(place)) for place, one in enumerate(plans)]
 
 
-def _with_most_users(kept: list[Kept], limits: Mapping[str, float]) -> list[Kept]:
-    """Plans whose batches were found by doubling, each with the most users that it serves, the most first."""
-    found = []
-    for plan in kept:
-        columns = {**plan.columns, "batch": max(_users(plan, limits), plan.columns["batch"])}
-        again = predict_generation(replace(plan, columns=columns).scenario)
-        figures = {key: float(figure(key, again, 1)[0]) for key in plan.figures}
-        found.append(replace(plan, columns=columns, figures=figures))
-    return sorted(found, key=lambda plan: -plan.columns["batch"])
-
-
-def _users(plan: Kept, limits: Mapping[str, float]) -> int:
-    """The most users that a plan serves at a time."""
-    most = plan.variant.max_sequences
-    ranks = plan.columns["data_parallel"] * plan.columns["replicas"]
-    return most_users(plan.scenario, limits, MOST if most is None else most * ranks)
+def _users(plans: Sequence[Kept], limits: Mapping[str, float]) -> list[int]:
+    """The most users that plans serve at a time, those of a variant together."""
+    found = dict[int, int]()
+    of_variant = [id(plan.variant) for plan in plans]
+    for _, places in groupby(sorted(range(len(plans)), key=of_variant.__getitem__), of_variant.__getitem__):
+        several = list(places)
+        rows = [plans[place].columns for place in several]
+        layouts = {name: np.array([row[name] for row in rows], dtype=np.int64) for name in rows[0]}
+        found |= zip(several, most_users(plans[several[0]].variant, layouts, limits).tolist(), strict=True)
+    return [found[place] for place in range(len(plans))]

@@ -7,9 +7,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from sightline.planning.answer import NearestPlan, Neighbour, PlanAnswer
+from sightline.planning.generation.answers import LIMITED
 from sightline.planning.generation.objectives import FIGURES, figure_key, missed_by
 from sightline.planning.generation.search import search
 from sightline.planning.generation.space import GenerationSpace
+from sightline.planning.generation.users import with_most_users
 from sightline.planning.why.differences import GIB, does_not_fit
 from sightline.planning.why.hardware import hardware_changes
 from sightline.planning.why.on_read import OnRead
@@ -80,14 +82,18 @@ def _neighbours(
     for stated, other in changes_of(best.scenario):
         if not {name.rpartition(".")[2] for name in stated} <= searched or not breaks_no_rule(other):
             continue
-        profile = predict(other)
+        if key == "batch" and "workload.batch" in stated:
+            continue
+        # Where users are counted, each plan has its own.
+        profile = predict(with_most_users(other, limits) if key == "batch" else other)
         if not profile.fits:
             found.append(Neighbour(set=stated, loss=None, sentence=does_not_fit(profile)))
             continue
         its = _small(key, profile)
         loss = None if not own or its is None else float(its / own - 1)
         if loss is None or abs(loss) > ALIKE:
-            found.append(Neighbour(set=stated, loss=loss, sentence=_compared(best, profile, limits)))
+            users = f"{profile.scenario.workload.batch:,} users, " if key == "batch" else ""
+            found.append(Neighbour(set=stated, loss=loss, sentence=users + _compared(best, profile, limits)))
     return sorted(found, key=lambda one: (one.loss is None, one.loss or 0.0))
 
 
@@ -124,7 +130,7 @@ def _compared(best: Profile, other: Profile, limits: Limits) -> str:
         if abs(its / own - 1) >= SEEN
     ]
     missed = [key for key, limit in limits.items() if missed_by(key, FIGURES[key].of(other), limit) > 1]
-    said += [f"misses the limit of {key.partition('_')[0].upper()}" for key in missed]
+    said += [f"misses the limit of {LIMITED.get(key, (key,))[0]}" for key in missed]
     return ", ".join(said) or "both latencies are the same"
 
 

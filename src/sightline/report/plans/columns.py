@@ -44,7 +44,7 @@ _FIGURES = {
     "training": ("step_time_s", "calendar_time_s", "run_time_s", "cost_usd", "energy_j", "usd_per_hour", "mfu"),
     "generation": (
         *("output_tokens_per_s_per_device", "output_tokens_per_s_per_user", "ttft_s", "tpot_s"),
-        *("cost_usd_per_million_tokens", "latency_s"),
+        *("most_users", "cost_usd_per_million_tokens", "latency_s"),
     ),
 }
 """Result keys that have a column, besides the objective's."""
@@ -62,10 +62,11 @@ _LABELS = {
     "calendar_time_s": "calendar",
     "run_time_s": "run",
     "usd_per_hour": "$/h",
-    "cost_usd_per_million_tokens": "$/M tokens",
-    "energy_j_per_million_tokens": "energy/M tokens",
+    "cost_usd_per_million_tokens": "$/M output",
+    "energy_j_per_million_tokens": "energy/M output",
     "output_tokens_per_s_per_device": "tok/s/device",
     "output_tokens_per_s_per_user": "tok/s/user",
+    "most_users": "users",
     "global_batch": "batch",
     "batch": "batch",
 }
@@ -73,7 +74,9 @@ _NAMES = {
     MEMORY: "memory of the fullest device",
     "calendar_time_s": "calendar time",
     "usd_per_hour": "rent per hour",
-    "energy_j_per_million_tokens": "energy per million tokens",
+    "cost_usd_per_million_tokens": "rent per million output tokens",
+    "most_users": "users served at a time",
+    "energy_j_per_million_tokens": "energy per million output tokens",
     "output_tokens_per_s_per_user": "tokens/s per user",
     "global_batch": "batch",
     "batch": "sequences in flight",
@@ -135,6 +138,7 @@ def figures(answer: PlanAnswer) -> list[Column]:
     known = {column.key for column in columns}
     implied = {"run_time_s"} if "calendar_time_s" in known else set()
     implied |= {column.key for column in columns if column.key == "usd_per_hour" and len(set(column.cells)) == 1}
+    implied |= {"most_users"} if lead == "batch" else set()
     return [*(column for column in columns if column.key not in implied), _figure(answer, MEMORY)]
 
 
@@ -274,5 +278,7 @@ def least_needed(answer: PlanAnswer) -> list[str]:
     lead = leading(answer)
     limits = {key for limit, key in _LIMITED.items() if limit in answer.rejected}
     kept = {lead, SPREAD, MEMORY, *limits, *(leading(answer, axis) for axis in answer.pareto_axes or ())}
+    # Many users are of no use where they wait.
+    kept |= {"ttft_s", "tpot_s"} if lead == "batch" else set()
     figures_of = _FIGURES.get(answer.plans[0].profile.task.name, ())
     return [*DERIVED, *(key for key in reversed(figures_of) if key not in kept), SPREAD]

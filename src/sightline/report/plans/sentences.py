@@ -126,7 +126,7 @@ def _chance(probability: float) -> str:
 def binding(answer: PlanAnswer) -> list[str]:
     """Return how many users the first plan serves, and what binds it and the next one: shares of the time."""
     users = [(one.rank, users) for one in answer.plans[:1] if (users := one.figures.get("most_users"))]
-    served = [f"{rank} serves up to {count:,.0f} users at a time within the limits" for rank, count in users]
+    served = [f"{rank} serves up to {count:,.0f} users at a time within memory and limits" for rank, count in users]
     bound = [f"{one.rank} is bound by {bounds}" for one in answer.plans[:2] if (bounds := _bounds(one))]
     return [*served, *bound]
 
