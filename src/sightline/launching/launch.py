@@ -47,4 +47,4 @@ class Reading:
 def refuse(problems: Sequence[str]) -> None:
     """Raise `InputError` with all problems, if there are any."""
     if problems:
-        raise InputError(problems)
+        raise InputError(list(dict.fromkeys(problems)))

@@ -1,42 +1,104 @@
-"""The options of a command line by name, and which of them were understood."""
+"""The options of a command by name, read as the parsers of frameworks and engines take them."""
 
+import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, Final
 
-from sightline.errors import InputError
+from sightline.errors import InputError, nearest
 
-_WHOLE = re.compile(r"\+?[0-9]+(?:_[0-9]+)*")
+_WHOLE: Final = re.compile(r"\+?[0-9]+(?:_[0-9]+)*")
 """Whole numbers as Python's own parsers of arguments take them."""
+_WITH_UNIT: Final = re.compile(r"(-?\d+(?:\.\d+)?)([kKmMgG]?)")
+_FACTORS: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}
+"""Of vLLM's and SGLang's ``8k`` and ``8K``."""
+_ALIKE: Final = 0.85
+"""How alike a name is that may be meant: of two misspelled letters or a missing one, not of another option."""
 
 
-@dataclass(slots=True)
 class Options:
-    """Options by their name without dashes, ``_`` as ``-``, with the words that follow each."""
+    """The options of one command by name, without dashes and ``_`` as ``-``; what nobody asks for stays unread.
 
-    values: Mapping[str, Sequence[str]]
-    read: set[str] = field(default_factory=set)
-    """Names that somebody asked for."""
-    problems: list[str] = field(default_factory=list)
-    """Sentences on values that mean nothing."""
+    A value that is a variable of the shell counts as left out, with a sentence in ``unknown``.
+    """
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        *,
+        aliases: Mapping[str, str] = {},
+        flags: Collection[str] = (),
+        units: bool = False,
+    ) -> None:
+        """Take the words behind the program.
+
+        Args:
+            words: Options and values: ``--name value ...``, ``--name=value``, ``-n value``, ``--flag``, ``--no-flag``.
+            aliases: Names of options by their other spellings.
+            flags: Options that take no value.
+            units: Whether numbers may be written as 8k or 8K.
+        """
+        self.plain: list[str] = []
+        """Words that belong to no option, or stand behind the first one of an option."""
+        self.problems: list[str] = []
+        """Sentences on values that mean nothing."""
+        self.unknown: dict[str, str] = {}
+        """By option, a sentence on a value that only running the script would tell."""
+        self._values: dict[str, list[list[str]]] = {}
+        self._aliases, self._units = aliases, units
+        self._read: set[str] = set()
+        name = ""
+        for word in words:
+            if _is_option(word):
+                written, equals, value = word.partition("=")
+                name = self._named(written)
+                self._values.setdefault(name, []).append([value] if equals else [])
+                continue
+            if not name or name in flags:
+                self.plain.append(word)
+                continue
+            taken = self._values[name][-1]
+            self.plain += [word] if taken else []
+            taken.append(word)
+
+    def _named(self, written: str) -> str:
+        name = written.lstrip("-").replace("_", "-")
+        if name.startswith("no-") and name[3:] in self._aliases:
+            return f"no-{self._aliases[name[3:]]}"
+        return self._aliases.get(name, name)
+
+    def add(self, mapping: Mapping[str, Any], within: str = "", *, replace: bool = False) -> None:
+        """Take the settings of a file as options: those in groups as ``group.name``."""
+        for key, value in mapping.items():
+            name = self._named(f"{within}{key}")
+            if isinstance(value, Mapping):
+                self.add(value, f"{name}.", replace=replace)
+                continue
+            if replace:
+                self._values.pop(name, None)
+            text = "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+            self._values.setdefault(name, []).append([text])
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of all options."""
+        return tuple(self._values)
 
     def has(self, name: str) -> bool:
-        """Whether an option is there."""
-        self.read.add(name)
-        return name in self.values
-
-    def text(self, name: str, default: str | None = None) -> str | None:
-        """Return the first word of an option."""
-        words = self.words(name)
-        return words[0] if words else default
+        """Return whether an option is there."""
+        self._read.add(name)
+        return name in self._values
 
     def words(self, name: str) -> Sequence[str]:
-        """Return all words of an option; none where it is not there."""
-        return self.values[name] if self.has(name) else ()
+        """Return all words of an option as they are written; none where it is not there."""
+        return self._values[name][0] if self.has(name) else ()
+
+    def text(self, name: str, default: str = "") -> str:
+        """Return the first word of an option; the default where it is absent or unknown."""
+        return self._stated(name) or default
 
     def number(self, name: str, default: int | None = None, *, least: int = 1, left_open: str = "") -> int | None:
-        """Return an option as a whole number; the default where it is absent or a shell variable.
+        """Return an option as a whole number; the default where it is absent or unknown.
 
         Args:
             name: Of the option.
@@ -44,19 +106,25 @@ class Options:
             least: The smallest number that is allowed.
             left_open: Pattern of words that leave the number to the program, for which None is returned.
         """
-        text = self._stated(name)
-        if text is None:
-            return default
-        if left_open and re.fullmatch(left_open, text):
-            return None
-        if _WHOLE.fullmatch(text) and int(text) >= least:
-            return int(text)
+        text = self._stated(name, default, needs_value=True)
+        if text is None or (left_open and re.fullmatch(left_open, text)):
+            return default if text is None else None
+        number = self._whole(text)
+        if number is not None and number >= least:
+            return number
         self.problems.append(f"--{name} is '{text}'; allowed: a whole number of {least} or more")
         return default
 
+    def _whole(self, text: str) -> int | None:
+        if not self._units:
+            return int(text) if _WHOLE.fullmatch(text) else None
+        found = _WITH_UNIT.fullmatch(text)
+        number = None if found is None else float(found[1]) * _FACTORS[found[2]]
+        return int(number) if number is not None and number == int(number) else None
+
     def decimal(self, name: str) -> float | None:
-        """Return an option as a number; None where it is absent or a shell variable."""
-        text = self._stated(name)
+        """Return an option as a number; None where it is absent or unknown."""
+        text = self._stated(name, needs_value=True)
         if text is None:
             return None
         try:
@@ -65,52 +133,113 @@ class Options:
             self.problems.append(f"--{name} is '{text}'; allowed: a number")
             return None
 
-    def _stated(self, name: str) -> str | None:
-        """The value of an option; None where it is absent, or only running the script would tell."""
-        text = self.text(name)
-        if text is None and self.has(name):
-            self.problems.append(f"--{name} needs a value")
-        return None if text is None or "$" in text else text
+    def share(self, name: str) -> float | None:
+        """Return the number from 0 to 1 of an option."""
+        text = self._stated(name, needs_value=True)
+        if text is None:
+            return None
+        try:
+            number = float(text)
+        except ValueError:
+            number = -1.0
+        if not 0 < number <= 1:
+            self.problems.append(f"--{name} is '{text}'; allowed: a number above 0, up to 1")
+            return None
+        return number
+
+    def flag(self, name: str) -> bool | None:
+        """Return whether a switch is on; None where it is not given."""
+        self.has(f"no-{name}")
+        stated = [not words or words[0].lower() in ("true", "1", "on", "yes") for words in self._all(name)]
+        stated += [words[:1] == ["false"] for words in self._all(f"no-{name}")]
+        if len(set(stated)) > 1:
+            self._twice(name, *("on" if is_on else "off" for is_on in (stated[0], not stated[0])))
+        return stated[0] if stated else None
+
+    def word(self, name: str, known: Mapping[str, str]) -> str:
+        """Return what a word stands for among the ``known`` ones; empty where none is given."""
+        text = self._stated(name, needs_value=True)
+        if text is None:
+            return ""
+        if text in known:
+            return known[text]
+        self.problems.append(f"--{name} is '{text}'{nearest(text, tuple(known))}; known: {', '.join(known)}")
+        return ""
+
+    def mapping(self, name: str) -> Mapping[str, Any]:
+        """Return the JSON object of an option; options such as ``--name.key value`` add to it."""
+        text = self._stated(name)
+        found: Any = {}
+        if text:
+            try:
+                found = json.loads(text)
+            except json.JSONDecodeError as error:
+                self.problems.append(f"--{name} is no JSON: {error.msg.lower()}")
+        if not isinstance(found, Mapping):
+            self.problems.append(f"--{name} is {text}; allowed: a JSON object")
+            return {}
+        dotted = [key for key in self._values if key.startswith(f"{name}.")]
+        inner = {key.removeprefix(f"{name}.").replace("-", "_"): self.text(key) for key in dotted}
+        return {**found, **{key: int(text) if text.isdigit() else text for key, text in inner.items()}}
+
+    def unread(self) -> list[str]:
+        """Return the names that nobody asked for."""
+        return [name for name in self._values if name not in self._read]
+
+    def read_names(self) -> list[str]:
+        """Return the names that somebody asked for, whether they are there or not."""
+        return sorted(self._read)
 
     def refuse(self) -> None:
         """Raise `InputError` with every mistake found."""
         if self.problems:
             raise InputError(list(dict.fromkeys(self.problems)))
 
-    def unread(self) -> list[str]:
-        """Return the options that nobody asked for."""
-        return [name for name in self.values if name not in self.read]
+    def _all(self, name: str) -> Sequence[Sequence[str]]:
+        return self._values[name] if self.has(name) else ()
+
+    def _stated(self, name: str, default: object = None, *, needs_value: bool = False) -> str | None:
+        """The value of an option; None where it is absent, or only running the script would tell."""
+        values = list(dict.fromkeys(words[0] for words in self._all(name) if words))
+        if len(values) > 1:
+            self._twice(name, *(f"'{value}'" for value in values[:2]))
+        if not values:
+            if needs_value and self.has(name):
+                self.problems.append(f"--{name} needs a value")
+            return None
+        if "$" not in values[0]:
+            return values[0]
+        read_as = "" if default is None else f"; read as {default}"
+        self.unknown.setdefault(name, f"--{name} is {values[0]}, which only running the script would tell{read_as}")
+        return None
+
+    def _twice(self, name: str, one: str, other: str) -> None:
+        self.problems.append(f"--{name} is given twice, as {one} and as {other}; it can have one value")
 
 
-def options_of(words: Sequence[str], flags: Sequence[str] = ()) -> Options:
-    """Return the options of a command's words: ``--name value ...``, ``--name=value``, ``--flag``.
+def _is_option(word: str) -> bool:
+    """Whether a word begins an option; a negative number is a value."""
+    return word.startswith("-") and word.strip("-") != "" and not word[1].isdigit()
 
-    ``flags`` are options that take no words.
+
+def not_read(names: Sequence[str], known: Collection[str], of: str = "") -> list[str]:
+    """Return the sentence on options or keys that no key of a scenario stands for; none where there are no such.
+
+    Args:
+        names: As they are written.
+        known: Names that are read, one of which may be meant.
+        of: Whose options they are, such as "Megatron-LM's".
     """
-    return Options(dict(_pairs(words, {_named(flag) for flag in flags})))
+    if not names:
+        return []
+    listed = ", ".join(f"{name}{_meant(name, known)}" for name in dict.fromkeys(names))
+    return [f"no key of a scenario stands for {of + ' ' if of else ''}{listed}"]
 
 
-def _pairs(words: Sequence[str], flags: set[str]) -> Iterator[tuple[str, list[str]]]:
-    name, values = "", list[str]()
-    for word in words:
-        if word.startswith("--") and len(word) > len("--"):
-            if name:
-                yield name, values
-            name, equals, value = word.partition("=")
-            name, values = _named(name), [value] if equals else []
-        elif name and name not in flags:
-            values.append(word)
-    if name:
-        yield name, values
-
-
-def _named(option: str) -> str:
-    return option.lstrip("-").replace("_", "-")
-
-
-def not_read(names: Sequence[str], what: str) -> list[str]:
-    """Return the sentence on arguments that no key of a scenario stands for; none where there are no such."""
-    return [f"no key of a scenario stands for {what} {', '.join(names)}"] if names else []
+def _meant(name: str, known: Collection[str]) -> str:
+    """What a name may be a misspelling of."""
+    found = get_close_matches(name, known, n=1, cutoff=_ALIKE)
+    return f" (did you mean {found[0]}?)" if found else ""
 
 
 def without_none(mapping: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from sightline.catalog.yaml12 import parse
 from sightline.content import fix_mappings
 from sightline.errors import InputError
 from sightline.launching.saving import SCRIPT
-from sightline.launching.shell.reading import arguments_of, looks_like_a_command
+from sightline.launching.shell.reading import launch_words, looks_like_a_command
 from sightline.loading.input.sources import read_json, read_text
 
 
@@ -29,8 +29,6 @@ class Source:
     """What a JSON, TOML or YAML file holds; empty for a command."""
     kind: str = "command"
     """command, json, toml or yaml."""
-    unresolved: tuple[str, ...] = ()
-    """Shell variables whose values the text does not say."""
     folder: Path = Path()
     """Where the files lie that a command names."""
 
@@ -74,8 +72,7 @@ def _parsed(text: str, place: str, suffix: str, folder: Path = Path()) -> Source
     kind = _kind(text, suffix)
     try:
         if kind == "command":
-            read = arguments_of(text)
-            return Source(place=place, text=text, words=read.words, unresolved=read.unresolved, folder=folder)
+            return Source(place=place, text=text, words=launch_words(text), folder=folder)
         value = tomllib.loads(text) if kind == "toml" else read_json(text) if kind == "json" else parse(text)
     except InputError as error:
         raise InputError([f"{place}: {problem}" for problem in error.problems]) from None

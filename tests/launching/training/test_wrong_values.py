@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sightline.errors import InputError
 from sightline.launching import read
-from sightline.launching.options import options_of
+from sightline.launching.options import Options
 
 MEGATRON = "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 32 --hidden-size 4096 --num-attention-heads 32 "
 
@@ -22,7 +22,7 @@ def problems_of(source: str) -> list[str]:
 
 @given(st.text(st.characters(min_codepoint=33, max_codepoint=126, exclude_characters="$"), min_size=1))
 def test_an_option_is_a_number_or_a_problem(text):
-    options = options_of([f"--size={text}"])
+    options = Options([f"--size={text}"])
     number = options.number("size", 7)
     try:
         expected = int(text)

@@ -7,7 +7,7 @@ from pathlib import Path
 from sightline.catalog.yaml12 import parse
 from sightline.errors import InputError
 from sightline.launching.engines.dialect import Dialect
-from sightline.launching.engines.options import Options
+from sightline.launching.options import Options
 from sightline.launching.shell.reading import commands_of
 from sightline.launching.source import Source
 from sightline.loading.input.sources import read_text
@@ -59,7 +59,7 @@ def _parted(words: Sequence[str], dialect: Dialect) -> Command | None:
 
 def _options(before: Sequence[str], behind: Sequence[str], dialect: Dialect) -> Options:
     """The options of one command, with those that stand before it as variables of its environment."""
-    options = Options(behind, aliases=dialect.aliases, flags=dialect.flags)
+    options = Options(behind, aliases=dialect.aliases, flags=dialect.flags, units=True)
     for name, equals, value in (word.partition("=") for word in before):
         if equals and name in dialect.variables:
             options.add({dialect.variables[name]: value})
@@ -93,5 +93,7 @@ def _settings(text: str, name: str) -> Mapping[str, object]:
 
 def _distinct(servers: Sequence[Options]) -> list[Options]:
     """Servers by their ports: commands with the same one start one server on several nodes."""
-    ports = {one.text("port") or str(number): one for number, one in reversed([*enumerate(servers, -len(servers))])}
+    ports = {
+        (*one.words("port"), str(number))[0]: one for number, one in reversed([*enumerate(servers, -len(servers))])
+    }
     return list(reversed(ports.values()))

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sightline.launching.engines.options import Options
+from sightline.launching.options import Options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -7,12 +7,11 @@ from typing import Any
 from sightline.launching.engines import reading
 from sightline.launching.engines.dialect import Dialect
 from sightline.launching.engines.formats import asked, published_format
-from sightline.launching.engines.options import Options
 from sightline.launching.engines.placement import Server, largest_node
 from sightline.launching.engines.plans import degrees_refused, fixed_said, longest, model_argument, sequences, size
 from sightline.launching.engines.servers import Arguments, Command, launch
 from sightline.launching.launch import Launch, refuse
-from sightline.launching.options import without_none
+from sightline.launching.options import Options, without_none
 from sightline.scenario import GenerationScenario
 from sightline.scenario.precision import WEIGHT_FORMATS
 
@@ -129,8 +128,8 @@ def _plan(options: Options, model: str) -> Mapping[str, Any]:
         "pipeline_parallel": 1 if options.text("split-mode") == "none" else stages,
         "dtype": "bf16" if written == "bf16" else None,
         "quantization": formats or None,
-        "max_sequences": options.whole("parallel", least=-1),
-        "max_batched_tokens": options.whole("ubatch-size"),
+        "max_sequences": options.number("parallel", least=-1),
+        "max_batched_tokens": options.number("ubatch-size"),
         "prefix_cache": options.flag("cache-prompt"),
         "cuda_graphs": False if options.flag("disable-graphs") else None,
     }

@@ -7,8 +7,8 @@ from typing import Any
 from sightline.errors import InputError
 from sightline.launching.engines.commands import commands, servers_of
 from sightline.launching.engines.dialect import Dialect
-from sightline.launching.engines.options import Options
 from sightline.launching.launch import Reading
+from sightline.launching.options import Options, not_read
 from sightline.launching.repositories import model_of
 from sightline.launching.source import Source
 
@@ -52,12 +52,12 @@ def read(found: Source, dialect: Dialect) -> Reading:
         plans.setdefault(dialect.role(one), []).append(dialect.plan(one, known))
         one.refuse()
     plan, devices = _plan(plans)
-    most = [one.whole(dialect.longest, least=-1) for one in servers if dialect.longest]
+    most = [one.number(dialect.longest, least=-1) for one in servers if dialect.longest]
     workload = _workload(plan, plans, most[0] if most else None)
     scenario = {"model": known or written, "workload": workload, "plan": {"framework": dialect.engine, **plan}}
     missing = {} if written else {"model": "the model; the command names none"}
     counted = f", such as {devices}x h100-sxm-80gb; the command takes {devices}"
-    missing["cluster"] = f"the devices{'' if any(one.unresolved for one in servers) else counted}"
+    missing["cluster"] = f"the devices{'' if any(one.unknown for one in servers) else counted}"
     return Reading(
         framework=dialect.engine,
         scenario={key: value for key, value in scenario.items() if value},
@@ -132,7 +132,11 @@ def _said(
     if len(plans) == 1 and (role := next(iter(plans))):
         yield f"the command starts servers for {role} alone; they are read as doing both"
     quiet = {*HARMLESS, *dialect.quiet, *dialect.models}
-    left = dict.fromkeys(name for one in servers for name in one.left() if name.lstrip("-") not in quiet)
-    if left:
-        yield f"no key of a scenario stands for {', '.join(left)}"
-    yield from dict.fromkeys(sentence for one in servers for sentence in one.unresolved)
+    unread = [_dashed(name) for one in servers for name in one.unread() if name.removeprefix("no-") not in quiet]
+    known = {_dashed(name) for one in servers for name in (*one.read_names(), *dialect.flags)}
+    yield from not_read(unread, known)
+    yield from dict.fromkeys(sentence for one in servers for sentence in one.unknown.values())
+
+
+def _dashed(name: str) -> str:
+    return f"--{name}" if len(name) > 1 else f"-{name}"

@@ -11,12 +11,11 @@ from typing import Any
 from sightline.launching.engines import reading
 from sightline.launching.engines.dialect import Dialect
 from sightline.launching.engines.formats import DTYPES, READ_DTYPES, asked, quantization
-from sightline.launching.engines.options import Options
 from sightline.launching.engines.placement import Server
 from sightline.launching.engines.plans import block_tokens, longest, model_argument, pools, sequences
 from sightline.launching.engines.servers import Arguments, Command, launch
 from sightline.launching.launch import Launch
-from sightline.launching.options import without_none
+from sightline.launching.options import Options, without_none
 from sightline.scenario import GenerationPlan, GenerationScenario
 
 PORT = 30000
@@ -137,13 +136,13 @@ def _said(scenario: GenerationScenario) -> Iterator[str]:
 
 def _plan(options: Options, model: str) -> Mapping[str, Any]:
     """The keys of ``plan`` that a server's options say."""
-    ranks, data, groups = (options.whole(name) or 1 for name in ("tp-size", "dp-size", "attn-dp-size"))
+    ranks, data, groups = (options.number(name) or 1 for name in ("tp-size", "dp-size", "attn-dp-size"))
     if options.flag("enable-dp-attention") and groups == 1:
         data, groups = 1, data
     if ranks % groups:
         options.problems.append(f"--attn-dp-size is {groups}; allowed: a divisor of --tp-size {ranks}")
-    running, chunk = options.whole("max-running-requests"), options.whole("chunked-prefill-size", least=-1)
-    budget = options.whole("max-prefill-tokens") if chunk == -1 else chunk
+    running, chunk = options.number("max-running-requests"), options.number("chunked-prefill-size", least=-1)
+    budget = options.number("max-prefill-tokens") if chunk == -1 else chunk
     eager = options.flag("disable-cuda-graph") or options.text("cuda-graph-backend-decode") == "disabled"
     eager = bool(eager or options.flag("disable-decode-cuda-graph"))
     options.text("cuda-graph-backend-prefill")
@@ -152,16 +151,16 @@ def _plan(options: Options, model: str) -> Mapping[str, Any]:
     )
     plan = {
         "tensor_parallel": ranks // groups,
-        "pipeline_parallel": options.whole("pp-size"),
+        "pipeline_parallel": options.number("pp-size"),
         "data_parallel": data * groups if data * groups > 1 else None,
-        "expert_parallel": options.whole("ep-size"),
+        "expert_parallel": options.number("ep-size"),
         "dtype": options.word("dtype", READ_DTYPES) or None,
         "quantization": formats or None,
         "max_sequences": None if running is None else max(1, running // groups),
         "max_batched_tokens": budget,
         "chunked_prefill": None if chunk is None else chunk != -1,
         "memory_fraction": options.share("mem-fraction-static"),
-        "kv_block_tokens": options.whole("page-size"),
+        "kv_block_tokens": options.number("page-size"),
         "prefix_cache": False if options.flag("disable-radix-cache") else None,
         "cuda_graphs": False if eager else None,
         "speculative": _drafted(options),
@@ -170,7 +169,7 @@ def _plan(options: Options, model: str) -> Mapping[str, Any]:
 
 
 def _drafted(options: Options) -> Mapping[str, Any] | None:
-    steps, verified = options.whole("speculative-num-steps"), options.whole("speculative-num-draft-tokens", least=2)
+    steps, verified = options.number("speculative-num-steps"), options.number("speculative-num-draft-tokens", least=2)
     if not options.text("speculative-algorithm") or (steps is None and verified is None):
         return None
     return {"tokens": steps or (verified or 2) - 1, "acceptance": reading.ACCEPTANCE}
@@ -194,7 +193,7 @@ DIALECT = Dialect(
         *("disable-radix-cache", "trust-remote-code", "enable-mixed-chunk", "enable-metrics"),
     },
     role=lambda options: options.text("disaggregation-mode").removeprefix("null"),
-    later_node=lambda options: (options.whole("node-rank", least=0) or 0) > 0,
+    later_node=lambda options: (options.number("node-rank", least=0) or 0) > 0,
     longest="context-length",
     files=("config",),
     quiet={

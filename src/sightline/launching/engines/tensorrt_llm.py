@@ -11,7 +11,6 @@ from typing import Any
 from sightline.launching.engines import reading
 from sightline.launching.engines.dialect import Dialect
 from sightline.launching.engines.formats import DTYPES, READ_DTYPES, asked, quantization
-from sightline.launching.engines.options import Options
 from sightline.launching.engines.placement import Server, largest_node
 from sightline.launching.engines.plans import (
     block_tokens,
@@ -25,7 +24,7 @@ from sightline.launching.engines.plans import (
 )
 from sightline.launching.engines.servers import Arguments, Command, launch
 from sightline.launching.launch import Launch, refuse
-from sightline.launching.options import without_none
+from sightline.launching.options import Options, without_none
 from sightline.scenario import GenerationPlan, GenerationScenario
 
 ROUTER_PORT, PORT = 8000, 8001
@@ -175,7 +174,7 @@ def _role(options: Options) -> str:
 
 def _plan(options: Options, model: str) -> Mapping[str, Any]:
     """The keys of ``plan`` that a server's options and its file say."""
-    ranks = options.whole("tp-size") or 1
+    ranks = options.number("tp-size") or 1
     apart = options.flag("enable-attention-dp")
     formats = quantization(
         options.word("quant-config.quant-algo", READ_WEIGHTS),
@@ -183,21 +182,21 @@ def _plan(options: Options, model: str) -> Mapping[str, Any]:
         model,
     )
     graphs = options.text("cuda-graph-config")
-    draft = options.whole("speculative-config.num-nextn-predict-layers")
-    draft = draft or options.whole("speculative-config.max-draft-len")
+    draft = options.number("speculative-config.num-nextn-predict-layers")
+    draft = draft or options.number("speculative-config.max-draft-len")
     options.text("speculative-config.decoding-type")
     plan = {
         "tensor_parallel": 1 if apart else ranks,
         "data_parallel": ranks if apart and ranks > 1 else None,
-        "pipeline_parallel": options.whole("pp-size"),
-        "expert_parallel": options.whole("ep-size"),
+        "pipeline_parallel": options.number("pp-size"),
+        "expert_parallel": options.number("ep-size"),
         "dtype": options.word("dtype", READ_DTYPES) or None,
         "quantization": formats or None,
-        "max_sequences": options.whole("max-batch-size"),
-        "max_batched_tokens": options.whole("max-num-tokens"),
+        "max_sequences": options.number("max-batch-size"),
+        "max_batched_tokens": options.number("max-num-tokens"),
         "chunked_prefill": options.flag("enable-chunked-prefill"),
         "memory_fraction": options.share("kv-cache-free-gpu-memory-fraction"),
-        "kv_block_tokens": options.whole("kv-cache-config.tokens-per-block"),
+        "kv_block_tokens": options.number("kv-cache-config.tokens-per-block"),
         "prefix_cache": options.flag("kv-cache-config.enable-block-reuse"),
         "cuda_graphs": False if graphs == "null" else None,
         "speculative": {"tokens": draft, "acceptance": reading.ACCEPTANCE} if draft else None,

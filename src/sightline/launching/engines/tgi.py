@@ -6,7 +6,6 @@ from typing import Any
 from sightline.launching.engines import reading
 from sightline.launching.engines.dialect import Dialect
 from sightline.launching.engines.formats import DTYPES, READ_DTYPES, asked, quantization
-from sightline.launching.engines.options import Options
 from sightline.launching.engines.placement import Server, largest_node
 from sightline.launching.engines.plans import (
     budget,
@@ -20,7 +19,7 @@ from sightline.launching.engines.plans import (
 )
 from sightline.launching.engines.servers import Arguments, Command, launch
 from sightline.launching.launch import Launch, refuse
-from sightline.launching.options import without_none
+from sightline.launching.options import Options, without_none
 from sightline.scenario import GenerationScenario
 
 PORT, RANKS_PORT = 3000, 29500
@@ -112,13 +111,13 @@ def _said(scenario: GenerationScenario) -> Iterator[str]:
 def _plan(options: Options, model: str) -> Mapping[str, Any]:
     """The keys of ``plan`` that a server's options say."""
     formats = quantization(options.word("quantize", READ_WEIGHTS), options.word("kv-cache-dtype", READ_CACHES), model)
-    drafts = options.whole("speculate")
+    drafts = options.number("speculate")
     plan = {
-        "tensor_parallel": options.whole("num-shard") or 1,
+        "tensor_parallel": options.number("num-shard") or 1,
         "dtype": options.word("dtype", READ_DTYPES) or None,
         "quantization": formats or None,
-        "max_sequences": options.whole("max-batch-size"),
-        "max_batched_tokens": options.whole("max-batch-prefill-tokens"),
+        "max_sequences": options.number("max-batch-size"),
+        "max_batched_tokens": options.number("max-batch-prefill-tokens"),
         "chunked_prefill": options.flag("prefill-chunking"),
         "prefix_cache": options.flag("prefix-caching"),
         "memory_fraction": options.share("cuda-memory-fraction"),

@@ -12,7 +12,6 @@ from typing import Any
 from sightline.launching.engines import reading
 from sightline.launching.engines.dialect import Dialect
 from sightline.launching.engines.formats import DTYPES, READ_DTYPES, asked, quantization
-from sightline.launching.engines.options import Options
 from sightline.launching.engines.placement import Server, largest_node
 from sightline.launching.engines.plans import (
     block_tokens,
@@ -25,7 +24,7 @@ from sightline.launching.engines.plans import (
 )
 from sightline.launching.engines.servers import LOCAL, Arguments, Command, launch
 from sightline.launching.launch import Launch, refuse
-from sightline.launching.options import without_none
+from sightline.launching.options import Options, without_none
 from sightline.scenario import GenerationPlan, GenerationScenario
 
 PORT = 8000
@@ -204,26 +203,26 @@ def _role(options: Options) -> str:
 
 def _plan(options: Options, model: str) -> Mapping[str, Any]:
     """The keys of ``plan`` that a server's options say."""
-    tensor = options.whole("tensor-parallel-size")
-    data = options.whole("data-parallel-size")
+    tensor = options.number("tensor-parallel-size")
+    data = options.number("data-parallel-size")
     experts = options.flag("enable-expert-parallel")
     eager, graphs = options.flag("enforce-eager"), options.text("optimization-level")
     formats = quantization(
         options.word("quantization", READ_WEIGHTS), options.word("kv-cache-dtype", READ_CACHES), model
     )
-    draft = options.mapping("speculative-config").get("num_speculative_tokens") or options.whole("spec-tokens")
+    draft = options.mapping("speculative-config").get("num_speculative_tokens") or options.number("spec-tokens")
     plan = {
         "tensor_parallel": tensor or 1,
-        "pipeline_parallel": options.whole("pipeline-parallel-size"),
+        "pipeline_parallel": options.number("pipeline-parallel-size"),
         "data_parallel": data,
         "expert_parallel": (tensor or 1) * (data or 1) if experts else None,
         "dtype": options.word("dtype", READ_DTYPES) or None,
         "quantization": formats or None,
-        "max_sequences": options.whole("max-num-seqs"),
-        "max_batched_tokens": options.whole("max-num-batched-tokens"),
+        "max_sequences": options.number("max-num-seqs"),
+        "max_batched_tokens": options.number("max-num-batched-tokens"),
         "chunked_prefill": options.flag("enable-chunked-prefill"),
         "memory_fraction": options.share("gpu-memory-utilization"),
-        "kv_block_tokens": options.whole("block-size"),
+        "kv_block_tokens": options.number("block-size"),
         "prefix_cache": options.flag("enable-prefix-caching"),
         "cuda_graphs": False if eager or graphs == "0" else None if eager is None else True,
         "speculative": {"tokens": draft, "acceptance": reading.ACCEPTANCE} if draft else None,
@@ -253,7 +252,7 @@ DIALECT = Dialect(
         *("trust-remote-code", "disable-log-requests", "disable-log-stats", "enable-auto-tool-choice"),
     },
     role=_role,
-    later_node=lambda options: bool(options.flag("headless")) or (options.whole("node-rank", least=0) or 0) > 0,
+    later_node=lambda options: bool(options.flag("headless")) or (options.number("node-rank", least=0) or 0) > 0,
     longest="max-model-len",
     files=("config",),
     quiet={

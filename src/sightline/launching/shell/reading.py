@@ -5,7 +5,7 @@ running the script would tell - the output of a command, an argument, a variable
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -20,17 +20,15 @@ _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=")
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)(?:\[[@*]\])?(?:(:?[-=])([^}]*))?\})")
 _PASSED_ON = ("$@", "$*")
 """Arguments of the script itself."""
-_UNRESOLVED = re.compile(r"\$(?:\w+|\{[^}]*\}|\(.*\))")
+_SBATCH = re.compile(r"^#SBATCH[ \t]+--?([\w-]+)[= \t]\s*(?:gpu:)?(?:[a-z]\w*:)?(\d+)[ \t]*(?:#.*)?$", re.MULTILINE)
+_OF_SLURM: Final[Mapping[str, tuple[str, ...]]] = {
+    **dict.fromkeys(("nodes", "N"), ("SLURM_NNODES", "SLURM_JOB_NUM_NODES")),
+    "ntasks-per-node": ("SLURM_NTASKS_PER_NODE",),
+    **dict.fromkeys(("ntasks", "n"), ("SLURM_NTASKS",)),
+    **dict.fromkeys(("gpus-per-node", "gres"), ("SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE")),
+}
+"""Variables that Slurm sets by options of a batch script."""
 _ENDS = "\n;&|<>"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arguments:
-    """The words of the command that a text launches."""
-
-    words: tuple[str, ...]
-    unresolved: tuple[str, ...]
-    """What only running the script would tell, as it is written there."""
 
 
 def looks_like_a_command(text: str) -> bool:
@@ -41,13 +39,12 @@ def looks_like_a_command(text: str) -> bool:
     return any(_program(words) in LAUNCHERS for words in commands if len(words) > 1)
 
 
-def arguments_of(text: str) -> Arguments:
+def launch_words(text: str) -> tuple[str, ...]:
     """Return the words of the longest command of a shell text, which is the one that launches something."""
     commands = _Script().commands(text)
     launching = [words for words in commands if _program(words) in LAUNCHERS]
-    words = max(launching or commands, key=len, default=[])
-    unresolved = dict.fromkeys(found[0] for word in words for found in _UNRESOLVED.finditer(word))
-    return Arguments(words=tuple(words), unresolved=tuple(unresolved))
+    longest: list[str] = max(launching or commands, key=len, default=[])
+    return tuple(longest)
 
 
 def commands_of(text: str) -> list[list[str]]:
@@ -70,6 +67,8 @@ class _Script:
     def commands(self, text: str) -> list[list[str]]:
         """Return the words of every command in order, assignments carried out."""
         found: list[list[str]] = []
+        for option, number in _SBATCH.findall(text):
+            self.values |= {name: [number] for name in _OF_SLURM.get(option, ())}
         source = Scanner(re.sub(r"\\\r?\n", " ", text))
         while source.left():
             words = [word for word in self._command(source) if word not in _PASSED_ON]

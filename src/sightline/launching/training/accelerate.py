@@ -10,7 +10,7 @@ from typing import Any, Final
 import yaml
 
 from sightline.launching.launch import Launch, Reading, refuse
-from sightline.launching.options import not_read, options_of, without_none
+from sightline.launching.options import Options, not_read, without_none
 from sightline.launching.shell.writing import command_line
 from sightline.launching.source import Source, named_settings
 from sightline.launching.training import deepspeed
@@ -136,7 +136,7 @@ def _command(scenario: Scenario) -> str:
 
 def claims(found: Source) -> bool:
     """Whether it is a configuration of accelerate, or a command that names one."""
-    launches = found.words[:2] == ("accelerate", "launch") and options_of(found.words).has("config-file")
+    launches = found.words[:2] == ("accelerate", "launch") and Options(found.words).has("config-file")
     return launches or "distributed_type" in found.mapping
 
 
@@ -144,7 +144,7 @@ def read(found: Source) -> Reading:
     """Return what a configuration says as a scenario."""
     stated, settings = found.mapping, dict[str, Any]()
     if found.kind == "command":
-        options = options_of(found.words)
+        options = Options(found.words)
         stated = named_settings(found, options.text("config-file"), "accelerate's configuration")
         settings = (
             dict(named_settings(found, options.text("settings"), "the settings")) if options.has("settings") else {}
@@ -202,7 +202,7 @@ def _reading(
             "plan": without_none({"framework": framework, **told["plan"], **plan, **kept, **of_script}),
         },
         missing=missing,
-        without_counterpart=not_read(_unread(stated), "accelerate's"),
+        without_counterpart=not_read(_unread(stated), _KNOWN, "accelerate's"),
     )
 
 
@@ -257,10 +257,20 @@ def _megatron(keys: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+_KNOWN: Final = (
+    *_MACHINES,
+    *(
+        f"fsdp_config.fsdp_{name}"
+        for name in (
+            *("version", "reshard_after_forward", "sharding_strategy", "offload_params", "activation_checkpointing"),
+            *("auto_wrap_policy", "state_dict_type", "cpu_ram_efficient_loading", "sync_module_states"),
+            *("use_orig_params", "transformer_layer_cls_to_wrap", "backward_prefetch", "min_num_params"),
+        )
+    ),
+)
+"""Keys that are read or change nothing."""
+
+
 def _unread(stated: Mapping[str, Any]) -> list[str]:
-    known = ("version", "reshard_after_forward", "sharding_strategy", "offload_params", "activation_checkpointing")
-    neutral = ("auto_wrap_policy", "state_dict_type", "cpu_ram_efficient_loading", "sync_module_states")
-    more = ("use_orig_params", "transformer_layer_cls_to_wrap", "backward_prefetch", "min_num_params")
-    read_keys = {f"fsdp_{name}" for name in (*known, *neutral, *more)}
-    of_fsdp = [f"fsdp_config.{key}" for key in _section(stated, "fsdp_config") if key not in read_keys]
-    return [*(key for key in stated if key not in _MACHINES), *of_fsdp]
+    keys = [*stated, *(f"fsdp_config.{key}" for key in _section(stated, "fsdp_config"))]
+    return [key for key in keys if key not in _KNOWN]

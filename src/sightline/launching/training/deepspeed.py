@@ -4,14 +4,15 @@ Keys and defaults are those of DeepSpeed 0.19 (deepspeed/runtime/config.py, zero
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from sightline.launching.launch import Launch, Reading, refuse
-from sightline.launching.options import not_read, options_of, without_none
+from sightline.launching.options import Options, not_read, without_none
 from sightline.launching.shell.writing import command_line
 from sightline.launching.source import Source, named_settings
 from sightline.launching.training import script_settings as script
-from sightline.launching.training.ranks import PROCESSES_LEFT_OPEN, on_every_node, per_node
+from sightline.launching.training.ranks import devices_of, launcher_and_program, on_every_node, per_node
 from sightline.launching.training.rules import refusals
 from sightline.launching.training.support import unwritten, whole, with_micro_batch
 from sightline.launching.value_checks import AUTO, refuse_values
@@ -31,8 +32,6 @@ OPTIMIZERS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
 }
 """Type and parameters of DeepSpeed's own optimizers; others are the script's."""
 _HELD_ELSEWHERE: Final = {"device": "cpu", "pin_memory": True}
-ALL: Final = "-1"
-"""What DeepSpeed's launcher takes for all devices of a node, or all nodes."""
 _NUMBERS: Final[Mapping[str, int]] = dict.fromkeys(
     ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"), 1
 )
@@ -148,8 +147,8 @@ def _hosts(scenario: Scenario) -> list[str]:
 
 def claims(found: Source) -> bool:
     """Whether it is a configuration of DeepSpeed, or a command that names one."""
-    options = options_of(found.words)
-    launches = found.kind == "command" and bool(options.text("deepspeed-config") or options.text("deepspeed"))
+    options = Options(found.words)
+    launches = found.kind == "command" and bool(options.words("deepspeed-config") or options.words("deepspeed"))
     keys = {"zero_optimization", "train_micro_batch_size_per_gpu", "train_batch_size"}
     return launches or bool(keys & found.mapping.keys())
 
@@ -158,19 +157,17 @@ def read(found: Source) -> Reading:
     """Return what a configuration says as a scenario."""
     devices: int | None = None
     settings: Mapping[str, Any] = {}
-    stated = found.mapping
+    stated, unknown = found.mapping, list[str]()
     if found.kind == "command":
-        options = options_of(found.words)
+        launcher, options = launcher_and_program(found.words)
         named = options.text("deepspeed-config") or options.text("deepspeed")
         stated = named_settings(found, named, "DeepSpeed's configuration")
         settings = named_settings(found, options.text("settings"), "the settings") if options.has("settings") else {}
-        gpus = options.number("num-gpus", left_open=ALL) or options.number(
-            "nproc-per-node", left_open=PROCESSES_LEFT_OPEN
-        )
-        nodes = options.number("num-nodes", 1, left_open=ALL)
-        devices = gpus * nodes if gpus and nodes else None
-        options.refuse()
-    return reading_of(stated, settings, devices)
+        devices = devices_of(launcher)
+        unknown = list(launcher.unknown.values())
+        refuse([*launcher.problems, *options.problems])
+    reading = reading_of(stated, settings, devices)
+    return replace(reading, without_counterpart=[*reading.without_counterpart, *unknown])
 
 
 def reading_of(stated: Mapping[str, Any], settings: Mapping[str, Any], devices: int | None) -> Reading:
@@ -197,7 +194,9 @@ def reading_of(stated: Mapping[str, Any], settings: Mapping[str, Any], devices: 
         framework="deepspeed",
         scenario={"workload": workload, "plan": plan},
         missing=missing,
-        without_counterpart=not_read(unread, "DeepSpeed's"),
+        without_counterpart=not_read(
+            unread, [*_READ, *_NEUTRAL, *(f"zero_optimization.{key}" for key in _ZERO)], "DeepSpeed's"
+        ),
     )
 
 

@@ -1,5 +1,7 @@
 """How processes are started on every device: torchrun on one node or on each of several, and read back."""
 
+from collections.abc import Sequence
+from pathlib import PurePath
 from typing import Final
 
 from sightline.launching.options import Options
@@ -11,6 +13,10 @@ _EVERY_NODE: Final = {
     "--master-port": "${MASTER_PORT:-29500}",
 }
 
+_LAUNCHERS: Final = ("launch.py", "run.py")
+"""Scripts that start others."""
+ALL: Final = "-1"
+"""What DeepSpeed's launcher takes for all devices of a node, or all nodes."""
 PROCESSES_LEFT_OPEN: Final = "auto|gpu|cpu|xpu"
 """What torchrun takes instead of a number of processes on each node."""
 
@@ -38,9 +44,30 @@ def on_every_node(cluster: Cluster) -> list[str]:
     return [f"launch.sh runs on each of the {cluster.nodes} nodes, with {names}; {slurm}"]
 
 
-def devices_of(options: Options) -> int | None:
-    """Return how many processes torchrun starts by its options in all; None where it does not say."""
-    each = options.number("nproc-per-node", left_open=PROCESSES_LEFT_OPEN)
+def launcher_and_program(words: Sequence[str]) -> tuple[Options, Options]:
+    """Return the options of what starts the processes and those of the script that they run.
+
+    Both are the options of the whole command where it names no script.
+    """
+    scripts = (at for at, word in enumerate(words) if word.endswith(".py") and PurePath(word).name not in _LAUNCHERS)
+    at = next(scripts, None)
+    return (Options(words), Options(words)) if at is None else (Options(words[:at]), Options(words[at + 1 :]))
+
+
+def devices_of(launcher: Options) -> int | None:
+    """Return how many processes are started in all; None where the command does not say.
+
+    The options are those of torchrun, DeepSpeed's and accelerate's launchers and Slurm's srun.
+    """
+    if in_all := launcher.number("num-processes"):
+        return in_all
+    each = launcher.number("nproc-per-node", left_open=PROCESSES_LEFT_OPEN)
+    each = each or launcher.number("num-gpus", left_open=ALL) or launcher.number("ntasks-per-node")
+    counts = ("nnodes", "num-nodes", "nodes", "N")
+    stated = [name for name in counts if launcher.has(name)]
     # Nodes that may join later, such as 1:4, are no number.
-    nodes = options.number("nnodes", left_open=r"\d+:\d+") if options.has("nnodes") else 1
+    known = (launcher.number(name, left_open=rf"\d+[:-]\d+|{ALL}") for name in stated)
+    nodes = next(filter(None, known), None) if stated else 1
+    if each and nodes:
+        launcher.unknown.clear()
     return each * nodes if each and nodes else None

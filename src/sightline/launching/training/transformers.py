@@ -6,11 +6,11 @@ Keys are those of transformers 5 (transformers/training_args.py); release 4 has 
 from typing import Any, Final
 
 from sightline.launching.launch import Launch, Reading, refuse
-from sightline.launching.options import not_read, options_of, without_none
+from sightline.launching.options import Options, not_read, without_none
 from sightline.launching.shell.writing import command_line
 from sightline.launching.source import Source, named_settings
 from sightline.launching.training import script_settings as script
-from sightline.launching.training.ranks import devices_of, on_every_node, torchrun
+from sightline.launching.training.ranks import devices_of, launcher_and_program, on_every_node, torchrun
 from sightline.launching.training.rules import refusals
 from sightline.launching.training.rules.scripts import TRAINER_OPTIMIZERS
 from sightline.launching.training.support import unwritten, whole, with_micro_batch
@@ -102,7 +102,7 @@ def arguments(scenario: Scenario) -> dict[str, Any]:
 def claims(found: Source) -> bool:
     """Whether these are arguments of the Trainer, or a command of the script that trains with them."""
     if found.kind == "command":
-        names = options_of(found.words).values
+        names = Options(found.words).names()
         return "per-device-train-batch-size" in names or _is_script(found)
     return "per_device_train_batch_size" in found.mapping
 
@@ -114,11 +114,13 @@ def _is_script(found: Source) -> bool:
 def read(found: Source) -> Reading:
     """Return what arguments say as a scenario."""
     stated, settings, devices = dict(found.mapping), dict[str, Any](), None
+    unknown: list[str] = []
     if found.kind == "command":
-        options = options_of(found.words)
-        devices = devices_of(options)
-        options.refuse()
-        stated = {name.replace("-", "_"): _plain(words) for name, words in options.values.items()}
+        launcher, options = launcher_and_program(found.words)
+        devices = devices_of(launcher)
+        launcher.refuse()
+        unknown = list(launcher.unknown.values())
+        stated = {name.replace("-", "_"): _plain(options.words(name)) for name in options.names()}
         if _is_script(found):
             settings = dict(named_settings(found, options.text("settings"), "the settings"))
             stated = dict(named_settings(found, ARGUMENTS, "the Trainer's configuration"))
@@ -126,6 +128,7 @@ def read(found: Source) -> Reading:
     refuse_values(stated, numbers={"per_device_train_batch_size": 1, "gradient_accumulation_steps": 1})
     batch, steps = stated.get("per_device_train_batch_size", 8), stated.get("gradient_accumulation_steps", 1)
     workload = {"task": "finetune", **told["workload"]}
+    known = _NEUTRAL | _KNOWN
     if devices and "global_batch" not in workload:
         workload["global_batch"] = batch * steps * devices
     return Reading(
@@ -135,7 +138,10 @@ def read(found: Source) -> Reading:
             "plan": {"framework": "transformers", **told["plan"], **_plan(stated, settings)},
         },
         missing=_missing(workload, devices, batch * steps),
-        without_counterpart=not_read([key for key in stated if key not in _NEUTRAL | _KNOWN], "the Trainer's"),
+        without_counterpart=[
+            *not_read([key for key in stated if key not in known], known, "the Trainer's"),
+            *unknown,
+        ],
     )
 
 

@@ -2,16 +2,15 @@
 
 from typing import Any, Final
 
-from sightline.launching.launch import Reading
-from sightline.launching.options import Options, not_read, options_of, without_none
+from sightline.launching.launch import Reading, refuse
+from sightline.launching.options import Options, not_read, without_none
 from sightline.launching.source import Source
 from sightline.launching.training.megatron.models import model_of
 from sightline.launching.training.megatron.stated_plans import plan_of
-from sightline.launching.training.ranks import devices_of
+from sightline.launching.training.ranks import devices_of, launcher_and_program
 
 _MARKS: Final = ("tensor-model-parallel-size", "micro-batch-size", "num-layers", "pipeline-model-parallel-size")
 """Arguments of which a command of Megatron-LM has several."""
-_LAUNCHER: Final = ("nproc-per-node", "nnodes", "node-rank", "master-addr", "master-port", "standalone", "rdzv-id")
 _RUN: Final = (
     *("lr", "min-lr", "lr-decay-style", "lr-warmup-fraction", "lr-warmup-iters", "lr-warmup-samples", "lr-decay-iters"),
     *("lr-decay-samples", "weight-decay", "clip-grad", "adam-beta1", "adam-beta2", "adam-eps", "seed", "data-path"),
@@ -26,33 +25,33 @@ _RUN: Final = (
 
 def claims(found: Source) -> bool:
     """Whether it is a command of Megatron-LM."""
-    names = options_of(found.words).values
+    names = Options(found.words).names()
     scripts = any("pretrain_" in word and word.endswith(".py") for word in found.words)
     return found.kind == "command" and (scripts or sum(mark in names for mark in _MARKS) > 1)
 
 
 def read(found: Source) -> Reading:
     """Return what a command says as a scenario."""
-    options = options_of(found.words)
+    launcher, options = launcher_and_program(found.words)
     vocabulary = _vocabulary(options)
     model = model_of(options, vocabulary)
     plan = plan_of(options)
-    devices = devices_of(options)
+    devices = devices_of(launcher)
     scenario = {"model": model, "workload": _workload(options), "plan": plan}
     degrees = [plan[f"{axis}_parallel"] for axis in ("tensor", "pipeline", "context")]
     replicas = None if devices is None else devices // (degrees[0] * degrees[1] * degrees[2])
     if replicas and (groups := options.number("num-distributed-optimizer-instances", 1) or 1) > 1:
         plan["data_parallel_shard"] = replicas // groups
-    for name in (*_LAUNCHER, *_RUN):
-        options.has(name)
-    options.refuse()
+    refuse([*launcher.problems, *options.problems])
+    unread = [f"--{name}" for name in options.unread() if name not in (*_RUN, *launcher.read_names())]
     return Reading(
         framework="megatron",
         scenario=without_none(scenario),
         missing=_missing(scenario, devices, vocabulary),
         without_counterpart=[
-            *not_read([f"--{name}" for name in options.unread()], "Megatron-LM's"),
-            *_unresolved(found),
+            *not_read(unread, [f"--{name}" for name in options.read_names()], "Megatron-LM's"),
+            *launcher.unknown.values(),
+            *options.unknown.values(),
         ],
     )
 
@@ -93,7 +92,3 @@ def _missing(scenario: dict[str, Any], devices: int | None, vocabulary: int | No
         if key not in scenario["workload"]:
             missing[f"workload.{key}"] = "a whole number"
     return missing
-
-
-def _unresolved(found: Source) -> list[str]:
-    return [f"{found.place} does not say what {', '.join(found.unresolved)} is"] if found.unresolved else []

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sightline.launching.launch import Reading
-from sightline.launching.options import not_read, options_of, without_none
+from sightline.launching.options import Options, not_read, without_none
 from sightline.launching.source import Source, named_settings
 from sightline.launching.training.ranks import devices_of
 from sightline.launching.training.torchtitan.models import NAMES
@@ -65,17 +65,18 @@ _BATCH: Final = 8
 
 def claims(found: Source) -> bool:
     """Whether it is a file of torchtitan, or a command that names one."""
-    launches = any("torchtitan" in word for word in found.words) and "job.config-file" in options_of(found.words).values
+    launches = any("torchtitan" in word for word in found.words) and "job.config-file" in Options(found.words).names()
     return launches or sum(isinstance(found.mapping.get(name), Mapping) for name in _TABLES) > 1
 
 
 def read(found: Source) -> Reading:
     """Return what a file says as a scenario."""
-    stated, devices = found.mapping, None
+    stated, devices, unknown = found.mapping, None, list[str]()
     if found.kind == "command":
-        options = options_of(found.words)
+        options = Options(found.words)
         stated = named_settings(found, options.text("job.config-file"), "torchtitan's configuration")
         devices = devices_of(options)
+        unknown = list(options.unknown.values())
         options.refuse()
     refuse_values(stated, numbers=_NUMBERS)
     degrees = _degrees(_table(stated, "parallelism"))
@@ -86,7 +87,7 @@ def read(found: Source) -> Reading:
         framework="torchtitan",
         scenario=without_none({"model": model, "workload": workload, "plan": _plan(stated, degrees, devices)}),
         missing=_missing(model, workload, devices),
-        without_counterpart=not_read(_unread(stated), "torchtitan's"),
+        without_counterpart=[*not_read(_unread(stated), _known(), "torchtitan's"), *unknown],
     )
 
 
@@ -218,6 +219,11 @@ def _missing(model: str | None, workload: Mapping[str, Any], devices: int | None
     if "global_batch" not in workload:
         missing["workload.global_batch"] = "samples per optimizer step, which the file leaves to the number of devices"
     return missing
+
+
+def _known() -> list[str]:
+    """Tables and keys that are read or change nothing."""
+    return [*_READ, *_NEUTRAL, *(f"{name}.{key}" for name, keys in _READ.items() for key in keys)]
 
 
 def _unread(stated: Mapping[str, Any]) -> list[str]:

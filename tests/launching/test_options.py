@@ -1,0 +1,139 @@
+"""Options of commands: which are read, and what is said of the others."""
+
+import json
+
+import pytest
+
+from sightline.errors import InputError
+from sightline.launching import read
+
+MEGATRON = "pretrain_gpt.py --num-layers 32 --hidden-size 4096 --num-attention-heads 32 --micro-batch-size 1 "
+TORCHRUN = "torchrun --nproc_per_node 8 "
+
+
+def remarks(source: str) -> str:
+    return "\n".join(read(source).without_counterpart)
+
+
+@pytest.mark.parametrize(
+    ("source", "written", "meant"),
+    [
+        ("vllm serve Qwen/Qwen3-32B --max-num-seq 8", "--max-num-seq", "--max-num-seqs"),
+        ("vllm serve Qwen/Qwen3-32B --enable-expert-paralel", "--enable-expert-paralel", "--enable-expert-parallel"),
+        ("python -m sglang.launch_server --model-path x/y --tp-sise 8", "--tp-sise", "--tp-size"),
+        ("trtllm-serve x/y --max_num_token 8", "--max-num-token", "--max-num-tokens"),
+        ("text-generation-launcher --model-id x/y --num-shards 2", "--num-shards", "--num-shard"),
+        ("llama-server -m x.gguf --ubatch-sise 8", "--ubatch-sise", "--ubatch-size"),
+        (TORCHRUN + MEGATRON + "--global-batchsize 8", "--global-batchsize", "--global-batch-size"),
+        (
+            TORCHRUN + "train.py --per_device_train_batch_size 2 --gradient_checkpoint true --optimm sgd",
+            "optimm",
+            "optim",
+        ),
+        ('{"train_batch_size": 8, "zero_optimisation": {"stage": 3}}', "zero_optimisation", "zero_optimization"),
+        (
+            '{"train_batch_size": 8, "zero_optimization": {"stage": 3, "overlap_com": true}}',
+            "zero_optimization.overlap_com",
+            "zero_optimization.overlap_comm",
+        ),
+        ("distributed_type: FSDP\nnum_procceses: 8\n", "num_procceses", "num_processes"),
+        (
+            "[training]\nseqlen = 1\n[parallelism]\ntensor_parallel_degre = 2\n",
+            "parallelism.tensor_parallel_degre",
+            "parallelism.tensor_parallel_degree",
+        ),
+    ],
+)
+def test_a_misspelled_name_is_said_with_what_may_be_meant(source, written, meant):
+    assert f"{written} (did you mean {meant}?)" in remarks(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "vllm serve Qwen/Qwen3-32B --enable-lora --max-loras 4 --swap-space 4",
+        TORCHRUN + MEGATRON + "--make-vocab-size-divisible-by 128 --moe-router-topk-scaling-factor 2.5",
+    ],
+)
+def test_another_option_is_no_misspelling(source):
+    said = remarks(source)
+    assert said.startswith("no key of a scenario stands for ")
+    assert "did you mean" not in said
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (TORCHRUN + MEGATRON + "--seq-length 2048 --seq-length 4096", "--seq-length is given twice, as '2048' and"),
+        ("torchrun --nproc_per_node 8 --nproc_per_node 4 " + MEGATRON, "--nproc-per-node is given twice, as '8' and"),
+    ],
+)
+def test_an_option_has_one_value(source, said):
+    with pytest.raises(InputError) as raised:
+        read(source)
+    (problem,) = raised.value.problems
+    assert problem.startswith(said)
+
+
+def test_what_changes_nothing_may_be_given_twice():
+    command = f"docker run --env A=1 --env B=2 image {TORCHRUN}{MEGATRON}--seq-length 2048 --seq-length 2048"
+    assert read(command).scenario["workload"]["sequence_length"] == 2048
+
+
+def test_addresses_that_only_a_run_knows_are_no_remark():
+    command = (
+        "torchrun --nproc_per_node 8 --nnodes 2 --node_rank $SLURM_NODEID --master_addr $MASTER_ADDR "
+        f'--rdzv_endpoint "$HEAD:$PORT" {MEGATRON}--load $CHECKPOINT --data-path $DATA'
+    )
+    assert not [said for said in read(command).without_counterpart if "$" in said]
+    assert read(command).missing["cluster"].startswith("'16x <device>'")
+
+
+@pytest.mark.parametrize(
+    ("launcher", "option"),
+    [
+        ("torchrun --nproc_per_node 8 --nnodes $SLURM_NNODES", "--nnodes is $SLURM_NNODES"),
+        ("torchrun --nproc_per_node $GPUS --nnodes 2", "--nproc-per-node is $GPUS"),
+    ],
+)
+def test_a_number_that_only_a_run_knows_is_named(launcher, option):
+    reading = read(f"{launcher} --master_addr $HEAD {MEGATRON}")
+    (said,) = [said for said in reading.without_counterpart if "$" in said]
+    assert said.startswith(option)
+    assert reading.missing["cluster"].startswith("'<device>'")
+
+
+def test_a_degree_that_only_a_run_knows_is_said_with_what_it_is_read_as():
+    (said,) = read(f"{TORCHRUN}{MEGATRON}--tensor-model-parallel-size $TP").without_counterpart
+    assert said == "--tensor-model-parallel-size is $TP, which only running the script would tell; read as 1"
+
+
+@pytest.mark.parametrize("option", ["--nodes=4", "-N 4", "--nodes 4  # half a rack"])
+def test_slurm_sets_variables_by_the_head_of_a_script(option):
+    script = f"#!/bin/bash\n#SBATCH {option}\n#SBATCH --gres=gpu:h100:8\nsrun torchrun --nnodes $SLURM_NNODES "
+    reading = read(f"{script}--nproc_per_node $SLURM_GPUS_ON_NODE {MEGATRON}\n")
+    assert reading.missing["cluster"].startswith("'32x <device>'")
+
+
+@pytest.mark.parametrize(
+    ("launcher", "devices"),
+    [
+        ("srun --nodes 4 --ntasks-per-node 8 python", 32),
+        ("srun -N 4 --ntasks-per-node 1 torchrun --nnodes $SLURM_NNODES --nproc_per_node 8", 32),
+        ("accelerate launch --num_processes 16", 16),
+        ("deepspeed --num_gpus 8 --num_nodes 2", 16),
+        ("python -m torch.distributed.run --nproc_per_node 4", 4),
+        ("python /opt/torch/distributed/launch.py --nproc_per_node 4", 4),
+    ],
+)
+def test_every_launcher_says_how_many_devices(launcher, devices):
+    command = f"{launcher} train.py --per_device_train_batch_size 2"
+    reading = read(command)
+    assert reading.scenario["workload"]["global_batch"] == 2 * devices
+    assert not reading.without_counterpart
+
+
+def test_options_of_the_launcher_are_not_those_of_the_program(tmp_path):
+    (tmp_path / "ds.json").write_text(json.dumps({"train_batch_size": 8, "bf16": {"enabled": True}}))
+    (tmp_path / "run.sh").write_text("srun --nodes 1 --gpus-per-node 8 deepspeed --num_gpus 8 a.py --deepspeed ds.json")
+    assert not read(tmp_path / "run.sh").without_counterpart
