@@ -52,6 +52,21 @@ MEASUREMENT = (
     "arxiv_2311_03687",
 )
 """Shelves of the measurement package, from the ground up."""
+PLANNING = (
+    "limits",
+    "answer",
+    "prices",
+    "devices",
+    "kinds",
+    "fronts",
+    "training",
+    "generation",
+    "why",
+    "requests",
+    "search",
+)
+"""Shelves of the planning package, from the ground up."""
+SHELVES = {"measurement": MEASUREMENT, "planning": PLANNING}
 
 
 def _imports(path: Path, within: Path = PACKAGE) -> Iterator[str]:
@@ -76,12 +91,20 @@ def test_a_room_imports_only_from_rooms_before_it(room):
     assert not upward
 
 
-@pytest.mark.parametrize("shelf", MEASUREMENT)
-def test_a_shelf_of_measurement_imports_only_from_shelves_before_it(shelf):
-    room = PACKAGE / "measurement"
-    below = {*MEASUREMENT[: MEASUREMENT.index(shelf)], shelf}
-    files = [room / f"{shelf}.py"] if (room / f"{shelf}.py").exists() else sorted((room / shelf).rglob("*.py"))
-    assert not [(path.name, name) for path in files for name in _imports(path, room) if name not in below]
+@pytest.mark.parametrize(("room", "shelf"), [(room, shelf) for room, shelves in SHELVES.items() for shelf in shelves])
+def test_a_shelf_imports_only_from_shelves_before_it(room, shelf):
+    place, shelves = PACKAGE / room, SHELVES[room]
+    below = {*shelves[: shelves.index(shelf)], shelf}
+    files = [place / f"{shelf}.py"] if (place / f"{shelf}.py").exists() else sorted((place / shelf).rglob("*.py"))
+    assert not [(path.name, name) for path in files for name in _imports(path, place) if name not in below]
+
+
+@pytest.mark.parametrize("room", SHELVES)
+def test_every_module_of_a_room_with_shelves_has_its_place(room):
+    there = {
+        path.stem for path in (PACKAGE / room).iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
+    }
+    assert there - {"__init__"} <= set(SHELVES[room])
 
 
 def test_every_package_has_its_place():

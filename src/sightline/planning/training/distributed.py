@@ -17,7 +17,7 @@ import numpy as np
 from sightline.loading.written import to_mapping
 from sightline.planning.fronts import front_of
 from sightline.planning.training.best import Candidate
-from sightline.planning.training.one_space import Crowd, Request, search_space
+from sightline.planning.training.one_space import Request, search_space
 from sightline.planning.training.search import Counts, pieces_of
 from sightline.progress import Progress
 from sightline.scenario import Scenario
@@ -40,13 +40,26 @@ _FIELDS: Mapping[str, str] = {
 
 
 def search_spaces(
-    spaces: Sequence[Space[Scenario]], request: Request, crowd: Crowd, progress: Progress
+    spaces: Sequence[Space[Scenario]],
+    request: Request,
+    progress: Progress,
+    *,
+    workers: str | None = None,
+    where: str | None = None,
 ) -> list[tuple[Counts, list[Candidate]]]:
-    """Search spaces in parts; if stopped, what was found of the parts that were done until then."""
+    """Search spaces in parts; if stopped, what was found of the parts that were done until then.
+
+    Args:
+        spaces: What is searched.
+        request: What is looked for.
+        progress: Told of every part.
+        workers: Who searches, as ``--workers`` has it; None for this process.
+        where: A folder or URL that keeps what is found; None for none.
+    """
     work = _Work(spaces=tuple(spaces), request=replace(request, known=None))
     chunks = _chunks(spaces, request)
     found = [_Found(request=request) for _ in spaces]
-    for part in run_chunks(work, chunks, where=crowd.where, workers=crowd.workers, progress=progress, what="searching"):
+    for part in run_chunks(work, chunks, where=where, workers=workers, progress=progress, what="searching"):
         (row,) = part.table.to_dicts()
         found[row["space"]].add(row)
     done = sum(one.parts for one in found)

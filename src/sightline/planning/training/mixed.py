@@ -17,20 +17,18 @@ import numpy as np
 
 from sightline.errors import InputError
 from sightline.planning.answer import PlanAnswer, RankedPlan
-from sightline.planning.fronts import front_of
 from sightline.planning.kinds import left_out, mixtures
 from sightline.planning.prices import said_of_price
-from sightline.planning.training.money import Limits
-from sightline.planning.training.objectives import Measure, exceeded, shown_value
-from sightline.planning.training.ranking import in_order, with_ties
+from sightline.planning.training.answers import Found, ranked
+from sightline.planning.training.objectives import Measure, exceeded
+from sightline.planning.training.one_space import Request
 from sightline.planning.training.validity import OFFERED
 from sightline.prediction import predict
 from sightline.profile import Profile
 from sightline.progress import Cancelled, Progress
 from sightline.scenario import Cluster, Scenario
 from sightline.scenario.plan import Split
-from sightline.scenario.rules import broken_by, facts_of
-from sightline.scenario.rules.rulebook import broken_rules
+from sightline.scenario.rules import broken_by
 from sightline.scenario.space import Space
 
 MOST_RANKS, MOST_STAGES, MOST_SEQUENCES = 8, 16, 8
@@ -44,19 +42,6 @@ LISTED = (*("tensor_parallel", "pipeline_parallel", "data_parallel", "micro_batc
 """Free fields of a plan that are searched on several kinds of devices."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Wanted:
-    """What a search on unlike devices looks for."""
-
-    objective: str = "time"
-    pareto: tuple[str, str] | None = None
-    top: int = 10
-    max_memory: float | None = None
-    launchable: bool = False
-    limits: Limits = field(default_factory=Limits)
-    availability: float | None = None
-
-
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Found:
     """What was predicted so far."""
@@ -67,27 +52,26 @@ class _Found:
     stopped: bool = False
 
 
-def plan_mixed(space: Space[Scenario], wanted: Wanted, alone: PlanAnswer, progress: Progress) -> PlanAnswer:
+def plan_mixed(space: Space[Scenario], request: Request, alone: PlanAnswer, progress: Progress) -> PlanAnswer:
     """Return the best plans of a space whose cluster has unlike devices, or whose best plan may use some of them only.
 
     ``alone`` is the answer of the search of its parts of one kind.
     """
-    found = _searched(space, wanted, progress)
-    measure = {id(one): _measure(space, one, wanted) for one in found.profiles}
-    kept = [one for one in found.profiles if not _exceeded(one, measure[id(one)], wanted, found.rejected)]
-    others = [one.profile for one in alone.plans]
-    plans = _ranked([*others, *kept], measure | {id(one): _measure(space, one, wanted) for one in others}, wanted)
+    found = _searched(space, request, progress)
+    kept = [one for one in _measured(found.profiles, space, request) if not _exceeded(one, request, found.rejected)]
+    others = _measured([one.profile for one in alone.plans], space, request)
+    plans = ranked([*others, *kept], request)
     cluster = space.scenario.cluster
     listed = [name for name in space.free if name in LISTED] + ([] if space.scenario.plan.split else ["split"])
     return PlanAnswer(
-        objective=wanted.objective,
+        objective=request.objective,
         evaluated=alone.evaluated + found.evaluated,
         feasible=alone.feasible + len(kept),
         rejected=dict(Counter(alone.rejected) + found.rejected),
         seconds=0.0,
         plans=plans,
-        pareto_axes=wanted.pareto,
-        pareto=tuple(range(len(plans))) if wanted.pareto else (),
+        pareto_axes=request.pareto,
+        pareto=tuple(range(len(plans))) if request.pareto else (),
         free=tuple(dict.fromkeys(("cluster", *space.options, *alone.free, *listed))),
         assumptions={f"price of {part.device.name}": said_of_price(part.device) for part in cluster.parts},
         warnings=tuple(dict.fromkeys((*space.scenario.warnings, *_remarks(plans, cluster), *_not_listed(space)))),
@@ -103,7 +87,7 @@ def _not_listed(space: Space[Scenario]) -> Iterator[str]:
         yield f"plans on several kinds of devices come from a short list, in which {names} are not searched"
 
 
-def _searched(space: Space[Scenario], wanted: Wanted, progress: Progress) -> _Found:
+def _searched(space: Space[Scenario], request: Request, progress: Progress) -> _Found:
     """Every layout of the list predicted, with the least saving that fits."""
     found = _Found()
     layouts = list(_layouts(space))
@@ -111,20 +95,20 @@ def _searched(space: Space[Scenario], wanted: Wanted, progress: Progress) -> _Fo
     try:
         for layout in layouts:
             progress.check()
-            _of_layout(space, layout, wanted, found)
+            _of_layout(space, layout, request, found)
             progress.advance()
     except Cancelled:
         found.stopped = True
     return found
 
 
-def _of_layout(space: Space[Scenario], layout: Scenario, wanted: Wanted, found: _Found) -> None:
+def _of_layout(space: Space[Scenario], layout: Scenario, request: Request, found: _Found) -> None:
     """Predict a layout with ever more saving of memory until it fits."""
     for zero, recompute in _savings(space):
         scenario = replace(layout, plan=replace(layout.plan, zero_stage=zero, recompute=recompute))
         broken = broken_by(scenario)
         offered = {rule.__name__ for rule in OFFERED}
-        refused = {one.rule for one in broken if wanted.launchable or one.rule not in offered}
+        refused = {one.rule for one in broken if request.launchable or one.rule not in offered}
         if refused:
             found.rejected.update(refused)
             continue
@@ -136,7 +120,7 @@ def _of_layout(space: Space[Scenario], layout: Scenario, wanted: Wanted, found: 
             found.rejected["global_batch"] += 1
             continue
         found.evaluated += 1
-        most = np.inf if wanted.max_memory is None else wanted.max_memory
+        most = np.inf if request.max_memory is None else request.max_memory
         if profile.fits and float(profile.memory_bytes["total"]) <= most:
             found.profiles.append(profile)
             return
@@ -215,51 +199,23 @@ def _powers(most: int) -> list[int]:
     return [2**power for power in range(max(most, 1).bit_length())]
 
 
-def _measure(space: Space[Scenario], profile: Profile, wanted: Wanted) -> Measure:
-    """What tells figures of a plan on the devices that it uses."""
-    own = replace(space.scenario, cluster=profile.scenario.cluster)
-    return Measure(space=replace(space, scenario=own, clusters=()), availability=wanted.availability)
+def _measured(profiles: Sequence[Profile], space: Space[Scenario], request: Request) -> list[Found]:
+    """Plans with what is to be small of them, on the devices that each uses."""
+    found = []
+    for profile in profiles:
+        own = replace(space.scenario, cluster=profile.scenario.cluster)
+        measure = Measure(space=replace(space, scenario=own, clusters=()), availability=request.availability)
+        keys = tuple(float(measure(axis, measure.of_profile(profile))) for axis in request.axes)
+        found.append(Found(keys, profile.scenario, measure, profile))
+    return found
 
 
-def _exceeded(profile: Profile, measure: Measure, wanted: Wanted, rejected: Counter[str]) -> bool:
+def _exceeded(plan: Found, request: Request, rejected: Counter[str]) -> bool:
     """Whether a plan is beyond a limit of the run, which is counted."""
-    broken = [
-        name for name, over in exceeded(wanted.limits, measure, measure.of_profile(profile)).items() if np.any(over)
-    ]
+    figures = plan.measure.of_profile(plan.predicted())
+    broken = [name for name, over in exceeded(request.limits, plan.measure, figures).items() if np.any(over)]
     rejected.update(broken)
     return bool(broken)
-
-
-def _ranked(profiles: Sequence[Profile], measures: Mapping[int, Measure], wanted: Wanted) -> list[RankedPlan]:
-    """The best plans in order, or the Pareto-optimal ones of two figures."""
-    axes = wanted.pareto or (wanted.objective,)
-
-    def keys(profile: Profile) -> tuple[float, ...]:
-        measure = measures[id(profile)]
-        return tuple(float(measure(axis, measure.of_profile(profile))) for axis in axes)
-
-    found = [(keys(profile), profile) for profile in profiles]
-    if wanted.pareto:
-        points = np.array([key for key, _ in found]).reshape(-1, 2).T
-        best = [found[place][1] for place in front_of(points)]
-    else:
-        best = in_order([(key[0], profile.scenario.plan, profile) for key, profile in found])[: wanted.top]
-    plans = [_plan(rank, profile, measures[id(profile)], wanted) for rank, profile in enumerate(best, start=1)]
-    return with_ties(plans, "step_time_s") if wanted.objective in ("time", "cost") and not wanted.pareto else plans
-
-
-def _plan(rank: int, profile: Profile, measure: Measure, wanted: Wanted) -> RankedPlan:
-    evaluated = measure.of_profile(profile)
-    run = measure.whole_run(evaluated)
-    obstacles = tuple(broken_rules(OFFERED, facts_of(profile.scenario)))
-    return RankedPlan(
-        rank=rank,
-        profile=profile,
-        value=shown_value(wanted.objective, measure, evaluated),
-        launchable=not obstacles,
-        obstacles=obstacles,
-        figures={} if run is None else {k: None if v is None else float(v) for k, v in run.figures.items()},
-    )
 
 
 def _remarks(plans: Sequence[RankedPlan], cluster: Cluster) -> Iterator[str]:

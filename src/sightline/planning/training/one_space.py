@@ -48,16 +48,6 @@ class Request:
         return self.pareto or (self.objective,)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Crowd:
-    """Who searches, and where what was found is kept."""
-
-    workers: str | None = None
-    """As ``--workers`` has it; None for this process."""
-    where: str | None = None
-    """A folder or URL; None for nowhere."""
-
-
 def search_space(
     space: Space[Scenario], request: Request, *, part: slice = WHOLE, progress: Progress = SILENT
 ) -> tuple[Counts, list[Candidate]]:

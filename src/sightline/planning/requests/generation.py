@@ -1,10 +1,10 @@
 """What people ask of serving plans - limits on latency and memory, objectives - read and answered."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from sightline.errors import InputError, nearest
+from sightline.errors import InputError
 from sightline.planning.answer import NearestPlan, PlanAnswer
 from sightline.planning.generation.objectives import figure_key
 from sightline.planning.generation.search import search
@@ -14,8 +14,6 @@ from sightline.planning.why.serving import explained_serving
 from sightline.prediction.generation.predict import predict_generation
 from sightline.progress import Progress
 from sightline.quantities import BYTES, SECONDS, show
-from sightline.scenario import GenerationScenario
-from sightline.scenario.space import GENERATION_FIELDS, Space
 
 if TYPE_CHECKING:
     from sightline.prediction.anchoring import Anchored
@@ -37,7 +35,7 @@ def plan_generation(
     max_memory: object,
     ttft: object,
     tpot: object,
-    known: "Anchored | None",
+    anchor: "Anchored | None",
     command: str,
     progress: Progress,
 ) -> PlanAnswer:
@@ -51,16 +49,16 @@ def plan_generation(
     if mixed is not None:
         from sightline.planning.generation.mixed import plan_mixed_serving
 
-        if len(spaces) > 1 or known is not None:
+        if len(spaces) > 1 or anchor is not None:
             raise InputError(f"cluster has {mixed.in_words}; allowed with several clusters or anchors: equal devices")
         return plan_mixed_serving(
             spaces[0], objective=objective, limits=limits, top=top, pareto=_axes(pareto), progress=progress
         )
     found = search(spaces, objective, limits, top=top, pareto=_axes(pareto), progress=progress)
     near = [_relaxed(one, limits, command) for one in found.nearest]
-    plans = found.plans if known is None else [_corrected(plan, known) for plan in found.plans]
+    plans = found.plans if anchor is None else [_corrected(plan, anchor) for plan in found.plans]
     answer = replace(found, plans=plans, nearest=near)
-    return explained_serving(answer, spaces, limits=limits, predict=_predict(known), command=command)
+    return explained_serving(answer, spaces, limits=limits, predict=_predict(anchor), command=command)
 
 
 def _predict(known: "Anchored | None") -> Any:
@@ -93,23 +91,6 @@ def _axes(pareto: Sequence[str] | None) -> tuple[str, str] | None:
     if len(pareto) != 2 or figure_key(pareto[0]) == figure_key(pareto[1]):
         raise InputError(f"pareto is {show(','.join(pareto))}; allowed: two objectives, such as latency,throughput")
     return pareto[0], pareto[1]
-
-
-def opened(scenario: GenerationScenario, free: Iterable[str] | None) -> GenerationSpace:
-    """Return the space of a scenario with some of its plan's fields free; all others have the values they have.
-
-    Raises:
-        InputError: a field that no search of serving plans looks at.
-    """
-    names = tuple(GENERATION_FIELDS if free is None else free)
-    wrong = [name for name in names if name not in GENERATION_FIELDS]
-    if wrong:
-        allowed = ", ".join(GENERATION_FIELDS)
-        raise InputError([f"free names {show(n)}; allowed: {allowed}{nearest(n, GENERATION_FIELDS)}" for n in wrong])
-    values: dict[str, tuple[Any, ...] | None] = dict.fromkeys(names)
-    if "replicas" not in names and {"tensor_parallel", "pipeline_parallel", "data_parallel"} & set(names):
-        values["replicas"] = None
-    return Space(scenario=scenario, values=values)
 
 
 def _corrected(plan: Any, known: "Anchored") -> Any:

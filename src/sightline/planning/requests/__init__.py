@@ -1,0 +1,1 @@
+"""What people ask of a search of plans: read, checked, searched and explained."""

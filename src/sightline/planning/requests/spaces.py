@@ -1,0 +1,124 @@
+"""The spaces that somebody asks to be searched: of a scenario or a source, for some devices, at some prices."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sightline.content import content, fields_of
+from sightline.errors import InputError, nearest
+from sightline.loading.loader import Overrides, read_overrides
+from sightline.loading.spaces import load_spaces
+from sightline.planning.devices import with_counts
+from sightline.planning.prices import read_prices, with_prices
+from sightline.quantities import show
+from sightline.scenario import GenerationScenario, OperatorScenario, Scenario
+from sightline.scenario.space import GENERATION_FIELDS, TRAINING_FIELDS, Space
+
+_LARGEST_ARRAY = 1_000_000
+"""Elements of arrays that questions are compared by."""
+_RANKS = {
+    "data_parallel": {"tensor_parallel", "pipeline_parallel", "context_parallel"},
+    "replicas": {"tensor_parallel", "pipeline_parallel", "data_parallel"},
+}
+"""Degrees that take devices from a number of replicas, which is free where one of them is."""
+
+
+def spaces_of(
+    source: object, free: Iterable[str] | None = None, devices: Sequence[str] = (), overrides: Overrides = ()
+) -> list[Space[Any]]:
+    """Return the spaces of a source: one, or one for each value of what no single mesh holds.
+
+    Args:
+        source: A scenario, or a source as `sightline.load` takes it, in which ``{any: [...]}`` restricts a field.
+        free: Fields of the plan to search; default: all of a scenario, those that a source leaves out.
+        devices: Clusters by name or "<count>x <device>" in place of the source's.
+        overrides: Values by dotted key.
+
+    Raises:
+        InputError: every mistake in it.
+    """
+    if isinstance(source, Scenario | GenerationScenario):
+        return [opened(source, free)]
+    spaces = load_spaces(source, {**read_overrides(overrides), **cluster_of(devices)})
+    if any(isinstance(space.scenario, OperatorScenario) for space in spaces):
+        raise InputError("workload.task is operator, which has no plan; allowed: pretrain, finetune, generate")
+    if free is None:
+        return spaces
+    return [replace(opened(space.scenario, free), warnings=space.warnings) for space in spaces]
+
+
+def opened(scenario: Scenario | GenerationScenario, free: Iterable[str] | None = None) -> Space[Any]:
+    """Return the space of a scenario with some fields of its plan free, by default all; others have their values.
+
+    Raises:
+        InputError: a field that no search looks at.
+    """
+    plan: Any = scenario.plan
+    training = isinstance(scenario, Scenario)
+    fields = TRAINING_FIELDS if training else GENERATION_FIELDS
+    names = tuple(fields if free is None else free)
+    if wrong := [name for name in names if name not in fields]:
+        allowed = ", ".join(fields)
+        raise InputError([f"free names {show(name)}; allowed: {allowed}{nearest(name, fields)}" for name in wrong])
+    values: dict[str, tuple[Any, ...] | None] = {}
+    if training:
+        values = {name: (getattr(plan, name),) for name in fields}
+        values |= {"micro_batch": None} if plan.micro_batch is None else {}
+    values |= dict.fromkeys(names)
+    replicas = "data_parallel" if training else "replicas"
+    values |= {replicas: None} if _RANKS[replicas] & set(names) else {}
+    return Space(scenario=scenario, values=values)
+
+
+def cluster_of(devices: Sequence[str]) -> dict[str, Any]:
+    """Return the setting that stands for devices."""
+    if not devices:
+        return {}
+    return {"cluster": devices[0] if len(devices) == 1 else {"any": list(devices)}}
+
+
+def counted(devices: Sequence[str], source: object, overrides: Overrides) -> list[str]:
+    """Return devices with their counts; of a device that is named alone as many as the source's clusters have."""
+
+    def stated() -> list[int]:
+        spaces = spaces_of(source, overrides=overrides)
+        return list(dict.fromkeys(space.scenario.cluster.devices for space in spaces))
+
+    return with_counts(devices, stated)
+
+
+def priced(
+    spaces: Sequence[Space[Any]], prices: Iterable[str] | Mapping[str, float]
+) -> tuple[list[Space[Any]], Mapping[str, float]]:
+    """Return spaces at prices in place of the catalog's, and these by device.
+
+    Raises:
+        InputError: a text that is no price.
+    """
+    own = {part.device.name for space in spaces for part in space.scenario.cluster.parts}
+    given = prices if isinstance(prices, Mapping) else read_prices(prices, own)
+    return [replace(space, scenario=with_prices(space.scenario, given)) for space in spaces], given
+
+
+def together(spaces: Sequence[Space[Any]]) -> list[Space[Any]]:
+    """Return fewer spaces: those that differ in nothing but the number of devices are searched at once."""
+    alike: dict[Any, list[Space[Any]]] = {}
+    for space in spaces:
+        question = space.scenario
+        cluster = replace(question.cluster, devices=0, name="")
+        fixed = {name: value for name, value in fields_of(question.plan).items() if name not in space.values}
+        parts = (cluster, question.model, question.workload, fixed)
+        same = tuple(content(part, _LARGEST_ARRAY) for part in parts)
+        others = {key: value for key, value in space.options.items() if key.partition(".")[0] != "cluster"}
+        free = dict(space.values)
+        key = (same, str(others), str(free), isinstance(question, Scenario) or id(space))
+        alike.setdefault(key, []).append(space)
+    return [_joined(several) for several in alike.values()]
+
+
+def _joined(spaces: Sequence[Space[Any]]) -> Space[Any]:
+    first, *others = spaces
+    if not others:
+        return first
+    sizes = {space.scenario.cluster.devices: space.scenario.cluster for space in spaces}
+    return replace(first, clusters=tuple(sizes[count] for count in sorted(sizes)))

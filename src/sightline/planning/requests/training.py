@@ -1,0 +1,120 @@
+"""What people ask of training plans - objectives, limits, who searches - read, checked, searched and explained."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from sightline.errors import InputError
+from sightline.planning.answer import PlanAnswer
+from sightline.planning.kinds import spaces_of_one_kind
+from sightline.planning.limits import read_limit
+from sightline.planning.requests.spaces import together
+from sightline.planning.training.answers import best_plans
+from sightline.planning.training.contradictions import contradictions
+from sightline.planning.training.money import read_availability, read_limits
+from sightline.planning.training.objectives import OBJECTIVES, check_objective
+from sightline.planning.training.one_space import Request
+from sightline.planning.why.explained import explained
+from sightline.prediction import needs_equal_devices, predict
+from sightline.progress import Progress
+from sightline.quantities import BYTES, show
+from sightline.scenario import Scenario
+from sightline.scenario.space import Space
+
+if TYPE_CHECKING:
+    from sightline.prediction.anchoring import Anchored
+
+
+def plan_training(
+    spaces: Sequence[Space[Scenario]],
+    *,
+    objective: str,
+    pareto: Sequence[str] | None,
+    top: int,
+    max_memory: object,
+    launchable: bool,
+    deadline: object,
+    budget: object,
+    availability: object,
+    anchor: "Anchored | None",
+    workers: str | None,
+    where: str | None,
+    command: str,
+    progress: Progress,
+) -> PlanAnswer:
+    """Return the best plans to train a model, as `sightline.planning.search.plan` is asked for them.
+
+    Raises:
+        InputError: every mistake in the request.
+    """
+    request = Request(
+        objective=check_objective(objective),
+        pareto=_axes(pareto),
+        top=top,
+        max_memory=None if max_memory is None else read_limit("max_memory", max_memory, BYTES),
+        launchable=launchable,
+        limits=read_limits(deadline, budget),
+        availability=read_availability(availability),
+        known=anchor,
+    )
+    _check_length(spaces, request)
+    mixed = next((space.scenario.cluster for space in spaces if space.scenario.cluster.groups), None)
+    if mixed is not None:
+        for name, value in (("workers", workers), ("where", where)):
+            if value is not None:
+                raise InputError(f"{name} is for searches on equal devices; cluster.devices is {mixed.in_words}")
+        return _on_unlike_devices(spaces, request, progress)
+    spaces = together(spaces)
+    found = best_plans(spaces, request, progress, workers=workers, where=where)
+    if not (found.evaluated or found.rejected or found.stopped):
+        _refuse_contradictions(spaces)
+    return explained(
+        found,
+        spaces,
+        predict=partial(predict, anchor=anchor),
+        command=command,
+        limits=request.limits,
+        availability=request.availability,
+        max_memory=request.max_memory,
+    )
+
+
+def _on_unlike_devices(spaces: Sequence[Space[Scenario]], request: Request, progress: Progress) -> PlanAnswer:
+    """The answer of a single space whose cluster has several kinds of devices."""
+    from sightline.planning.training.mixed import plan_mixed
+
+    if len(spaces) > 1:
+        raise InputError("cluster.devices lists unlike devices in one of several clusters; allowed: that cluster alone")
+    if spaces[0].at_most:
+        raise InputError("workload.global_batch is at_most; allowed on unlike devices: a whole number")
+    if request.known is not None:
+        needs_equal_devices(spaces[0].scenario.cluster, "what own runs teach")
+    of_one_kind = spaces_of_one_kind(spaces[0])
+    alone = best_plans(of_one_kind, request, progress)
+    found = plan_mixed(spaces[0], request, alone, progress)
+    if not (found.evaluated or alone.rejected or found.stopped):
+        _refuse_contradictions(of_one_kind or spaces)
+    return found
+
+
+def _axes(pareto: Sequence[str] | None) -> tuple[str, str] | None:
+    if pareto is None:
+        return None
+    if len(pareto) != 2 or pareto[0] == pareto[1]:
+        raise InputError(f"pareto is {show(','.join(pareto))}; allowed: two of {', '.join(OBJECTIVES)}")
+    return check_objective(pareto[0]), check_objective(pareto[1])
+
+
+def _check_length(spaces: Sequence[Space[Any]], request: Request) -> None:
+    """Refuse limits of a run whose length is not known."""
+    limits = request.limits
+    lacking = [space for space in spaces if space.scenario.workload.total_tokens is None]
+    if lacking and (limits.deadline_s is not None or limits.budget_usd is not None):
+        name = "deadline" if limits.deadline_s is not None else "budget"
+        raise InputError(f"{name} needs workload.total_tokens: how many tokens the whole run is trained on")
+
+
+def _refuse_contradictions(spaces: Sequence[Space[Scenario]]) -> None:
+    """Refuse fixed fields that leave no candidate, by the rules that they break."""
+    if problems := contradictions(spaces):
+        raise InputError(problems)

@@ -1,0 +1,122 @@
+"""What searches of training plans found, as one answer: the best of all spaces in order, each predicted."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from sightline.planning.answer import PlanAnswer, RankedPlan
+from sightline.planning.fronts import front_of, spread_over
+from sightline.planning.prices import said_of_price
+from sightline.planning.training.candidates import resolved
+from sightline.planning.training.objectives import UNCERTAIN, Measure, shown_value
+from sightline.planning.training.one_space import Request, search_space
+from sightline.planning.training.ranking import SAME, in_order, with_ties
+from sightline.planning.training.search import Counts
+from sightline.planning.training.validity import OFFERED
+from sightline.prediction import predict
+from sightline.profile import Profile
+from sightline.progress import Progress
+from sightline.quantities import show
+from sightline.scenario import Scenario
+from sightline.scenario.rules import facts_of
+from sightline.scenario.rules.rulebook import broken_rules
+from sightline.scenario.space import Space
+
+if TYPE_CHECKING:
+    from sightline.prediction.anchoring import Anchored
+
+
+class Found(NamedTuple):
+    """A plan that a search found."""
+
+    keys: tuple[float, ...]
+    """What is to be small: the objective, or both of a front."""
+    scenario: Scenario
+    measure: Measure
+    profile: Profile | None = None
+    """Its prediction, where it is made already."""
+
+    def predicted(self, anchor: "Anchored | None" = None) -> Profile:
+        """Return its prediction."""
+        return predict(self.scenario, anchor=anchor) if self.profile is None else self.profile
+
+
+def best_plans(
+    spaces: Sequence[Space[Scenario]],
+    request: Request,
+    progress: Progress,
+    *,
+    workers: str | None = None,
+    where: str | None = None,
+) -> PlanAnswer:
+    """Search every space, and return the best plans of all.
+
+    With ``workers``, or with a place ``where`` what is found is kept, each space is searched in parts.
+    """
+    if workers is None and where is None:
+        parts = [search_space(space, request, progress=progress) for space in spaces]
+    else:
+        from sightline.planning.training.distributed import search_spaces
+
+        parts = search_spaces(spaces, request, progress, workers=workers, where=where)
+    counts, found = Counts(), list[Found]()
+    for space, (counted, kept) in zip(spaces, parts, strict=True):
+        measure = Measure(space=space, availability=request.availability)
+        counts = counts.joined(counted)
+        found += [Found(one.keys, resolved(space, one.fields), measure) for one in kept]
+    plans = ranked(found, request)
+    of_scenarios = (warning for space in spaces for warning in space.scenario.warnings)
+    devices = {space.scenario.cluster.device.name: space.scenario.cluster.device for space in spaces}
+    return PlanAnswer(
+        objective=request.objective,
+        evaluated=counts.evaluated,
+        feasible=counts.feasible,
+        rejected=counts.rejected,
+        seconds=0.0,
+        plans=plans,
+        pareto_axes=request.pareto,
+        pareto=tuple(range(len(plans))) if request.pareto else (),
+        free=tuple(dict.fromkeys(name for space in spaces for name in (*space.options, *space.free))),
+        assumptions={f"price of {name}": said_of_price(device) for name, device in devices.items()},
+        warnings=tuple(dict.fromkeys((*of_scenarios, *_without_plans(spaces, [counted for counted, _ in parts])))),
+        stopped=counts.stopped,
+    )
+
+
+def ranked(found: Sequence[Found], request: Request) -> list[RankedPlan]:
+    """Return the best of what was found in order, or the Pareto-optimal plans, each predicted."""
+    if request.pareto:
+        front = [found[i] for i in front_of(np.array([one.keys for one in found]).reshape(-1, 2).T)]
+        order = [front[i] for i in spread_over([(one.keys[0], one.keys[1]) for one in front], request.top)]
+    else:
+        same = SAME if request.objective in UNCERTAIN else 0.0
+        order = in_order([(one.keys[0], one.scenario.plan, one) for one in found], same)[: request.top]
+    plans = [_ranked_plan(rank, one, request) for rank, one in enumerate(order, start=1)]
+    return with_ties(plans, "step_time_s") if request.objective in ("time", "cost") and not request.pareto else plans
+
+
+def _ranked_plan(rank: int, found: Found, request: Request) -> RankedPlan:
+    profile = found.predicted(request.known)
+    evaluated = found.measure.of_profile(profile)
+    run = found.measure.whole_run(evaluated)
+    obstacles = tuple(broken_rules(OFFERED, facts_of(found.scenario)))
+    return RankedPlan(
+        rank=rank,
+        profile=profile,
+        value=shown_value(request.objective, found.measure, evaluated),
+        launchable=not obstacles,
+        obstacles=obstacles,
+        figures={} if run is None else {k: None if v is None else float(v) for k, v in run.figures.items()},
+    )
+
+
+def _without_plans(spaces: Sequence[Space[Scenario]], counts: Sequence[Counts]) -> Iterator[str]:
+    """Yield a sentence for each value beside the mesh that no valid plan has, where another has some."""
+    are_there = [bool(one.evaluated or one.stopped or one.not_evaluated) for one in counts]
+    if not any(are_there):
+        return
+    for key in dict.fromkeys(key for space in spaces if not space.clusters for key in space.options):
+        having = {str(space.options[key]) for space, there in zip(spaces, are_there, strict=True) if there}
+        values = dict.fromkeys(show(space.options[key]) for space in spaces if str(space.options[key]) not in having)
+        yield from (f"{key} {value} has no valid plan" for value in values)
