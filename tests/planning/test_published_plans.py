@@ -1,8 +1,9 @@
 """Plans of large public trainings, held against the best that a search finds in the fields that they then had.
 
-The aim is a step time within 5 % of the best one, both predicted. What is not reached is held to what is.
+The aim is a step time within 5 % of the best one, both predicted. A case that misses it says why.
 """
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,12 @@ from sightline.catalog.yaml12 import parse
 from sightline.quantities import BYTES, parse_quantity
 
 AIM = 1.05
+ROUNDED = 0.005
+"""Half of the last digit of a ratio in the file."""
 CASES = {case["name"]: case for case in parse(Path(__file__).with_name("published_plans.yaml").read_text("utf-8"))}
 SEARCHED = [name for name, case in CASES.items() if "within" in case]
 TOO_LARGE = [name for name, case in CASES.items() if "needs" in case]
+PAGE = Path(__file__).parents[2] / "docs" / "accuracy.md"
 
 
 def best(question, **fields):
@@ -25,29 +29,41 @@ def best(question, **fields):
     return answer.plans[0].profile.step_time_s
 
 
-@pytest.mark.parametrize("name", SEARCHED)
-def test_a_published_plan_is_about_the_best(name):
+@cache
+def ratios(name):
+    """How much longer a published plan takes than the best of all, and than the best of those that recompute alike."""
     case = CASES[name]
-    question, published, within = case["question"], case["published"], case["within"]
-    theirs = best(question, **published)
-    assert 1 - 1e-9 <= theirs / best(question) <= within["of_all"]
-    assert 1 - 1e-9 <= theirs / best(question, recompute=published["recompute"]) <= within["of_its_recomputation"]
+    theirs = best(case["question"], **case["published"])
+    alike = best(case["question"], recompute=case["published"]["recompute"])
+    return theirs / best(case["question"]), theirs / alike
 
 
-def test_how_many_published_plans_reach_the_aim():
-    # Those that miss it by their recomputation alone ran with full recomputation where, by our memory, a micro-batch of
-    # 1 fits without. The others are small (3.6, 18.4 and 22 billion parameters), or 175 billion on eight servers.
-    reached = [name for name in SEARCHED if CASES[name]["within"]["of_all"] <= AIM]
-    of_recomputation = [name for name in SEARCHED if CASES[name]["within"]["of_its_recomputation"] <= AIM]
-    assert (len(SEARCHED), len(reached), len(of_recomputation)) == (14, 5, 9)
+@pytest.mark.parametrize("name", SEARCHED)
+def test_a_published_plan_is_as_far_from_the_best_as_its_case_says(name):
+    within = CASES[name]["within"]
+    stated = (within["of_all"], within["of_its_recomputation"])
+    assert ratios(name) == pytest.approx(stated, abs=ROUNDED)
+    assert min(ratios(name)) >= 1 - 1e-9
+
+
+@pytest.mark.parametrize("name", SEARCHED)
+def test_a_case_that_misses_the_aim_says_why(name):
+    assert ("why" in CASES[name]) == (ratios(name)[0] > AIM)
+
+
+def test_the_page_says_how_many_published_plans_reach_the_aim():
+    reached, of_recomputation = (sum(ratios(name)[i] <= AIM for name in SEARCHED) for i in range(2))
+    text = " ".join(PAGE.read_text("utf-8").split())
+    assert f"{reached} of {len(SEARCHED)} published plans are within 5 % of the best" in text
+    assert f"{of_recomputation} are among the plans that recompute as they do" in text
 
 
 @pytest.mark.parametrize("name", TOO_LARGE)
-def test_a_published_plan_that_we_say_does_not_fit_needs_no_more_than_before(name):
+def test_a_published_plan_that_we_say_does_not_fit_needs_what_its_case_says(name):
     case = CASES[name]
     overrides = {f"plan.{key}": value for key, value in case["published"].items()}
     profile = sl.predict(sl.load(case["question"], overrides))
-    assert profile.memory_bytes["total"] <= parse_quantity(case["needs"], BYTES)
+    assert profile.memory_bytes["total"] == pytest.approx(parse_quantity(case["needs"], BYTES), rel=0.005)
 
 
 def test_every_case_says_where_it_is_published():

@@ -165,6 +165,28 @@ def agreed(model: str, cluster: str, plan: dict[str, Any], axes: dict[str, list[
     return seen
 
 
+@pytest.mark.parametrize(
+    ("version", "allowed"),
+    [
+        # Stages 2 and 4, of 6, 12 and 24 micro-batches: whole groups, and before 2024 more than two stages.
+        ("2021-04", [False, False, False, False, True, True]),
+        ("0.14", [True, True, True, False, True, True]),
+    ],
+)
+def test_megatron_interleaves_whole_groups(version: str, allowed: list[bool]) -> None:
+    plan = {"framework": "megatron", "framework_version": version, "data_parallel": 8, "virtual_stages": 2}
+    axes = {"pipeline_parallel": [2, 4], "micro_batch": [4, 2, 1]}
+    frame = {"cluster": "8x h100-sxm-80gb", "sequence_length": 2048, "global_batch": 192}
+    stages = [
+        loads(
+            "llama-3-8b", {**frame, "cluster": f"{8 * stages}x h100-sxm-80gb"}, plan | dict(zip(axes, one, strict=True))
+        )
+        for one in product(*axes.values())
+        for stages in one[:1]
+    ]
+    assert stages == allowed
+
+
 @pytest.mark.parametrize("exchange", CHOICES["context_exchange"])
 @pytest.mark.parametrize("attention", ["flash", "eager"])
 @pytest.mark.parametrize("model", ["llama-3-8b", "mistral-7b-v0.1"])
@@ -200,7 +222,7 @@ def test_rules_have_names_of_their_own() -> None:
         "tensor_heads", "state_heads", "device_count", "expert_ranks", "replica_groups", "expert_options",
         "context_length", "context_heads", "context_kernel", "context_windows", "sample_lengths", "global_batch",
         "stage_layers", "virtual_stages", "interleaving", "dualpipe", "dtype", "low_precision", "framework_options",
-        "framework_choices", "offloading", "muon", "recomputed_modules", "adapter_task", "adapter_targets", "adapter_layers",
+        "interleaving_needs", "framework_choices", "offloading", "muon", "recomputed_modules", "adapter_task", "adapter_targets", "adapter_layers",
         "adapter_weights", "prediction_layers", "unlike_ranks", "unlike_split", "unlike_experts", "stated_layers",
         "group_batches", "unlike_batch",
     ]  # fmt: skip

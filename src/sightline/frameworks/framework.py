@@ -86,6 +86,15 @@ class Overlap:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Interleaving:
+    """What the interleaved schedule asks of a pipeline; the defaults ask nothing."""
+
+    fewest_stages: int = 2
+    whole_groups: bool = False
+    """Micro-batches go through the chunks of a stage in groups of as many as there are stages, all of them whole."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Fusion:
     """Operators that run as one kernel."""
 
@@ -120,6 +129,8 @@ class Memory:
     """What a device holds: model states, saved activations, buffers of the framework."""
 
     states: StateBytes
+    gradients: Mapping[str, float] = field(default_factory=dict)
+    """Bytes per parameter of gradients by compute dtype, where they are not those of ``states``."""
     adapter_states: StateBytes = StateBytes(weights=4.0, gradients=4.0, optimizer=8.0)
     """Bytes per parameter of adapters."""
     also_trained_states: StateBytes = StateBytes(weights=2.0, gradients=2.0, optimizer=4.0)
@@ -139,6 +150,9 @@ class Memory:
     again."""
     recompute_stops_early: bool = False
     """Full recomputation ends at the last tensor that backward needs, so a layer's last matmul does not run again."""
+
+    def __post_init__(self) -> None:
+        fix_mappings(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -332,6 +346,7 @@ class Framework:
     """Its host code is compiled, or captured in one graph, instead of interpreted."""
     sharding: Sharding
     overlap: Overlap = Overlap()
+    interleaving: Interleaving = Interleaving()
     fusion: Fusion = Fusion()
     kernels: Kernels
     memory: Memory
@@ -372,7 +387,10 @@ class Framework:
 
     def states_in(self, dtype: str, mixed: StateBytes | None = None) -> StateBytes:
         """Model states in a compute dtype: ``mixed`` precision (None: the model's), or full without copies."""
-        return FULL_PRECISION if dtype in ("fp32", "tf32") else mixed or self.memory.states
+        if dtype in ("fp32", "tf32"):
+            return FULL_PRECISION
+        own, gradients = self.memory.states, self.memory.gradients.get(dtype)
+        return mixed or (own if gradients is None else replace(own, gradients=gradients))
 
     def compiled(self) -> "Framework":
         """Return the framework with its element-wise operators fused by a compiler.

@@ -224,6 +224,7 @@ QUANTITIES: Mapping[str, Callable[[Profile], Any]] = {
     # All devices together, each taken to be as full as the fullest.
     "all_devices_bytes": lambda profile: profile.memory_bytes["total"] * profile.scenario.cluster.devices,
     # The fullest device without what is allocated in addition to tensors, as a framework's allocator counts it.
+    "device_bytes": lambda profile: profile.memory_bytes["total"],
     "allocated_bytes": lambda profile: profile.memory_bytes["total"] - profile.memory_bytes["framework"],
     # What the allocator of the fullest device reserves: also gaps and blocks that no tensor uses any more.
     "reserved_bytes": lambda profile: max(s.total - s.parts["framework"] + s.items[RESERVED] for s in profile.stages),

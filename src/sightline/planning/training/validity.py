@@ -14,10 +14,10 @@ from sightline.scenario import Scenario
 from sightline.scenario.plan import OFFLOADABLE
 from sightline.scenario.rules import TRAINING_RULES, facts_of
 from sightline.scenario.rules.rulebook import Rule, masks_of
-from sightline.scenario.rules.techniques import framework_choices, framework_options, offloading
+from sightline.scenario.rules.techniques import framework_choices, framework_options, interleaving_needs, offloading
 from sightline.scenario.space import Space
 
-OFFERED: Final[tuple[Rule, ...]] = (framework_options, framework_choices, offloading)
+OFFERED: Final[tuple[Rule, ...]] = (framework_options, framework_choices, interleaving_needs, offloading)
 """Rules about what a framework offers today; all others are about what can be at all."""
 POSSIBLE: Final = tuple(rule for rule in TRAINING_RULES if rule not in OFFERED)
 

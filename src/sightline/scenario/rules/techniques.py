@@ -67,6 +67,33 @@ def framework_options(framework: "Framework | Engine", plan: Mapping[str, Any]) 
             yield Check(offered, partial(_not_offered, framework, field, value))
 
 
+def interleaving_needs(
+    framework: Framework,
+    virtual_stages: Count,
+    pipeline_parallel: Count,
+    global_batch: Count,
+    data_parallel: Count,
+    micro_batch: Count | None,
+) -> Checks:
+    """A framework's interleaved schedule may need more than two stages, and whole groups of micro-batches."""
+    fewest, one_chunk = framework.interleaving.fewest_stages, virtual_stages == 1
+    yield Check(
+        one_chunk | (pipeline_parallel >= fewest),
+        "plan.pipeline_parallel is {pipeline_parallel} with plan.virtual_stages {virtual_stages}; {framework.name} "
+        "{framework.version} interleaves {fewest} stages or more",
+        {"fewest": fewest},
+    )
+    if micro_batch is None or not framework.interleaving.whole_groups:
+        return
+    micro_batches = global_batch / (data_parallel * micro_batch)
+    yield Check(
+        one_chunk | (micro_batches % pipeline_parallel == 0),
+        "plan.virtual_stages is {virtual_stages} with {micro_batches:g} micro-batches; {framework.name} interleaves "
+        "multiples of plan.pipeline_parallel {pipeline_parallel}",
+        {"micro_batches": micro_batches},
+    )
+
+
 def framework_choices(framework: Framework, plan: Mapping[str, Any]) -> Checks:
     """What a framework never lets anybody choose may not be stated."""
     for field in CHOICES:
