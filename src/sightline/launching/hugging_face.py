@@ -21,7 +21,7 @@ def configuration(model: Model) -> tuple[str, dict[str, Any]] | None:
     """
     for fits, family, keys in _FAMILIES:
         if fits(model):
-            return family, {**_common(model), **keys(model), "use_cache": False}
+            return family, {**_common(model, family), **keys(model), "use_cache": False}
     return None
 
 
@@ -61,9 +61,14 @@ def _stated(model: Model, *keys: str) -> dict[str, Any]:
     return {key: KEYS[key](model) for key in keys}
 
 
-def _common(model: Model) -> dict[str, Any]:
+def _common(model: Model, family: str) -> dict[str, Any]:
     # Random tokens have no beginning and no end; the classes' own numbers may lie beyond a small vocabulary.
-    return _stated(model, *COMMON) | dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"))
+    keys = _stated(model, *COMMON) | dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"))
+    if model.norm_eps is not None:
+        keys[_EPSILONS.get(family, "rms_norm_eps")] = model.norm_eps
+    if model.rope_theta is not None and model.positions == "rotary":
+        keys["rotary_emb_base" if family == "GPTNeoXConfig" else "rope_theta"] = model.rope_theta
+    return keys
 
 
 def _llama(model: Model) -> dict[str, Any]:
@@ -220,6 +225,12 @@ _FAMILIES: tuple[tuple[Callable[[Model], bool], str, Callable[[Model], dict[str,
 
 _ARCHITECTURES: Final = {"GPT2Config": "GPT2LMHeadModel", "Gemma3TextConfig": "Gemma3ForCausalLM"}
 """Classes that are not called after their configuration."""
+_EPSILONS: Final = {
+    "GPTNeoXConfig": "layer_norm_eps",
+    "GPT2Config": "layer_norm_epsilon",
+    "BloomConfig": "layer_norm_epsilon",
+}
+"""What families without RMSNorm call the epsilon of their norms."""
 _MODEL_TYPES: Final[Mapping[str, str]] = {
     "Qwen3Config": "qwen3",
     "Qwen2Config": "qwen2",

@@ -93,6 +93,10 @@ class Model:
     """The same of the logits."""
     prediction_layers: int = 0
     """Layers for multi-token prediction. They are not among ``layers`` nor in ``parameters``, as model cards count."""
+    rope_theta: float | None = None
+    """Base of rotary positions, which launches state and no prediction depends on; None where it is unknown."""
+    norm_eps: float | None = None
+    """Epsilon of the norms, likewise."""
     weights: str = "bf16"
     """Format of the published checkpoint's linear weights (most of them)."""
     weight_exceptions: tuple[tuple[WeightPart, str], ...] = ()

@@ -104,6 +104,8 @@ def test_a_model_is_read_back(name):
     scenario = asked({"framework": "megatron"}, model=name, cluster="64x h100-sxm-80gb")
     back = read_back(write(scenario).command, "64x h100-sxm-80gb").model
     assert back.parameters == scenario.model.parameters
+    if scenario.model.positions == "rotary":
+        assert (back.rope_theta, back.norm_eps) == (scenario.model.rope_theta, scenario.model.norm_eps)
     assert back.active_parameters == scenario.model.active_parameters
 
 

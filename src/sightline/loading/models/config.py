@@ -15,6 +15,7 @@ from sightline.loading.models.blocks import (
     weight_exceptions,
 )
 from sightline.loading.models.checkpoints import Checkpoint, checkpoint_of
+from sightline.loading.models.constants import constants_of
 from sightline.loading.models.derived import derived_family
 from sightline.loading.models.family import Family, families, family_of, spellings
 from sightline.loading.models.figures import figures_of, flat, settled, unread_keys
@@ -71,6 +72,7 @@ def read_model(config: Mapping[str, Any], *, name: str = "", written: Mapping[st
     language, own, wrapped = _language_model(config, written or {})
     model_type = language.get("model_type")
     config, complaints, assumed = flat(language), Complaints(), list[str]()
+    constants = constants_of(language, complaints)
     family = family_of(model_type)
     if family is None:
         family, remark = derived_family(model_type, config)
@@ -92,7 +94,8 @@ def read_model(config: Mapping[str, Any], *, name: str = "", written: Mapping[st
     blocks["weight_exceptions"] = weight_exceptions(values, complaints)
     complaints.add(*(f"model.{problem}" for problem in missing_blocks(blocks)))
     complaints.raise_any()
-    model = _model(values, name or f"{model_type}-{values['hidden_size']}x{values['num_hidden_layers']}", blocks)
+    called = name or f"{model_type}-{values['hidden_size']}x{values['num_hidden_layers']}"
+    model = _model({**values, **constants}, called, blocks)
     model = replace(_stored(model, values, checkpoint, family), assumed=(*model.assumed, *assumed))
     return ReadModel(model=model, remarks=_remarks(model, wrapped, checkpoint))
 

@@ -55,6 +55,10 @@ def model_arguments(model: Model, sequence_length: int) -> Arguments:
         "--hidden-dropout": model.dropout,
         "--attention-dropout": model.dropout,
     }
+    if model.positions == "rotary" and model.rope_theta is not None:
+        written["--rotary-base"] = round(model.rope_theta)
+    if model.norm_eps is not None:
+        written["--norm-epsilon"] = model.norm_eps
     flags = {
         _ACTIVATIONS[model.activation]: True,
         "--disable-bias-linear": not model.mlp_bias,
@@ -137,6 +141,8 @@ def model_of(options: Options, vocabulary: int | None) -> dict[str, Any] | None:
         "mlp_bias": biased,
         "qk_norm": options.has("qk-layernorm"),
         "attention_gate": options.has("attention-output-gate"),
+        "rope_theta": options.number("rotary-base", 10000) if positions in ("rope", "rotary") else None,
+        "norm_eps": options.decimal("norm-epsilon"),
         "dropout": options.decimal("hidden-dropout") if options.has("hidden-dropout") else 0.1,
     }
     options.has("attention-dropout")

@@ -14,7 +14,7 @@ _MARKS: Final = ("tensor-model-parallel-size", "micro-batch-size", "num-layers",
 _RUN: Final = (
     *("lr", "min-lr", "lr-decay-style", "lr-warmup-fraction", "lr-warmup-iters", "lr-warmup-samples", "lr-decay-iters"),
     *("lr-decay-samples", "weight-decay", "clip-grad", "adam-beta1", "adam-beta2", "adam-eps", "seed", "data-path"),
-    *("init-method-std", "norm-epsilon", "rotary-base", "rotary-percent", "split", "save", "load", "save-interval"),
+    *("init-method-std", "rotary-percent", "split", "save", "load", "save-interval"),
     *("log-interval", "log-throughput", "eval-iters", "eval-interval", "tensorboard-dir", "tokenizer-type"),
     *("tokenizer-model", "vocab-file", "merge-file", "data-cache-path", "wandb-project", "wandb-exp-name"),
     *("use-mcore-models", "mock-data", "no-load-optim", "no-load-rng", "transformer-impl", "finetune"),

@@ -84,8 +84,8 @@ def _supplied(scenario: Scenario) -> list[str]:
         "--mock-data and the NullTokenizer stand for your data and tokenizer: replace them by --data-path, "
         "--tokenizer-type and --tokenizer-model": True,
         "--lr and its schedule are examples": True,
-        "--rotary-base is 10000 where it is left out: add your model's own, such as --rotary-base 500000 of Llama 3": (
-            scenario.model.positions == "rotary"
+        "model.rope_theta is not stated: Megatron-LM takes 10000 unless you add --rotary-base": (
+            scenario.model.positions == "rotary" and scenario.model.rope_theta is None
         ),
         f"workload.total_tokens is not stated: the command trains {STEPS} steps": work.total_tokens is None,
         "CHECKPOINT is the folder of the weights in Megatron-LM's format": work.task == "finetune",

@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
+from sightline.launching.options import without_none
 from sightline.scenario import Model
 
 FLAVORS: Final[Mapping[str, tuple[str, str]]] = {
@@ -102,7 +103,12 @@ def _llama(model: Model) -> dict[str, Any]:
         "ffn_dim_multiplier": width / int(8 * model.hidden_size / 3),
         "multiple_of": width,
         "max_seq_len": model.max_positions,
+        **_constants(model),
     }
+
+
+def _constants(model: Model) -> dict[str, Any]:
+    return without_none({"rope_theta": model.rope_theta, "norm_eps": model.norm_eps})
 
 
 def _qwen(model: Model) -> dict[str, Any]:
@@ -118,5 +124,6 @@ def _qwen(model: Model) -> dict[str, Any]:
         "max_seq_len": model.max_positions,
         "qk_norm": True,
         "enable_weight_tying": model.tied_embeddings,
+        **_constants(model),
         **({} if experts is None else {"moe_enabled": True, "moe_inter_dim": experts.width}),
     }
