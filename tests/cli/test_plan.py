@@ -81,6 +81,47 @@ def test_launch_writes_a_script_and_says_of_which_plan(file, in_process, tmp_pat
     assert script.stat().st_mode & stat.S_IXUSR
 
 
+def test_a_launch_says_why_it_is_not_of_the_first_plan(file, in_process, tmp_path):
+    asked = ["plan", file, "--set", "plan.zero_stage={any: [1, 2]}", "--set", "plan.recompute=none"]
+    _, out, _ = in_process(*asked, "--json")
+    plans = json.loads(out)["plans"]
+    first = next(one for one in plans if one["launchable"])
+    code, _, err = in_process(*asked, "--launch", tmp_path / "run")
+    assert code == 0
+    assert f"plan {first['rank']} with megatron" in err
+    assert plans[0]["launchable"] or "plan 1 cannot be launched" in err or "plans 1" in err
+
+
+def test_where_no_shown_plan_can_be_launched_the_best_that_can_is_written(file, in_process, tmp_path):
+    asked = ["plan", file, "--set", "plan.zero_stage={any: [1, 2]}", "--set", "plan.attention={any: [flash, eager]}"]
+    _, out, _ = in_process(*asked, "--json", "--top", 12)
+    assert [one["launchable"] for one in json.loads(out)["plans"][:1]] == [False]
+    code, out, err = in_process(*asked, "--top", 1, "--launch", tmp_path / "run")
+    assert code == 0
+    assert "plan 1 cannot be launched: " in err
+    assert f"wrote {tmp_path / 'run' / 'launch.sh'}: the best plan that can be launched with megatron, whose" in err
+    assert "% above that of plan 1" in err
+    assert "run the best plan that can be launched" in out
+
+
+def test_where_nothing_can_be_launched_each_reason_is_said_once(file, in_process, tmp_path):
+    code, out, err = in_process("plan", file, "--set", "plan.framework=reference", "--launch", tmp_path / "run")
+    assert code == 2
+    assert "plan" in out
+    assert err.count("for which no launch is written") == 1
+    assert "none of the 10 plans shown can be launched, nor any other" in err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_scenario_on_standard_input_is_read_once(run, tmp_path):
+    asked = json.dumps(FAST | {"plan": FAST["plan"] | {"zero_stage": {"any": [1, 2]}}})
+    more = ("--devices", "h100-sxm-80gb", "--top", 1, "--launch", tmp_path / "run")
+    done = run("plan", "-", *more, "--json", stdin=asked)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["plans"][0]["cluster"] == "8x h100-sxm-80gb"
+    assert (tmp_path / "run" / "launch.sh").exists()
+
+
 def test_charts_and_reports_are_written(file, in_process, tmp_path):
     chart, page = tmp_path / "chart.svg", tmp_path / "plan.html"
     code, _, err = in_process("plan", file, "--chart", chart, "--html", page, "--top", 2)
@@ -207,7 +248,7 @@ def test_plans_that_none_can_launch_are_shown_all_the_same(file, in_process, tmp
     code, out, err = in_process("plan", file, "--launch", tmp_path / "run", "--top", 2)
     assert code == 2
     assert "try next" in out
-    assert "plan 1 cannot be launched: its framework has no argument for that" in err
+    assert "plans 1 and 2 cannot be launched: its framework has no argument for that" in err
     assert "none of the 2 plans shown can be launched" in err
 
 

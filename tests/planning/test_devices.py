@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import sightline as sl
 from sightline.errors import InputError
 from sightline.planning.devices import with_counts
 from sightline.planning.search import plan
@@ -49,3 +50,15 @@ def test_an_empty_range_is_refused(name):
 def test_a_search_of_a_range_is_one_of_all_its_sizes():
     found = plan(ASKED, devices=["8..16x h100-sxm-80gb"])
     assert found.evaluated == sum(plan(ASKED, devices=[f"{count}x h100-sxm-80gb"]).evaluated for count in (8, 16))
+
+
+def test_a_scenario_is_searched_on_other_devices_too():
+    scenario = sl.load(ASKED | {"plan": {"tensor_parallel": 8, "micro_batch": 1}})
+    names = ["h100-sxm-80gb", "16x a100-sxm-80gb"]
+    given_names = plan(scenario, free=["data_parallel", "zero_stage"], devices=names)
+    assert {one.profile.scenario.cluster.name for one in given_names.plans} == {"8x h100-sxm-80gb", "16x a100-sxm-80gb"}
+    assert "cluster" in given_names.free
+    with pytest.raises(InputError, match="h1000"):
+        plan(scenario, devices=["h1000"])
+    with pytest.raises(InputError, match="overrides are for files"):
+        plan(scenario, overrides={"plan.zero_stage": 3})

@@ -1,23 +1,22 @@
 """``sightline plan``: the best plans for what a scenario leaves open."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sightline.cli import output
 from sightline.cli.options import takes
+from sightline.cli.plan_launch import Launched, check_folder, first_launched, save_launch
 from sightline.cli.plan_options import PlanOptions
 from sightline.cli.progress_bar import end_if_stopped, progress_bar
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
-    from sightline.launching import Launch
-    from sightline.planning.answer import PlanAnswer, RankedPlan
+    from sightline.planning.answer import PlanAnswer
     from sightline.progress import Progress
 
 Commands = Sequence[tuple[str, str]]
 """What commands are for, and what to type."""
-_MOST_PROBLEMS = 3
-"""Reasons for which plans cannot be launched that are printed."""
 
 
 @takes(PlanOptions)
@@ -40,17 +39,18 @@ def plan(options: PlanOptions) -> None:
       sightline plan scenario.yaml --set plan.micro_batch='{any: [1, 2]}' --json
     """
     _check(options)
+    source = _source(options)
     with progress_bar() as progress:
-        answer = _searched(options, progress)
-    best, problems = (None, []) if options.launch is None else _launched(answer)
-    commands = _next(answer, options, best)
+        answer = _searched(source, options, progress)
+        launched = _launched(answer, source, options, progress)
+    commands = _next(answer, options, launched)
     _write_files(answer, options, commands)
     _show(answer, options, commands)
     if options.where is not None:
         again = "; the same command goes on from there" if answer.stopped else ""
         output.print_remark(f"wrote {options.where.rstrip('/')}/parts/*.parquet{again}")
     if options.launch is not None:
-        _launch(best, problems, options.launch, answer)
+        save_launch(launched, options.launch, answer)
     end_if_stopped(progress)
 
 
@@ -60,15 +60,30 @@ def _check(options: PlanOptions) -> None:
     if options.objective is not None and options.pareto is not None:
         raise InputError("--objective and --pareto exclude each other: --pareto names its two objectives")
     if options.launch is not None:
-        from sightline.launching.saving import check_folder
-
-        try:
-            check_folder(options.launch)
-        except InputError as error:
-            raise InputError([f"--launch: {problem}" for problem in error.problems]) from None
+        check_folder(options.launch)
 
 
-def _searched(options: PlanOptions, progress: "Progress") -> "PlanAnswer":
+def _source(options: PlanOptions) -> object:
+    """What the scenario is read from; standard input is read here, once."""
+    if options.file != "-":
+        return options.file
+    from sightline.loading.input.sources import read_source
+
+    return read_source("-")
+
+
+def _launched(answer: "PlanAnswer", source: object, options: PlanOptions, progress: "Progress") -> Launched:
+    """The first plan that can be launched, if one was asked for: searched for alone where no plan of the answer can."""
+    if options.launch is None:
+        return Launched()
+    is_done = options.launchable or answer.stopped or not answer.plans
+    if is_done or answer.plans[0].profile.task.name != "training":
+        return first_launched(answer, None)
+    alone = replace(options, launchable=True, top="1", pareto=None, where=None)
+    return first_launched(answer, lambda: _searched(source, alone, progress))
+
+
+def _searched(source: object, options: PlanOptions, progress: "Progress") -> "PlanAnswer":
     """Return what the search finds; a wrong value is refused under the name of its option."""
     from sightline.planning.search import plan as best_plans
 
@@ -79,7 +94,7 @@ def _searched(options: PlanOptions, progress: "Progress") -> "PlanAnswer":
         known = anchored(options.anchor, options.store)
     given: dict[str, Any] = {} if options.objective is None else {"objective": options.objective}
     return best_plans(
-        options.file,
+        source,
         **given,
         pareto=_listed(options.pareto),
         top=options.first,
@@ -102,49 +117,6 @@ def _searched(options: PlanOptions, progress: "Progress") -> "PlanAnswer":
 
 def _listed(text: str | None) -> list[str] | None:
     return None if text is None else [word.strip() for word in text.split(",")]
-
-
-def _launched(answer: "PlanAnswer") -> "tuple[tuple[RankedPlan, Launch] | None, list[str]]":
-    """The first plan that its framework can run with how it is launched, and why those before it cannot be launched."""
-    from sightline.launching import write
-
-    problems: list[str] = []
-    for one in answer.plans:
-        try:
-            return (one, write(one.profile.scenario)), problems
-        except InputError as error:
-            problems += [f"plan {one.rank} cannot be launched: {problem}" for problem in error.problems]
-    return None, problems
-
-
-def _launch(
-    launched: "tuple[RankedPlan, Launch] | None", problems: Sequence[str], folder: str, answer: "PlanAnswer"
-) -> None:
-    """Write the launch after the answer; where there is none, say why, which fails unless the search was stopped."""
-    said = list(problems[:_MOST_PROBLEMS])
-    if launched is None:
-        shown = len(answer.plans)
-        said.append(
-            f"none of the {shown} plans shown can be launched; --top shows more" if shown else "there is no plan"
-        )
-        said = [f"--launch: {problem}" for problem in said]
-        if not answer.stopped:
-            raise InputError(said)
-    for problem in said:
-        output.print_remark(problem)
-    if launched is not None:
-        _save(launched, folder)
-
-
-def _save(launched: "tuple[RankedPlan, Launch]", folder: str) -> None:
-    from sightline.launching import save
-
-    one, launch = launched
-    script, *others = save(launch, folder)
-    files = f" and {len(others)} file{'s' if len(others) != 1 else ''}" if others else ""
-    output.print_remark(f"wrote {script}{files}: plan {one.rank} with {launch.framework}")
-    for sentence in launch.without_counterpart:
-        output.print_remark(sentence)
 
 
 def _limits(options: PlanOptions) -> dict[str, float]:
@@ -207,7 +179,7 @@ def _commands(answer: "PlanAnswer") -> Mapping[int, str]:
     return found
 
 
-def _next(answer: "PlanAnswer", options: PlanOptions, launched: "tuple[RankedPlan, Launch] | None") -> Commands:
+def _next(answer: "PlanAnswer", options: PlanOptions, launched: Launched) -> Commands:
     """What to try next, each with the command that does it; nothing for a question from stdin."""
     if not answer.plans or options.file == "-":
         return []
@@ -216,17 +188,16 @@ def _next(answer: "PlanAnswer", options: PlanOptions, launched: "tuple[RankedPla
 
     found: list[tuple[str, str]] = []
     best = next((one for one in answer.plans if one.launchable), None)
-    if launched is not None:
-        found.append((f"run plan {launched[0].rank}", starting(launched[1], options.launch or "")))
+    if launched.launch is not None:
+        found.append((f"run {launched.named}", starting(launched.launch, options.launch or "")))
     if best is not None:
         alone = " ".join([options.as_asked("predict"), *settings(answer, best)])
         found.append((f"where the time and memory of plan {best.rank} go", alone))
     if getattr(answer.plans[0].profile.scenario.workload, "continuous", True) is False:
         found.append(("plans for a steady load", options.again("--set", "workload.continuous=true")))
     if not answer.plans[0].launchable:
-        launch = () if options.launch is None or launched is not None else ("--launch", options.launch)
-        found.append(("only what the framework offers today", options.again("--launchable", *launch)))
-    elif launched is None:
+        found.append(("only what can be launched today", options.again("--launchable")))
+    elif launched.launch is None:
         found.append(("what runs it", options.again("--launch", "run")))
     if options.chart is None and options.html is None:
         found.append(("tables, charts and reasons on a page", options.again("--html", "plan.html")))

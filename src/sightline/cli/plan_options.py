@@ -53,7 +53,7 @@ class PlanOptions:
     availability: str | None = option(
         None, "Share of the calendar time in which the run makes progress; default: by its size.", metavar="SHARE"
     )
-    launchable: bool = option(False, "Leave out what the framework does not offer today.")
+    launchable: bool = option(False, "Leave out what the framework does not offer today, or its launch cannot run.")
     launch: str | None = option(
         None, "Write the command and the files that run the best plan that can be launched.", metavar="DIR"
     )

@@ -17,7 +17,12 @@ TYPICAL_ENGINE: Final = "vllm"
 NOT_NAMED: Final = "plan.framework is not named"
 """How the remark begins that says which framework answers instead."""
 
-OFFERED = (techniques.framework_options, techniques.framework_choices, techniques.offloading)
+OFFERED = (
+    techniques.framework_options,
+    techniques.framework_choices,
+    techniques.interleaving_needs,
+    techniques.offloading,
+)
 
 
 def typical_framework(task: str, plan: Mapping[str, Any]) -> Framework:

@@ -6,12 +6,13 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from sightline.errors import InputError
+from sightline.loading.input.sources import read_source
 from sightline.loading.loader import Overrides
 from sightline.planning.answer import PlanAnswer
 from sightline.planning.requests.command import plan_command
 from sightline.planning.requests.spaces import counted, priced, spaces_of
 from sightline.progress import SILENT, Progress
-from sightline.scenario import GenerationScenario
+from sightline.scenario import GenerationScenario, Scenario
 from sightline.scenario.space import Space
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def plan(
         pareto: Two objectives instead; the answer's ``pareto`` are the Pareto-optimal plans.
         top: Plans to return, by default 10; of a Pareto front at most, by default 15, its ends among them.
         max_memory: Bytes of a device that a plan may take, such as "70 GB".
-        launchable: Leave out what the framework does not offer today.
+        launchable: Leave out what the framework does not offer today, or its launch cannot run.
         devices: Names of devices, "<count>x <device>" or "8..1024x <device>", to search instead of the scenario's.
         deadline: Time on the calendar that the run may take, such as "30d".
         budget: Dollars that the run may cost, such as "1M".
@@ -72,8 +73,9 @@ def plan(
         InputError: every mistake in the request.
     """
     start = perf_counter()
-    devices = counted(devices, source, overrides)
-    spaces, given = priced(spaces_of(source, free, devices, overrides), prices)
+    read = source if isinstance(source, Scenario | GenerationScenario) else read_source(source)
+    devices = counted(devices, read, overrides)
+    spaces, given = priced(spaces_of(read, free, devices, overrides), prices)
     serving = [isinstance(space.scenario, GenerationScenario) for space in spaces]
     if any(serving) and not all(serving):
         raise InputError("scenarios have the workload.task of training and of generation; allowed: one kind at a time")

@@ -176,6 +176,6 @@ def test_values_of_which_each_breaks_a_rule_are_refused_by_it():
 
 
 def test_qlora_is_suggested_to_who_trains_lora():
-    tuned = SMALL | {"model": "llama-3-70b", "workload": SMALL["workload"] | {"task": "finetune"}}
+    tuned = SMALL | {"model": "llama-2-13b", "workload": SMALL["workload"] | {"task": "finetune"}}
     found = plan(tuned | {"plan": {"framework": "transformers", "adapter": "lora"}}, launchable=True).nearest
     assert "qlora" in [one.set.get("plan.adapter") for one in found]

@@ -46,7 +46,12 @@ class Source:
 
 
 def read_source(source: object) -> Source:
-    """Return the scenarios of a path, ``-`` (standard input), a text of several lines, a mapping or a list of them."""
+    """Return the scenarios of a path, ``-`` (standard input), a text of several lines, a mapping or a list of them.
+
+    What was read already is returned as it is: standard input can be read once only.
+    """
+    if isinstance(source, Source):
+        return source
     if isinstance(source, Mapping) or _is_list(source):
         return _source([source], place="", folder=Path())
     if hasattr(source, "read"):

@@ -20,7 +20,7 @@ def plan_command(
 
     An option that is None or False is left out, one that is True has no value.
     """
-    named = isinstance(source, PathLike) or (isinstance(source, str) and "\n" not in source)
+    named = isinstance(source, PathLike) or (isinstance(source, str) and "\n" not in source and source != "-")
     file = shlex.quote(str(source)) if named else "FILE"
     words = ["sightline plan", file, *as_options({**read_overrides(overrides), **cluster_of(devices)})]
     stated = {f"--{name}": value for name, value in options.items() if value is not None and value is not False}

@@ -1,11 +1,12 @@
 """The spaces that somebody asks to be searched: of a scenario or a source, for some devices, at some prices."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from sightline.content import content, fields_of
 from sightline.errors import InputError, nearest
+from sightline.loading.clusters.cluster import read_cluster
 from sightline.loading.loader import Overrides, read_overrides
 from sightline.loading.spaces import load_spaces
 from sightline.planning.devices import with_counts
@@ -38,13 +39,25 @@ def spaces_of(
         InputError: every mistake in it.
     """
     if isinstance(source, Scenario | GenerationScenario):
-        return [opened(source, free)]
+        if overrides:
+            raise InputError("overrides are for files, texts and mappings; replace fields of a Scenario itself")
+        return list(_on_devices(source, free, devices))
     spaces = load_spaces(source, {**read_overrides(overrides), **cluster_of(devices)})
     if any(isinstance(space.scenario, OperatorScenario) for space in spaces):
         raise InputError("workload.task is operator, which has no plan; allowed: pretrain, finetune, generate")
     if free is None:
         return spaces
     return [replace(opened(space.scenario, free), warnings=space.warnings) for space in spaces]
+
+
+def _on_devices(
+    scenario: Scenario | GenerationScenario, free: Iterable[str] | None, devices: Sequence[str]
+) -> Iterator[Space[Any]]:
+    """Yield the space of a scenario, or one for each of the devices, in their usual servers."""
+    if not devices:
+        yield opened(scenario, free)
+    for name in devices:
+        yield replace(opened(replace(scenario, cluster=read_cluster(name)), free), options={"cluster": name})
 
 
 def opened(scenario: Scenario | GenerationScenario, free: Iterable[str] | None = None) -> Space[Any]:

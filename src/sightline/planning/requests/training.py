@@ -76,6 +76,7 @@ def plan_training(
         limits=request.limits,
         availability=request.availability,
         max_memory=request.max_memory,
+        launchable=request.launchable,
     )
 
 

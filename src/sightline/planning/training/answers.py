@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from sightline.launching.training.rules import refusals
 from sightline.planning.answer import PlanAnswer, RankedPlan
 from sightline.planning.fronts import front_of, spread_over
 from sightline.planning.prices import said_of_price
@@ -13,14 +14,11 @@ from sightline.planning.training.objectives import UNCERTAIN, Measure, shown_val
 from sightline.planning.training.one_space import Request, search_space
 from sightline.planning.training.ranking import SAME, in_order, with_ties
 from sightline.planning.training.search import Counts
-from sightline.planning.training.validity import OFFERED
 from sightline.prediction import predict
 from sightline.profile import Profile
 from sightline.progress import Progress
 from sightline.quantities import show
 from sightline.scenario import Scenario
-from sightline.scenario.rules import facts_of
-from sightline.scenario.rules.rulebook import broken_rules
 from sightline.scenario.space import Space
 
 if TYPE_CHECKING:
@@ -100,7 +98,7 @@ def _ranked_plan(rank: int, found: Found, request: Request) -> RankedPlan:
     profile = found.predicted(request.known)
     evaluated = found.measure.of_profile(profile)
     run = found.measure.whole_run(evaluated)
-    obstacles = tuple(broken_rules(OFFERED, facts_of(found.scenario)))
+    obstacles = tuple(refusals(found.scenario))
     return RankedPlan(
         rank=rank,
         profile=profile,

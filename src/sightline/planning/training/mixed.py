@@ -22,7 +22,7 @@ from sightline.planning.prices import said_of_price
 from sightline.planning.training.answers import Found, ranked
 from sightline.planning.training.objectives import Measure, exceeded
 from sightline.planning.training.one_space import Request
-from sightline.planning.training.validity import OFFERED
+from sightline.planning.training.validity import LAUNCHABLE, POSSIBLE
 from sightline.prediction import predict
 from sightline.profile import Profile
 from sightline.progress import Cancelled, Progress
@@ -106,9 +106,8 @@ def _of_layout(space: Space[Scenario], layout: Scenario, request: Request, found
     """Predict a layout with ever more saving of memory until it fits."""
     for zero, recompute in _savings(space):
         scenario = replace(layout, plan=replace(layout.plan, zero_stage=zero, recompute=recompute))
-        broken = broken_by(scenario)
-        offered = {rule.__name__ for rule in OFFERED}
-        refused = {one.rule for one in broken if request.launchable or one.rule not in offered}
+        rules = LAUNCHABLE if request.launchable else POSSIBLE
+        refused = {one.rule for one in broken_by(scenario, rules)}
         if refused:
             found.rejected.update(refused)
             continue

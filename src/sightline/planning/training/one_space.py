@@ -12,6 +12,7 @@ from sightline.planning.training.mesh import Block
 from sightline.planning.training.money import Limits
 from sightline.planning.training.objectives import Measure, exceeded
 from sightline.planning.training.search import WHOLE, Counts, search
+from sightline.planning.training.validity import LAUNCHABLE, POSSIBLE
 from sightline.progress import SILENT, Progress
 from sightline.scenario import Scenario
 from sightline.scenario.space import Space
@@ -60,7 +61,7 @@ def search_space(
         within=_limited(measure, request.limits),
         least=_least(measure, request),
         max_memory=request.max_memory,
-        launchable=request.launchable,
+        rules=LAUNCHABLE if request.launchable else POSSIBLE,
         energy="energy" in request.axes,
         part=part,
         progress=progress,

@@ -12,12 +12,13 @@ from sightline.planning.training.best import Keeper
 from sightline.planning.training.bounds import Bounds
 from sightline.planning.training.candidates import Axes, Choice, axes_of, choices, open_plan
 from sightline.planning.training.mesh import Block, blocks_of, groups_of
-from sightline.planning.training.validity import Valid, valid_plans
+from sightline.planning.training.validity import POSSIBLE, Valid, valid_plans
 from sightline.prediction.training.offload import as_kept
 from sightline.prediction.training.priced import price
 from sightline.prediction.training.sums import sums_of
 from sightline.progress import SILENT, Cancelled, Progress
 from sightline.scenario import Scenario
+from sightline.scenario.rules.rulebook import Rule
 from sightline.scenario.space import Space
 
 Exceeding = Callable[[Block, Axes], Mapping[str, Any]]
@@ -78,7 +79,7 @@ def search(
     within: Exceeding | None = None,
     least: Least | None = None,
     max_memory: float | None = None,
-    launchable: bool = False,
+    rules: tuple[Rule, ...] = POSSIBLE,
     energy: bool = False,
     part: slice = WHOLE,
     progress: Progress = SILENT,
@@ -93,7 +94,7 @@ def search(
             plans were evaluated that counting all is of no more use.
         within: Says by limit where the plans of a block exceed it.
         max_memory: Bytes of a device that a plan may take, if less than all.
-        launchable: Leave out what the framework does not offer.
+        rules: What plans have to keep to.
         energy: Add up energy too.
         part: Pieces of ``pieces_of`` the space that are searched.
         progress: Told of every chunk; when somebody stops it, what was found until then stays.
@@ -103,7 +104,7 @@ def search(
         space=space,
         bounds=Bounds(space=space),
         limits=_Limits.of(space, max_memory),
-        launchable=launchable,
+        rules=rules,
         energy=energy,
         least=least,
     )
@@ -152,7 +153,7 @@ class _Asked:
     space: Space[Scenario]
     bounds: Bounds
     limits: _Limits
-    launchable: bool
+    rules: tuple[Rule, ...]
     energy: bool
     least: Least | None
 
@@ -178,7 +179,7 @@ def _chunks(asked: _Asked, piece: Axes, choice: Choice, counts: Counts, keeper: 
 
 def _possible(asked: _Asked, piece: Axes, choice: Choice, counts: Counts) -> Valid:
     """The rows of a piece with valid plans whose micro-batch alone fits; the others are counted."""
-    plans = valid_plans(asked.space, open_plan(asked.space, piece, choice), piece, choice, asked.launchable)
+    plans = valid_plans(asked.space, open_plan(asked.space, piece, choice), piece, choice, asked.rules)
     counts.rejected.update(plans.rejected)
     plans = plans.trimmed()
     fits = asked.bounds.least_bytes(plans.axes, choice) <= asked.limits.device_bytes

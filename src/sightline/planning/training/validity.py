@@ -9,17 +9,19 @@ from typing import Any, Final
 
 import numpy as np
 
+from sightline.launching.training.rules import LAUNCH_RULES
+from sightline.loading.typical import OFFERED
 from sightline.planning.training.candidates import OFFLOAD, SCHEDULE, ZERO, Array, Axes, Choice, along
 from sightline.scenario import Scenario
 from sightline.scenario.plan import OFFLOADABLE
 from sightline.scenario.rules import TRAINING_RULES, facts_of
 from sightline.scenario.rules.rulebook import Rule, masks_of
-from sightline.scenario.rules.techniques import framework_choices, framework_options, interleaving_needs, offloading
 from sightline.scenario.space import Space
 
-OFFERED: Final[tuple[Rule, ...]] = (framework_options, framework_choices, interleaving_needs, offloading)
-"""Rules about what a framework offers today; all others are about what can be at all."""
-POSSIBLE: Final = tuple(rule for rule in TRAINING_RULES if rule not in OFFERED)
+POSSIBLE: Final[tuple[Rule, ...]] = tuple(rule for rule in TRAINING_RULES if rule not in OFFERED)
+"""Rules about what can be at all."""
+LAUNCHABLE: Final[tuple[Rule, ...]] = (*TRAINING_RULES, *LAUNCH_RULES)
+"""Rules about what the framework offers today too, and, where a launch is written for it, about what that can run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -62,14 +64,13 @@ class Valid:
         return int(counts[0] @ counts[1])
 
 
-def valid_plans(space: Space[Scenario], scenario: Scenario, axes: Axes, choice: Choice, launchable: bool) -> Valid:
-    """Return which plans of a mesh (``scenario`` with its ``axes`` as arrays) are valid and distinct.
-
-    With ``launchable`` the framework offers all of it.
-    """
+def valid_plans(
+    space: Space[Scenario], scenario: Scenario, axes: Axes, choice: Choice, rules: tuple[Rule, ...]
+) -> Valid:
+    """Return which plans of a mesh (``scenario`` with its ``axes`` as arrays) break no rule and are distinct."""
     rejected: dict[str, int] = {}
     masks: list[Array] = []
-    for name, mask in masks_of(TRAINING_RULES if launchable else POSSIBLE, facts_of(scenario)):
+    for name, mask in masks_of(rules, facts_of(scenario)):
         rejected[name] = rejected.get(name, 0) + (mask.size - int(np.count_nonzero(mask))) * _share(axes, mask)
         masks.append(mask)
     masks += [*_restricted(space, scenario, axes), *_distinct(scenario, axes, choice)]

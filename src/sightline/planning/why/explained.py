@@ -28,6 +28,7 @@ def explained(
     limits: Limits,
     availability: float | None,
     max_memory: float | None,
+    launchable: bool,
 ) -> PlanAnswer:
     """Return the answer of a search of training plans with why its first plan is the best, or what would fit instead.
 
@@ -39,6 +40,7 @@ def explained(
         limits: Those of the run.
         availability: Share of the calendar time in which it makes progress; None for the usual.
         max_memory: Bytes of a device that a plan may take, if less than all.
+        launchable: Whether only what can be launched was searched.
     """
     assumed = {**answer.assumptions, **_assumed(spaces, availability)}
     if answer.plans:
@@ -52,7 +54,13 @@ def explained(
         from sightline.planning.why.nearest import nearest_plans
         from sightline.planning.why.telling import Dead
 
-        dead = Dead(space=_largest(spaces[0]), limits=limits, availability=availability, max_memory=max_memory)
+        dead = Dead(
+            space=_largest(spaces[0]),
+            limits=limits,
+            availability=availability,
+            max_memory=max_memory,
+            launchable=launchable,
+        )
         return nearest_plans(dead, predict, command)
 
     return replace(answer, assumptions=assumed, nearest=OnRead(nearest))

@@ -19,11 +19,13 @@ from sightline.planning.training.candidates import Axes
 from sightline.planning.training.mesh import Block
 from sightline.planning.training.objectives import Measure, exceeded
 from sightline.planning.training.search import search
+from sightline.planning.training.validity import LAUNCHABLE
 from sightline.planning.why.fewest import FewestChanges
 from sightline.planning.why.telling import Dead, Teller, opened
 from sightline.planning.why.ways import Way, others, with_more_devices
 from sightline.profile import Profile
 from sightline.scenario import Scenario
+from sightline.scenario.rules import TRAINING_RULES
 from sightline.scenario.space import Space
 
 WORTH = 0.9
@@ -159,4 +161,5 @@ def _search(dead: Dead, space: Space[Scenario], keeper: Keeper, limited: Measure
     def beyond(block: Block, axes: Axes) -> dict[str, Any]:
         return {} if limited is None else exceeded(dead.limits, limited, limited.of_block(block, axes))
 
-    search(space, keeper, within=None if limited is None else beyond, max_memory=dead.max_memory, launchable=True)
+    rules = LAUNCHABLE if dead.launchable else TRAINING_RULES
+    search(space, keeper, within=None if limited is None else beyond, max_memory=dead.max_memory, rules=rules)

@@ -26,6 +26,8 @@ class Dead:
     limits: Limits = field(default_factory=Limits)
     availability: float | None = None
     max_memory: float | None = None
+    launchable: bool = False
+    """Whether the launch of its framework has to run it."""
     asked: Profile | None = None
     """The plan that does not fit, where one was asked for."""
 

@@ -17,8 +17,8 @@ MOST_DOUBLINGS = 6
 """How often the number of devices is doubled."""
 TUNERS = ("transformers", "deepspeed")
 """Frameworks that train adapters, for questions whose own does not, or not in the memory there is."""
-SHARDERS = ("deepspeed",)
-"""Frameworks that shard and offload what others hold whole."""
+SHARDERS = ("deepspeed", "torchtitan", "megatron")
+"""Frameworks that shard, split or offload what others hold whole."""
 ROOMIER = 1.25
 """How many times the memory of one device that is tried the next has at least."""
 

@@ -5,6 +5,7 @@ from dataclasses import fields
 from inspect import getdoc
 from typing import Any
 
+from sightline.launching.training.rules import LAUNCH_RULES
 from sightline.loading import to_mapping
 from sightline.planning.answer import HardwareChange, NearestPlan, Neighbour, PlanAnswer, RankedPlan
 from sightline.planning.why.options import as_options
@@ -187,7 +188,7 @@ def words(rule: str) -> str:
     """Return what a rule or limit says, in a sentence without its stop."""
     if rule in _LIMITS:
         return _LIMITS[rule]
-    known = {one.__name__: getdoc(one) or "" for one in (*TRAINING_RULES, *GENERATION_RULES)}
+    known = {one.__name__: getdoc(one) or "" for one in (*TRAINING_RULES, *LAUNCH_RULES, *GENERATION_RULES)}
     return known.get(rule, "").partition(". ")[0].partition("\n")[0].rstrip(".")
 
 

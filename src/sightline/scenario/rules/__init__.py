@@ -139,10 +139,10 @@ def facts_of(scenario: "Scenario | GenerationScenario") -> dict[str, Any]:
     )
 
 
-def broken_by(scenario: Scenario) -> list[Broken]:
+def broken_by(scenario: Scenario, among: tuple[Rule, ...] = TRAINING_RULES) -> list[Broken]:
     """Return a sentence for every rule that one training plan breaks."""
     facts = facts_of(scenario)
-    asked = ((TRAINING_RULES, facts), *further_devices(TRAINING_RULES, scenario.cluster, facts))
+    asked = ((among, facts), *further_devices(among, scenario.cluster, facts))
     return [broken for rules, of in asked for broken in broken_rules(rules, of)]
 
 
