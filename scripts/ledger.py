@@ -56,14 +56,13 @@ def rewrite(areas: list[str]) -> None:
     write_lines(ANSWERS, lines)
 
 
-def differences(areas: Iterable[str] = ()) -> Iterator[tuple[str, str, Any, Any]]:
-    """Yield key, quantity, the ledger's value and today's, for all that differ."""
+def differences(areas: Iterable[str] = (), every: int = 1) -> Iterator[tuple[str, str, Any, Any]]:
+    """Yield key, quantity, the ledger's value and today's, for all that differ, or for ``every`` so many-th scenario."""
     known = {line.pop("key"): line for line in read_lines(ANSWERS)}
-    for line in read_lines(SCENARIOS):
-        key = line["key"]
-        if _asked(key, areas):
-            today = json.loads(json.dumps(answer_of(line["scenario"])))
-            yield from ((key, *each) for each in _different(known.get(key, {}), today))
+    asked = [line for line in read_lines(SCENARIOS) if _asked(line["key"], areas)]
+    for line in asked[::every]:
+        today = json.loads(json.dumps(answer_of(line["scenario"])))
+        yield from ((line["key"], *each) for each in _different(known.get(line["key"], {}), today))
 
 
 def _asked(key: str, areas: Iterable[str]) -> bool:

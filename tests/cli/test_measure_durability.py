@@ -103,8 +103,8 @@ def without(tmp_path, *packages):
     ("missing", "settings", "needs", "command"),
     [
         ("torch", (), "PyTorch", f"pip install '{ROOT}[measure]'"),
-        ("transformers", (), "transformers", f"pip install '{ROOT}[measure]'"),
-        (
+        pytest.param("transformers", (), "transformers", f"pip install '{ROOT}[measure]'", marks=pytest.mark.slow),
+        pytest.param(
             "torch",
             (
                 "workload={task: generate, batch: 1, prompt_tokens: 8, output_tokens: 4}",
@@ -112,15 +112,20 @@ def without(tmp_path, *packages):
             ),
             "PyTorch",
             "[measure]",
+            marks=pytest.mark.slow,
         ),
         ("peft", ("workload.task=finetune", "plan.adapter={kind: lora, rank: 4}"), "peft", "[measure]"),
-        (
+        pytest.param(
             "bitsandbytes",
             ("workload.task=finetune", "plan.adapter={kind: qlora, rank: 4}"),
             "bitsandbytes",
             "[measure]",
+            marks=pytest.mark.slow,
         ),
-        ("deepspeed", ("plan.framework=deepspeed",), "deepspeed", f"'{ROOT}[measure,deepspeed]'"),
+        pytest.param(
+            *("deepspeed", ("plan.framework=deepspeed",), "deepspeed", f"'{ROOT}[measure,deepspeed]'"),
+            marks=pytest.mark.slow,
+        ),
         ("megatron", ("plan.framework=megatron",), "megatron", f"pip install '{ROOT}[measure,megatron]'"),
     ],
 )

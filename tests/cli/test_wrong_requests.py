@@ -169,7 +169,7 @@ VALUES = st.one_of(
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(values=st.dictionaries(KEYS, VALUES, min_size=1, max_size=4))
 def test_no_file_ends_in_a_traceback(tmp_path, capsys, values):
     import json
@@ -192,7 +192,7 @@ def test_no_file_ends_in_a_traceback(tmp_path, capsys, values):
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=st.one_of(st.binary(max_size=200), st.text(max_size=200).map(str.encode)))
 def test_no_bytes_end_in_a_traceback(tmp_path, capsys, content):
     for name in ("scenario.yaml", "scenario.json", "scenario.csv"):

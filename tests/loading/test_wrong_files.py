@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sightline.errors import InputError
 from sightline.loading import load, scenario_from_mapping, to_mapping
 
-many = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+many = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def answers_or_refuses(source: object, **options: Any) -> None:

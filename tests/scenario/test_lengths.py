@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sightline.scenario import Pretrain
@@ -33,6 +33,7 @@ def test_a_distribution_has_the_moments_it_states():
     assert found.mean() == pytest.approx(4.0)
 
 
+@settings(max_examples=30)
 @given(ANY, st.integers(16, 8192))
 def test_rows_hold_what_fits(lengths, longest):
     packed, padded = packed_rows(lengths, longest), padded_rows(lengths, longest, 4)

@@ -46,6 +46,7 @@ def test_catalog_suites_are_predicted_no_worse(catalog_results, suite, split):
     hold(catalog_results[suite, split], GOLDEN[suite][split])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("suite", "split"),
     [part for part in EVERY_PART if part[0] not in IN_THE_CATALOG and not part[0].startswith(HEAVY)],
@@ -59,6 +60,7 @@ def test_every_suite_has_its_figures_written_down():
     assert set(EVERY_PART) >= {(suite.name, case.split) for suite in suites() for case in suite.cases}
 
 
+@pytest.mark.slow
 def test_vtrain_with_tensor_parallelism_over_the_whole_node(folder_results):
     answers = folder_results["vtrain-single-node", "fit"].answers
     errors = [abs(a.error) for a in answers if a.case.scenario["plan"]["tensor_parallel"] == 8]

@@ -181,6 +181,7 @@ def test_latent_attention_is_measured_beside_its_prediction(tmp_path, monkeypatc
     assert "no kernel for these heads and this dtype; allowed here: eager" in uneven.reason
 
 
+@pytest.mark.slow
 def test_two_replicas_train_like_one_process() -> None:
     losses = []
     for ranks in (1, 2):

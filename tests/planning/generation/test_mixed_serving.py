@@ -38,7 +38,7 @@ def test_the_list_has_replicas_parts_of_the_cluster_and_both_ways_to_disaggregat
 
 def test_one_kind_alone_is_searched_as_it_would_be_by_itself():
     work = {"task": "generate", "batch": 64, "prompt_tokens": 1000, "output_tokens": 200}
-    question = {"model": "qwen3-32b", "workload": work}
+    question = {"model": "qwen3-32b", "workload": work, "plan": {"framework": "vllm", "quantization": "none"}}
     uniform = plan(question | {"cluster": "8x h200-sxm-141gb"}, top=3)
     answer = plan(question | {"cluster": {"devices": ["8x h200-sxm-141gb", "8x a100-sxm-80gb"]}}, top=3)
     assert answer.plans[0].value >= uniform.plans[0].value

@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sightline.prediction.schedules.simulation import simulate
@@ -51,6 +51,7 @@ def test_one_more_stage_never_slows_the_best_split(layers, speeds, slower, micro
     assert pipeline_s(more, after, micro_batches) <= pipeline_s(fewer, before, micro_batches) * (1 + 1e-12)
 
 
+@settings(max_examples=30)
 @given(st.integers(2, 9), st.lists(st.floats(0.5, 2.0), min_size=2, max_size=4), st.integers(4, 8))
 def test_the_split_is_as_fast_when_played_out(layers, speeds, rounds):
     """The closed form that the split minimizes is the 1F1B schedule within its stated error."""
