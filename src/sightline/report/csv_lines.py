@@ -44,7 +44,7 @@ def line_of(profile: Profile) -> dict[str, Any]:
     line: dict[str, Any] = {
         "name": labels.title(profile.scenario),
         **model,
-        "cluster": " + ".join(f"{part.devices}x {part.device.name}" for part in profile.scenario.cluster.parts),
+        "cluster": " + ".join(profile.scenario.cluster.stated),
     }
     line |= {key: value for key, value in scenario.items() if key.startswith(_SCENARIO_KEYS)}
     for key, value in flatten(result).items():

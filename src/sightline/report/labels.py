@@ -79,7 +79,7 @@ def operation(scenario: "OperatorScenario") -> str:
 
 def subtitle(scenario: Asked) -> tuple[str, ...]:
     """Return what runs on what, and how; of a named operator its sizes."""
-    where = " + ".join(f"{part.devices:,} x {part.device.name}" for part in scenario.cluster.parts)
+    where = scenario.cluster.in_words
     if isinstance(scenario, Scenario):
         what, how = _of_training(scenario)
     else:

@@ -155,7 +155,12 @@ class Cluster:
     @property
     def in_words(self) -> str:
         """Counts and names of the devices, such as ``8 x a100-sxm-80gb + 8 x h100-sxm-80gb``."""
-        return " + ".join(f"{part.devices} x {part.device.name}" for part in self.parts)
+        return " + ".join(f"{part.devices:,} x {part.device.name}" for part in self.parts)
+
+    @property
+    def stated(self) -> tuple[str, ...]:
+        """Each kind of devices as a scenario states it, such as ``8x a100-sxm-80gb``."""
+        return tuple(f"{part.devices}x {part.device.name}" for part in self.parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -21,7 +21,7 @@ import yaml
 from sightline.calibration.readers import formats_of
 from sightline.calibration.readers.raw_table import RawTable, open_table
 from sightline.errors import InputError
-from sightline.loading.clusters import read_cluster
+from sightline.loading.clusters import read_device
 from sightline.loading.models import resolve_model
 from sightline.scenario import Device
 
@@ -40,7 +40,7 @@ def manifest(part: str) -> Stated:
 
 def device_of(family: str) -> Device:
     """The device of the catalog that a family was measured on."""
-    return read_cluster(f"1x {manifest('devices').get(family, family)}").device
+    return read_device(manifest("devices").get(family, family))
 
 
 def samples(data: Path, part: str, tables: Stated) -> pl.DataFrame:

@@ -9,7 +9,7 @@ from sightline.calibration.manifest import Stated
 from sightline.calibration.parts.part import Entry
 from sightline.cost import architectures
 from sightline.cost.sustained import watts_per_tflops
-from sightline.loading.clusters import read_cluster
+from sightline.loading.clusters import read_device
 from sightline.quantities import significant
 from sightline.scenario import Device
 
@@ -25,7 +25,7 @@ def fit_sustained(stated: Stated, without: Collection[str] = ()) -> Entry:
     A line through the logarithms for the reference maker's later devices; then the geometric means of what older
     silicon and other makers' libraries lack. A maker or process of which nothing is left keeps 1.
     """
-    devices = {name: read_cluster(f"1x {name}").device for name in stated["best"]}
+    devices = {name: read_device(name) for name in stated["best"]}
     kept = {n: d for n, d in devices.items() if d.architecture not in without}
     share = {name: min(float(stated["best"][name]), HIGHEST) for name in kept}
     later = [n for n, d in kept.items() if _maker(d) == REFERENCE and not _is_old(d)]

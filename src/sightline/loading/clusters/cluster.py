@@ -21,7 +21,7 @@ from sightline.loading.input.checks import (
     whole,
 )
 from sightline.quantities import BYTES, BYTES_PER_SECOND, WATTS, format_quantity, show
-from sightline.scenario import Cluster
+from sightline.scenario import Cluster, Device
 
 CLUSTER: Keys = {
     **SOURCED,
@@ -47,6 +47,11 @@ def read_cluster(value: str | Mapping[str, Any]) -> Cluster:
         return _named(value)
     kinds = value.get("devices")
     return mixed_cluster(value, read_equal) if isinstance(kinds, list) and len(kinds) != 1 else read_equal(value)
+
+
+def read_device(name: str) -> Device:
+    """Return a device of the catalog."""
+    return read_cluster(f"1x {name}").device
 
 
 @cache

@@ -7,7 +7,7 @@ from typing import Any
 
 from sightline import catalog
 from sightline.errors import InputError
-from sightline.loading.clusters import read_cluster
+from sightline.loading.clusters import read_cluster, read_device
 from sightline.loading.clusters.this_machine import THIS_MACHINE, processor
 from sightline.measurement.machine.hardware import gpus
 from sightline.measurement.machine.record import require
@@ -166,7 +166,7 @@ def hardware_at_hand() -> Hardware:
     if name is None:
         return Hardware(device=read_cluster(THIS_MACHINE).device, count=min(processor().cores, 2))
     same = [gpu for gpu in found if gpu["name"] == found[0]["name"]]
-    return Hardware(device=read_cluster(f"1x {name}").device, count=len(same))
+    return Hardware(device=read_device(name), count=len(same))
 
 
 def catalog_name(gpu: Mapping[str, Any]) -> str | None:
@@ -182,7 +182,7 @@ def catalog_name(gpu: Mapping[str, Any]) -> str | None:
         own = [w for w in _words(name) if not _is_memory(w) and w != _UNSAID]
         if not all(w in words for w in own):
             continue
-        stated = float(read_cluster(f"1x {name}").device.memory_bytes)
+        stated = float(read_device(name).memory_bytes)
         if abs(memory / stated - 1) > _MEMORY_TOLERANCE:
             continue
         if len(own) > most:

@@ -127,7 +127,7 @@ def _of_assignment(scenario: GenerationScenario, prefill: Cluster, decode: Clust
     )
     fraction = float(scenario.plan.memory_fraction)
     parts = [_Part(cluster=cluster, memory=memory, memory_fraction=fraction) for cluster, memory in memories]
-    said = [f"prefill on {_in_words(prefill)}, decode on {_in_words(decode)}"]
+    said = [f"prefill on {prefill.in_words}, decode on {decode.in_words}"]
     evidence = [profile.evidence, evidence_of_passes(workers.prefilling.worker)]
     energy_j = sum(float(energy_of_generation_j(replace(seen, cluster=part.cluster), profile.limits)) for part in parts)
     whole = replace(scenario, plan=replace(scenario.plan, disaggregate=named))
@@ -149,7 +149,7 @@ def _of_replicas(scenario: GenerationScenario, predict: Predict) -> Profile:
         for group, profile in zip(scenario.cluster.groups, profiles, strict=True)
     ]
     said = [
-        f"{_in_words(group)}: {share} of {scenario.workload.batch} sequences, {float(profile.latency_s):.3g} s"
+        f"{group.in_words}: {share} of {scenario.workload.batch} sequences, {float(profile.latency_s):.3g} s"
         for group, share, profile in zip(scenario.cluster.groups, shares, profiles, strict=True)
     ]
     whole = replace(scenario, plan=replace(scenario.plan, group_batches=tuple(shares)))
@@ -209,7 +209,3 @@ def _of_whole_batch(pace: Profile, more: float) -> dict[str, tuple[Any, Any]]:
         low, high = found["output_tokens_per_s"]
         found["output_tokens_per_s"] = (low * more, None if high is None else high * more)
     return found
-
-
-def _in_words(group: Cluster) -> str:
-    return f"{group.devices} x {group.device.name}"

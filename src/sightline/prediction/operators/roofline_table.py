@@ -13,7 +13,7 @@ import numpy as np
 
 from sightline.cost.prices import price
 from sightline.errors import InputError
-from sightline.loading.clusters import read_cluster
+from sightline.loading.clusters import read_device
 from sightline.prediction.generation.phases import price_generation
 from sightline.program import CachedAttention, GroupedMatmul, Matmul, Program
 from sightline.program.address import ATTENTION_CORE, Part
@@ -105,7 +105,7 @@ def roofline(scenario: AnyScenario, device: str | Device | None = None) -> Roofl
         raise InputError(f"workload.task is '{task}'; a roofline is of scenarios whose task is generate")
     if device is None:
         return roofline_table(scenario)
-    other = read_cluster(f"1x {device}").device if isinstance(device, str) else device
+    other = read_device(device) if isinstance(device, str) else device
     return roofline_table(replace(scenario, cluster=replace(scenario.cluster, device=other)))
 
 

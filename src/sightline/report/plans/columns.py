@@ -259,7 +259,7 @@ def _hardware(plans: Sequence[RankedPlan]) -> Column:
 
 
 def _hardware_of(plan: RankedPlan) -> str:
-    return " + ".join(f"{part.devices:,} x {part.device.name}" for part in plan.profile.scenario.cluster.parts)
+    return plan.profile.scenario.cluster.in_words
 
 
 def _figure(answer: PlanAnswer, key: str) -> Column:

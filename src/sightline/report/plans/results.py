@@ -46,7 +46,7 @@ def _plan(ranked: RankedPlan, launch: str | None = None) -> dict[str, Any]:
         "better": ranked.better,
         "value": ranked.value,
         "plan": result["scenario"]["plan"],
-        "cluster": " + ".join(f"{part.devices}x {part.device.name}" for part in cluster.parts),
+        "cluster": " + ".join(cluster.stated),
         "launchable": ranked.launchable,
         "obstacles": list(ranked.obstacles),
         "launch": launch,

@@ -247,7 +247,7 @@ def settings(answer: PlanAnswer, plan: RankedPlan) -> list[str]:
         if name == "batch":
             found["workload.batch"] = int(scenario.workload.batch)
         elif name == "cluster":
-            kinds = [f"{part.devices}x {part.device.name}" for part in scenario.cluster.parts]
+            kinds = scenario.cluster.stated
             found |= {"cluster.devices": kinds} if scenario.cluster.groups else {name: kinds[0]}
         elif name in chosen and not _goes_without_saying(name, scenario.plan, chosen):
             found[f"plan.{name}"] = _shortly(chosen[name])

@@ -15,7 +15,7 @@ from sightline.calibration.error_figures import covered, error_statistics, width
 from sightline.calibration.manifest import manifest
 from sightline.cost import architectures
 from sightline.cost.unmeasured import SERVER_UNKNOWN, Distance
-from sightline.loading.clusters import read_cluster
+from sightline.loading.clusters import read_device
 from sightline.quantities import significant
 from sightline.validation.operators.suite import Array, OperatorSuite
 
@@ -65,7 +65,7 @@ def distance_of(suite: str) -> Distance:
     if suite.endswith("sibling fitted"):
         return "same architecture"
     name = device_of(suite)
-    device = read_cluster(f"1x {manifest('devices').get(name, name)}").device
+    device = read_device(manifest("devices").get(name, name))
     same = architectures.of_device(device)["maker"] == architectures.MEASURED_MAKER
     return "same maker" if same else "other"
 

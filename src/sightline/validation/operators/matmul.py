@@ -20,7 +20,7 @@ from sightline.calibration.parts.matmul import (
     surface_over,
 )
 from sightline.cost.matmul.constants import MatmulConstants, load_matmul
-from sightline.loading.clusters import read_cluster
+from sightline.loading.clusters import read_device
 from sightline.validation.operators.never_fitted import has_siblings, matmul_without, never_fitted_device
 from sightline.validation.operators.suite import Array, Compared, Known, OperatorSuite, predicted_twice
 from sightline.validation.suite import Split
@@ -89,7 +89,7 @@ def unmeasured(data: Path) -> Iterator[tuple[str, str, Callable[[], Compared]]]:
 
 
 def _compare_unmeasured(data: Path, name: str, tables: Mapping[str, Any]) -> Compared:
-    device = read_cluster(f"1x {name}").device
+    device = read_device(name)
     table = MatmulTable.of(samples(data, "matmul", tables))
     table = table.where(possible(table, device))
     return _compared(table, predicted_seconds(table, device, never_fitted_device(device)))

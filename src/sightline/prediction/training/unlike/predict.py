@@ -22,7 +22,7 @@ from sightline.prediction.training.offload import fits_on_host
 from sightline.prediction.training.rows import limits_of, rows_of
 from sightline.prediction.training.unlike.groups import GroupStep
 from sightline.prediction.training.unlike.resolve import Resolved, fullness, replace_plan, resolved
-from sightline.prediction.training.unlike.words import in_words, split_sentences
+from sightline.prediction.training.unlike.words import split_sentences
 from sightline.profile import Profile, StageMemory
 from sightline.quantities import FOUR_IN_FIVE, Number
 from sightline.scenario import Scenario
@@ -100,7 +100,7 @@ def _stages(answer: Resolved) -> list[StageMemory]:
 
     def called(step: GroupStep, ledger: StageLedger) -> StageMemory:
         memory = ledger.memory
-        return replace(memory, stage=f"{memory.stage} on {in_words(step.group)}") if several else memory
+        return replace(memory, stage=f"{memory.stage} on {step.group.in_words}") if several else memory
 
     return [called(step, ledger) for step in answer.steps for ledger in step.ledgers]
 

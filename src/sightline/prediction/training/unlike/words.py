@@ -5,12 +5,6 @@ from collections.abc import Iterator, Sequence
 from sightline.prediction.training.unlike.replicas import replicas_of_groups
 from sightline.prediction.training.unlike.resolve import Resolved
 from sightline.prediction.training.unlike.stages import places_of_stages
-from sightline.scenario import Cluster
-
-
-def in_words(group: Cluster) -> str:
-    """Return a group's devices, such as ``8 x a100-sxm-80gb``."""
-    return f"{group.devices} x {group.device.name}"
 
 
 def split_sentences(answers: Sequence[Resolved]) -> Iterator[str]:
@@ -38,7 +32,7 @@ def _of_stages(answer: Resolved) -> Iterator[str]:
         called = f"stage {first}" if first == last else f"stages {first} to {last}"
         ends = (["the embedding"] if own[0] == 0 else []) + (["the head"] if own[-1] == stages - 1 else [])
         held = f"{', '.join(map(str, counts))} layer{'s' if counts != [1] else ''}"
-        yield f"{called} on {in_words(group)}: {' and '.join([held, *ends])}"
+        yield f"{called} on {group.in_words}: {' and '.join([held, *ends])}"
 
 
 def _of_replicas(answer: Resolved) -> Iterator[str]:
@@ -54,4 +48,4 @@ def _of_replicas(answer: Resolved) -> Iterator[str]:
         )
         idle = 1.0 - float(step.step_time_s) / answer.step_time_s
         waits = f", which wait {idle:.0%} of the step" if idle >= 0.005 else ""
-        yield f"{in_words(group)}: {batch} of {scenario.workload.global_batch} sequences, {share}{waits}"
+        yield f"{group.in_words}: {batch} of {scenario.workload.global_batch} sequences, {share}{waits}"
