@@ -124,12 +124,13 @@ def _strided(rows: Sequence[MeasuredStep]) -> list[MeasuredStep]:
 
 def _rows(steps: Sequence[MeasuredStep], known: Beliefs) -> Rows:
     found = [gradient(step.seconds_with, step.scenario, known, site_of(step.scenario)) for step in steps]
+    slopes = [site_slopes(step.scenario, step.quantity, known) for step in steps]
     return Rows(
         steps=steps,
         errors=np.log([step.seconds for step in steps]) - np.array([predicted for predicted, _ in found]),
         believed=known.joint_variance([slopes for _, slopes in found]),
-        unexplained=[unexplained(step.scenario, step.quantity, known) for step in steps],
-        slopes=[site_slopes(step.scenario, step.quantity, known) for step in steps],
+        unexplained=[unexplained(step.scenario, step.quantity, own) for step, own in zip(steps, slopes, strict=True)],
+        slopes=slopes,
         spread=np.array([Knowledge(stated=known).spread(step.scenario, step.seconds_with) for step in steps]),
     )
 

@@ -12,7 +12,7 @@ from sightline.loading.spaces import load_spaces
 from sightline.planning.devices import with_counts
 from sightline.planning.prices import read_prices, with_prices
 from sightline.quantities import show
-from sightline.scenario import GenerationScenario, OperatorScenario, Scenario
+from sightline.scenario import Cluster, GenerationScenario, OperatorScenario, Scenario
 from sightline.scenario.space import GENERATION_FIELDS, TRAINING_FIELDS, Space
 
 _LARGEST_ARRAY = 1_000_000
@@ -115,23 +115,42 @@ def priced(
 
 def together(spaces: Sequence[Space[Any]]) -> list[Space[Any]]:
     """Return fewer spaces: those that differ in nothing but the number of devices are searched at once."""
+    nodes: dict[Any, int] = {}
+    for space in spaces:
+        key, per_node = _but_devices(space), space.scenario.cluster.per_node
+        nodes[key] = max(nodes.get(key, 0), per_node)
     alike: dict[Any, list[Space[Any]]] = {}
     for space in spaces:
-        question = space.scenario
-        cluster = replace(question.cluster, devices=0, name="")
-        fixed = {name: value for name, value in fields_of(question.plan).items() if name not in space.values}
-        parts = (cluster, question.model, question.workload, fixed)
-        same = tuple(content(part, _LARGEST_ARRAY) for part in parts)
-        others = {key: value for key, value in space.options.items() if key.partition(".")[0] != "cluster"}
-        free = dict(space.values)
-        key = (same, str(others), str(free), isinstance(question, Scenario) or id(space))
-        alike.setdefault(key, []).append(space)
-    return [_joined(several) for several in alike.values()]
+        key = _but_devices(space)
+        per_node = _within(space.scenario.cluster, nodes[key])
+        alike.setdefault((key, per_node), []).append(space)
+    return [_joined(several, per_node) for (_, per_node), several in alike.items()]
 
 
-def _joined(spaces: Sequence[Space[Any]]) -> Space[Any]:
+def _but_devices(space: Space[Any]) -> Any:
+    """The content of a space without how many devices it has and how many of them are in a node."""
+    question = space.scenario
+    cluster = replace(question.cluster, devices=0, per_node=0, name="")
+    fixed = {name: value for name, value in fields_of(question.plan).items() if name not in space.values}
+    parts = (cluster, question.model, question.workload, fixed)
+    same = tuple(content(part, _LARGEST_ARRAY) for part in parts)
+    others = {key: value for key, value in space.options.items() if key.partition(".")[0] != "cluster"}
+    return same, str(others), str(dict(space.values)), isinstance(question, Scenario) or id(space)
+
+
+def _within(cluster: Cluster, per_node: int) -> int:
+    """Devices of the node that a cluster is predicted in: a larger one where its devices are a part of it.
+
+    In a full mesh and a torus the links of devices that are not used would count too.
+    """
+    is_part = cluster.devices <= cluster.per_node and per_node % cluster.devices == 0
+    return per_node if is_part and cluster.intra_node.topology in ("pcie", "switch") else cluster.per_node
+
+
+def _joined(spaces: Sequence[Space[Any]], per_node: int) -> Space[Any]:
     first, *others = spaces
     if not others:
         return first
     sizes = {space.scenario.cluster.devices: space.scenario.cluster for space in spaces}
-    return replace(first, clusters=tuple(sizes[count] for count in sorted(sizes)))
+    scenario = replace(first.scenario, cluster=replace(first.scenario.cluster, per_node=per_node))
+    return replace(first, scenario=scenario, clusters=tuple(sizes[count] for count in sorted(sizes)))

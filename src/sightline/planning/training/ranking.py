@@ -8,7 +8,7 @@ from typing import Any
 from sightline.explanation.faster import likely_smaller
 from sightline.explanation.side import interval_of, ratio_spread, spread_of
 from sightline.planning.answer import RankedPlan
-from sightline.prediction.anchoring.pair import correlation
+from sightline.prediction.anchoring.pair import correlations
 from sightline.scenario import Plan
 
 SAME = 1e-3
@@ -63,7 +63,8 @@ def with_ties(plans: Sequence[RankedPlan], key: str) -> list[RankedPlan]:
     if not plans:
         return []
     first, *others = plans
-    return [first, *(_compared(first, other, key) for other in others)]
+    alike = correlations(first.profile.scenario, [other.profile.scenario for other in others])
+    return [first, *(_compared(first, other, key, alike[place]) for place, other in enumerate(others))]
 
 
 def _per_token(plan: RankedPlan) -> float:
@@ -72,13 +73,14 @@ def _per_token(plan: RankedPlan) -> float:
     return plan.value if workload.total_tokens is not None else plan.value / float(workload.tokens_per_step)
 
 
-def _compared(first: RankedPlan, other: RankedPlan, key: str) -> RankedPlan:
+def _compared(first: RankedPlan, other: RankedPlan, key: str, alike: float) -> RankedPlan:
+    """The other plan with how likely it is better; ``alike`` is the correlation of both errors."""
     a, b = (float(getattr(one.profile, key)) for one in (first, other))
     ends: list[Any] = [one.profile.interval.get(key) for one in (first, other)]
     own, of_other = spread_of(a, ends[0]), spread_of(b, ends[1])
     if own is None or of_other is None or not a or not b:
         return other
-    spread = ratio_spread(own, of_other, correlation(first.profile.scenario, other.profile.scenario))
+    spread = ratio_spread(own, of_other, alike)
     ratio = _per_token(other) / _per_token(first) if first.value > 0 else b / a
     low, high = interval_of(ratio, spread)
     return replace(other, tied=low <= 1.0 <= high, better=likely_smaller(log(ratio), spread))

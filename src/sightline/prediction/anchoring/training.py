@@ -53,7 +53,7 @@ class AnchoredSteps(Knowledge):
         return shifted(scenario, shift | {PACE: shift[PACE] + near})
 
     def _unexplained(self, scenario: Scenario) -> Unexplained:
-        return unexplained(scenario, "step_time_s", self.taught.posterior.before)
+        return unexplained(scenario, "step_time_s", site_slopes(scenario, "step_time_s", self.taught.posterior.before))
 
     def spread(self, scenario: Scenario, seconds: Callable[[TrainingConstants], Number]) -> float:
         """Return the logarithmic half-width of a time's 80 % interval.
@@ -91,15 +91,15 @@ class AnchoredSteps(Knowledge):
         return {} if self._is_own(scenario) else Knowledge.missing(self, scenario)
 
 
-def unexplained(scenario: Scenario, quantity: str, known: Beliefs) -> Unexplained:
-    """Return what effects do not explain of a result of a scenario, whose plans may be arrays.
+def unexplained(scenario: Scenario, quantity: str, slopes: Mapping[str, Number]) -> Unexplained:
+    """Return what effects do not explain of a result of a scenario, whose plans may be arrays, by its `site_slopes`.
 
     A constant differs between plans of a site, by the code that each runs, as it does between sites. Outside of what
     the framework was measured on, steps err alike as far as they lie outside by the same; so do those of a device whose
     owner stated its constants, by half of the square of their spread.
     """
     stated = stated_set(scenario)
-    noise, near = case_parts(site_slopes(scenario, quantity, known), plan_spreads())
+    noise, near = case_parts(slopes, plan_spreads())
     common = dict(beyond(scenario))
     if stated is not None:
         common[f"stated for {scenario.cluster.device.name}"] = stated[0].spread / FOUR_IN_FIVE / sqrt(2.0)
@@ -129,15 +129,20 @@ def site_slopes(scenario: Scenario, quantity: str, known: Beliefs) -> dict[str, 
     before = logarithm(at)
     if np.ndim(before) == 0:
         _, slopes = slopes_at_site(lambda constants: seconds_of(scenario, quantity, constants), scenario, known)
-        return {name.split("/")[0]: slope for name, slope in slopes.items() if name.split("/")[1] == "site"}
+        return constants_of_site(slopes)
     names = [name for name, prior in priors().items() if "site" in prior.spreads]
     return {name: (logarithm(at | {name: at[name] + STEP}) - before) / STEP for name in names}
+
+
+def constants_of_site(slopes: Gradient) -> dict[str, Number]:
+    """Return the slopes of a site's constants among those of all effects."""
+    return {name.split("/")[0]: slope for name, slope in slopes.items() if name.split("/")[1] == "site"}
 
 
 def learn_steps(timed: Sequence[MeasuredStep], *, known: Beliefs | None = None) -> AnchoredSteps:
     """Return what is known after the anchors; ``known`` before them, else what the catalog's measurements taught."""
     before = Knowledge(stated=known).beliefs
-    own = [unexplained(one.scenario, one.quantity, before) for one in timed]
+    own = [unexplained(one.scenario, one.quantity, site_slopes(one.scenario, one.quantity, before)) for one in timed]
     taught = teach(before, _predictor(timed), timed, own, plan_spreads())
     alone = [learn_steps(side, known=known) for side in sides(taught, timed)]
     return AnchoredSteps(stated=taught.posterior.beliefs, taught=taught, alternatives=tuple(alone))
