@@ -9,7 +9,7 @@ from sightline.loading.spaces import load_spaces
 from sightline.planning.training.bounds import Bounds
 from sightline.planning.training.candidates import open_plan
 from sightline.planning.training.search import pieces_of
-from sightline.planning.training.validity import valid_plans
+from sightline.planning.training.validity import POSSIBLE, valid_plans
 from sightline.prediction.training.predict import assembled
 from sightline.prediction.training.priced import price
 
@@ -30,7 +30,7 @@ def test_no_plan_takes_less_time_or_memory_than_the_bounds_of_its_row(model: str
     bounds, compared = Bounds(space=space), 0
     for choice, piece in pieces_of(space):
         with np.errstate(all="ignore"):
-            plans = valid_plans(space, open_plan(space, piece, choice), piece, choice, launchable=False).trimmed()
+            plans = valid_plans(space, open_plan(space, piece, choice), piece, choice, POSSIBLE).trimmed()
             if not plans.axes.count:
                 continue
             times, ledgers = assembled(price(open_plan(space, plans.axes, choice)))
