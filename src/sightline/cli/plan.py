@@ -121,14 +121,10 @@ def _listed(text: str | None) -> list[str] | None:
 
 def _limits(options: PlanOptions) -> dict[str, float]:
     """The limits that were given, by result key."""
-    from sightline.planning.training.money import read_limits
-    from sightline.quantities import SECONDS, parse_quantity
+    from sightline.planning.limits import by_key, read_limits
 
-    limits = read_limits(options.deadline, options.budget)
-    given: dict[str, Any] = {"calendar_time_s": limits.deadline_s, "cost_usd": limits.budget_usd}
-    given |= {"ttft_s": options.ttft and parse_quantity(options.ttft, SECONDS)}
-    given |= {"tpot_s": options.tpot and parse_quantity(options.tpot, SECONDS)}
-    return {key: limit for key, limit in given.items() if limit is not None}
+    given = {name: getattr(options, name) for name in ("deadline", "budget", "ttft", "tpot")}
+    return by_key(read_limits(**given))
 
 
 def _write_files(answer: "PlanAnswer", options: PlanOptions, commands: Commands) -> None:

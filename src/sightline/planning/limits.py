@@ -1,33 +1,93 @@
-"""Limits that somebody writes, each a number with its unit."""
+"""Limits that a plan has to meet: what each is on, what it is called, and how somebody writes it."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from sightline.errors import InputError
-from sightline.quantities import BYTES, SECONDS, Dimension, parse_quantity, show
+from sightline.quantities import BYTES, SECONDS, USD, Dimension, parse_quantity, show
 
-_LEAST: Final[Mapping[str, tuple[float, str]]] = {
-    "max_memory": (1e9, "70 GB"),
-    "deadline": (60.0, "30d' or '72h"),
+
+class Limit(NamedTuple):
+    """A limit on a result."""
+
+    key: str
+    """The result that may be so large at most."""
+    rejects: str
+    """What plans that exceed it are counted as."""
+    dimension: Dimension
+    label: str
+    exceeded: str
+    """What plans do that exceed it."""
+    least: float = 0.0
+    """What a number without a unit means at least."""
+    example: str = ""
+    """How it is written with a unit."""
+
+    @property
+    def unit(self) -> str:
+        """Its base unit, as it is typed."""
+        return {BYTES: "B", SECONDS: "s"}.get(self.dimension, "")
+
+
+LIMITS: Final[Mapping[str, Limit]] = {
+    "max_memory": Limit(
+        "memory_bytes.total", "memory", BYTES, "memory", "need more memory than there is", 1e9, "70 GB"
+    ),
+    "deadline": Limit(
+        "calendar_time_s", "deadline", SECONDS, "calendar time", "take longer than the deadline", 60.0, "30d' or '72h"
+    ),
+    "budget": Limit("cost_usd", "budget", USD, "cost", "cost more than the budget"),
+    "ttft": Limit("ttft_s", "ttft_s", SECONDS, "TTFT", "take longer to the first token than allowed"),
+    "tpot": Limit("tpot_s", "tpot_s", SECONDS, "TPOT", "take longer per further token than allowed"),
 }
-"""By limit: the least that a number without a unit can mean, in the base unit, and how it is written with one."""
+"""By the name under which each is given, also as an option."""
+BY_KEY: Final[Mapping[str, tuple[str, Limit]]] = {limit.key: (name, limit) for name, limit in LIMITS.items()}
+"""Name and limit by the result that it is on."""
 
 
-def read_limit(name: str, value: object, dimension: Dimension) -> float:
-    """Return a limit in its base unit; a number that is too small to be meant in that unit has to state one.
+def read_limits(**stated: object) -> dict[str, float]:
+    """Return limits by name in their base units, from numbers and texts such as "300 ms"; None is no limit.
+
+    Raises:
+        InputError: every one that is no such quantity, or a number too small to be meant in the base unit.
+    """
+    found: dict[str, float] = {}
+    problems: list[str] = []
+    for name, value in stated.items():
+        try:
+            if value is not None:
+                found[name] = _read(name, value, LIMITS[name])
+        except InputError as error:
+            problems += error.problems
+    if problems:
+        raise InputError(problems)
+    return found
+
+
+def by_key(limits: Mapping[str, float]) -> dict[str, float]:
+    """Return limits by the results that they are on."""
+    return {LIMITS[name].key: value for name, value in limits.items()}
+
+
+def read_amount(name: str, value: object, dimension: Dimension) -> float:
+    """Return a quantity in its base unit; a mistake names it.
 
     Raises:
         InputError: it is no such quantity.
     """
     try:
-        limit = parse_quantity(value, dimension)
+        return parse_quantity(value, dimension)
     except InputError as error:
         raise InputError([f"{name} {problem}" for problem in error.problems]) from error
-    least, example = _LEAST.get(name, (0.0, ""))
-    if limit < least and _is_plain(value):
-        unit = {BYTES: "bytes", SECONDS: "seconds"}[dimension]
-        raise InputError(f"{name} is {show(value)}, which is {limit:g} {unit}; write its unit, such as '{example}'")
-    return limit
+
+
+def _read(name: str, value: object, limit: Limit) -> float:
+    amount = read_amount(name, value, limit.dimension)
+    if amount < limit.least and _is_plain(value):
+        unit = {BYTES: "bytes", SECONDS: "seconds"}[limit.dimension]
+        said = f"{name} is {show(value)}, which is {amount:g} {unit}"
+        raise InputError(f"{said}; write its unit, such as '{limit.example}'")
+    return amount
 
 
 def _is_plain(value: object) -> bool:

@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline.errors import InputError
-from sightline.planning.limits import read_limit
-from sightline.planning.training.money import Run, read_availability, read_limits, usual_availability
-from sightline.quantities import BYTES
+from sightline.planning.limits import read_limits
+from sightline.planning.training.money import Run, read_availability, read_run_limits, usual_availability
 
 counts = st.integers(1, 10**6)
 
@@ -37,26 +36,26 @@ def test_lost_time_is_on_the_calendar_and_paid():
 
 @given(st.floats(1e9, 1e12), st.floats(60.0, 1e8))
 def test_numbers_that_can_be_meant_in_the_base_unit_need_none(size, time_s):
-    assert read_limits(deadline=time_s).deadline_s == time_s
-    assert read_limit("max_memory", size, BYTES) == size
+    assert read_run_limits(deadline=time_s).deadline_s == time_s
+    assert read_limits(max_memory=size) == {"max_memory": size}
 
 
 @given(st.floats(1e-3, 59.0))
 def test_a_unit_that_is_stated_is_taken_as_it_is(seconds):
-    assert read_limits(deadline=f"{seconds!r} s").deadline_s == pytest.approx(seconds)
+    assert read_run_limits(deadline=f"{seconds!r} s").deadline_s == pytest.approx(seconds)
     with pytest.raises(InputError, match="write its unit"):
-        read_limits(deadline=seconds)
+        read_run_limits(deadline=seconds)
 
 
 def test_a_run_without_a_price_costs_nothing_known_and_meets_no_budget():
     unknown = run(usd_per_hour=None)
     assert unknown.cost_usd is None
-    assert read_limits(budget="1M").broken(unknown)["budget"].all()
+    assert read_run_limits(budget="1M").broken(unknown)["budget"].all()
 
 
 @given(st.lists(st.floats(0.01, 100), min_size=1, max_size=20), st.floats(0.5, 200), st.floats(1, 5e4))
 def test_arrays_say_what_numbers_say(times, hours, dollars):
-    limits = read_limits(deadline=f"{hours} h", budget=dollars)
+    limits = read_run_limits(deadline=f"{hours} h", budget=dollars)
     devices = np.arange(1, len(times) + 1) * 8
     together = limits.broken(run(step_time_s=np.array(times), devices=devices))
     for place, (time, count) in enumerate(zip(times, devices, strict=True)):
@@ -65,14 +64,14 @@ def test_arrays_say_what_numbers_say(times, hours, dollars):
 
 
 def test_without_a_limit_nothing_is_broken():
-    assert read_limits().broken(run()) == {}
+    assert read_run_limits().broken(run()) == {}
 
 
 @pytest.mark.parametrize(
     ("deadline", "seconds"), [("30d", 30 * 86400), ("72h", 72 * 3600), ("2 weeks", 14 * 86400), (90, 90)]
 )
 def test_deadlines_as_people_write_them(deadline, seconds):
-    assert read_limits(deadline=deadline).deadline_s == seconds
+    assert read_run_limits(deadline=deadline).deadline_s == seconds
 
 
 @pytest.mark.parametrize(
@@ -80,7 +79,7 @@ def test_deadlines_as_people_write_them(deadline, seconds):
     [("1M", 1e6), ("$2M", 2e6), ("2.5 M USD", 2.5e6), ("500k$", 5e5), ("1e6", 1e6), ("$750", 750)],
 )
 def test_budgets_as_people_write_them(budget, dollars):
-    assert read_limits(budget=budget).budget_usd == dollars
+    assert read_run_limits(budget=budget).budget_usd == dollars
 
 
 @pytest.mark.parametrize(
@@ -93,7 +92,7 @@ def test_budgets_as_people_write_them(budget, dollars):
 )
 def test_other_limits_are_refused_by_name(limits, said):
     with pytest.raises(InputError, match=said):
-        read_limits(**limits)
+        read_run_limits(**limits)
 
 
 def test_availability_is_a_share():

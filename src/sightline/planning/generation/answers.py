@@ -6,13 +6,14 @@ from typing import Any, cast
 
 from sightline.planning.answer import NearestPlan, RankedPlan
 from sightline.planning.fronts import spread_over
-from sightline.planning.generation.objectives import FIGURES
+from sightline.planning.generation.objectives import within
 from sightline.planning.generation.ranking import Kept, Ranked
 from sightline.planning.generation.space import GenerationSpace
+from sightline.planning.limits import BY_KEY
 from sightline.planning.prices import said_of_price
 from sightline.prediction.generation.predict import predict_generation
 from sightline.profile import MEMORY_PARTS, NumbersOnDemand, Profile
-from sightline.quantities import BYTES, COUNT, SECONDS, Dimension, format_quantity
+from sightline.quantities import COUNT, format_quantity
 from sightline.scenario import GenerationScenario
 from sightline.scenario.space import GENERATION_FIELDS
 
@@ -103,7 +104,7 @@ def nearest_plans(key: str, limits: Mapping[str, float], missed: Iterable[tuple[
     if least is None:
         return []
     plan = least[1]
-    needed = {name: plan.figures[name] for name, limit in limits.items() if _misses(name, plan.figures[name], limit)}
+    needed = {name: plan.figures[name] for name, limit in limits.items() if not within(name, plan.figures[name], limit)}
     words = (f"{_amount(name, value)} instead of {_amount(name, limits[name])}" for name, value in needed.items())
     sentence = f"the nearest plan has {' and '.join(words)}"
     nearest = ranked_plan(1, key, Ranked(plan, tied=False, better=None))
@@ -112,20 +113,10 @@ def nearest_plans(key: str, limits: Mapping[str, float], missed: Iterable[tuple[
 
 def _amount(name: str, value: float) -> str:
     """A figure as a sentence says it."""
-    called, dimension = LIMITED.get(name, (name, COUNT))
-    return f"{called} {format_quantity(value, dimension)}"
-
-
-LIMITED: Mapping[str, tuple[str, Dimension]] = {
-    "ttft_s": ("TTFT", SECONDS),
-    "tpot_s": ("TPOT", SECONDS),
-    "memory_bytes.total": ("memory", BYTES),
-}
-"""What sentences call figures that plans are usually held to, and their units."""
-
-
-def _misses(name: str, value: float, limit: float) -> bool:
-    return value < limit if FIGURES[name].more_is_better else value > limit
+    if name not in BY_KEY:
+        return f"{name} {format_quantity(value, COUNT)}"
+    limit = BY_KEY[name][1]
+    return f"{limit.label} {format_quantity(value, limit.dimension)}"
 
 
 _LOADS: Mapping[bool, str] = {

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sightline.planning.fronts import front_of
 from sightline.planning.generation.candidates import NO_BUDGET, scenario_of
 from sightline.planning.generation.layouts import DEGREES
-from sightline.planning.generation.objectives import FIGURES, ascending
+from sightline.planning.generation.objectives import ascending, missed_by
 from sightline.planning.generation.space import Variant
 from sightline.prediction.generation.predict import engine_constants
 from sightline.prediction.generation.uncertainty import Case, spreads_of_ratio
@@ -121,7 +121,7 @@ class _Odds:
         a, b = first.figures[self._key], other.figures[self._key]
         if a <= 0.0 or b <= 0.0:
             return 0.0 if a == b else float("inf") * (b - a)
-        return log(b / a) * (1.0 if FIGURES[self._key].more_is_better else -1.0)
+        return log(missed_by(self._key, a, b))
 
     def _half_width(self, first: Kept, other: Kept) -> float:
         if self._key in KNOWN:

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 from sightline.errors import InputError
 from sightline.planning.answer import PlanAnswer
 from sightline.planning.kinds import spaces_of_one_kind
-from sightline.planning.limits import read_limit
+from sightline.planning.limits import read_limits
+from sightline.planning.requests.axes import read_axes
 from sightline.planning.requests.spaces import together
 from sightline.planning.training.answers import best_plans
 from sightline.planning.training.contradictions import contradictions
-from sightline.planning.training.money import read_availability, read_limits
+from sightline.planning.training.money import read_availability, read_run_limits
 from sightline.planning.training.objectives import OBJECTIVES, check_objective
 from sightline.planning.training.one_space import Request
 from sightline.planning.why.explained import explained
 from sightline.prediction import needs_equal_devices, predict
 from sightline.progress import Progress
-from sightline.quantities import BYTES, show
 from sightline.scenario import Scenario
 from sightline.scenario.space import Space
 
@@ -49,11 +49,11 @@ def plan_training(
     """
     request = Request(
         objective=check_objective(objective),
-        pareto=_axes(pareto),
+        pareto=read_axes(pareto, check_objective, f"two of {', '.join(OBJECTIVES)}"),
         top=top,
-        max_memory=None if max_memory is None else read_limit("max_memory", max_memory, BYTES),
+        max_memory=read_limits(max_memory=max_memory).get("max_memory"),
         launchable=launchable,
-        limits=read_limits(deadline, budget),
+        limits=read_run_limits(deadline, budget),
         availability=read_availability(availability),
         known=anchor,
     )
@@ -96,14 +96,6 @@ def _on_unlike_devices(spaces: Sequence[Space[Scenario]], request: Request, prog
     if not (found.evaluated or alone.rejected or found.stopped):
         _refuse_contradictions(of_one_kind or spaces)
     return found
-
-
-def _axes(pareto: Sequence[str] | None) -> tuple[str, str] | None:
-    if pareto is None:
-        return None
-    if len(pareto) != 2 or pareto[0] == pareto[1]:
-        raise InputError(f"pareto is {show(','.join(pareto))}; allowed: two of {', '.join(OBJECTIVES)}")
-    return check_objective(pareto[0]), check_objective(pareto[1])
 
 
 def _check_length(spaces: Sequence[Space[Any]], request: Request) -> None:

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import InputError
-from sightline.planning.limits import read_limit
+from sightline.planning.limits import read_amount, read_limits
 from sightline.profile.metrics import rent_usd
-from sightline.quantities import COUNT, SECONDS, USD, Count, Number, show
+from sightline.quantities import COUNT, Count, Number, show
 
 MEASURED_AT = 16_384
 """Devices of the run that the usual availability is taken from."""
@@ -99,17 +99,18 @@ class Limits:
         return found
 
 
-def read_limits(deadline: object = None, budget: object = None) -> Limits:
+def read_run_limits(deadline: object = None, budget: object = None) -> Limits:
     """Return the limits that somebody wrote: "30d", "72h" or seconds, and "2M", "$2M" or dollars.
 
     Raises:
         InputError: one is no such quantity.
     """
     stated = {"deadline": deadline, "budget": budget}
+    limits = read_limits(**stated)
     return Limits(
         typed={name: value for name, value in stated.items() if isinstance(value, str)},
-        deadline_s=None if deadline is None else read_limit("deadline", deadline, SECONDS),
-        budget_usd=None if budget is None else read_limit("budget", budget, USD),
+        deadline_s=limits.get("deadline"),
+        budget_usd=limits.get("budget"),
     )
 
 
@@ -121,7 +122,7 @@ def read_availability(value: object) -> float | None:
     """
     if value is None:
         return None
-    share = read_limit("availability", value, COUNT)
+    share = read_amount("availability", value, COUNT)
     if share > 1:
         raise InputError(f"availability is {show(value)}; allowed: a share above 0 and at most 1, such as 0.9")
     return share

@@ -7,11 +7,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from sightline.planning.answer import NearestPlan, Neighbour, PlanAnswer
-from sightline.planning.generation.answers import LIMITED
 from sightline.planning.generation.objectives import FIGURES, figure_key, missed_by
 from sightline.planning.generation.search import search
 from sightline.planning.generation.space import GenerationSpace
 from sightline.planning.generation.users import with_most_users
+from sightline.planning.limits import BY_KEY
 from sightline.planning.why.differences import GIB, does_not_fit
 from sightline.planning.why.hardware import hardware_changes
 from sightline.planning.why.on_read import OnRead
@@ -130,7 +130,7 @@ def _compared(best: Profile, other: Profile, limits: Limits) -> str:
         if abs(its / own - 1) >= SEEN
     ]
     missed = [key for key, limit in limits.items() if missed_by(key, FIGURES[key].of(other), limit) > 1]
-    said += [f"misses the limit of {LIMITED.get(key, (key,))[0]}" for key in missed]
+    said += [f"misses the limit of {BY_KEY[key][1].label if key in BY_KEY else key}" for key in missed]
     return ", ".join(said) or "both latencies are the same"
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sightline.planning.answer import PlanAnswer, RankedPlan
+from sightline.planning.limits import LIMITS
 from sightline.report import labels, summary, units
 
 MEMORY, SPREAD, HARDWARE = "memory_bytes.total", "interval", "hardware"
@@ -48,8 +49,6 @@ _FIGURES = {
     ),
 }
 """Result keys that have a column, besides the objective's."""
-_LIMITED = {"deadline": "calendar_time_s", "budget": "cost_usd", "ttft_s": "ttft_s", "tpot_s": "tpot_s"}
-"""Result keys that limits are about."""
 SERVING_AXES = ("output_tokens_per_s_per_user", "output_tokens_per_s_per_device")
 """What a user sees, against what a device yields."""
 _WITHOUT_LENGTH = {"energy_j": "energy_per_step_j"}
@@ -259,7 +258,7 @@ def _hardware(plans: Sequence[RankedPlan]) -> Column:
 
 
 def _hardware_of(plan: RankedPlan) -> str:
-    return plan.profile.scenario.cluster.in_words
+    return str(plan.profile.scenario.cluster.in_words)
 
 
 def _figure(answer: PlanAnswer, key: str) -> Column:
@@ -276,7 +275,7 @@ def _is_known(answer: PlanAnswer, key: str) -> bool:
 def least_needed(answer: PlanAnswer) -> list[str]:
     """Return the keys of columns that a narrow terminal does without, those least needed first."""
     lead = leading(answer)
-    limits = {key for limit, key in _LIMITED.items() if limit in answer.rejected}
+    limits = {limit.key for limit in LIMITS.values() if limit.rejects in answer.rejected}
     kept = {lead, SPREAD, MEMORY, *limits, *(leading(answer, axis) for axis in answer.pareto_axes or ())}
     # Many users are of no use where they wait.
     kept |= {"ttft_s", "tpot_s"} if lead == "batch" else set()

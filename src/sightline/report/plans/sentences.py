@@ -8,6 +8,7 @@ from typing import Any
 from sightline.launching.training.rules import LAUNCH_RULES
 from sightline.loading import to_mapping
 from sightline.planning.answer import HardwareChange, NearestPlan, Neighbour, PlanAnswer, RankedPlan
+from sightline.planning.limits import LIMITS
 from sightline.planning.why.options import as_options
 from sightline.profile.metrics import BOUNDS
 from sightline.report import labels, units
@@ -16,13 +17,7 @@ from sightline.scenario.rules import GENERATION_RULES, TRAINING_RULES
 
 TIED = "≈"
 """Behind the rank of a plan that cannot be told apart from the first."""
-_LIMITS = {
-    "memory": "need more memory than there is",
-    "deadline": "take longer than the deadline",
-    "budget": "cost more than the budget",
-    "ttft_s": "take longer to the first token than allowed",
-    "tpot_s": "take longer per further token than allowed",
-}
+_LIMITS = {limit.rejects: limit.exceeded for limit in LIMITS.values()}
 """Limits that reject plans, in words; rules have theirs in their first sentence."""
 _LEFT_OUT = {
     "micro_batch": "a micro-batch alone needs more memory than there is",
@@ -172,7 +167,7 @@ def beyond_limits(answer: PlanAnswer) -> list[tuple[str, str, str]]:
 def rejections(answer: PlanAnswer) -> list[tuple[str, str, str]]:
     """Return how many candidates break each rule, with its words, the most first; all of them where nothing fits."""
     most = _MOST_RULES if answer.plans else len(answer.rejected)
-    others = (*_LIMITS, _LEFT_OUT)
+    others = (*_LIMITS, *_LEFT_OUT)
     return _counted({name: count for name, count in answer.rejected.items() if name not in others}, most)
 
 
