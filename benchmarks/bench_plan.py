@@ -17,7 +17,8 @@ from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from bench_speed import RECOMPUTE, bare_mesh, children_s, least_cpu, pace
+import numpy as np
+from bench_speed import children_s, least_cpu, pace
 
 GPT_3: dict[str, Any] = {
     "model": "gpt-3-175b",
@@ -26,8 +27,19 @@ GPT_3: dict[str, Any] = {
     "plan": {"framework": "megatron"},
 }
 """All fields free."""
+DEGREES = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 96]
+BARE_BATCH = 6144
+BARE_AXES = {
+    "tensor_parallel": DEGREES,
+    "pipeline_parallel": DEGREES,
+    "zero_stage": [0, 1, 2, 3],
+    "sequence_parallel": [0, 1],
+    "virtual_stages": DEGREES,
+    "micro_batch": [b for b in range(1, BARE_BATCH + 1) if BARE_BATCH % b == 0],
+}
+RECOMPUTE = ("none", "selective", "full")
 BARE_PLANS = 995_328
-"""Plans of `bench_speed.bare_mesh`, for each kind of recomputation a third."""
+"""Plans of `bare_mesh`, for each kind of recomputation a third."""
 TURING: dict[str, Any] = {
     "model": "turing-530b",
     "cluster": "5128x a100-sxm-80gb",
@@ -116,6 +128,22 @@ def training() -> dict[str, float]:
         "turing_plans": turing_plans,
         "turing_cpu_s": turing_s,
     }
+
+
+def bare_mesh() -> Any:
+    """The mesh's main terms without a framework around them: compute, bubble, tensor and data traffic, memory."""
+    shapes = [[-1 if i == j else 1 for j in range(len(BARE_AXES))] for i in range(len(BARE_AXES))]
+    t, p, z, r, v, b = (np.array(a, dtype=float).reshape(s) for a, s in zip(BARE_AXES.values(), shapes, strict=True))
+    d = 1024 / (t * p)
+    m = BARE_BATCH / (d * b)
+    layer_s = b * 2048 * 1.8e9 * 6 / t / 2e14 + (t > 1) * 4 * b * 2048 * 12288 * 2 / 2e11
+    stage_s = 96 / p * layer_s
+    states = 175e9 / (t * p)
+    time_s = (m + (p - 1) / v) * stage_s + states * np.where(z > 0, 6, 8) / 2e10
+    memory = states * (4 + 12 / np.where(z > 0, d, 1)) + b * 2048 * 12288 * 34 * 96 / np.where(r > 0, t, 1) * (
+        1 + (p - 1) / (p * v)
+    )
+    return time_s, memory
 
 
 def commands() -> dict[str, float]:

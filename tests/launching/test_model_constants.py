@@ -36,7 +36,16 @@ def test_megatron_gets_them_or_a_sentence():
 
 @pytest.mark.parametrize(
     "name",
-    ["llama-3.1-8b", "qwen3-8b", "qwen3-30b-a3b", "mixtral-8x7b", "gemma-3-27b", "gemma-2-9b", "deepseek-v3", "gpt-neox-20b"],
+    [
+        "llama-3.1-8b",
+        "qwen3-8b",
+        "qwen3-30b-a3b",
+        "mixtral-8x7b",
+        "gemma-3-27b",
+        "gemma-2-9b",
+        "deepseek-v3",
+        "gpt-neox-20b",
+    ],
 )
 def test_the_real_class_takes_them(name):
     transformers = pytest.importorskip("transformers")

@@ -9,7 +9,7 @@ import pytest
 from training_scenarios import training
 
 from sightline.errors import InputError
-from sightline.prediction.training.mesh import mesh_profiles, open_mesh
+from sightline.prediction.training.mesh import open_mesh
 from sightline.prediction.training.predict import predict, profile_of
 from sightline.profile import Profile
 from sightline.scenario import Scenario
@@ -151,22 +151,6 @@ def test_a_slice_of_a_mesh_is_a_mesh():
     column = mesh[:, 1]
     assert np.shape(column.step_time_s) == (3,)
     same(column[2], mesh[2, 1])
-
-
-def test_chunks_of_a_mesh_are_the_mesh():
-    axes = {"tensor_parallel": (1, 2, 4, 8), "micro_batch": (1, 2, 4), "zero_stage": (0, 1)}
-    mesh = profile_of(open_mesh(kinds(), axes))
-    for plans in (1, 6, 12, 1000):
-        chunks = list(mesh_profiles(kinds(), axes, plans_per_chunk=plans))
-        assert len(chunks) == {1: 4, 6: 4, 12: 2, 1000: 1}[plans]
-        step_time_s, total = (
-            np.concatenate([figure(chunk) for chunk in chunks])
-            for figure in (lambda chunk: chunk.step_time_s, lambda chunk: chunk.memory_bytes["total"])
-        )
-        assert step_time_s == pytest.approx(mesh.step_time_s, rel=TOLERANCE)
-        assert total == pytest.approx(mesh.memory_bytes["total"], rel=TOLERANCE)
-        assert (np.concatenate([chunk.fits for chunk in chunks]) == mesh.fits).all()
-        same(chunks[-1][-1, 1, 1], mesh[3, 1, 1])
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from sightline.planning.training.candidates import DIMENSIONS, Array, Axes
 from sightline.planning.training.validity import Valid
-from sightline.prediction.training.mesh import PLANS_PER_BLOCK, Terms
-from sightline.prediction.training.sums import Sums
+from sightline.prediction.training.sums import Sums, Terms
 
 Floats = NDArray[np.float64]
+PLANS_PER_BLOCK = 1 << 14
+"""128 KiB per array."""
 Summands = tuple[Array, ...]
 """Arrays whose first dimension are rows; it is 1 where all rows have the same."""
 

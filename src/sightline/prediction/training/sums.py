@@ -4,19 +4,23 @@ A block of a mesh touches every plan once for each summand, so what is shared is
 differ in small terms only are compared before what they have in common is added.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from operator import add
+from typing import Any
 
 import numpy as np
 
 from sightline.prediction.figures import power_by_phase_w
 from sightline.prediction.training.memory import StageLedger
-from sightline.prediction.training.mesh import Terms, merged
 from sightline.prediction.training.predict import assembled
 from sightline.prediction.training.priced import Priced
 from sightline.quantities import Number, added_up, anywhere, larger, smaller
 from sightline.scenario import Cluster
+
+Terms = tuple[Number, ...]
+"""Summands, as few as `merged` leaves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -68,3 +72,16 @@ def _joined(moments: Sequence[Sequence[Number]]) -> Terms:
     shared = [term for term in first if all(any(term is one for one in terms) for terms in others)]
     rests = [[term for term in terms if not any(term is one for one in shared)] for terms in moments]
     return merged([*shared, reduce(larger, map(added_up, rests))])
+
+
+def merged(terms: Iterable[Number], joined: Callable[[Any, Any], Number] = add) -> Terms:
+    """Join terms (add them up) as far as no result lies on more axes than one of its terms, the smallest first."""
+    groups: list[Number] = []
+    for term in sorted(terms, key=np.size):
+        for i, group in enumerate(groups):
+            if np.broadcast_shapes(np.shape(group), np.shape(term)) in (np.shape(group), np.shape(term)):
+                groups[i] = joined(group, term)
+                break
+        else:
+            groups.append(term)
+    return tuple(groups)
