@@ -2,7 +2,7 @@
 
 from functools import reduce
 from math import gcd
-from operator import and_
+from operator import and_, or_
 
 from sightline.quantities import Count
 from sightline.scenario.rules.rulebook import Beyond, Check, Checks, Mask
@@ -45,26 +45,23 @@ def unlike_split(
     ranks = tensor_parallel * context_parallel
     stage, replica = ranks * data_parallel, ranks * pipeline_parallel
     by_stage = _divide(group_devices, stage) & (pipeline_parallel > 1) & (schedule != "dualpipe")
-    by_replica = _divide(group_devices, replica)
-    counts = _listed(group_devices)
+    fits = {"pipeline": by_stage, "data": _divide(group_devices, replica)}
+    asked = list(fits) if split is None else [split]
+    said = "neither split fits unlike groups: " if split is None else f"plan.split is {split}, with "
     yield Check(
-        by_stage | (split != "pipeline"),
-        "plan.split is pipeline, with stages of {stage} devices in {pipeline_parallel} stages under {schedule}; "
-        "allowed: 2 stages or more, whose devices divide those of each group: {counts}; and no dualpipe",
-        {"stage": stage, "counts": counts},
+        reduce(or_, [fits[one] for one in asked]),
+        said + f"{' and '.join(_HAS[one] for one in asked)}; allowed: {' or '.join(_NEEDS[one] for one in asked)}, "
+        "whose devices divide those of each group: {counts}",
+        {"stage": stage, "replica": replica, "counts": _listed(group_devices)},
     )
-    yield Check(
-        by_replica | (split != "data"),
-        "plan.split is data, with replicas of {replica} devices; allowed: replicas whose devices divide those of each "
-        "group: {counts}",
-        {"replica": replica, "counts": counts},
-    )
-    yield Check(
-        by_stage | by_replica | (split is not None),
-        "neither stages of {stage} nor replicas of {replica} devices divide the unlike groups of {counts}; allowed: "
-        "degrees under which one of them does",
-        {"stage": stage, "replica": replica, "counts": counts},
-    )
+
+
+_HAS = {
+    "pipeline": "stages of {stage} devices in {pipeline_parallel} stages under {schedule}",
+    "data": "replicas of {replica} devices",
+}
+"""What each way to split a plan's work over unlike devices comes to."""
+_NEEDS = {"pipeline": "2 stages or more without dualpipe", "data": "replicas"}
 
 
 def unlike_experts(
@@ -126,8 +123,9 @@ def group_batches(
         return
     key = "plan.group_batches is {group_batches}"
     figures = {"group_batches": _listed(group_batches), "total": sum(group_batches)}
+    one_each = group_devices is not None and len(group_batches) == len(group_devices)
     yield Check(
-        group_devices is not None and len(group_batches) == len(group_devices),
+        one_each,
         key + "; allowed: the sequences of each group of unlike devices in the cluster",
         figures,
     )
@@ -137,7 +135,7 @@ def group_batches(
         key + ", {total} in all; allowed: workload.global_batch {global_batch} in all",
         figures,
     )
-    if group_devices is None or len(group_batches) != len(group_devices):
+    if group_devices is None or not one_each:
         return
     ranks, sequences = tensor_parallel * context_parallel * pipeline_parallel, 1 if micro_batch is None else micro_batch
     shares = [
