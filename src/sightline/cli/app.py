@@ -13,7 +13,7 @@ COMMANDS = (
     *("predict", "plan", "measure", "compare", "import", "roofline", "sensitivity", "catalog", "validate", "calibrate"),
     "runs",
 )
-"""Each is a function, or a group of commands, in the module of its name; a keyword of Python has a ``_`` behind it."""
+"""Each is a function, or a group of commands, in the module or package of its name; a keyword has a ``_`` behind it."""
 
 
 class _AsTyped:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from sightline.cli.measure_options import FILES, MeasureOptions, refuse_idle
+from sightline.cli.measure.options import FILES, MeasureOptions, refuse_idle
 from sightline.cli.progress_bar import progress_bar
 from sightline.errors import InputError, WorkError, nearest
 

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 from sightline.cli import output
-from sightline.cli.measure_files import measure_files, outcome
-from sightline.cli.measure_options import STANDARD_SUITE, STUDY, SUITES, MeasureOptions, refuse_idle
+from sightline.cli.measure.files import measure_files, outcome
+from sightline.cli.measure.options import STANDARD_SUITE, STUDY, SUITES, MeasureOptions, refuse_idle
 from sightline.cli.options import takes
 from sightline.cli.progress_bar import progress_bar
 from sightline.errors import InputError
