@@ -11,10 +11,14 @@ import numpy as np
 from generated import markdown_table
 
 from sightline.catalog import entry, names
+from sightline.catalog.yaml12 import parse
 from sightline.validation.left_out import Figures, together
 
 DOCS = Path(__file__).parents[1] / "docs"
 FIGURES = DOCS / "accuracy"
+PUBLISHED_PLANS = Path(__file__).parents[1] / "tests" / "planning" / "published_plans.yaml"
+AIM, ALIKE, MANY = 0.05, 0.95, 10
+"""How much slower than the best a plan may be, and a rank correlation for sweeps of so many plans."""
 COLUMNS = ["what you ask", "mean error", "80 % intervals hold", "typical half-width", "from"]
 ANCHORED = {
     "one anchor": "with one measured step of your cluster as an anchor",
@@ -133,6 +137,40 @@ def locked_table() -> str:
         for of in figures("locked")["suites"]
     ]
     return markdown_table(["source", "cases", "mean error", "bias", "80 % intervals hold"], rows)
+
+
+def published_plans() -> str:
+    """Return how close plans of published trainings come to the best ones of a search."""
+    cases = [case for case in parse(PUBLISHED_PLANS.read_text("utf-8")) if "within" in case]
+    reached, alike = (sum(case["within"][of] <= 1 + AIM for case in cases) for of in ("of_all", "of_its_recomputation"))
+    rows = [
+        [case["name"], case["source"], *(_slower(case["within"][of]) for of in ("of_all", "of_its_recomputation"))]
+        for case in cases
+    ]
+    told = f"{reached} of {len(cases)} plans are within {AIM:.0%} of the best".replace("%", " %")
+    table = markdown_table(["training", "source", "slower than the best", "than the best that recomputes alike"], rows)
+    return f"{told}, {alike} of the best that recomputes as they do.\n\n{table}"
+
+
+def _slower(ratio: float) -> str:
+    return f"{100 * (ratio - 1):.0f} %"
+
+
+def sweeps_table() -> str:
+    """Return how measured sweeps are ranked, by suite."""
+    rows = [
+        [
+            *(found["suite"], str(found["sweeps"]), str(found["reached"]), percent(found["worst"])),
+            f"{found['alike']} of {found['large']}" if found["large"] else "-",
+            f"{found['lowest']:.2f}" if found["large"] else "-",
+        ]
+        for found in figures("rankings")["suites"]
+    ]
+    within, large = f"within {100 * AIM:.0f} % of the best", f"{MANY} plans or more"
+    heads = ["suite", "sweeps", f"pick {within}", "worst pick", f"of {large}: correlation {ALIKE} or more", "lowest"]
+    of_all = {key: sum(found[key] for found in figures("rankings")["suites"]) for key in ("reached", "sweeps")}
+    told = f"The plan that is predicted to be fastest is {within} measured one in {of_all['reached']} of {of_all['sweeps']} sweeps."
+    return f"{told}\n\n{markdown_table(heads, rows)}"
 
 
 def reading_rules() -> str:

@@ -15,7 +15,18 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from accuracy_page import DOCS, FIGURES, expectations, locked_table, reading_rules
+from accuracy_page import (
+    AIM,
+    ALIKE,
+    DOCS,
+    FIGURES,
+    MANY,
+    expectations,
+    locked_table,
+    published_plans,
+    reading_rules,
+    sweeps_table,
+)
 from accuracy_suites import described, error_tables, left_out_tables, read_alike, steps_table
 from generated import replace_part
 
@@ -43,6 +54,8 @@ def write_pages() -> None:
     page, behind = DOCS / "accuracy.md", DOCS / "accuracy-suites.md"
     replace_part(page, "expect", expectations())
     replace_part(page, "locked", locked_table())
+    replace_part(page, "plans", published_plans())
+    replace_part(page, "sweeps", sweeps_table())
     replace_part(behind, "rules", reading_rules())
     replace_part(behind, "left out", left_out_tables())
     replace_part(behind, "steps", steps_table())
@@ -64,6 +77,34 @@ def suites(data: str) -> dict[str, Any]:
     return {
         "suites": [{"kind": r.kind, "goal": goals[r.suite], **r.to_dict(), "half_width": r.half_width} for r in results]
     }
+
+
+def rankings(data: str) -> dict[str, Any]:
+    """Rank the plans of every sweep that somebody measured, by suite."""
+    from sightline.validation import evaluate
+    from sightline.validation import suites as suites_of
+    from sightline.validation.rankings import rankings as ranked
+
+    found = []
+    for suite in suites_of(data):
+        if "bytes" in suite.quantity or "activations" in suite.quantity:
+            continue
+        sweeps = list(ranked(suite, [answer for result in evaluate([suite]) for answer in result.answers]))
+        correlations = [sweep.correlation for sweep in sweeps if len(sweep.plans) >= MANY]
+        if sweeps:
+            losses = [sweep.loss for sweep in sweeps]
+            found.append(
+                {
+                    "suite": suite.name,
+                    "sweeps": len(sweeps),
+                    "reached": sum(loss <= AIM for loss in losses),
+                    "worst": max(losses),
+                    "large": len(correlations),
+                    "alike": sum(value >= ALIKE for value in correlations),
+                    "lowest": min(correlations, default=None),
+                }
+            )
+    return {"suites": found}
 
 
 def _sightline(*arguments: str) -> Callable[[str], dict[str, Any]]:
@@ -88,6 +129,7 @@ def _rounded(value: Any) -> Any:
 
 SECTIONS: Mapping[str, Callable[[str], dict[str, Any]]] = {
     "suites": suites,
+    "rankings": rankings,
     "left-out": _sightline("validate", "--left-out"),
     "locked": _sightline("validate", "--locked"),
     "anchors": lambda data: _printed(str(SCRIPTS / "anchored_errors.py"), "--data", data, "--json"),

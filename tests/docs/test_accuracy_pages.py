@@ -30,6 +30,8 @@ def test_the_page_for_users_is_what_was_printed(pages):
     page, _ = pages
     assert part("accuracy", "expect") == page.expectations()
     assert part("accuracy", "locked") == page.locked_table()
+    assert part("accuracy", "plans") == page.published_plans()
+    assert part("accuracy", "sweeps") == page.sweeps_table()
 
 
 def test_the_tables_behind_it_are_what_was_printed(pages):

@@ -18,7 +18,6 @@ ROUNDED = 0.005
 CASES = {case["name"]: case for case in parse(Path(__file__).with_name("published_plans.yaml").read_text("utf-8"))}
 SEARCHED = [name for name, case in CASES.items() if "within" in case]
 TOO_LARGE = [name for name, case in CASES.items() if "needs" in case]
-PAGE = Path(__file__).parents[2] / "docs" / "accuracy.md"
 
 
 def best(question, **fields):
@@ -51,11 +50,9 @@ def test_a_case_that_misses_the_aim_says_why(name):
     assert ("why" in CASES[name]) == (ratios(name)[0] > AIM)
 
 
-def test_the_page_says_how_many_published_plans_reach_the_aim():
+def test_how_many_published_plans_reach_the_aim():
     reached, of_recomputation = (sum(ratios(name)[i] <= AIM for name in SEARCHED) for i in range(2))
-    text = " ".join(PAGE.read_text("utf-8").split())
-    assert f"{reached} of {len(SEARCHED)} published plans are within 5 % of the best" in text
-    assert f"{of_recomputation} are among the plans that recompute as they do" in text
+    assert (len(SEARCHED), reached, of_recomputation) == (14, 7, 11)
 
 
 @pytest.mark.parametrize("name", TOO_LARGE)
