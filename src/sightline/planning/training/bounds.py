@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from sightline.cost.clock import at_its_clock
 from sightline.planning.training.candidates import ROW, Axes, Choice, along, least_of_rows, open_plan
-from sightline.prediction.training.least_memory import least_bytes
 from sightline.prediction.training.least_time import least_step_s, micro_batch_alone_s
+from sightline.prediction.training.memory.least import least_bytes
 from sightline.prediction.training.offload import as_kept
 from sightline.prediction.training.priced import price
 from sightline.scenario import Scenario

@@ -17,8 +17,8 @@ from sightline.prediction.figures import LONGER, SHORTER, energy_per_step_j, int
 from sightline.prediction.training.constants import TrainingConstants
 from sightline.prediction.training.flops import hardware_flops, model_flops
 from sightline.prediction.training.knowledge import Knowledge, is_bound
-from sightline.prediction.training.memory import StageLedger, fullest_stage, stage_ledgers
-from sightline.prediction.training.memory_spread import memory_interval
+from sightline.prediction.training.memory.ledger import StageLedger, fullest_stage, stage_ledgers
+from sightline.prediction.training.memory.spread import memory_interval
 from sightline.prediction.training.offload import STAYS, as_kept, fits_on_host, host_bytes
 from sightline.prediction.training.priced import Priced, price
 from sightline.prediction.training.rows import limits_of, rows_of

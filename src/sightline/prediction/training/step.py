@@ -23,11 +23,11 @@ from sightline.prediction.training.data_parallel import (
     replication,
 )
 from sightline.prediction.training.framework import in_framework, training_groups
+from sightline.prediction.training.memory.states import StateShares, rank_share, state_shares
 from sightline.prediction.training.micro_batch import PipelineSlots, Slot, pipeline_slots, run_apart_s
 from sightline.prediction.training.offload import OffloadTime, offload_time
 from sightline.prediction.training.priced import Priced
 from sightline.prediction.training.stages import DenseAndExperts, Sizes, layer_sum
-from sightline.prediction.training.states import StateShares, rank_share, state_shares
 from sightline.prediction.training.update import UpdateTime, step_of_optimizer
 from sightline.prediction.training.waiting import for_longest_samples_s, for_slowest_device_s
 from sightline.program import Operator

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from sightline.prediction.figures import power_by_phase_w
-from sightline.prediction.training.memory import StageLedger
+from sightline.prediction.training.memory.ledger import StageLedger
 from sightline.prediction.training.predict import assembled
 from sightline.prediction.training.priced import Priced
 from sightline.quantities import Number, added_up, anywhere, larger, smaller

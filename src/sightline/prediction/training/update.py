@@ -10,9 +10,15 @@ from sightline.cost.device_model import DeviceModel, Update
 from sightline.frameworks import StateBytes
 from sightline.prediction.eager_calls import working_bytes
 from sightline.prediction.pass_times import seconds_of
+from sightline.prediction.training.memory.states import (
+    FP32_BYTES,
+    StateShares,
+    bf16_optimizer,
+    moment_bytes,
+    shards_optimizer,
+)
 from sightline.prediction.training.priced import Priced
 from sightline.prediction.training.stages import DenseAndExperts, Sizes, StageContents, layer_sum
-from sightline.prediction.training.states import FP32_BYTES, StateShares, bf16_optimizer, moment_bytes, shards_optimizer
 from sightline.program import Program
 from sightline.program.techniques.muon import ELEMENT_BYTES as ORTHOGONALIZED_BYTES
 from sightline.quantities import Number, anywhere, either, larger

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from sightline.cost.clock import at_its_clock
 from sightline.prediction.training.constants import TrainingConstants
-from sightline.prediction.training.memory import StageLedger, stage_ledgers
+from sightline.prediction.training.memory.ledger import StageLedger, stage_ledgers
 from sightline.prediction.training.offload import as_kept
 from sightline.prediction.training.priced import Priced, price
 from sightline.prediction.training.step import StepTimes

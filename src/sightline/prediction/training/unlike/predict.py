@@ -16,8 +16,8 @@ from sightline.prediction.figures import LONGER, SHORTER, energy_per_step_j, int
 from sightline.prediction.training.constants import TrainingConstants
 from sightline.prediction.training.flops import hardware_flops, model_flops
 from sightline.prediction.training.knowledge import Knowledge, is_bound
-from sightline.prediction.training.memory import StageLedger, fullest_stage
-from sightline.prediction.training.memory_spread import memory_interval
+from sightline.prediction.training.memory.ledger import StageLedger, fullest_stage
+from sightline.prediction.training.memory.spread import memory_interval
 from sightline.prediction.training.offload import fits_on_host
 from sightline.prediction.training.rows import limits_of, rows_of
 from sightline.prediction.training.unlike.groups import GroupStep

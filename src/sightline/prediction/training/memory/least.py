@@ -2,7 +2,7 @@
 
 from functools import reduce
 
-from sightline.prediction.training.activations import bytes_in_loss, bytes_of_head
+from sightline.prediction.training.memory.activations import bytes_in_loss, bytes_of_head
 from sightline.prediction.training.priced import micro_batch_alone
 from sightline.prediction.training.stages import program_sizes
 from sightline.program import write_out

@@ -18,11 +18,15 @@ from typing import NamedTuple
 
 from sightline.prediction.ledger import Ledger, fullest, parts_of, terms_of
 from sightline.prediction.schedules.closed_forms import in_flight
-from sightline.prediction.training.activations import Activations, Shapes, activations, layer_shapes, of_head, of_layers
-from sightline.prediction.training.offload import IN_HOST_MEMORY, OnHost, on_host
-from sightline.prediction.training.priced import Priced
-from sightline.prediction.training.stages import Sizes, StageContents, most
-from sightline.prediction.training.states import (
+from sightline.prediction.training.memory.activations import (
+    Activations,
+    Shapes,
+    activations,
+    layer_shapes,
+    of_head,
+    of_layers,
+)
+from sightline.prediction.training.memory.states import (
     GATHERED_LAYERS,
     Gathered,
     HeldStates,
@@ -36,6 +40,9 @@ from sightline.prediction.training.states import (
     plan_states,
     process_memory,
 )
+from sightline.prediction.training.offload import IN_HOST_MEMORY, OnHost, on_host
+from sightline.prediction.training.priced import Priced
+from sightline.prediction.training.stages import Sizes, StageContents, most
 from sightline.prediction.training.step import StepTimes
 from sightline.profile import BETWEEN_PASSES, MEMORY_PARTS, NumbersOnDemand, StageMemory
 from sightline.program.shapes import ELEMENT_BYTES
