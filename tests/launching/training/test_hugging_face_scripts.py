@@ -151,6 +151,8 @@ def test_deepspeed_takes_its_configuration(data):
         ({"framework": "deepspeed", "zero_stage": 3, "data_parallel_shard": 4}, r"plan\.data_parallel_shard is 4"),
         ({"framework": "transformers", "dtype": "fp8"}, r"plan\.dtype is fp8: the Trainer has no argument"),
         ({"framework": "fsdp", "zero_stage": 0, "data_parallel_shard": 4}, r"replicas shard nothing"),
+        ({"framework": "fsdp", "dtype": "fp16", "state_dtype": "bf16"}, r"unscales only gradients of fp32 weights"),
+        ({"framework": "transformers", "dtype": "fp16", "state_dtype": "bf16"}, r"plan\.state_dtype is bf16"),
     ],
 )
 def test_what_has_no_launch_is_refused(plan, sentence):

@@ -15,8 +15,10 @@ from sightline.launching.shell.writing import command_line
 from sightline.launching.source import Source, named_settings
 from sightline.launching.training import deepspeed
 from sightline.launching.training import script_settings as script
+from sightline.launching.training.missing import missing_of
 from sightline.launching.training.ranks import on_every_node
 from sightline.launching.training.rules import refusals
+from sightline.launching.training.script_reading import Script, script_of
 from sightline.launching.training.support import unwritten, whole, with_micro_batch
 from sightline.launching.value_checks import AUTO, refuse_values
 from sightline.scenario import Plan, Scenario
@@ -142,43 +144,39 @@ def claims(found: Source) -> bool:
 
 def read(found: Source) -> Reading:
     """Return what a configuration says as a scenario."""
-    stated, settings = found.mapping, dict[str, Any]()
+    stated, trained = found.mapping, Script()
     if found.kind == "command":
         options = Options(found.words)
         stated = named_settings(found, options.text("config-file"), "accelerate's configuration")
-        settings = (
-            dict(named_settings(found, options.text("settings"), "the settings")) if options.has("settings") else {}
-        )
+        trained = script_of(found, options)
     refuse_values(stated, numbers=_NUMBERS, choices=_CHOICES, left_open=AUTO)
     count = stated.get("num_processes")
     match stated.get("distributed_type"):
         case "DEEPSPEED":
-            return _by_deepspeed(found, stated, settings, count)
+            return _by_deepspeed(found, stated, trained, count)
         case "MEGATRON_LM":
-            return _reading(stated, settings, count, "megatron", _megatron(_section(stated, "megatron_lm_config")))
-    return _reading(stated, settings, count, "fsdp", _plan(stated))
+            return _reading(stated, trained, count, "megatron", _megatron(_section(stated, "megatron_lm_config")))
+    return _reading(stated, trained, count, "fsdp", _plan(stated))
 
 
-def _by_deepspeed(
-    found: Source, stated: Mapping[str, Any], settings: Mapping[str, Any], devices: int | None
-) -> Reading:
+def _by_deepspeed(found: Source, stated: Mapping[str, Any], trained: Script, devices: int | None) -> Reading:
     """DeepSpeed as accelerate starts it: by a file of its own, or by a few of its keys."""
     keys = _section(stated, "deepspeed_config")
     if "deepspeed_config_file" in keys:
         own = named_settings(found, str(keys["deepspeed_config_file"]), "DeepSpeed's configuration")
-        return deepspeed.reading_of(own, settings, devices)
+        return deepspeed.reading_of(own, trained, devices)
     zero: dict[str, Any] = {"stage": keys.get("zero_stage", 2)}
     for part, key in (("offload_optimizer", "offload_optimizer_device"), ("offload_param", "offload_param_device")):
         zero |= {part: {"device": keys[key]}} if key in keys else {}
     accumulated = {key: keys[key] for key in ("gradient_accumulation_steps",) if key in keys}
     precision = {name: {"enabled": stated.get("mixed_precision") == name} for name in ("bf16", "fp16")}
-    return deepspeed.reading_of({"zero_optimization": zero, **precision, **accumulated}, settings, devices)
+    return deepspeed.reading_of({"zero_optimization": zero, **precision, **accumulated}, trained, devices)
 
 
 def _reading(
-    stated: Mapping[str, Any], settings: Mapping[str, Any], devices: int | None, framework: str, plan: dict[str, Any]
+    stated: Mapping[str, Any], trained: Script, devices: int | None, framework: str, plan: dict[str, Any]
 ) -> Reading:
-    told = script.read_settings(settings)
+    settings = trained.settings
     reduced = settings.get("gradient_reduce_dtype")
     of_script = {"gradient_reduce_dtype": {v: k for k, v in _REDUCED.items()}.get(reduced or "")}
     offloaded = list(plan.get("offload", ())) if plan.get("offload") != "none" else []
@@ -189,19 +187,15 @@ def _reading(
     if settings.get("tf32"):
         plan["dtype"] = "tf32"
     kept = {"offload": offloaded or "none"} if framework == "fsdp" else {}
-    counted = "" if devices is None else f"{devices}x "
-    missing = {"model": "what is trained: a name of the catalog, a path or a mapping"}
-    missing["cluster"] = f"'{counted}<device>', such as {counted or '8x '}h100-sxm-80gb"
-    for key, what in (("sequence_length", "tokens per sample"), ("global_batch", "samples per optimizer step")):
-        if key not in told["workload"]:
-            missing[f"workload.{key}"] = what
+    scenario = {
+        "model": trained.model,
+        "workload": {"task": "finetune", **trained.workload},
+        "plan": without_none({"framework": framework, **trained.plan, **plan, **kept, **of_script}),
+    }
     return Reading(
         framework=framework,
-        scenario={
-            "workload": {"task": "finetune", **told["workload"]},
-            "plan": without_none({"framework": framework, **told["plan"], **plan, **kept, **of_script}),
-        },
-        missing=missing,
+        scenario=without_none(scenario),
+        missing=missing_of(scenario, devices),
         without_counterpart=not_read(_unread(stated), _KNOWN, "accelerate's"),
     )
 

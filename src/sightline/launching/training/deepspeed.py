@@ -12,8 +12,10 @@ from sightline.launching.options import Options, not_read, without_none
 from sightline.launching.shell.writing import command_line
 from sightline.launching.source import Source, named_settings
 from sightline.launching.training import script_settings as script
+from sightline.launching.training.missing import missing_of
 from sightline.launching.training.ranks import devices_of, launcher_and_program, on_every_node, per_node
 from sightline.launching.training.rules import refusals
+from sightline.launching.training.script_reading import Script, script_of
 from sightline.launching.training.support import unwritten, whole, with_micro_batch
 from sightline.launching.value_checks import AUTO, refuse_values
 from sightline.scenario import Plan, Scenario
@@ -156,44 +158,38 @@ def claims(found: Source) -> bool:
 def read(found: Source) -> Reading:
     """Return what a configuration says as a scenario."""
     devices: int | None = None
-    settings: Mapping[str, Any] = {}
+    trained = Script()
     stated, unknown = found.mapping, list[str]()
     if found.kind == "command":
         launcher, options = launcher_and_program(found.words)
         named = options.text("deepspeed-config") or options.text("deepspeed")
         stated = named_settings(found, named, "DeepSpeed's configuration")
-        settings = named_settings(found, options.text("settings"), "the settings") if options.has("settings") else {}
+        trained = script_of(found, options)
         devices = devices_of(launcher)
         unknown = list(launcher.unknown.values())
         refuse([*launcher.problems, *options.problems])
-    reading = reading_of(stated, settings, devices)
+    reading = reading_of(stated, trained, devices)
     return replace(reading, without_counterpart=[*reading.without_counterpart, *unknown])
 
 
-def reading_of(stated: Mapping[str, Any], settings: Mapping[str, Any], devices: int | None) -> Reading:
-    """Return what a configuration says on so many devices, with a script's settings where there are some.
+def reading_of(stated: Mapping[str, Any], trained: Script, devices: int | None) -> Reading:
+    """Return what a configuration says on so many devices, with what the script's own files say.
 
     Raises:
         InputError: Values that DeepSpeed does not take; a sentence each.
     """
     refuse_values(stated, numbers=_NUMBERS, choices=_CHOICES, left_open=AUTO)
-    told = script.read_settings(settings)
     batch = {"global_batch": _batch(stated, devices)}
-    workload = {"task": "pretrain", **told["workload"], **without_none(batch)}
-    plan = {"framework": "deepspeed", **told["plan"], **plan_of(stated)}
-    missing = {"model": "what is trained: a name of the catalog, a path or a mapping"}
-    counted = "" if devices is None else f"{devices}x "
-    missing["cluster"] = f"'{counted}<device>', such as {counted or '8x '}h100-sxm-80gb"
-    for key, what in (("sequence_length", "tokens per sample"), ("global_batch", "samples per optimizer step")):
-        if key not in workload:
-            missing[f"workload.{key}"] = what
+    workload = {"task": "pretrain", **trained.workload, **without_none(batch)}
+    plan = {"framework": "deepspeed", **trained.plan, **plan_of(stated)}
+    scenario = without_none({"model": trained.model, "workload": workload, "plan": plan})
     zero = _mapping(stated, "zero_optimization")
     unread = [key for key in stated if key not in _READ | _NEUTRAL]
     unread += [f"zero_optimization.{key}" for key in zero if key not in _ZERO]
     return Reading(
         framework="deepspeed",
-        scenario={"workload": workload, "plan": plan},
-        missing=missing,
+        scenario=scenario,
+        missing=missing_of(scenario, devices),
         without_counterpart=not_read(
             unread, [*_READ, *_NEUTRAL, *(f"zero_optimization.{key}" for key in _ZERO)], "DeepSpeed's"
         ),

@@ -3,10 +3,10 @@
 import json
 from collections.abc import Mapping
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, Final
 
 from sightline.launching.hugging_face import configuration_file
-from sightline.launching.options import without_none
 from sightline.launching.training.support import whole
 from sightline.scenario import Model, Plan, Scenario
 from sightline.scenario.techniques import ALL_LINEAR, MODULE_NAMES, Adapter
@@ -36,13 +36,23 @@ QUANTIZED: Final[Mapping[str, Mapping[str, Any]]] = {
 """Keys of transformers' BitsAndBytesConfig by format."""
 
 
-def files_of(scenario: Scenario, way: str, ranks: int) -> dict[str, str]:
-    """Return the script, its settings and the model's configuration; ``way`` is what it trains with."""
+def files_of(scenario: Scenario, trainer: str, ranks: int) -> dict[str, str]:
+    """Return the script, its settings and the model's configuration; ``trainer`` is the library that it trains with."""
     return {
         SCRIPT: files("sightline.launching.training.scripts").joinpath(SCRIPT).read_text(encoding="utf-8"),
-        SETTINGS: json_text(settings_of(scenario, way, ranks)),
+        SETTINGS: json_text(settings_of(scenario, trainer, ranks)),
         MODEL: configuration_file(scenario.model) or "",
     }
+
+
+def named_model(model: Model) -> str | None:
+    """Return the catalog's name of a model; None of one with figures of its own."""
+    # Imported here because only files of scripts need the catalog.
+    from sightline import catalog
+    from sightline.loading.models import resolve_model
+
+    name = model.name
+    return name if name in catalog.names("models") and resolve_model(name, Path()).model == model else None
 
 
 def json_text(value: Mapping[str, Any]) -> str:
@@ -55,20 +65,22 @@ def accumulation(scenario: Scenario) -> int:
     return whole(scenario.micro_batches)
 
 
-def settings_of(scenario: Scenario, way: str, ranks: int) -> dict[str, Any]:
+def settings_of(scenario: Scenario, trainer: str, ranks: int) -> dict[str, Any]:
     """Return the settings of the script on so many ranks."""
     plan, work = scenario.plan, scenario.workload
     tokens = work.total_tokens
     steps = STEPS if tokens is None else -int(-float(tokens) // work.tokens_per_step)
     reduced = plan.gradient_reduce_dtype
     return {
-        "way": way,
+        "trainer": trainer,
+        "model": named_model(scenario.model),
         "task": work.task,
         "sequence_length": work.sequence_length,
         "micro_batch": whole(plan.sequences),
         "global_batch": work.global_batch,
         "accumulation": work.global_batch // (whole(plan.sequences) * ranks),
         "steps": steps,
+        "total_tokens": None if tokens is None else float(tokens),
         "vocabulary": scenario.model.vocab_size,
         "attention": "eager" if plan.attention == "eager" else KERNELS.get(plan.attention_kernel or "", "sdpa"),
         "weights_dtype": DTYPES[stored_dtype(plan)],
@@ -78,15 +90,15 @@ def settings_of(scenario: Scenario, way: str, ranks: int) -> dict[str, Any]:
         "optimizer": plan.optimizer,
         "quantization": _quantization(plan),
         "adapter": None if plan.adapter is None else _adapter(plan.adapter, scenario.model),
-        "recompute": plan.recompute == "full" and not _recomputes_by_itself(plan, way),
+        "recompute": plan.recompute == "full" and not _recomputes_by_itself(plan, trainer),
         "offload_activations": "activations" in plan.offload,
         "compile": plan.compile,
     }
 
 
-def _recomputes_by_itself(plan: Plan, way: str) -> bool:
+def _recomputes_by_itself(plan: Plan, trainer: str) -> bool:
     """Whether the framework's own configuration asks for recomputation: the Trainer's does, and that of FSDP."""
-    return way == "transformers" or (way == "accelerate" and bool(plan.zero_stage > 0))
+    return trainer == "transformers" or (trainer == "accelerate" and bool(plan.zero_stage > 0))
 
 
 def stored_dtype(plan: Plan) -> str:
@@ -141,46 +153,3 @@ def supplied(scenario: Scenario, learning_rate: str = "LEARNING_RATE in train.py
 def script_words(scenario: Scenario) -> list[str]:
     """Return the words that follow the launcher: the script, and the weights it tunes."""
     return [SCRIPT, *(["--weights", "${WEIGHTS:?}"] if scenario.workload.task == "finetune" else [])]
-
-
-def read_settings(stated: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return workload and plan as a training.json states them; nothing where there is none."""
-    if not stated:
-        return {"workload": {}, "plan": {}}
-    quantized = stated.get("quantization")
-    known = ("load_in_4bit", "load_in_8bit", "bnb_4bit_use_double_quant")
-    kinds = {tuple(form.get(key) for key in known): name for name, form in QUANTIZED.items()}
-    form = "none" if not quantized else kinds.get(tuple(quantized.get(key) for key in known))
-    kernel = {value: key for key, value in KERNELS.items()}.get(stated.get("attention", ""))
-    plan = {
-        "micro_batch": stated.get("micro_batch"),
-        "attention": "eager" if stated.get("attention") == "eager" else "flash",
-        "attention_kernel": kernel,
-        "optimizer": stated.get("optimizer"),
-        "quantization": form,
-        "adapter": adapter_of(stated.get("adapter"), form),
-        "compile": stated.get("compile"),
-    }
-    workload = {key: stated.get(key) for key in ("task", "sequence_length", "global_batch")}
-    return {"workload": without_none(workload), "plan": without_none(plan)}
-
-
-def adapter_of(stated: Mapping[str, Any] | None, form: str | None) -> Any:
-    """Return ``plan.adapter`` of peft's keys next to weights of a form."""
-    if not stated:
-        return "none"
-    also = [part for part, names in WHOLE_MODULES.items() if set(names) & set(stated.get("modules_to_save") or ())]
-    targets = stated.get("target_modules") or ALL_LINEAR
-    words = (
-        targets if targets == ALL_LINEAR else list(dict.fromkeys(MODULE_NAMES[t] for t in targets if t in MODULE_NAMES))
-    )
-    return without_none(
-        {
-            "kind": "qlora" if form and form.startswith("nf4") else "lora",
-            "rank": stated.get("r"),
-            "alpha": stated.get("lora_alpha"),
-            "dropout": stated.get("lora_dropout"),
-            "targets": words,
-            "also_trained": also or None,
-        }
-    )

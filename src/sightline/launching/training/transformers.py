@@ -3,6 +3,7 @@
 Keys are those of transformers 5 (transformers/training_args.py); release 4 has them too.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from sightline.launching.launch import Launch, Reading, refuse
@@ -10,9 +11,11 @@ from sightline.launching.options import Options, not_read, without_none
 from sightline.launching.shell.writing import command_line
 from sightline.launching.source import Source, named_settings
 from sightline.launching.training import script_settings as script
+from sightline.launching.training.missing import missing_of
 from sightline.launching.training.ranks import devices_of, launcher_and_program, on_every_node, torchrun
 from sightline.launching.training.rules import refusals
 from sightline.launching.training.rules.scripts import TRAINER_OPTIMIZERS
+from sightline.launching.training.script_reading import Script, script_of
 from sightline.launching.training.support import unwritten, whole, with_micro_batch
 from sightline.launching.value_checks import refuse_values
 from sightline.scenario import Scenario
@@ -113,7 +116,7 @@ def _is_script(found: Source) -> bool:
 
 def read(found: Source) -> Reading:
     """Return what arguments say as a scenario."""
-    stated, settings, devices = dict(found.mapping), dict[str, Any](), None
+    stated, trained, devices = dict(found.mapping), Script(), None
     unknown: list[str] = []
     if found.kind == "command":
         launcher, options = launcher_and_program(found.words)
@@ -121,23 +124,22 @@ def read(found: Source) -> Reading:
         launcher.refuse()
         unknown = list(launcher.unknown.values())
         stated = {name.replace("-", "_"): _plain(options.words(name)) for name in options.names()}
+        trained = script_of(found, options)
         if _is_script(found):
-            settings = dict(named_settings(found, options.text("settings"), "the settings"))
             stated = dict(named_settings(found, ARGUMENTS, "the Trainer's configuration"))
-    told = script.read_settings(settings)
     refuse_values(stated, numbers={"per_device_train_batch_size": 1, "gradient_accumulation_steps": 1})
     batch, steps = stated.get("per_device_train_batch_size", 8), stated.get("gradient_accumulation_steps", 1)
-    workload = {"task": "finetune", **told["workload"]}
+    workload = {"task": "finetune", **trained.workload}
     known = _NEUTRAL | _KNOWN
     if devices and "global_batch" not in workload:
         workload["global_batch"] = batch * steps * devices
+    plan = {"framework": "transformers", **trained.plan, **_plan(stated, trained.settings)}
+    scenario = without_none({"model": trained.model, "workload": workload, "plan": plan})
+    each = f"samples per optimizer step: {batch * steps} on each device"
     return Reading(
         framework="transformers",
-        scenario={
-            "workload": workload,
-            "plan": {"framework": "transformers", **told["plan"], **_plan(stated, settings)},
-        },
-        missing=_missing(workload, devices, batch * steps),
+        scenario=scenario,
+        missing=missing_of(scenario, devices, batch=each),
         without_counterpart=[
             *not_read([key for key in stated if key not in known], known, "the Trainer's"),
             *unknown,
@@ -149,7 +151,7 @@ _KNOWN: Final = frozenset(
     (
         *("per_device_train_batch_size", "gradient_accumulation_steps", "optim", "bf16", "fp16", "tf32"),
         *("gradient_checkpointing", "activation_checkpointing", "torch_compile", "nproc_per_node", "nnodes"),
-        *("node_rank", "master_addr", "master_port", "standalone"),
+        *("node_rank", "master_addr", "master_port", "standalone", "model_name_or_path"),
     )
 )
 
@@ -162,11 +164,9 @@ def _plain(words: Any) -> Any:
     return int(word) if word.isdecimal() else {"true": True, "false": False}.get(word.lower(), word)
 
 
-def _plan(stated: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
+def _plan(stated: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
     formats = [name for name in ("bf16", "fp16") if stated.get(name) is True]
     recomputes = stated.get("gradient_checkpointing") or stated.get("activation_checkpointing")
-    frozen = settings.get("adapter") or settings.get("quantization")
-    pure = bool(settings) and not frozen and (settings["weights_dtype"], formats) == ("bfloat16", ["bf16"])
     optimizer = {"optimizer": _READ.get(stated.get("optim", "adamw_torch_fused"))} if not settings else {}
     return without_none(
         {
@@ -174,18 +174,6 @@ def _plan(stated: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
             "dtype": formats[0] if formats else "tf32" if stated.get("tf32") is True else "fp32",
             "recompute": "full" if recomputes is True else "none",
             "compile": stated.get("torch_compile") is True,
-            "state_dtype": "bf16" if pure else None,
             **optimizer,
         }
     )
-
-
-def _missing(workload: dict[str, Any], devices: int | None, per_device: Any) -> dict[str, str]:
-    counted = "" if devices is None else f"{devices}x "
-    missing = {"model": "what is trained: a name of the catalog, a path or a mapping"}
-    missing["cluster"] = f"'{counted}<device>', such as {counted or '8x '}h100-sxm-80gb"
-    if "sequence_length" not in workload:
-        missing["workload.sequence_length"] = "tokens per sample"
-    if "global_batch" not in workload:
-        missing["workload.global_batch"] = f"samples per optimizer step: {per_device} on each device"
-    return missing

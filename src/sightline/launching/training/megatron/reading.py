@@ -7,6 +7,7 @@ from sightline.launching.options import Options, not_read, without_none
 from sightline.launching.source import Source
 from sightline.launching.training.megatron.models import model_of
 from sightline.launching.training.megatron.stated_plans import plan_of
+from sightline.launching.training.missing import missing_of
 from sightline.launching.training.ranks import devices_of, launcher_and_program
 
 _MARKS: Final = ("tensor-model-parallel-size", "micro-batch-size", "num-layers", "pipeline-model-parallel-size")
@@ -82,13 +83,7 @@ def _workload(options: Options) -> dict[str, Any]:
 
 def _missing(scenario: dict[str, Any], devices: int | None, vocabulary: int | None) -> dict[str, str]:
     """Keys that the command leaves open, and what belongs there."""
-    counted = "" if devices is None else f"{devices}x "
-    missing = {"cluster": f"'{counted}<device>', such as {counted or '8x '}h100-sxm-80gb"}
-    if scenario["model"] is None:
-        missing["model"] = "a name of the catalog, a path or a mapping; the command does not state it"
-    elif vocabulary is None:
+    missing = missing_of(scenario, devices, model="the command does not state it")
+    if scenario["model"] is not None and vocabulary is None:
         missing["model.vocab_size"] = "tokens of the vocabulary, which the tokenizer's file says"
-    for key in ("sequence_length", "global_batch"):
-        if key not in scenario["workload"]:
-            missing[f"workload.{key}"] = "a whole number"
     return missing

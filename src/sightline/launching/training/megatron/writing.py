@@ -77,13 +77,16 @@ def _run(scenario: Scenario) -> Arguments:
 
 def _supplied(scenario: Scenario) -> list[str]:
     """What the user replaces or supplies."""
-    work, line = scenario.workload, scenario.plan.framework.version
+    work, line, kernel = scenario.workload, scenario.plan.framework.version, scenario.plan.attention_kernel
     told = {
         "MEGATRON is the folder of NVIDIA's Megatron-LM; these are the arguments of its releases since 2025": True,
         f"plan.framework_version is {line}: its releases spell some of these arguments otherwise": line in _OLD,
         "--mock-data and the NullTokenizer stand for your data and tokenizer: replace them by --data-path, "
         "--tokenizer-type and --tokenizer-model": True,
         "--lr and its schedule are examples": True,
+        f"plan.attention_kernel is {kernel}: --attention-backend flash takes the release that is installed": (
+            kernel in ("flash-2", "flash-3") and scenario.plan.attention != "eager"
+        ),
         "model.rope_theta is not stated: Megatron-LM takes 10000 unless you add --rotary-base": (
             scenario.model.positions == "rotary" and scenario.model.rope_theta is None
         ),

@@ -133,3 +133,14 @@ def trainer_arguments(framework: Framework, dtype: str, optimizer: str) -> Check
         optimizer in TRAINER_OPTIMIZERS,
         "plan.optimizer is {optimizer}; the Trainer has " + ", ".join(TRAINER_OPTIMIZERS),
     )
+
+
+def scaled_losses(framework: Framework, plan: Mapping[str, Any], dtype: str) -> Checks:
+    """PyTorch scales the losses of fp16, and unscales gradients of fp32 weights alone."""
+    if framework.name not in ("fsdp", "transformers"):
+        return
+    yield Check(
+        dtype != "fp16" or plan.get("state_dtype") != "bf16",
+        "plan.state_dtype is bf16 with plan.dtype fp16: PyTorch unscales only gradients of fp32 weights; allowed: "
+        "plan.state_dtype fp32 or plan.dtype bf16",
+    )

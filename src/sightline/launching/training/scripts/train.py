@@ -199,7 +199,7 @@ def report(step: int, loss: torch.Tensor, began: float, *, main: bool) -> None:
         print(f"step {step}: loss {value:.4f}, {time.perf_counter() - began:.3f} s", flush=True)
 
 
-WAYS = {"deepspeed": with_deepspeed, "accelerate": with_accelerate, "transformers": with_trainer}
+TRAINERS = {"deepspeed": with_deepspeed, "accelerate": with_accelerate, "transformers": with_trainer}
 
 
 def main() -> None:
@@ -216,7 +216,7 @@ def main() -> None:
     if settings["tf32"]:
         torch.set_float32_matmul_precision("high")
     data = Tokens(settings, settings["vocabulary"], asked.data)
-    WAYS[settings["way"]](
+    TRAINERS[settings["trainer"]](
         settings, lambda: build_model(settings, asked.weights), data, asked.steps or settings["steps"]
     )
 

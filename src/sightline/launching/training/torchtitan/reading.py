@@ -7,10 +7,13 @@ from typing import Any, Final
 from sightline.launching.launch import Reading
 from sightline.launching.options import Options, not_read, without_none
 from sightline.launching.source import Source, named_settings
+from sightline.launching.training.missing import missing_of
 from sightline.launching.training.ranks import devices_of
 from sightline.launching.training.torchtitan.models import NAMES
+from sightline.launching.training.torchtitan.module import model_in
 from sightline.launching.training.torchtitan.writing import EXCHANGES, SCHEDULES
 from sightline.launching.value_checks import refuse_values
+from sightline.loading.input.sources import read_text
 
 _TABLES: Final = ("parallelism", "training", "activation_checkpoint")
 """Tables of which a file of torchtitan has several."""
@@ -81,14 +84,26 @@ def read(found: Source) -> Reading:
     refuse_values(stated, numbers=_NUMBERS)
     degrees = _degrees(_table(stated, "parallelism"))
     devices = _devices(degrees) or devices
-    model = NAMES.get((str(_table(stated, "model").get("name")), str(_table(stated, "model").get("flavor"))))
+    model = _model(found, stated)
     workload = _workload(stated, degrees, devices)
+    scenario = without_none({"model": model, "workload": workload, "plan": _plan(stated, degrees, devices)})
+    unknown_flavor = "the file names a flavor that is not known here"
+    each = "samples per optimizer step, which the file leaves to the number of devices"
     return Reading(
         framework="torchtitan",
-        scenario=without_none({"model": model, "workload": workload, "plan": _plan(stated, degrees, devices)}),
-        missing=_missing(model, workload, devices),
+        scenario=scenario,
+        missing=missing_of(scenario, devices, model=unknown_flavor, batch=each),
         without_counterpart=[*not_read(_unread(stated), _known(), "torchtitan's"), *unknown],
     )
+
+
+def _model(found: Source, stated: Mapping[str, Any]) -> Any:
+    """A model of the catalog by its name and flavor, or that of the module next to the file."""
+    name, flavor = (str(_table(stated, "model").get(key)) for key in ("name", "flavor"))
+    module = found.folder / f"{_table(stated, 'experimental').get('custom_import')}.py"
+    if (name, flavor) in NAMES or not module.is_file():
+        return NAMES.get((name, flavor))
+    return model_in(read_text(module), name, flavor)
 
 
 def _table(stated: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -209,16 +224,6 @@ def _dtype(stated: Mapping[str, Any]) -> str:
     if "float8" in converters:
         return "fp8"
     return "fp32" if _table(stated, "training").get("mixed_precision_param") == "float32" else "bf16"
-
-
-def _missing(model: str | None, workload: Mapping[str, Any], devices: int | None) -> dict[str, str]:
-    counted = "" if devices is None else f"{devices}x "
-    missing = {"cluster": f"'{counted}<device>', such as {counted or '8x '}h100-sxm-80gb"}
-    if model is None:
-        missing["model"] = "a name of the catalog, a path or a mapping; the file names a flavor that is not known here"
-    if "global_batch" not in workload:
-        missing["workload.global_batch"] = "samples per optimizer step, which the file leaves to the number of devices"
-    return missing
 
 
 def _known() -> list[str]:
