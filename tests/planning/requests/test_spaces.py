@@ -1,36 +1,59 @@
-"""Spaces that are searched at once against each searched alone."""
+"""Spaces of scenarios: which fields are free, and which have the values of the scenario."""
 
 import pytest
 
-from sightline.loading.spaces import load_spaces
-from sightline.planning.requests.spaces import together
-from sightline.planning.search import plan
+from sightline.errors import InputError
+from sightline.loading import load
+from sightline.planning.requests.spaces import opened, spaces_of
+from sightline.scenario.space import GENERATION_FIELDS, TRAINING_FIELDS
 
-COUNTS = (1, 2, 4, 6, 8, 16)
+TRAINED = {
+    "model": "llama-3.2-1b",
+    "cluster": "8x h100-sxm-80gb",
+    "workload": {"task": "pretrain", "sequence_length": 2048, "global_batch": 8},
+    "plan": {"framework": "megatron", "tensor_parallel": 2, "micro_batch": 1},
+}
+SERVED = {
+    "model": "llama-3.2-1b",
+    "cluster": "8x h100-sxm-80gb",
+    "workload": {"task": "generate", "batch": 4, "prompt_tokens": 10, "output_tokens": 10},
+    "plan": {"framework": "vllm"},
+}
 
 
-def asked(cluster: object) -> dict[str, object]:
-    return {
-        "model": "llama-3.1-8b",
-        "cluster": cluster,
-        "workload": {"task": "finetune", "sequence_length": 1024, "global_batch": 48},
-        "plan": {"framework": "deepspeed", "adapter": "lora", "schedule": "1f1b", "attention": "flash"},
+@pytest.mark.parametrize(("question", "fields"), [(TRAINED, TRAINING_FIELDS), (SERVED, GENERATION_FIELDS)])
+def test_without_names_every_field_is_free(question, fields):
+    assert dict(opened(load(question)).values) == dict.fromkeys(fields)
+
+
+def test_fields_that_are_not_named_have_the_scenarios_values():
+    scenario = load(TRAINED)
+    space = opened(scenario, ["zero_stage"])
+    assert space.values["zero_stage"] is None
+    assert space.free == ("zero_stage",)
+    assert {name: values for name, values in space.values.items() if values is not None} == {
+        name: (getattr(scenario.plan, name),) for name in TRAINING_FIELDS if name != "zero_stage"
     }
 
 
-@pytest.mark.parametrize("device", ["rtx-4090", "rtx-3090", "a100-sxm-80gb"])
-def test_parts_of_a_server_are_searched_as_they_are_alone(device: str) -> None:
-    clusters = [f"{count}x {device}" for count in COUNTS]
-    whole = plan(asked({"any": clusters}), top=1)
-    alone = [plan(asked(cluster), top=1) for cluster in clusters]
-    assert whole.evaluated == sum(answer.evaluated for answer in alone)
-    assert whole.feasible == sum(answer.feasible for answer in alone)
-    assert whole.plans[0].value == pytest.approx(min(answer.plans[0].value for answer in alone), rel=1e-9)
+@pytest.mark.parametrize(
+    ("question", "degree", "replicas"),
+    [(TRAINED, "tensor_parallel", "data_parallel"), (SERVED, "tensor_parallel", "replicas")],
+)
+def test_replicas_follow_a_free_degree(question, degree, replicas):
+    space = opened(load(question), [degree])
+    assert space.values[degree] is None
+    assert space.values[replicas] is None
 
 
-def test_the_devices_of_a_full_mesh_are_no_part_of_a_larger_one() -> None:
-    switched = load_spaces(asked({"any": ["2x a100-sxm-80gb", "8x a100-sxm-80gb", "16x a100-sxm-80gb"]}))
-    meshed = load_spaces(asked({"any": ["2x mi300x", "8x mi300x"]}))
-    assert len(together(switched)) == 1
-    assert {space.scenario.cluster.intra_node.topology for space in meshed} == {"full-mesh"}
-    assert len(together(meshed)) == 2
+@pytest.mark.parametrize("question", [TRAINED, SERVED])
+def test_a_field_that_no_search_looks_at_is_refused_with_the_nearest(question):
+    with pytest.raises(InputError, match=r"free names 'tensor_paralel'.*did you mean 'tensor_parallel'"):
+        opened(load(question), ["tensor_paralel"])
+
+
+def test_operators_have_no_spaces():
+    with pytest.raises(InputError, match=r"workload\.task is operator, which has no plan"):
+        spaces_of(
+            {"cluster": "1x h100-sxm-80gb", "workload": {"task": "operator", "operator": "adam", "elements": 1e9}}
+        )

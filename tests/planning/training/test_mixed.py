@@ -76,6 +76,8 @@ def test_limits_and_other_objectives():
     front = plan(question, pareto=("time", "memory"))
     memory = [one.profile.memory_bytes["total"] for one in front.plans]
     assert memory == sorted(memory, reverse=True)
+    ends = plan(question, pareto=("time", "memory"), top=2)
+    assert [one.value for one in ends.plans] == [front.plans[place].value for place in (0, -1)]
 
 
 def test_the_price_of_any_kind_may_be_given():

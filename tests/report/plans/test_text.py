@@ -75,6 +75,7 @@ def test_what_was_searched_is_counted_with_the_words_of_each_rule():
 def test_plans_that_bounds_left_out_have_a_line_of_their_own():
     text = render(plan_answers.trained(rejected={"slower": 39_315_840, "tensor_heads": 7}), 120)
     assert "39,315,840 not evaluated: their least time is beyond the best found" in text
+    assert text.count("39,315,840") == 1
     assert text.index("39,315,840") < text.index("not valid, by rule") < text.index("7  tensor_heads")
     large = render(plan_answers.trained(rejected={"micro_batch": 1_232, "memory": 80}), 120)
     assert "1,232 not evaluated: a micro-batch alone needs more memory than there is" in large
