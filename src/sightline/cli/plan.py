@@ -180,7 +180,7 @@ def _next(answer: "PlanAnswer", options: PlanOptions, launched: Launched) -> Com
     if not answer.plans or options.file == "-":
         return []
     from sightline.launching.saving import starting
-    from sightline.report.plans.sentences import settings
+    from sightline.report.plans.sentences import most_surely, settings
 
     found: list[tuple[str, str]] = []
     best = next((one for one in answer.plans if one.launchable), None)
@@ -195,6 +195,8 @@ def _next(answer: "PlanAnswer", options: PlanOptions, launched: Launched) -> Com
         found.append(("only what can be launched today", options.again("--launchable")))
     elif launched.launch is None:
         found.append(("what runs it", options.again("--launch", "run")))
+    if answer.plans[0].profile.tight and options.max_memory is None:
+        found.append(("only what surely fits", options.again("--max-memory", most_surely(answer.plans[0].profile))))
     if options.chart is None and options.html is None:
         found.append(("tables, charts and reasons on a page", options.again("--html", "plan.html")))
     return found

@@ -180,6 +180,12 @@ class Profile:
         return np.array(BOUNDS)[seconds.argmax(axis=0)]
 
     @property
+    def tight(self) -> bool:
+        """Whether the memory that a device has is inside of the interval of what is needed (one plan only)."""
+        low, high = self.interval.get("memory_bytes.total", (0.0, 0.0))
+        return float(low) <= float(self.usable_bytes) <= float(high or 0.0)
+
+    @property
     def memory_peak(self) -> str:
         """The moment of a step at which the fullest stage's device is fullest (one plan only); empty if unknown."""
         fullest = max(self.stages, key=lambda stage: float(stage.total), default=None)

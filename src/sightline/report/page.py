@@ -64,7 +64,7 @@ def page(profiles: Sequence[Profile], cells: Sequence[Mapping[str, Any]] = ()) -
 
 def _class_of_fit(profile: Profile) -> str:
     """Green where memory is enough, amber where its interval says perhaps, red where it is not."""
-    return "bad" if not profile.fits else "perhaps" if summary.is_tight(profile) else "good"
+    return "bad" if not profile.fits else "perhaps" if profile.tight else "good"
 
 
 def detail(profile: Profile, identifier: str, *, narrow: bool = True) -> str:

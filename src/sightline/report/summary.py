@@ -124,7 +124,7 @@ def compared(profiles: Sequence[Profile]) -> list[Compared]:
 def _cell(profile: Profile, key: str) -> str:
     match key:
         case "fits":
-            return ("yes" if profile.fits else "no") + (", tight" if is_tight(profile) else "")
+            return ("yes" if profile.fits else "no") + (", tight" if profile.tight else "")
         case "memory":
             return units.gib(float(profile.memory_bytes["total"])).removesuffix(" GiB")
         case "interval":
@@ -207,17 +207,8 @@ def anchor_sentences(profiles: Sequence[Profile]) -> list[str]:
 def fit_sentence(profile: Profile) -> str:
     """Return whether the fullest device's memory is enough, with both figures; tight where an interval says perhaps."""
     needed, usable = float(profile.memory_bytes["total"]), float(profile.usable_bytes)
-    verdict = ("fits" if profile.fits else "does not fit") + (", tight" if is_tight(profile) else "")
+    verdict = ("fits" if profile.fits else "does not fit") + (", tight" if profile.tight else "")
     return f"{verdict}: {units.gib(needed)} of {units.gib(usable)}"
-
-
-_MEMORY = "memory_bytes.total"
-
-
-def is_tight(profile: Profile) -> bool:
-    """Return whether the memory that a device has is inside of the interval of what is needed."""
-    low, high = profile.interval.get(_MEMORY, (0.0, 0.0))
-    return float(low) <= float(profile.usable_bytes) <= float(high or 0.0)
 
 
 def parts(keys: Iterable[str], values: Mapping[str, Any], whole: float) -> list[Part]:
@@ -247,8 +238,8 @@ def interval_sentences(profile: Profile) -> list[str]:
     several = ", ".join(f"{label} {ends}" for label, ends in ranges[:2])
     lines = [f"80 % interval {ranges[0][1]}" if len(ranges) == 1 else f"80 % intervals: {several}"]
     lines += [f"{label} {ends}" for label, ends in ranges[2:]]
-    if _MEMORY in profile.interval:
-        low, high = (units.gib(float(end or 0.0)) for end in profile.interval[_MEMORY])
+    if "memory_bytes.total" in profile.interval:
+        low, high = (units.gib(float(end or 0.0)) for end in profile.interval["memory_bytes.total"])
         lines[-1] += f", of memory {low.removesuffix(' GiB')} to {high}"
     if profile.source == "predicted" and profile.task.name in EVIDENCE_OF:
         lines[-1] += f"; {EVIDENCE_OF[profile.task.name]}: {profile.evidence.get('framework', 'estimated')}"

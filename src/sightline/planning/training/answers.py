@@ -1,6 +1,7 @@
 """What searches of training plans found, as one answer: the best of all spaces in order, each predicted."""
 
 from collections.abc import Iterator, Sequence
+from math import exp, nan
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -12,9 +13,10 @@ from sightline.planning.prices import said_of_price
 from sightline.planning.training.candidates import resolved
 from sightline.planning.training.objectives import UNCERTAIN, Measure, shown_value
 from sightline.planning.training.one_space import Request, search_space
-from sightline.planning.training.ranking import SAME, in_order, with_ties
+from sightline.planning.training.ranking import SAME, in_order, numbered, with_ties
 from sightline.planning.training.search import Counts
 from sightline.prediction import predict
+from sightline.prediction.training.memory.spread import MEMORY_SPREAD
 from sightline.profile import Profile
 from sightline.progress import Progress
 from sightline.quantities import show
@@ -34,6 +36,15 @@ class Found(NamedTuple):
     measure: Measure
     profile: Profile | None = None
     """Its prediction, where it is made already."""
+    memory_bytes: float = nan
+    """Of its fullest device."""
+
+    @property
+    def surely_fits(self) -> bool:
+        """Whether the upper end of its memory's interval fits too."""
+        if self.profile is not None:
+            return not self.profile.tight
+        return bool(self.memory_bytes * exp(MEMORY_SPREAD) <= self.scenario.cluster.device.memory_bytes)
 
     def predicted(self, anchor: "Anchored | None" = None) -> Profile:
         """Return its prediction."""
@@ -62,7 +73,7 @@ def best_plans(
     for space, (counted, kept) in zip(spaces, parts, strict=True):
         measure = Measure(space=space, availability=request.availability)
         counts = counts.joined(counted)
-        found += [Found(one.keys, resolved(space, one.fields), measure) for one in kept]
+        found += [Found(one.keys, resolved(space, one.fields), measure, memory_bytes=one.memory_bytes) for one in kept]
     plans = ranked(found, request)
     of_scenarios = (warning for space in spaces for warning in space.scenario.warnings)
     devices = {space.scenario.cluster.device.name: space.scenario.cluster.device for space in spaces}
@@ -89,18 +100,29 @@ def ranked(found: Sequence[Found], request: Request) -> list[RankedPlan]:
         order = [front[i] for i in spread_over([(one.keys[0], one.keys[1]) for one in front], request.top)]
     else:
         same = SAME if request.objective in UNCERTAIN else 0.0
-        order = in_order([(one.keys[0], one.scenario.plan, one) for one in found], same)[: request.top]
-    plans = [_ranked_plan(rank, one, request) for rank, one in enumerate(order, start=1)]
-    return with_ties(plans, "step_time_s") if request.objective in ("time", "cost") and not request.pareto else plans
+        order = in_order([(one.keys[0], one.scenario.plan, one) for one in found], same)
+    if request.objective not in ("time", "cost") or request.pareto:
+        return numbered([_ranked_plan(one, request) for one in order[: request.top]])
+    plans = [_ranked_plan(one, request) for one in _surely_fitting_first(order, request)[: request.top]]
+    return with_ties(numbered(plans), "step_time_s")
 
 
-def _ranked_plan(rank: int, found: Found, request: Request) -> RankedPlan:
+def _surely_fitting_first(order: Sequence[Found], request: Request) -> Sequence[Found]:
+    """Plans in order; the best that surely fits goes before one that may not, if the two cannot be told apart."""
+    sure = next((place for place, one in enumerate(order) if one.surely_fits), 0)
+    if not sure:
+        return order
+    pair = with_ties([_ranked_plan(order[place], request) for place in (0, sure)], "step_time_s")
+    return [order[sure], *order[:sure], *order[sure + 1 :]] if pair[1].tied else order
+
+
+def _ranked_plan(found: Found, request: Request) -> RankedPlan:
     profile = found.predicted(request.known)
     evaluated = found.measure.of_profile(profile)
     run = found.measure.whole_run(evaluated)
     obstacles = tuple(refusals(found.scenario))
     return RankedPlan(
-        rank=rank,
+        rank=1,
         profile=profile,
         value=shown_value(request.objective, found.measure, evaluated),
         launchable=not obstacles,

@@ -19,6 +19,8 @@ class Candidate(NamedTuple):
 
     fields: Mapping[str, Any]
     keys: tuple[float, ...]
+    memory_bytes: float = np.nan
+    """Of its fullest device."""
 
 
 class Keeper(Protocol):
@@ -48,7 +50,8 @@ class First:
 
     figure: Figures
     count: int
-    _found: list[tuple[Floats, list[Mapping[str, Any]]]] = field(default_factory=list)
+    _found: list[tuple[Floats, Floats, list[Mapping[str, Any]]]] = field(default_factory=list)
+    """Figures, bytes and fields of plans, some at a time."""
     _limit: float = np.inf
 
     @property
@@ -68,23 +71,28 @@ class First:
             near = np.flatnonzero(found <= np.partition(found, self.count - 1)[self.count - 1])
             nearest = near[np.argsort(found[near], kind="stable")[: self.count]]
             places, found = places[nearest], found[nearest]
-        self._found.append((found, fields_at(block, axes, choice, places)))
+        memory = np.broadcast_to(block.memory_bytes, block.fits.shape)[np.unravel_index(places, block.fits.shape)]
+        self._found.append((found, memory, fields_at(block, axes, choice, places)))
         self._cut()
 
     def _cut(self) -> None:
         """Keep the first alone once there are several times as many."""
-        if sum(len(keys) for keys, _ in self._found) < 2 * self.count and np.isfinite(self._limit):
+        if sum(len(keys) for keys, *_ in self._found) < 2 * self.count and np.isfinite(self._limit):
             return
         first = self.kept()
         if len(first) == self.count:
             self._limit = float(np.nextafter(first[-1].keys[0], np.inf))
-        self._found = [(np.array([one.keys[0] for one in first]), [one.fields for one in first])]
+        keys, memory = (np.array([one.keys[0] for one in first]), np.array([one.memory_bytes for one in first]))
+        self._found = [(keys, memory, [one.fields for one in first])]
 
     def kept(self) -> list[Candidate]:
         """Return the first plans in order."""
-        keys = np.concatenate([keys for keys, _ in self._found]) if self._found else np.empty(0)
-        plans = [fields for _, several in self._found for fields in several]
-        return [Candidate(plans[i], (float(keys[i]),)) for i in np.argsort(keys, kind="stable")[: self.count]]
+        if not self._found:
+            return []
+        keys, memory = (np.concatenate([found[i] for found in self._found]) for i in range(2))
+        plans = [fields for *_, several in self._found for fields in several]
+        order = np.argsort(keys, kind="stable")[: self.count]
+        return [Candidate(plans[i], (float(keys[i]),), float(memory[i])) for i in order]
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

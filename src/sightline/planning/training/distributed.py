@@ -10,6 +10,7 @@ from bisect import insort
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import nan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,6 +38,8 @@ _FIELDS: Mapping[str, str] = {
     **dict.fromkeys(("schedule", "recompute", "attention"), "word"),
 }
 """Fields of a plan that is kept, and what they hold."""
+_MEMORY = "memory_bytes"
+"""The column of the memory of a plan that is kept."""
 
 
 def search_spaces(
@@ -130,7 +133,8 @@ def _row(chunk: Mapping[str, Any], counts: Counts, kept: Sequence[Candidate], ax
     import polars as pl
 
     kinds = {"number": pl.Int64(), "truth": pl.Boolean(), "word": pl.String(), "words": pl.List(pl.String())}
-    plans = pl.Struct({**{name: kinds[kind] for name, kind in _FIELDS.items()}, **dict.fromkeys(axes, pl.Float64())})
+    fields = {name: kinds[kind] for name, kind in _FIELDS.items()}
+    plans = pl.Struct({**fields, **dict.fromkeys((*axes, _MEMORY), pl.Float64())})
     rules = pl.Struct({"rule": pl.String(), "count": pl.Int64()})
     row = {
         "space": chunk["space"],
@@ -139,7 +143,12 @@ def _row(chunk: Mapping[str, Any], counts: Counts, kept: Sequence[Candidate], ax
         "feasible": counts.feasible,
         "rejected": [{"rule": rule, "count": count} for rule, count in counts.rejected.items()],
         "plans": [
-            {**one.fields, "offload": sorted(one.fields["offload"]), **dict(zip(axes, one.keys, strict=True))}
+            {
+                **one.fields,
+                "offload": sorted(one.fields["offload"]),
+                **dict(zip(axes, one.keys, strict=True)),
+                _MEMORY: one.memory_bytes,
+            }
             for one in kept
         ],
     }
@@ -165,7 +174,8 @@ class _Found:
         insort(self._counts, (row["start"], counts), key=lambda one: one[0])
         for place, plan in enumerate(row["plans"]):
             keys = tuple(plan.pop(axis) for axis in self.request.axes)
-            candidate = Candidate({**plan, "offload": frozenset(plan["offload"])}, keys)
+            memory = plan.pop(_MEMORY, nan)
+            candidate = Candidate({**plan, "offload": frozenset(plan["offload"])}, keys, memory)
             self._kept.append((keys, row["start"], place, candidate))
         self._kept = self._best()
 

@@ -54,6 +54,11 @@ def in_order(plans: Sequence[tuple[float, Plan, Any]], same: float = SAME) -> li
     return [one[2] for one in sorted(kept, key=place)]
 
 
+def numbered(plans: Sequence[RankedPlan]) -> list[RankedPlan]:
+    """Return plans with their ranks."""
+    return [replace(one, rank=rank) for rank, one in enumerate(plans, start=1)]
+
+
 def with_ties(plans: Sequence[RankedPlan], key: str) -> list[RankedPlan]:
     """Return plans of training with how likely each is better than the first, by the interval of their ratio.
 

@@ -33,7 +33,7 @@ def plan_page(
         f"<h1>{escape(title)}</h1>",
         *(f'<p class="faint">{escape(line)}</p>' for line in sentences.subtitle(answer)),
         _plans(answer),
-        _listed((*sentences.standing(answer), *sentences.binding(answer), *sentences.obstacles(answer))),
+        _listed((*sentences.standing(answer), *sentences.binding(answer), *_marks(answer))),
         _chart(answer, limits) if answer.plans else "",
         f"<h2>What was searched</h2><p>{escape(sentences.searched(answer))}</p>",
         _listed(sentences.left_out(answer)),
@@ -47,6 +47,11 @@ def plan_page(
         _details(answer),
     ]
     return html_document(title, f"<main>{''.join(sections)}</main>", STYLE + _STYLE)
+
+
+def _marks(answer: PlanAnswer) -> list[str]:
+    """What the marks behind ranks mean."""
+    return [*sentences.obstacles(answer), *sentences.perhaps_too_large(answer)]
 
 
 def _plans(answer: PlanAnswer) -> str:

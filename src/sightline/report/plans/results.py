@@ -49,6 +49,7 @@ def _plan(ranked: RankedPlan, launch: str | None = None) -> dict[str, Any]:
         "cluster": " + ".join(cluster.stated),
         "launchable": ranked.launchable,
         "obstacles": list(ranked.obstacles),
+        "tight": ranked.profile.tight,
         "launch": launch,
     }
     return {**place, **result, **ranked.figures}
@@ -68,6 +69,7 @@ def answer_to_csv(answer: PlanAnswer) -> str:
                 "tied": str(one.tied).lower(),
                 "better": one.better,
                 "launchable": str(one.launchable).lower(),
+                "tight": str(one.profile.tight).lower(),
                 "pareto": str(position in answer.pareto).lower(),
                 **line_of(one.profile),
                 **one.figures,

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from inspect import getdoc
+from math import floor
 from typing import Any
 
 from sightline.launching.training.rules import LAUNCH_RULES
@@ -10,6 +11,7 @@ from sightline.loading import to_mapping
 from sightline.planning.answer import HardwareChange, NearestPlan, Neighbour, PlanAnswer, RankedPlan
 from sightline.planning.limits import LIMITS
 from sightline.planning.why.options import as_options
+from sightline.profile import Profile
 from sightline.profile.metrics import BOUNDS
 from sightline.report import labels, units
 from sightline.report.plans import columns
@@ -17,6 +19,8 @@ from sightline.scenario.rules import GENERATION_RULES, TRAINING_RULES
 
 TIED = "≈"
 """Behind the rank of a plan that cannot be told apart from the first."""
+TIGHT = "?"
+"""Behind the rank of a plan that may not fit: its interval of memory goes beyond what a device has."""
 _LIMITS = {limit.rejects: limit.exceeded for limit in LIMITS.values()}
 """Limits that reject plans, in words; rules have theirs in their first sentence."""
 _LEFT_OUT = {
@@ -106,12 +110,27 @@ def obstacles(answer: PlanAnswer) -> list[str]:
     return [*found[:_MOST_OBSTACLES], *([f"! and {rest} more that cannot be launched"] if rest > 0 else [])]
 
 
+def perhaps_too_large(answer: PlanAnswer) -> list[str]:
+    """Return which plans may not fit, in a sentence."""
+    tight = [one.rank for one in answer.plans if one.profile.tight]
+    return [f"{TIGHT} {ranks(tight)} may not fit: the 80 % interval of the memory holds what a device has"] * bool(
+        tight
+    )
+
+
+def most_surely(profile: Profile) -> str:
+    """Return the memory that a plan may take at most for the upper end of its interval to fit, as an option's value."""
+    _, high = profile.interval["memory_bytes.total"]
+    share = float(profile.memory_bytes["total"]) / float(high or 1.0)
+    return f"{floor(share * float(profile.usable_bytes) / 1e8) / 10:g}GB"
+
+
 def marked(answer: PlanAnswer, position: int) -> str:
-    """Return a plan's rank with its marks: tied with the first, on the front, not launchable."""
+    """Return a plan's rank with its marks: tied with the first, on the front, not launchable, perhaps too large."""
     one = answer.plans[position]
     tied = any(other.tied for other in answer.plans) and (one.tied or position == 0)
     on_front = position in answer.pareto and len(answer.pareto) < len(answer.plans)
-    marks = TIED * tied + "*" * on_front + "!" * (not one.launchable)
+    marks = TIED * tied + "*" * on_front + "!" * (not one.launchable) + TIGHT * one.profile.tight
     return f"{one.rank} {marks}".rstrip()
 
 

@@ -72,7 +72,7 @@ def _column(column: columns.Column) -> Column:
 
 def _marks(answer: PlanAnswer) -> list[str]:
     """What the marks behind ranks mean."""
-    found = sentences.obstacles(answer)
+    found = [*sentences.obstacles(answer), *sentences.perhaps_too_large(answer)]
     if not answer.pareto:
         return found
     where = "*" if len(answer.pareto) < len(answer.plans) else "all plans are"
