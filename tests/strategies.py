@@ -69,7 +69,7 @@ def right_scenarios(draw: st.DrawFn) -> dict[str, Any]:
         "workload": {
             "task": draw(st.sampled_from(["pretrain", "finetune"])),
             "sequence_length": draw(st.integers(1, 10**6)),
-            "global_batch": data * micro_batch * draw(st.integers(1, 50)),
+            "global_batch": data * micro_batch * (pipeline if virtual > 1 else 1) * draw(st.integers(1, 50)),
         },
         "plan": {k: v for k, v in plan.items() if k not in left_out},
     }
@@ -81,7 +81,8 @@ def trainings(draw: st.DrawFn, **stated: Any) -> Scenario:
     name = draw(st.sampled_from(TRAINED))
     device = draw(st.sampled_from(catalog.names("devices")))
     framework = stated.get("framework") or draw(st.sampled_from(catalog.names("frameworks")))
-    offers = read_framework(framework).offers
+    known = read_framework(framework)
+    offers = known.offers
     model = resolve_model(name, Path()).model
     peaks = read_cluster(f"1x {device}").device.peak_flops
 
@@ -96,13 +97,15 @@ def trainings(draw: st.DrawFn, **stated: Any) -> Scenario:
     pipeline = chosen("pipeline_parallel", *(p for p in (1, 2, 3, 4, 8) if p <= model.layers))
     data = chosen("data_parallel", 1, 2, 3, 8)
     micro_batch = chosen("micro_batch", 1, 2, 4)
+    interleaves = known.interleaving.fewest_stages <= pipeline <= model.layers // 2
+    virtual = chosen("virtual_stages", 1, 2) if 1 < pipeline and interleaves else 1
     plan = {
         "framework": framework,
         "tensor_parallel": tensor,
         "pipeline_parallel": pipeline,
         "data_parallel": data,
         "micro_batch": micro_batch,
-        "virtual_stages": chosen("virtual_stages", 1, 2) if 1 < pipeline <= model.layers // 2 else 1,
+        "virtual_stages": virtual,
         "zero_stage": chosen("zero_stage", 0, 1, 2, 3),
         "recompute": chosen("recompute", "none", "selective", "full"),
         "attention": chosen("attention", "flash", "eager"),
@@ -113,7 +116,10 @@ def trainings(draw: st.DrawFn, **stated: Any) -> Scenario:
         model=name,
         cluster=f"{tensor * pipeline * data}x {device}",
         sequence_length=draw(st.sampled_from([1, 127, 350, 2048, 4096, 65536])),
-        global_batch=data * (micro_batch or 4) * draw(st.sampled_from([1, 2, 7, 32])),
+        global_batch=data
+        * (micro_batch or 4)
+        * (pipeline if virtual > 1 else 1)
+        * draw(st.sampled_from([1, 2, 7, 32])),
         plan=plan,
     )
 

@@ -93,7 +93,7 @@ def test_a_framework_is_asked_only_for_what_it_offers():
 def test_a_pipeline_is_not_lengthened_beyond_the_layers(virtual_stages, tried):
     # 40 layers on 10 stages of 4 chunks: there is nothing left to spread over 20 stages.
     plan = {"framework": "megatron", "pipeline_parallel": 10, "micro_batch": 1, "virtual_stages": virtual_stages}
-    scenario = training(model="opt-13b", cluster="20x a100-sxm-80gb", global_batch=64, plan=plan)
+    scenario = training(model="opt-13b", cluster="20x a100-sxm-80gb", global_batch=120, plan=plan)
     assert {plan.pipeline_parallel for _, plan in plans_beside(scenario)} == tried
 
 
