@@ -8,7 +8,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from math import ceil
+from math import ceil, floor, log10
 from typing import Any
 
 import numpy as np
@@ -101,10 +101,17 @@ def _with_looser_limits(dead: Dead, found: NearestPlan) -> NearestPlan:
         longest = max(float(figures["calendar_time_s"] or 0.0), limits.deadline_s)
         options["deadline"] = f"{ceil(longest / 8640) / 10:g}d"
     if limits.budget_usd is not None and (cost := figures["cost_usd"]):
-        options["budget"] = f"{ceil(max(cost, limits.budget_usd) / 1000):d}k"
+        options["budget"] = _dollars(cost) if cost > limits.budget_usd else f"{limits.budget_usd:.10g}"
     typed = re.sub(r" --max-memory ('[^']*'|\S+)", "", found.command) if "max-memory" in options else found.command
     said = " ".join((typed, *(f"--{name} {value}" for name, value in options.items())))
     return replace(found, set={**options, **found.set}, command=said)
+
+
+def _dollars(cost: float) -> str:
+    """A budget of two digits that pays for it, as it is typed: 110, 5.5k."""
+    digit = 10.0 ** (floor(log10(cost)) - 1)
+    usd = ceil(cost / digit) * digit
+    return f"{usd / 1000:g}k" if usd >= 1000 else f"{usd:g}"
 
 
 def _as_typed(dead: Dead) -> Iterator[str]:
