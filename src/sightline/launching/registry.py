@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 WRITERS: Final[Mapping[str, str]] = {
     "megatron": "training.megatron.writing",
-    "deepspeed": "training.deepspeed",
-    "fsdp": "training.accelerate",
+    "deepspeed": "training.deepspeed.writing",
+    "fsdp": "training.accelerate.writing",
     "transformers": "training.transformers",
     "torchtitan": "training.torchtitan.writing",
 }
@@ -31,7 +31,7 @@ ENGINE_WRITERS: Final[Mapping[str, str]] = {
 }
 """The same by engine of generation."""
 READERS: Final[tuple[str, ...]] = (
-    *("training.accelerate", "training.deepspeed", "training.megatron.reading"),
+    *("training.accelerate.reading", "training.deepspeed.reading", "training.megatron.reading"),
     *("training.torchtitan.reading", "training.transformers"),
     *ENGINE_WRITERS.values(),
 )

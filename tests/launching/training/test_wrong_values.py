@@ -78,6 +78,51 @@ def test_wrong_values_of_deepspeed_are_refused_together():
     ]
 
 
+@pytest.mark.parametrize(
+    ("zero", "others", "said"),
+    [
+        ({}, {"fp16": {"enabled": True}, "bf16": {"enabled": True}}, "fp16.enabled and bf16.enabled are both true"),
+        ({"offload_param": {"device": "disk"}, "stage": 3}, {}, "offload_param.device is 'disk'; allowed: none, cpu"),
+        ({"offload_optimizer": {"device": "cpu", "ratio": 2}, "stage": 3}, {}, "ratio is 2; allowed: a number from 0"),
+        ({"offload_optimizer": {"device": "cpu", "ratio": 0.5}, "stage": 1}, {}, "a part at stage 3 alone"),
+        ({}, {"train_batch_size": 65, "gradient_accumulation_steps": 2}, "train_batch_size is 65; allowed: a multiple"),
+    ],
+)
+def test_what_deepspeed_itself_refuses_is_refused(zero, others, said):
+    stated = {"train_micro_batch_size_per_gpu": 2, "zero_optimization": zero, **others}
+    (problem,) = problems_of(json.dumps(stated))
+    assert said in problem
+
+
+def test_batch_sizes_of_deepspeed_agree_with_the_devices_that_are_started(tmp_path):
+    stated = {"train_batch_size": 64, "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 1}
+    (tmp_path / "ds.json").write_text(json.dumps(stated))
+    run = tmp_path / "run.sh"
+    run.write_text("deepspeed --num_gpus 8 --num_nodes 2 train.py --deepspeed_config ds.json")
+    with pytest.raises(InputError, match=r"x 16 devices = 32"):
+        read(run)
+    run.write_text("deepspeed --num_gpus 8 --num_nodes 4 train.py --deepspeed_config ds.json")
+    assert read(run).missing["cluster"].startswith("'32x ")
+    assert read(tmp_path / "ds.json").missing["cluster"].startswith("'32x ")
+
+
+@pytest.mark.parametrize(
+    ("stage", "key", "stated", "offloaded", "said"),
+    [
+        (3, "offload_optimizer", {"device": "nvme"}, ["optimizer"], "device is nvme, which is not predicted"),
+        (3, "offload_optimizer", {"device": "cpu", "ratio": 0.5}, ["optimizer"], "ratio is 0.5, which is not"),
+        (2, "offload_param", {"device": "cpu"}, "none", "offloads parameters from zero_optimization.stage 3 on"),
+        (3, "offload_param", {"device": "cpu"}, ["parameters"], ""),
+        (3, "offload_param", {"device": "none"}, "none", ""),
+    ],
+)
+def test_offloading_that_no_scenario_states_is_said(stage, key, stated, offloaded, said):
+    reading = read(json.dumps({"train_batch_size": 8, "zero_optimization": {"stage": stage, key: stated}}))
+    assert reading.scenario["plan"]["offload"] == offloaded
+    assert said in " ".join(reading.without_counterpart)
+    assert bool(said) == bool(reading.without_counterpart)
+
+
 @pytest.mark.parametrize("stage", [True, 4, -1, "3"])
 def test_stages_of_deepspeed_are_numbers(stage):
     (said,) = problems_of(json.dumps({"train_batch_size": 8, "zero_optimization": {"stage": stage}}))

@@ -1,39 +1,21 @@
-"""DeepSpeed: ``ds_config.json``, the script that trains with it and the command that starts it, and the file read back.
+"""A configuration of DeepSpeed, or a command that names one, read back as a scenario.
 
 Keys and defaults are those of DeepSpeed 0.19 (deepspeed/runtime/config.py, zero/config.py).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from sightline.launching.launch import Launch, Reading, refuse
+from sightline.launching.launch import Reading, refuse
 from sightline.launching.options import Options, not_read, without_none
-from sightline.launching.shell.writing import command_line
 from sightline.launching.source import Source, named_settings
-from sightline.launching.training import script_settings as script
 from sightline.launching.training.missing import missing_of
-from sightline.launching.training.ranks import devices_of, launcher_and_program, on_every_node, per_node
-from sightline.launching.training.rules import refusals
+from sightline.launching.training.ranks import devices_of, launcher_and_program
 from sightline.launching.training.script_reading import Script, script_of
-from sightline.launching.training.support import unwritten, whole, with_micro_batch
 from sightline.launching.value_checks import AUTO, refuse_values
-from sightline.scenario import Plan, Scenario
+from sightline.quantities import show
 
-CONFIGURATION: Final = "ds_config.json"
-WRITTEN: Final = script.WRITTEN | {
-    *("zero_stage", "offload", "recompute", "overlap_gradient_reduce", "overlap_parameter_gather"),
-    "gradient_reduce_dtype",
-}
-"""Fields of a plan that have keys, here or in the script's settings."""
-OPTIMIZERS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
-    "adamw": ("AdamW", {}),
-    "adamw-fused": ("AdamW", {"torch_adam": False}),
-    "adamw-unfused": ("AdamW", {"torch_adam": True}),
-    "muon": ("Muon", {}),
-}
-"""Type and parameters of DeepSpeed's own optimizers; others are the script's."""
-_HELD_ELSEWHERE: Final = {"device": "cpu", "pin_memory": True}
 _NUMBERS: Final[Mapping[str, int]] = dict.fromkeys(
     ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"), 1
 )
@@ -41,6 +23,7 @@ _NUMBERS: Final[Mapping[str, int]] = dict.fromkeys(
 _CHOICES: Final[Mapping[str, tuple[Any, ...]]] = {
     "zero_optimization.stage": (0, 1, 2, 3),
     "zero_optimization.overlap_comm": (True, False),
+    **{f"zero_optimization.offload_{part}.device": ("none", "cpu", "nvme") for part in ("optimizer", "param")},
     "communication_data_type": ("fp32", "bf16", "fp16"),
     "bf16.enabled": (True, False),
     "fp16.enabled": (True, False),
@@ -59,92 +42,6 @@ _NEUTRAL: Final = frozenset(
     )
 )
 """Keys that do not change how long a step takes."""
-
-
-def write(scenario: Scenario) -> Launch:
-    """Return the launch of a scenario.
-
-    Raises:
-        InputError: DeepSpeed or the script does not offer something of the plan; a sentence each.
-    """
-    refuse(refusals(scenario))
-    asked = with_micro_batch(scenario)
-    ranks = asked.cluster.devices
-    return Launch(
-        framework="deepspeed",
-        command=_command(asked),
-        files={CONFIGURATION: script.json_text(configuration(asked)), **script.files_of(asked, "deepspeed", ranks)},
-        without_counterpart=[
-            *unwritten(asked.plan, WRITTEN, "DeepSpeed's configuration"),
-            *script.supplied(asked, *([f"lr in {CONFIGURATION}"] if asked.plan.optimizer in OPTIMIZERS else [])),
-            *_hosts(asked),
-        ],
-    )
-
-
-def configuration(scenario: Scenario) -> dict[str, Any]:
-    """Return the engine's configuration."""
-    plan, work = scenario.plan, scenario.workload
-    moved = {2: "bf16" if plan.dtype == "bf16" else "fp16"}.get(_moved_bytes(plan), "fp32")
-    written: dict[str, Any] = {
-        "train_batch_size": work.global_batch,
-        "train_micro_batch_size_per_gpu": whole(plan.sequences),
-        "gradient_accumulation_steps": script.accumulation(scenario),
-        "gradient_clipping": 1.0,
-        "bf16": {"enabled": plan.dtype == "bf16"},
-        "fp16": {"enabled": plan.dtype == "fp16"},
-        "communication_data_type": moved,
-        "zero_optimization": _zero(plan),
-        "steps_per_print": 10,
-    }
-    if plan.optimizer in OPTIMIZERS:
-        kind, options = OPTIMIZERS[plan.optimizer]
-        written["optimizer"] = {"type": kind, "params": {"lr": 1e-4, "weight_decay": 0.1, **options}}
-    else:
-        written |= {"zero_allow_untested_optimizer": True, "zero_force_ds_cpu_optimizer": False}
-    if plan.recompute == "full":
-        held = "activations" in plan.offload
-        written["activation_checkpointing"] = {"partition_activations": False, "cpu_checkpointing": held}
-    return written
-
-
-def _moved_bytes(plan: Plan) -> int:
-    return int(plan.framework.sharding.gradient_reduce_bytes[plan.dtype])
-
-
-def _zero(plan: Plan) -> dict[str, Any]:
-    overlap = plan.framework.overlap
-    written: dict[str, Any] = {
-        "stage": whole(plan.zero_stage),
-        "overlap_comm": overlap.gradients,
-        "contiguous_gradients": True,
-    }
-    if plan.zero_stage == 3 and not overlap.parameters:
-        written["stage3_prefetch_bucket_size"] = 0
-    if "optimizer" in plan.offload:
-        written["offload_optimizer"] = _HELD_ELSEWHERE
-    if "parameters" in plan.offload:
-        written["offload_param"] = _HELD_ELSEWHERE
-    return written
-
-
-def _command(scenario: Scenario) -> str:
-    cluster = scenario.cluster
-    words = ["deepspeed", "--num_gpus", str(per_node(cluster))]
-    if cluster.nodes > 1:
-        together = ("--no_ssh", "--node_rank", "${NODE_RANK:-$SLURM_NODEID}", "--master_addr", "$MASTER_ADDR")
-        words += ["--num_nodes", str(cluster.nodes), *together, "--master_port", "${MASTER_PORT:-29500}"]
-        words += ["--hostfile", "hostfile"]
-    arguments = {"--deepspeed_config": CONFIGURATION, "--settings": script.SETTINGS}
-    return command_line([*words, *script.script_words(scenario)], arguments)
-
-
-def _hosts(scenario: Scenario) -> list[str]:
-    cluster = scenario.cluster
-    if cluster.nodes == 1:
-        return []
-    listed = f"hostfile lists the {cluster.nodes} nodes, a line '<name> slots={per_node(cluster)}' each"
-    return [listed, *on_every_node(cluster)]
 
 
 def claims(found: Source) -> bool:
@@ -179,20 +76,20 @@ def reading_of(stated: Mapping[str, Any], trained: Script, devices: int | None) 
         InputError: Values that DeepSpeed does not take; a sentence each.
     """
     refuse_values(stated, numbers=_NUMBERS, choices=_CHOICES, left_open=AUTO)
+    refuse([*_contradictions(stated), *_uneven_batch(stated, devices)])
+    devices = devices or _implied_devices(stated)
     batch = {"global_batch": _batch(stated, devices)}
     workload = {"task": "pretrain", **trained.workload, **without_none(batch)}
     plan = {"framework": "deepspeed", **trained.plan, **plan_of(stated)}
     scenario = without_none({"model": trained.model, "workload": workload, "plan": plan})
     zero = _mapping(stated, "zero_optimization")
-    unread = [key for key in stated if key not in _READ | _NEUTRAL]
-    unread += [f"zero_optimization.{key}" for key in zero if key not in _ZERO]
+    known = [*_READ, *_NEUTRAL, *(f"zero_optimization.{key}" for key in _ZERO)]
+    unread = [key for key in (*stated, *(f"zero_optimization.{key}" for key in zero)) if key not in known]
     return Reading(
         framework="deepspeed",
         scenario=scenario,
         missing=missing_of(scenario, devices),
-        without_counterpart=not_read(
-            unread, [*_READ, *_NEUTRAL, *(f"zero_optimization.{key}" for key in _ZERO)], "DeepSpeed's"
-        ),
+        without_counterpart=[*not_read(unread, known, "DeepSpeed's"), *_read_otherwise(zero)],
     )
 
 
@@ -215,12 +112,65 @@ def _count(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
+def _contradictions(stated: Mapping[str, Any]) -> Iterator[str]:
+    """What DeepSpeed itself refuses."""
+    if all(_mapping(stated, name).get("enabled") is True for name in ("fp16", "bf16")):
+        yield "fp16.enabled and bf16.enabled are both true; DeepSpeed allows one of them"
+    zero = _mapping(stated, "zero_optimization")
+    for key in _OFFLOADED:
+        share = _mapping(zero, key).get("ratio", 1)
+        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
+            yield f"zero_optimization.{key}.ratio is {show(share)}; allowed: a number from 0 to 1"
+        elif share < 1 and zero.get("stage", 0) in range(_SHARDS_WEIGHTS):
+            yield f"zero_optimization.{key}.ratio is {show(share)}; DeepSpeed offloads a part at stage 3 alone"
+
+
+def _uneven_batch(stated: Mapping[str, Any], devices: int | None) -> Iterator[str]:
+    """The three batch sizes, of which DeepSpeed holds the first to the product of the others and the ranks."""
+    whole_batch, micro, accumulated = _batch_sizes(stated)
+    if whole_batch is None or micro is None or accumulated is None:
+        return
+    rank = micro * accumulated
+    each = f"train_micro_batch_size_per_gpu {micro} x gradient_accumulation_steps {accumulated}"
+    if devices and whole_batch != rank * devices and "sequence_parallel_size" not in stated:
+        yield f"train_batch_size is {whole_batch}; allowed: {each} x {devices} devices = {rank * devices}"
+    elif whole_batch % rank:
+        yield f"train_batch_size is {whole_batch}; allowed: a multiple of {each}"
+
+
+def _implied_devices(stated: Mapping[str, Any]) -> int | None:
+    """The ranks by which all three batch sizes agree."""
+    whole_batch, micro, accumulated = _batch_sizes(stated)
+    if whole_batch is None or micro is None or accumulated is None or "sequence_parallel_size" in stated:
+        return None
+    return whole_batch // (micro * accumulated)
+
+
+def _batch_sizes(stated: Mapping[str, Any]) -> tuple[int | None, int | None, int | None]:
+    """Samples of a step, those of a micro-batch on each rank, and micro-batches of a step."""
+    whole_batch, micro, accumulated = (_count(stated.get(key)) for key in _NUMBERS)
+    return whole_batch, micro, accumulated
+
+
 def _batch(stated: Mapping[str, Any], devices: int | None) -> int | None:
-    whole_batch = _count(stated.get("train_batch_size"))
-    parts = [_count(stated.get(f"{key}")) for key in ("train_micro_batch_size_per_gpu", "gradient_accumulation_steps")]
-    if whole_batch is None and devices and parts[0]:
-        return parts[0] * (parts[1] or 1) * devices
+    whole_batch, micro, accumulated = _batch_sizes(stated)
+    if whole_batch is None and devices and micro:
+        return micro * (accumulated or 1) * devices
     return whole_batch
+
+
+def _read_otherwise(zero: Mapping[str, Any]) -> Iterator[str]:
+    """Offloading that a scenario cannot state, and what it is read as."""
+    for key, (part, least) in _OFFLOADED.items():
+        stated, name = _mapping(zero, key), f"zero_optimization.{key}"
+        if stated.get("device", "none") == "none":
+            continue
+        if zero.get("stage", 0) in range(least):
+            yield f"{name} is left out: DeepSpeed offloads {part} from zero_optimization.stage {least} on"
+        elif stated["device"] == "nvme":
+            yield f"{name}.device is nvme, which is not predicted: read as the host's memory"
+        if stated.get("ratio", 1) != 1:
+            yield f"{name}.ratio is {show(stated['ratio'])}, which is not predicted: read as 1"
 
 
 def plan_of(stated: Mapping[str, Any]) -> dict[str, Any]:
@@ -230,7 +180,7 @@ def plan_of(stated: Mapping[str, Any]) -> dict[str, Any]:
     formats = [name for name in ("bf16", "fp16") if _mapping(stated, name).get("enabled") is True]
     moved = stated.get("communication_data_type")
     overlaps = zero.get("overlap_comm")
-    offloaded = [part for part, key in _OFFLOADED.items() if _is_elsewhere(zero, key)]
+    offloaded = [part for key, (part, least) in _OFFLOADED.items() if _is_offloaded(zero, key, least)]
     recomputes = _mapping(stated, "activation_checkpointing")
     if recomputes.get("cpu_checkpointing"):
         offloaded.append("activations")
@@ -249,13 +199,20 @@ def plan_of(stated: Mapping[str, Any]) -> dict[str, Any]:
     )
 
 
-_OFFLOADED: Final = {"optimizer": "offload_optimizer", "parameters": "offload_param"}
+_HOSTS: Final = ("cpu", "nvme")
+"""Where parts may be offloaded to."""
+_SHARDS_WEIGHTS: Final = 3
+"""The stage that does."""
+_OFFLOADED: Final = {"offload_optimizer": ("optimizer", 1), "offload_param": ("parameters", _SHARDS_WEIGHTS)}
+"""What each key offloads, and from which stage on."""
 
 
-def _is_elsewhere(zero: Mapping[str, Any], key: str) -> bool:
+def _is_offloaded(zero: Mapping[str, Any], key: str, least: int) -> bool:
     """Whether a part is offloaded; NVMe counts as the host, which feeds it."""
+    if zero.get("stage", 0) in range(least):
+        return False
     stated = _mapping(zero, key)
-    return stated.get("device", "none") in ("cpu", "nvme") or zero.get(f"cpu_{key.removesuffix('_optimizer')}") is True
+    return stated.get("device", "none") in _HOSTS or zero.get(f"cpu_{key.removesuffix('_optimizer')}") is True
 
 
 def _is_auto(stated: Mapping[str, Any]) -> bool:

@@ -1,0 +1,1 @@
+"""DeepSpeed: ``ds_config.json``, and the script that trains with it."""
