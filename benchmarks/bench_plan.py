@@ -46,6 +46,42 @@ TURING: dict[str, Any] = {
     "workload": {"task": "pretrain", "sequence_length": 2048, "global_batch": {"at_most": 2520}},
     "plan": {"framework": "megatron"},
 }
+CALCULON: dict[str, Any] = {
+    "dtype": "fp16",
+    "attention": "eager",
+    "context_parallel": 1,
+    "zero_stage": {"any": [0, 2]},
+    "recompute": {"any": ["none", "selective", "full"]},
+    "schedule": {"any": ["1f1b", "interleaved"]},
+    "tensor_overlap": {"any": ["none", "backward", "all"]},
+    "overlap_gradient_reduce": {"any": [False, True]},
+}
+"""The fields of Calculon's executions that a plan has keys for (calculon-ai/calculon@caa4b11, optimal_execution.py). Its
+sharding of the optimizer shards gradients too. Left out: which network each degree uses, gathering again for weight
+gradients, and its third kind of tensor parallelism."""
+CALCULON_BEST: dict[str, Any] = {
+    "tensor_parallel": 8,
+    "pipeline_parallel": 4,
+    "virtual_stages": 12,
+    "micro_batch": 2,
+    "recompute": "none",
+    "zero_stage": 1,
+    "sequence_parallel": True,
+    "tensor_overlap": "all",
+    "overlap_gradient_reduce": True,
+}
+"""What it finds to be the fastest without offloading, of all 152,218 executions whose degrees use the fastest networks
+that they fill: GPT-3 175B, 1,024 A100s, batch 1,024, systems/a100_80g.json. It takes 266 CPU-seconds, without its
+debugging records. By the memory predicted here it does not fit, with ZeRO-1 or ZeRO-2."""
+CALCULON_BEST_OF_TURING: dict[str, Any] = {
+    "tensor_parallel": 8,
+    "pipeline_parallel": 1,
+    "micro_batch": 3,
+    "recompute": "selective",
+    "sequence_parallel": True,
+    "offload": {"any": [["parameters", "activations", "optimizer"]]},
+}
+"""What it finds for `TURING`, all of its 10,944 executions in 10 CPU-seconds. Here offloaded weights need ZeRO-3."""
 MIXTURE: dict[str, Any] = {
     "model": "deepseek-v3",
     "cluster": "2048x h800-sxm-80gb",
@@ -96,7 +132,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.add_argument("--billion", action="store_true", help="search a billion plans too, which takes minutes")
     asked = parser.parse_args()
-    figures = {"pace_s": pace()} | training() | commands() | serving()
+    figures = {"pace_s": pace()} | training() | beside_calculon() | commands() | serving()
     figures["pace_s"] = min(figures["pace_s"], pace())
     figures["serving_ratio"] = figures["serving_25k_cpu_s"] / figures["pace_s"]
     if asked.billion:
@@ -128,6 +164,37 @@ def training() -> dict[str, float]:
         "turing_plans": turing_plans,
         "turing_cpu_s": turing_s,
     }
+
+
+def beside_calculon() -> dict[str, float]:
+    """Return plans and CPU-seconds of the part of Calculon's space that plans express, and both bests as priced here.
+
+    Bests are in seconds per step of GPT-3, and per sequence of Turing, whose batches may differ.
+    """
+    from sightline.loading import load
+    from sightline.planning.search import plan
+    from sightline.prediction import predict
+
+    space = {**GPT_3, "plan": {**GPT_3["plan"], **CALCULON}}
+    theirs = predict(load({**space, "plan": {**space["plan"], **CALCULON_BEST, "schedule": "interleaved"}}))
+    searched = partial(plan, space, top=1)
+    ours, seconds = searched(), least_cpu(searched)
+    stated = {**GPT_3["plan"], "dtype": "fp16", "attention": "eager", "context_parallel": 1}
+    turing = plan({**TURING, "plan": {**stated, **CALCULON_BEST_OF_TURING}}, top=1)
+    return {
+        "calculon_plans": ours.evaluated,
+        "calculon_cpu_s": seconds,
+        "calculon_ours_s": ours.plans[0].profile.step_time_s,
+        "calculon_theirs_s": theirs.step_time_s,
+        "calculon_theirs_memory_gb": theirs.memory_bytes["total"] / 1e9,
+        "turing_ours_s": _per_sequence(plan({**TURING, "plan": stated}, top=1)),
+        "turing_theirs_s": _per_sequence(turing),
+    }
+
+
+def _per_sequence(answer: Any) -> float:
+    profile = answer.plans[0].profile
+    return float(profile.step_time_s / profile.scenario.workload.global_batch)
 
 
 def bare_mesh() -> Any:
