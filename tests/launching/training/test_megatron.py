@@ -127,6 +127,25 @@ def test_what_megatron_has_not_is_refused(plan, sentence):
         write(scenario)
 
 
+@pytest.mark.parametrize(
+    ("stages", "layers", "said"),
+    [(1, 32, False), (1, 33, True), (2, 16, False), (2, 20, True)],
+)
+def test_recomputing_more_layers_than_a_stage_has_is_said(stages, layers, said):
+    plan = {"pipeline_parallel": stages, "recompute": {"modules": "full", "layers": layers}}
+    scenario = asked({"framework": "megatron", **plan}, model="llama-3.1-8b")
+    sentences = [one for one in write(scenario).without_counterpart if one.startswith("plan.recompute is of")]
+    assert bool(sentences) is said
+    assert all(f"of {layers} layers" in one and f"has {32 // stages}" in one for one in sentences)
+
+
+def test_layers_that_predict_further_tokens_are_recomputed_one_by_one():
+    plan = {"framework": "megatron", "prediction_layers": 1, "recompute": {"modules": "full", "together": 4}}
+    scenario = asked(plan, model="deepseek-v3", cluster="512x h100-sxm-80gb", batch=2048)
+    with pytest.raises(InputError, match=r"allowed with plan\.prediction_layers 1: together 1"):
+        write(scenario)
+
+
 def test_models_without_arguments_are_refused():
     with pytest.raises(InputError, match=r"bloom-176b has alibi positions, for which pretrain_gpt\.py has no argument"):
         write(asked({"framework": "megatron"}, model="bloom-176b", cluster="64x h100-sxm-80gb"))

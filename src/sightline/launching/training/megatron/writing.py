@@ -9,8 +9,10 @@ from sightline.launching.training.megatron.models import Arguments, model_argume
 from sightline.launching.training.megatron.plans import WRITTEN, plan_arguments
 from sightline.launching.training.ranks import on_every_node, torchrun
 from sightline.launching.training.rules import refusals
-from sightline.launching.training.support import unwritten, with_micro_batch
+from sightline.launching.training.support import unwritten, whole, with_micro_batch
+from sightline.prediction.schedules.closed_forms import stage_layers
 from sightline.scenario import Scenario
+from sightline.scenario.techniques import Recomputation
 
 STEPS: Final = 50
 """Steps of a run whose tokens are not stated."""
@@ -94,4 +96,16 @@ def _supplied(scenario: Scenario) -> list[str]:
         "CHECKPOINT is the folder of the weights in Megatron-LM's format": work.task == "finetune",
         "workload.lengths: pretrain_gpt.py packs every sample to --seq-length": work.lengths is not None,
     }
-    return [*(sentence for sentence, is_so in told.items() if is_so), *on_every_node(scenario.cluster)]
+    told_too = [*_recomputed_whole(scenario), *on_every_node(scenario.cluster)]
+    return [*(sentence for sentence, is_so in told.items() if is_so), *told_too]
+
+
+def _recomputed_whole(scenario: Scenario) -> list[str]:
+    """Where the plan recomputes more layers than a stage has, which Megatron-LM takes for all of them."""
+    plan = scenario.plan
+    asked = plan.recompute.layers if isinstance(plan.recompute, Recomputation) else None
+    stages = whole(plan.pipeline_parallel) * whole(plan.virtual_stages)
+    most = max(plan.stage_layers or stage_layers(scenario.model.layers, stages)) * whole(plan.virtual_stages)
+    if asked is None or asked <= most:
+        return []
+    return [f"plan.recompute is of {asked} layers of a stage, and the longest stage has {most}: all are recomputed"]

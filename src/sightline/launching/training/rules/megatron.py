@@ -70,7 +70,9 @@ def megatron_overlap(
     )
 
 
-def megatron_recompute(framework: Framework, recompute: str | Recomputation, virtual_stages: Count) -> Checks:
+def megatron_recompute(
+    framework: Framework, recompute: str | Recomputation, virtual_stages: Count, prediction_layers: Count
+) -> Checks:
     """Megatron-LM recomputes the first layers of each stage, or modules of all."""
     if framework.name != NAME or not isinstance(recompute, Recomputation):
         return
@@ -81,6 +83,11 @@ def megatron_recompute(framework: Framework, recompute: str | Recomputation, vir
     yield Check(
         recompute.layers is None or not recompute.modules,
         "plan.recompute limits modules to some layers: Megatron-LM recomputes modules in all of them",
+    )
+    yield Check(
+        (prediction_layers == 0) | (recompute.together == 1) | bool(recompute.modules),
+        "plan.recompute keeps the input of every {recompute.together} layers: Megatron-LM recomputes layers that "
+        "predict further tokens one by one; allowed with plan.prediction_layers {prediction_layers}: together 1",
     )
     yield Check(
         recompute.layers is None or recompute.layers % virtual_stages == 0,
