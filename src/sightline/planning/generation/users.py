@@ -53,7 +53,8 @@ def _between(low: NDArray[np.int64], high: NDArray[np.int64]) -> NDArray[np.int6
     """Numbers between two, evenly, the lowest among them."""
     tried = int(np.clip(TOGETHER // max(len(low), 1), FEWEST, MOST))
     steps = (high - low)[:, None] * np.arange(tried) // tried
-    return low[:, None] + np.maximum(steps, 1)
+    between: NDArray[np.int64] = low[:, None] + np.maximum(steps, 1)
+    return between
 
 
 def _served(

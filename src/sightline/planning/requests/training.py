@@ -63,7 +63,7 @@ def plan_training(
         for name, value in (("workers", workers), ("where", where)):
             if value is not None:
                 raise InputError(f"{name} is for searches on equal devices; cluster.devices is {mixed.in_words}")
-        return _on_unlike_devices(spaces, request, progress)
+        return _on_unlike_devices(spaces, request, command, progress)
     spaces = together(spaces)
     found = best_plans(spaces, request, progress, workers=workers, where=where)
     if not (found.evaluated or found.rejected or found.stopped):
@@ -80,22 +80,25 @@ def plan_training(
     )
 
 
-def _on_unlike_devices(spaces: Sequence[Space[Scenario]], request: Request, progress: Progress) -> PlanAnswer:
-    """The answer of a single space whose cluster has several kinds of devices."""
+def _on_unlike_devices(
+    spaces: Sequence[Space[Scenario]], request: Request, command: str, progress: Progress
+) -> PlanAnswer:
+    """The answer where clusters have several kinds of devices: of these together, and of each alone."""
     from sightline.planning.training.mixed import plan_mixed
+    from sightline.planning.why.unlike import Searched, explained_on_unlike
 
-    if len(spaces) > 1:
-        raise InputError("cluster.devices lists unlike devices in one of several clusters; allowed: that cluster alone")
-    if spaces[0].at_most:
+    mixed = [space for space in spaces if space.scenario.cluster.groups]
+    if any(space.at_most for space in spaces):
         raise InputError("workload.global_batch is at_most; allowed on unlike devices: a whole number")
     if request.known is not None:
-        needs_equal_devices(spaces[0].scenario.cluster, "what own runs teach")
-    of_one_kind = spaces_of_one_kind(spaces[0])
-    alone = best_plans(of_one_kind, request, progress)
-    found = plan_mixed(spaces[0], request, alone, progress)
-    if not (found.evaluated or alone.rejected or found.stopped):
-        _refuse_contradictions(of_one_kind or spaces)
-    return found
+        needs_equal_devices(mixed[0].scenario.cluster, "what own runs teach")
+    parts = [part for space in spaces for part in (spaces_of_one_kind(space) if space in mixed else [space])]
+    alone = [best_plans([part], request, progress) for part in parts]
+    answer, listed = plan_mixed(mixed, request, alone, progress)
+    if not (answer.evaluated or any(one.rejected for one in alone) or answer.stopped):
+        _refuse_contradictions(parts or spaces)
+    searched = Searched(request=request, spaces=mixed, parts=parts, alone=alone, listed=listed)
+    return explained_on_unlike(answer, searched, predict=predict, command=command)
 
 
 def _check_length(spaces: Sequence[Space[Any]], request: Request) -> None:

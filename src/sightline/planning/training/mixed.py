@@ -1,220 +1,221 @@
 """A search of training plans on unlike devices: plans on several kinds are a list, laid out and predicted one by one.
 
 For every order of the kinds of devices, and for parts with several kinds, degrees that both ways of splitting allow are
-combined with micro-batches. Of techniques that save memory - ZeRO, recomputation - the first that fits is taken, from
-those that cost least to those that save most. The prediction chooses how layers or the batch are split over devices.
-Parts of one kind are searched as any other cluster, and join the answer.
+combined with micro-batches. Of techniques that save memory - ZeRO, recomputation - each layout is predicted with the
+first that fits, and layouts that come near the best one with all others. The prediction chooses how layers or the batch
+are split over devices. Parts of one kind are searched as any other cluster, and join the answer.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
-from math import gcd
-from typing import Any
+from math import inf
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sightline.errors import InputError
 from sightline.planning.answer import PlanAnswer, RankedPlan
-from sightline.planning.kinds import left_out, mixtures
+from sightline.planning.kinds import left_out
 from sightline.planning.prices import said_of_price
 from sightline.planning.training.answers import Found, ranked
+from sightline.planning.training.layouts import LISTED, layouts, not_listed, recomputation, savings
 from sightline.planning.training.objectives import Measure, exceeded
 from sightline.planning.training.one_space import Request
 from sightline.planning.training.validity import LAUNCHABLE, POSSIBLE
 from sightline.prediction import predict
-from sightline.profile import Profile
 from sightline.progress import Cancelled, Progress
 from sightline.scenario import Cluster, Scenario
-from sightline.scenario.plan import Split
 from sightline.scenario.rules import broken_by
 from sightline.scenario.space import Space
 
-MOST_RANKS, MOST_STAGES, MOST_SEQUENCES = 8, 16, 8
-"""Largest tensor degree, pipeline degree and micro-batch that are tried."""
-SAVING: Sequence[tuple[int, str]] = (
-    *((0, "none"), (1, "none"), (1, "selective"), (1, "full")),
-    *((2, "none"), (2, "full"), (3, "none"), (3, "full")),
-)
-"""ZeRO stages and recomputation, from what costs least to what saves most."""
-LISTED = (*("tensor_parallel", "pipeline_parallel", "data_parallel", "micro_batch", "zero_stage", "recompute"),)
-"""Free fields of a plan that are searched on several kinds of devices."""
+INVALID, UNFIT = "invalid", "unfit"
+"""Why a plan of the list has no place in the answer: a rule, or memory."""
+ROOMY = 0.75
+"""Share of the fullest device's memory up to which another layer would fit as well."""
+NEAR = 1.4
+"""How many times the best objective a layout's may be, with its first saving that fits, for others to be tried."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class _Found:
-    """What was predicted so far."""
+class Listed:
+    """What was predicted of the list so far."""
 
-    profiles: list[Profile] = field(default_factory=list)
+    request: Request
+    plans: list[Found] = field(default_factory=list)
+    """Those that fit and meet all limits."""
+    beyond: list[Found] = field(default_factory=list)
+    """Those that fit and exceed a limit of the run."""
     rejected: Counter[str] = field(default_factory=Counter)
     evaluated: int = 0
     stopped: bool = False
 
-
-def plan_mixed(space: Space[Scenario], request: Request, alone: PlanAnswer, progress: Progress) -> PlanAnswer:
-    """Return the best plans of a space whose cluster has unlike devices, or whose best plan may use some of them only.
-
-    ``alone`` is the answer of the search of its parts of one kind.
-    """
-    found = _searched(space, request, progress)
-    kept = [one for one in _measured(found.profiles, space, request) if not _exceeded(one, request, found.rejected)]
-    others = _measured([one.profile for one in alone.plans], space, request)
-    plans = ranked([*others, *kept], request)
-    cluster = space.scenario.cluster
-    listed = [name for name in space.free if name in LISTED] + ([] if space.scenario.plan.split else ["split"])
-    return PlanAnswer(
-        objective=request.objective,
-        evaluated=alone.evaluated + found.evaluated,
-        feasible=alone.feasible + len(kept),
-        rejected=dict(Counter(alone.rejected) + found.rejected),
-        seconds=0.0,
-        plans=plans,
-        pareto_axes=request.pareto,
-        pareto=tuple(range(len(plans))) if request.pareto else (),
-        free=tuple(dict.fromkeys(("cluster", *space.options, *alone.free, *listed))),
-        assumptions={f"price of {part.device.name}": said_of_price(part.device) for part in cluster.parts},
-        warnings=tuple(dict.fromkeys((*space.scenario.warnings, *_remarks(plans, cluster), *_not_listed(space)))),
-        stopped=alone.stopped or found.stopped,
-    )
-
-
-def _not_listed(space: Space[Scenario]) -> Iterator[str]:
-    """A sentence on free fields that have one value in all plans of the list."""
-    others = [name for name in space.free if name not in LISTED]
-    if others:
-        names = ", ".join(f"plan.{name}" for name in others)
-        yield f"plans on several kinds of devices come from a short list, in which {names} are not searched"
-
-
-def _searched(space: Space[Scenario], request: Request, progress: Progress) -> _Found:
-    """Every layout of the list predicted, with the least saving that fits."""
-    found = _Found()
-    layouts = list(_layouts(space))
-    progress.begin(len(layouts), "predicting")
-    try:
-        for layout in layouts:
-            progress.check()
-            _of_layout(space, layout, request, found)
-            progress.advance()
-    except Cancelled:
-        found.stopped = True
-    return found
-
-
-def _of_layout(space: Space[Scenario], layout: Scenario, request: Request, found: _Found) -> None:
-    """Predict a layout with ever more saving of memory until it fits."""
-    for zero, recompute in _savings(space):
-        scenario = replace(layout, plan=replace(layout.plan, zero_stage=zero, recompute=recompute))
-        rules = LAUNCHABLE if request.launchable else POSSIBLE
-        refused = {one.rule for one in broken_by(scenario, rules)}
-        if refused:
-            found.rejected.update(refused)
-            continue
+    def add(self, space: Space[Scenario], scenario: Scenario) -> Found | str:
+        """Predict a plan; return it if it fits, else why it does not count."""
+        rules = LAUNCHABLE if self.request.launchable else POSSIBLE
+        broken = {one.rule for one in broken_by(scenario, rules)}
+        if broken:
+            self.rejected.update(broken)
+            return INVALID
         try:
             profile = predict(scenario)
         except InputError as error:
             if not str(error).startswith("workload.global_batch"):
                 raise
-            found.rejected["global_batch"] += 1
-            continue
-        found.evaluated += 1
-        most = np.inf if request.max_memory is None else request.max_memory
-        if profile.fits and float(profile.memory_bytes["total"]) <= most:
-            found.profiles.append(profile)
-            return
-        found.rejected["memory"] += 1
+            self.rejected["global_batch"] += 1
+            return INVALID
+        self.evaluated += 1
+        most = inf if self.request.max_memory is None else self.request.max_memory
+        if not profile.fits or float(profile.memory_bytes["total"]) > most:
+            self.rejected["memory"] += 1
+            return UNFIT
+        found = measured(profile, space, self.request)
+        limit = _exceeded(found, self.request)
+        self.rejected.update([limit] if limit else [])
+        (self.beyond if limit else self.plans).append(found)
+        return found
 
 
-def _savings(space: Space[Scenario]) -> Iterator[tuple[int, Any]]:
-    """ZeRO stages and recomputation to try in order: of the list what is allowed, else what is stated."""
-    plan = space.scenario.plan
-    zeros, recomputed = (_allowed(space, name) for name in ("zero_stage", "recompute"))
-    if zeros is None and recomputed is None:
-        yield from ((z, r) for z, r in SAVING if plan.framework.allows("recompute", r))
-        return
-    usual: Mapping[str, Sequence[Any]] = {"zero_stage": (0, 1, 2, 3), "recompute": ("none", "selective", "full")}
-    yield from product(zeros or usual["zero_stage"], recomputed or usual["recompute"])
+def plan_mixed(
+    spaces: Sequence[Space[Scenario]], request: Request, alone: Sequence[PlanAnswer], progress: Progress
+) -> tuple[PlanAnswer, Listed]:
+    """Return the best plans of spaces on unlike devices, of which they may use some only, and the plans of the list.
+
+    ``alone`` are answers of the search of their parts of one kind.
+    """
+    found = Listed(request=request)
+    for space in spaces:
+        _search(space, found, progress)
+    others = [measured(one.profile, spaces[0], request) for answer in alone for one in answer.plans]
+    plans = ranked([*others, *found.plans], request)
+    rejected = sum((Counter(answer.rejected) for answer in alone), found.rejected)
+    remarks = (said for space in spaces for said in (*space.scenario.warnings, *_not_listed(space)))
+    parts = {part.device.name: part.device for space in spaces for part in space.scenario.cluster.parts}
+    answer = PlanAnswer(
+        objective=request.objective,
+        evaluated=found.evaluated + sum(answer.evaluated for answer in alone),
+        feasible=len(found.plans) + sum(answer.feasible for answer in alone),
+        rejected=dict(rejected),
+        seconds=0.0,
+        plans=plans,
+        pareto_axes=request.pareto,
+        pareto=tuple(range(len(plans))) if request.pareto else (),
+        free=tuple(dict.fromkeys(("cluster", *_searched(spaces), *(name for answer in alone for name in answer.free)))),
+        assumptions={f"price of {name}": said_of_price(device) for name, device in parts.items()},
+        warnings=tuple(dict.fromkeys((*_remarks(plans, spaces[0].scenario.cluster), *remarks))),
+        stopped=found.stopped or any(answer.stopped for answer in alone),
+    )
+    return answer, found
 
 
-def _allowed(space: Space[Scenario], name: str) -> tuple[Any, ...] | None:
-    """The values that a field may take; None for all, the plan's own where it is fixed."""
-    return space.values[name] if name in space.values else (getattr(space.scenario.plan, name),)
+def measured(profile: Any, space: Space[Scenario], request: Request) -> Found:
+    """Return a plan with what is to be small of it, on the devices that it uses."""
+    own = replace(space.scenario, cluster=profile.scenario.cluster)
+    measure = Measure(space=replace(space, scenario=own, clusters=()), availability=request.availability)
+    keys = tuple(float(measure(axis, measure.of_profile(profile))) for axis in request.axes)
+    return Found(keys, profile.scenario, measure, profile)
 
 
-def _layouts(space: Space[Scenario]) -> Iterator[Scenario]:
-    """Yield the scenario with every order of devices, degrees, split and micro-batch of the list."""
-    for cluster in mixtures(space.scenario.cluster):
-        largest = gcd(*(part.devices for part in cluster.parts))
-        tensors = _listed(space, "tensor_parallel", _powers(min(MOST_RANKS, largest)))
-        stages = _listed(space, "pipeline_parallel", _powers(min(MOST_STAGES, cluster.devices)))
-        contexts, sequences = (
-            _listed(space, "context_parallel", [1]),
-            _listed(space, "micro_batch", _powers(MOST_SEQUENCES)),
-        )
-        for t, c, p, micro_batch, split in product(tensors, contexts, stages, sequences, _splits(space)):
-            replicas, rest = divmod(cluster.devices, t * c * p)
-            if rest or (split == "pipeline" and p == 1) or replicas not in _listed(space, "data_parallel", [replicas]):
-                continue
-            plan = replace(
-                space.scenario.plan,
-                tensor_parallel=t,
-                context_parallel=c,
-                pipeline_parallel=p,
-                data_parallel=replicas,
-                micro_batch=micro_batch,
-                split=split,
-                **_others(space, t),
-            )
-            yield replace(space.scenario, cluster=cluster, plan=plan)
+def _search(space: Space[Scenario], found: Listed, progress: Progress) -> None:
+    """Predict every layout of the list with the first saving that fits, and those near the best with all others."""
+    listed = list(layouts(space))
+    progress.begin(len(listed), "predicting")
+    try:
+        fitting = []
+        for layout in listed:
+            progress.check()
+            fitting.append(_fitting(space, layout, found))
+            progress.advance()
+        near = [one for one in fitting if one is not None and _is_near(one.plan, found)]
+        progress.begin(len(near), "predicting")
+        for one in near:
+            for way in one.left:
+                progress.check()
+                if _may_be_better(way, one.plan, found.request):
+                    found.add(space, _with(one.layout, way))
+            progress.advance()
+    except Cancelled:
+        found.stopped = True
 
 
-def _others(space: Space[Scenario], tensor_parallel: int) -> dict[str, Any]:
-    """Fields that are not searched here: a restricted one takes its first value, a free one its default."""
-    fields = ("expert_parallel", "virtual_stages", "schedule", "offload", "attention")
-    chosen: dict[str, Any] = {}
-    for name in fields:
-        values = _allowed(space, name)
-        chosen[name] = values[0] if values else getattr(space.scenario.plan, name)
-    split = _allowed(space, "sequence_parallel")
-    offered = space.scenario.plan.framework.allows("sequence_parallel", True)
-    chosen["sequence_parallel"] = split[0] if split else bool(offered and tensor_parallel > 1)
-    return chosen
+class _Fitting(NamedTuple):
+    """A layout that fits."""
+
+    layout: Scenario
+    plan: Found
+    """It with the first saving of memory that fits."""
+    left: Sequence[Mapping[str, Any]]
+    """Savings that were not tried."""
 
 
-def _splits(space: Space[Scenario]) -> tuple[Split | None, ...]:
-    stated = space.scenario.plan.split
-    return ("pipeline", "data") if stated is None else (stated,)
+def _fitting(space: Space[Scenario], layout: Scenario, found: Listed) -> _Fitting | None:
+    """A layout with the first saving that fits; None where not even the one that saves most does."""
+    ways = deque(savings(space, layout))
+    if "memory" in found.request.axes:
+        ways.reverse()
+    other: Found | str = INVALID
+    while ways:
+        plan = found.add(space, _with(layout, ways.popleft()))
+        if isinstance(plan, Found):
+            return _Fitting(layout, plan, ways)
+        while plan == UNFIT and other == INVALID and ways:
+            other = found.add(space, _with(layout, ways.pop()))
+        if other == UNFIT:
+            return None
+    return _Fitting(layout, other, ()) if isinstance(other, Found) else None
 
 
-def _listed(space: Space[Scenario], name: str, usual: Sequence[int]) -> Sequence[int]:
-    """The values of a field that are tried: those that are allowed, or the usual ones."""
-    values = _allowed(space, name)
-    return usual if values is None or values == (None,) else values
+def _with(layout: Scenario, way: Mapping[str, Any]) -> Scenario:
+    return replace(layout, plan=replace(layout.plan, **way))
 
 
-def _powers(most: int) -> list[int]:
-    """Powers of two up to a number."""
-    return [2**power for power in range(max(most, 1).bit_length())]
+def _may_be_better(way: Mapping[str, Any], than: Found, request: Request) -> bool:
+    """Whether another saving may be better than one that fits.
+
+    More recomputation never takes less time, unless memory is what decides how many layers a stage holds.
+    """
+    if {"memory", "energy"} & set(request.axes):
+        return True
+    profile = than.predicted()
+    full = float(profile.memory_bytes["total"]) > ROOMY * float(profile.usable_bytes)
+    more = recomputation(way["recompute"]) > recomputation(than.scenario.plan.recompute)
+    return not more or (than.scenario.plan.split == "pipeline" and full)
 
 
-def _measured(profiles: Sequence[Profile], space: Space[Scenario], request: Request) -> list[Found]:
-    """Plans with what is to be small of them, on the devices that each uses."""
-    found = []
-    for profile in profiles:
-        own = replace(space.scenario, cluster=profile.scenario.cluster)
-        measure = Measure(space=replace(space, scenario=own, clusters=()), availability=request.availability)
-        keys = tuple(float(measure(axis, measure.of_profile(profile))) for axis in request.axes)
-        found.append(Found(keys, profile.scenario, measure, profile))
-    return found
+def _is_near(plan: Found, found: Listed) -> bool:
+    """Whether a layout may be the best with another saving; on a front any may be."""
+    best = min(found.plans or found.beyond, key=lambda one: one.keys)
+    return bool(found.request.pareto) or _small(plan, found.request) <= NEAR * _small(best, found.request)
 
 
-def _exceeded(plan: Found, request: Request, rejected: Counter[str]) -> bool:
-    """Whether a plan is beyond a limit of the run, which is counted."""
+def _small(plan: Found, request: Request) -> float:
+    """The objective as a positive figure: plans of one batch are told apart by their time."""
+    if request.objective != "batch":
+        return plan.keys[0]
+    return float(plan.measure("time", plan.measure.of_profile(plan.predicted())))
+
+
+def _exceeded(plan: Found, request: Request) -> str | None:
+    """The first limit of the run that a plan exceeds."""
     figures = plan.measure.of_profile(plan.predicted())
-    broken = [name for name, over in exceeded(request.limits, plan.measure, figures).items() if np.any(over)]
-    rejected.update(broken)
-    return bool(broken)
+    limits = exceeded(request.limits, plan.measure, figures)
+    return next((name for name, over in limits.items() if np.any(over)), None)
+
+
+def _searched(spaces: Sequence[Space[Scenario]]) -> Iterator[str]:
+    """What plans on several kinds of devices differ in."""
+    for space in spaces:
+        yield from space.options
+        yield from (name for name in space.free if name in LISTED or space.values[name] is not None)
+        yield from () if space.scenario.plan.split else ("split",)
+
+
+def _not_listed(space: Space[Scenario]) -> Iterator[str]:
+    """A sentence on free fields that have one value in all plans of the list."""
+    others = not_listed(space)
+    if others:
+        names = ", ".join(f"plan.{name}" for name in others)
+        yield f"plans on several kinds of devices come from a short list, in which {names} are not searched"
 
 
 def _remarks(plans: Sequence[RankedPlan], cluster: Cluster) -> Iterator[str]:

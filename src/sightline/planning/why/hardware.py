@@ -53,13 +53,16 @@ def hardware_changes(
         return []
     gains = np.broadcast_to(1.0 - np.asarray(value(changed), dtype=float) / own, len(PARTS))
     found = [
-        HardwareChange(
-            part=number, factor=_factor(number), gain=float(gain), sentence=_sentence(scenario.cluster, number)
-        )
+        change_of(scenario.cluster, number, float(gain))
         for number, gain in zip(PARTS, gains, strict=True)
         if gain >= LEAST_GAIN
     ]
     return sorted(found, key=lambda one: -one.gain)
+
+
+def change_of(cluster: Cluster, number: str, gain: float) -> HardwareChange:
+    """Return the change that makes a figure of a cluster twice as good, with what it gives."""
+    return HardwareChange(part=number, factor=_factor(number), gain=gain, sentence=_sentence(cluster, number))
 
 
 def _factor(number: str) -> float:

@@ -1,6 +1,7 @@
 """Columns of the best plans: the choices in which they differ, and the figures that they are ranked and judged by."""
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -254,11 +255,17 @@ def _hardware(plans: Sequence[RankedPlan]) -> Column:
     if len(names) == 1 and not any(cluster.groups for cluster in clusters):
         counts = tuple(f"{one.profile.scenario.cluster.devices:,}" for one in plans)
         return Column(key=HARDWARE, heading="devices", cells=counts)
-    return Column(key=HARDWARE, heading="devices", cells=tuple(map(_hardware_of, plans)), is_number=False)
+    short = _short_names({part.device.name for cluster in clusters for part in cluster.parts})
+    cells = tuple(
+        " + ".join(f"{part.devices:,} x {short[part.device.name]}" for part in cluster.parts) for cluster in clusters
+    )
+    return Column(key=HARDWARE, heading="devices", cells=cells, is_number=False)
 
 
-def _hardware_of(plan: RankedPlan) -> str:
-    return str(plan.profile.scenario.cluster.in_words)
+def _short_names(names: Collection[str]) -> dict[str, str]:
+    """Names of devices without socket and memory, where those that are left differ."""
+    short = {name: re.sub(r"(-(sxm|pcie|nvl|\d+gb))+$", "", name) for name in names}
+    return short if len(set(short.values())) == len(short) else {name: name for name in names}
 
 
 def _figure(answer: PlanAnswer, key: str) -> Column:
