@@ -60,7 +60,7 @@ def believed(steps: list[MeasuredStep], constant: str) -> float:
 
 
 def test_what_several_sites_share_is_found_again() -> None:
-    steps = of_sites(*[{"matmul_slowdown": 0.15}] * 4)
+    steps = of_sites(*[{"matmul_slowdown": 0.15}] * 3)
     assert believed(steps, "matmul_slowdown") == pytest.approx(0.15, abs=0.04)
 
 

@@ -194,6 +194,7 @@ def test_torchrun_starts_nodes_of_one_device(started, scenario, tmp_path) -> Non
     assert said["phases"]["communication_exposed"] > 0
 
 
+@pytest.mark.slow
 def test_a_port_in_use_is_a_sentence(started, scenario) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

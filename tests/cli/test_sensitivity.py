@@ -31,7 +31,7 @@ def test_text_says_that_it_is_anchored(in_process, example):
     anchor = example.parent / "llama-2-7b-measured-8xa800.yaml"
     code, out, _ = in_process("sensitivity", example.parent / "llama-2-7b-zero2-8xa800.yaml", "--anchor", anchor)
     assert code == 0
-    assert "anchored to " in out
+    assert "anchored to" in out
 
 
 def test_a_wrong_file_is_a_sentence(in_process):

@@ -265,9 +265,9 @@ def test_a_wrong_request_is_a_sentence(request_, said):
     ("kind", "framework", "objective"),
     [
         ("dense", "megatron", "time"),
-        ("dense", "megatron", "cost"),
-        ("experts", "deepspeed", "time"),
-        pytest.param("experts", "deepspeed", "cost", marks=pytest.mark.slow),
+        pytest.param("dense", "megatron", "cost", marks=pytest.mark.slow),
+        pytest.param("experts", "deepspeed", "time", marks=pytest.mark.slow),
+        ("experts", "deepspeed", "cost"),
         pytest.param("experts", "megatron", "time", marks=pytest.mark.slow),
         pytest.param("experts", "megatron", "cost", marks=pytest.mark.slow),
     ],

@@ -84,6 +84,7 @@ def test_every_case_is_a_scenario_that_loading_accepts():
             assert scenario_from_mapping(case.scenario).workload.global_batch > 0
 
 
+@pytest.mark.slow
 def test_every_case_of_the_bulk_sets_is_a_scenario(data):
     known = by_name(data)
     assert len(known["vtrain-single-node"].cases) >= 715
