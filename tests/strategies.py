@@ -98,7 +98,7 @@ def trainings(draw: st.DrawFn, **stated: Any) -> Scenario:
     data = chosen("data_parallel", 1, 2, 3, 8)
     micro_batch = chosen("micro_batch", 1, 2, 4)
     interleaves = known.interleaving.fewest_stages <= pipeline <= model.layers // 2
-    virtual = chosen("virtual_stages", 1, 2) if 1 < pipeline and interleaves else 1
+    virtual = chosen("virtual_stages", 1, 2) if pipeline > 1 and interleaves else 1
     plan = {
         "framework": framework,
         "tensor_parallel": tensor,
