@@ -1,11 +1,15 @@
 """A space of plans: one question, the fields of its plan that are free, and the values that they may take."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
 
 from sightline.content import fix_mappings
+from sightline.errors import InputError, nearest
+from sightline.quantities import show
 from sightline.scenario.cluster import Cluster, Question
+from sightline.scenario.generation import GenerationScenario
+from sightline.scenario.training import Scenario
 
 Q = TypeVar("Q", bound=Question)
 
@@ -41,6 +45,11 @@ GENERATION_FIELDS: Final = (
 """Fields of a plan of generation that are searched where a scenario leaves them out."""
 POOL_FIELDS: Final = ("tensor_parallel", "pipeline_parallel", "data_parallel", "expert_parallel", "replicas", "batch")
 """Fields of workers of their own: a space has them under names such as ``prefill.tensor_parallel``."""
+_RANKS = {
+    "data_parallel": {"tensor_parallel", "pipeline_parallel", "context_parallel"},
+    "replicas": {"tensor_parallel", "pipeline_parallel", "data_parallel"},
+}
+"""Degrees that take devices from a number of replicas, which is free where one of them is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -72,3 +81,26 @@ class Space(Generic[Q]):
     def free(self) -> tuple[str, ...]:
         """Fields with more than one possible value."""
         return tuple(name for name, values in self.values.items() if values is None or len(values) > 1)
+
+
+def opened(scenario: Scenario | GenerationScenario, free: Iterable[str] | None = None) -> Space[Any]:
+    """Return the space of a scenario with some fields of its plan free, by default all; others have their values.
+
+    Raises:
+        InputError: a field that no search looks at.
+    """
+    plan: Any = scenario.plan
+    training = isinstance(scenario, Scenario)
+    fields = TRAINING_FIELDS if training else GENERATION_FIELDS
+    names = tuple(fields if free is None else free)
+    if wrong := [name for name in names if name not in fields]:
+        allowed = ", ".join(fields)
+        raise InputError([f"free names {show(name)}; allowed: {allowed}{nearest(name, fields)}" for name in wrong])
+    values: dict[str, tuple[Any, ...] | None] = {}
+    if training:
+        values = {name: (getattr(plan, name),) for name in fields}
+        values |= {"micro_batch": None} if plan.micro_batch is None else {}
+    values |= dict.fromkeys(names)
+    replicas = "data_parallel" if training else "replicas"
+    values |= {replicas: None} if _RANKS[replicas] & set(names) else {}
+    return Space(scenario=scenario, values=values)

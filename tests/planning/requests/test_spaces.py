@@ -4,8 +4,8 @@ import pytest
 
 from sightline.errors import InputError
 from sightline.loading import load
-from sightline.planning.requests.spaces import opened, spaces_of
-from sightline.scenario.space import GENERATION_FIELDS, TRAINING_FIELDS
+from sightline.planning.requests.spaces import spaces_of
+from sightline.scenario.space import GENERATION_FIELDS, TRAINING_FIELDS, opened
 
 TRAINED = {
     "model": "llama-3.2-1b",

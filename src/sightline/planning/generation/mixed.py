@@ -45,7 +45,7 @@ LISTED = frozenset(
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class _Found:
+class _Predicted:
     """What was predicted so far of the list."""
 
     profiles: list[Profile] = field(default_factory=list)
@@ -88,9 +88,9 @@ def plan_mixed_serving(
     )
 
 
-def _searched(space: GenerationSpace, limits: Mapping[str, float], progress: Progress) -> _Found:
+def _searched(space: GenerationSpace, limits: Mapping[str, float], progress: Progress) -> _Predicted:
     """Every layout of the list predicted."""
-    found = _Found()
+    found = _Predicted()
     layouts = list(_layouts(space))
     progress.begin(len(layouts), "predicting")
     try:

@@ -5,23 +5,17 @@ from dataclasses import replace
 from typing import Any
 
 from sightline.content import content, fields_of
-from sightline.errors import InputError, nearest
+from sightline.errors import InputError
 from sightline.loading.clusters.cluster import read_cluster
 from sightline.loading.loader import Overrides, read_overrides
 from sightline.loading.spaces import load_spaces
 from sightline.planning.devices import with_counts
 from sightline.planning.prices import read_prices, with_prices
-from sightline.quantities import show
 from sightline.scenario import Cluster, GenerationScenario, OperatorScenario, Scenario
-from sightline.scenario.space import GENERATION_FIELDS, TRAINING_FIELDS, Space
+from sightline.scenario.space import Space, opened
 
 _LARGEST_ARRAY = 1_000_000
 """Elements of arrays that questions are compared by."""
-_RANKS = {
-    "data_parallel": {"tensor_parallel", "pipeline_parallel", "context_parallel"},
-    "replicas": {"tensor_parallel", "pipeline_parallel", "data_parallel"},
-}
-"""Degrees that take devices from a number of replicas, which is free where one of them is."""
 
 
 def spaces_of(
@@ -58,29 +52,6 @@ def _on_devices(
         yield opened(scenario, free)
     for name in devices:
         yield replace(opened(replace(scenario, cluster=read_cluster(name)), free), options={"cluster": name})
-
-
-def opened(scenario: Scenario | GenerationScenario, free: Iterable[str] | None = None) -> Space[Any]:
-    """Return the space of a scenario with some fields of its plan free, by default all; others have their values.
-
-    Raises:
-        InputError: a field that no search looks at.
-    """
-    plan: Any = scenario.plan
-    training = isinstance(scenario, Scenario)
-    fields = TRAINING_FIELDS if training else GENERATION_FIELDS
-    names = tuple(fields if free is None else free)
-    if wrong := [name for name in names if name not in fields]:
-        allowed = ", ".join(fields)
-        raise InputError([f"free names {show(name)}; allowed: {allowed}{nearest(name, fields)}" for name in wrong])
-    values: dict[str, tuple[Any, ...] | None] = {}
-    if training:
-        values = {name: (getattr(plan, name),) for name in fields}
-        values |= {"micro_batch": None} if plan.micro_batch is None else {}
-    values |= dict.fromkeys(names)
-    replicas = "data_parallel" if training else "replicas"
-    values |= {replicas: None} if _RANKS[replicas] & set(names) else {}
-    return Space(scenario=scenario, values=values)
 
 
 def cluster_of(devices: Sequence[str]) -> dict[str, Any]:

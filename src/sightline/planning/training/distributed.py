@@ -61,7 +61,7 @@ def search_spaces(
     """
     work = _Work(spaces=tuple(spaces), request=replace(request, known=None))
     chunks = _chunks(spaces, request)
-    found = [_Found(request=request) for _ in spaces]
+    found = [_Parts(request=request) for _ in spaces]
     for part in run_chunks(work, chunks, where=where, workers=workers, progress=progress, what="searching"):
         (row,) = part.table.to_dicts()
         found[row["space"]].add(row)
@@ -157,7 +157,7 @@ def _row(chunk: Mapping[str, Any], counts: Counts, kept: Sequence[Candidate], ax
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class _Found:
+class _Parts:
     """What was found of a space, whatever the order in which its parts come."""
 
     request: Request

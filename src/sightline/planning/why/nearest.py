@@ -21,7 +21,7 @@ from sightline.planning.training.objectives import Measure, exceeded
 from sightline.planning.training.search import search
 from sightline.planning.training.validity import LAUNCHABLE
 from sightline.planning.why.fewest import FewestChanges
-from sightline.planning.why.telling import Dead, Teller, opened
+from sightline.planning.why.telling import Dead, Teller, space_of
 from sightline.planning.why.ways import Way, others, with_more_devices
 from sightline.profile import Profile
 from sightline.scenario import Scenario
@@ -143,7 +143,7 @@ def _slow(dead: Dead, found: list[NearestPlan]) -> bool:
 def _best(dead: Dead, way: Way, objective: str = "", *, limited: bool = False) -> Candidate | None:
     """The best plan: by default the fastest, or the cheapest where only money is limited; None if there is none."""
     objective = objective or ("time" if dead.limits.deadline_s is not None else "cost")
-    space = opened(dead, way)
+    space = space_of(dead, way)
     measure = Measure(space=space, availability=dead.availability)
     keeper = First(figure=lambda block, axes: (np.asarray(measure(objective, measure.of_block(block, axes))),), count=1)
     _search(dead, space, keeper, measure if limited else None)
@@ -152,7 +152,7 @@ def _best(dead: Dead, way: Way, objective: str = "", *, limited: bool = False) -
 
 def _plans(dead: Dead, way: Way) -> list[Candidate]:
     """The plan with the fewest changes, and a faster one if there is one; none if nothing fits."""
-    space = opened(dead, way)
+    space = space_of(dead, way)
     keeper = FewestChanges(asked=dead.space, measure=Measure(space=space, availability=dead.availability))
     _search(dead, space, keeper, None)
     kept = keeper.kept()

@@ -1,7 +1,7 @@
 """A question that has no plan, and what is told of plans of others: what changes, what it costs, how to ask for it."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sightline.planning.answer import NearestPlan, RankedPlan
@@ -15,7 +15,7 @@ from sightline.planning.why.ways import Way
 from sightline.profile import Profile
 from sightline.quantities import SECONDS, format_quantity
 from sightline.scenario import Scenario
-from sightline.scenario.space import TRAINING_FIELDS, Space
+from sightline.scenario.space import TRAINING_FIELDS, Space, opened
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -37,12 +37,11 @@ class Dead:
         return self.limits.deadline_s is not None or self.limits.budget_usd is not None
 
 
-def opened(dead: Dead, way: Way) -> Space[Scenario]:
+def space_of(dead: Dead, way: Way) -> Space[Scenario]:
     """Return the space of a way with every field of the plan free; fused attention stays, as nothing needs less."""
-    values: dict[str, tuple[Any, ...] | None] = dict.fromkeys(TRAINING_FIELDS)
-    if way.scenario.plan.attention == "flash":
-        values["attention"] = ("flash",)
-    return Space(scenario=way.scenario, values=values, at_most=dead.space.at_most)
+    fixed = "attention" if way.scenario.plan.attention == "flash" else ""
+    free = [name for name in TRAINING_FIELDS if name != fixed]
+    return replace(opened(way.scenario, free), at_most=dead.space.at_most)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -56,7 +55,7 @@ class Teller:
 
     def told(self, way: Way, candidate: Candidate) -> NearestPlan:
         """Return a plan that fits with its changes, its figures and the command."""
-        space = opened(self.dead, way)
+        space = space_of(self.dead, way)
         scenario = resolved(space, candidate.fields)
         profile = self.predict(scenario)
         measure = Measure(space=space, availability=self.dead.availability)

@@ -8,7 +8,7 @@ from sightline.planning.answer import NearestPlan
 from sightline.planning.why.on_read import OnRead
 from sightline.prediction.changes import needs_several
 from sightline.profile import TRAINING, Profile
-from sightline.scenario.space import TRAINING_FIELDS, Space
+from sightline.scenario.space import opened
 
 if TYPE_CHECKING:
     from sightline.prediction.anchoring import Anchored
@@ -37,6 +37,5 @@ def _nearest(profile: Profile, command: str, known: "Anchored | None") -> Sequen
     from sightline.prediction import predict
 
     scenario = profile.scenario
-    values = {name: (getattr(scenario.plan, name),) for name in TRAINING_FIELDS}
-    dead = Dead(space=Space(scenario=scenario, values=values), asked=profile)
+    dead = Dead(space=opened(scenario, ()), asked=profile)
     return nearest_plans(dead, partial(predict, anchor=known), command)
