@@ -22,7 +22,11 @@ from sightline.scenario import GenerationScenario
 KEPT = 1000
 """Plans that are kept of each list: enough for the best of all, and for simpler ones that are as good."""
 AS_GOOD = 0.52
-"""A plan is as good as the best where the best is the better one with at most this probability, about a percent."""
+"""A plan is as good as the best where the best is the better one with at most this probability, about a percent.
+
+Engines and formats have constants of their own, so two plans may be less sure than their figures are apart. Training
+plans share theirs: those within a thousandth of the best are as good as it.
+"""
 KNOWN = ("memory_bytes.total", "batch")
 """Figures of which any difference counts."""
 

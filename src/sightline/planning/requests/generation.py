@@ -57,13 +57,13 @@ def plan_generation(
     return explained_serving(answer, spaces, limits=limits, predict=_predict(anchor), command=command)
 
 
-def _predict(known: "Anchored | None") -> Any:
-    return predict_generation if known is None else known.predict
+def _predict(anchor: "Anchored | None") -> Any:
+    return predict_generation if anchor is None else anchor.predict
 
 
-def _corrected(plan: Any, known: "Anchored") -> Any:
+def _corrected(plan: Any, anchor: "Anchored") -> Any:
     """A plan as own runs correct its prediction."""
-    return replace(plan, profile=known.predict(plan.profile.scenario))
+    return replace(plan, profile=anchor.predict(plan.profile.scenario))
 
 
 def _relaxed(one: NearestPlan, limits: Mapping[str, float], command: str) -> NearestPlan:

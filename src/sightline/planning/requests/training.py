@@ -55,7 +55,7 @@ def plan_training(
         launchable=launchable,
         limits=read_run_limits(deadline, budget),
         availability=read_availability(availability),
-        known=anchor,
+        anchor=anchor,
     )
     _check_length(spaces, request)
     mixed = next((space.scenario.cluster for space in spaces if space.scenario.cluster.groups), None)
@@ -90,7 +90,7 @@ def _on_unlike_devices(
     mixed = [space for space in spaces if space.scenario.cluster.groups]
     if any(space.at_most for space in spaces):
         raise InputError("workload.global_batch is at_most; allowed on unlike devices: a whole number")
-    if request.known is not None:
+    if request.anchor is not None:
         needs_equal_devices(mixed[0].scenario.cluster, "what own runs teach")
     parts = [part for space in spaces for part in (spaces_of_one_kind(space) if space in mixed else [space])]
     alone = [best_plans([part], request, progress) for part in parts]

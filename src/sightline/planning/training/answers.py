@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from sightline.explanation.side import SAME
 from sightline.launching.training.rules import refusals
 from sightline.planning.answer import PlanAnswer, RankedPlan
 from sightline.planning.fronts import front_of, spread_over
@@ -13,7 +14,7 @@ from sightline.planning.prices import said_of_price
 from sightline.planning.training.candidates import resolved
 from sightline.planning.training.objectives import UNCERTAIN, Measure, shown_value
 from sightline.planning.training.one_space import Request, search_space
-from sightline.planning.training.ranking import SAME, in_order, numbered, with_ties
+from sightline.planning.training.ranking import in_order, numbered, with_ties
 from sightline.planning.training.search import Counts
 from sightline.prediction import predict
 from sightline.prediction.training.memory.spread import MEMORY_SPREAD
@@ -117,7 +118,7 @@ def _surely_fitting_first(order: Sequence[Found], request: Request) -> Sequence[
 
 
 def _ranked_plan(found: Found, request: Request) -> RankedPlan:
-    profile = found.predicted(request.known)
+    profile = found.predicted(request.anchor)
     evaluated = found.measure.of_profile(profile)
     run = found.measure.whole_run(evaluated)
     obstacles = tuple(refusals(found.scenario))

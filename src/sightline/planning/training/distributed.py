@@ -59,7 +59,7 @@ def search_spaces(
         workers: Who searches, as ``--workers`` has it; None for this process.
         where: A folder or URL that keeps what is found; None for none.
     """
-    work = _Work(spaces=tuple(spaces), request=replace(request, known=None))
+    work = _Work(spaces=tuple(spaces), request=replace(request, anchor=None))
     chunks = _chunks(spaces, request)
     found = [_Parts(request=request) for _ in spaces]
     for part in run_chunks(work, chunks, where=where, workers=workers, progress=progress, what="searching"):

@@ -36,7 +36,7 @@ class Request:
     launchable: bool = False
     limits: Limits = NO_LIMITS
     availability: float | None = None
-    known: "Anchored | None" = None
+    anchor: "Anchored | None" = None
 
     @property
     def count(self) -> int:

@@ -6,13 +6,11 @@ from math import log
 from typing import Any
 
 from sightline.explanation.faster import likely_smaller
-from sightline.explanation.side import interval_of, ratio_spread, spread_of
+from sightline.explanation.side import SAME, interval_of, ratio_spread, spread_of
 from sightline.planning.answer import RankedPlan
 from sightline.prediction.anchoring.pair import correlations
 from sightline.scenario import Plan
 
-SAME = 1e-3
-"""Plans whose objective differs by less are equals, as no run repeats to a thousandth: the simplest comes first."""
 _PLAIN_SCHEDULES = ("1f1b", "interleaved")
 
 

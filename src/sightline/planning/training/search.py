@@ -103,7 +103,7 @@ def search(
     asked = _Asked(
         space=space,
         bounds=Bounds(space=space),
-        limits=_Limits.of(space, max_memory),
+        memory=_Memory.of(space, max_memory),
         rules=rules,
         energy=energy,
         least=least,
@@ -133,14 +133,14 @@ def pieces_of(space: Space[Scenario]) -> list[tuple[Choice, Axes]]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Limits:
+class _Memory:
     """Bytes that a plan may take of a device and of a host."""
 
     device_bytes: float
     host_bytes: float
 
     @classmethod
-    def of(cls, space: Space[Scenario], max_memory: float | None) -> "_Limits":
+    def of(cls, space: Space[Scenario], max_memory: float | None) -> "_Memory":
         cluster = space.scenario.cluster
         device_bytes = min(float(cluster.device.memory_bytes), max_memory or np.inf)
         return cls(device_bytes=device_bytes, host_bytes=float(cluster.host.memory_bytes))
@@ -152,7 +152,7 @@ class _Asked:
 
     space: Space[Scenario]
     bounds: Bounds
-    limits: _Limits
+    memory: _Memory
     rules: tuple[Rule, ...]
     energy: bool
     least: Least | None
@@ -182,7 +182,7 @@ def _possible(asked: _Asked, piece: Axes, choice: Choice, counts: Counts) -> Val
     plans = valid_plans(asked.space, open_plan(asked.space, piece, choice), piece, choice, asked.rules)
     counts.rejected.update(plans.rejected)
     plans = plans.trimmed()
-    fits = asked.bounds.least_bytes(plans.axes, choice) <= asked.limits.device_bytes
+    fits = asked.bounds.least_bytes(plans.axes, choice) <= asked.memory.device_bytes
     counts.rejected[MICRO_BATCH] += plans.of_rows(~fits).count()
     return plans.of_rows(fits)
 
@@ -204,4 +204,4 @@ def _blocks(asked: _Asked, plans: Valid, choice: Choice) -> Iterator[Block]:
         scenario = open_plan(asked.space, plans.axes, choice)
         sums = sums_of(price(at_its_clock(as_kept(scenario))), energy=asked.energy)
         for group in groups_of(plans, sums):
-            yield from blocks_of(group, asked.limits.device_bytes, asked.limits.host_bytes)
+            yield from blocks_of(group, asked.memory.device_bytes, asked.memory.host_bytes)
