@@ -79,3 +79,15 @@ def test_evaluated_plans_are_feasible_or_beyond_a_limit(limits):
     beyond = sum(counts.get(name, 0) for name in ("memory", "deadline", "budget"))
     assert answer.evaluated == answer.feasible + beyond
     assert counts["micro_batch"] > 0
+
+
+def test_stated_layers_of_stages_are_not_searched():
+    with pytest.raises(InputError, match=r"plan.stage_layers is 8, 8; allowed: left out, for a search spreads"):
+        plan(asked({"pipeline_parallel": 2, "stage_layers": [8, 8]}))
+
+
+def test_stated_layers_of_stages_on_unlike_devices_are_kept():
+    stated = {"pipeline_parallel": 2, "stage_layers": [6, 10], "split": "pipeline"}
+    devices = {"devices": ["2x a100-sxm-80gb", "2x h100-sxm-80gb"]}
+    found = plan(asked(stated, devices))
+    assert {one.profile.scenario.plan.stage_layers for one in found.plans} == {(6, 10)}

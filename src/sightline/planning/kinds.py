@@ -51,10 +51,10 @@ def _some(groups: Sequence[Cluster]) -> Iterator[tuple[Cluster, ...]]:
 
 
 def spaces_of_one_kind(space: Space[Q]) -> list[Space[Q]]:
-    """Return the space of each part of one kind; none where the plan states the share of every group."""
+    """Return the space of each part of one kind; none where the plan states the share of every group or stage."""
     question: Any = space.scenario
     plan = question.plan
-    if plan.group_batches is not None:
+    if plan.group_batches is not None or getattr(plan, "stage_layers", None) is not None:
         return []
     if getattr(plan, "split", None) is not None:
         plan = replace(plan, split=None)

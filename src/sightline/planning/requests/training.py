@@ -64,6 +64,9 @@ def plan_training(
             if value is not None:
                 raise InputError(f"{name} is for searches on equal devices; cluster.devices is {mixed.in_words}")
         return _on_unlike_devices(spaces, request, command, progress)
+    if stated := next((layers for space in spaces if (layers := space.scenario.plan.stage_layers)), None):
+        listed = ", ".join(map(str, stated))
+        raise InputError(f"plan.stage_layers is {listed}; allowed: left out, for a search spreads layers evenly")
     spaces = together(spaces)
     found = best_plans(spaces, request, progress, workers=workers, where=where)
     if not (found.evaluated or found.rejected or found.stopped):

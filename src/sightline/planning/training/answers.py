@@ -15,7 +15,7 @@ from sightline.planning.training.candidates import resolved
 from sightline.planning.training.objectives import UNCERTAIN, Measure, shown_value
 from sightline.planning.training.one_space import Request, search_space
 from sightline.planning.training.ranking import in_order, numbered, with_ties
-from sightline.planning.training.search import Counts
+from sightline.planning.training.search import EVALUATED_WHOLE, SLOWER, Counts
 from sightline.prediction import predict
 from sightline.prediction.training.memory.spread import MEMORY_SPREAD
 from sightline.profile import Profile
@@ -26,6 +26,12 @@ from sightline.scenario.space import Space
 
 if TYPE_CHECKING:
     from sightline.prediction.anchoring import Anchored
+
+
+_COUNTED_IN_PARTS = (
+    f"each part of the search evaluates {EVALUATED_WHOLE:,} plans before bounds leave any out, so more are evaluated "
+    "than in one process; the best plans are the same"
+)
 
 
 class Found(NamedTuple):
@@ -78,6 +84,10 @@ def best_plans(
     plans = ranked(found, request)
     of_scenarios = (warning for space in spaces for warning in space.scenario.warnings)
     devices = {space.scenario.cluster.device.name: space.scenario.cluster.device for space in spaces}
+    assumed = {f"price of {name}": said_of_price(device) for name, device in devices.items()}
+    in_parts = workers is not None or where is not None
+    if in_parts and any(one.evaluated + one.rejected[SLOWER] > EVALUATED_WHOLE for one, _ in parts):
+        assumed["counts"] = _COUNTED_IN_PARTS
     return PlanAnswer(
         objective=request.objective,
         evaluated=counts.evaluated,
@@ -88,7 +98,7 @@ def best_plans(
         pareto_axes=request.pareto,
         pareto=tuple(range(len(plans))) if request.pareto else (),
         free=tuple(dict.fromkeys(name for space in spaces for name in (*space.options, *space.free))),
-        assumptions={f"price of {name}": said_of_price(device) for name, device in devices.items()},
+        assumptions=assumed,
         warnings=tuple(dict.fromkeys((*of_scenarios, *_without_plans(spaces, [counted for counted, _ in parts])))),
         stopped=counts.stopped,
     )
