@@ -86,6 +86,8 @@ class PlanAnswer:
     free: Sequence[str] = ()
     """Fields that were searched."""
     nearest: Sequence[NearestPlan] = ()
+    alternatives: Sequence[Neighbour] = ()
+    """The best plan with each other value that was allowed beside the mesh: a cluster, an adapter, ..."""
     neighbours: Sequence[Neighbour] = ()
     hardware: Sequence[HardwareChange] = ()
     assumptions: Mapping[str, str] = field(default_factory=dict)

@@ -1,21 +1,24 @@
 """What searches of training plans found, as one answer: the best of all spaces in order, each predicted."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from math import exp, nan
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from sightline.explanation.side import SAME
 from sightline.launching.training.rules import refusals
-from sightline.planning.answer import PlanAnswer, RankedPlan
+from sightline.planning.answer import Neighbour, PlanAnswer, RankedPlan
 from sightline.planning.fronts import front_of, spread_over
 from sightline.planning.prices import said_of_price
+from sightline.planning.training.best import Candidate
 from sightline.planning.training.candidates import resolved
 from sightline.planning.training.objectives import UNCERTAIN, Measure, shown_value
 from sightline.planning.training.one_space import Request, search_space
 from sightline.planning.training.ranking import in_order, numbered, with_ties
 from sightline.planning.training.search import EVALUATED_WHOLE, SLOWER, Counts
+from sightline.planning.why.on_read import OnRead
 from sightline.prediction import predict
 from sightline.prediction.training.memory.spread import MEMORY_SPREAD
 from sightline.profile import Profile
@@ -98,10 +101,37 @@ def best_plans(
         pareto_axes=request.pareto,
         pareto=tuple(range(len(plans))) if request.pareto else (),
         free=tuple(dict.fromkeys(name for space in spaces for name in (*space.options, *space.free))),
+        alternatives=OnRead(partial(_alternatives, spaces, [kept for _, kept in parts], plans, request)),
         assumptions=assumed,
         warnings=tuple(dict.fromkeys((*of_scenarios, *_without_plans(spaces, [counted for counted, _ in parts])))),
         stopped=counts.stopped,
     )
+
+
+def _alternatives(
+    spaces: Sequence[Space[Scenario]],
+    kept: Sequence[Sequence[Candidate]],
+    plans: Sequence[RankedPlan],
+    request: Request,
+) -> Sequence[Neighbour]:
+    """The best plan with each other value beside the mesh; none of a front, nor of objectives that are no shares."""
+    from sightline.planning.training.alternatives import COMPARED, alternatives
+
+    if not plans or request.pareto or request.objective not in COMPARED:
+        return ()
+
+    def money(profile: Profile) -> float | None:
+        measure = Measure(space=_asking(profile), availability=request.availability)
+        run = measure.whole_run(measure.of_profile(profile))
+        return None if run is None or run.cost_usd is None else float(run.cost_usd)
+
+    return alternatives(list(zip(spaces, kept, strict=True)), plans[0], money)
+
+
+def _asking(profile: Profile) -> Space[Scenario]:
+    """The space of one plan alone."""
+    scenario: Any = profile.scenario
+    return Space(scenario=scenario)
 
 
 def ranked(found: Sequence[Found], request: Request) -> list[RankedPlan]:

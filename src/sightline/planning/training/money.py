@@ -74,9 +74,10 @@ class Run:
 
     @property
     def figures(self) -> dict[str, Number | None]:
-        """All of them by result key."""
-        keys = ("run_time_s", "calendar_time_s", "cost_usd", "energy_j", "usd_per_hour")
-        return {key: getattr(self, key) for key in keys}
+        """All of them by result key; rent is of all devices."""
+        keys = ("run_time_s", "calendar_time_s", "cost_usd", "energy_j")
+        hour = None if self.usd_per_hour is None else self.usd_per_hour * self.devices
+        return {**{key: getattr(self, key) for key in keys}, "usd_per_hour": hour}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -4,12 +4,16 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
+from sightline.launching.training.rules import LAUNCH_RULES
+from sightline.loading.typical import OFFERED
 from sightline.planning.answer import Neighbour
+from sightline.planning.training.ranking import SAME
+from sightline.planning.training.validity import POSSIBLE
 from sightline.planning.why.differences import does_not_fit, more_memory_because, slower_because
 from sightline.profile import Profile
 from sightline.scenario import Plan, Scenario
 from sightline.scenario.rules import broken_by
-from sightline.scenario.rules.techniques import framework_options
+from sightline.scenario.rules.rulebook import Rule
 
 Change: TypeAlias = Mapping[str, Any]
 """Fields of a plan with other values; the first is the choice, the others follow from it."""
@@ -58,12 +62,8 @@ def beside(
             other = _with_largest_batch(other, batch_at_most)
         chunks = ["virtual_stages"] if "virtual_stages" in change and other.plan.virtual_stages > 1 else []
         stated = {f"plan.{name}": other.plan.to_dict()[name] for name in dict.fromkeys((field, *chunks))}
-        broken = {sentence.rule: sentence.partition(" (")[0] for sentence in broken_by(other)}
-        unoffered = broken.pop(framework_options.__name__, "")
-        if any(one.rule == framework_options.__name__ for one in broken_by(best.scenario)):
-            unoffered = ""
-        problem = next(iter(broken.values()), "")
-        found.append(Beside(stated, None, problem) if broken else Beside(stated, predict(other), unoffered))
+        broken = next((str(sentence).partition(" (")[0] for sentence in broken_by(other, POSSIBLE)), "")
+        found.append(Beside(stated, None, broken) if broken else Beside(stated, predict(other), _refused(best, other)))
     return found
 
 
@@ -102,7 +102,26 @@ def _judged(
     if not one.profile.fits:
         return None, does_not_fit(one.profile)
     own, its, reason = value(best), value(one.profile), because(best, one.profile)
-    return None if not own or its is None else float(its / own - 1), "; ".join(filter(None, (reason, one.problem)))
+    loss = None if not own or its is None else float(its / own - 1)
+    return loss, "; ".join(filter(None, (reason, one.problem, _held_back(best, one.profile, loss))))
+
+
+def _refused(best: Profile, other: Scenario, rules: tuple[Rule, ...] = OFFERED) -> str:
+    """What rules refuse of a plan; nothing where they refuse something of the best one too."""
+    if broken_by(best.scenario, rules):
+        return ""
+    return next((str(sentence).partition(" (it is")[0] for sentence in broken_by(other, rules)), "")
+
+
+def _held_back(best: Profile, other: Profile, loss: float | None) -> str:
+    """Why a neighbour that is better is not the best plan, as far as predictions say; nothing for one that loses."""
+    if loss is None or loss >= 0:
+        return ""
+    if other.tight and not best.tight:
+        return "may not fit"
+    if refused := _refused(best, other.scenario, LAUNCH_RULES):
+        return refused
+    return "as good, and the best plan is simpler" if -loss < SAME else ""
 
 
 def changes_of(scenario: Scenario) -> Iterator[Change]:

@@ -27,7 +27,7 @@ def answer_to_dict(answer: PlanAnswer, launches: Mapping[int, str] | None = None
         "plans": [_plan(one, (launches or {}).get(one.rank)) for one in answer.plans],
         "pareto": list(answer.pareto),
         "nearest": [nearest_to_dict(one) for one in answer.nearest],
-        "neighbours": [asdict(one) for one in answer.neighbours],
+        "neighbours": [asdict(one) for one in (*answer.alternatives, *answer.neighbours)],
         "hardware": [asdict(one) for one in answer.hardware],
         "assumptions": dict(answer.assumptions),
         "warnings": list(answer.warnings),

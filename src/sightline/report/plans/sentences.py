@@ -217,7 +217,22 @@ def compared_by(answer: PlanAnswer) -> str:
 
 def neighbours(answer: PlanAnswer) -> list[tuple[str, str, str]]:
     """Return the obvious other choices with what each loses and why."""
-    return [(setting(one.set), _loss(one), one.sentence) for one in answer.neighbours[:_MOST_LINES]]
+    return _losses(answer.neighbours, is_gain=False)
+
+
+def gains(answer: PlanAnswer) -> list[tuple[str, str, str]]:
+    """Return the obvious other choices that would be better than the best plan, and why they are not it."""
+    return _losses(answer.neighbours, is_gain=True)
+
+
+def alternatives(answer: PlanAnswer) -> list[tuple[str, str, str]]:
+    """Return what the best plan with each other allowed value loses."""
+    return [(setting(one.set), _loss(one), one.sentence) for one in answer.alternatives[:_MOST_LINES]]
+
+
+def _losses(neighbours: Sequence[Neighbour], *, is_gain: bool) -> list[tuple[str, str, str]]:
+    found = [one for one in neighbours if (one.loss is not None and one.loss < 0) == is_gain]
+    return [(setting(one.set), _loss(one), one.sentence) for one in found[:_MOST_LINES]]
 
 
 def _loss(neighbour: Neighbour) -> str:

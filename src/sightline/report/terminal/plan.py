@@ -26,7 +26,9 @@ def plan_text(answer: PlanAnswer, commands: Sequence[tuple[str, str]] = ()) -> R
     blocks += _searched(answer)
     blocks += _listing("nearest that fit", sentences.nearest(answer))
     compared = sentences.compared_by(answer)
+    blocks += _section(f"best with each other value: {compared}", sentences.alternatives(answer))
     blocks += _section(f"why not: {compared}", sentences.neighbours(answer))
+    blocks += _section(f"better, and why not: {compared}", sentences.gains(answer))
     blocks += _section(f"better hardware: {compared}", sentences.hardware(answer))
     blocks += (
         [Text(), *(parts.Sentence(line, "dim") for line in sentences.assumptions(answer))] if answer.assumptions else []
