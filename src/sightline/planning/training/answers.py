@@ -11,6 +11,7 @@ from sightline.explanation.side import SAME
 from sightline.launching.training.rules import refusals
 from sightline.planning.answer import Neighbour, PlanAnswer, RankedPlan
 from sightline.planning.fronts import front_of, spread_over
+from sightline.planning.on_read import OnRead
 from sightline.planning.prices import said_of_price
 from sightline.planning.training.best import Candidate
 from sightline.planning.training.candidates import resolved
@@ -18,7 +19,6 @@ from sightline.planning.training.objectives import UNCERTAIN, Measure, shown_val
 from sightline.planning.training.one_space import Request, search_space
 from sightline.planning.training.ranking import in_order, numbered, with_ties
 from sightline.planning.training.search import EVALUATED_WHOLE, SLOWER, Counts
-from sightline.planning.why.on_read import OnRead
 from sightline.prediction import predict
 from sightline.prediction.training.memory.spread import MEMORY_SPREAD
 from sightline.profile import Profile

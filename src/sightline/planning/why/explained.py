@@ -6,9 +6,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from sightline.planning.answer import HardwareChange, NearestPlan, Neighbour, PlanAnswer
+from sightline.planning.on_read import OnRead
 from sightline.planning.training.money import Limits, usual_availability
 from sightline.planning.training.objectives import Evaluated, Measure
-from sightline.planning.why.on_read import OnRead
 from sightline.profile import Profile
 from sightline.scenario import Scenario
 from sightline.scenario.space import Space

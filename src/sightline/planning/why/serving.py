@@ -12,9 +12,9 @@ from sightline.planning.generation.search import search
 from sightline.planning.generation.space import GenerationSpace
 from sightline.planning.generation.users import with_most_users
 from sightline.planning.limits import BY_KEY
+from sightline.planning.on_read import OnRead
 from sightline.planning.why.differences import GIB, does_not_fit
 from sightline.planning.why.hardware import hardware_changes
-from sightline.planning.why.on_read import OnRead
 from sightline.planning.why.options import as_options
 from sightline.planning.why.ways import larger_clusters
 from sightline.prediction.generation.predict import predict_generation

@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from sightline.planning.answer import NearestPlan
-from sightline.planning.why.on_read import OnRead
+from sightline.planning.on_read import OnRead
 from sightline.prediction.changes import needs_several
 from sightline.profile import TRAINING, Profile
 from sightline.scenario.space import opened

@@ -7,6 +7,7 @@ from typing import Any
 
 from sightline.loading.clusters.mixed import joined
 from sightline.planning.answer import HardwareChange, NearestPlan, Neighbour, PlanAnswer
+from sightline.planning.on_read import OnRead
 from sightline.planning.training.answers import Found, ranked
 from sightline.planning.training.mixed import Listed, measured, plan_mixed
 from sightline.planning.training.one_space import SPARE, Request
@@ -15,7 +16,6 @@ from sightline.planning.why.explained import Predict, explained
 from sightline.planning.why.hardware import LEAST_GAIN, PARTS, change_of
 from sightline.planning.why.nearest import nearest_plans
 from sightline.planning.why.neighbours import beside, neighbours
-from sightline.planning.why.on_read import OnRead
 from sightline.planning.why.options import as_options
 from sightline.planning.why.telling import Dead
 from sightline.prediction.sensitivity import scaled

@@ -1,6 +1,6 @@
 """Sequences that are worked out when they are read."""
 
-from sightline.planning.why.on_read import OnRead
+from sightline.planning.on_read import OnRead
 
 
 def test_nothing_runs_before_it_is_read_and_then_once():
