@@ -59,6 +59,7 @@ PLANNING = (
     "devices",
     "kinds",
     "fronts",
+    "on_read",
     "training",
     "generation",
     "why",
