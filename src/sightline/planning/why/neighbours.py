@@ -4,10 +4,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
+from sightline.explanation.side import SAME
 from sightline.launching.training.rules import LAUNCH_RULES
 from sightline.loading.typical import OFFERED
 from sightline.planning.answer import Neighbour
-from sightline.planning.training.ranking import SAME
 from sightline.planning.training.validity import POSSIBLE
 from sightline.planning.why.differences import does_not_fit, more_memory_because, slower_because
 from sightline.profile import Profile
