@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from sightline.cli import output
 from sightline.cli.options import takes
-from sightline.cli.plan_launch import Launched, check_folder, first_launched, save_launch
-from sightline.cli.plan_options import PlanOptions
+from sightline.cli.plan.launch import Launched, check_folder, first_launched, save_launch
+from sightline.cli.plan.options import PlanOptions
 from sightline.cli.progress_bar import end_if_stopped, progress_bar
 from sightline.errors import InputError
 
