@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from sightline.planning.answer import NearestPlan, RankedPlan
 from sightline.planning.fronts import spread_over
-from sightline.planning.generation.objectives import within
+from sightline.planning.generation.objectives import figure, within
 from sightline.planning.generation.ranking import Kept, Ranked
 from sightline.planning.generation.space import GenerationSpace
 from sightline.planning.limits import BY_KEY
@@ -103,12 +103,16 @@ def nearest_plans(key: str, limits: Mapping[str, float], missed: Iterable[tuple[
     least = min(missed, key=lambda one: one[0], default=None)
     if least is None:
         return []
-    plan = least[1]
-    needed = {name: plan.figures[name] for name, limit in limits.items() if not within(name, plan.figures[name], limit)}
+    return [needed_limits(limits, ranked_plan(1, key, Ranked(least[1], tied=False, better=None)))]
+
+
+def needed_limits(limits: Mapping[str, float], plan: RankedPlan) -> NearestPlan:
+    """Return a plan that misses limits, with those under which it would be one."""
+    figures = {name: float(figure(name, plan.profile, 1)[0]) for name in limits}
+    needed = {name: figures[name] for name, limit in limits.items() if not within(name, figures[name], limit)}
     words = (f"{_amount(name, value)} instead of {_amount(name, limits[name])}" for name, value in needed.items())
     sentence = f"the nearest plan has {' and '.join(words)}"
-    nearest = ranked_plan(1, key, Ranked(plan, tied=False, better=None))
-    return [NearestPlan(set=needed, sentence=sentence, plan=nearest, command="")]
+    return NearestPlan(set=needed, sentence=sentence, plan=plan, command="")
 
 
 def _amount(name: str, value: float) -> str:

@@ -10,7 +10,9 @@ from sightline.planning.generation.objectives import figure_key
 from sightline.planning.generation.search import search
 from sightline.planning.generation.space import GenerationSpace
 from sightline.planning.limits import BY_KEY, by_key, read_limits
+from sightline.planning.on_read import OnRead
 from sightline.planning.requests.axes import read_axes
+from sightline.planning.why.options import as_options
 from sightline.planning.why.serving import explained_serving
 from sightline.prediction.generation.predict import predict_generation
 from sightline.progress import Progress
@@ -43,18 +45,32 @@ def plan_generation(
     limits = by_key(read_limits(max_memory=max_memory, ttft=ttft, tpot=tpot))
     axes = read_axes(pareto, figure_key, ALLOWED_AXES)
     if mixed is not None:
-        from sightline.planning.generation.mixed import plan_mixed_serving
-
         if len(spaces) > 1 or anchor is not None:
             raise InputError(f"cluster has {mixed.in_words}; allowed with several clusters or anchors: equal devices")
-        return plan_mixed_serving(
-            spaces[0], objective=objective, limits=limits, top=top, pareto=axes, progress=progress
+        return _on_unlike_devices(
+            spaces[0], objective=objective, limits=limits, top=top, pareto=axes, command=command, progress=progress
         )
     found = search(spaces, objective, limits, top=top, pareto=axes, progress=progress)
     near = [_relaxed(one, limits, command) for one in found.nearest]
     plans = found.plans if anchor is None else [_corrected(plan, anchor) for plan in found.plans]
     answer = replace(found, plans=plans, nearest=near)
     return explained_serving(answer, spaces, limits=limits, predict=_predict(anchor), command=command)
+
+
+def _on_unlike_devices(
+    space: GenerationSpace, *, objective: str, limits: Mapping[str, float], command: str, **asked: Any
+) -> PlanAnswer:
+    """The answer where a cluster has several kinds of devices: of these together, and of each alone."""
+    from sightline.planning.generation.mixed import parts_of, plan_mixed_serving
+    from sightline.planning.why.unlike_serving import Searched, explained_on_unlike
+
+    parts = parts_of(space)
+    found, listed = plan_mixed_serving(space, parts, objective=objective, limits=limits, **asked)
+    searched = Searched(objective=objective, limits=limits, parts=parts, listed=listed)
+    answer = explained_on_unlike(found, searched, command)
+    if answer.plans or answer.stopped:
+        return answer
+    return replace(answer, nearest=OnRead(lambda: [_relaxed(one, limits, command) for one in answer.nearest]))
 
 
 def _predict(anchor: "Anchored | None") -> Any:
@@ -67,12 +83,15 @@ def _corrected(plan: Any, anchor: "Anchored") -> Any:
 
 
 def _relaxed(one: NearestPlan, limits: Mapping[str, float], command: str) -> NearestPlan:
-    """The nearest plan with the limits to type, a little above what it needs."""
-    needed = {key: _typed(key, float(value) * 1.001) for key, value in one.set.items()}
+    """The nearest plan with the limits to type, a little above what it needs; one with a command stays as it is."""
+    if one.command:
+        return one
+    kept = {key: value for key, value in one.set.items() if key not in BY_KEY}
+    needed = {key: _typed(key, float(value) * 1.001) for key, value in one.set.items() if key in BY_KEY}
     options = {key: _typed(key, limit) for key, limit in limits.items()} | needed
     words = (f"--{_option(key)} '{value}'" for key, value in options.items())
     stated = {_option(key): value for key, value in needed.items()}
-    return replace(one, set=stated, command=" ".join((command, *words)))
+    return replace(one, set=kept | stated, command=" ".join((command, *as_options(kept), *words)))
 
 
 def _option(key: str) -> str:

@@ -55,15 +55,15 @@ def explained_serving(
         return replace(
             answer,
             neighbours=OnRead(lambda: _neighbours(best, key, limits, answer.free, predict)),
-            hardware=OnRead(lambda: hardware_changes(best, lambda profile: _small(key, profile), predict)),
+            hardware=OnRead(lambda: hardware_changes(best, lambda profile: small(key, profile), predict)),
         )
     if answer.nearest or answer.stopped:
         return answer
-    return replace(answer, nearest=OnRead(lambda: list(_nearest(spaces[0], answer.objective, limits, command))))
+    return replace(answer, nearest=OnRead(lambda: list(nearest_of(spaces[0], answer.objective, limits, command))))
 
 
-def _small(key: str, profile: Profile) -> Any:
-    """A figure of which less is better: the inverse of one of which more is."""
+def small(key: str, profile: Profile) -> Any:
+    """Return a figure of which less is better: the inverse of one of which more is."""
     value: Any = FIGURES[key].of(profile)
     if value is None:
         return None
@@ -78,7 +78,7 @@ def _neighbours(
     predict: Callable[[GenerationScenario], Profile],
 ) -> list[Neighbour]:
     """The obvious neighbours of the best plan, the least loss first, those without a loss last."""
-    own, searched, found = float(_small(key, best) or 0.0), {name.rpartition(".")[2] for name in free}, []
+    own, searched, found = float(small(key, best) or 0.0), {name.rpartition(".")[2] for name in free}, []
     for stated, other in changes_of(best.scenario):
         if not {name.rpartition(".")[2] for name in stated} <= searched or not breaks_no_rule(other):
             continue
@@ -89,11 +89,11 @@ def _neighbours(
         if not profile.fits:
             found.append(Neighbour(set=stated, loss=None, sentence=does_not_fit(profile)))
             continue
-        its = _small(key, profile)
+        its = small(key, profile)
         loss = None if not own or its is None else float(its / own - 1)
         if loss is None or abs(loss) > ALIKE:
             users = f"{profile.scenario.workload.batch:,} users, " if key == "batch" else ""
-            found.append(Neighbour(set=stated, loss=loss, sentence=users + _compared(best, profile, limits)))
+            found.append(Neighbour(set=stated, loss=loss, sentence=users + compared(best, profile, limits)))
     return sorted(found, key=lambda one: (one.loss is None, one.loss or 0.0))
 
 
@@ -122,8 +122,8 @@ def changes_of(scenario: GenerationScenario) -> Iterator[tuple[dict[str, Any], G
             yield {"workload.batch": int(batch)}, replace(scenario, workload=replace(work, batch=int(batch)))
 
 
-def _compared(best: Profile, other: Profile, limits: Limits) -> str:
-    """Both latencies beside those of the best, and the limits that are missed."""
+def compared(best: Profile, other: Profile, limits: Limits) -> str:
+    """Return both latencies beside those of the best, and the limits that are missed."""
     said = [
         f"{label} {format_quantity(float(its), SECONDS)} instead of {format_quantity(float(own), SECONDS)}"
         for label, its, own in (("TTFT", other.ttft_s, best.ttft_s), ("TPOT", other.tpot_s, best.tpot_s))
@@ -134,8 +134,8 @@ def _compared(best: Profile, other: Profile, limits: Limits) -> str:
     return ", ".join(said) or "both latencies are the same"
 
 
-def _nearest(space: GenerationSpace, objective: str, limits: Limits, command: str) -> Iterator[NearestPlan]:
-    """What fits with other formats, fewer sequences or more devices: the first of each kind."""
+def nearest_of(space: GenerationSpace, objective: str, limits: Limits, command: str) -> Iterator[NearestPlan]:
+    """Yield what fits with other formats, fewer sequences or more devices: the first of each kind."""
     for kind in (_formats(space), _smaller_batches(space), _more_devices(space)):
         for stated, other in kind:
             found = search([other], objective, limits, top=1)

@@ -16,7 +16,7 @@ from sightline.planning.why.explained import Predict, explained
 from sightline.planning.why.hardware import LEAST_GAIN, PARTS, change_of
 from sightline.planning.why.nearest import nearest_plans
 from sightline.planning.why.neighbours import beside, neighbours
-from sightline.planning.why.options import as_options
+from sightline.planning.why.options import as_options, cluster_settings
 from sightline.planning.why.telling import Dead
 from sightline.prediction.sensitivity import scaled
 from sightline.profile import Profile
@@ -124,19 +124,20 @@ class _Why:
 
     def _clusters(self) -> Iterator[Neighbour]:
         """The best plan of each other part of the cluster, and of each other order of its devices."""
-        own = _words(self.best.scenario.cluster)
+        own = self.best.scenario.cluster.in_words
         listed: dict[str, list[Found]] = {}
         for one in (*self._of.listed.plans, *self._alone()):
-            listed.setdefault(_words(one.scenario.cluster), []).append(one)
+            listed.setdefault(one.scenario.cluster.in_words, []).append(one)
         for words, plans in listed.items():
             if words != own:
-                other = self._compared({"cluster": words}, plans)
+                other = self._compared(cluster_settings(plans[0].scenario.cluster), plans)
                 # Replicas do not mind in which order their devices are listed.
                 if other.loss is None or abs(other.loss) > ALIKE:
                     yield other
         for part in self._of.parts:
-            if _words(part.scenario.cluster) not in listed and not part.options:
-                yield Neighbour(set={"cluster": _words(part.scenario.cluster)}, loss=None, sentence="no plan fits")
+            cluster = part.scenario.cluster
+            if cluster.in_words not in listed and not part.options:
+                yield Neighbour(set=cluster_settings(cluster), loss=None, sentence="no plan fits")
 
     def _alone(self) -> Iterator[Found]:
         for answer in self._of.alone:
@@ -147,7 +148,7 @@ class _Why:
         own = self.best.scenario
         if not own.cluster.groups:
             return
-        same = [one for one in self._of.listed.plans if _words(one.scenario.cluster) == _words(own.cluster)]
+        same = [one for one in self._of.listed.plans if one.scenario.cluster.in_words == own.cluster.in_words]
         others = [one for one in same if one.scenario.plan.split != own.plan.split]
         if others:
             yield self._compared({"plan.split": others[0].scenario.plan.split}, others)
@@ -166,11 +167,6 @@ class _Why:
         return plan.keys[0]
 
 
-def _words(cluster: Cluster) -> str:
-    """A cluster as a scenario states it."""
-    return " + ".join(f"{part.devices}x {part.device.name}" for part in cluster.parts)
-
-
 def _better(cluster: Cluster) -> Iterator[tuple[str, Cluster | None, Cluster]]:
     """Yield a cluster with a number of one kind of device, or of the network between them, twice as good."""
     for number in PARTS:
@@ -187,7 +183,7 @@ def _nearest(of: Searched, predict: Callable[[Scenario], Profile], command: str)
     """What fits instead: looser limits, other plans on all kinds of devices, and on each kind alone."""
     found = [*_with_looser_limits(of, command), *_on_all_kinds(of, command)]
     for part in of.parts:
-        stated = {"cluster": _words(part.scenario.cluster)}
+        stated = cluster_settings(part.scenario.cluster)
         request = of.request
         dead = Dead(
             space=part,
@@ -221,7 +217,7 @@ def _on_all_kinds(of: Searched, command: str) -> Iterator[NearestPlan]:
         found = plan_mixed([replace(space, values=values)], request, [], SILENT)[0].plans
         for one in [plan for plan in found if plan.launchable][:1]:
             changed = dict(_changed(space, one.profile.scenario))
-            devices = {"cluster.devices": _words(one.profile.scenario.cluster).split(" + ")}
+            devices = cluster_settings(one.profile.scenario.cluster)
             typed = " ".join((command, *as_options({**devices, **changed})))
             yield NearestPlan(set={**devices, **changed}, sentence=_sentence(one.profile), plan=one, command=typed)
 
