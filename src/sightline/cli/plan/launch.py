@@ -78,8 +78,8 @@ def save_launch(launched: Launched, folder: str, answer: "PlanAnswer") -> None:
     """Write the launch after the answer; where there is none, say why, which fails unless the search was stopped."""
     said = list(_said(launched.problems))
     if launched.plan is None:
-        others = "" if launched.is_alone else ", nor any other"
-        none = f"none of the {len(answer.plans)} plans shown can be launched{others}"
+        nor = "" if launched.is_alone else ", nor any other"
+        none = f"none of the {len(answer.plans)} plans shown can be launched{nor}"
         said.append(none if answer.plans else "there is no plan")
         said = [f"--launch: {problem}" for problem in said]
         if not answer.stopped:
