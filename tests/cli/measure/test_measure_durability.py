@@ -20,7 +20,7 @@ pytest.importorskip("transformers")
 from sightline.measurement.processes.tree import marked
 from sightline.runs import open_store
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 """The clone that these tests run from."""
 
 SCENARIO = """
