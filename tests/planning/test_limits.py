@@ -38,3 +38,13 @@ def test_limits_of_another_task_are_refused_by_name(task, wrong, said):
     with pytest.raises(InputError) as error:
         plan({"model": "llama-3.2-1b", "cluster": "1x h100-sxm-80gb", "workload": work}, **wrong)
     assert [problem.split()[0] for problem in error.value.problems] == said
+
+
+@pytest.mark.parametrize(("name", "milliseconds"), [("ttft", 300), ("tpot", "10")])
+def test_milliseconds_without_their_unit_are_not_taken_for_seconds(name, milliseconds):
+    with pytest.raises(
+        InputError, match=f"{name} is '?{milliseconds}'?, which is {milliseconds} seconds; write its unit"
+    ):
+        read_limits(**{name: milliseconds})
+    assert read_limits(**{name: f"{milliseconds} s"}) == {name: float(milliseconds)}
+    assert read_limits(**{name: 0.3}) == {name: 0.3}

@@ -1,6 +1,7 @@
 """Limits that a plan has to meet: what each is on, what it is called, and how somebody writes it."""
 
 from collections.abc import Mapping
+from math import inf
 from typing import Final, NamedTuple
 
 from sightline.errors import InputError
@@ -22,6 +23,8 @@ class Limit(NamedTuple):
     """What a number without a unit means at least."""
     example: str = ""
     """How it is written with a unit."""
+    most: float = inf
+    """What a number without a unit means at most."""
 
     @property
     def unit(self) -> str:
@@ -37,8 +40,10 @@ LIMITS: Final[Mapping[str, Limit]] = {
         "calendar_time_s", "deadline", SECONDS, "calendar time", "take longer than the deadline", 60.0, "30d' or '72h"
     ),
     "budget": Limit("cost_usd", "budget", USD, "cost", "cost more than the budget"),
-    "ttft": Limit("ttft_s", "ttft_s", SECONDS, "TTFT", "take longer to the first token than allowed"),
-    "tpot": Limit("tpot_s", "tpot_s", SECONDS, "TPOT", "take longer per further token than allowed"),
+    "ttft": Limit(
+        "ttft_s", "ttft_s", SECONDS, "TTFT", "take longer to the first token than allowed", 0.0, "300 ms", 60.0
+    ),
+    "tpot": Limit("tpot_s", "tpot_s", SECONDS, "TPOT", "take longer per further token than allowed", 0.0, "10 ms", 1.0),
 }
 """By the name under which each is given, also as an option."""
 BY_KEY: Final[Mapping[str, tuple[str, Limit]]] = {limit.key: (name, limit) for name, limit in LIMITS.items()}
@@ -49,7 +54,7 @@ def read_limits(**stated: object) -> dict[str, float]:
     """Return limits by name in their base units, from numbers and texts such as "300 ms"; None is no limit.
 
     Raises:
-        InputError: every one that is no such quantity, or a number too small to be meant in the base unit.
+        InputError: every one that is no such quantity, or a number too small or too large to be meant in the base unit.
     """
     found: dict[str, float] = {}
     problems: list[str] = []
@@ -83,7 +88,7 @@ def read_amount(name: str, value: object, dimension: Dimension) -> float:
 
 def _read(name: str, value: object, limit: Limit) -> float:
     amount = read_amount(name, value, limit.dimension)
-    if amount < limit.least and _is_plain(value):
+    if not limit.least <= amount <= limit.most and _is_plain(value):
         unit = {BYTES: "bytes", SECONDS: "seconds"}[limit.dimension]
         said = f"{name} is {show(value)}, which is {amount:g} {unit}"
         raise InputError(f"{said}; write its unit, such as '{limit.example}'")
