@@ -81,7 +81,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Limits:
+class RunLimits:
     """How long a run may take on the calendar, and what it may cost."""
 
     deadline_s: float | None = None
@@ -100,7 +100,7 @@ class Limits:
         return found
 
 
-def read_run_limits(deadline: object = None, budget: object = None) -> Limits:
+def read_run_limits(deadline: object = None, budget: object = None) -> RunLimits:
     """Return the limits that somebody wrote: "30d", "72h" or seconds, and "2M", "$2M" or dollars.
 
     Raises:
@@ -108,7 +108,7 @@ def read_run_limits(deadline: object = None, budget: object = None) -> Limits:
     """
     stated = {"deadline": deadline, "budget": budget}
     limits = read_limits(**stated)
-    return Limits(
+    return RunLimits(
         typed={name: value for name, value in stated.items() if isinstance(value, str)},
         deadline_s=limits.get("deadline"),
         budget_usd=limits.get("budget"),

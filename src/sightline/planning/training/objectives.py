@@ -10,7 +10,7 @@ import numpy as np
 from sightline.errors import InputError, nearest
 from sightline.planning.training.candidates import Axes
 from sightline.planning.training.mesh import Block
-from sightline.planning.training.money import Limits, Run
+from sightline.planning.training.money import Run, RunLimits
 from sightline.profile import Profile
 from sightline.quantities import Count, Number, show
 from sightline.scenario import Scenario
@@ -157,7 +157,7 @@ def shown_value(objective: str, measure: Measure, plans: Evaluated) -> float:
     return float("nan") if value is None else float(value)
 
 
-def exceeded(limits: Limits, measure: Measure, plans: Evaluated) -> dict[str, Any]:
+def exceeded(limits: RunLimits, measure: Measure, plans: Evaluated) -> dict[str, Any]:
     """Return by limit of a run where plans exceed it."""
     run = measure.whole_run(plans)
     return {} if run is None else dict(limits.broken(run))

@@ -9,7 +9,7 @@ import numpy as np
 from sightline.planning.training.best import Candidate, First, Front
 from sightline.planning.training.candidates import Axes
 from sightline.planning.training.mesh import Block
-from sightline.planning.training.money import Limits
+from sightline.planning.training.money import RunLimits
 from sightline.planning.training.objectives import Measure, exceeded
 from sightline.planning.training.search import WHOLE, Counts, search
 from sightline.planning.training.validity import LAUNCHABLE, POSSIBLE
@@ -20,7 +20,7 @@ from sightline.scenario.space import Space
 if TYPE_CHECKING:
     from sightline.prediction.anchoring import Anchored
 
-NO_LIMITS = Limits()
+NO_LIMITS = RunLimits()
 SPARE = 256
 """Plans that are kept while searching: of equally good ones the simplest is chosen afterwards."""
 
@@ -34,7 +34,7 @@ class Request:
     top: int = 10
     max_memory: float | None = None
     launchable: bool = False
-    limits: Limits = NO_LIMITS
+    limits: RunLimits = NO_LIMITS
     availability: float | None = None
     anchor: "Anchored | None" = None
 
@@ -93,7 +93,7 @@ def _least(measure: Measure, request: Request) -> Any:
     return least
 
 
-def _limited(measure: Measure, limits: Limits) -> Any:
+def _limited(measure: Measure, limits: RunLimits) -> Any:
     """What says by limit where plans of a block exceed it; None without limits."""
     if limits.deadline_s is None and limits.budget_usd is None:
         return None

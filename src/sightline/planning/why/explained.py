@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sightline.planning.answer import HardwareChange, NearestPlan, Neighbour, PlanAnswer
 from sightline.planning.on_read import OnRead
-from sightline.planning.training.money import Limits, usual_availability
+from sightline.planning.training.money import RunLimits, usual_availability
 from sightline.planning.training.objectives import Evaluated, Measure
 from sightline.profile import Profile
 from sightline.scenario import Scenario
@@ -25,7 +25,7 @@ def explained(
     *,
     predict: Predict,
     command: str,
-    limits: Limits,
+    limits: RunLimits,
     availability: float | None,
     max_memory: float | None,
     launchable: bool,

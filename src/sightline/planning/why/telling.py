@@ -7,7 +7,7 @@ from typing import Any
 from sightline.planning.answer import NearestPlan, RankedPlan
 from sightline.planning.training.best import Candidate
 from sightline.planning.training.candidates import resolved
-from sightline.planning.training.money import Limits
+from sightline.planning.training.money import RunLimits
 from sightline.planning.training.objectives import Measure
 from sightline.planning.why.differences import GIB
 from sightline.planning.why.options import as_options
@@ -23,7 +23,7 @@ class Dead:
     """A question that has no plan, and what was asked of one."""
 
     space: Space[Scenario]
-    limits: Limits = field(default_factory=Limits)
+    limits: RunLimits = field(default_factory=RunLimits)
     availability: float | None = None
     max_memory: float | None = None
     launchable: bool = False
