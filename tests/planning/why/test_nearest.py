@@ -186,3 +186,52 @@ def test_qlora_is_suggested_to_who_trains_lora():
     assert all(profile.fits and profile.scenario.plan.quantization == "nf4" for profile in found)
     # First may be one that fits more surely.
     assert min(profile.step_time_s for profile in found) == pytest.approx(one.plan.profile.step_time_s)
+
+
+def test_only_the_limit_gives_way_where_only_a_limit_is_too_tight():
+    stated = RUN | {"plan": {"framework": "megatron", "zero_stage": 1, "micro_batch": 4}}
+    found = plan(stated, launchable=True, deadline="5d").nearest[0]
+    assert set(found.set) == {"deadline"}
+    assert "% beyond the deadline" in found.sentence
+    assert (found.plan.profile.scenario.plan.zero_stage, found.plan.profile.scenario.plan.micro_batch) == (1, 4)
+    assert plan(stated, launchable=True, deadline=found.set["deadline"]).feasible
+
+
+def test_only_the_memory_limit_gives_way_first():
+    stated = RUN | {"plan": {"framework": "megatron", "zero_stage": 0, "tensor_parallel": 1, "offload": "none"}}
+    found = plan(stated | {"cluster": "1x h100-sxm-80gb"}, max_memory="10 GB").nearest[0]
+    assert set(found.set) == {"max-memory"}
+    assert "% beyond the max-memory" in found.sentence
+    again = plan(stated | {"cluster": "1x h100-sxm-80gb"}, max_memory=found.set["max-memory"])
+    assert again.feasible
+
+
+def test_every_cluster_that_was_asked_for_is_tried_before_others():
+    clusters = {"any": ["1x rtx-4090", "1x h100-sxm-80gb"]}
+    asked_of_both = SMALL | {
+        "cluster": clusters,
+        "plan": {"framework": "deepspeed", "zero_stage": 0, "offload": "none"},
+    }
+    answer = plan(asked_of_both, launchable=True)
+    assert not answer.plans
+    assert "1x h100-sxm-80gb" in [one.set.get("cluster") for one in answer.nearest]
+    assert all(one.set["cluster"] in clusters["any"] for one in answer.nearest)
+    for one in answer.nearest:
+        assert plan(asked_of_both, launchable=True, overrides=settings(one.command)).plans
+
+
+def test_the_memory_of_a_host_that_nobody_stated_is_said():
+    question = SMALL | {"plan": {"framework": "deepspeed", "zero_stage": 0, "offload": "none"}}
+    told = [one.sentence for one in plan(question, launchable=True).nearest if "plan.offload" in one.set]
+    assert told
+    assert all("of host memory a node, assumed (epyc-7742)" in sentence for sentence in told)
+    offloading = SMALL | {"plan": {"framework": "deepspeed", "offload": {"any": ["none", "optimizer"]}}}
+    assert "GiB of host memory" in plan(offloading, launchable=True).assumptions["offloading"]
+
+
+def test_a_stated_host_stays_on_other_devices():
+    host = {"memory": "64 GB", "memory_bandwidth": "50 GB/s", "device_bandwidth": "12 GB/s"}
+    own = SMALL | {"model": "llama-3-70b", "cluster": {"devices": "1x rtx-4090", "host": host}}
+    for one in plan(own | {"plan": {"framework": "deepspeed"}}, launchable=True).nearest:
+        assert float(one.plan.profile.scenario.cluster.host.memory_bytes) == 64e9
+        assert "assumed" not in one.sentence

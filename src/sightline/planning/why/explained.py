@@ -45,23 +45,24 @@ def explained(
     assumed = {**answer.assumptions, **_assumed(spaces, availability)}
     if answer.plans:
         best = answer.plans[0].profile
+        assumed |= _assumed_hosts(answer)
         why = _Why(answer, _space_of(best, spaces), predict, availability)
         return replace(answer, assumptions=assumed, neighbours=OnRead(why.neighbours), hardware=OnRead(why.hardware))
     if answer.stopped:
         return replace(answer, assumptions=assumed)
 
     def nearest() -> Sequence[NearestPlan]:
-        from sightline.planning.why.nearest import nearest_plans
+        from sightline.planning.why.nearest import nearest_of
         from sightline.planning.why.telling import Dead
 
-        dead = Dead(
+        asked = Dead(
             space=_largest(spaces[0]),
             limits=limits,
             availability=availability,
             max_memory=max_memory,
             launchable=launchable,
         )
-        return nearest_plans(dead, predict, command)
+        return nearest_of([replace(asked, space=_largest(space)) for space in spaces], predict, command)
 
     return replace(answer, assumptions=assumed, nearest=OnRead(nearest))
 
@@ -127,6 +128,16 @@ def _space_of(best: Profile, spaces: Sequence[Space[Scenario]]) -> Space[Scenari
         and space.scenario.plan.adapter == scenario.plan.adapter
     )
     return next(alike, spaces[0])
+
+
+def _assumed_hosts(answer: PlanAnswer) -> dict[str, str]:
+    """The memory of hosts that nobody stated, where a plan offloads to it."""
+    from sightline.planning.why.telling import host_memory
+    from sightline.planning.why.ways import is_usual
+
+    clusters = [one.profile.scenario.cluster for one in answer.plans if one.profile.scenario.plan.offload]
+    said = dict.fromkeys(host_memory(cluster) for cluster in clusters if is_usual(cluster))
+    return {"offloading": f"to {' or '.join(said)}; state yours by cluster.host"} if said else {}
 
 
 def _assumed(spaces: Sequence[Space[Scenario]], availability: float | None) -> dict[str, str]:

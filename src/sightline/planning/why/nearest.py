@@ -6,7 +6,7 @@ was asked than any faster one.
 
 import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from math import ceil, floor, log10
 from typing import Any
@@ -22,14 +22,17 @@ from sightline.planning.training.search import search
 from sightline.planning.training.validity import LAUNCHABLE
 from sightline.planning.why.fewest import FewestChanges
 from sightline.planning.why.telling import Dead, Teller, space_of
-from sightline.planning.why.ways import Way, others, with_more_devices
+from sightline.planning.why.ways import Way, is_usual, others, with_more_devices
 from sightline.profile import Profile
+from sightline.quantities import significant
 from sightline.scenario import Scenario
 from sightline.scenario.rules import TRAINING_RULES
 from sightline.scenario.space import Space
 
 WORTH = 0.9
 """Share of the time of a plan with fewer changes that one with more must not exceed, to be named as well."""
+_MOST_ASKED = 4
+"""Plans that are told of several questions."""
 TOLERABLE = 1.5
 """How many times the time of the plan that does not fit the question as it is may take, for no other to be asked."""
 
@@ -47,29 +50,72 @@ def nearest_plans(
         command: What its changes are added to as options.
     """
     teller = Teller(dead=dead, predict=predict, command=command)
-    if dead.is_limited:
-        best = _best(dead, _as_it_is(dead))
-        if best is not None:
-            return list(_beyond_limits(dead, best, teller))
+    if within := _beyond_limits(dead, teller):
+        return within
+    loose = _beyond_memory(dead, _as_asked(dead), teller)
     found = [teller.told(_as_it_is(dead), one) for one in _plans(dead, _as_it_is(dead))]
-    if found and not _slow(dead, found):
-        return found
-    if not found and dead.max_memory is not None:
-        least = _best(replace(dead, max_memory=None), _as_it_is(dead), "memory")
-        if least is not None:
-            return [_with_looser_limits(dead, teller.told(_as_it_is(dead), least))]
+    if loose or (found and not _slow(dead, found)):
+        return [*loose, *found]
+    if not found and (loose := _beyond_memory(dead, _as_it_is(dead), teller)):
+        return loose
+    return [*found, *_of_other_questions(dead, teller)]
+
+
+def _of_other_questions(dead: Dead, teller: Teller) -> Iterator[NearestPlan]:
+    """Yield a plan of each kind of change under which something fits."""
     for kind in others(dead.space.scenario):
         for way in kind:
             there = _plans(dead, way)
             if there:
-                found.append(teller.told(way, there[-1]))
+                yield teller.told(way, there[-1])
                 break
-    return found
 
 
-def _beyond_limits(dead: Dead, best: Candidate, teller: Teller) -> Iterator[NearestPlan]:
+def _beyond_memory(dead: Dead, asked: Way, teller: Teller) -> list[NearestPlan]:
+    """The plan of least memory, where a limit of it is what is too tight."""
+    least = None if dead.max_memory is None else _best(replace(dead, max_memory=None), asked, "memory")
+    return [] if least is None else [_with_looser_limits(dead, teller.told(asked, least))]
+
+
+def _beyond_limits(dead: Dead, teller: Teller) -> list[NearestPlan]:
+    """Plans that meet other limits of time and money: with the fields that were asked for, else with any."""
+    for asked in (_as_asked(dead), _as_it_is(dead)) if dead.is_limited else ():
+        best = _best(dead, asked)
+        if best is not None:
+            return list(_near_limits(dead, asked, best, teller))
+    return []
+
+
+def nearest_of(
+    asked: Sequence[Dead], predict: Callable[[Scenario], Profile], command: str = "sightline plan FILE"
+) -> list[NearestPlan]:
+    """Return the nearest plans that fit of several questions: of all as they are, before any other is asked."""
+    if len(asked) == 1:
+        return nearest_plans(asked[0], predict, command)
+    if asked[0].is_limited:
+        for way_of in (_as_asked, _as_it_is):
+            best = [(found.keys[0], place) for place, one in enumerate(asked) if (found := _best(one, way_of(one)))]
+            if best:
+                return nearest_plans(asked[min(best)[1]], predict, command)
+    found = []
+    for dead in asked:
+        way = replace(_as_it_is(dead), set=_stated(dead.space))
+        found += [Teller(dead=dead, predict=predict, command=command).told(way, one) for one in _plans(dead, way)[:1]]
+    if found:
+        return sorted(found, key=lambda one: (len(one.set), one.plan.value))[:_MOST_ASKED]
+    return nearest_plans(asked[0], predict, command)
+
+
+def _stated(space: Space[Scenario]) -> dict[str, Any]:
+    """The values by which a question differs from others, of clusters of several sizes the largest."""
+    cluster = space.scenario.cluster
+    named = {"cluster": f"{cluster.devices}x {cluster.device.name}"} if is_usual(cluster) else {}
+    return {**space.options, **({} if "cluster" not in space.options else named)}
+
+
+def _near_limits(dead: Dead, asked: Way, best: Candidate, teller: Teller) -> Iterator[NearestPlan]:
     """Yield what meets a deadline and a budget: looser ones, fewer tokens, or more devices."""
-    loose = teller.told(_as_it_is(dead), best)
+    loose = teller.told(asked, best)
     calendar_s, cost = (float(loose.plan.figures[key] or 0.0) for key in ("calendar_time_s", "cost_usd"))
     limits, shares = dead.limits, [1.0]
     if limits.deadline_s is not None:
@@ -81,9 +127,10 @@ def _beyond_limits(dead: Dead, best: Candidate, teller: Teller) -> Iterator[Near
     bound = replace(teller, command=limited)
     scenario, tokens = dead.space.scenario, dead.space.scenario.workload.total_tokens
     fewer = float(f"{0.995 * min(shares) * float(tokens or 0):.2e}")
-    ways = [Way(set={"workload.total_tokens": fewer}, scenario=_with_tokens(scenario, fewer))]
-    more = with_more_devices(scenario, at_least=1 / min(shares)) if limits.deadline_s is not None else ()
-    for kind in (ways, more):
+    kept = asked.keeps_fields
+    ways = [Way(set={"workload.total_tokens": fewer}, scenario=_with_tokens(scenario, fewer), keeps_fields=kept)]
+    more = list(with_more_devices(scenario, at_least=1 / min(shares))) if limits.deadline_s is not None else []
+    for kind in (ways, [*(replace(way, keeps_fields=kept) for way in more), *more]):
         for way in kind:
             there = _best(dead, way, limited=True)
             if there is not None:
@@ -93,18 +140,27 @@ def _beyond_limits(dead: Dead, best: Candidate, teller: Teller) -> Iterator[Near
 
 def _with_looser_limits(dead: Dead, found: NearestPlan) -> NearestPlan:
     """A plan with the limits that it meets, each as it was asked for or looser."""
-    limits, figures, options = dead.limits, found.plan.figures, {}
+    limits, figures, options, beyond = dead.limits, found.plan.figures, {}, []
     needed = float(found.plan.profile.memory_bytes["total"])
     if dead.max_memory is not None and needed > dead.max_memory:
         options["max-memory"] = f"{ceil(needed / 1e8) / 10:g}GB"
+        beyond.append(_beyond(needed / dead.max_memory, "max-memory"))
     if limits.deadline_s is not None:
         longest = max(float(figures["calendar_time_s"] or 0.0), limits.deadline_s)
         options["deadline"] = f"{ceil(longest / 8640) / 10:g}d"
+        beyond.append(_beyond(longest / limits.deadline_s, "deadline"))
     if limits.budget_usd is not None and (cost := figures["cost_usd"]):
         options["budget"] = _dollars(cost) if cost > limits.budget_usd else f"{limits.budget_usd:.10g}"
+        beyond.append(_beyond(cost / limits.budget_usd, "budget"))
     typed = re.sub(r" --max-memory ('[^']*'|\S+)", "", found.command) if "max-memory" in options else found.command
     said = " ".join((typed, *(f"--{name} {value}" for name, value in options.items())))
-    return replace(found, set={**options, **found.set}, command=said)
+    sentence = "; ".join((found.sentence, *filter(None, beyond)))
+    return replace(found, set={**options, **found.set}, command=said, sentence=sentence)
+
+
+def _beyond(ratio: float, limit: str) -> str:
+    """By how much a limit is exceeded; nothing where it is met."""
+    return f"{significant(100 * (ratio - 1), 2):g} % beyond the {limit}" if ratio > 1 else ""
 
 
 def _dollars(cost: float) -> str:
@@ -131,6 +187,11 @@ def _with_tokens(scenario: Scenario, tokens: float) -> Scenario:
 
 def _as_it_is(dead: Dead) -> Way:
     return Way(set={}, scenario=dead.space.scenario)
+
+
+def _as_asked(dead: Dead) -> Way:
+    """The question with the fields of the plan that it states, so that limits alone can be what is too tight."""
+    return Way(set={}, scenario=dead.space.scenario, keeps_fields=True)
 
 
 def _slow(dead: Dead, found: list[NearestPlan]) -> bool:

@@ -11,10 +11,10 @@ from sightline.planning.training.money import RunLimits
 from sightline.planning.training.objectives import Measure
 from sightline.planning.why.differences import GIB
 from sightline.planning.why.options import as_options
-from sightline.planning.why.ways import Way
+from sightline.planning.why.ways import Way, is_usual
 from sightline.profile import Profile
 from sightline.quantities import SECONDS, format_quantity
-from sightline.scenario import Scenario
+from sightline.scenario import Cluster, Scenario
 from sightline.scenario.space import TRAINING_FIELDS, Space, opened
 
 
@@ -38,7 +38,12 @@ class Dead:
 
 
 def space_of(dead: Dead, way: Way) -> Space[Scenario]:
-    """Return the space of a way with every field of the plan free; fused attention stays, as nothing needs less."""
+    """Return the space of a way: with the fields that were asked for, or with every field of the plan free.
+
+    Fused attention stays, as nothing needs less memory.
+    """
+    if way.keeps_fields:
+        return replace(dead.space, scenario=way.scenario, clusters=())
     fixed = "attention" if way.scenario.plan.attention == "flash" else ""
     free = [name for name in TRAINING_FIELDS if name != fixed]
     return replace(opened(way.scenario, free), at_most=dead.space.at_most)
@@ -92,7 +97,16 @@ class Teller:
         if self.dead.asked is not None:
             said += f", {profile.step_time_s / self.dead.asked.step_time_s:.2f} x as long"
         said += _price(plan, with_time=self.dead.is_limited)
+        cluster = profile.scenario.cluster
+        if profile.scenario.plan.offload and is_usual(cluster):
+            said += f"; offloads to {host_memory(cluster)}"
         return f"{said}; {way.remark}" if way.remark else said
+
+
+def host_memory(cluster: Cluster) -> str:
+    """Return the memory of the hosts that are assumed where none are stated."""
+    host = cluster.host
+    return f"{float(host.memory_bytes) / GIB:,.0f} GiB of host memory a node, assumed ({host.name})"
 
 
 def _price(plan: RankedPlan, *, with_time: bool) -> str:

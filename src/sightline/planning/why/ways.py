@@ -32,6 +32,8 @@ class Way:
     scenario: Scenario
     remark: str = ""
     """What is another question then."""
+    keeps_fields: bool = False
+    """Whether fields of the plan have the values that were asked for."""
 
 
 def others(scenario: Scenario) -> Iterator[Iterator[Way]]:
@@ -103,6 +105,7 @@ def roomier_clusters(cluster: Cluster) -> Iterator[tuple[dict[str, Any], Cluster
     if cluster.groups:
         return
     stated = [f"{cluster.devices}x {name}" for name in catalog.names("devices")]
+    usual = is_usual(cluster)
     least, known = float(cluster.device.memory_bytes), {one: read_cluster(one) for one in stated}
     rented = [
         (float(one.device.memory_bytes), float(one.device.usd_per_hour), name)
@@ -112,7 +115,9 @@ def roomier_clusters(cluster: Cluster) -> Iterator[tuple[dict[str, Any], Cluster
     for memory_bytes, _, name in sorted(rented):
         if memory_bytes >= ROOMIER * least:
             least = memory_bytes
-            yield {"cluster": name}, known[name]
+            # A cluster that was stated part by part keeps its host.
+            other = known[name] if usual else replace(known[name], host=cluster.host)
+            yield {"cluster" if usual else "cluster.devices": name}, other
 
 
 def _stands_in(device: Device, own: Device) -> bool:
@@ -134,7 +139,7 @@ def _with_other_framework(scenario: Scenario) -> Iterator[Way]:
 
 def larger_clusters(cluster: Cluster, at_least: float = 2.0) -> Iterator[tuple[dict[str, Any], Cluster]]:
     """Yield clusters of twice as many devices again and again, with the key by which a scenario states them."""
-    resized, usual = _resizer(cluster), _is_usual(cluster)
+    resized, usual = _resizer(cluster), is_usual(cluster)
     for doublings in range(1, MOST_DOUBLINGS + 1):
         if 2**doublings < at_least:
             continue
@@ -142,13 +147,19 @@ def larger_clusters(cluster: Cluster, at_least: float = 2.0) -> Iterator[tuple[d
         yield {"cluster" if usual else "cluster.devices": f"{count}x {cluster.device.name}"}, resized(count)
 
 
-def _is_usual(cluster: Cluster) -> bool:
-    """Whether a cluster was asked for as a number of devices, in their usual servers."""
-    return cluster.name == f"{cluster.devices}x {cluster.device.name}"
+def is_usual(cluster: Cluster) -> bool:
+    """Whether a cluster is a number of devices in their usual servers, of which nothing else was stated."""
+    if cluster.name != f"{cluster.devices}x {cluster.device.name}":
+        return False
+    usual = read_cluster(cluster.name)
+    return all(
+        fields_of(getattr(cluster, part)) == fields_of(getattr(usual, part))
+        for part in ("host", "network", "intra_node")
+    )
 
 
 def _resizer(cluster: Cluster) -> Callable[[int], Cluster]:
     """What makes a cluster of more devices: in the device's usual servers if they are in such."""
-    if _is_usual(cluster):
+    if is_usual(cluster):
         return lambda count: replace(read_cluster(f"{count}x {cluster.device.name}"), device=cluster.device)
     return lambda count: replace(cluster, devices=count)
