@@ -75,9 +75,19 @@ def read(source: str | Path) -> Reading:
     found = source_of(source)
     reader = _reader(found)
     if reader is None:
-        raise InputError(f"{found.place} is of no framework that can be read back; readable: {READ}")
+        raise InputError(_unreadable(found))
     reading: Reading = reader.read(found)
     return reading
+
+
+def _unreadable(found: "Source") -> str:
+    """Why nothing can be read of what was given."""
+    if len({"model", "cluster", "workload", "plan"} & found.mapping.keys()) > 1:
+        return f"{found.place} is a scenario already; sightline predict takes it"
+    script = next((word for word in found.words if word.endswith(".py")), None)
+    if script is not None:
+        return f"{found.place} starts {script}, but does not say how it trains; read its configuration file instead"
+    return f"{found.place} is of no framework that can be read back; readable: {READ}"
 
 
 def _reader(found: "Source") -> Any:

@@ -45,7 +45,9 @@ def source_of(source: str | Path) -> Source:
     if isinstance(source, Path) or not _is_text(source):
         path = Path(source)
         # A folder that a launch was saved in is read by its script.
-        path = path / SCRIPT if (path / SCRIPT).is_file() else path
+        if path.is_dir() and not (path / SCRIPT).is_file():
+            raise InputError(f"{path} is a folder without {SCRIPT}; name the file to read")
+        path = path / SCRIPT if path.is_dir() else path
         return _parsed(read_text(path), str(path), path.suffix.lower(), path.parent)
     return _parsed(source, "the text", "")
 

@@ -15,6 +15,7 @@ def refuse_values(
     *,
     numbers: Mapping[str, int],
     choices: Mapping[str, Collection[Any]] | None = None,
+    sections: Collection[str] = (),
     left_open: Collection[str] = (),
 ) -> None:
     """Refuse what is no value of its key. A key that is absent or null has none.
@@ -23,12 +24,15 @@ def refuse_values(
         stated: The file.
         numbers: Dotted keys of whole numbers, and the smallest that is allowed.
         choices: Dotted keys, and the values that are allowed.
-        left_open: Words that any of them may have instead.
+        sections: Keys that hold keys of their own.
+        left_open: Words that a number or a choice may be instead.
 
     Raises:
         InputError: a sentence for every such value.
     """
-    problems = [*_no_numbers(stated, numbers, left_open), *_no_choices(stated, choices or {}, left_open)]
+    flat = [key for key in sections if not isinstance(stated.get(key) or {}, Mapping)]
+    problems = [f"{key} is {show(stated[key])}; allowed: a mapping of its settings" for key in flat]
+    problems += [*_no_numbers(stated, numbers, left_open), *_no_choices(stated, choices or {}, left_open)]
     if problems:
         raise InputError(problems)
 

@@ -36,13 +36,13 @@ def looks_like_a_command(text: str) -> bool:
     if text.startswith("#!"):
         return True
     commands = _Script().commands(text)
-    return any(_program(words) in LAUNCHERS for words in commands if len(words) > 1)
+    return any(_starts_something(words) for words in commands if len(words) > 1)
 
 
 def launch_words(text: str) -> tuple[str, ...]:
     """Return the words of the longest command of a shell text, which is the one that launches something."""
     commands = _Script().commands(text)
-    launching = [words for words in commands if _program(words) in LAUNCHERS]
+    launching = [words for words in commands if _starts_something(words)]
     longest: list[str] = max(launching or commands, key=len, default=[])
     return tuple(longest)
 
@@ -50,6 +50,10 @@ def launch_words(text: str) -> tuple[str, ...]:
 def commands_of(text: str) -> list[list[str]]:
     """Return the words of every command of a shell text in order, settings of the environment left out."""
     return _Script().commands(text)
+
+
+def _starts_something(words: Sequence[str]) -> bool:
+    return _program(words) in LAUNCHERS or _program(words).endswith(".py")
 
 
 def _program(words: Sequence[str]) -> str:

@@ -10,13 +10,15 @@ from sightline.launching.hugging_face import configuration_file
 from sightline.launching.options import Options, without_none
 from sightline.launching.repositories import model_of
 from sightline.launching.source import Source, named_settings, source_of
-from sightline.launching.training.script_settings import KERNELS, MODEL, QUANTIZED, WHOLE_MODULES
+from sightline.launching.training.script_settings import DTYPES, KERNELS, MODEL, QUANTIZED, WHOLE_MODULES
+from sightline.launching.value_checks import refuse_values
 from sightline.loading.input.sources import read_text
 from sightline.loading.models import resolve_model
 from sightline.scenario.techniques import ALL_LINEAR, MODULE_NAMES
 
 _NAMES_OF_MODELS: Final = ("model-name-or-path", "weights", "model-name", "model")
 """Options by which scripts are told their model."""
+DTYPES_OF_TORCH: Final = tuple(dict.fromkeys(DTYPES.values()))
 _NULL_IS_A_VALUE: Final = ("sliding_window", "attn_logit_softcapping", "final_logit_softcapping")
 """Keys of a model's configuration whose null switches off what its class has by default."""
 
@@ -38,6 +40,12 @@ def script_of(found: Source, options: Options) -> Script:
         named = (model_of(options.text(name)) for name in _NAMES_OF_MODELS if options.has(name))
         return Script(model=next(filter(None, named), None))
     settings = named_settings(found, options.text("settings"), "the settings")
+    refuse_values(
+        settings,
+        numbers=dict.fromkeys(("micro_batch", "sequence_length", "global_batch"), 1),
+        choices=dict.fromkeys(("weights_dtype", "compute_dtype", "gradient_reduce_dtype"), DTYPES_OF_TORCH),
+        sections=("quantization", "adapter"),
+    )
     return Script(settings=settings, model=_model(found, settings), **_parts(settings))
 
 
@@ -47,8 +55,12 @@ def _model(found: Source, settings: Mapping[str, Any]) -> str | Mapping[str, Any
     if not path.is_file():
         return None
     name, text = settings.get("model"), read_text(path)
-    if name in catalog.names("models") and configuration_file(resolve_model(name, Path()).model) == text:
-        return str(name)
+    if (
+        isinstance(name, str)
+        and name in catalog.names("models")
+        and configuration_file(resolve_model(name, Path()).model) == text
+    ):
+        return name
     stated = source_of(path).mapping
     return {key: value for key, value in stated.items() if value is not None or key in _NULL_IS_A_VALUE}
 
@@ -57,9 +69,9 @@ def _parts(stated: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Workload and plan of a ``training.json``."""
     quantized = stated.get("quantization")
     known = ("load_in_4bit", "load_in_8bit", "bnb_4bit_use_double_quant")
-    kinds = {tuple(form.get(key) for key in known): name for name, form in QUANTIZED.items()}
-    form = "none" if not quantized else kinds.get(tuple(quantized.get(key) for key in known))
-    kernel = {value: key for key, value in KERNELS.items()}.get(stated.get("attention", ""))
+    same = (n for n, form in QUANTIZED.items() if all((quantized or {}).get(key) == form.get(key) for key in known))
+    form = next(same, None) if quantized else "none"
+    kernel = {value: key for key, value in KERNELS.items()}.get(str(stated.get("attention")))
     plan = {
         "micro_batch": stated.get("micro_batch"),
         "attention": "eager" if stated.get("attention") == "eager" else "flash",

@@ -80,7 +80,7 @@ def settings_of(scenario: Scenario, trainer: str, ranks: int) -> dict[str, Any]:
         "global_batch": work.global_batch,
         "accumulation": work.global_batch // (whole(plan.sequences) * ranks),
         "steps": steps,
-        "total_tokens": None if tokens is None else float(tokens),
+        "total_tokens": None if tokens is None else whole(tokens),
         "vocabulary": scenario.model.vocab_size,
         "attention": "eager" if plan.attention == "eager" else KERNELS.get(plan.attention_kernel or "", "sdpa"),
         "weights_dtype": DTYPES[stored_dtype(plan)],

@@ -128,7 +128,7 @@ def read(found: Source) -> Reading:
         if _is_script(found):
             stated = dict(named_settings(found, ARGUMENTS, "the Trainer's configuration"))
     refuse_values(stated, numbers={"per_device_train_batch_size": 1, "gradient_accumulation_steps": 1})
-    batch, steps = stated.get("per_device_train_batch_size", 8), stated.get("gradient_accumulation_steps", 1)
+    batch, steps = stated.get("per_device_train_batch_size") or 8, stated.get("gradient_accumulation_steps") or 1
     workload = {"task": "finetune", **trained.workload}
     known = _NEUTRAL | _KNOWN
     if devices and "global_batch" not in workload:
@@ -170,7 +170,7 @@ def _plan(stated: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]
     optimizer = {"optimizer": _READ.get(stated.get("optim", "adamw_torch_fused"))} if not settings else {}
     return without_none(
         {
-            "micro_batch": stated.get("per_device_train_batch_size", 8),
+            "micro_batch": stated.get("per_device_train_batch_size") or 8,
             "dtype": formats[0] if formats else "tf32" if stated.get("tf32") is True else "fp32",
             "recompute": "full" if recomputes is True else "none",
             "compile": stated.get("torch_compile") is True,

@@ -22,7 +22,13 @@ _NUMBERS: Final[Mapping[str, int]] = dict.fromkeys(
     1,
 )
 """Whole numbers of a configuration, and the least of each."""
-_CHOICES: Final = {"deepspeed_config.zero_stage": (0, 1, 2, 3)}
+_CHOICES: Final = {
+    "deepspeed_config.zero_stage": (0, 1, 2, 3),
+    "mixed_precision": ("no", "fp16", "bf16", "fp8", False),
+}
+_SECTIONS: Final = (
+    *("fsdp_config", "deepspeed_config", "megatron_lm_config", "parallelism_config", "dynamo_config", "fp8_config"),
+)
 _MACHINES: Final = (
     *("compute_environment", "distributed_type", "num_processes", "num_machines", "machine_rank", "mixed_precision"),
     *("main_process_ip", "main_process_port", "rdzv_backend", "same_network", "use_cpu", "main_training_function"),
@@ -45,7 +51,7 @@ def read(found: Source) -> Reading:
         options = Options(found.words)
         stated = named_settings(found, options.text("config-file"), "accelerate's configuration")
         trained = script_of(found, options)
-    refuse_values(stated, numbers=_NUMBERS, choices=_CHOICES, left_open=AUTO)
+    refuse_values(stated, numbers=_NUMBERS, choices=_CHOICES, sections=_SECTIONS, left_open=AUTO)
     count = stated.get("num_processes")
     match stated.get("distributed_type"):
         case "DEEPSPEED":

@@ -28,6 +28,7 @@ _CHOICES: Final[Mapping[str, tuple[Any, ...]]] = {
     "bf16.enabled": (True, False),
     "fp16.enabled": (True, False),
 }
+_SECTIONS: Final = ("zero_optimization", "bf16", "fp16", "optimizer", "activation_checkpointing")
 _READ: Final = frozenset(
     (
         *("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "zero_optimization"),
@@ -75,7 +76,7 @@ def reading_of(stated: Mapping[str, Any], trained: Script, devices: int | None) 
     Raises:
         InputError: Values that DeepSpeed does not take; a sentence each.
     """
-    refuse_values(stated, numbers=_NUMBERS, choices=_CHOICES, left_open=AUTO)
+    refuse_values(stated, numbers=_NUMBERS, choices=_CHOICES, sections=_SECTIONS, left_open=AUTO)
     refuse([*_contradictions(stated), *_uneven_batch(stated, devices)])
     devices = devices or _implied_devices(stated)
     batch = {"global_batch": _batch(stated, devices)}

@@ -81,7 +81,7 @@ def read(found: Source) -> Reading:
         devices = devices_of(options)
         unknown = list(options.unknown.values())
         options.refuse()
-    refuse_values(stated, numbers=_NUMBERS)
+    refuse_values(stated, numbers=_NUMBERS, sections=(*_READ, "experimental"))
     degrees = _degrees(_table(stated, "parallelism"))
     devices = _devices(degrees) or devices
     model = _model(found, stated)
@@ -218,7 +218,7 @@ def _recompute(stated: Mapping[str, Any]) -> Any:
 
 
 def _dtype(stated: Mapping[str, Any]) -> str:
-    converters = " ".join(map(str, _table(stated, "model").get("converters") or ()))
+    converters = str(_table(stated, "model").get("converters"))
     if "mx" in converters:
         return "mxfp8"
     if "float8" in converters:
