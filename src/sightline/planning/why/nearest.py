@@ -97,12 +97,12 @@ def nearest_of(
             best = [(found.keys[0], place) for place, one in enumerate(asked) if (found := _best(one, way_of(one)))]
             if best:
                 return nearest_plans(asked[min(best)[1]], predict, command)
-    found = []
+    told: list[NearestPlan] = []
     for dead in asked:
         way = replace(_as_it_is(dead), set=_stated(dead.space))
-        found += [Teller(dead=dead, predict=predict, command=command).told(way, one) for one in _plans(dead, way)[:1]]
-    if found:
-        return sorted(found, key=lambda one: (len(one.set), one.plan.value))[:_MOST_ASKED]
+        told += [Teller(dead=dead, predict=predict, command=command).told(way, one) for one in _plans(dead, way)[:1]]
+    if told:
+        return sorted(told, key=lambda one: (len(one.set), one.plan.value))[:_MOST_ASKED]
     return nearest_plans(asked[0], predict, command)
 
 
