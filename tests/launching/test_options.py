@@ -133,6 +133,17 @@ def test_every_launcher_says_how_many_devices(launcher, devices):
     assert not reading.without_counterpart
 
 
+@pytest.mark.parametrize("option", ["--max_length", "--max_seq_length", "--block_size"])
+def test_a_script_of_transformers_names_its_model_and_length(option):
+    script = f"sft.py --model_name_or_path Qwen/Qwen3-8B --per_device_train_batch_size 2 {option} 4096"
+    reading = read(f"accelerate launch --num_processes 8 {script}")
+    assert reading.scenario["model"] == "qwen3-8b"
+    assert reading.scenario["workload"] == {"task": "finetune", "sequence_length": 4096, "global_batch": 16}
+    assert set(reading.missing) == {"cluster"}
+    with pytest.raises(InputError, match=r"allowed: a whole number of 1 or more"):
+        read(f"accelerate launch --num_processes 8 {script.replace('4096', 'long')}")
+
+
 def test_options_of_the_launcher_are_not_those_of_the_program(tmp_path):
     (tmp_path / "ds.json").write_text(json.dumps({"train_batch_size": 8, "bf16": {"enabled": True}}))
     (tmp_path / "run.sh").write_text("srun --nodes 1 --gpus-per-node 8 deepspeed --num_gpus 8 a.py --deepspeed ds.json")

@@ -127,9 +127,11 @@ def read(found: Source) -> Reading:
         trained = script_of(found, options)
         if _is_script(found):
             stated = dict(named_settings(found, ARGUMENTS, "the Trainer's configuration"))
-    refuse_values(stated, numbers={"per_device_train_batch_size": 1, "gradient_accumulation_steps": 1})
+    refuse_values(stated, numbers=dict.fromkeys((*_BATCH_SIZES, *_LENGTHS), 1))
     batch, steps = stated.get("per_device_train_batch_size") or 8, stated.get("gradient_accumulation_steps") or 1
     workload = {"task": "finetune", **trained.workload}
+    for length in (stated[key] for key in _LENGTHS if stated.get(key)):
+        workload.setdefault("sequence_length", length)
     known = _NEUTRAL | _KNOWN
     if devices and "global_batch" not in workload:
         workload["global_batch"] = batch * steps * devices
@@ -147,9 +149,12 @@ def read(found: Source) -> Reading:
     )
 
 
+_BATCH_SIZES: Final = ("per_device_train_batch_size", "gradient_accumulation_steps")
+_LENGTHS: Final = ("max_length", "max_seq_length", "block_size")
+"""What trl's and transformers' own scripts call the tokens of a sample."""
 _KNOWN: Final = frozenset(
     (
-        *("per_device_train_batch_size", "gradient_accumulation_steps", "optim", "bf16", "fp16", "tf32"),
+        *(*_BATCH_SIZES, *_LENGTHS, "optim", "bf16", "fp16", "tf32"),
         *("gradient_checkpointing", "activation_checkpointing", "torch_compile", "nproc_per_node", "nnodes"),
         *("node_rank", "master_addr", "master_port", "standalone", "model_name_or_path"),
     )
