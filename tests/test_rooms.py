@@ -59,7 +59,7 @@ PLANNING = (
     "devices",
     "kinds",
     "fronts",
-    "on_read",
+    "lazy",
     "training",
     "generation",
     "why",

@@ -6,7 +6,7 @@ import pytest
 from training_scenarios import training
 
 from sightline.planning.why.hardware import PARTS, hardware_changes, more_memory
-from sightline.planning.why.neighbours import beside
+from sightline.planning.why.neighbours import nearby_plans
 from sightline.prediction.training.predict import profile_of
 
 
@@ -58,7 +58,7 @@ def test_more_memory_gives_what_a_plan_gives_that_then_fits():
     }
     profile = best(model="gpt-3-175b", cluster="64x a100-sxm-80gb", global_batch=64, plan=plan | {"zero_stage": 1})
     assert profile.fits
-    around = beside(profile, profile_of)
+    around = nearby_plans(profile, profile_of)
     (found,) = more_memory(profile, lambda p: p.step_time_s, around)
     large = [one.profile for one in around if one.profile and not one.profile.fits and not one.problem]
     fitting = [p for p in large if p.memory_bytes["total"] <= 2 * profile.usable_bytes]

@@ -8,7 +8,7 @@ import sightline as sl
 from sightline.errors import InputError
 from sightline.planning.search import plan
 from sightline.planning.why.nearest import nearest_plans
-from sightline.planning.why.telling import Dead
+from sightline.planning.why.unmet import Unmet
 from sightline.prediction.training.predict import profile_of
 from sightline.scenario.rules import breaks_no_rule
 from sightline.scenario.space import TRAINING_FIELDS, Space
@@ -37,8 +37,8 @@ def asked(mapping):
     """The nearest plans of a question whose plan is stated whole."""
     scenario = sl.load(mapping)
     values = {name: (getattr(scenario.plan, name),) for name in TRAINING_FIELDS}
-    dead = Dead(space=Space(scenario=scenario, values=values), asked=sl.predict(scenario))
-    return dead.asked, nearest_plans(dead, profile_of, "sightline predict FILE")
+    unmet = Unmet(space=Space(scenario=scenario, values=values), asked=sl.predict(scenario))
+    return unmet.asked, nearest_plans(unmet, profile_of, "sightline predict FILE")
 
 
 def settings(command):
@@ -222,9 +222,9 @@ def test_every_cluster_that_was_asked_for_is_tried_before_others():
 
 def test_the_memory_of_a_host_that_nobody_stated_is_said():
     question = SMALL | {"plan": {"framework": "deepspeed", "zero_stage": 0, "offload": "none"}}
-    told = [one.sentence for one in plan(question, launchable=True).nearest if "plan.offload" in one.set]
-    assert told
-    assert all("of host memory a node, assumed (epyc-7742)" in sentence for sentence in told)
+    described = [one.sentence for one in plan(question, launchable=True).nearest if "plan.offload" in one.set]
+    assert described
+    assert all("of host memory a node, assumed (epyc-7742)" in sentence for sentence in described)
     offloading = SMALL | {"plan": {"framework": "deepspeed", "offload": {"any": ["none", "optimizer"]}}}
     assert "GiB of host memory" in plan(offloading, launchable=True).assumptions["offloading"]
 

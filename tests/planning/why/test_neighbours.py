@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from training_scenarios import training
 
-from sightline.planning.why.neighbours import beside, changes_of, neighbours
+from sightline.planning.why.neighbours import changes_of, nearby_plans, neighbours
 from sightline.prediction.training.predict import profile_of
 from sightline.scenario.rules import breaks_no_rule, broken_by
 
@@ -30,7 +30,7 @@ def step_s(profile):
 
 def found(value=step_s, free=None, objective="time", **changes):
     best = profile_of(training(**LARGE | changes))
-    return best, neighbours(best, value, beside(best, profile_of, free), objective)
+    return best, neighbours(best, value, nearby_plans(best, profile_of, free), objective)
 
 
 def by_choice(all_found):

@@ -51,10 +51,10 @@ def test_better_hardware_gives_what_its_prediction_gives(answer):
 
 
 def test_where_nothing_fits_formats_and_devices_are_named_with_commands():
-    dead = plan(TOO_LARGE)
-    assert not dead.plans
-    assert {next(iter(one.set)) for one in dead.nearest} == {"plan.quantization", "cluster"}
-    for one in dead.nearest:
+    unmet = plan(TOO_LARGE)
+    assert not unmet.plans
+    assert {next(iter(one.set)) for one in unmet.nearest} == {"plan.quantization", "cluster"}
+    for one in unmet.nearest:
         words = shlex.split(one.command)
         tried = plan(TOO_LARGE, overrides=[words[i + 1] for i, word in enumerate(words) if word == "--set"])
         assert tried.plans

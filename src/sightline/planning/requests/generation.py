@@ -9,8 +9,8 @@ from sightline.planning.answer import NearestPlan, PlanAnswer
 from sightline.planning.generation.objectives import figure_key
 from sightline.planning.generation.search import search
 from sightline.planning.generation.space import GenerationSpace
+from sightline.planning.lazy import LazySequence
 from sightline.planning.limits import BY_KEY, by_key, read_limits
-from sightline.planning.on_read import OnRead
 from sightline.planning.requests.axes import read_axes
 from sightline.planning.why.options import as_options
 from sightline.planning.why.serving import explained_serving
@@ -70,7 +70,7 @@ def _on_unlike_devices(
     answer = explained_on_unlike(found, searched, command)
     if answer.plans or answer.stopped:
         return answer
-    return replace(answer, nearest=OnRead(lambda: [_relaxed(one, limits, command) for one in answer.nearest]))
+    return replace(answer, nearest=LazySequence(lambda: [_relaxed(one, limits, command) for one in answer.nearest]))
 
 
 def _predict(anchor: "Anchored | None") -> Any:

@@ -11,7 +11,7 @@ from sightline.explanation.side import SAME
 from sightline.launching.training.rules import refusals
 from sightline.planning.answer import Neighbour, PlanAnswer, RankedPlan
 from sightline.planning.fronts import front_of, spread_over
-from sightline.planning.on_read import OnRead
+from sightline.planning.lazy import LazySequence
 from sightline.planning.prices import said_of_price
 from sightline.planning.training.best import Candidate
 from sightline.planning.training.candidates import resolved
@@ -101,7 +101,7 @@ def best_plans(
         pareto_axes=request.pareto,
         pareto=tuple(range(len(plans))) if request.pareto else (),
         free=tuple(dict.fromkeys(name for space in spaces for name in (*space.options, *space.free))),
-        alternatives=OnRead(partial(_alternatives, spaces, [kept for _, kept in parts], plans, request)),
+        alternatives=LazySequence(partial(_alternatives, spaces, [kept for _, kept in parts], plans, request)),
         assumptions=assumed,
         warnings=tuple(dict.fromkeys((*of_scenarios, *_without_plans(spaces, [counted for counted, _ in parts])))),
         stopped=counts.stopped,

@@ -43,8 +43,8 @@ def slower_because(best: Profile, other: Profile) -> str:
     changes = {key: float(other.phases.get(key, 0.0)) - float(best.phases.get(key, 0.0)) for key in keys}
     whole = sum(changes.values())
     against = {key: change for key, change in changes.items() if change * whole > 0}
-    telling = sorted(against, key=lambda key: -abs(against[key]))[:2]
-    named = [key for key in telling if abs(against[key]) >= TELLING * abs(whole)] or telling[:1]
+    unmet = sorted(against, key=lambda key: -abs(against[key]))[:2]
+    named = [key for key in unmet if abs(against[key]) >= TELLING * abs(whole)] or unmet[:1]
     if not named:
         return "takes as long"
     said = " and ".join(_amount(key, against[key]) for key in named)

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from sightline.planning.answer import HardwareChange, NearestPlan, Neighbour, PlanAnswer
-from sightline.planning.on_read import OnRead
+from sightline.planning.lazy import LazySequence
 from sightline.planning.training.money import RunLimits, usual_availability
 from sightline.planning.training.objectives import Evaluated, Measure
 from sightline.profile import Profile
@@ -14,7 +14,7 @@ from sightline.scenario import Scenario
 from sightline.scenario.space import Space
 
 if TYPE_CHECKING:
-    from sightline.planning.why.neighbours import Beside
+    from sightline.planning.why.neighbours import NearbyPlan
 
 Predict = Callable[[Scenario], Profile]
 
@@ -47,15 +47,17 @@ def explained(
         best = answer.plans[0].profile
         assumed |= _assumed_hosts(answer)
         why = _Why(answer, _space_of(best, spaces), predict, availability)
-        return replace(answer, assumptions=assumed, neighbours=OnRead(why.neighbours), hardware=OnRead(why.hardware))
+        return replace(
+            answer, assumptions=assumed, neighbours=LazySequence(why.neighbours), hardware=LazySequence(why.hardware)
+        )
     if answer.stopped:
         return replace(answer, assumptions=assumed)
 
     def nearest() -> Sequence[NearestPlan]:
         from sightline.planning.why.nearest import nearest_of
-        from sightline.planning.why.telling import Dead
+        from sightline.planning.why.unmet import Unmet
 
-        asked = Dead(
+        asked = Unmet(
             space=_largest(spaces[0]),
             limits=limits,
             availability=availability,
@@ -64,7 +66,7 @@ def explained(
         )
         return nearest_of([replace(asked, space=_largest(space)) for space in spaces], predict, command)
 
-    return replace(answer, assumptions=assumed, nearest=OnRead(nearest))
+    return replace(answer, assumptions=assumed, nearest=LazySequence(nearest))
 
 
 class _Why:
@@ -81,23 +83,23 @@ class _Why:
         )
 
     @cached_property
-    def _beside(self) -> "Sequence[Beside]":
+    def _nearby_plans(self) -> "Sequence[NearbyPlan]":
         """The plans beside it, which both reasons look at."""
-        from sightline.planning.why.neighbours import beside
+        from sightline.planning.why.neighbours import nearby_plans
 
         limit = self._space.scenario.workload.global_batch if self._space.at_most else None
-        return beside(self._best, self._predict, self._free, limit)
+        return nearby_plans(self._best, self._predict, self._free, limit)
 
     def neighbours(self) -> Sequence[Neighbour]:
         from sightline.planning.why.neighbours import neighbours
 
-        return neighbours(self._best, self._value, self._beside, self._objective)
+        return neighbours(self._best, self._value, self._nearby_plans, self._objective)
 
     def hardware(self) -> Sequence[HardwareChange]:
         from sightline.planning.why.hardware import hardware_changes, more_memory
 
         found = hardware_changes(self._best, self._value, self._predict)
-        found += more_memory(self._best, self._value, self._beside)
+        found += more_memory(self._best, self._value, self._nearby_plans)
         return sorted(found, key=lambda one: -one.gain)
 
     def _value(self, profile: Profile) -> Any:
@@ -132,8 +134,8 @@ def _space_of(best: Profile, spaces: Sequence[Space[Scenario]]) -> Space[Scenari
 
 def _assumed_hosts(answer: PlanAnswer) -> dict[str, str]:
     """The memory of hosts that nobody stated, where a plan offloads to it."""
-    from sightline.planning.why.telling import host_memory
-    from sightline.planning.why.ways import is_usual
+    from sightline.planning.why.unmet import host_memory
+    from sightline.planning.why.variations import is_usual
 
     clusters = [one.profile.scenario.cluster for one in answer.plans if one.profile.scenario.plan.offload]
     said = dict.fromkeys(host_memory(cluster) for cluster in clusters if is_usual(cluster))

@@ -9,7 +9,7 @@ import numpy as np
 from sightline import catalog
 from sightline.planning.answer import HardwareChange
 from sightline.planning.why.differences import GIB
-from sightline.planning.why.neighbours import Beside
+from sightline.planning.why.neighbours import NearbyPlan
 from sightline.prediction.sensitivity import NUMBERS, scaled
 from sightline.profile import Profile
 from sightline.quantities import BYTES_PER_SECOND, SECONDS, Dimension, format_quantity, parse_quantity
@@ -90,7 +90,7 @@ def _networks_with(wanted: float) -> Iterator[str]:
             yield name
 
 
-def more_memory(best: Profile, value: Callable[[Profile], Any], around: Iterable[Beside]) -> list[HardwareChange]:
+def more_memory(best: Profile, value: Callable[[Profile], Any], around: Iterable[NearbyPlan]) -> list[HardwareChange]:
     """Return what twice the memory gives: the best of the plans beside the best one that then fit; empty if none gains.
 
     A single change of the plan only, so that others may gain more.

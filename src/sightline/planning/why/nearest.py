@@ -21,8 +21,8 @@ from sightline.planning.training.objectives import Measure, exceeded
 from sightline.planning.training.search import search
 from sightline.planning.training.validity import LAUNCHABLE
 from sightline.planning.why.fewest import FewestChanges
-from sightline.planning.why.telling import Dead, Teller, space_of
-from sightline.planning.why.ways import Way, is_usual, others, with_more_devices
+from sightline.planning.why.unmet import Describer, Unmet, space_of
+from sightline.planning.why.variations import Variation, is_usual, others, with_more_devices
 from sightline.profile import Profile
 from sightline.quantities import significant
 from sightline.scenario import Scenario
@@ -38,56 +38,56 @@ TOLERABLE = 1.5
 
 
 def nearest_plans(
-    dead: Dead, predict: Callable[[Scenario], Profile], command: str = "sightline plan FILE"
+    unmet: Unmet, predict: Callable[[Scenario], Profile], command: str = "sightline plan FILE"
 ) -> list[NearestPlan]:
     """Return the nearest plans that fit: of the question as it is, then of others.
 
     Where limits that were set are too tight, those of the question with other limits, fewer tokens or more devices.
 
     Args:
-        dead: The question.
+        unmet: The question.
         predict: What predicts a plan.
         command: What its changes are added to as options.
     """
-    teller = Teller(dead=dead, predict=predict, command=command)
-    if within := _beyond_limits(dead, teller):
+    describer = Describer(unmet=unmet, predict=predict, command=command)
+    if within := _beyond_limits(unmet, describer):
         return within
-    loose = _beyond_memory(dead, _as_asked(dead), teller)
-    found = [teller.told(_as_it_is(dead), one) for one in _plans(dead, _as_it_is(dead))]
-    if loose or (found and not _slow(dead, found)):
+    loose = _beyond_memory(unmet, _as_asked(unmet), describer)
+    found = [describer.described(_as_it_is(unmet), one) for one in _plans(unmet, _as_it_is(unmet))]
+    if loose or (found and not _slow(unmet, found)):
         return [*loose, *found]
-    if not found and (loose := _beyond_memory(dead, _as_it_is(dead), teller)):
+    if not found and (loose := _beyond_memory(unmet, _as_it_is(unmet), describer)):
         return loose
-    return [*found, *_of_other_questions(dead, teller)]
+    return [*found, *_of_other_questions(unmet, describer)]
 
 
-def _of_other_questions(dead: Dead, teller: Teller) -> Iterator[NearestPlan]:
+def _of_other_questions(unmet: Unmet, describer: Describer) -> Iterator[NearestPlan]:
     """Yield a plan of each kind of change under which something fits."""
-    for kind in others(dead.space.scenario):
-        for way in kind:
-            there = _plans(dead, way)
+    for kind in others(unmet.space.scenario):
+        for variation in kind:
+            there = _plans(unmet, variation)
             if there:
-                yield teller.told(way, there[-1])
+                yield describer.described(variation, there[-1])
                 break
 
 
-def _beyond_memory(dead: Dead, asked: Way, teller: Teller) -> list[NearestPlan]:
+def _beyond_memory(unmet: Unmet, asked: Variation, describer: Describer) -> list[NearestPlan]:
     """The plan of least memory, where a limit of it is what is too tight."""
-    least = None if dead.max_memory is None else _best(replace(dead, max_memory=None), asked, "memory")
-    return [] if least is None else [_with_looser_limits(dead, teller.told(asked, least))]
+    least = None if unmet.max_memory is None else _best(replace(unmet, max_memory=None), asked, "memory")
+    return [] if least is None else [_with_looser_limits(unmet, describer.described(asked, least))]
 
 
-def _beyond_limits(dead: Dead, teller: Teller) -> list[NearestPlan]:
+def _beyond_limits(unmet: Unmet, describer: Describer) -> list[NearestPlan]:
     """Plans that meet other limits of time and money: with the fields that were asked for, else with any."""
-    for asked in (_as_asked(dead), _as_it_is(dead)) if dead.is_limited else ():
-        best = _best(dead, asked)
+    for asked in (_as_asked(unmet), _as_it_is(unmet)) if unmet.is_limited else ():
+        best = _best(unmet, asked)
         if best is not None:
-            return list(_near_limits(dead, asked, best, teller))
+            return list(_near_limits(unmet, asked, best, describer))
     return []
 
 
 def nearest_of(
-    asked: Sequence[Dead], predict: Callable[[Scenario], Profile], command: str = "sightline plan FILE"
+    asked: Sequence[Unmet], predict: Callable[[Scenario], Profile], command: str = "sightline plan FILE"
 ) -> list[NearestPlan]:
     """Return the nearest plans that fit of several questions: of all as they are, before any other is asked."""
     if len(asked) == 1:
@@ -97,12 +97,15 @@ def nearest_of(
             best = [(found.keys[0], place) for place, one in enumerate(asked) if (found := _best(one, way_of(one)))]
             if best:
                 return nearest_plans(asked[min(best)[1]], predict, command)
-    told: list[NearestPlan] = []
-    for dead in asked:
-        way = replace(_as_it_is(dead), set=_stated(dead.space))
-        told += [Teller(dead=dead, predict=predict, command=command).told(way, one) for one in _plans(dead, way)[:1]]
-    if told:
-        return sorted(told, key=lambda one: (len(one.set), one.plan.value))[:_MOST_ASKED]
+    described: list[NearestPlan] = []
+    for unmet in asked:
+        variation = replace(_as_it_is(unmet), set=_stated(unmet.space))
+        described += [
+            Describer(unmet=unmet, predict=predict, command=command).described(variation, one)
+            for one in _plans(unmet, variation)[:1]
+        ]
+    if described:
+        return sorted(described, key=lambda one: (len(one.set), one.plan.value))[:_MOST_ASKED]
     return nearest_plans(asked[0], predict, command)
 
 
@@ -113,38 +116,40 @@ def _stated(space: Space[Scenario]) -> dict[str, Any]:
     return {**space.options, **({} if "cluster" not in space.options else named)}
 
 
-def _near_limits(dead: Dead, asked: Way, best: Candidate, teller: Teller) -> Iterator[NearestPlan]:
+def _near_limits(unmet: Unmet, asked: Variation, best: Candidate, describer: Describer) -> Iterator[NearestPlan]:
     """Yield what meets a deadline and a budget: looser ones, fewer tokens, or more devices."""
-    loose = teller.told(asked, best)
+    loose = describer.described(asked, best)
     calendar_s, cost = (float(loose.plan.figures[key] or 0.0) for key in ("calendar_time_s", "cost_usd"))
-    limits, shares = dead.limits, [1.0]
+    limits, shares = unmet.limits, [1.0]
     if limits.deadline_s is not None:
         shares.append(limits.deadline_s / calendar_s)
     if limits.budget_usd is not None and cost:
         shares.append(limits.budget_usd / cost)
-    yield _with_looser_limits(dead, loose)
-    limited = " ".join((teller.command, *_as_typed(dead)))
-    bound = replace(teller, command=limited)
-    scenario, tokens = dead.space.scenario, dead.space.scenario.workload.total_tokens
+    yield _with_looser_limits(unmet, loose)
+    limited = " ".join((describer.command, *_as_typed(unmet)))
+    bound = replace(describer, command=limited)
+    scenario, tokens = unmet.space.scenario, unmet.space.scenario.workload.total_tokens
     fewer = float(f"{0.995 * min(shares) * float(tokens or 0):.2e}")
     kept = asked.keeps_fields
-    ways = [Way(set={"workload.total_tokens": fewer}, scenario=_with_tokens(scenario, fewer), keeps_fields=kept)]
+    variations = [
+        Variation(set={"workload.total_tokens": fewer}, scenario=_with_tokens(scenario, fewer), keeps_fields=kept)
+    ]
     more = list(with_more_devices(scenario, at_least=1 / min(shares))) if limits.deadline_s is not None else []
-    for kind in (ways, [*(replace(way, keeps_fields=kept) for way in more), *more]):
-        for way in kind:
-            there = _best(dead, way, limited=True)
+    for kind in (variations, [*(replace(variation, keeps_fields=kept) for variation in more), *more]):
+        for variation in kind:
+            there = _best(unmet, variation, limited=True)
             if there is not None:
-                yield bound.told(way, there)
+                yield bound.described(variation, there)
                 break
 
 
-def _with_looser_limits(dead: Dead, found: NearestPlan) -> NearestPlan:
+def _with_looser_limits(unmet: Unmet, found: NearestPlan) -> NearestPlan:
     """A plan with the limits that it meets, each as it was asked for or looser."""
-    limits, figures, options, beyond = dead.limits, found.plan.figures, {}, []
+    limits, figures, options, beyond = unmet.limits, found.plan.figures, {}, []
     needed = float(found.plan.profile.memory_bytes["total"])
-    if dead.max_memory is not None and needed > dead.max_memory:
+    if unmet.max_memory is not None and needed > unmet.max_memory:
         options["max-memory"] = f"{ceil(needed / 1e8) / 10:g}GB"
-        beyond.append(_beyond(needed / dead.max_memory, "max-memory"))
+        beyond.append(_beyond(needed / unmet.max_memory, "max-memory"))
     if limits.deadline_s is not None:
         longest = max(float(figures["calendar_time_s"] or 0.0), limits.deadline_s)
         options["deadline"] = f"{ceil(longest / 8640) / 10:g}d"
@@ -170,9 +175,9 @@ def _dollars(cost: float) -> str:
     return f"{usd / 1000:g}k" if usd >= 1000 else f"{usd:g}"
 
 
-def _as_typed(dead: Dead) -> Iterator[str]:
+def _as_typed(unmet: Unmet) -> Iterator[str]:
     """The limits as options, as they were written if that is known."""
-    limits = dead.limits
+    limits = unmet.limits
     if limits.deadline_s is not None:
         written = limits.typed.get("deadline", f"{limits.deadline_s / 86400:g}d")
         yield f"--deadline {shlex.quote(written)}"
@@ -185,37 +190,37 @@ def _with_tokens(scenario: Scenario, tokens: float) -> Scenario:
     return replace(scenario, workload=replace(scenario.workload, total_tokens=tokens))
 
 
-def _as_it_is(dead: Dead) -> Way:
-    return Way(set={}, scenario=dead.space.scenario)
+def _as_it_is(unmet: Unmet) -> Variation:
+    return Variation(set={}, scenario=unmet.space.scenario)
 
 
-def _as_asked(dead: Dead) -> Way:
+def _as_asked(unmet: Unmet) -> Variation:
     """The question with the fields of the plan that it states, so that limits alone can be what is too tight."""
-    return Way(set={}, scenario=dead.space.scenario, keeps_fields=True)
+    return Variation(set={}, scenario=unmet.space.scenario, keeps_fields=True)
 
 
-def _slow(dead: Dead, found: list[NearestPlan]) -> bool:
+def _slow(unmet: Unmet, found: list[NearestPlan]) -> bool:
     """Whether all that was found takes much longer than what was asked."""
-    return dead.asked is not None and all(
-        one.plan.profile.step_time_s > TOLERABLE * dead.asked.step_time_s for one in found
+    return unmet.asked is not None and all(
+        one.plan.profile.step_time_s > TOLERABLE * unmet.asked.step_time_s for one in found
     )
 
 
-def _best(dead: Dead, way: Way, objective: str = "", *, limited: bool = False) -> Candidate | None:
+def _best(unmet: Unmet, variation: Variation, objective: str = "", *, limited: bool = False) -> Candidate | None:
     """The best plan: by default the fastest, or the cheapest where only money is limited; None if there is none."""
-    objective = objective or ("time" if dead.limits.deadline_s is not None else "cost")
-    space = space_of(dead, way)
-    measure = Measure(space=space, availability=dead.availability)
+    objective = objective or ("time" if unmet.limits.deadline_s is not None else "cost")
+    space = space_of(unmet, variation)
+    measure = Measure(space=space, availability=unmet.availability)
     keeper = First(figure=lambda block, axes: (np.asarray(measure(objective, measure.of_block(block, axes))),), count=1)
-    _search(dead, space, keeper, measure if limited else None)
+    _search(unmet, space, keeper, measure if limited else None)
     return next(iter(keeper.kept()), None)
 
 
-def _plans(dead: Dead, way: Way) -> list[Candidate]:
+def _plans(unmet: Unmet, variation: Variation) -> list[Candidate]:
     """The plan with the fewest changes, and a faster one if there is one; none if nothing fits."""
-    space = space_of(dead, way)
-    keeper = FewestChanges(asked=dead.space, measure=Measure(space=space, availability=dead.availability))
-    _search(dead, space, keeper, None)
+    space = space_of(unmet, variation)
+    keeper = FewestChanges(asked=unmet.space, measure=Measure(space=space, availability=unmet.availability))
+    _search(unmet, space, keeper, None)
     kept = keeper.kept()
     if not kept:
         return []
@@ -223,11 +228,11 @@ def _plans(dead: Dead, way: Way) -> list[Candidate]:
     return [fewest, fastest] if fastest.keys[1] < WORTH * fewest.keys[1] else [fewest]
 
 
-def _search(dead: Dead, space: Space[Scenario], keeper: Keeper, limited: Measure | None) -> None:
+def _search(unmet: Unmet, space: Space[Scenario], keeper: Keeper, limited: Measure | None) -> None:
     """Search a space for what the framework offers; with a measure, for what meets the limits."""
 
     def beyond(block: Block, axes: Axes) -> dict[str, Any]:
-        return {} if limited is None else exceeded(dead.limits, limited, limited.of_block(block, axes))
+        return {} if limited is None else exceeded(unmet.limits, limited, limited.of_block(block, axes))
 
-    rules = LAUNCHABLE if dead.launchable else TRAINING_RULES
-    search(space, keeper, within=None if limited is None else beyond, max_memory=dead.max_memory, rules=rules)
+    rules = LAUNCHABLE if unmet.launchable else TRAINING_RULES
+    search(space, keeper, within=None if limited is None else beyond, max_memory=unmet.max_memory, rules=rules)

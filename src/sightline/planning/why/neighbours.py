@@ -30,7 +30,7 @@ CHOICES: Mapping[str, tuple[Any, ...]] = {
 DEGREES = ("tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel")
 
 
-class Beside(NamedTuple):
+class NearbyPlan(NamedTuple):
     """A plan beside the best one."""
 
     set: Mapping[str, Any]
@@ -41,9 +41,9 @@ class Beside(NamedTuple):
     """The rule that it breaks then, or what the framework does not offer of it and of the best one does."""
 
 
-def beside(
+def nearby_plans(
     best: Profile, predict: Predict, free: Collection[str] | None = None, batch_at_most: int | None = None
-) -> list[Beside]:
+) -> list[NearbyPlan]:
     """Return the obvious neighbours of a training plan, predicted.
 
     Args:
@@ -63,11 +63,13 @@ def beside(
         chunks = ["virtual_stages"] if "virtual_stages" in change and other.plan.virtual_stages > 1 else []
         stated = {f"plan.{name}": other.plan.to_dict()[name] for name in dict.fromkeys((field, *chunks))}
         broken = next((str(sentence).partition(" (")[0] for sentence in broken_by(other, POSSIBLE)), "")
-        found.append(Beside(stated, None, broken) if broken else Beside(stated, predict(other), _refused(best, other)))
+        found.append(
+            NearbyPlan(stated, None, broken) if broken else NearbyPlan(stated, predict(other), _refused(best, other))
+        )
     return found
 
 
-def neighbours(best: Profile, value: Value, around: Iterable[Beside], objective: str = "time") -> list[Neighbour]:
+def neighbours(best: Profile, value: Value, around: Iterable[NearbyPlan], objective: str = "time") -> list[Neighbour]:
     """Return why the plans beside the best one lose, the least loss first, those without a loss last.
 
     What the framework does not offer is left out, unless it would be better.
@@ -94,7 +96,7 @@ def _with_largest_batch(scenario: Scenario, limit: int) -> Scenario:
 
 
 def _judged(
-    best: Profile, one: Beside, value: Value, because: Callable[[Profile, Profile], str]
+    best: Profile, one: NearbyPlan, value: Value, because: Callable[[Profile, Profile], str]
 ) -> tuple[float | None, str]:
     """The loss of a neighbour and why it has it; no loss for one that does not fit or that nothing could run."""
     if one.profile is None:

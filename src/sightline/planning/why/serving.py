@@ -11,12 +11,12 @@ from sightline.planning.generation.objectives import FIGURES, figure_key, missed
 from sightline.planning.generation.search import search
 from sightline.planning.generation.space import GenerationSpace
 from sightline.planning.generation.users import with_most_users
+from sightline.planning.lazy import LazySequence
 from sightline.planning.limits import BY_KEY
-from sightline.planning.on_read import OnRead
 from sightline.planning.why.differences import GIB, does_not_fit
 from sightline.planning.why.hardware import hardware_changes
 from sightline.planning.why.options import as_options
-from sightline.planning.why.ways import larger_clusters
+from sightline.planning.why.variations import larger_clusters
 from sightline.prediction.generation.predict import predict_generation
 from sightline.profile import Profile
 from sightline.quantities import SECONDS, format_quantity
@@ -54,12 +54,12 @@ def explained_serving(
         best, key = answer.plans[0].profile, figure_key(answer.objective)
         return replace(
             answer,
-            neighbours=OnRead(lambda: _neighbours(best, key, limits, answer.free, predict)),
-            hardware=OnRead(lambda: hardware_changes(best, lambda profile: small(key, profile), predict)),
+            neighbours=LazySequence(lambda: _neighbours(best, key, limits, answer.free, predict)),
+            hardware=LazySequence(lambda: hardware_changes(best, lambda profile: small(key, profile), predict)),
         )
     if answer.nearest or answer.stopped:
         return answer
-    return replace(answer, nearest=OnRead(lambda: list(nearest_of(spaces[0], answer.objective, limits, command))))
+    return replace(answer, nearest=LazySequence(lambda: list(nearest_of(spaces[0], answer.objective, limits, command))))
 
 
 def small(key: str, profile: Profile) -> Any:
@@ -154,10 +154,10 @@ def nearest_of(space: GenerationSpace, objective: str, limits: Limits, command: 
                 break
 
 
-Ways: TypeAlias = Iterator[tuple[dict[str, Any], GenerationSpace]]
+Variations: TypeAlias = Iterator[tuple[dict[str, Any], GenerationSpace]]
 
 
-def _formats(space: GenerationSpace) -> Ways:
+def _formats(space: GenerationSpace) -> Variations:
     """Weights in formats that the engine and the device have, where the question fixes another."""
     if space.values.get("quantization", ()) is None:
         return
@@ -167,7 +167,7 @@ def _formats(space: GenerationSpace) -> Ways:
             yield {"plan.quantization": word}, replace(space, values={**space.values, "quantization": ((word,),)})
 
 
-def _smaller_batches(space: GenerationSpace) -> Ways:
+def _smaller_batches(space: GenerationSpace) -> Variations:
     batch = int(space.scenario.workload.batch) // 2
     while batch >= 1 and "batch" not in space.values:
         work = replace(space.scenario.workload, batch=batch)
@@ -175,6 +175,6 @@ def _smaller_batches(space: GenerationSpace) -> Ways:
         batch //= 2
 
 
-def _more_devices(space: GenerationSpace) -> Ways:
+def _more_devices(space: GenerationSpace) -> Variations:
     for stated, cluster in larger_clusters(space.scenario.cluster):
         yield stated, replace(space, scenario=replace(space.scenario, cluster=cluster))

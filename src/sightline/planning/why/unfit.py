@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from sightline.planning.answer import NearestPlan
-from sightline.planning.on_read import OnRead
+from sightline.planning.lazy import LazySequence
 from sightline.prediction.changes import needs_several
 from sightline.profile import TRAINING, Profile
 from sightline.scenario.space import opened
@@ -28,14 +28,14 @@ def nearest_to(
     """
     if profile.task is not TRAINING or profile.fits or profile.scenario.cluster.groups:
         return ()
-    return OnRead(lambda: _nearest(profile, command, known) if needs_several(profile) else ())
+    return LazySequence(lambda: _nearest(profile, command, known) if needs_several(profile) else ())
 
 
 def _nearest(profile: Profile, command: str, known: "Anchored | None") -> Sequence[NearestPlan]:
     from sightline.planning.why.nearest import nearest_plans
-    from sightline.planning.why.telling import Dead
+    from sightline.planning.why.unmet import Unmet
     from sightline.prediction import predict
 
     scenario = profile.scenario
-    dead = Dead(space=opened(scenario, ()), asked=profile)
-    return nearest_plans(dead, partial(predict, anchor=known), command)
+    unmet = Unmet(space=opened(scenario, ()), asked=profile)
+    return nearest_plans(unmet, partial(predict, anchor=known), command)

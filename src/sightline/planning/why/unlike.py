@@ -7,7 +7,7 @@ from typing import Any
 
 from sightline.loading.clusters.mixed import joined
 from sightline.planning.answer import HardwareChange, NearestPlan, Neighbour, PlanAnswer
-from sightline.planning.on_read import OnRead
+from sightline.planning.lazy import LazySequence
 from sightline.planning.training.answers import Found, ranked
 from sightline.planning.training.mixed import Listed, measured, plan_mixed
 from sightline.planning.training.one_space import SPARE, Request
@@ -15,9 +15,9 @@ from sightline.planning.why.differences import GIB, more_memory_because, slower_
 from sightline.planning.why.explained import Predict, explained
 from sightline.planning.why.hardware import LEAST_GAIN, PARTS, change_of
 from sightline.planning.why.nearest import nearest_plans
-from sightline.planning.why.neighbours import beside, neighbours
+from sightline.planning.why.neighbours import nearby_plans, neighbours
 from sightline.planning.why.options import as_options, cluster_settings
-from sightline.planning.why.telling import Dead
+from sightline.planning.why.unmet import Unmet
 from sightline.prediction.sensitivity import scaled
 from sightline.profile import Profile
 from sightline.progress import SILENT
@@ -72,11 +72,11 @@ def explained_on_unlike(answer: PlanAnswer, of: Searched, *, predict: Predict, c
         launchable=request.launchable,
     )
     if not answer.plans:
-        return said if answer.stopped else replace(said, nearest=OnRead(lambda: _nearest(of, predict, command)))
+        return said if answer.stopped else replace(said, nearest=LazySequence(lambda: _nearest(of, predict, command)))
     why = _Why(answer, of, predict)
     if not why.best.scenario.cluster.groups:
-        return replace(said, neighbours=OnRead(lambda: _sorted([*why.kinds(), *said.neighbours])))
-    return replace(said, neighbours=OnRead(why.neighbours), hardware=OnRead(why.hardware))
+        return replace(said, neighbours=LazySequence(lambda: _sorted([*why.kinds(), *said.neighbours])))
+    return replace(said, neighbours=LazySequence(why.neighbours), hardware=LazySequence(why.hardware))
 
 
 def _sorted(found: list[Neighbour]) -> list[Neighbour]:
@@ -100,7 +100,7 @@ class _Why:
 
     def neighbours(self) -> list[Neighbour]:
         """Return these and single changes of the plan."""
-        around = beside(Profile(scenario=self._open, source="predicted"), self._predict, self._free)
+        around = nearby_plans(Profile(scenario=self._open, source="predicted"), self._predict, self._free)
         return _sorted([*self.kinds(), *neighbours(self.best, self._value, around, self._objective)])
 
     def hardware(self) -> list[HardwareChange]:
@@ -185,7 +185,7 @@ def _nearest(of: Searched, predict: Callable[[Scenario], Profile], command: str)
     for part in of.parts:
         stated = cluster_settings(part.scenario.cluster)
         request = of.request
-        dead = Dead(
+        unmet = Unmet(
             space=part,
             limits=request.limits,
             availability=request.availability,
@@ -193,7 +193,7 @@ def _nearest(of: Searched, predict: Callable[[Scenario], Profile], command: str)
             launchable=request.launchable,
         )
         typed = " ".join((command, *as_options(stated)))
-        found += [replace(one, set={**stated, **one.set}) for one in nearest_plans(dead, predict, typed)[:1]]
+        found += [replace(one, set={**stated, **one.set}) for one in nearest_plans(unmet, predict, typed)[:1]]
     return found
 
 

@@ -10,7 +10,7 @@ from sightline.planning.generation.mixed import Listed, listed_plan
 from sightline.planning.generation.objectives import figure_key
 from sightline.planning.generation.search import search
 from sightline.planning.generation.space import GenerationSpace
-from sightline.planning.on_read import OnRead
+from sightline.planning.lazy import LazySequence
 from sightline.planning.why.options import as_options, cluster_settings
 from sightline.planning.why.serving import compared, explained_serving, nearest_of, small
 from sightline.profile import Profile
@@ -37,16 +37,16 @@ def explained_on_unlike(answer: PlanAnswer, of: Searched, command: str) -> PlanA
         command: What was typed to ask, to which changes are added.
     """
     if not answer.plans:
-        return answer if answer.stopped else replace(answer, nearest=OnRead(lambda: list(_nearest(of, command))))
+        return answer if answer.stopped else replace(answer, nearest=LazySequence(lambda: list(_nearest(of, command))))
     best, key = answer.plans[0].profile, figure_key(answer.objective)
     if best.scenario.cluster.groups:
-        return replace(answer, neighbours=OnRead(lambda: _others(best, key, of)))
+        return replace(answer, neighbours=LazySequence(lambda: _others(best, key, of)))
     said = explained_serving(answer, of.parts, limits=of.limits, command=command)
 
     def neighbours() -> list[Neighbour]:
         return _sorted([*_others(best, key, of), *said.neighbours])
 
-    return replace(said, neighbours=OnRead(neighbours))
+    return replace(said, neighbours=LazySequence(neighbours))
 
 
 def _sorted(found: list[Neighbour]) -> list[Neighbour]:

@@ -7,7 +7,7 @@ from typing import TypeVar, overload
 T = TypeVar("T")
 
 
-class OnRead(Sequence[T]):
+class LazySequence(Sequence[T]):
     """What a function returns, which runs once, when somebody asks for an element or for their number."""
 
     def __init__(self, make: Callable[[], Sequence[T]]) -> None:

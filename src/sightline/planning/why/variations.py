@@ -1,4 +1,4 @@
-"""Ways out where no plan fits: the question as it is, and changes of it under which less memory is needed."""
+"""Variations of a question that no plan meets: changes of it under which less memory is needed."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ ROOMIER = 1.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Way:
+class Variation:
     """A change of the question."""
 
     set: Mapping[str, Any]
@@ -36,8 +36,8 @@ class Way:
     """Whether fields of the plan have the values that were asked for."""
 
 
-def others(scenario: Scenario) -> Iterator[Iterator[Way]]:
-    """Yield ways by kind, each kind from the smallest change on: the first that has a plan is enough."""
+def others(scenario: Scenario) -> Iterator[Iterator[Variation]]:
+    """Yield variations by kind, each kind from the smallest change on: the first that has a plan is enough."""
     if scenario.plan.adapter is None:
         yield iter(_adapted(scenario, "lora", "none"))
         yield iter(_adapted(scenario, "qlora", "nf4"))
@@ -49,7 +49,7 @@ def others(scenario: Scenario) -> Iterator[Iterator[Way]]:
     yield _with_other_framework(scenario)
 
 
-def _adapted(scenario: Scenario, kind: AdapterKind, form: str) -> list[Way]:
+def _adapted(scenario: Scenario, kind: AdapterKind, form: str) -> list[Variation]:
     """The fine-tuning of an adapter, by the question's framework or another that has them."""
     own = scenario.plan.framework
     tuned = isinstance(scenario.workload, Finetune)
@@ -62,7 +62,7 @@ def _adapted(scenario: Scenario, kind: AdapterKind, form: str) -> list[Way]:
         stated = {} if tuned else {"workload.task": "finetune"}
         stated |= {} if framework is own else {"plan.framework": framework.name}
         found.append(
-            Way(
+            Variation(
                 set={**stated, "plan.adapter": kind},
                 scenario=replace(scenario, workload=workload, plan=plan),
                 remark="trains an adapter alone",
@@ -71,7 +71,7 @@ def _adapted(scenario: Scenario, kind: AdapterKind, form: str) -> list[Way]:
     return found
 
 
-def _shorter(scenario: Scenario) -> Iterator[Way]:
+def _shorter(scenario: Scenario) -> Iterator[Variation]:
     """Shorter samples, half as long again and again."""
     if scenario.workload.lengths is not None:
         return
@@ -79,25 +79,25 @@ def _shorter(scenario: Scenario) -> Iterator[Way]:
     while tokens >= SHORTEST:
         workload = replace(scenario.workload, sequence_length=tokens)
         remark = "a step then trains on fewer tokens"
-        yield Way(
+        yield Variation(
             set={"workload.sequence_length": tokens}, scenario=replace(scenario, workload=workload), remark=remark
         )
         tokens //= 2
 
 
-def with_more_devices(scenario: Scenario, at_least: float = 2.0) -> Iterator[Way]:
+def with_more_devices(scenario: Scenario, at_least: float = 2.0) -> Iterator[Variation]:
     """Yield the question on more devices, from ``at_least`` so many times as many on."""
     for stated, cluster in larger_clusters(scenario.cluster, at_least):
-        yield Way(set=stated, scenario=replace(scenario, cluster=cluster))
+        yield Variation(set=stated, scenario=replace(scenario, cluster=cluster))
 
 
-def _on_roomier_devices(scenario: Scenario) -> Iterator[Way]:
+def _on_roomier_devices(scenario: Scenario) -> Iterator[Variation]:
     """The question on as many devices of the catalog with more memory, from the next larger on.
 
     Of devices with as much memory the cheapest is tried, of those of the same maker that are rented.
     """
     for stated, cluster in roomier_clusters(scenario.cluster):
-        yield Way(set=stated, scenario=replace(scenario, cluster=cluster))
+        yield Variation(set=stated, scenario=replace(scenario, cluster=cluster))
 
 
 def roomier_clusters(cluster: Cluster) -> Iterator[tuple[dict[str, Any], Cluster]]:
@@ -126,15 +126,15 @@ def _stands_in(device: Device, own: Device) -> bool:
     return len(makers) == 1 and bool(device.memory_bandwidth >= own.memory_bandwidth)
 
 
-def _with_other_framework(scenario: Scenario) -> Iterator[Way]:
+def _with_other_framework(scenario: Scenario) -> Iterator[Variation]:
     """The question in a framework that shards and offloads, on as many devices and on more."""
     for name in SHARDERS:
         if name == scenario.plan.framework.name:
             continue
         plan = replace(scenario.plan, framework=read_framework(name))
         other = replace(scenario, plan=plan)
-        for way in (Way(set={}, scenario=other), *with_more_devices(other)):
-            yield replace(way, set={"plan.framework": name, **way.set})
+        for variation in (Variation(set={}, scenario=other), *with_more_devices(other)):
+            yield replace(variation, set={"plan.framework": name, **variation.set})
 
 
 def larger_clusters(cluster: Cluster, at_least: float = 2.0) -> Iterator[tuple[dict[str, Any], Cluster]]:

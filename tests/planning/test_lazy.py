@@ -1,6 +1,6 @@
 """Sequences that are worked out when they are read."""
 
-from sightline.planning.on_read import OnRead
+from sightline.planning.lazy import LazySequence
 
 
 def test_nothing_runs_before_it_is_read_and_then_once():
@@ -10,7 +10,7 @@ def test_nothing_runs_before_it_is_read_and_then_once():
         runs.append(1)
         return [1, 2, 3]
 
-    found = OnRead(make)
+    found = LazySequence(make)
     assert not runs
     assert (found[0], list(found), len(found), found[1:]) == (1, [1, 2, 3], 3, [2, 3])
     assert bool(found)

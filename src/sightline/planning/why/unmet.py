@@ -11,7 +11,7 @@ from sightline.planning.training.money import RunLimits
 from sightline.planning.training.objectives import Measure
 from sightline.planning.why.differences import GIB
 from sightline.planning.why.options import as_options
-from sightline.planning.why.ways import Way, is_usual
+from sightline.planning.why.variations import Variation, is_usual
 from sightline.profile import Profile
 from sightline.quantities import SECONDS, format_quantity
 from sightline.scenario import Cluster, Scenario
@@ -19,7 +19,7 @@ from sightline.scenario.space import TRAINING_FIELDS, Space, opened
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Dead:
+class Unmet:
     """A question that has no plan, and what was asked of one."""
 
     space: Space[Scenario]
@@ -37,47 +37,47 @@ class Dead:
         return self.limits.deadline_s is not None or self.limits.budget_usd is not None
 
 
-def space_of(dead: Dead, way: Way) -> Space[Scenario]:
-    """Return the space of a way: with the fields that were asked for, or with every field of the plan free.
+def space_of(unmet: Unmet, variation: Variation) -> Space[Scenario]:
+    """Return the space of a variation: with the fields that were asked for, or with every field of the plan free.
 
     Fused attention stays, as nothing needs less memory.
     """
-    if way.keeps_fields:
-        return replace(dead.space, scenario=way.scenario, clusters=())
-    fixed = "attention" if way.scenario.plan.attention == "flash" else ""
+    if variation.keeps_fields:
+        return replace(unmet.space, scenario=variation.scenario, clusters=())
+    fixed = "attention" if variation.scenario.plan.attention == "flash" else ""
     free = [name for name in TRAINING_FIELDS if name != fixed]
-    return replace(opened(way.scenario, free), at_most=dead.space.at_most)
+    return replace(opened(variation.scenario, free), at_most=unmet.space.at_most)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Teller:
-    """Makes what is told of a plan that was found."""
+class Describer:
+    """Describes a plan that was found."""
 
-    dead: Dead
+    unmet: Unmet
     predict: Callable[[Scenario], Profile]
     command: str
     """What changes are added to as options."""
 
-    def told(self, way: Way, candidate: Candidate) -> NearestPlan:
+    def described(self, variation: Variation, candidate: Candidate) -> NearestPlan:
         """Return a plan that fits with its changes, its figures and the command."""
-        space = space_of(self.dead, way)
+        space = space_of(self.unmet, variation)
         scenario = resolved(space, candidate.fields)
         profile = self.predict(scenario)
-        measure = Measure(space=space, availability=self.dead.availability)
+        measure = Measure(space=space, availability=self.unmet.availability)
         run = measure.whole_run(measure.of_profile(profile))
         figures = {} if run is None else {key: None if v is None else float(v) for key, v in run.figures.items()}
         plan = RankedPlan(rank=1, profile=profile, value=float(profile.step_time_s), figures=figures)
-        changed = {**way.set, **dict(self._changed(scenario))}
+        changed = {**variation.set, **dict(self._changed(scenario))}
         return NearestPlan(
             set=changed,
-            sentence=self._sentence(way, plan),
+            sentence=self._sentence(variation, plan),
             plan=plan,
             command=" ".join((self.command, *as_options(changed | self._replicas(scenario)))),
         )
 
     def _changed(self, scenario: Scenario) -> Iterator[tuple[str, Any]]:
         """Dotted keys of the plan with values that were not asked for, as a file states them."""
-        asked, stated = self.dead.space, scenario.plan.to_dict()
+        asked, stated = self.unmet.space, scenario.plan.to_dict()
         for name in TRAINING_FIELDS:
             allowed = asked.values.get(name, (getattr(asked.scenario.plan, name),))
             if name != "data_parallel" and allowed is not None and getattr(scenario.plan, name) not in allowed:
@@ -85,22 +85,22 @@ class Teller:
 
     def _replicas(self, scenario: Scenario) -> dict[str, int]:
         """The replicas, which the file states, where they are others."""
-        stated, replicas = self.dead.space.values.get("data_parallel"), int(scenario.plan.data_parallel)
+        stated, replicas = self.unmet.space.values.get("data_parallel"), int(scenario.plan.data_parallel)
         return {} if stated is None or replicas in stated else {"plan.data_parallel": replicas}
 
-    def _sentence(self, way: Way, plan: RankedPlan) -> str:
+    def _sentence(self, variation: Variation, plan: RankedPlan) -> str:
         """What a plan needs and takes, and what it costs."""
         profile = plan.profile
         needed, usable = profile.memory_bytes["total"] / GIB, profile.usable_bytes / GIB
         step = format_quantity(float(profile.step_time_s), SECONDS)
         said = f"needs {needed:.1f} GiB of {usable:.1f} GiB and {step} a step"
-        if self.dead.asked is not None:
-            said += f", {profile.step_time_s / self.dead.asked.step_time_s:.2f} x as long"
-        said += _price(plan, with_time=self.dead.is_limited)
+        if self.unmet.asked is not None:
+            said += f", {profile.step_time_s / self.unmet.asked.step_time_s:.2f} x as long"
+        said += _price(plan, with_time=self.unmet.is_limited)
         cluster = profile.scenario.cluster
         if profile.scenario.plan.offload and is_usual(cluster):
             said += f"; offloads to {host_memory(cluster)}"
-        return f"{said}; {way.remark}" if way.remark else said
+        return f"{said}; {variation.remark}" if variation.remark else said
 
 
 def host_memory(cluster: Cluster) -> str:
