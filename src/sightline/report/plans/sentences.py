@@ -113,9 +113,9 @@ def obstacles(answer: PlanAnswer) -> list[str]:
 def perhaps_too_large(answer: PlanAnswer) -> list[str]:
     """Return which plans may not fit, in a sentence."""
     tight = [one.rank for one in answer.plans if one.profile.tight]
-    return [f"{TIGHT} {ranks(tight)} may not fit: the 80 % interval of the memory holds what a device has"] * bool(
-        tight
-    )
+    return [
+        f"{TIGHT} {ranks(tight)} may not fit: the 80 % interval of the memory goes beyond what a device has"
+    ] * bool(tight)
 
 
 def most_surely(profile: Profile) -> str:
