@@ -235,3 +235,12 @@ def test_a_stated_host_stays_on_other_devices():
     for one in plan(own | {"plan": {"framework": "deepspeed"}}, launchable=True).nearest:
         assert float(one.plan.profile.scenario.cluster.host.memory_bytes) == 64e9
         assert "assumed" not in one.sentence
+
+
+def test_the_memory_limit_gives_way_on_the_cluster_that_needs_the_least():
+    stated = RUN | {"plan": {"framework": "megatron", "zero_stage": 1, "tensor_parallel": 1, "offload": "none"}}
+    clusters = {"any": ["2x h100-sxm-80gb", "2x a100-sxm-80gb"]}
+    question = stated | {"cluster": clusters}
+    found = plan(question, max_memory="10 GB").nearest[0]
+    assert set(found.set) == {"max-memory"}
+    assert plan(question, max_memory=found.set["max-memory"]).feasible

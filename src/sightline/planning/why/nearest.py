@@ -97,16 +97,15 @@ def nearest_of(
             best = [(found.keys[0], place) for place, one in enumerate(asked) if (found := _best(one, way_of(one)))]
             if best:
                 return nearest_plans(asked[min(best)[1]], predict, command)
-    described: list[NearestPlan] = []
+    described, loose = list[NearestPlan](), list[NearestPlan]()
     for unmet in asked:
+        describer = Describer(unmet=unmet, predict=predict, command=command)
         variation = replace(_as_it_is(unmet), set=_stated(unmet.space))
-        described += [
-            Describer(unmet=unmet, predict=predict, command=command).described(variation, one)
-            for one in _plans(unmet, variation)[:1]
-        ]
-    if described:
-        return sorted(described, key=lambda one: (len(one.set), one.plan.value))[:_MOST_ASKED]
-    return nearest_plans(asked[0], predict, command)
+        described += [describer.described(variation, one) for one in _plans(unmet, variation)[:1]]
+        loose += _beyond_memory(unmet, _as_asked(unmet), describer)
+    least = sorted(loose, key=lambda one: float(one.plan.profile.memory_bytes["total"]))[:1]
+    nearest = [*least, *sorted(described, key=lambda one: (len(one.set), one.plan.value))][:_MOST_ASKED]
+    return nearest or nearest_plans(asked[0], predict, command)
 
 
 def _stated(space: Space[Scenario]) -> dict[str, Any]:

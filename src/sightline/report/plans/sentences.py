@@ -113,9 +113,8 @@ def obstacles(answer: PlanAnswer) -> list[str]:
 def perhaps_too_large(answer: PlanAnswer) -> list[str]:
     """Return which plans may not fit, in a sentence."""
     tight = [one.rank for one in answer.plans if one.profile.tight]
-    return [
-        f"{TIGHT} {ranks(tight)} may not fit: the 80 % interval of the memory goes beyond what a device has"
-    ] * bool(tight)
+    said = f"{TIGHT} {ranks(tight)} may not fit: the 80 % interval of the memory goes beyond what a device has"
+    return [said] if tight else []
 
 
 def most_surely(profile: Profile) -> str:
