@@ -36,10 +36,16 @@ class Replica(NamedTuple):
     """Those of them that are no layer's: embedding, last norm, head."""
     layers: Number
     forward_s: Number
-    """Forward passes that gathers overlap with: of one micro-batch, or of a group where stages are interleaved."""
+    """Forward pass of one micro-batch."""
     backward_s: Number
-    """Recomputation and backward passes of as many."""
+    """Its recomputation and backward pass."""
     micro_batches: Number
+    passes: Number = 1.0
+    """Micro-batches whose passes one round of transfers overlaps with, if there are so many for each round."""
+
+    def overlapping(self, rounds: Number) -> Number:
+        """Return the passes that each of so many rounds of a step overlaps with."""
+        return smaller(self.passes, self.micro_batches / larger(rounds, 1.0))
 
 
 class Movement(NamedTuple):
@@ -259,10 +265,12 @@ def _exposed(
         return forward_s, backward_s
     if framework.overlap.gradients:
         alone = (moves.pipelines_once & (on.plan.zero_stage < 3)) | bf16_optimizer(on.plan)
-        backward_s = either(alone, backward_s, exposed(replica.backward_s, backward_s, layers, slowdown))
+        passing_s = replica.backward_s * replica.overlapping(moves.reductions)
+        backward_s = either(alone, backward_s, exposed(passing_s, backward_s, layers, slowdown))
     overlapped = either(moves.every_pass, framework.overlap.parameters, framework.overlap.update)
     if anywhere(overlapped):
-        forward_s = either(overlapped, exposed(replica.forward_s, forward_s, layers, slowdown), forward_s)
+        passing_s = replica.forward_s * replica.overlapping(moves.forward_gathers)
+        forward_s = either(overlapped, exposed(passing_s, forward_s, layers, slowdown), forward_s)
     return forward_s, backward_s
 
 

@@ -196,21 +196,17 @@ def _between_replicas(
     copies, p, v = stage_replicas(plan), plan.pipeline_parallel, plan.virtual_stages
     outside_layers = reduce(larger, [priced.sizes.embedding_and_head_bytes(stage) for stage in slots.stages])
 
-    def overlapped_with(passes: Number) -> DataParallelTime:
-        replica = Replica(
-            parameters=parameters.times(copies),
-            stored_bytes=stored.times(copies),
-            embedding_and_head_bytes=outside_layers * copies,
-            layers=slots.slowest.layers,
-            forward_s=slots.slot.forward_s * passes,
-            backward_s=slots.slot.backward_s * passes,
-            micro_batches=m,
-        )
-        return data_parallel_time(replica, on)
-
-    if not plan.framework.overlap.interleaved_groups:
-        return overlapped_with(1.0)
-    return overlapped_with(larger(smaller(p, m) * (v - 1) / v, 1.0))
+    replica = Replica(
+        parameters=parameters.times(copies),
+        stored_bytes=stored.times(copies),
+        embedding_and_head_bytes=outside_layers * copies,
+        layers=slots.slowest.layers,
+        forward_s=slots.slot.forward_s,
+        backward_s=slots.slot.backward_s,
+        micro_batches=m,
+        passes=larger(smaller(p, m) * (v - 1) / v, 1.0) if plan.framework.overlap.interleaved_groups else 1.0,
+    )
+    return data_parallel_time(replica, on)
 
 
 def _slowest_device_s(priced: Priced, slot: Slot, m: Number) -> Number:
