@@ -96,11 +96,12 @@ FINE_TUNE: dict[str, Any] = {
 }
 BILLION: dict[str, Any] = {
     "model": "gpt-3-175b",
-    "cluster": {"any": [f"{8 * nodes}x a100-sxm-80gb" for nodes in range(90, 541, 30)]},
-    "workload": {"task": "pretrain", "sequence_length": 2048, "global_batch": 5040},
+    "cluster": {"any": [f"{8 * nodes}x a100-sxm-80gb" for nodes in range(90, 541, 15)]},
+    "workload": {"task": "pretrain", "sequence_length": 2048, "global_batch": 720_720},
     "plan": {"framework": "megatron"},
 }
-"""Sixteen clusters whose sizes have many divisors."""
+"""Clusters and a batch whose sizes have many divisors: more than a billion valid plans."""
+
 
 SERVING: dict[str, Any] = {
     "model": "qwen3-32b-fp8",

@@ -7,7 +7,7 @@ import pytest
 
 from sightline.loading.spaces import load_spaces
 from sightline.planning.training.bounds import Bounds
-from sightline.planning.training.candidates import open_plan
+from sightline.planning.training.candidates import layout_of, open_plan
 from sightline.planning.training.search import pieces_of
 from sightline.planning.training.validity import POSSIBLE, valid_plans
 from sightline.prediction.training.predict import assembled
@@ -27,8 +27,9 @@ def test_no_plan_takes_less_time_or_memory_than_the_bounds_of_its_row(model: str
             "plan": {"framework": framework, "virtual_stages": 1, "offload": []},
         }
     )
-    bounds, compared = Bounds(space=space), 0
-    for choice, piece in pieces_of(space):
+    bounds, layout, compared = Bounds(space=space), layout_of(space), 0
+    for choice, place in pieces_of(layout):
+        piece = layout.axes(place, both_ways=choice.both_ways)
         with np.errstate(all="ignore"):
             plans = valid_plans(space, open_plan(space, piece, choice), piece, choice, POSSIBLE).trimmed()
             if not plans.axes.count:

@@ -25,7 +25,11 @@ class Bounds:
     """The least memory and time of a space's rows; those of the same micro-batch share what is worked out."""
 
     space: Space[Scenario]
-    _known: dict[tuple[str, Choice], "_OfMicroBatches"] = field(default_factory=dict)
+    _seen: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    """In which order micro-batches were first asked about; -1 for those that were not."""
+    _count: int = 0
+    _figures: dict[tuple[str, Choice], Floats] = field(default_factory=dict)
+    """Figures in that order, NaN where they are not known yet."""
 
     def least_bytes(self, axes: Axes, choice: Choice) -> Floats:
         """Return bytes of a device that every plan of a row takes at least."""
@@ -33,7 +37,7 @@ class Bounds:
         def bytes_of(axes: Axes) -> Floats:
             return least_of_rows(least_bytes(open_plan(self.space, axes, choice)), axes.count)
 
-        return self._once("bytes", choice).of(axes, bytes_of)
+        return self._of_micro_batches(("bytes", choice), axes, bytes_of)
 
     def least_s(self, axes: Axes, choice: Choice) -> Floats:
         """Return seconds that the steps of each row take at least.
@@ -46,30 +50,26 @@ class Bounds:
             alone = at_its_clock(as_kept(open_plan(self.space, axes, plain)))
             return least_of_rows(micro_batch_alone_s(price(alone)), axes.count)
 
-        seconds = along(self._once("seconds", plain).of(axes, seconds_of), ROW)
+        seconds = along(self._of_micro_batches(("seconds", plain), axes, seconds_of), ROW)
         return least_of_rows(least_step_s(open_plan(self.space, axes, plain), seconds), axes.count)
 
-    def _once(self, name: str, choice: Choice) -> "_OfMicroBatches":
-        return self._known.setdefault((name, choice), _OfMicroBatches())
+    def _of_micro_batches(self, key: tuple[str, Choice], axes: Axes, figure: OfRows) -> Floats:
+        """A figure of every row, worked out of those whose micro-batch was never asked about."""
+        place = self._places(axes.micro_batches)
+        figures = self._figures.get(key, np.zeros(0))
+        figures = np.concatenate([figures, np.full(self._count - len(figures), np.nan)])
+        unknown = np.flatnonzero(np.isnan(figures[place]))
+        if len(unknown):
+            new, first = np.unique(place[unknown], return_index=True)
+            figures[new] = figure(axes.of_rows(unknown[first]))
+        self._figures[key] = figures
+        return figures[place]
 
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class _OfMicroBatches:
-    """A figure by micro-batch, worked out when rows that have it are first asked about."""
-
-    _there: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
-    _figures: Floats = field(default_factory=lambda: np.zeros(0))
-
-    def of(self, axes: Axes, figure: OfRows) -> Floats:
-        """Return the figure of every row."""
-        count = int(axes.micro_batches.max(initial=-1)) + 1
-        more = max(0, count - len(self._there))
-        self._there = np.concatenate([self._there, np.zeros(more, dtype=bool)])
-        self._figures = np.concatenate([self._figures, np.zeros(more)])
-        one_row = np.full(count, -1)
-        one_row[axes.micro_batches] = np.arange(axes.count)
-        missing = np.flatnonzero((one_row >= 0) & ~self._there[:count])
-        if len(missing):
-            self._figures[missing] = figure(axes.of_rows(one_row[missing]))
-            self._there[missing] = True
-        return self._figures[axes.micro_batches]
+    def _places(self, micro_batches: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Where figures of micro-batches lie."""
+        more = max(0, int(micro_batches.max(initial=-1)) + 1 - len(self._seen))
+        self._seen = np.concatenate([self._seen, np.full(more, -1, dtype=np.int32)])
+        new = np.unique(micro_batches[self._seen[micro_batches] < 0])
+        self._seen[new] = self._count + np.arange(len(new))
+        self._count += len(new)
+        return self._seen[micro_batches]

@@ -4,9 +4,9 @@ A row is one choice of all degrees, the micro-batch and sequence parallelism tog
 fit no cluster. ZeRO, offloading and schedules have an axis each: what does not depend on them is worked out once.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import pairwise, product
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sightline.cost.device_model import device_model
 from sightline.prediction.training.predict import divisors
-from sightline.quantities import Number, distinct
+from sightline.quantities import Number
 from sightline.scenario import Scenario
 from sightline.scenario.plan import OFFLOADABLE, AttentionKernel, Schedule
 from sightline.scenario.space import Space
@@ -24,8 +24,6 @@ Array = NDArray[Any]
 SCHEDULES: Final[tuple[Schedule, ...]] = ("1f1b", "gpipe", "zero-bubble", "interleaved", "dualpipe")
 RECOMPUTE: Final = ("none", "selective", "full")
 ATTENTION: Final = ("flash", "eager")
-SHAPES: Final = ("sequence_parallel", "expert_parallel", "context_parallel", "tensor_parallel", "micro_batch")
-"""Fields on which the shapes of a micro-batch's operators depend."""
 ROW, ZERO, OFFLOAD = range(3)
 """Dimensions of a mesh; each part of what may be offloaded has one, from ``OFFLOAD`` on."""
 SCHEDULE = OFFLOAD + len(OFFLOADABLE)
@@ -65,16 +63,6 @@ class Axes:
         """Number of rows."""
         return len(self.rows["micro_batch"])
 
-    @property
-    def both_ways(self) -> "Axes":
-        """The axes with the only schedule in which stages work in both directions."""
-        return replace(self, schedules=[("dualpipe", 1)])
-
-    def chunks(self, rows: int) -> "Iterator[Axes]":
-        """Yield the axes in parts of so many rows."""
-        for start in range(0, self.count, rows):
-            yield self.of_rows(slice(start, start + rows))
-
     def of_rows(self, chosen: Any) -> "Axes":
         """Return the axes with some of the rows."""
         rows = {name: values[chosen] for name, values in self.rows.items()}
@@ -104,54 +92,113 @@ def choices(space: Space[Scenario]) -> list[Choice]:
     ]
 
 
-def axes_of(space: Space[Scenario]) -> Axes:
-    """Return the axes of a space: all values that could be, or those that it is restricted to.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Layout:
+    """What a space lays out, piece by piece: all ways to split its clusters, each with the rows that it has.
 
     Degrees divide the cluster, and replicas and micro-batches the batch. Other rules are asked later.
     """
-    stays = device_model(space.scenario.cluster.device).in_host_memory
-    offload = _values(space, "offload", (frozenset(), frozenset(() if stays else OFFLOADABLE)))
-    rows = _rows(space)
-    return Axes(
-        rows=rows,
-        micro_batches=distinct([rows[name] for name in _shaping(space)])[1],
-        zero_stage=_values(space, "zero_stage", range(4)),
-        offload={part: sorted({1.0 * (part in chosen) for chosen in offload}) for part in OFFLOADABLE},
-        schedules=_schedules(space),
-    )
+
+    space: Space[Scenario]
+    splits: Mapping[str, Array]
+    """Devices and degrees that fill them, in shape (splits,)."""
+    values: Mapping[str, Array]
+    """All values of the fields that shape a micro-batch, in order."""
+    borders: Array
+    """Rows before each split, and all of them."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return int(self.borders[-1])
+
+    def pieces(self, rows: int) -> list[slice]:
+        """Return parts of the splits with hardly more rows than so many, or with a single split."""
+        count = len(self.borders) - 1
+        places = [0]
+        while places[-1] < count:
+            start = places[-1]
+            end = int(np.searchsorted(self.borders, self.borders[start] + rows, side="right")) - 1
+            places.append(max(start + 1, end))
+        return [slice(start, end) for start, end in pairwise(places) if self.borders[start] < self.borders[end]]
+
+    def axes(self, piece: slice, *, both_ways: bool = False) -> Axes:
+        """Return the axes of some splits; those of both ways have the only schedule that works in both directions."""
+        space, rows = self.space, {name: column[piece] for name, column in self.splits.items()}
+        rows, replicas = _times(rows, "micro_batch", _values(space, "micro_batch", _micro_batches(space)), _left(rows))
+        rows, _ = _kept(rows, replicas, _share(space, replicas, rows["micro_batch"]))
+        for name in ("expert_parallel", "sequence_parallel"):
+            rows, _ = _times(rows, name, list(self.values[name]), rows["devices"])
+        places = [np.searchsorted(values, rows[name]) for name, values in self.values.items()]
+        stays = device_model(space.scenario.cluster.device).in_host_memory
+        offload = _values(space, "offload", (frozenset(), frozenset(() if stays else OFFLOADABLE)))
+        return Axes(
+            rows=rows,
+            micro_batches=np.ravel_multi_index(places, [len(values) for values in self.values.values()]),
+            zero_stage=_values(space, "zero_stage", range(4)),
+            offload={part: sorted({1.0 * (part in chosen) for chosen in offload}) for part in OFFLOADABLE},
+            schedules=[("dualpipe", 1)] if both_ways else _schedules(space),
+        )
 
 
-def _shaping(space: Space[Scenario]) -> tuple[str, ...]:
-    """Fields on which the operators of a micro-batch depend: some kinds of recomputation differ by stage."""
-    by_stage = space.scenario.plan.framework.native.pipeline_accumulation_traffic
-    by_stage = by_stage or any(isinstance(one, Recomputation) for one in _values(space, "recompute", RECOMPUTE))
-    return (*SHAPES, *(["pipeline_parallel"] if by_stage else []))
-
-
-def _rows(space: Space[Scenario]) -> dict[str, Array]:
-    """Degrees and micro-batches that fill a cluster and share its batch."""
-    scenario, counts = space.scenario, [cluster.devices for cluster in space.sizes]
-    model, batch = scenario.model, scenario.workload.global_batch
-    degrees = np.unique(np.concatenate([divisors(count) for count in counts]))
-    splits: dict[str, Any] = {
-        "pipeline_parallel": degrees[degrees <= model.layers + 2],
-        "tensor_parallel": degrees,
-        "context_parallel": degrees,
+def layout_of(space: Space[Scenario]) -> Layout:
+    """Return what a space lays out: all values that could be, or those that it is restricted to."""
+    splits = _splits(space)
+    replicas, place = np.unique(_left(splits), return_inverse=True)
+    micro_batches = np.asarray(_values(space, "micro_batch", _micro_batches(space)))
+    experts = space.scenario.model.experts
+    values = {
+        "sequence_parallel": _whole(space, "sequence_parallel", (0, 1)),
+        "expert_parallel": _whole(space, "expert_parallel", [1] if experts is None else divisors(experts.count)),
+        "context_parallel": np.unique(splits["context_parallel"]),
+        "tensor_parallel": np.unique(splits["tensor_parallel"]),
+        "micro_batch": np.unique(micro_batches),
     }
+    if _by_stage(space):
+        values["pipeline_parallel"] = np.unique(splits["pipeline_parallel"])
+    shares = _share(space, replicas[:, np.newaxis], micro_batches).sum(axis=1)[place]
+    rows = shares * len(values["sequence_parallel"]) * len(values["expert_parallel"])
+    return Layout(space=space, splits=splits, values=values, borders=np.concatenate([[0], np.cumsum(rows)]))
+
+
+def _splits(space: Space[Scenario]) -> dict[str, Array]:
+    """Degrees that fill a cluster."""
+    counts = [cluster.devices for cluster in space.sizes]
+    degrees = np.unique(np.concatenate([divisors(count) for count in counts]))
+    usual = dict.fromkeys(("pipeline_parallel", "tensor_parallel", "context_parallel"), degrees)
+    usual["pipeline_parallel"] = degrees[degrees <= space.scenario.model.layers + 2]
     rows: dict[str, Array] = {"devices": np.asarray(counts)}
     ranks = np.ones(len(counts), dtype=np.int64)
-    for name, usual in splits.items():
-        rows, ranks = _times(rows, name, _values(space, name, usual), ranks)
+    for name, values in usual.items():
+        rows, ranks = _times(rows, name, _values(space, name, values), ranks)
         ranks = ranks * rows[name]
         rows, ranks = _kept(rows, ranks, rows["devices"] % ranks == 0)
-    replicas = rows["devices"] // ranks
-    rows, replicas = _times(rows, "micro_batch", _values(space, "micro_batch", _micro_batches(space)), replicas)
-    sequences = replicas * rows["micro_batch"]
-    rows, _ = _kept(rows, replicas, sequences <= batch if space.at_most else batch % sequences == 0)
-    experts = [1] if model.experts is None else divisors(model.experts.count)
-    for name, usual in (("expert_parallel", experts), ("sequence_parallel", (0, 1))):
-        rows, _ = _times(rows, name, [int(value) for value in _values(space, name, usual)], rows["devices"])
     return rows
+
+
+def _left(splits: Mapping[str, Array]) -> Array:
+    """Replicas that the degrees leave."""
+    ranks = splits["tensor_parallel"] * splits["pipeline_parallel"] * splits["context_parallel"]
+    left: Array = splits["devices"] // ranks
+    return left
+
+
+def _share(space: Space[Scenario], replicas: Array, micro_batches: Array) -> Array:
+    """Whether replicas with a micro-batch each share the batch, or stay below the largest one."""
+    sequences, batch = replicas * micro_batches, space.scenario.workload.global_batch
+    shared: Array = sequences <= batch if space.at_most else batch % sequences == 0
+    return shared
+
+
+def _whole(space: Space[Scenario], name: str, usual: Iterable[Any]) -> Array:
+    """The values of a field as whole numbers in order."""
+    return np.unique([int(value) for value in _values(space, name, usual)])
+
+
+def _by_stage(space: Space[Scenario]) -> bool:
+    """Whether the operators of a micro-batch depend on the number of stages, as with some kinds of recomputation."""
+    by_stage = bool(space.scenario.plan.framework.native.pipeline_accumulation_traffic)
+    return by_stage or any(isinstance(one, Recomputation) for one in _values(space, "recompute", RECOMPUTE))
 
 
 def _times(

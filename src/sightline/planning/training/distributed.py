@@ -18,6 +18,7 @@ import numpy as np
 from sightline.loading.written import to_mapping
 from sightline.planning.fronts import front_of
 from sightline.planning.training.best import Candidate
+from sightline.planning.training.candidates import layout_of
 from sightline.planning.training.one_space import Request, search_space
 from sightline.planning.training.search import Counts, pieces_of
 from sightline.progress import Progress
@@ -74,7 +75,7 @@ def _chunks(spaces: Sequence[Space[Scenario]], request: Request) -> list[dict[st
     question = _digest(spaces, request)
     chunks: list[dict[str, Any]] = []
     for place, space in enumerate(spaces):
-        count, cluster = len(pieces_of(space)), space.sizes[-1]
+        count, cluster = len(pieces_of(layout_of(space))), space.sizes[-1]
         chunks += [
             {
                 "name": f"pieces {start + 1} to {min(start + PIECES, count)} of {count} on {cluster.device.name}",

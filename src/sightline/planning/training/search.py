@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from sightline.cost.clock import at_its_clock
 from sightline.planning.training.best import Keeper
 from sightline.planning.training.bounds import Bounds
-from sightline.planning.training.candidates import Axes, Choice, axes_of, choices, open_plan
+from sightline.planning.training.candidates import Axes, Choice, Layout, choices, layout_of, open_plan
 from sightline.planning.training.mesh import Block, blocks_of, groups_of
 from sightline.planning.training.validity import POSSIBLE, Valid, valid_plans
 from sightline.prediction.training.offload import as_kept
@@ -27,6 +28,8 @@ EVALUATED_WHOLE = 1_000_000
 """Plans of a space that are evaluated before bounds leave out those that cannot be among the best."""
 Least = Callable[[Axes, Any], Any]
 """Makes the least figure of each row's plans of the least seconds of their steps."""
+MANY_ROWS = 1_000_000
+"""Rows of a space of which bounds leave out those that cannot be among the best from the start."""
 PROMISE = 1.25
 """Ratio of least figures from which on rows are evaluated one after the other."""
 MICRO_BATCH, SLOWER = "micro_batch", "slower"
@@ -99,7 +102,7 @@ def search(
         part: Pieces of ``pieces_of`` the space that are searched.
         progress: Told of every chunk; when somebody stops it, what was found until then stays.
     """
-    counts = Counts()
+    counts, layout = Counts(), layout_of(space)
     asked = _Asked(
         space=space,
         bounds=Bounds(space=space),
@@ -107,12 +110,14 @@ def search(
         rules=rules,
         energy=energy,
         least=least,
+        whole=EVALUATED_WHOLE if layout.rows < MANY_ROWS else 0,
     )
-    pieces = pieces_of(space)[part]
+    pieces = pieces_of(layout)[part]
     progress.begin(len(pieces), "searching")
     try:
         for choice, piece in pieces:
-            for chunk in _chunks(asked, piece, choice, counts, keeper):
+            axes = layout.axes(piece, both_ways=choice.both_ways)
+            for chunk in _chunks(asked, axes, choice, counts, keeper):
                 progress.check()
                 for block in _blocks(asked, chunk, choice):
                     counts.add(block, {} if within is None else within(block, chunk.axes))
@@ -124,12 +129,9 @@ def search(
     return counts
 
 
-def pieces_of(space: Space[Scenario]) -> list[tuple[Choice, Axes]]:
-    """Return the pieces of a space that are searched one after the other, always in the same order."""
-    found = choices(space)
-    # Which operators there are changes no axis but the schedules.
-    parts = list(axes_of(space).chunks(ROWS_PER_CHECK))
-    return [(choice, part.both_ways if choice.both_ways else part) for choice in found for part in parts]
+def pieces_of(layout: Layout) -> list[tuple[Choice, slice]]:
+    """Return the pieces of a layout that are searched one after the other, always in the same order."""
+    return list(product(choices(layout.space), layout.pieces(ROWS_PER_CHECK)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -156,6 +158,8 @@ class _Asked:
     rules: tuple[Rule, ...]
     energy: bool
     least: Least | None
+    whole: int
+    """Plans that are evaluated before bounds leave out some."""
 
 
 def _chunks(asked: _Asked, piece: Axes, choice: Choice, counts: Counts, keeper: Keeper) -> Iterator[Valid]:
@@ -163,12 +167,12 @@ def _chunks(asked: _Asked, piece: Axes, choice: Choice, counts: Counts, keeper: 
     with np.errstate(all="ignore"):  # places where no plan is are worked out too
         plans = _possible(asked, piece, choice, counts)
         figures = None
-        if asked.least is not None and counts.evaluated + plans.count() > EVALUATED_WHOLE:
+        if asked.least is not None and counts.evaluated + plans.count() > asked.whole:
             figures = asked.least(plans.axes, asked.bounds.least_s(plans.axes, choice))
         order = _order(plans.axes, figures)
     for start in range(0, len(order), ROWS_PER_CHUNK):
         rows = order[start : start + ROWS_PER_CHUNK]
-        if figures is not None and counts.evaluated > EVALUATED_WHOLE:
+        if figures is not None and counts.evaluated > asked.whole:
             good = figures[rows] < keeper.limit
             counts.rejected[SLOWER] += plans.of_rows(rows[~good]).count()
             rows = rows[good]
