@@ -25,6 +25,8 @@ class Bounds:
     """The least memory and time of a space's rows; those of the same micro-batch share what is worked out."""
 
     space: Space[Scenario]
+    limit: float = np.inf
+    """What a plan's only figure has to be below to be kept, by what searches of parts of the space found before."""
     _seen: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     """In which order micro-batches were first asked about; -1 for those that were not."""
     _count: int = 0

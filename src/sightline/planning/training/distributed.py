@@ -18,6 +18,7 @@ import numpy as np
 from sightline.loading.written import to_mapping
 from sightline.planning.fronts import front_of
 from sightline.planning.training.best import Candidate
+from sightline.planning.training.bounds import Bounds
 from sightline.planning.training.candidates import layout_of
 from sightline.planning.training.one_space import Request, search_space
 from sightline.planning.training.search import Counts, pieces_of
@@ -29,8 +30,10 @@ from sightline.sweeps.chunks import run_chunks
 if TYPE_CHECKING:
     import polars as pl
 
-PIECES = 1
-"""Pieces of a space in a part: up to a second or two of one core."""
+PIECES, PARTS = 1, 256
+"""Pieces of a space in a part, and parts of a space with many pieces."""
+_bounds: dict[tuple[str, int], Bounds] = {}
+"""What parts that this process searched know of the others, by question and space."""
 _FIELDS: Mapping[str, str] = {
     **dict.fromkeys(("devices", "tensor_parallel", "context_parallel", "expert_parallel"), "number"),
     **dict.fromkeys(("pipeline_parallel", "micro_batch", "zero_stage", "virtual_stages"), "number"),
@@ -76,15 +79,16 @@ def _chunks(spaces: Sequence[Space[Scenario]], request: Request) -> list[dict[st
     chunks: list[dict[str, Any]] = []
     for place, space in enumerate(spaces):
         count, cluster = len(pieces_of(layout_of(space))), space.sizes[-1]
+        step = max(PIECES, -(-count // PARTS))
         chunks += [
             {
-                "name": f"pieces {start + 1} to {min(start + PIECES, count)} of {count} on {cluster.device.name}",
+                "name": f"pieces {start + 1} to {min(start + step, count)} of {count} on {cluster.device.name}",
                 "question": question,
                 "space": place,
                 "start": start,
-                "stop": min(start + PIECES, count),
+                "stop": min(start + step, count),
             }
-            for start in range(0, count, PIECES)
+            for start in range(0, count, step)
         ]
     return chunks
 
@@ -125,8 +129,9 @@ class _Work:
 
     def __call__(self, chunk: Mapping[str, Any]) -> "pl.DataFrame":
         """Return a row: which part it is, how many plans it has, and the good ones."""
-        space = self.spaces[chunk["space"]]
-        counts, kept = search_space(space, self.request, part=slice(chunk["start"], chunk["stop"]))
+        space, part = self.spaces[chunk["space"]], slice(chunk["start"], chunk["stop"])
+        known = _bounds.setdefault((chunk["question"], chunk["space"]), Bounds(space=space))
+        counts, kept = search_space(space, self.request, part=part, bounds=known)
         return _row(chunk, counts, kept, self.request.axes)
 
 

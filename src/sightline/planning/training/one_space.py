@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sightline.planning.training.best import Candidate, First, Front
+from sightline.planning.training.bounds import Bounds
 from sightline.planning.training.candidates import Axes
 from sightline.planning.training.mesh import Block
 from sightline.planning.training.money import RunLimits
@@ -50,7 +51,12 @@ class Request:
 
 
 def search_space(
-    space: Space[Scenario], request: Request, *, part: slice = WHOLE, progress: Progress = SILENT
+    space: Space[Scenario],
+    request: Request,
+    *,
+    part: slice = WHOLE,
+    bounds: Bounds | None = None,
+    progress: Progress = SILENT,
 ) -> tuple[Counts, list[Candidate]]:
     """Return how many plans a space, or a part of it, has, and the good ones, the best first."""
     measure = Measure(space=space, availability=request.availability)
@@ -64,6 +70,7 @@ def search_space(
         rules=LAUNCHABLE if request.launchable else POSSIBLE,
         energy="energy" in request.axes,
         part=part,
+        bounds=bounds,
         progress=progress,
     )
     return counts, keeper.kept()

@@ -85,6 +85,7 @@ def search(
     rules: tuple[Rule, ...] = POSSIBLE,
     energy: bool = False,
     part: slice = WHOLE,
+    bounds: Bounds | None = None,
     progress: Progress = SILENT,
 ) -> Counts:
     """Evaluate every valid plan of a space; ``keeper`` keeps the good ones that fit.
@@ -100,12 +101,13 @@ def search(
         rules: What plans have to keep to.
         energy: Add up energy too.
         part: Pieces of ``pieces_of`` the space that are searched.
+        bounds: Those of the same space, where another part was searched with them.
         progress: Told of every chunk; when somebody stops it, what was found until then stays.
     """
     counts, layout = Counts(), layout_of(space)
     asked = _Asked(
         space=space,
-        bounds=Bounds(space=space),
+        bounds=bounds or Bounds(space=space),
         memory=_Memory.of(space, max_memory),
         rules=rules,
         energy=energy,
@@ -126,6 +128,7 @@ def search(
             progress.advance()
     except Cancelled:
         counts.stopped = True
+    asked.bounds.limit = min(asked.bounds.limit, keeper.limit)
     return counts
 
 
@@ -173,7 +176,7 @@ def _chunks(asked: _Asked, piece: Axes, choice: Choice, counts: Counts, keeper: 
     for start in range(0, len(order), ROWS_PER_CHUNK):
         rows = order[start : start + ROWS_PER_CHUNK]
         if figures is not None and counts.evaluated > asked.whole:
-            good = figures[rows] < keeper.limit
+            good = figures[rows] < min(keeper.limit, asked.bounds.limit)
             counts.rejected[SLOWER] += plans.of_rows(rows[~good]).count()
             rows = rows[good]
         if len(rows):
