@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from open_mesh import open_mesh
 from training_scenarios import training
 
 from sightline.prediction import predict
-from sightline.prediction.training.mesh import open_mesh
 from sightline.prediction.training.predict import profile_of
 from sightline.program import Block, Collective, Matmul, write_out
 from sightline.program.routing import distinct_ranks

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from open_mesh import open_mesh
 from training_scenarios import training
 
-from sightline.prediction.training.mesh import open_mesh
 from sightline.prediction.training.predict import profile_of
 from sightline.program import Block, Collective, Elementwise, FlashAttention, Matmul, Program, write_out
 from sightline.program.settings import RECIPES

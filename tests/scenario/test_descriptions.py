@@ -1,13 +1,11 @@
 """The small rules of clusters, workloads and plans."""
 
-from dataclasses import FrozenInstanceError, fields, replace
+from dataclasses import FrozenInstanceError, replace
 
-import numpy as np
 import pytest
 from training_scenarios import training
 
-from sightline.scenario import Finetune, Plan, Pretrain
-from sightline.scenario.plan import MESH_AXES
+from sightline.scenario import Finetune, Pretrain
 
 SCENARIO = training(model="gpt-125m", cluster="8x a100-sxm-80gb", global_batch=8, plan={"micro_batch": 1})
 
@@ -48,13 +46,6 @@ def test_an_open_micro_batch_is_no_number():
     assert SCENARIO.plan.sequences == 1
     with pytest.raises(ValueError, match="still open"):
         _ = replace(SCENARIO.plan, micro_batch=None).sequences
-
-
-def test_the_axes_of_a_mesh_are_fields_of_the_plan_that_take_numbers():
-    assert set(MESH_AXES) <= {f.name for f in fields(Plan)}
-    for axis in MESH_AXES:
-        value = getattr(SCENARIO.plan, axis)
-        assert value is None or np.isscalar(value)
 
 
 def test_a_plan_as_a_mapping_names_its_framework():

@@ -11,12 +11,12 @@ import pytest
 from generation_scenarios import generation
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from open_mesh import open_mesh
 from training_scenarios import training
 
 from sightline.errors import InputError
 from sightline.loading import generation as generation_loader
 from sightline.loading import training as training_loader
-from sightline.prediction.training.mesh import open_mesh
 from sightline.scenario import GenerationScenario, Scenario
 from sightline.scenario.rules import GENERATION_RULES, POOL_RULES, TRAINING_RULES, verdict
 from sightline.scenario.rules.rulebook import Facts, Rule, broken_rules, needed

@@ -37,20 +37,6 @@ OPTIMIZERS = ("adamw", "adamw-fused", "adamw-unfused", "adamw-8bit", "muon", "sg
 """AdamW as the framework has it, in one kernel, in separate ones, with moments of one byte (arXiv 2110.02861); Muon
 (arXiv 2502.16982); stochastic gradient descent without and with momentum."""
 
-MESH_AXES = (
-    "tensor_parallel",
-    "pipeline_parallel",
-    "micro_batch",
-    "virtual_stages",
-    "zero_stage",
-    "sequence_parallel",
-    "context_parallel",
-    "expert_parallel",
-    "expert_tensor_parallel",
-    "data_parallel_shard",
-)
-"""Numeric fields that a search lays out as an open mesh; the others choose which operators exist."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Plan:

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from open_mesh import open_mesh
 from training_scenarios import training
 
 from sightline.prediction.changes import plans_beside
-from sightline.prediction.training.mesh import open_mesh
 from sightline.prediction.training.micro_batch import Overlap
 from sightline.prediction.training.predict import predict, profile_of
 from sightline.profile import Profile

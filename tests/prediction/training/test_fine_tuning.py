@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from open_mesh import open_mesh
 
 from sightline.loading import scenario_from_mapping
 from sightline.prediction import predict
-from sightline.prediction.training.mesh import open_mesh
 from sightline.prediction.training.predict import profile_of
 from sightline.profile import Profile
 

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from open_mesh import open_mesh
 from training_scenarios import training
 
-from sightline.errors import InputError
-from sightline.prediction.training.mesh import open_mesh
 from sightline.prediction.training.predict import predict, profile_of
 from sightline.profile import Profile
 from sightline.scenario import Scenario
@@ -151,18 +150,6 @@ def test_a_slice_of_a_mesh_is_a_mesh():
     column = mesh[:, 1]
     assert np.shape(column.step_time_s) == (3,)
     same(column[2], mesh[2, 1])
-
-
-@pytest.mark.parametrize(
-    ("axes", "micro_batch", "said"),
-    [
-        ({"tensor_paralel": (1,)}, 1, "did you mean 'tensor_parallel'"),
-        ({"tensor_parallel": (1,)}, None, "micro_batch is open"),
-    ],
-)
-def test_what_is_no_mesh_is_refused(axes, micro_batch, said):
-    with pytest.raises(InputError, match=said):
-        open_mesh(kinds(micro_batch=micro_batch) if micro_batch else without_micro_batch(), axes)
 
 
 def without_micro_batch() -> Scenario:

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from open_mesh import open_mesh
 from training_scenarios import training
 
-from sightline.prediction.training.mesh import open_mesh
 from sightline.prediction.training.predict import profile_of
 from sightline.scenario import Scenario
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from open_mesh import open_mesh
 from training_scenarios import behaving, training
 
 from sightline.prediction.pass_times import PassTimes
 from sightline.prediction.training.effects import believed_constants
-from sightline.prediction.training.mesh import open_mesh
 from sightline.prediction.training.predict import profile_of
 from sightline.profile import Profile
 from sightline.scenario import Scenario
