@@ -31,7 +31,7 @@ def test_no_plan_takes_less_time_or_memory_than_the_bounds_of_its_row(model: str
     for choice, place in pieces_of(layout):
         piece = layout.axes(place, both_ways=choice.both_ways)
         with np.errstate(all="ignore"):
-            plans = valid_plans(space, open_plan(space, piece, choice), piece, choice, POSSIBLE).trimmed()
+            plans = valid_plans(space, open_plan(space, piece, choice), piece, POSSIBLE).trimmed()
             if not plans.axes.count:
                 continue
             times, ledgers = assembled(price(open_plan(space, plans.axes, choice)))

@@ -135,7 +135,7 @@ class Layout:
         return Axes(
             rows=rows,
             micro_batches=np.ravel_multi_index(places, [len(values) for values in self.values.values()]),
-            zero_stage=_values(space, "zero_stage", range(4)),
+            zero_stage=_offered_first(space, "zero_stage", range(4)),
             offload={part: sorted({1.0 * (part in chosen) for chosen in offload}) for part in OFFLOADABLE},
             schedules=[("dualpipe", 1)] if both_ways else _schedules(space),
         )
@@ -227,10 +227,16 @@ def _micro_batches(space: Space[Scenario]) -> Array:
     return np.union1d(divisors(batch), 2 ** np.arange(batch.bit_length()))
 
 
+def _offered_first(space: Space[Scenario], name: str, usual: Sequence[Any]) -> list[Any]:
+    """The values of a field, those that the framework offers first: where all are the same plan the first is kept."""
+    offered = space.scenario.plan.framework.allows
+    return sorted(_values(space, name, usual), key=lambda value: (not offered(name, value), usual.index(value)))
+
+
 def _schedules(space: Space[Scenario]) -> list[tuple[str, int]]:
     """Schedules with their virtual stages: chunks of as many layers each, unless numbers of them are stated."""
     layers = space.scenario.model.layers
-    schedules = _values(space, "schedule", SCHEDULES)
+    schedules = _offered_first(space, "schedule", SCHEDULES)
     virtual = _values(space, "virtual_stages", divisors(layers))
     plain = [(name, 1) for name in schedules if name not in ("interleaved", "dualpipe") and 1 in virtual]
     interleaved = [("interleaved", int(v)) for v in virtual if v > 1 and "interleaved" in schedules]

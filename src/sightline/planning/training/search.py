@@ -170,7 +170,8 @@ def _chunks(asked: _Asked, piece: Axes, choice: Choice, counts: Counts, keeper: 
     with np.errstate(all="ignore"):  # places where no plan is are worked out too
         plans = _possible(asked, piece, choice, counts)
         figures = None
-        if asked.least is not None and counts.evaluated + plans.count() > asked.whole:
+        left = asked.whole - counts.evaluated
+        if asked.least is not None and plans.at_most() > left and plans.count() > left:
             figures = asked.least(plans.axes, asked.bounds.least_s(plans.axes, choice))
         order = _order(plans.axes, figures)
     for start in range(0, len(order), ROWS_PER_CHUNK):
@@ -186,7 +187,7 @@ def _chunks(asked: _Asked, piece: Axes, choice: Choice, counts: Counts, keeper: 
 
 def _possible(asked: _Asked, piece: Axes, choice: Choice, counts: Counts) -> Valid:
     """The rows of a piece with valid plans whose micro-batch alone fits; the others are counted."""
-    plans = valid_plans(asked.space, open_plan(asked.space, piece, choice), piece, choice, asked.rules)
+    plans = valid_plans(asked.space, open_plan(asked.space, piece, choice), piece, asked.rules)
     counts.rejected.update(plans.rejected)
     plans = plans.trimmed()
     fits = asked.bounds.least_bytes(plans.axes, choice) <= asked.memory.device_bytes

@@ -11,7 +11,7 @@ import numpy as np
 
 from sightline.launching.training.rules import LAUNCH_RULES
 from sightline.loading.typical import OFFERED
-from sightline.planning.training.candidates import OFFLOAD, SCHEDULE, ZERO, Array, Axes, Choice, along
+from sightline.planning.training.candidates import OFFLOAD, SCHEDULE, ZERO, Array, Axes
 from sightline.scenario import Scenario
 from sightline.scenario.plan import OFFLOADABLE
 from sightline.scenario.rules import TRAINING_RULES, facts_of
@@ -22,6 +22,9 @@ POSSIBLE: Final[tuple[Rule, ...]] = tuple(rule for rule in TRAINING_RULES if rul
 """Rules about what can be at all."""
 LAUNCHABLE: Final[tuple[Rule, ...]] = (*TRAINING_RULES, *LAUNCH_RULES)
 """Rules about what the framework offers today too, and, where a launch is written for it, about what that can run."""
+
+_COUNTED = 1 << 12
+"""Rows that are counted together: what keeps memory flat."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -56,7 +59,17 @@ class Valid:
         return replace(self, axes=axes, states=part(self.states), schedules=part(self.schedules), rest=rest)
 
     def count(self) -> int:
-        """Return how many plans are valid; what lies on both masks is left out."""
+        """Return how many plans are valid."""
+        if not self.rest:
+            return self.at_most()
+        chunks = (self.of_rows(slice(start, start + _COUNTED)) for start in range(0, self.axes.count, _COUNTED))
+        return sum(
+            int(np.count_nonzero(reduce(and_, one.rest, np.broadcast_to(one.states & one.schedules, one.axes.shape))))
+            for one in chunks
+        )
+
+    def at_most(self) -> int:
+        """Return how many plans are valid at most: what lies on both masks is left out."""
         counts, lengths = [], self.axes.shape
         for mask, fixed in ((self.states, (SCHEDULE,)), (self.schedules, tuple(range(1, SCHEDULE)))):
             shape = tuple(1 if i in fixed else length for i, length in enumerate(lengths))
@@ -64,26 +77,25 @@ class Valid:
         return int(counts[0] @ counts[1])
 
 
-def valid_plans(
-    space: Space[Scenario], scenario: Scenario, axes: Axes, choice: Choice, rules: tuple[Rule, ...]
-) -> Valid:
+def valid_plans(space: Space[Scenario], scenario: Scenario, axes: Axes, rules: tuple[Rule, ...]) -> Valid:
     """Return which plans of a mesh (``scenario`` with its ``axes`` as arrays) break no rule and are distinct."""
     rejected: dict[str, int] = {}
     masks: list[Array] = []
     for name, mask in masks_of(rules, facts_of(scenario)):
         rejected[name] = rejected.get(name, 0) + (mask.size - int(np.count_nonzero(mask))) * _share(axes, mask)
         masks.append(mask)
-    masks += [*_restricted(space, scenario, axes), *_distinct(scenario, axes, choice)]
+    masks += _restricted(space, scenario, axes)
     of_states = [mask for mask in masks if mask.ndim == 0 or mask.shape[SCHEDULE] == 1]
     others = [mask for mask in masks if not any(mask is one for one in of_states)]
     of_schedules = [mask for mask in others if prod(mask.shape[ZERO:SCHEDULE]) == 1]
-    return Valid(
+    valid = Valid(
         axes=axes,
         states=reduce(and_, of_states, np.ones((1,) * len(axes.shape), dtype=bool)),
         schedules=reduce(and_, of_schedules, np.ones((1,) * len(axes.shape), dtype=bool)),
         rest=tuple(mask for mask in others if not any(mask is one for one in of_schedules)),
         rejected=rejected,
     )
+    return _distinct(valid, scenario)
 
 
 def _share(axes: Axes, mask: Array) -> int:
@@ -111,20 +123,43 @@ def _places(grid: Any) -> Iterator[tuple[Any, ...]]:
     yield from zip(*(column.ravel() for column in grid), strict=True)
 
 
-def _distinct(scenario: Scenario, axes: Axes, choice: Choice) -> Iterator[Array]:
-    """Masks that keep one of the plans among which a field has no effect.
+def _distinct(valid: Valid, scenario: Scenario) -> Valid:
+    """Keep one of the valid plans among which a field has no effect.
 
     Without stages all schedules are the same; without tensor parallelism sequence parallelism is nothing; without
-    replicas all ZeRO stages are the same, of which the first that the framework's offloading takes is kept.
+    replicas all ZeRO stages are the same, of which one that the framework's offloading takes is kept, unless the
+    framework runs other code for some.
     """
     plan: Any = scenario.plan
-    if not choice.both_ways:
-        first = np.arange(len(axes.schedules)) == 0
-        yield (plan.pipeline_parallel > 1) | along(first, SCHEDULE)
+    engine = plan.framework.zero_engine
+    split = valid.axes.rows["sequence_parallel"]
+    states = valid.states & ((plan.tensor_parallel > 1) | (plan.sequence_parallel == split.min(initial=1)))
+    is_alone = (plan.replicas <= 1) & (not (engine.hooks or engine.bf16_optimizer))
+    alone = is_alone & states
+    taken = alone & _taken_by_offloading(plan, valid.axes)
+    chosen = _first(np.where(taken.any(axis=ZERO, keepdims=True), taken, alone), ZERO)
+    states = np.where(is_alone, chosen, states)
+    one_stage = np.broadcast_to(plan.pipeline_parallel <= 1, (valid.axes.count, *(1,) * SCHEDULE))
+    alike = one_stage & valid.schedules
+    schedules, rest = np.where(one_stage, _first(alike, SCHEDULE), valid.schedules), valid.rest
+    if any((one_stage & ~mask).any() for mask in rest):
+        # Which schedule is the first that is valid depends on what lies on both masks.
+        chosen = ~one_stage | _first(reduce(and_, rest, alike), SCHEDULE)
+        schedules, rest = valid.schedules, (*rest, chosen)
+    return replace(valid, states=states, schedules=schedules, rest=rest)
+
+
+def _first(mask: Array, dimension: int) -> Array:
+    """The first place along a dimension that a mask has."""
+    first: Array = mask & (np.cumsum(mask, axis=dimension) == 1)
+    return first
+
+
+def _taken_by_offloading(plan: Any, axes: Axes) -> Array:
+    """Where a ZeRO stage is the first that the framework's offloading takes, or the first of all without any."""
     needed: Any = min(axes.zero_stage)
     for part, needs in plan.framework.offload_needs.items():
         stages = [stage for stage in needs.get("zero_stage", ()) if stage in axes.zero_stage]
         if part in plan.offload and stages:
             needed = np.maximum(needed, np.where(plan.offload[part] > 0, min(stages), needed))
-    yield (plan.replicas > 1) | (plan.zero_stage == needed)
-    yield (plan.tensor_parallel > 1) | (plan.sequence_parallel == axes.rows["sequence_parallel"].min(initial=1))
+    return np.asarray(plan.zero_stage == needed)
