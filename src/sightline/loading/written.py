@@ -21,9 +21,10 @@ from sightline.scenario import (
     Scenario,
     Workload,
 )
+from sightline.scenario.generation import DEGREES
 from sightline.scenario.lengths import Lengths
 
-POOL_DEGREES = ("tensor_parallel", "pipeline_parallel", "data_parallel", "expert_parallel", "replicas")
+POOL_DEGREES = (*DEGREES, "replicas")
 """Degrees that disaggregated workers have of their own."""
 
 

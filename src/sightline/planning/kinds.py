@@ -63,6 +63,13 @@ def spaces_of_one_kind(space: Space[Q]) -> list[Space[Q]]:
     ]
 
 
+def said_of_unlisted(fields: Sequence[str]) -> Iterator[str]:
+    """Yield a sentence on free fields of a plan that plans on several kinds of devices do not try."""
+    if fields:
+        names = ", ".join(f"plan.{name}" for name in fields)
+        yield f"plans on several kinds of devices come from a short list, in which {names} are not searched"
+
+
 def left_out(plans: Sequence[RankedPlan], cluster: Cluster) -> Iterator[str]:
     """Yield a sentence where the best plan leaves devices of a cluster out."""
     used = plans[0].profile.scenario.cluster if plans else cluster

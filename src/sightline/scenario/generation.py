@@ -11,6 +11,9 @@ from sightline.scenario.model import Model
 if TYPE_CHECKING:
     from sightline.frameworks import Engine
 
+DEGREES = ("tensor_parallel", "pipeline_parallel", "data_parallel", "expert_parallel")
+"""Fields of a plan that are degrees of one replica of a served model; a training plan has them too."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Generate:

@@ -11,13 +11,12 @@ from sightline.launching.launch import Reading
 from sightline.launching.options import Options, not_read
 from sightline.launching.repositories import model_of
 from sightline.launching.source import Source
+from sightline.scenario.generation import DEGREES
 
 BATCH, PROMPT, OUTPUT = 16, 1024, 128
 """Sequences in flight on each rank, and tokens of each: assumed, for a server's command says neither."""
 ACCEPTANCE = 0.7
 """Share of drafted tokens that are accepted: assumed, for the same reason."""
-DEGREES = ("tensor_parallel", "pipeline_parallel", "data_parallel", "expert_parallel")
-"""What servers for prefill and for decode have of their own."""
 HARMLESS = frozenset(
     {
         *("host", "port", "api-key", "served-model-name", "trust-remote-code", "download-dir", "seed", "revision"),

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.planning.generation.layouts import (
-    DEGREES,
     MOST_PLANS,
     Columns,
     Loads,
@@ -25,6 +24,7 @@ from sightline.planning.generation.space import GenerationSpace, Variant, restri
 from sightline.prediction.generation.phases import Chunks, cut
 from sightline.quantities import rounded_up
 from sightline.scenario import Disaggregation, GenerationPlan, GenerationScenario
+from sightline.scenario.generation import DEGREES
 
 BUDGETS = (32768, 16384, 8192, 4096, 2048, 1024, 512)
 """Tokens of an iteration that are tried, besides the engine's own."""

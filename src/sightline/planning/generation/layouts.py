@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 
 from sightline.planning.generation.space import GenerationSpace, restricted, values_in
 from sightline.scenario import GenerationPlan, GenerationScenario
+from sightline.scenario.generation import DEGREES
 
 Columns: TypeAlias = Mapping[str, NDArray[Any]]
 Loads: TypeAlias = Mapping["Shape", Sequence[tuple[int, ...]]]
-DEGREES = ("tensor_parallel", "pipeline_parallel", "data_parallel", "expert_parallel")
-"""Of one replica, in the order of `Shape`."""
 LOAD = ("prefill.batch", "max_batched_tokens", "chunked_prefill")
 """What a prefill worker is given at once, and how it cuts that."""
 MOST_PLANS = 1_500_000
@@ -24,7 +23,7 @@ MOST_PLANS = 1_500_000
 
 
 class Shape(NamedTuple):
-    """The degrees of a replica."""
+    """The degrees of a replica, in the order of `DEGREES`."""
 
     tensor: int
     pipeline: int

@@ -21,7 +21,7 @@ from sightline.planning.generation.objectives import ascending, figure, figure_k
 from sightline.planning.generation.search import ANSWERED, search
 from sightline.planning.generation.space import GenerationSpace, restricted, variants
 from sightline.planning.generation.users import DOUBLED
-from sightline.planning.kinds import left_out, spaces_of_one_kind
+from sightline.planning.kinds import left_out, said_of_unlisted, spaces_of_one_kind
 from sightline.prediction import predict
 from sightline.profile import Profile
 from sightline.progress import Cancelled, Progress
@@ -170,10 +170,7 @@ def _free(space: GenerationSpace) -> list[str]:
 
 def _remarks(space: GenerationSpace, plans: Sequence[RankedPlan]) -> Iterator[str]:
     """Sentences: what the list leaves out, and what is said of the best plan, or of the question without one."""
-    others = not_listed(space)
-    if others:
-        names = ", ".join(f"plan.{name}" for name in others)
-        yield f"plans on several kinds of devices come from a short list, in which {names} are not searched"
+    yield from said_of_unlisted(not_listed(space))
     yield from left_out(plans, space.scenario.cluster)
     mixed = plans and plans[0].profile.scenario.cluster.groups
     yield from plans[0].profile.warnings if mixed else space.scenario.warnings

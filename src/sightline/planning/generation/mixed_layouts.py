@@ -8,9 +8,10 @@ from typing import Any
 
 from sightline import catalog
 from sightline.planning.generation.answers import free_fields
-from sightline.planning.generation.layouts import DEGREES, values_of
+from sightline.planning.generation.layouts import values_of
 from sightline.planning.generation.space import GenerationSpace, engines, plan_of, restricted, runs, values_in
 from sightline.scenario import Cluster, Disaggregation, GenerationPlan, GenerationScenario
+from sightline.scenario.generation import DEGREES
 
 MOST_RANKS = 8
 """Largest tensor degree that is tried."""

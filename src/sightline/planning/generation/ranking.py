@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from sightline.planning.fronts import front_of
 from sightline.planning.generation.candidates import NO_BUDGET, scenario_of
-from sightline.planning.generation.layouts import DEGREES
 from sightline.planning.generation.objectives import ascending, missed_by
 from sightline.planning.generation.space import Variant
 from sightline.prediction.generation.predict import engine_constants
 from sightline.prediction.generation.uncertainty import Case, spreads_of_ratio
 from sightline.quantities import FOUR_IN_FIVE
 from sightline.scenario import GenerationScenario
+from sightline.scenario.generation import DEGREES
 
 KEPT = 1000
 """Plans that are kept of each list: enough for the best of all, and for simpler ones that are as good."""

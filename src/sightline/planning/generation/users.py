@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 
 from sightline.planning.generation.candidates import NO_BUDGET, Candidates
 from sightline.planning.generation.evaluation import evaluated
-from sightline.planning.generation.layouts import DEGREES, Columns
+from sightline.planning.generation.layouts import Columns
 from sightline.planning.generation.space import Variant
 from sightline.scenario import GenerationScenario
+from sightline.scenario.generation import DEGREES
 
 DOUBLED = 2 ** np.arange(21, dtype=np.int64)
 """Numbers of users that are tried first; the last is the most that is looked for."""

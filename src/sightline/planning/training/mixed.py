@@ -16,7 +16,7 @@ import numpy as np
 
 from sightline.errors import InputError
 from sightline.planning.answer import PlanAnswer, RankedPlan
-from sightline.planning.kinds import left_out
+from sightline.planning.kinds import left_out, said_of_unlisted
 from sightline.planning.prices import said_of_price
 from sightline.planning.training.answers import Found, ranked
 from sightline.planning.training.layouts import LISTED, layouts, not_listed, recomputation, savings
@@ -89,7 +89,7 @@ def plan_mixed(
     others = [measured(one.profile, spaces[0], request) for answer in alone for one in answer.plans]
     plans = ranked([*others, *found.plans], request)
     rejected = sum((Counter(answer.rejected) for answer in alone), found.rejected)
-    remarks = (said for space in spaces for said in (*space.scenario.warnings, *_not_listed(space)))
+    remarks = (said for space in spaces for said in (*space.scenario.warnings, *said_of_unlisted(not_listed(space))))
     parts = {part.device.name: part.device for space in spaces for part in space.scenario.cluster.parts}
     answer = PlanAnswer(
         objective=request.objective,
@@ -208,14 +208,6 @@ def _searched(spaces: Sequence[Space[Scenario]]) -> Iterator[str]:
         yield from space.options
         yield from (name for name in space.free if name in LISTED or space.values[name] is not None)
         yield from () if space.scenario.plan.split else ("split",)
-
-
-def _not_listed(space: Space[Scenario]) -> Iterator[str]:
-    """A sentence on free fields that have one value in all plans of the list."""
-    others = not_listed(space)
-    if others:
-        names = ", ".join(f"plan.{name}" for name in others)
-        yield f"plans on several kinds of devices come from a short list, in which {names} are not searched"
 
 
 def _remarks(plans: Sequence[RankedPlan], cluster: Cluster) -> Iterator[str]:

@@ -10,8 +10,8 @@ from sightline.catalog import entry
 from sightline.prediction.anchoring.timed import Answered
 from sightline.quantities import Number
 from sightline.scenario import Model, Scenario
+from sightline.scenario.generation import DEGREES
 
-DEGREES = ("tensor_parallel", "pipeline_parallel", "data_parallel", "expert_parallel")
 COUNTED_IN_TRAINING: Sequence[str] = (*DEGREES, "context_parallel", "micro_batch")
 COUNTED_IN_GENERATION: Sequence[str] = (*DEGREES, "replicas")
 CHOSEN_IN_TRAINING: Sequence[str] = (
