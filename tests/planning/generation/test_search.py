@@ -19,11 +19,11 @@ from sightline.prediction import predict
 from sightline.profile import Profile
 from sightline.progress import Progress
 from sightline.scenario import GenerationPlan, GenerationScenario
+from sightline.scenario.generation import DEGREES
 from sightline.scenario.space import Space
 
 MODELS = ("qwen3-8b", "qwen3-30b-a3b", "deepseek-v2-lite")
 """Dense, a mixture of experts, and one with latent attention."""
-DEGREES = ("tensor_parallel", "pipeline_parallel", "data_parallel", "expert_parallel")
 DEGREES_AND_CHUNKS = (*DEGREES, "replicas", "max_batched_tokens", "chunked_prefill")
 ALL_FIELDS = ("framework", *(name for name in GenerationPlan.__dataclass_fields__ if name != "engine"))
 
