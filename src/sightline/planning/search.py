@@ -49,7 +49,7 @@ def plan(
     Args:
         source: A scenario as `sightline.load` takes it, with ``{any: [...]}`` or ``{from, to, factor}`` where a field
             is restricted; or a `Scenario`, all of whose fields in ``free`` are searched.
-        free: Fields of the plan to search; default: those that the source leaves out.
+        free: Fields of the plan to search, next to those that the source restricts; default: those that it leaves out.
         objective: time, cost, energy, memory or batch; of generation also throughput, latency, ... (`OBJECTIVES` of
             `sightline.planning.generation.objectives`).
         pareto: Two objectives instead; the answer's ``pareto`` are the Pareto-optimal plans.

@@ -1,7 +1,7 @@
 """A space of plans: one question, the fields of its plan that are free, and the values that they may take."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Generic, TypeVar
 
 from sightline.content import fix_mappings
@@ -45,6 +45,7 @@ GENERATION_FIELDS: Final = (
 """Fields of a plan of generation that are searched where a scenario leaves them out."""
 POOL_FIELDS: Final = ("tensor_parallel", "pipeline_parallel", "data_parallel", "expert_parallel", "replicas", "batch")
 """Fields of workers of their own: a space has them under names such as ``prefill.tensor_parallel``."""
+_POOL_DEGREES = frozenset(POOL_FIELDS) - {"replicas", "batch"}
 _RANKS = {
     "data_parallel": {"tensor_parallel", "pipeline_parallel", "context_parallel"},
     "replicas": {"tensor_parallel", "pipeline_parallel", "data_parallel"},
@@ -104,3 +105,26 @@ def opened(scenario: Scenario | GenerationScenario, free: Iterable[str] | None =
     replicas = "data_parallel" if training else "replicas"
     values |= {replicas: None} if _RANKS[replicas] & set(names) else {}
     return Space(scenario=scenario, values=values)
+
+
+def freed(space: Space[Any], free: Iterable[str]) -> Space[Any]:
+    """Return a space with only the named fields free; what its source states and restricts stays as it is.
+
+    A named field that the source restricts to several values takes these. Others that it leaves out have the
+    scenario's values, degrees of workers of their own are 1, and replicas take the devices that are left.
+
+    Raises:
+        InputError: a field that no search looks at.
+    """
+    names = frozenset(free)
+    replicas = "data_parallel" if isinstance(space.scenario, Scenario) else "replicas"
+    loose = names | ({replicas} if _RANKS[replicas] & names else set())
+    stays = {
+        name: values
+        for name, values in space.values.items()
+        if values is not None and (len(values) > 1 or name not in loose)
+    }
+    follows = {replicas: None} if space.values.get(replicas, ()) is None else {}
+    pools = ("prefill", "decode") if True in stays.get("disaggregate", ()) else ()
+    whole = {f"{pool}.{name}": (1,) for pool in pools for name in _POOL_DEGREES - names}
+    return replace(space, values={**opened(space.scenario, names).values, **follows, **whole, **stays})

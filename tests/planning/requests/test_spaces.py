@@ -4,8 +4,9 @@ import pytest
 
 from sightline.errors import InputError
 from sightline.loading import load
-from sightline.planning.requests.spaces import spaces_of
-from sightline.scenario.space import GENERATION_FIELDS, TRAINING_FIELDS, opened
+from sightline.planning.requests.spaces import spaces_of, together
+from sightline.planning.search import plan
+from sightline.scenario.space import GENERATION_FIELDS, TRAINING_FIELDS, freed, opened
 
 TRAINED = {
     "model": "llama-3.2-1b",
@@ -57,3 +58,89 @@ def test_operators_have_no_spaces():
         spaces_of(
             {"cluster": "1x h100-sxm-80gb", "workload": {"task": "operator", "operator": "adam", "elements": 1e9}}
         )
+
+
+def found(question, free, **stated):
+    """Return the scenarios of all plans of a question whose sections have further keys."""
+    asked = {**question, **{key: {**question[key], **own} for key, own in stated.items()}}
+    return [one.profile.scenario for one in plan(asked, free=free, top=10_000).plans]
+
+
+@pytest.mark.parametrize(
+    ("free", "allowed"),
+    [
+        (["tensor_parallel"], {"micro_batch": [2, 4]}),
+        (["micro_batch"], {"micro_batch": [2, 4]}),
+        (["zero_stage"], {"tensor_parallel": [1, 4], "recompute": ["none", "full"]}),
+        (["tensor_parallel"], {"data_parallel": [2, 4]}),
+    ],
+)
+def test_free_fields_of_training_leave_restricted_ones_their_values(free, allowed):
+    several = {"plan": {name: {"any": values} for name, values in allowed.items()}, "workload": {"global_batch": 32}}
+    plans = [one.plan for one in found(TRAINED, free, **several)]
+    for name, values in allowed.items():
+        assert {getattr(plan, name) for plan in plans} == set(values)
+
+
+@pytest.mark.parametrize(
+    ("free", "allowed"),
+    [
+        (["max_batched_tokens"], {"tensor_parallel": [1, 4]}),
+        (["tensor_parallel"], {"tensor_parallel": [1, 4]}),
+        (["tensor_parallel"], {"replicas": [2, 4]}),
+        (["tensor_parallel"], {"quantization": [("fp8",), ()]}),
+    ],
+)
+def test_free_fields_of_generation_leave_restricted_ones_their_values(free, allowed):
+    scenarios = found(SERVED, free, plan={name: {"any": [*map(_stated, values)]} for name, values in allowed.items()})
+    for name, values in allowed.items():
+        assert {getattr(one.plan, name) for one in scenarios} == set(values)
+    assert {one.plan.devices for one in scenarios} == {8}
+
+
+def _stated(value):
+    return (value[0] if value else "none") if isinstance(value, tuple) else value
+
+
+def test_free_fields_leave_engines_and_batches_their_values():
+    several = {"plan": {"framework": {"any": ["vllm", "sglang"]}}, "workload": {"batch": {"any": [1, 16]}}}
+    scenarios = found(SERVED, ["tensor_parallel"], **several)
+    assert {(one.plan.engine.name, one.workload.batch) for one in scenarios} == {
+        *(("vllm", 1), ("vllm", 16), ("sglang", 1), ("sglang", 16))
+    }
+    assert {one.plan.tensor_parallel for one in scenarios} == {1, 2, 4, 8}
+
+
+def test_free_fields_leave_the_sequences_in_flight_their_limit():
+    several = {"plan": {"max_sequences": 2}, "workload": {"batch": 8}}
+    assert {one.plan.replicas for one in found(SERVED, ["tensor_parallel"], **several)} == {4, 8}
+
+
+@pytest.mark.parametrize("decode", [{}, {"decode": {"tensor_parallel": 2}}])
+def test_free_fields_leave_workers_of_their_own_their_degrees(decode):
+    pools = {"prefill": {"tensor_parallel": 2}, **decode}
+    scenarios = found(SERVED, ["max_batched_tokens"], plan={"disaggregate": pools})
+    assert {one.plan.disaggregate.prefill.tensor_parallel for one in scenarios} == {2}
+    assert {one.plan.tensor_parallel for one in scenarios} == {2 if decode else 1}
+
+
+def test_free_fields_leave_a_batch_its_limit():
+    scenarios = found(TRAINED, ["tensor_parallel"], workload={"global_batch": {"at_most": 11}})
+    assert {(one.plan.data_parallel, one.workload.global_batch) for one in scenarios} == {
+        (1, 11),
+        (2, 10),
+        (4, 8),
+        (8, 8),
+    }
+
+
+def test_free_fields_leave_clusters_by_which_they_are_told_apart():
+    names = ["4x h100-sxm-80gb", "8x h100-sxm-80gb"]
+    spaces = spaces_of({**TRAINED, "cluster": {"any": names}}, ["zero_stage"])
+    assert [space.options for space in spaces] == [{"cluster": name} for name in names]
+    (space,) = together(spaces)
+    assert [cluster.devices for cluster in freed(space, ["recompute"]).sizes] == [4, 8]
+
+
+def test_replicas_that_a_source_leaves_out_take_the_devices():
+    assert {one.plan.data_parallel for one in found(TRAINED, ["zero_stage"])} == {4}

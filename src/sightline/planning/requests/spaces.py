@@ -12,7 +12,7 @@ from sightline.loading.spaces import load_spaces
 from sightline.planning.devices import with_counts
 from sightline.planning.prices import read_prices, with_prices
 from sightline.scenario import Cluster, GenerationScenario, OperatorScenario, Scenario
-from sightline.scenario.space import Space, opened
+from sightline.scenario.space import Space, freed, opened
 
 _LARGEST_ARRAY = 1_000_000
 """Elements of arrays that questions are compared by."""
@@ -25,7 +25,8 @@ def spaces_of(
 
     Args:
         source: A scenario, or a source as `sightline.load` takes it, in which ``{any: [...]}`` restricts a field.
-        free: Fields of the plan to search; default: all of a scenario, those that a source leaves out.
+        free: Fields of the plan to search, next to those that a source restricts; default: all of a scenario, those
+            that a source leaves out.
         devices: Clusters by name or "<count>x <device>" in place of the source's.
         overrides: Values by dotted key.
 
@@ -41,7 +42,8 @@ def spaces_of(
         raise InputError("workload.task is operator, which has no plan; allowed: pretrain, finetune, generate")
     if free is None:
         return spaces
-    return [replace(opened(space.scenario, free), warnings=space.warnings) for space in spaces]
+    names = tuple(free)
+    return [freed(space, names) for space in spaces]
 
 
 def _on_devices(
