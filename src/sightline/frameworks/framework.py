@@ -95,6 +95,17 @@ class Interleaving:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Offloading:
+    """What a framework does with states and activations that are kept in the host's memory."""
+
+    gradients: bool = True
+    """Gradients leave the device with the optimizer's states, as the backward pass makes them; else their buffer stays
+    there and is copied once before the update."""
+    overlaps_activations: bool = True
+    """Passes go on while activations are copied."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Fusion:
     """Operators that run as one kernel."""
 
@@ -347,6 +358,7 @@ class Framework:
     sharding: Sharding
     overlap: Overlap = Overlap()
     interleaving: Interleaving = Interleaving()
+    offloading: Offloading = Offloading()
     fusion: Fusion = Fusion()
     kernels: Kernels
     memory: Memory

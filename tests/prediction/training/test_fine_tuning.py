@@ -88,6 +88,25 @@ def test_offloaded_states_leave_the_device_and_are_updated_on_the_host() -> None
     assert both.memory_bytes["total"] < there.memory_bytes["total"]
 
 
+def test_megatron_keeps_the_buffer_of_gradients_where_the_optimizer_is_offloaded() -> None:
+    here, there = (profile(8, framework="megatron", zero_stage=1, offload=part) for part in ("none", "optimizer"))
+    assert there.memory_bytes["gradients"] == here.memory_bytes["gradients"] > 0
+    assert there.memory_bytes["optimizer"] == 0 < here.memory_bytes["optimizer"]
+    assert there.phases["communication_exposed"] > here.phases["communication_exposed"]
+
+
+def test_passes_wait_for_activations_that_fsdp_offloads() -> None:
+    def waited(framework: str) -> float:
+        """Seconds that offloading adds, over those that the copies of a micro-batch take."""
+        kept, sent = (profile(framework=framework, zero_stage=0, offload=part) for part in ("none", "activations"))
+        copied = 2.0 * float(sent.stages[0].items["in the host's memory"])
+        seconds = copied / sent.scenario.cluster.host.device_bandwidth * float(sent.scenario.micro_batches)
+        return (float(sent.step_time_s) - float(kept.step_time_s)) / seconds
+
+    assert waited("fsdp") > 0.99
+    assert 0.0 < waited("reference") < 0.9
+
+
 def test_a_faster_host_updates_faster() -> None:
     slow, fast = (
         profile(8, zero_stage=2, offload="optimizer", host={"same_as": "epyc-7742", "memory_bandwidth": rate})

@@ -43,6 +43,7 @@ class OnHost(NamedTuple):
 
     parameters: Number
     optimizer: Number
+    gradients: Number
     staging_bytes: Number
 
 
@@ -53,7 +54,8 @@ def on_host(plan: Plan, live_bytes: Number, gathered_bytes: Number) -> OnHost:
     """
     parameters, optimizer = plan.offloads("parameters"), plan.offloads("optimizer")
     staging = parameters * larger(live_bytes - gathered_bytes, 0.0)
-    return OnHost(parameters=parameters, optimizer=optimizer, staging_bytes=staging)
+    gradients = optimizer * plan.framework.offloading.gradients
+    return OnHost(parameters=parameters, optimizer=optimizer, gradients=gradients, staging_bytes=staging)
 
 
 def host_bytes(stages: Sequence[StageMemory], cluster: Cluster) -> Number:
@@ -97,19 +99,22 @@ def offload_time(
     if not plan.offload:
         return OffloadTime(0.0, 0.0, 0.0)
     host, element_bytes, m = cluster.host, ELEMENT_BYTES[plan.high_precision_dtype], micro_batches
-    states = plan.offloads("optimizer")
-    weights, kept = plan.offloads("parameters"), plan.offloads("activations")
-    down = states * element_bytes * parameters
-    up_once = states * (1.0 - weights) * element_bytes * parameters
-    forward = weights * weight_bytes + kept * activation_bytes
-    backward = weights * weight_bytes + larger(kept * activation_bytes, down)
+    code, states = plan.framework.offloading, plan.offloads("optimizer")
+    weights, kept = plan.offloads("parameters"), plan.offloads("activations") * activation_bytes
+    down = states * element_bytes * parameters if code.gradients else 0.0
+    once = states * (1.0 - weights) * element_bytes * parameters
+    if not code.gradients:
+        once = once + states * plan.framework.sharding.gradient_reduce_bytes[plan.high_precision_dtype] * parameters
+    beside, alone = (kept, 0.0) if code.overlaps_activations else (0.0, kept)
+    forward = weights * weight_bytes + beside
+    backward = weights * weight_bytes + larger(beside, down)
     link = host.device_bandwidth
-    exposed = m * larger(forward / link - slot.forward_s, 0.0)
-    exposed = exposed + m * larger(backward / link - slot.backward_s, 0.0) + up_once / link
+    exposed = m * (larger(forward / link - slot.forward_s, 0.0) + 2.0 * alone / link)
+    exposed = exposed + m * larger(backward / link - slot.backward_s, 0.0) + once / link
     return OffloadTime(
         update_s=states * host_update_s(parameters, plan, host, smaller(cluster.per_node, cluster.devices)),
         exposed_s=exposed,
-        moved_bytes=m * (2.0 * forward + down) + up_once,
+        moved_bytes=m * (2.0 * (forward + alone) + down) + once,
     )
 
 

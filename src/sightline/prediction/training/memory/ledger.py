@@ -185,7 +185,7 @@ def _ledger(common: _Common, held: _Held) -> StageLedger:
 def _moments(common: _Common, held: _Held) -> dict[str, Ledger]:
     """What is there between passes, in the loss, in the backward pass of a layer, and in the update."""
     gathered, saved, moved = held.gathered, held.activations, held.moved
-    gradients = held.gradients * (1.0 - moved.optimizer)
+    gradients = held.gradients * (1.0 - moved.gradients)
     in_loss, in_layer = _gradients_there(common, held)
 
     def ledger(gradients: Number, activations: tuple[Number, ...] = (), buffers: tuple[Number, ...] = ()) -> Ledger:
