@@ -36,7 +36,7 @@ def test_the_table_of_frameworks_has_what_differs_between_release_lines(update_r
         "`attention: flash` (`2019`, `2022`: eager)",
         "`tensor_overlap: all` (`2019`: none; `2022`: backward)",
         "`overlap_gradient_reduce: True` (`2019`, `2022`: False)",
-        "`fp8_recipe: current` (`2019`, `2022`, `0.2`, `0.5`, `0.10`, `0.12`: delayed)",
+        "`fp8_recipe: current` (`2019`, `2022`, `0.2`, `0.5`, `0.8`, `0.10`, `0.12`: delayed)",
     ):
         assert said in row
 

@@ -86,7 +86,8 @@ def test_megatron_changes_its_lineage_with_megatron_core() -> None:
         "megatron-core",
     ]
     assert read_framework("fsdp").lineage == "fsdp"
-    assert read_framework("megatron", "24.07").since == "2024-02"
+    assert read_framework("megatron", "24.05").since == "2024-02"
+    assert read_framework("megatron", "24.07").since == "2024-07"
 
 
 @pytest.mark.parametrize(

@@ -168,12 +168,17 @@ def agreed(model: str, cluster: str, plan: dict[str, Any], axes: dict[str, list[
 @pytest.mark.parametrize(
     ("version", "allowed"),
     [
-        # Stages 2 and 4, of 6, 12 and 24 micro-batches: whole groups, and before 2024 more than two stages.
+        # Stages 2 and 4, of 6, 12 and 24 micro-batches: whole groups of the default size, and before 0.8 three stages.
         ("2021-04", [False, False, False, False, True, True]),
+        ("0.5", [False, False, False, False, True, True]),
+        ("0.7", [False, False, False, False, True, True]),
+        ("2024-06", [False, False, False, False, True, True]),
+        ("0.8", [True, True, True, False, True, True]),
+        ("2024-07", [True, True, True, False, True, True]),
         ("0.14", [True, True, True, False, True, True]),
     ],
 )
-def test_megatron_interleaves_whole_groups(version: str, allowed: list[bool]) -> None:
+def test_megatron_interleaves_whole_groups_of_the_default_size(version: str, allowed: list[bool]) -> None:
     plan = {"framework": "megatron", "framework_version": version, "data_parallel": 8, "virtual_stages": 2}
     axes = {"pipeline_parallel": [2, 4], "micro_batch": [4, 2, 1]}
     frame = {"cluster": "8x h100-sxm-80gb", "sequence_length": 2048, "global_batch": 192}

@@ -91,7 +91,8 @@ class Interleaving:
 
     fewest_stages: int = 2
     whole_groups: bool = False
-    """Micro-batches go through the chunks of a stage in groups of as many as there are stages, all of them whole."""
+    """Micro-batches go through the chunks of a stage in groups of as many as there are stages, all of them whole; where
+    a release lets the group's size be chosen, this is its default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

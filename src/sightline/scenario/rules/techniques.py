@@ -75,7 +75,10 @@ def interleaving_needs(
     data_parallel: Count,
     micro_batch: Count | None,
 ) -> Checks:
-    """A framework's interleaved schedule may need more than two stages, and whole groups of micro-batches."""
+    """A framework's interleaved schedule may need more than two stages, and whole groups of micro-batches.
+
+    Groups are of the framework's default size, as many micro-batches as stages.
+    """
     fewest, one_chunk = framework.interleaving.fewest_stages, virtual_stages == 1
     yield Check(
         one_chunk | (pipeline_parallel >= fewest),
@@ -88,8 +91,8 @@ def interleaving_needs(
     micro_batches = global_batch / (data_parallel * micro_batch)
     yield Check(
         one_chunk | (micro_batches % pipeline_parallel == 0),
-        "plan.virtual_stages is {virtual_stages} with {micro_batches:g} micro-batches; {framework.name} interleaves "
-        "multiples of plan.pipeline_parallel {pipeline_parallel}",
+        "plan.virtual_stages is {virtual_stages} with {micro_batches:g} micro-batches; {framework.name} by default "
+        "interleaves multiples of plan.pipeline_parallel {pipeline_parallel}",
         {"micro_batches": micro_batches},
     )
 

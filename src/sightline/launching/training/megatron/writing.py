@@ -19,7 +19,7 @@ STEPS: Final = 50
 MEGATRON: Final = "Megatron-LM's pretrain_gpt.py"
 _WARM_UP: Final = 0.01
 """Share of the steps in which the learning rate rises."""
-_OLD: Final = ("2019", "2022", "0.2", "0.5")
+_OLD: Final = ("2019", "2022", "0.2", "0.5", "0.8")
 """Lines whose releases spell some arguments otherwise."""
 
 
