@@ -6,6 +6,7 @@ import pytest
 from sightline.errors import InputError
 from sightline.loading import load, scenario_from_mapping, to_mapping
 from sightline.scenario import Adapter, Plan, Scenario
+from sightline.scenario.rules.techniques import briefly
 from sightline.scenario.techniques import Recomputation
 
 
@@ -230,3 +231,18 @@ def test_recomputation_that_makes_no_sense(plan, said):
 )
 def test_a_pipeline_is_fed_from_both_ends_only_where_it_can_be(plan, said):
     assert said in problems("pretrain", schedule="dualpipe", **plan)
+
+
+@pytest.mark.parametrize(
+    ("plan", "said"),
+    [
+        ({"framework": "deepspeed", "schedule": "dualpipe"}, "plan.schedule is 'dualpipe'; deepspeed offers 1f1b"),
+        ({"framework": "fsdp", "optimizer": "muon"}, "plan.optimizer is 'muon'; fsdp offers adamw"),
+        ({"virtual_stages": 2}, "(pipeline_parallel is 1)"),
+    ],
+)
+def test_in_brief_only_those_that_offer_it_elsewhere_are_left_out(plan: dict[str, Any], said: str) -> None:
+    sentence = problems("pretrain", **plan)
+    assert said in briefly(sentence)
+    assert "offered by" not in briefly(sentence)
+    assert ("offered by" in sentence) == (briefly(sentence) != sentence)

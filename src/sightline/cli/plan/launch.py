@@ -61,6 +61,7 @@ def first_launched(answer: "PlanAnswer", launchable: "Callable[[], PlanAnswer] |
 
 def _first(answer: "PlanAnswer", *, is_shown: bool) -> Launched:
     from sightline.launching import write
+    from sightline.scenario.rules.techniques import briefly
 
     problems: dict[str, list[int]] = {}
     for one in answer.plans:
@@ -68,7 +69,7 @@ def _first(answer: "PlanAnswer", *, is_shown: bool) -> Launched:
             launch = write(one.profile.scenario)
         except InputError as error:
             for problem in error.problems:
-                problems.setdefault(problem.partition(" (it is offered by")[0], []).append(one.rank)
+                problems.setdefault(briefly(problem), []).append(one.rank)
         else:
             return Launched(plan=one, launch=launch, is_shown=is_shown, problems=problems)
     return Launched(problems=problems)

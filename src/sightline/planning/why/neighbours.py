@@ -14,6 +14,7 @@ from sightline.profile import Profile
 from sightline.scenario import Plan, Scenario
 from sightline.scenario.rules import broken_by
 from sightline.scenario.rules.rulebook import Rule
+from sightline.scenario.rules.techniques import briefly
 
 Change: TypeAlias = Mapping[str, Any]
 """Fields of a plan with other values; the first is the choice, the others follow from it."""
@@ -62,7 +63,7 @@ def nearby_plans(
             other = _with_largest_batch(other, batch_at_most)
         chunks = ["virtual_stages"] if "virtual_stages" in change and other.plan.virtual_stages > 1 else []
         stated = {f"plan.{name}": other.plan.to_dict()[name] for name in dict.fromkeys((field, *chunks))}
-        broken = next((str(sentence).partition(" (")[0] for sentence in broken_by(other, POSSIBLE)), "")
+        broken = next(map(str, broken_by(other, POSSIBLE)), "")
         found.append(
             NearbyPlan(stated, None, broken) if broken else NearbyPlan(stated, predict(other), _refused(best, other))
         )
@@ -112,7 +113,7 @@ def _refused(best: Profile, other: Scenario, rules: tuple[Rule, ...] = OFFERED) 
     """What rules refuse of a plan; nothing where they refuse something of the best one too."""
     if broken_by(best.scenario, rules):
         return ""
-    return next((str(sentence).partition(" (it is")[0] for sentence in broken_by(other, rules)), "")
+    return next((briefly(str(sentence)) for sentence in broken_by(other, rules)), "")
 
 
 def _held_back(best: Profile, other: Profile, loss: float | None) -> str:

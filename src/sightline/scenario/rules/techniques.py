@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sightline.frameworks import Engine
 
 LOW = ", ".join(LOW_PRECISION)
+_ELSEWHERE = " (it is offered by: "
 
 
 def dtype(device: Device, dtype: str, dtype_is_stated: bool) -> Checks:
@@ -108,16 +109,21 @@ def _no_choice(framework: Framework, field: str, value: Any) -> str:
     names = [name for name in offering(field, value) if name != framework.name]
     line = f" {framework.version}" if framework.version else ""
     stated = f"plan.{field} is {show(value)}; {framework.name}{line} has no such choice"
-    return f"{stated} (it is offered by: {', '.join(names)})"
+    return f"{stated}{_ELSEWHERE}{', '.join(names)})"
 
 
 def _not_offered(framework: "Framework | Engine", field: str, value: Any) -> str:
     known = offering(field, value) if isinstance(framework, Framework) else []
     is_older = framework.name in known
     others = [f"newer {name}" if name == framework.name else name for name in known]
-    elsewhere = f" (it is offered by: {', '.join(others)})" if others else ""
+    elsewhere = f"{_ELSEWHERE}{', '.join(others)})" if others else ""
     name = f"{framework.name} {framework.version}" if is_older else framework.name
     return f"plan.{field} is {show(value)}; {name} offers {_listed(framework.offers[field])}{elsewhere}"
+
+
+def briefly(sentence: str) -> str:
+    """Return a sentence on what a framework does not offer without those that do; any other as it is."""
+    return sentence.partition(_ELSEWHERE)[0]
 
 
 def _taken(field: str, plan: Mapping[str, Any], offers: Mapping[str, Any]) -> Iterator[tuple[Any, Mask]]:
