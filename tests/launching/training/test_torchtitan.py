@@ -38,7 +38,7 @@ PLANS = plans(
 )
 CLUSTER = "16x b200-sxm-180gb"
 WITHOUT_EFFECT = {
-    "sequence_parallel": lambda plan: plan.tensor_parallel == 1 or not plan.sequence_parallel,
+    "sequence_parallel": lambda plan: plan.tensor_parallel == 1,
     "tensor_overlap": lambda plan: plan.tensor_parallel == 1,
     "context_exchange": lambda plan: plan.context_parallel == 1,
     "virtual_stages": lambda plan: plan.pipeline_parallel == 1,
@@ -73,6 +73,7 @@ def test_what_is_written_is_read_back(plan):
         ({"zero_stage": 0, "tensor_parallel": 2}, "replicates weights only without"),
         ({"gradient_reduce_dtype": "bf16"}, r"reduces in fp32"),
         ({"tensor_parallel": 2, "tensor_overlap": "all", "compile": False}, "compiles its asynchronous one"),
+        ({"tensor_parallel": 2, "sequence_parallel": False}, r"plan\.sequence_parallel is false.*allowed: true"),
         ({"pipeline_parallel": 2, "schedule": "zero-bubble"}, r"plan\.schedule is zero-bubble"),
     ],
 )

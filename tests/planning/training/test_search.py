@@ -247,6 +247,14 @@ def test_launchable_plans_have_no_obstacles():
     assert free.evaluated > answer.evaluated
 
 
+def test_launchable_plans_of_torchtitan_split_sequences_with_matrices():
+    degrees = {"framework": "torchtitan", "tensor_parallel": {"any": [1, 2, 4]}, "recompute": "none", "offload": "none"}
+    answer = plan(asked("llama-2-7b", degrees, "8x h100-sxm-80gb"), launchable=True, top=10_000)
+    assert {p.profile.scenario.plan.tensor_parallel for p in answer.plans} == {1, 2, 4}
+    split = [p.profile.scenario.plan for p in answer.plans if p.profile.scenario.plan.tensor_parallel > 1]
+    assert all(one.sequence_parallel for one in split)
+
+
 @pytest.mark.parametrize(
     ("request_", "said"),
     [

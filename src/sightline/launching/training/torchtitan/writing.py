@@ -147,15 +147,12 @@ def _recomputation(recompute: str | Recomputation) -> dict[str, Any]:
 
 def _supplied(scenario: Scenario) -> list[str]:
     """What the user supplies, and what torchtitan does by itself."""
-    plan, work = scenario.plan, scenario.workload
+    work = scenario.workload
     told = {
         "these are the keys of torchtitan 0.2; later versions are configured in Python": True,
         "model.hf_assets_path is the folder of the tokenizer, training.dataset the data: set both to yours": True,
         "optimizer.lr is an example": True,
         f"workload.total_tokens is not stated: the command trains {STEPS} steps": work.total_tokens is None,
-        "plan.sequence_parallel is false: torchtitan splits activations along the sequence with tensor parallelism": (
-            plan.tensor_parallel > 1 and not plan.sequence_parallel
-        ),
         "workload.task is finetune: name the weights by checkpoint.initial_load_path": work.task == "finetune",
         "workload.lengths: torchtitan fills every sample to training.seq_len": work.lengths is not None,
     }
