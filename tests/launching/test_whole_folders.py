@@ -28,7 +28,7 @@ PLANS = st.fixed_dictionaries(
             ["none", "full", "selective", {"modules": "full", "layers": 2}, {"modules": "full", "every": 2}]
         ),
         "dtype": st.sampled_from(["bf16", "fp8", "fp16", "mxfp8"]),
-        "virtual_stages": st.sampled_from([1, 2]),
+        "virtual_stages": st.sampled_from([1, 2, 4, 8]),
         "context_parallel": st.sampled_from([1, 2]),
         "sequence_parallel": st.booleans(),
         "optimizer": st.sampled_from(["adamw", "adamw-8bit", "sgd", "muon", "adamw-unfused"]),
@@ -97,6 +97,24 @@ def test_a_module_that_is_no_longer_read_asks_for_the_model(tmp_path):
     save(write(asked({"framework": "torchtitan"}, model=OWN)), tmp_path)
     (tmp_path / "model_shape.py").write_text("import somewhere\nsomewhere.add(dim=")
     assert "flavor" in read(tmp_path).missing["model"]
+
+
+INTERLEAVED = {"framework": "torchtitan", "pipeline_parallel": 2, "schedule": "interleaved"}
+
+
+@pytest.mark.parametrize("stages", [2, 4])
+@pytest.mark.parametrize("layers", [8, 14, 16])
+def test_stages_are_counted_by_the_layers_of_the_module(stages, layers, tmp_path):
+    save(write(asked({**INTERLEAVED, "virtual_stages": stages}, model={**OWN, "num_hidden_layers": layers})), tmp_path)
+    reading = read(tmp_path)
+    assert reading.scenario["plan"]["virtual_stages"] == stages
+    assert not reading.assumed
+
+
+def test_stages_without_the_layers_of_a_model_are_said_to_be_assumed(tmp_path):
+    save(write(asked({**INTERLEAVED, "virtual_stages": 4}, model=OWN)), tmp_path)
+    (tmp_path / "model_shape.py").unlink()
+    assert dict(read(tmp_path).assumed) == {"plan.virtual_stages": 2}
 
 
 @pytest.mark.parametrize("engine", sorted(ENGINE_WRITERS))

@@ -86,12 +86,15 @@ def read(found: Source) -> Reading:
     devices = _devices(degrees) or devices
     model = _model(found, stated)
     workload = _workload(stated, degrees, devices)
-    scenario = without_none({"model": model, "workload": workload, "plan": _plan(stated, degrees, devices)})
+    layers = _layers(model)
+    plan = _plan(stated, degrees, devices, layers)
+    scenario = without_none({"model": model, "workload": workload, "plan": plan})
     unknown_flavor = "the file names a flavor that is not known here"
     each = "samples per optimizer step, which the file leaves to the number of devices"
     return Reading(
         framework="torchtitan",
         scenario=scenario,
+        assumed=_assumed(plan, _table(stated, "parallelism"), layers),
         missing=missing_of(scenario, devices, model=unknown_flavor, batch=each),
         without_counterpart=[*not_read(_unread(stated), _known(), "torchtitan's"), *unknown],
     )
@@ -144,7 +147,9 @@ def _workload(stated: Mapping[str, Any], degrees: Mapping[str, int], devices: in
     return without_none({"task": "pretrain", "sequence_length": length, "global_batch": batch, "total_tokens": tokens})
 
 
-def _plan(stated: Mapping[str, Any], degrees: Mapping[str, int], devices: int | None) -> dict[str, Any]:
+def _plan(
+    stated: Mapping[str, Any], degrees: Mapping[str, int], devices: int | None, layers: int | None
+) -> dict[str, Any]:
     training, parallelism = _table(stated, "training"), _table(stated, "parallelism")
     pipelined = degrees["pipeline_parallel"] > 1
     local = training.get("local_batch_size", training.get("batch_size", _BATCH))
@@ -160,7 +165,7 @@ def _plan(stated: Mapping[str, Any], degrees: Mapping[str, int], devices: int | 
         "state_dtype": "bf16" if training.get("dtype") == "bfloat16" else "fp32",
         "dtype": _dtype(stated),
         **_sharding(parallelism, degrees, devices, pipelined=pipelined),
-        **(_stages(parallelism, stated) if pipelined else {}),
+        **(_stages(parallelism, layers) if pipelined else {}),
     }
     if degrees["context_parallel"] > 1:
         method = parallelism.get("context_parallel_rotate_method", "allgather")
@@ -186,14 +191,13 @@ def _sharding(
     return {"zero_stage": stage, "data_parallel_shard": shard}
 
 
-def _stages(parallelism: Mapping[str, Any], stated: Mapping[str, Any]) -> dict[str, Any]:
+def _stages(parallelism: Mapping[str, Any], layers: int | None) -> dict[str, Any]:
     """The schedule; how many stages a rank has follows from the layers of each where these are stated."""
     schedule = str(parallelism.get("pipeline_parallel_schedule", "1F1B"))
     word = {value.lower(): key for key, value in SCHEDULES.items()}.get(schedule.lower(), "zero-bubble")
     if word != "interleaved":
         return {"schedule": word, "virtual_stages": 1}
     each = parallelism.get("pipeline_parallel_layers_per_stage")
-    layers = _layers(_table(stated, "model"))
     if each is None or layers is None:
         # Two stages on a rank are torchtitan's default.
         return {"schedule": word, "virtual_stages": 2}
@@ -202,12 +206,21 @@ def _stages(parallelism: Mapping[str, Any], stated: Mapping[str, Any]) -> dict[s
     return {"schedule": word, "virtual_stages": -(-units // each) // int(parallelism["pipeline_parallel_degree"])}
 
 
-def _layers(model: Mapping[str, Any]) -> int | None:
-    """Layers of a model that torchtitan knows, out of the catalog."""
+def _layers(model: str | Mapping[str, Any] | None) -> int | None:
+    """Layers of a model that was read: by its name those of the catalog's; None where none is known."""
     from sightline.loading.models import resolve_model
 
-    name = NAMES.get((str(model.get("name")), str(model.get("flavor"))))
-    return None if name is None else resolve_model(name, Path()).model.layers
+    if isinstance(model, str):
+        return resolve_model(model, Path()).model.layers
+    layers = None if model is None else model["num_hidden_layers"]
+    return layers if isinstance(layers, int) else None
+
+
+def _assumed(plan: Mapping[str, Any], parallelism: Mapping[str, Any], layers: int | None) -> dict[str, Any]:
+    """The stages of a rank where the layers of each are stated, but not those of the model."""
+    unknown = layers is None and parallelism.get("pipeline_parallel_layers_per_stage") is not None
+    stages = plan.get("virtual_stages", 1)
+    return {"plan.virtual_stages": stages} if unknown and stages > 1 else {}
 
 
 def _recompute(stated: Mapping[str, Any]) -> Any:
