@@ -90,6 +90,12 @@ def test_megatron_changes_its_lineage_with_megatron_core() -> None:
     assert read_framework("megatron", "24.07").since == "2024-07"
 
 
+def test_what_a_process_of_megatron_deepspeed_holds_does_not_depend_on_the_line() -> None:
+    """One source stated it, of one line, and nothing says that another needs less."""
+    lines = [read_framework("megatron-deepspeed", version).memory.context_bytes for version in ("2021", "2023", "")]
+    assert len(set(lines)) == 1
+
+
 @pytest.mark.parametrize(
     ("name", "stated", "attention"),
     [
