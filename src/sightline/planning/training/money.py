@@ -101,7 +101,7 @@ class RunLimits:
 
 
 def read_run_limits(deadline: object = None, budget: object = None) -> RunLimits:
-    """Return the limits that somebody wrote: "30d", "72h" or seconds, and "2M", "$2M" or dollars.
+    """Return the limits that somebody wrote: "30d" or "72h", and "2M", "$2M" or dollars.
 
     Raises:
         InputError: one is no such quantity.
