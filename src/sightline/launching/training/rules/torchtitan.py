@@ -111,7 +111,7 @@ def torchtitan_overlap(framework: Framework, tensor_overlap: str, tensor_paralle
 
 
 def torchtitan_sequences(framework: Framework, sequence_parallel: Count, tensor_parallel: Count) -> Checks:
-    """Torchtitan's tensor parallelism always splits activations along the sequence (models/*/infra/parallelize.py)."""
+    """Torchtitan's tensor parallelism always splits activations along the sequence."""
     yield Check(
         (tensor_parallel == 1) | (framework.name != NAME) | np.not_equal(sequence_parallel, 0),
         "plan.sequence_parallel is false with plan.tensor_parallel {tensor_parallel}: torchtitan splits activations "
