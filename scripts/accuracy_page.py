@@ -11,12 +11,10 @@ import numpy as np
 from generated import markdown_table
 
 from sightline.catalog import entry, names
-from sightline.catalog.yaml12 import parse
 from sightline.validation.left_out import Figures, together
 
 DOCS = Path(__file__).parents[1] / "docs"
 FIGURES = DOCS / "accuracy"
-PUBLISHED_PLANS = Path(__file__).parents[1] / "tests" / "planning" / "published_plans.yaml"
 AIM, ALIKE, MANY = 0.05, 0.95, 10
 """How much slower than the best a plan may be, and a rank correlation for sweeps of so many plans."""
 COLUMNS = ["what you ask", "mean error", "80 % intervals hold", "typical half-width", "from"]
@@ -141,12 +139,9 @@ def locked_table() -> str:
 
 def published_plans() -> str:
     """Return how close plans of published trainings come to the best ones of a search."""
-    cases = [case for case in parse(PUBLISHED_PLANS.read_text("utf-8")) if "within" in case]
-    reached, alike = (sum(case["within"][of] <= 1 + AIM for case in cases) for of in ("of_all", "of_its_recomputation"))
-    rows = [
-        [case["name"], case["source"], *(_slower(case["within"][of]) for of in ("of_all", "of_its_recomputation"))]
-        for case in cases
-    ]
+    cases, compared = figures("plans")["plans"], ("of_all", "of_its_recomputation")
+    reached, alike = (sum(case[of] <= 1 + AIM for case in cases) for of in compared)
+    rows = [[case["name"], case["source"], *(_slower(case[of]) for of in compared)] for case in cases]
     told = f"{reached} of {len(cases)} plans are within {AIM:.0%} of the best".replace("%", " %")
     table = markdown_table(["training", "source", "slower than the best", "than the best that recomputes alike"], rows)
     return f"{told}, {alike} of the best that recomputes as they do.\n\n{table}"

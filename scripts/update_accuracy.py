@@ -29,6 +29,7 @@ from accuracy_page import (
 )
 from accuracy_suites import described, error_tables, left_out_tables, read_alike, steps_table
 from generated import replace_part
+from published_plans import searched, within
 
 from sightline.quantities import as_json, significant
 
@@ -107,6 +108,11 @@ def rankings(data: str) -> dict[str, Any]:
     return {"suites": found}
 
 
+def plans(_: str) -> dict[str, Any]:
+    """Hold the plans of published trainings against the best ones of a search."""
+    return {"plans": [{"name": case["name"], "source": case["source"], **within(case)} for case in searched()]}
+
+
 def _sightline(*arguments: str) -> Callable[[str], dict[str, Any]]:
     return lambda data: _printed("-m", "sightline", *arguments, "--data", data, "--json")
 
@@ -130,6 +136,7 @@ def _rounded(value: Any) -> Any:
 SECTIONS: Mapping[str, Callable[[str], dict[str, Any]]] = {
     "suites": suites,
     "rankings": rankings,
+    "plans": plans,
     "left-out": _sightline("validate", "--left-out"),
     "locked": _sightline("validate", "--locked"),
     "anchors": lambda data: _printed(str(SCRIPTS / "anchored_errors.py"), "--data", data, "--json"),
