@@ -16,7 +16,7 @@ JSON = (
 
 @pytest.mark.parametrize(
     ("stated", "line"),
-    [("0.10", "0.10"), ("0.1", "0.2"), ("'0.10'", "0.10"), ("25.10", "0.14"), ("2022-03-01", "2022"), ("2024", "0.5")],
+    [("0.10", "0.10"), ("0.1", "0.2"), ("'0.10'", "0.10"), ("25.10", "0.14"), ("2022-03-01", "2022"), ("2024", "0.8")],
 )
 def test_an_unquoted_release_of_yaml_is_the_one_that_is_written(stated: str, line: str) -> None:
     scenario = load(f"{REST}plan: {{framework: megatron, framework_version: {stated}}}")
