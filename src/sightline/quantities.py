@@ -16,6 +16,8 @@ Number: TypeAlias = float | NDArray[np.floating[Any]]
 """A float or a float array; every formula accepts both and arrays broadcast."""
 Count: TypeAlias = float | NDArray[np.integer[Any]] | NDArray[np.floating[Any]]
 """A whole number or an array of them."""
+GIB = 2.0**30
+"""Bytes of a GiB."""
 COVERAGE = 0.8
 """Share of measurements that an interval should hold."""
 FOUR_IN_FIVE = 1.2816

@@ -6,6 +6,7 @@ from itertools import islice, product
 from typing import TYPE_CHECKING, Any, get_args
 
 from sightline.profile import GENERATION, Profile
+from sightline.quantities import GIB
 from sightline.scenario import Plan, Scenario
 from sightline.scenario.plan import ContextExchange
 from sightline.scenario.rules import breaks_no_rule
@@ -13,7 +14,6 @@ from sightline.scenario.rules import breaks_no_rule
 if TYPE_CHECKING:
     from sightline.scenario import GenerationPlan, GenerationScenario
 
-GIB = 2.0**30
 SMALLER_WEIGHTS = ("fp8", "w4a16")
 """Formats of a served model's weights that are tried."""
 NO_SINGLE_CHANGE = "no single change of"
@@ -24,16 +24,21 @@ TRIED = {
 }
 
 
+def does_not_fit(profile: Profile) -> str:
+    """Return what a plan needs of what a device has, and its largest part."""
+    parts = {name: size for name, size in profile.memory_bytes.items() if name != "total"}
+    largest = max(parts, key=parts.__getitem__)
+    needed, usable = profile.memory_bytes["total"] / GIB, profile.usable_bytes / GIB
+    if needed <= usable:
+        return "does not fit: what it offloads is more than the memory of its hosts"
+    return f"does not fit: {needed:.1f} GiB of {usable:.1f} GiB, of which {largest} {parts[largest] / GIB:.1f} GiB"
+
+
 def what_would_fit(profile: Profile, predict: Callable[[Any], Profile]) -> Sequence[str]:
     """Return sentences: the memory needed and available, and single changes under which it fits; none if it does."""
     if profile.fits:
         return ()
-    parts = {name: size for name, size in profile.memory_bytes.items() if name != "total"}
-    largest = max(parts, key=parts.__getitem__)
-    needed, usable = profile.memory_bytes["total"] / GIB, profile.usable_bytes / GIB
-    sentences = [
-        f"does not fit: {needed:.1f} GiB of {usable:.1f} GiB, of which {largest} {parts[largest] / GIB:.1f} GiB"
-    ]
+    sentences = [does_not_fit(profile)]
     key, time = ("tpot_s", "time per token") if profile.task is GENERATION else ("step_time_s", "step time")
     own_s = getattr(profile, key)
 

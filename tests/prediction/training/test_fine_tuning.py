@@ -143,6 +143,8 @@ def test_a_host_too_small_for_what_is_offloaded_does_not_fit() -> None:
     step = profile(8, zero_stage=3, offload=["optimizer", "parameters"], host=small)
     assert not step.fits
     assert any("of each host's 50 GB of memory" in sentence for sentence in step.warnings)
+    assert step.memory_bytes["total"] < step.usable_bytes
+    assert step.advice[0] == "does not fit: what it offloads is more than the memory of its hosts"
     assert step.stages[0].items["in the host's memory"] > 0
 
 

@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 
 from sightline.profile import Profile
-from sightline.quantities import SECONDS, format_quantity, significant
+from sightline.quantities import GIB, SECONDS, format_quantity, significant
 
-GIB = 2.0**30
 WORDS: Mapping[str, str] = {
     "communication_exposed": "exposed communication",
     "pipeline_bubble": "pipeline bubble",
@@ -22,16 +21,6 @@ WORDS: Mapping[str, str] = {
 """Phases as a sentence names an amount of them."""
 TELLING = 0.25
 """Share of the whole difference from which on a phase is named."""
-
-
-def does_not_fit(profile: Profile) -> str:
-    """Return what a plan needs of what a device has, and its largest part."""
-    parts = {name: size for name, size in profile.memory_bytes.items() if name != "total"}
-    largest = max(parts, key=parts.__getitem__)
-    needed, usable = profile.memory_bytes["total"] / GIB, profile.usable_bytes / GIB
-    if needed <= usable:
-        return "does not fit: what it offloads is more than the memory of its hosts"
-    return f"does not fit: {needed:.1f} GiB of {usable:.1f} GiB, of which {largest} {parts[largest] / GIB:.1f} GiB"
 
 
 def slower_because(best: Profile, other: Profile) -> str:

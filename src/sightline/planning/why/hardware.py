@@ -8,11 +8,10 @@ import numpy as np
 
 from sightline import catalog
 from sightline.planning.answer import HardwareChange
-from sightline.planning.why.differences import GIB
 from sightline.planning.why.neighbours import NearbyPlan
 from sightline.prediction.sensitivity import NUMBERS, scaled
 from sightline.profile import Profile
-from sightline.quantities import BYTES_PER_SECOND, SECONDS, Dimension, format_quantity, parse_quantity
+from sightline.quantities import BYTES_PER_SECOND, GIB, SECONDS, Dimension, format_quantity, parse_quantity
 from sightline.scenario import Cluster
 
 FACTOR = 2.0

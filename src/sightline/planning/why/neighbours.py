@@ -9,7 +9,8 @@ from sightline.launching.training.rules import LAUNCH_RULES
 from sightline.loading.typical import OFFERED
 from sightline.planning.answer import Neighbour
 from sightline.planning.training.validity import POSSIBLE
-from sightline.planning.why.differences import does_not_fit, more_memory_because, slower_because
+from sightline.planning.why.differences import more_memory_because, slower_because
+from sightline.prediction.changes import does_not_fit
 from sightline.profile import Profile
 from sightline.scenario import Plan, Scenario
 from sightline.scenario.rules import broken_by

@@ -13,13 +13,13 @@ from sightline.planning.generation.space import GenerationSpace
 from sightline.planning.generation.users import with_most_users
 from sightline.planning.lazy import LazySequence
 from sightline.planning.limits import BY_KEY
-from sightline.planning.why.differences import GIB, does_not_fit
 from sightline.planning.why.hardware import hardware_changes
 from sightline.planning.why.options import as_options
 from sightline.planning.why.variations import larger_clusters
+from sightline.prediction.changes import does_not_fit
 from sightline.prediction.generation.predict import predict_generation
 from sightline.profile import Profile
-from sightline.quantities import SECONDS, format_quantity
+from sightline.quantities import GIB, SECONDS, format_quantity
 from sightline.scenario import GenerationScenario
 from sightline.scenario.rules import breaks_no_rule
 

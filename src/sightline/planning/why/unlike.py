@@ -11,7 +11,7 @@ from sightline.planning.lazy import LazySequence
 from sightline.planning.training.answers import Found, ranked
 from sightline.planning.training.mixed import Listed, measured, plan_mixed
 from sightline.planning.training.one_space import SPARE, Request
-from sightline.planning.why.differences import GIB, more_memory_because, slower_because
+from sightline.planning.why.differences import more_memory_because, slower_because
 from sightline.planning.why.explained import Predict, explained
 from sightline.planning.why.hardware import LEAST_GAIN, PARTS, change_of
 from sightline.planning.why.nearest import nearest_plans
@@ -21,7 +21,7 @@ from sightline.planning.why.unmet import Unmet
 from sightline.prediction.sensitivity import scaled
 from sightline.profile import Profile
 from sightline.progress import SILENT
-from sightline.quantities import SECONDS, format_quantity
+from sightline.quantities import GIB, SECONDS, format_quantity
 from sightline.scenario import Cluster, Scenario
 from sightline.scenario.space import TRAINING_FIELDS, Space
 

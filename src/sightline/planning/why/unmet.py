@@ -9,11 +9,10 @@ from sightline.planning.training.best import Candidate
 from sightline.planning.training.candidates import resolved
 from sightline.planning.training.money import RunLimits
 from sightline.planning.training.objectives import Measure
-from sightline.planning.why.differences import GIB
 from sightline.planning.why.options import as_options
 from sightline.planning.why.variations import Variation, is_usual
 from sightline.profile import Profile
-from sightline.quantities import SECONDS, format_quantity
+from sightline.quantities import GIB, SECONDS, format_quantity
 from sightline.scenario import Cluster, Scenario
 from sightline.scenario.space import TRAINING_FIELDS, Space, opened
 
