@@ -54,6 +54,7 @@ MEASUREMENT = (
 """Shelves of the measurement package, from the ground up."""
 PLANNING = (
     "limits",
+    "options",
     "answer",
     "prices",
     "devices",

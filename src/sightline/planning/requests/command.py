@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 
 from sightline.loading.loader import Overrides, read_overrides
+from sightline.planning.options import as_options
 from sightline.planning.requests.spaces import cluster_of
-from sightline.planning.why.options import as_options
 
 
 def plan_command(

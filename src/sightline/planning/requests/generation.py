@@ -11,8 +11,8 @@ from sightline.planning.generation.search import search
 from sightline.planning.generation.space import GenerationSpace
 from sightline.planning.lazy import LazySequence
 from sightline.planning.limits import BY_KEY, by_key, read_limits
+from sightline.planning.options import as_options
 from sightline.planning.requests.axes import read_axes
-from sightline.planning.why.options import as_options
 from sightline.planning.why.serving import explained_serving
 from sightline.prediction.generation.predict import predict_generation
 from sightline.progress import Progress

@@ -13,8 +13,8 @@ from sightline.planning.generation.space import GenerationSpace
 from sightline.planning.generation.users import with_most_users
 from sightline.planning.lazy import LazySequence
 from sightline.planning.limits import BY_KEY
+from sightline.planning.options import as_options
 from sightline.planning.why.hardware import hardware_changes
-from sightline.planning.why.options import as_options
 from sightline.planning.why.variations import larger_clusters
 from sightline.prediction.changes import does_not_fit
 from sightline.prediction.generation.predict import predict_generation

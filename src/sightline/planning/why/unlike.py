@@ -8,6 +8,7 @@ from typing import Any
 from sightline.loading.clusters.mixed import joined
 from sightline.planning.answer import HardwareChange, NearestPlan, Neighbour, PlanAnswer
 from sightline.planning.lazy import LazySequence
+from sightline.planning.options import as_options, cluster_settings
 from sightline.planning.training.answers import Found, ranked
 from sightline.planning.training.mixed import Listed, measured, plan_mixed
 from sightline.planning.training.one_space import SPARE, Request
@@ -16,7 +17,6 @@ from sightline.planning.why.explained import Predict, explained
 from sightline.planning.why.hardware import LEAST_GAIN, PARTS, change_of
 from sightline.planning.why.nearest import nearest_plans
 from sightline.planning.why.neighbours import nearby_plans, neighbours
-from sightline.planning.why.options import as_options, cluster_settings
 from sightline.planning.why.unmet import Unmet
 from sightline.prediction.sensitivity import scaled
 from sightline.profile import Profile

@@ -11,7 +11,7 @@ from sightline.planning.generation.objectives import figure_key
 from sightline.planning.generation.search import search
 from sightline.planning.generation.space import GenerationSpace
 from sightline.planning.lazy import LazySequence
-from sightline.planning.why.options import as_options, cluster_settings
+from sightline.planning.options import as_options, cluster_settings
 from sightline.planning.why.serving import compared, explained_serving, nearest_of, small
 from sightline.profile import Profile
 

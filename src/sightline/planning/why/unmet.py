@@ -5,11 +5,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sightline.planning.answer import NearestPlan, RankedPlan
+from sightline.planning.options import as_options
 from sightline.planning.training.best import Candidate
 from sightline.planning.training.candidates import resolved
 from sightline.planning.training.money import RunLimits
 from sightline.planning.training.objectives import Measure
-from sightline.planning.why.options import as_options
 from sightline.planning.why.variations import Variation, is_usual
 from sightline.profile import Profile
 from sightline.quantities import GIB, SECONDS, format_quantity

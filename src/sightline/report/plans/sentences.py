@@ -10,7 +10,7 @@ from sightline.launching.training.rules import LAUNCH_RULES
 from sightline.loading import to_mapping
 from sightline.planning.answer import HardwareChange, NearestPlan, Neighbour, PlanAnswer, RankedPlan
 from sightline.planning.limits import LIMITS
-from sightline.planning.why.options import as_options
+from sightline.planning.options import as_options
 from sightline.profile import Profile
 from sightline.profile.metrics import BOUNDS
 from sightline.report import labels, units
