@@ -16,6 +16,7 @@ from sightline.profile.metrics import BOUNDS
 from sightline.report import labels, units
 from sightline.report.plans import columns
 from sightline.scenario.rules import GENERATION_RULES, TRAINING_RULES
+from sightline.scenario.rules.techniques import briefly
 
 TIED = "≈"
 """Behind the rank of a plan that cannot be told apart from the first."""
@@ -104,7 +105,7 @@ def obstacles(answer: PlanAnswer) -> list[str]:
     for one in answer.plans:
         if not one.launchable:
             for sentence in one.obstacles or ("no framework offers it",):
-                plans.setdefault(sentence.partition(" (it is offered by")[0], []).append(one.rank)
+                plans.setdefault(briefly(sentence), []).append(one.rank)
     found = [f"! {ranks(places)}: {sentence}" for sentence, places in plans.items()]
     rest = len(found) - _MOST_OBSTACLES
     return [*found[:_MOST_OBSTACLES], *([f"! and {rest} more that cannot be launched"] if rest > 0 else [])]
