@@ -68,6 +68,11 @@ def test_what_would_fit_is_said(too_large):
     assert "recompute full would fit" in text
 
 
+def test_hosts_too_small_for_what_is_offloaded_are_told_from_devices(build):
+    assert summary.fit_sentence(build(fits=False)).startswith("fits, but not what it offloads: ")
+    assert summary.fit_sentence(build(fits=True)).startswith("fits: ")
+
+
 def test_a_measurement_is_set_against_the_prediction(build, make_scenario):
     measured = {"step_time_s": 1.0, "memory_bytes": {"total": 50 * 2**30}, "source": "a paper"}
     text = render(terminal.one(build(scenario=replace(make_scenario(), measured=measured))), 120)

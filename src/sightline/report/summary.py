@@ -205,9 +205,13 @@ def anchor_sentences(profiles: Sequence[Profile]) -> list[str]:
 
 
 def fit_sentence(profile: Profile) -> str:
-    """Return whether the fullest device's memory is enough, with both figures; tight where an interval says perhaps."""
+    """Return whether the fullest device's memory is enough, with both figures; tight where an interval says perhaps.
+
+    What is offloaded may be more than the memory of the hosts.
+    """
     needed, usable = float(profile.memory_bytes["total"]), float(profile.usable_bytes)
-    verdict = ("fits" if profile.fits else "does not fit") + (", tight" if profile.tight else "")
+    unfit = "fits, but not what it offloads" if needed <= usable else "does not fit"
+    verdict = ("fits" if profile.fits else unfit) + (", tight" if profile.tight else "")
     return f"{verdict}: {units.gib(needed)} of {units.gib(usable)}"
 
 
