@@ -88,3 +88,13 @@ def test_where_nothing_fits_the_commands_of_the_nearest_plans_find_them(devices,
         found = plan(question, overrides=settings, **loosened)
         assert found.plans, one.command
         assert named.get("--deadline") == loosened.get("deadline")
+
+
+def test_a_budget_that_nothing_meets_is_loosened_to_what_the_plan_rents_for():
+    stated = asked(A100, H100, split="data", tensor_parallel=1, pipeline_parallel=1, zero_stage=1)
+    stated["workload"]["total_tokens"] = 1e8
+    first = plan(stated, budget=1).nearest[0]
+    cost = first.plan.figures["cost_usd"]
+    assert cost <= float(first.set["budget"]) <= 1.1 * cost
+    assert "% beyond the budget" in first.sentence
+    assert plan(stated, budget=first.set["budget"]).feasible

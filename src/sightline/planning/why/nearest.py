@@ -8,7 +8,6 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from math import ceil, floor, log10
 from typing import Any
 
 import numpy as np
@@ -21,10 +20,10 @@ from sightline.planning.training.objectives import Measure, exceeded
 from sightline.planning.training.search import search
 from sightline.planning.training.validity import LAUNCHABLE
 from sightline.planning.why.fewest import FewestChanges
+from sightline.planning.why.looser import looser
 from sightline.planning.why.unmet import Describer, Unmet, space_of
 from sightline.planning.why.variations import Variation, is_usual, others, with_more_devices
 from sightline.profile import Profile
-from sightline.quantities import significant
 from sightline.scenario import Scenario
 from sightline.scenario.rules import TRAINING_RULES
 from sightline.scenario.space import Space
@@ -144,34 +143,11 @@ def _near_limits(unmet: Unmet, asked: Variation, best: Candidate, describer: Des
 
 def _with_looser_limits(unmet: Unmet, found: NearestPlan) -> NearestPlan:
     """A plan with the limits that it meets, each as it was asked for or looser."""
-    limits, figures, options, beyond = unmet.limits, found.plan.figures, {}, []
     needed = float(found.plan.profile.memory_bytes["total"])
-    if unmet.max_memory is not None and needed > unmet.max_memory:
-        options["max-memory"] = f"{ceil(needed / 1e8) / 10:g}GB"
-        beyond.append(_beyond(needed / unmet.max_memory, "max-memory"))
-    if limits.deadline_s is not None:
-        longest = max(float(figures["calendar_time_s"] or 0.0), limits.deadline_s)
-        options["deadline"] = f"{ceil(longest / 8640) / 10:g}d"
-        beyond.append(_beyond(longest / limits.deadline_s, "deadline"))
-    if limits.budget_usd is not None and (cost := figures["cost_usd"]):
-        options["budget"] = _dollars(cost) if cost > limits.budget_usd else f"{limits.budget_usd:.10g}"
-        beyond.append(_beyond(cost / limits.budget_usd, "budget"))
+    options, beyond = looser(unmet.limits, found.plan.figures, max_memory=unmet.max_memory, needed=needed)
     typed = re.sub(r" --max-memory ('[^']*'|\S+)", "", found.command) if "max-memory" in options else found.command
     said = " ".join((typed, *(f"--{name} {value}" for name, value in options.items())))
-    sentence = "; ".join((found.sentence, *filter(None, beyond)))
-    return replace(found, set={**options, **found.set}, command=said, sentence=sentence)
-
-
-def _beyond(ratio: float, limit: str) -> str:
-    """By how much a limit is exceeded; nothing where it is met."""
-    return f"{significant(100 * (ratio - 1), 2):g} % beyond the {limit}" if ratio > 1 else ""
-
-
-def _dollars(cost: float) -> str:
-    """A budget of two digits that pays for it, as it is typed: 110, 5.5k."""
-    digit = 10.0 ** (floor(log10(cost)) - 1)
-    usd = ceil(cost / digit) * digit
-    return f"{usd / 1000:g}k" if usd >= 1000 else f"{usd:g}"
+    return replace(found, set={**options, **found.set}, command=said, sentence="; ".join((found.sentence, *beyond)))
 
 
 def _as_typed(unmet: Unmet) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import ceil
 from typing import Any
 
 from sightline.loading.clusters.mixed import joined
@@ -15,6 +14,7 @@ from sightline.planning.training.one_space import SPARE, Request
 from sightline.planning.why.differences import more_memory_because, slower_because
 from sightline.planning.why.explained import Predict, explained
 from sightline.planning.why.hardware import LEAST_GAIN, PARTS, change_of
+from sightline.planning.why.looser import looser
 from sightline.planning.why.nearest import nearest_plans
 from sightline.planning.why.neighbours import nearby_plans, neighbours
 from sightline.planning.why.unmet import Unmet
@@ -200,13 +200,10 @@ def _nearest(of: Searched, predict: Callable[[Scenario], Profile], command: str)
 def _with_looser_limits(of: Searched, command: str) -> Iterator[NearestPlan]:
     """The best of the plans that fit and exceed a limit of the run, with the limits that it meets."""
     for one in ranked(of.listed.beyond, replace(of.request, pareto=None, top=1)):
-        limits, set_ = of.request.limits, {}
-        if limits.deadline_s is not None:
-            set_["deadline"] = f"{ceil(max(one.figures['calendar_time_s'] or 0.0, limits.deadline_s) / 8640) / 10:g}d"
-        if limits.budget_usd is not None and (cost := one.figures["cost_usd"]):
-            set_["budget"] = f"{ceil(max(cost, limits.budget_usd) / 1000):d}k"
+        set_, beyond = looser(of.request.limits, one.figures)
         typed = " ".join((command, *(f"--{name} {value}" for name, value in set_.items())))
-        yield NearestPlan(set=set_, sentence=_sentence(one.profile), plan=one, command=typed)
+        sentence = "; ".join((_sentence(one.profile), *beyond))
+        yield NearestPlan(set=set_, sentence=sentence, plan=one, command=typed)
 
 
 def _on_all_kinds(of: Searched, command: str) -> Iterator[NearestPlan]:
