@@ -143,6 +143,14 @@ def test_a_front_holds_plans_that_trade_one_for_the_other(file, in_process):
     assert memory == sorted(memory, reverse=True)
 
 
+def test_a_limit_on_memory_is_drawn_on_the_axis_of_memory(file, in_process, tmp_path):
+    chart = tmp_path / "front.svg"
+    asked = ("--pareto", "time,memory", "--max-memory", "70 GB", "--chart", chart)
+    code, _, err = in_process("plan", file, *asked)
+    assert code == 0, err
+    assert "shaded: at most a memory of" in chart.read_text(encoding="utf-8")
+
+
 def test_nothing_fits_is_an_answer_with_the_nearest_that_does(example, in_process):
     too_large = ["--set", "cluster=1x rtx-4090", "--set", "plan.adapter=none"]
     code, out, _ = in_process(

@@ -121,10 +121,9 @@ def _listed(text: str | None) -> list[str] | None:
 
 def _limits(options: PlanOptions) -> dict[str, float]:
     """The limits that were given, by result key."""
-    from sightline.planning.limits import by_key, read_limits
+    from sightline.planning.limits import LIMITS, by_key, read_limits
 
-    given = {name: getattr(options, name) for name in ("deadline", "budget", "ttft", "tpot")}
-    return by_key(read_limits(**given))
+    return by_key(read_limits(**{name: getattr(options, name) for name in LIMITS}))
 
 
 def _write_files(answer: "PlanAnswer", options: PlanOptions, commands: Commands) -> None:
