@@ -176,7 +176,7 @@ SECONDS = _dimension(
     "5 us",
     "ns us ms s min h days",
     all=_TIMES,
-    words={"hours": 3600.0, "days": 86400.0, "weeks": 604800.0},
+    words={"hours": 3600.0, "days": 86400.0} | dict.fromkeys(("w", "week", "weeks"), 604800.0),
 )
 FLOPS = _dimension(
     "a rate of arithmetic",

@@ -56,3 +56,22 @@ def test_a_key_below_what_is_given_is_known():
         framework="megatron", scenario={"model": {"a": 1}}, missing={"model.vocab_size": "", "cluster": ""}
     )
     assert set(completed(reading, {"model": "llama-2-7b"}).missing) == {"cluster"}
+
+
+@pytest.mark.parametrize("whole", ["", '"train_batch_size": "auto", '])
+@pytest.mark.parametrize("cluster", ["8x a100-sxm-80gb", {"devices": "8x a100-sxm-80gb"}])
+def test_a_batch_that_follows_from_the_devices_is_not_missing(whole, cluster):
+    config = f'{{{whole}"train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 8}}'
+    reading = completed(read(config), {"cluster": cluster})
+    assert reading.scenario["workload"]["global_batch"] == 256
+    assert "workload.global_batch" not in reading.missing
+    assert "workload.global_batch" in completed(read(config), {}).missing
+
+
+@pytest.mark.parametrize(
+    "given", [{"plan.tensor_parallel": 2}, {"cluster": "somewhere"}, {"workload.global_batch": 64}]
+)
+def test_a_batch_that_does_not_follow_is_left_to_the_user(given):
+    config = '{"train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 8}'
+    reading = completed(read(config), {"cluster": "8x a100-sxm-80gb", **given})
+    assert reading.scenario["workload"].get("global_batch") == given.get("workload.global_batch")

@@ -48,3 +48,9 @@ def test_milliseconds_without_their_unit_are_not_taken_for_seconds(name, millise
         read_limits(**{name: milliseconds})
     assert read_limits(**{name: f"{milliseconds} s"}) == {name: float(milliseconds)}
     assert read_limits(**{name: 0.3}) == {name: 0.3}
+
+
+def test_weeks_are_days_and_a_time_below_zero_is_told_how_a_deadline_is_written():
+    assert {read_limits(deadline=one)["deadline"] for one in ("2w", "2 weeks", "14d")} == {14 * 86400.0}
+    with pytest.raises(InputError, match=r"deadline is '-3d'; allowed: .*'30d' or '72h'"):
+        read_limits(deadline="-3d")

@@ -39,6 +39,8 @@ class Reading:
     """What the source cannot say but a scenario needs, by dotted key: values that are in ``scenario`` all the same."""
     without_counterpart: Sequence[str] = ()
     """Sentences: arguments that no key of a scenario stands for."""
+    samples_per_device: int | None = None
+    """Samples of a step that each device processes, where the whole batch follows from the number of devices."""
 
     def __post_init__(self) -> None:
         fix_mappings(self)

@@ -8,6 +8,7 @@ from typing import Any
 from sightline.errors import InputError
 from sightline.launching.launch import Reading
 from sightline.loading import load
+from sightline.loading.clusters import read_cluster
 from sightline.loading.input.dotted_keys import with_value
 from sightline.loading.models import resolve_model
 
@@ -24,9 +25,11 @@ def completed(reading: Reading, settings: Mapping[str, Any]) -> Reading:
     scenario = dict(reading.scenario)
     for key, value in settings.items():
         scenario = with_value(scenario, key, value)
+    scenario = _with_batch(scenario, reading)
     scenario = {key: scenario[key] for key in (*ORDER, *scenario) if key in scenario}
     # A key below one that is given now, such as model.vocab_size below a model by its name, is known with it.
-    missing = {key: what for key, what in reading.missing.items() if not _is_given(key, settings)}
+    given = {**settings, **({"workload.global_batch": 0} if "global_batch" in scenario.get("workload", {}) else {})}
+    missing = {key: what for key, what in reading.missing.items() if not _is_given(key, given)}
     assumed = {key: value for key, value in reading.assumed.items() if not _is_given(key, settings)}
     unknown = _unknown_model(scenario.get("model"), missing)
     if unknown and "model" in settings:
@@ -37,6 +40,26 @@ def completed(reading: Reading, settings: Mapping[str, Any]) -> Reading:
         load(scenario)
     said = [*reading.without_counterpart, *unknown]
     return replace(reading, scenario=scenario, missing=missing, assumed=assumed, without_counterpart=said)
+
+
+def _with_batch(scenario: dict[str, Any], reading: Reading) -> dict[str, Any]:
+    """The scenario with the whole batch, where it follows from the devices, which are known now.
+
+    Degrees that make several devices work on the same samples leave it open.
+    """
+    each, devices = reading.samples_per_device, _devices(scenario.get("cluster"))
+    degrees = (scenario.get("plan", {}).get(f"{way}_parallel", 1) for way in ("tensor", "pipeline", "context"))
+    if each is None or devices is None or "global_batch" in scenario["workload"] or set(degrees) != {1}:
+        return scenario
+    return with_value(scenario, "workload.global_batch", each * devices)
+
+
+def _devices(cluster: Any) -> int | None:
+    """The devices of a cluster that is named or written out; None for one that is neither."""
+    try:
+        return read_cluster(cluster).devices if isinstance(cluster, str | Mapping) else None
+    except InputError:
+        return None
 
 
 def _unknown_model(model: Any, missing: Mapping[str, str]) -> list[str]:

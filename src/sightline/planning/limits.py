@@ -1,6 +1,7 @@
 """Limits that a plan has to meet: what each is on, what it is called, and how somebody writes it."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import inf
 from typing import Final, NamedTuple
 
@@ -87,7 +88,8 @@ def read_amount(name: str, value: object, dimension: Dimension) -> float:
 
 
 def _read(name: str, value: object, limit: Limit) -> float:
-    amount = read_amount(name, value, limit.dimension)
+    dimension = replace(limit.dimension, example=limit.example or limit.dimension.example)
+    amount = read_amount(name, value, dimension)
     if not limit.least <= amount <= limit.most and _is_plain(value):
         unit = {BYTES: "bytes", SECONDS: "seconds"}[limit.dimension]
         said = f"{name} is {show(value)}, which is {amount:g} {unit}"

@@ -240,3 +240,9 @@ def test_the_script_trains_a_step(plan, tmp_path):
     )
     assert ran.returncode == 0, ran.stderr
     assert "loss" in ran.stdout
+
+
+def test_prefetching_of_fsdp_is_accepted_and_a_mistyped_key_is_not():
+    config = "distributed_type: FSDP\nnum_processes: 8\nfsdp_config:\n  fsdp_version: 1\n"
+    assert not read(f"{config}  fsdp_forward_prefetch: true\n").without_counterpart
+    assert read(f"{config}  fsdp_forward_prefetched: true\n").without_counterpart

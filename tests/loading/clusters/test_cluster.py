@@ -205,3 +205,12 @@ def test_no_device_of_the_catalog_seems_to_lack_a_unit() -> None:
 def test_case_and_spaces_of_devices_do_not_count() -> None:
     assert read_cluster("1x RTX 4090").device.name == "rtx-4090"
     assert read_cluster("8x A100-SXM-80GB").device.name == "a100-sxm-80gb"
+
+
+@pytest.mark.parametrize("written", ["4x8 h100", "4 nodes x 8 h100", "4x8x h100"])
+def test_nodes_of_so_many_devices_are_told_as_one_count(written: str) -> None:
+    assert "did you mean '32x h100'?" in problems(written)
+
+
+def test_a_count_below_one_is_told_without_guessing_a_device() -> None:
+    assert problems("-4x h100") == "cluster is '-4x h100'; allowed: a count of 1 or more"

@@ -244,3 +244,12 @@ def test_the_memory_limit_gives_way_on_the_cluster_that_needs_the_least():
     found = plan(question, max_memory="10 GB").nearest[0]
     assert set(found.set) == {"max-memory"}
     assert plan(question, max_memory=found.set["max-memory"]).feasible
+
+
+def test_what_is_far_beyond_a_limit_is_told_in_times_and_not_as_a_run_of_no_tokens():
+    near, far = (plan(RUN, launchable=True, deadline=deadline).nearest for deadline in ("10d", "2h"))
+    assert "% beyond the deadline" in near[0].sentence
+    assert any("workload.total_tokens" in one.set for one in near)
+    assert "times the deadline" in far[0].sentence
+    assert "%" not in far[0].sentence
+    assert not any("workload.total_tokens" in one.set for one in far)

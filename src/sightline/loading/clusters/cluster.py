@@ -38,6 +38,9 @@ MOST_RANKS = 1024
 """Processes that share this machine at most."""
 
 _COUNTED = re.compile(r"\s*(\d{1,12})\s*[xX×*]\s*(\S.*?)\s*", re.ASCII)
+_BELOW_ONE = re.compile(r"\s*-\s*\d+\s*[xX×*]\s*\S.*", re.ASCII)
+_NODES = re.compile(r"\s*(\d{1,6})\s*(?:nodes?\s*)?[xX×*]\s*(\d{1,6})\s*(?:[xX×*]\s*)?\b([a-zA-Z]\S*)\s*", re.ASCII)
+"""Nodes and the devices of each, which a cluster of equal devices states as one count."""
 _FORMS = "'<count>x <device>' such as '8x a100-sxm-80gb', a cluster of the catalog, or a mapping"
 
 
@@ -160,7 +163,7 @@ def forgotten_units(cluster: Cluster) -> Iterator[str]:
 
 def _base(name: str, complaints: Complaints) -> Values:
     """What a cluster's name stands for, by the keys of ``cluster``."""
-    if _COUNTED.fullmatch(name) or name == THIS_MACHINE:
+    if (_COUNTED.fullmatch(name) and not _in_nodes(name)) or name == THIS_MACHINE:
         return {"devices": name}
     known = catalog.names("clusters")
     name = catalog.name_of("clusters", name)
@@ -170,8 +173,20 @@ def _base(name: str, complaints: Complaints) -> Values:
     devices = catalog.names("devices")
     device = catalog.name_of("devices", name)
     near = f" - did you mean '1x {device}'?" if device in devices else nearest(name, (*known, *devices))
+    if _BELOW_ONE.fullmatch(name):
+        complaints.add(f"cluster is {show(name)}; allowed: a count of 1 or more")
+        return {}
+    near = _in_nodes(name) or near
     complaints.add(f"cluster is {show(name)}; allowed: {_FORMS}{near}")
     return {}
+
+
+def _in_nodes(name: str) -> str:
+    """The hint on a cluster that is written as nodes of so many devices."""
+    found = _NODES.fullmatch(name)
+    if found is None or catalog.name_of("devices", found[3]) not in catalog.names("devices"):
+        return ""
+    return f" - did you mean '{int(found[1]) * int(found[2])}x {found[3]}'?"
 
 
 def _devices(stated: object, below: object, complaints: Complaints) -> tuple[int, str | None]:

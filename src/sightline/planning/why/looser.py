@@ -6,6 +6,8 @@ from math import ceil, floor, log10
 from sightline.planning.training.money import RunLimits
 from sightline.quantities import significant
 
+FARTHEST = 10.0
+"""How many times a limit of time or money a plan may take, for a share to say it and for fewer tokens to help."""
 _UNITS = (("d", 86400.0), ("h", 3600.0), ("min", 60.0))
 """Units of a deadline, the longest first."""
 
@@ -38,6 +40,8 @@ def looser(
 
 def _beyond(ratio: float, limit: str) -> str:
     """By how much a limit is exceeded; nothing where it is met."""
+    if ratio > FARTHEST:
+        return f"{significant(ratio, 2):,.0f} times the {limit}"
     return f"{significant(100 * (ratio - 1), 2):g} % beyond the {limit}" if ratio > 1 else ""
 
 

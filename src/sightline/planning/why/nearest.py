@@ -20,7 +20,7 @@ from sightline.planning.training.objectives import Measure, exceeded
 from sightline.planning.training.search import search
 from sightline.planning.training.validity import LAUNCHABLE
 from sightline.planning.why.fewest import FewestChanges
-from sightline.planning.why.looser import looser
+from sightline.planning.why.looser import FARTHEST, looser
 from sightline.planning.why.unmet import Describer, Unmet, space_of
 from sightline.planning.why.variations import Variation, is_usual, others, with_more_devices
 from sightline.profile import Profile
@@ -132,6 +132,7 @@ def _near_limits(unmet: Unmet, asked: Variation, best: Candidate, describer: Des
     variations = [
         Variation(set={"workload.total_tokens": fewer}, scenario=_with_tokens(scenario, fewer), keeps_fields=kept)
     ]
+    variations = variations if 1 / min(shares) <= FARTHEST else []
     more = list(with_more_devices(scenario, at_least=1 / min(shares))) if limits.deadline_s is not None else []
     for kind in (variations, [*(replace(variation, keeps_fields=kept) for variation in more), *more]):
         for variation in kind:

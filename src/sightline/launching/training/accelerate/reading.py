@@ -160,7 +160,8 @@ _KNOWN: Final = (
         for name in (
             *("version", "reshard_after_forward", "sharding_strategy", "offload_params", "activation_checkpointing"),
             *("auto_wrap_policy", "state_dict_type", "cpu_ram_efficient_loading", "sync_module_states"),
-            *("use_orig_params", "transformer_layer_cls_to_wrap", "backward_prefetch", "min_num_params"),
+            *("use_orig_params", "transformer_layer_cls_to_wrap", "backward_prefetch", "forward_prefetch"),
+            "min_num_params",
         )
     ),
 )

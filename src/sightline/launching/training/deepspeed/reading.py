@@ -90,6 +90,7 @@ def reading_of(stated: Mapping[str, Any], trained: Script, devices: int | None) 
         framework="deepspeed",
         scenario=scenario,
         missing=missing_of(scenario, devices),
+        samples_per_device=_of_each(stated),
         without_counterpart=[*not_read(unread, known, "DeepSpeed's"), *_read_otherwise(zero)],
     )
 
@@ -154,10 +155,15 @@ def _batch_sizes(stated: Mapping[str, Any]) -> tuple[int | None, int | None, int
 
 
 def _batch(stated: Mapping[str, Any], devices: int | None) -> int | None:
+    whole_batch, each = _count(stated.get("train_batch_size")), _of_each(stated)
+    return each * devices if devices and each else whole_batch
+
+
+def _of_each(stated: Mapping[str, Any]) -> int | None:
+    """Samples of a step that each rank processes; None where the whole batch is stated, or ranks share samples."""
     whole_batch, micro, accumulated = _batch_sizes(stated)
-    if whole_batch is None and devices and micro:
-        return micro * (accumulated or 1) * devices
-    return whole_batch
+    is_open = whole_batch is None and "sequence_parallel_size" not in stated
+    return micro * (accumulated or 1) if is_open and micro else None
 
 
 def _read_otherwise(zero: Mapping[str, Any]) -> Iterator[str]:
