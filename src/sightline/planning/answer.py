@@ -1,6 +1,6 @@
 """What a search of plans answers: the best ones in order, how many there were, and why others lose."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -95,3 +95,8 @@ class PlanAnswer:
     warnings: Sequence[str] = ()
     stopped: bool = False
     """Whether the search was stopped early: the best of what was evaluated until then."""
+
+
+def by_loss(found: Iterable[Neighbour]) -> list[Neighbour]:
+    """Return plans beside the best, the least loss first, those without one last."""
+    return sorted(found, key=lambda one: (one.loss is None, one.loss or 0.0))

@@ -5,7 +5,7 @@ from math import inf
 from typing import Any, NamedTuple
 
 from sightline.content import fields_of
-from sightline.planning.answer import Neighbour, RankedPlan
+from sightline.planning.answer import Neighbour, RankedPlan, by_loss
 from sightline.planning.training.best import Candidate
 from sightline.planning.training.candidates import resolved
 from sightline.prediction import predict
@@ -56,7 +56,7 @@ def alternatives(
                 continue
             others = {name: one for name, one in least.set.items() if name != key and str(one) != str(own[name])}
             found.append(_told({key: value}, others, least, best, money))
-    return sorted(found, key=lambda one: (one.loss is None, one.loss or 0.0))
+    return by_loss(found)
 
 
 def _options(space: Space[Scenario], kept: Sequence[Candidate]) -> Iterator[_Option]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeAlias
 from sightline.explanation.side import SAME
 from sightline.launching.training.rules import LAUNCH_RULES
 from sightline.loading.typical import OFFERED
-from sightline.planning.answer import Neighbour
+from sightline.planning.answer import Neighbour, by_loss
 from sightline.planning.training.validity import POSSIBLE
 from sightline.planning.why.differences import more_memory_because, slower_because
 from sightline.prediction.changes import does_not_fit
@@ -88,7 +88,7 @@ def neighbours(best: Profile, value: Value, around: Iterable[NearbyPlan], object
         loss, sentence = _judged(best, one, value, because)
         if not (one.profile and one.problem and (loss is None or loss >= 0)):
             found.append(Neighbour(set=one.set, loss=loss, sentence=sentence))
-    return sorted(found, key=lambda one: (one.loss is None, one.loss or 0.0))
+    return by_loss(found)
 
 
 def _with_largest_batch(scenario: Scenario, limit: int) -> Scenario:

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from sightline.planning.answer import NearestPlan, Neighbour, PlanAnswer
+from sightline.planning.answer import NearestPlan, Neighbour, PlanAnswer, by_loss
 from sightline.planning.generation.objectives import FIGURES, figure_key, missed_by
 from sightline.planning.generation.search import search
 from sightline.planning.generation.space import GenerationSpace
@@ -94,7 +94,7 @@ def _neighbours(
         if loss is None or abs(loss) > ALIKE:
             users = f"{profile.scenario.workload.batch:,} users, " if key == "batch" else ""
             found.append(Neighbour(set=stated, loss=loss, sentence=users + compared(best, profile, limits)))
-    return sorted(found, key=lambda one: (one.loss is None, one.loss or 0.0))
+    return by_loss(found)
 
 
 def changes_of(scenario: GenerationScenario) -> Iterator[tuple[dict[str, Any], GenerationScenario]]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sightline.loading.clusters.mixed import joined
-from sightline.planning.answer import HardwareChange, NearestPlan, Neighbour, PlanAnswer
+from sightline.planning.answer import HardwareChange, NearestPlan, Neighbour, PlanAnswer, by_loss
 from sightline.planning.lazy import LazySequence
 from sightline.planning.options import as_options, cluster_settings
 from sightline.planning.training.answers import Found, ranked
@@ -75,13 +75,8 @@ def explained_on_unlike(answer: PlanAnswer, of: Searched, *, predict: Predict, c
         return said if answer.stopped else replace(said, nearest=LazySequence(lambda: _nearest(of, predict, command)))
     why = _Why(answer, of, predict)
     if not why.best.scenario.cluster.groups:
-        return replace(said, neighbours=LazySequence(lambda: _sorted([*why.kinds(), *said.neighbours])))
+        return replace(said, neighbours=LazySequence(lambda: by_loss([*why.kinds(), *said.neighbours])))
     return replace(said, neighbours=LazySequence(why.neighbours), hardware=LazySequence(why.hardware))
-
-
-def _sorted(found: list[Neighbour]) -> list[Neighbour]:
-    """The least loss first, those without one last."""
-    return sorted(found, key=lambda one: (one.loss is None, one.loss or 0.0))
 
 
 class _Why:
@@ -96,12 +91,12 @@ class _Why:
 
     def kinds(self) -> list[Neighbour]:
         """Return the best plan of each other choice of devices, and of the other split of the same."""
-        return _sorted([*self._clusters(), *self._splits()])
+        return by_loss([*self._clusters(), *self._splits()])
 
     def neighbours(self) -> list[Neighbour]:
         """Return these and single changes of the plan."""
         around = nearby_plans(Profile(scenario=self._open, source="predicted"), self._predict, self._free)
-        return _sorted([*self.kinds(), *neighbours(self.best, self._value, around, self._objective)])
+        return by_loss([*self.kinds(), *neighbours(self.best, self._value, around, self._objective)])
 
     def hardware(self) -> list[HardwareChange]:
         """Return what a better part of each kind of device, or a better network between them, would give."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sightline.planning.answer import NearestPlan, Neighbour, PlanAnswer
+from sightline.planning.answer import NearestPlan, Neighbour, PlanAnswer, by_loss
 from sightline.planning.generation.answers import needed_limits
 from sightline.planning.generation.mixed import Listed, listed_plan
 from sightline.planning.generation.objectives import figure_key
@@ -51,7 +51,7 @@ def explained_on_unlike(answer: PlanAnswer, of: Searched, command: str) -> PlanA
 
 def _sorted(found: list[Neighbour]) -> list[Neighbour]:
     """The least loss first, those without one last."""
-    return sorted(found, key=lambda one: (one.loss is None, one.loss or 0.0))
+    return by_loss(found)
 
 
 def _others(best: Profile, key: str, of: Searched) -> list[Neighbour]:
