@@ -11,6 +11,8 @@ from sightline.scenario import Cluster, Device
 from sightline.scenario.cluster import Question
 
 Asked = TypeVar("Asked", bound=Question)
+PRICE_OF = "price of "
+"""What the name of an assumption about a device's price begins with."""
 
 
 def read_prices(texts: Iterable[str], own: Iterable[str] = ()) -> dict[str, float]:
@@ -52,6 +54,11 @@ def priced(cluster: Cluster, prices: Mapping[str, float]) -> Cluster:
 def with_prices(scenario: Asked, prices: Mapping[str, float]) -> Asked:
     """Return the scenario with the prices of those of its devices that are given."""
     return replace(scenario, cluster=priced(scenario.cluster, prices))
+
+
+def price_assumptions(devices: Mapping[str, Device]) -> dict[str, str]:
+    """Return what the price of each device is and rests on, by the name of the assumption."""
+    return {f"{PRICE_OF}{name}": said_of_price(device) for name, device in devices.items()}
 
 
 def said_of_price(device: Device) -> str:

@@ -10,7 +10,7 @@ from sightline.planning.generation.objectives import figure, within
 from sightline.planning.generation.ranking import Kept, Ranked
 from sightline.planning.generation.space import GenerationSpace
 from sightline.planning.limits import BY_KEY
-from sightline.planning.prices import said_of_price
+from sightline.planning.prices import price_assumptions
 from sightline.prediction.generation.predict import predict_generation
 from sightline.profile import MEMORY_PARTS, NumbersOnDemand, Profile
 from sightline.quantities import COUNT, format_quantity
@@ -139,4 +139,4 @@ def assumptions(spaces: Sequence[GenerationSpace]) -> dict[str, str]:
         said["quantization"] = "what formats do to the model's answers is not predicted; plan.quantization fixes them"
     said["cost"] = "rent per million output tokens; prompts add to the rent, not to the tokens"
     devices = {space.scenario.cluster.device.name: space.scenario.cluster.device for space in spaces}
-    return said | {f"price of {name}": said_of_price(device) for name, device in devices.items()}
+    return said | price_assumptions(devices)

@@ -12,7 +12,7 @@ from sightline.launching.training.rules import refusals
 from sightline.planning.answer import Neighbour, PlanAnswer, RankedPlan
 from sightline.planning.fronts import front_of, spread_over
 from sightline.planning.lazy import LazySequence
-from sightline.planning.prices import said_of_price
+from sightline.planning.prices import price_assumptions
 from sightline.planning.training.best import Candidate
 from sightline.planning.training.candidates import resolved
 from sightline.planning.training.objectives import UNCERTAIN, Measure, shown_value
@@ -87,7 +87,7 @@ def best_plans(
     plans = ranked(found, request)
     of_scenarios = (warning for space in spaces for warning in space.scenario.warnings)
     devices = {space.scenario.cluster.device.name: space.scenario.cluster.device for space in spaces}
-    assumed = {f"price of {name}": said_of_price(device) for name, device in devices.items()}
+    assumed = price_assumptions(devices)
     in_parts = workers is not None or where is not None
     if in_parts and any(one.evaluated + one.rejected[SLOWER] > EVALUATED_WHOLE for one, _ in parts):
         assumed["counts"] = _COUNTED_IN_PARTS

@@ -17,7 +17,7 @@ import numpy as np
 from sightline.errors import InputError
 from sightline.planning.answer import PlanAnswer, RankedPlan
 from sightline.planning.kinds import left_out, said_of_unlisted
-from sightline.planning.prices import said_of_price
+from sightline.planning.prices import price_assumptions
 from sightline.planning.training.answers import Found, ranked
 from sightline.planning.training.layouts import LISTED, layouts, not_listed, recomputation, savings
 from sightline.planning.training.objectives import Measure, exceeded
@@ -101,7 +101,7 @@ def plan_mixed(
         pareto_axes=request.pareto,
         pareto=tuple(range(len(plans))) if request.pareto else (),
         free=tuple(dict.fromkeys(("cluster", *_searched(spaces), *(name for answer in alone for name in answer.free)))),
-        assumptions={f"price of {name}": said_of_price(device) for name, device in parts.items()},
+        assumptions=price_assumptions(parts),
         warnings=tuple(dict.fromkeys((*_remarks(plans, spaces[0].scenario.cluster), *remarks))),
         stopped=found.stopped or any(answer.stopped for answer in alone),
     )

@@ -11,6 +11,7 @@ from sightline.loading import to_mapping
 from sightline.planning.answer import HardwareChange, NearestPlan, Neighbour, PlanAnswer, RankedPlan
 from sightline.planning.limits import LIMITS
 from sightline.planning.options import as_options
+from sightline.planning.prices import PRICE_OF
 from sightline.profile import Profile
 from sightline.profile.metrics import BOUNDS
 from sightline.report import labels, units
@@ -35,8 +36,6 @@ _NOTHING_NEAR = (
     "shorter samples, up to 64 times as many devices, devices with more memory, other frameworks that shard and offload"
 )
 """Said where no change of a request leads to a plan."""
-_PRICE = "price of "
-"""What the name of an assumption about a device's price begins with."""
 _LEAST_SHARE = 0.05
 """Of the time: what bounds less is not named."""
 
@@ -308,7 +307,7 @@ def assumptions(answer: PlanAnswer) -> list[str]:
     return [
         f"{name}: {value}"
         for name, value in answer.assumptions.items()
-        if not name.startswith(_PRICE) or name.removeprefix(_PRICE) in names
+        if not name.startswith(PRICE_OF) or name.removeprefix(PRICE_OF) in names
     ]
 
 
