@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from training_scenarios import behaving, plain_constants, training
 
+import sightline as sl
 from sightline.cost.collectives.families import cluster_collectives
 from sightline.cost.collectives.groups import data_group
 from sightline.cost.device_model import device_model
@@ -191,3 +192,13 @@ def test_gathered_weights_are_copied_once_per_gather():
     expected = 2 * 2 * 4 * 2 * PARAMETERS / (bandwidth * fraction)
     assert copied.exposed_s - plain.exposed_s == pytest.approx(expected, rel=1e-9)
     assert cost(zero_stage=3, replicas=1, behavior={"native.copies_gathered_parameters": True}).exposed_s == 0
+
+
+def test_overlapping_a_gather_that_never_happens_changes_nothing():
+    def step_s(gathers: bool) -> float:
+        plan = {"framework": "megatron", "overlap_gradient_reduce": False, "overlap_parameter_gather": gathers}
+        work = {"task": "pretrain", "sequence_length": 2048, "global_batch": 64}
+        asked = {"model": "llama-2-7b", "cluster": "8x h100-sxm-80gb", "workload": work}
+        return sl.predict(sl.load({**asked, "plan": {**plan, "tensor_parallel": 2, "zero_stage": 0}})).step_time_s
+
+    assert step_s(True) == step_s(False)

@@ -221,8 +221,9 @@ def data_parallel_time(replica: Replica, on: Replication) -> DataParallelTime:
     if not any(map(anywhere, several)):
         return DataParallelTime(0.0, 0.0)
     moves = movement(replica, plan)
-    layered = plan.framework.overlap.gradients or plan.framework.overlap.parameters
-    messages = larger(replica.layers, 1.0) if layered else 1.0
+    overlap = plan.framework.overlap
+    layered = overlap.gradients | (overlap.parameters & (plan.zero_stage > 0))
+    messages = either(layered, larger(replica.layers, 1.0), 1.0)
     forward_s, backward_s = _exposed(replica, moves, _transfers_s(moves, messages, on), messages, on)
     own_s = _code_around_collectives_s(replica, moves, on)
     columns = zip(several, on.sharded, moves.gradients, moves.gathered, on.shards(moves.gradients), strict=True)
