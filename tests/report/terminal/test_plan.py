@@ -179,3 +179,55 @@ def test_the_text_names_what_neighbours_and_hardware_are_compared_by():
     text = render(plan_answers.trained(objective="memory"))
     assert "why not: memory of the fullest device" in text
     assert "better hardware: memory of the fullest device" in text
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_the_run_of_the_first_plan_is_told_on_every_terminal(width):
+    text = " ".join(render(costed(), width).split())
+    assert re.search(r"plan 1: [\d.]+ days \(80 %: [\d.]+ days to [\d.]+ days\), \$", text)
+    assert "no plan shown finishes" not in text
+
+
+def test_a_run_of_unknown_length_has_no_sentence():
+    assert "plan 1:" not in render(plan_answers.trained())
+
+
+def test_what_was_asked_for_is_told_of_the_run():
+    assert re.search(r"plan 1: .*\$\S+, energy \d", render(costed(objective="energy"), 200))
+
+
+def test_a_run_that_nobody_waits_for_is_told_first():
+    text = render(costed(slower=2000.0))
+    assert text.index("no plan shown finishes in 3") < text.index("plan 1:")
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_plans_in_blocks_keep_their_figures(width):
+    heading = next(line for line in render(costed(frameworks=True), width).splitlines() if " memory" in line)
+    assert "step" in heading
+    assert "80 %" in heading
+    assert "calendar" in heading
+    assert "rent" in heading
+
+
+def test_a_front_that_nobody_asked_for_is_not_told_where_all_plans_are_on_it():
+    every = range(len(plan_answers.trained().plans))
+    assert "Pareto" not in render(plan_answers.trained(pareto=every))
+    assert "all plans are on the Pareto front" in render(
+        plan_answers.trained(pareto=every, pareto_axes=("time", "memory"))
+    )
+
+
+def costed(slower=1.0, frameworks=False, **changes):
+    """An answer whose plans have figures of the whole run; with ``frameworks`` each has a long choice of its own."""
+    plans = []
+    for place, one in enumerate(plan_answers.trained().plans):
+        seconds = slower * one.profile.run_time_s
+        figures = {"run_time_s": seconds, "calendar_time_s": seconds, "cost_usd": 7e4 + place, "energy_j": 1e10 + place}
+        scenario = one.profile.scenario
+        if frameworks:
+            moved = replace(scenario.plan, schedule="x" * (20 + place), attention="y" * (20 + place))
+            scenario = replace(scenario, plan=moved)
+        profile = one.profile.replace(scenario=scenario)
+        plans.append(replace(one, figures=figures, profile=profile))
+    return plan_answers.trained(plans=plans, **changes)

@@ -1,13 +1,14 @@
 """The answer of a search of plans as text: the best plans, what was searched, why others lose, what to try next."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.text import Text
 
 from sightline.planning.answer import PlanAnswer
 from sightline.report.plans import columns, sentences
+from sightline.report.plans.whole_run import whole_run
 from sightline.report.terminal import parts
 from sightline.report.terminal.listing import Column, Listing
 
@@ -20,7 +21,7 @@ def plan_text(answer: PlanAnswer, commands: Sequence[tuple[str, str]] = ()) -> R
         Text(),
     ]
     if answer.plans:
-        blocks += [BestPlans(answer), Text()]
+        blocks += [BestPlans(answer), Text(), *map(parts.Sentence, whole_run(answer))]
         blocks += map(parts.Sentence, (*sentences.standing(answer), *sentences.binding(answer), *_marks(answer)))
         blocks += [Text()]
     blocks += _searched(answer)
@@ -51,7 +52,10 @@ class BestPlans:
         dropped = [key for key in columns.least_needed(answer) if key in {c.key for c in (*chosen, *figures)}]
         forms = (_listing_of(answer, chosen, figures, dropped[:count]) for count in range(len(dropped) + 1))
         fitting = next((form for form in forms if form.narrowest <= options.max_width), None)
-        yield fitting or _listing_of(answer, chosen, figures, dropped)
+        # Plans in blocks have room for most figures.
+        headings = {figure.key: figure.heading for figure in figures}
+        least = [headings[key] for key in dropped if key in headings]
+        yield fitting or replace(_listing_of(answer, chosen, figures, columns.DERIVED), least=least)
 
 
 def _listing_of(
@@ -75,7 +79,8 @@ def _column(column: columns.Column) -> Column:
 def _marks(answer: PlanAnswer) -> list[str]:
     """What the marks behind ranks mean."""
     found = [*sentences.obstacles(answer), *sentences.perhaps_too_large(answer)]
-    if not answer.pareto:
+    is_said = answer.pareto_axes is not None or len(answer.pareto) < len(answer.plans)
+    if not (answer.pareto and is_said):
         return found
     where = "*" if len(answer.pareto) < len(answer.plans) else "all plans are"
     return [f"{where} on the Pareto front: no other plan is better in both", *found]
