@@ -75,3 +75,8 @@ def test_a_batch_that_does_not_follow_is_left_to_the_user(given):
     config = '{"train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 8}'
     reading = completed(read(config), {"cluster": "8x a100-sxm-80gb", **given})
     assert reading.scenario["workload"].get("global_batch") == given.get("workload.global_batch")
+
+
+def test_another_word_for_the_vocabulary_is_told_by_ours():
+    with pytest.raises(InputError, match=r"model\.vocabulary is not a known key - did you mean 'vocab_size'"):
+        load({"model": {"same_as": "llama-3-8b", "vocabulary": 32000}, "cluster": "1x h100-sxm-80gb"})

@@ -1,6 +1,6 @@
 """Prices of devices: those that somebody gives in place of the catalog's, and what each is said to rest on."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -18,16 +18,17 @@ PRICE_OF = "price of "
 def read_prices(texts: Iterable[str], own: Iterable[str] = ()) -> dict[str, float]:
     """Return dollars per hour by device from texts such as "h100-sxm-80gb=2.50".
 
-    ``own`` are devices that a scenario writes out, whose names no catalog knows.
+    ``own`` are the devices of a scenario, those that it writes out too, whose names no catalog knows.
 
     Raises:
         InputError: a text has another form, names no device or no price; all of them at once.
     """
     found, problems = {}, []
-    known = (*own, *catalog.names("devices"))
+    theirs = tuple(own)
+    known = (*theirs, *catalog.names("devices"))
     for text in texts:
         name, equals, price = text.partition("=")
-        device = name.strip() if name.strip() in known else catalog.name_of("devices", name.strip())
+        device = _device(name.strip(), theirs, known)
         if not equals:
             problems.append(f"price is '{text}'; allowed: NAME=USD_PER_HOUR, such as h100-sxm-80gb=2.50")
         elif device not in known:
@@ -41,6 +42,14 @@ def read_prices(texts: Iterable[str], own: Iterable[str] = ()) -> dict[str, floa
     if problems:
         raise InputError(problems)
     return found
+
+
+def _device(name: str, own: Sequence[str], known: Sequence[str]) -> str:
+    """The device that a name stands for: the only one of a scenario's that begins so, before any of the catalog."""
+    if name in known:
+        return name
+    begun = [one for one in dict.fromkeys(own) if one.startswith(f"{name.lower()}-")]
+    return begun[0] if len(begun) == 1 else catalog.name_of("devices", name)
 
 
 def priced(cluster: Cluster, prices: Mapping[str, float]) -> Cluster:

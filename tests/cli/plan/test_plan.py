@@ -306,3 +306,19 @@ def test_examples_of_the_help_stay_on_a_line_of_80_columns(run, monkeypatch):
     examples = lines[start + 1 : lines.index("", start)]
     assert len(examples) > 5
     assert all(line.startswith("   sightline plan ") for line in examples)
+
+
+def test_without_a_file_one_is_asked_for(in_process):
+    code, _, err = in_process("plan")
+    assert code == 2
+    assert "a scenario file" in err
+
+
+def test_a_model_in_place_of_a_file_is_told_with_a_scenario_that_plans(in_process, tmp_path):
+    code, _, err = in_process("plan", "llama-2-13b")
+    first, *lines = err.strip().splitlines()
+    assert code == 2
+    assert "llama-2-13b is a model" in first
+    path = tmp_path / "scenario.yaml"
+    path.write_text("\n".join(line.strip() for line in lines))
+    assert in_process("plan", path, "--json")[0] == 0

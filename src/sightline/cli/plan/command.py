@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sightline.cli import output
@@ -66,10 +67,26 @@ def _check(options: PlanOptions) -> None:
 def _source(options: PlanOptions) -> object:
     """What the scenario is read from; standard input is read here, once."""
     if options.file != "-":
+        _check_file(options.file)
         return options.file
     from sightline.loading.input.sources import read_source
 
     return read_source("-")
+
+
+def _check_file(file: str) -> None:
+    """Refuse no file, and a model in place of one, with what a scenario looks like."""
+    if not file.strip():
+        raise InputError("FILE is missing; needed: a scenario file, such as `sightline plan scenario.yaml`")
+    if "\n" in file or Path(file).suffix in (".yaml", ".yml", ".json", ".csv") or Path(file).exists():
+        return
+    from sightline import catalog
+
+    model = catalog.name_of("models", file)
+    if model in catalog.names("models"):
+        work = "{task: pretrain, global_batch: 256, sequence_length: 4096}"
+        lines = f"model: {model}", "cluster: 8x h100-sxm-80gb", f"workload: {work}", "plan: {framework: megatron}"
+        raise InputError("\n  ".join((f"{file} is a model; needed: a file with a scenario, such as", *lines)))
 
 
 def _launched(answer: "PlanAnswer", source: object, options: PlanOptions, progress: "Progress") -> Launched:

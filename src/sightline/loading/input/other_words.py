@@ -20,6 +20,7 @@ _OTHERS: Mapping[str, str] = {
     "output_tokens": "osl",
     "recompute": "activation_checkpointing gradient_checkpointing",
     "zero_stage": "zero",
+    "vocab_size": "vocab vocabulary vocabulary_size",
     "per_node": "gpus_per_node",
     "devices": "gpus nodes",
 }

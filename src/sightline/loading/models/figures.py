@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import Any
 
-from sightline.errors import nearest
 from sightline.loading.input.checks import FRACTION, Checked, Complaints, check, is_fraction
 from sightline.loading.input.dotted_keys import dotted
+from sightline.loading.input.other_words import meant
 from sightline.loading.models.derived import derive_lists, derived_activation
 from sightline.loading.models.family import Family, spellings
 from sightline.loading.models.keys import MODEL, OWN
@@ -57,7 +57,7 @@ def figures_of(
     theirs = chain.from_iterable(spellings().spellings.values())
     for k in sorted(written & named.keys() - keys.keys()):
         if not _meant(k, family):
-            complaints.add(f"{dotted('model', k)} is not a known key{nearest(k, [*keys, *theirs])}")
+            complaints.add(f"{dotted('model', k)} is not a known key{meant(k, [*keys, *theirs])}")
     own = {k: v for k, v in named.items() if k in keys}
     if "dropout" not in own and (parts := _dropouts(config, complaints)):
         own["dropout"] = max(parts)
