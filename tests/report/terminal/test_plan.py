@@ -226,8 +226,22 @@ def costed(slower=1.0, frameworks=False, **changes):
         figures = {"run_time_s": seconds, "calendar_time_s": seconds, "cost_usd": 7e4 + place, "energy_j": 1e10 + place}
         scenario = one.profile.scenario
         if frameworks:
-            moved = replace(scenario.plan, schedule="x" * (20 + place), attention="y" * (20 + place))
+            moved = replace(scenario.plan, schedule="x" * (20 + place), attention="y" * (70 + place))
             scenario = replace(scenario, plan=moved)
         profile = one.profile.replace(scenario=scenario)
         plans.append(replace(one, figures=figures, profile=profile))
     return plan_answers.trained(plans=plans, **changes)
+
+
+def test_rent_stays_before_the_schedule_which_is_said():
+    plans = []
+    for place, one in enumerate(costed().plans):
+        scenario = one.profile.scenario
+        moved = replace(scenario, plan=replace(scenario.plan, schedule=("1f1b", "dualpipe")[place % 2]))
+        plans.append(replace(one, profile=one.profile.replace(scenario=moved)))
+    text = render(plan_answers.trained(plans=plans), 72)
+    heading = next(line for line in text.splitlines() if line.startswith("plan "))
+    assert "rent" in heading
+    assert "schedule" not in heading
+    assert "no room for schedule" in text
+    assert "no room for" not in render(plan_answers.trained(plans=plans), 120)

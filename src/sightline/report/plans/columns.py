@@ -42,6 +42,8 @@ HEADINGS = {
 """Choices that have a column where plans differ in them, in this order; several are also degrees of the cluster."""
 DERIVED = ("data_parallel", "replicas")
 """What is left of the cluster: its column is the first to go where a terminal is narrow."""
+MINOR = ("virtual_stages", "schedule")
+"""Choices whose columns go before the rent of a run does, which is said."""
 _FIGURES = {
     "training": ("step_time_s", "calendar_time_s", "run_time_s", "cost_usd", "energy_j", "usd_per_hour", "mfu"),
     "generation": (
@@ -287,4 +289,9 @@ def least_needed(answer: PlanAnswer) -> list[str]:
     # Many users are of no use where they wait.
     kept |= {"ttft_s", "tpot_s"} if lead == "batch" else set()
     figures_of = _FIGURES.get(answer.plans[0].profile.task.name, ())
-    return [*DERIVED, *(key for key in reversed(figures_of) if key not in kept), SPREAD]
+    lesser = [key for key in reversed(figures_of) if key not in kept]
+    is_run = any(value(one, "calendar_time_s") is not None for one in answer.plans)
+    before_rent = lesser.index("cost_usd") if is_run and "cost_usd" in lesser else len(lesser) if is_run else None
+    # Rent tells plans of a run apart for more people than how stages take turns.
+    minor = MINOR if before_rent is not None else ()
+    return [*DERIVED, *lesser[:before_rent], *minor, *(lesser[before_rent:] if minor else ()), SPREAD]

@@ -50,12 +50,15 @@ class BestPlans:
         figures = columns.figures(answer)
         chosen = [c for c in columns.choices(answer) if c.key not in {figure.key for figure in figures}]
         dropped = [key for key in columns.least_needed(answer) if key in {c.key for c in (*chosen, *figures)}]
-        forms = (_listing_of(answer, chosen, figures, dropped[:count]) for count in range(len(dropped) + 1))
-        fitting = next((form for form in forms if form.narrowest <= options.max_width), None)
+        minor = {column.key: column.heading for column in chosen if column.key in columns.MINOR}
+        forms = ((_listing_of(answer, chosen, figures, dropped[:n]), dropped[:n]) for n in range(len(dropped) + 1))
+        fitting, gone = next(((f, gone) for f, gone in forms if f.narrowest <= options.max_width), (None, []))
         # Plans in blocks have room for most figures.
         headings = {figure.key: figure.heading for figure in figures}
         least = [headings[key] for key in dropped if key in headings]
         yield fitting or replace(_listing_of(answer, chosen, figures, columns.DERIVED), least=least)
+        if missing := [minor[key] for key in gone if key in minor]:
+            yield parts.Sentence(f"no room for {', '.join(missing)}: shown where the terminal is wider", "dim")
 
 
 def _listing_of(
