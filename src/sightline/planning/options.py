@@ -19,6 +19,17 @@ def as_options(settings: Mapping[str, Any]) -> Iterator[str]:
         yield f"--set {shlex.quote(f'{key}={_as_yaml(value)}')}"
 
 
+def with_settings(command: str, settings: Mapping[str, Any]) -> str:
+    """Return a command with settings, in place of those that it has of the same keys."""
+    words, kept = shlex.split(command), list[str]()
+    while words:
+        taken = words[:2] if words[0] == "--set" else words[:1]
+        words = words[len(taken) :]
+        if taken[-1].partition("=")[0] not in settings or len(taken) == 1:
+            kept += taken
+    return " ".join((shlex.join(kept), *as_options(settings)))
+
+
 def _as_yaml(value: Any) -> str:
     """A value as ``--set`` reads it."""
     if isinstance(value, bool):

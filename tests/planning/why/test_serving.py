@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from sightline.planning.options import with_settings
 from sightline.planning.search import plan
 from sightline.planning.why.serving import changes_of
 from sightline.prediction.generation.predict import predict_generation
@@ -67,3 +68,24 @@ def test_degrees_change_at_the_expense_of_replicas(answer):
     for stated, other in changes_of(scenario):
         if not stated.keys() & {"workload.batch", "plan.expert_parallel", "plan.max_batched_tokens"}:
             assert other.plan.devices == scenario.plan.devices
+
+
+def test_a_steady_load_is_the_first_that_meets_what_a_batch_sent_at_once_misses():
+    many = SERVED | {"workload": SERVED["workload"] | {"batch": 512}}
+    unmet = plan(many, ttft="500 ms", tpot="50 ms", overrides=["cluster=2x h100"])
+    steady, looser = unmet.nearest
+    assert steady.set == {"workload.continuous": True}
+    assert "ttft" in looser.set
+    words = shlex.split(steady.command)
+    assert [words[i + 1] for i, word in enumerate(words) if word == "--ttft"] == ["0.5 s"]
+    tried = plan(many, ttft="500 ms", tpot="50 ms", overrides=["cluster=2x h100", "workload.continuous=true"])
+    assert tried.plans[0].value == pytest.approx(steady.plan.value)
+
+
+def test_a_setting_takes_the_place_of_an_earlier_one_of_its_key():
+    command = "sightline plan 'my file.yaml' --set cluster='2x h100' --set model=llama-2-7b --ttft '2 s'"
+    changed = with_settings(command, {"cluster": "16x h100", "plan.offload": ["optimizer"]})
+    assert shlex.split(changed) == [
+        *("sightline", "plan", "my file.yaml", "--set", "model=llama-2-7b", "--ttft", "2 s"),
+        *("--set", "cluster=16x h100", "--set", "plan.offload=[optimizer]"),
+    ]

@@ -1,6 +1,6 @@
 """What people ask of serving plans - limits on latency and memory, objectives - read and answered."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ from sightline.planning.generation.search import search
 from sightline.planning.generation.space import GenerationSpace
 from sightline.planning.lazy import LazySequence
 from sightline.planning.limits import BY_KEY, by_key, read_limits
-from sightline.planning.options import as_options
+from sightline.planning.options import with_settings
 from sightline.planning.requests.axes import read_axes
 from sightline.planning.why.serving import explained_serving
 from sightline.prediction.generation.predict import predict_generation
@@ -54,6 +54,7 @@ def plan_generation(
     near = [_relaxed(one, limits, command) for one in found.nearest]
     plans = found.plans if anchor is None else [_corrected(plan, anchor) for plan in found.plans]
     answer = replace(found, plans=plans, nearest=near)
+    command = " ".join((command, *_as_limits(limits)))
     return explained_serving(answer, spaces, limits=limits, predict=_predict(anchor), command=command)
 
 
@@ -87,11 +88,15 @@ def _relaxed(one: NearestPlan, limits: Mapping[str, float], command: str) -> Nea
     if one.command:
         return one
     kept = {key: value for key, value in one.set.items() if key not in BY_KEY}
-    needed = {key: _typed(key, float(value) * 1.001) for key, value in one.set.items() if key in BY_KEY}
-    options = {key: _typed(key, limit) for key, limit in limits.items()} | needed
-    words = (f"--{_option(key)} '{value}'" for key, value in options.items())
-    stated = {_option(key): value for key, value in needed.items()}
-    return replace(one, set=kept | stated, command=" ".join((command, *as_options(kept), *words)))
+    loosened = {key: float(value) * 1.001 for key, value in one.set.items() if key in BY_KEY}
+    stated = {_option(key): _typed(key, limit) for key, limit in loosened.items()}
+    words = _as_limits({**limits, **loosened})
+    return replace(one, set=kept | stated, command=" ".join((with_settings(command, kept), *words)))
+
+
+def _as_limits(limits: Mapping[str, float]) -> Iterator[str]:
+    """Yield the option of each limit."""
+    yield from (f"--{_option(key)} '{_typed(key, limit)}'" for key, limit in limits.items())
 
 
 def _option(key: str) -> str:

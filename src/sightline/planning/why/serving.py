@@ -1,6 +1,6 @@
 """Why a serving plan is the best, and what would serve where no plan fits."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -13,7 +13,7 @@ from sightline.planning.generation.space import GenerationSpace
 from sightline.planning.generation.users import with_most_users
 from sightline.planning.lazy import LazySequence
 from sightline.planning.limits import BY_KEY
-from sightline.planning.options import as_options
+from sightline.planning.options import with_settings
 from sightline.planning.why.hardware import hardware_changes
 from sightline.planning.why.variations import larger_clusters
 from sightline.prediction.changes import does_not_fit
@@ -57,9 +57,15 @@ def explained_serving(
             neighbours=LazySequence(lambda: _neighbours(best, key, limits, answer.free, predict)),
             hardware=LazySequence(lambda: hardware_changes(best, lambda profile: small(key, profile), predict)),
         )
-    if answer.nearest or answer.stopped:
+    if answer.stopped:
         return answer
-    return replace(answer, nearest=LazySequence(lambda: list(nearest_of(spaces[0], answer.objective, limits, command))))
+
+    def nearest() -> list[NearestPlan]:
+        # Where latencies alone are missed, looser limits are known already.
+        kinds = [_steady_load(spaces[0], limits), *([] if answer.nearest else kinds_of(spaces[0]))]
+        return [*nearest_of(kinds, answer.objective, limits, command), *answer.nearest]
+
+    return replace(answer, nearest=LazySequence(nearest))
 
 
 def small(key: str, profile: Profile) -> Any:
@@ -134,9 +140,14 @@ def compared(best: Profile, other: Profile, limits: Limits) -> str:
     return ", ".join(said) or "both latencies are the same"
 
 
-def nearest_of(space: GenerationSpace, objective: str, limits: Limits, command: str) -> Iterator[NearestPlan]:
-    """Yield what fits with other formats, fewer sequences or more devices: the first of each kind."""
-    for kind in (_formats(space), _smaller_batches(space), _more_devices(space)):
+def kinds_of(space: GenerationSpace) -> list["Variations"]:
+    """Return what may take less memory or less time: other formats, fewer sequences, more devices."""
+    return [_formats(space), _smaller_batches(space), _more_devices(space)]
+
+
+def nearest_of(kinds: Iterable["Variations"], objective: str, limits: Limits, command: str) -> Iterator[NearestPlan]:
+    """Yield what meets the limits with other settings: the first of each kind."""
+    for kind in kinds:
         for stated, other in kind:
             found = search([other], objective, limits, top=1)
             if found.plans:
@@ -149,12 +160,20 @@ def nearest_of(space: GenerationSpace, objective: str, limits: Limits, command: 
                 price = plan.figures.get("cost_usd_per_million_tokens")
                 said = f"needs {needed:.1f} GiB of {usable:.1f} GiB, {latencies}"
                 said += "" if price is None else f", {price:.2f} USD per million tokens"
-                words = " ".join((command, *as_options(stated)))
+                words = with_settings(command, stated)
                 yield NearestPlan(set=stated, sentence=said, plan=plan, command=words)
                 break
 
 
 Variations: TypeAlias = Iterator[tuple[dict[str, Any], GenerationSpace]]
+
+
+def _steady_load(space: GenerationSpace, limits: Limits) -> Variations:
+    """A load that comes and goes, where a batch that is sent at once misses limits on latency."""
+    work = space.scenario.workload
+    if not work.continuous and {"ttft_s", "tpot_s"} & set(limits):
+        steady = replace(space.scenario, workload=replace(work, continuous=True))
+        yield {"workload.continuous": True}, replace(space, scenario=steady)
 
 
 def _formats(space: GenerationSpace) -> Variations:

@@ -7,7 +7,7 @@ from typing import Any
 from sightline.loading.clusters.mixed import joined
 from sightline.planning.answer import HardwareChange, NearestPlan, Neighbour, PlanAnswer, by_loss
 from sightline.planning.lazy import LazySequence
-from sightline.planning.options import as_options, cluster_settings
+from sightline.planning.options import cluster_settings, with_settings
 from sightline.planning.training.answers import Found, ranked
 from sightline.planning.training.mixed import Listed, measured, plan_mixed
 from sightline.planning.training.one_space import SPARE, Request
@@ -187,7 +187,7 @@ def _nearest(of: Searched, predict: Callable[[Scenario], Profile], command: str)
             max_memory=request.max_memory,
             launchable=request.launchable,
         )
-        typed = " ".join((command, *as_options(stated)))
+        typed = with_settings(command, stated)
         found += [replace(one, set={**stated, **one.set}) for one in nearest_plans(unmet, predict, typed)[:1]]
     return found
 
@@ -210,7 +210,7 @@ def _on_all_kinds(of: Searched, command: str) -> Iterator[NearestPlan]:
         for one in [plan for plan in found if plan.launchable][:1]:
             changed = dict(_changed(space, one.profile.scenario))
             devices = cluster_settings(one.profile.scenario.cluster)
-            typed = " ".join((command, *as_options({**devices, **changed})))
+            typed = with_settings(command, {**devices, **changed})
             yield NearestPlan(set={**devices, **changed}, sentence=_sentence(one.profile), plan=one, command=typed)
 
 

@@ -11,8 +11,8 @@ from sightline.planning.generation.objectives import figure_key
 from sightline.planning.generation.search import search
 from sightline.planning.generation.space import GenerationSpace
 from sightline.planning.lazy import LazySequence
-from sightline.planning.options import as_options, cluster_settings
-from sightline.planning.why.serving import compared, explained_serving, nearest_of, small
+from sightline.planning.options import cluster_settings, with_settings
+from sightline.planning.why.serving import compared, explained_serving, kinds_of, nearest_of, small
 from sightline.profile import Profile
 
 
@@ -93,7 +93,7 @@ def _nearest(of: Searched, command: str) -> Iterator[NearestPlan]:
         yield needed_limits(of.limits, listed_plan(missing, key))
     for part in of.parts:
         stated = cluster_settings(part.scenario.cluster)
-        typed = " ".join((command, *as_options(stated)))
+        typed = with_settings(command, stated)
         found = list(search([part], of.objective, of.limits, top=1).nearest)
-        found = found or list(nearest_of(part, of.objective, of.limits, typed))
+        found = found or list(nearest_of(kinds_of(part), of.objective, of.limits, typed))
         yield from (replace(one, set={**stated, **one.set}) for one in found[:1])

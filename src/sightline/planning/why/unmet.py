@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sightline.planning.answer import NearestPlan, RankedPlan
-from sightline.planning.options import as_options
+from sightline.planning.options import with_settings
 from sightline.planning.training.best import Candidate
 from sightline.planning.training.candidates import resolved
 from sightline.planning.training.money import RunLimits
@@ -71,7 +71,7 @@ class Describer:
             set=changed,
             sentence=self._sentence(variation, plan),
             plan=plan,
-            command=" ".join((self.command, *as_options(changed | self._replicas(scenario)))),
+            command=with_settings(self.command, changed | self._replicas(scenario)),
         )
 
     def _changed(self, scenario: Scenario) -> Iterator[tuple[str, Any]]:
