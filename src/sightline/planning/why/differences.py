@@ -54,3 +54,13 @@ def more_memory_because(best: Profile, other: Profile) -> str:
     parts = {name: float(other.memory_bytes[name] - size) for name, size in sizes.items()}
     largest = max(parts, key=lambda name: abs(parts[name]))
     return f"{abs(parts[largest]) / GIB:.1f} GiB {'more' if parts[largest] > 0 else 'less'} {largest}"
+
+
+def memory_needed(profile: Profile) -> str:
+    """Return what a plan needs of a device's memory."""
+    return f"needs {profile.memory_bytes['total'] / GIB:.1f} GiB of {profile.usable_bytes / GIB:.1f} GiB"
+
+
+def needs_and_step(profile: Profile) -> str:
+    """Return what a training plan needs of a device's memory, and how long a step takes."""
+    return f"{memory_needed(profile)} and {format_quantity(float(profile.step_time_s), SECONDS)} a step"

@@ -14,12 +14,13 @@ from sightline.planning.generation.users import with_most_users
 from sightline.planning.lazy import LazySequence
 from sightline.planning.limits import BY_KEY
 from sightline.planning.options import with_settings
+from sightline.planning.why.differences import memory_needed
 from sightline.planning.why.hardware import hardware_changes
 from sightline.planning.why.variations import larger_clusters
 from sightline.prediction.changes import does_not_fit
 from sightline.prediction.generation.predict import predict_generation
 from sightline.profile import Profile
-from sightline.quantities import GIB, SECONDS, format_quantity
+from sightline.quantities import SECONDS, format_quantity
 from sightline.scenario import GenerationScenario
 from sightline.scenario.rules import breaks_no_rule
 
@@ -152,13 +153,12 @@ def nearest_of(kinds: Iterable["Variations"], objective: str, limits: Limits, co
             found = search([other], objective, limits, top=1)
             if found.plans:
                 plan = found.plans[0]
-                needed, usable = plan.profile.memory_bytes["total"] / GIB, plan.profile.usable_bytes / GIB
                 latencies = ", ".join(
                     f"{label} {format_quantity(float(value), SECONDS)}"
                     for label, value in (("TTFT", plan.profile.ttft_s), ("TPOT", plan.profile.tpot_s))
                 )
                 price = plan.figures.get("cost_usd_per_million_tokens")
-                said = f"needs {needed:.1f} GiB of {usable:.1f} GiB, {latencies}"
+                said = f"{memory_needed(plan.profile)}, {latencies}"
                 said += "" if price is None else f", {price:.2f} USD per million tokens"
                 words = with_settings(command, stated)
                 yield NearestPlan(set=stated, sentence=said, plan=plan, command=words)

@@ -11,17 +11,16 @@ from sightline.planning.options import cluster_settings, with_settings
 from sightline.planning.training.answers import Found, ranked
 from sightline.planning.training.mixed import Listed, measured, plan_mixed
 from sightline.planning.training.one_space import SPARE, Request
-from sightline.planning.why.differences import more_memory_because, slower_because
+from sightline.planning.why.differences import more_memory_because, needs_and_step, slower_because
 from sightline.planning.why.explained import Predict, explained
 from sightline.planning.why.hardware import LEAST_GAIN, PARTS, change_of
 from sightline.planning.why.looser import looser
 from sightline.planning.why.nearest import nearest_plans
 from sightline.planning.why.neighbours import nearby_plans, neighbours
-from sightline.planning.why.unmet import Unmet
+from sightline.planning.why.unmet import Unmet, changes_from
 from sightline.prediction.sensitivity import scaled
 from sightline.profile import Profile
 from sightline.progress import SILENT
-from sightline.quantities import GIB, SECONDS, format_quantity
 from sightline.scenario import Cluster, Scenario
 from sightline.scenario.space import TRAINING_FIELDS, Space
 
@@ -197,7 +196,7 @@ def _with_looser_limits(of: Searched, command: str) -> Iterator[NearestPlan]:
     for one in ranked(of.listed.beyond, replace(of.request, pareto=None, top=1)):
         set_, beyond = looser(of.request.limits, one.figures)
         typed = " ".join((command, *(f"--{name} {value}" for name, value in set_.items())))
-        sentence = "; ".join((_sentence(one.profile), *beyond))
+        sentence = "; ".join((needs_and_step(one.profile), *beyond))
         yield NearestPlan(set=set_, sentence=sentence, plan=one, command=typed)
 
 
@@ -208,22 +207,7 @@ def _on_all_kinds(of: Searched, command: str) -> Iterator[NearestPlan]:
         request = replace(of.request, objective="time", pareto=None, top=SPARE)
         found = plan_mixed([replace(space, values=values)], request, [], SILENT)[0].plans
         for one in [plan for plan in found if plan.launchable][:1]:
-            changed = dict(_changed(space, one.profile.scenario))
+            changed = dict(changes_from(space, one.profile.scenario))
             devices = cluster_settings(one.profile.scenario.cluster)
             typed = with_settings(command, {**devices, **changed})
-            yield NearestPlan(set={**devices, **changed}, sentence=_sentence(one.profile), plan=one, command=typed)
-
-
-def _changed(space: Space[Scenario], scenario: Scenario) -> Iterator[tuple[str, Any]]:
-    """Dotted keys of a plan with values that were not asked for, as a file states them."""
-    stated = scenario.plan.to_dict()
-    for name in TRAINING_FIELDS:
-        allowed = space.values.get(name, (getattr(space.scenario.plan, name),))
-        if name != "data_parallel" and allowed is not None and getattr(scenario.plan, name) not in allowed:
-            yield f"plan.{name}", stated[name]
-
-
-def _sentence(profile: Profile) -> str:
-    needed, usable = profile.memory_bytes["total"] / GIB, profile.usable_bytes / GIB
-    step = format_quantity(float(profile.step_time_s), SECONDS)
-    return f"needs {needed:.1f} GiB of {usable:.1f} GiB and {step} a step"
+            yield NearestPlan(set={**devices, **changed}, sentence=needs_and_step(one.profile), plan=one, command=typed)

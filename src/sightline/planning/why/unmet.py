@@ -10,6 +10,7 @@ from sightline.planning.training.best import Candidate
 from sightline.planning.training.candidates import resolved
 from sightline.planning.training.money import RunLimits
 from sightline.planning.training.objectives import Measure
+from sightline.planning.why.differences import needs_and_step
 from sightline.planning.why.variations import Variation, is_usual
 from sightline.profile import Profile
 from sightline.quantities import GIB, SECONDS, format_quantity
@@ -48,6 +49,15 @@ def space_of(unmet: Unmet, variation: Variation) -> Space[Scenario]:
     return replace(opened(variation.scenario, free), at_most=unmet.space.at_most)
 
 
+def changes_from(space: Space[Scenario], scenario: Scenario) -> Iterator[tuple[str, Any]]:
+    """Yield dotted keys of a plan with values that were not asked for, as a file states them."""
+    stated = scenario.plan.to_dict()
+    for name in TRAINING_FIELDS:
+        allowed = space.values.get(name, (getattr(space.scenario.plan, name),))
+        if name != "data_parallel" and allowed is not None and getattr(scenario.plan, name) not in allowed:
+            yield f"plan.{name}", stated[name]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Describer:
     """Describes a plan that was found."""
@@ -66,21 +76,13 @@ class Describer:
         run = measure.whole_run(measure.of_profile(profile))
         figures = {} if run is None else {key: None if v is None else float(v) for key, v in run.figures.items()}
         plan = RankedPlan(rank=1, profile=profile, value=float(profile.step_time_s), figures=figures)
-        changed = {**variation.set, **dict(self._changed(scenario))}
+        changed = {**variation.set, **dict(changes_from(self.unmet.space, scenario))}
         return NearestPlan(
             set=changed,
             sentence=self._sentence(variation, plan),
             plan=plan,
             command=with_settings(self.command, changed | self._replicas(scenario)),
         )
-
-    def _changed(self, scenario: Scenario) -> Iterator[tuple[str, Any]]:
-        """Dotted keys of the plan with values that were not asked for, as a file states them."""
-        asked, stated = self.unmet.space, scenario.plan.to_dict()
-        for name in TRAINING_FIELDS:
-            allowed = asked.values.get(name, (getattr(asked.scenario.plan, name),))
-            if name != "data_parallel" and allowed is not None and getattr(scenario.plan, name) not in allowed:
-                yield f"plan.{name}", stated[name]
 
     def _replicas(self, scenario: Scenario) -> dict[str, int]:
         """The replicas, which the file states, where they are others."""
@@ -90,9 +92,7 @@ class Describer:
     def _sentence(self, variation: Variation, plan: RankedPlan) -> str:
         """What a plan needs and takes, and what it costs."""
         profile = plan.profile
-        needed, usable = profile.memory_bytes["total"] / GIB, profile.usable_bytes / GIB
-        step = format_quantity(float(profile.step_time_s), SECONDS)
-        said = f"needs {needed:.1f} GiB of {usable:.1f} GiB and {step} a step"
+        said = needs_and_step(profile)
         if self.unmet.asked is not None:
             said += f", {profile.step_time_s / self.unmet.asked.step_time_s:.2f} x as long"
         said += _price(plan, with_time=self.unmet.is_limited)
