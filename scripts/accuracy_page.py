@@ -1,7 +1,7 @@
 """The generated parts of docs/accuracy.md, from the figures in docs/accuracy."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from statistics import fmean, median
@@ -23,6 +23,12 @@ ANCHORED = {
     "three anchors": "with three measured steps",
     "one anchor of the same model and cluster": "with one measured step of the same model and devices",
 }
+SERVED = {"ttft_s": "time to first token", "tpot_s": "time per token", "latency_s": "latency"}
+SERVERS: Mapping[str, Callable[[str], bool]] = {
+    "**Serving** with vLLM under load, nothing measured": lambda suite: "anchored" not in suite,
+    "Serving with vLLM and one measured load of the server as an anchor": lambda suite: "anchored" in suite,
+}
+"""What is asked of a loaded server, and which suites of real ones that are not full tell how far off it is."""
 
 
 def figures(section: str) -> dict[str, Any]:
@@ -33,7 +39,7 @@ def figures(section: str) -> dict[str, Any]:
 
 def expectations() -> str:
     """Return the table of what to expect from an answer."""
-    rows = [*_training(), *_anchored(), *_generation(), *_operators()]
+    rows = [*_training(), *_anchored(), *_generation(), *_serving(), *_operators()]
     return markdown_table(COLUMNS, [list(row) for row in rows])
 
 
@@ -86,6 +92,43 @@ def _generation() -> Iterable[Row]:
         width = {"mape": of["mean"], "coverage": of["coverage"], "half_width": float(np.expm1(of["half_width"]))}
         counted = {"source": f"{of['groups']} sources", "device": "every device"}[what]
         yield _row(asked[what], width, f"{counted} left out, {of['rows']} cases")
+
+
+def _serving() -> Iterable[Row]:
+    every = [one for one in figures("suites")["suites"] if one["kind"] == "serving" and one["split"] == "test"]
+    apart, sampled = (
+        [one for one in every if one["suite"].startswith("serving-aiconfigurator") and _is_apart(one) == is_apart]
+        for is_apart in (True, False)
+    )
+    full = [one for one in every if one["suite"].startswith("serving-vllm-saturated")]
+    rest = [one for one in every if one not in (*sampled, *apart, *full)]
+    for asked, is_of in SERVERS.items():
+        of = [one for one in rest if is_of(one["suite"])]
+        for key, said in SERVED.items():
+            timed = [one for one in of if one["quantity"] in (f"{key}.p50", f"{key}.mean")]
+            yield _of_runs(f"{asked}: {said}", timed, "that no fit saw")
+    yield _of_runs("Serving with a full vLLM server: requests per second", full, "that no fit saw")
+    asked = "Serving closed loops with vLLM, SGLang and TensorRT-LLM, fitted to times per token"
+    for group, named in ((sampled, asked), (apart, "The same with prefill and decode apart")):
+        for key, said in SERVED.items():
+            if of := [one for one in group if one["quantity"] == f"{key}.mean"]:
+                yield _of_runs(f"{named}: {said}", of, "of InferenceX that no fit saw")
+
+
+def _is_apart(result: Mapping[str, Any]) -> bool:
+    """Whether some workers of the servers of a suite process prompts and others decode."""
+    return "-disaggregated-" in str(result["suite"])
+
+
+def _of_runs(asked: str, suites: Sequence[Mapping[str, Any]], which: str) -> Row:
+    """Means and medians of answered runs, each of which counts the same."""
+    runs = [one["cases"] - one["unanswered"] for one in suites]
+    found = {key: float(np.average([one[key] for one in suites], weights=runs)) for key in ("mape", "coverage")}
+    found["half_width"] = float(np.median(np.repeat([one["half_width"] for one in suites], runs)))
+    counted = f"{sum(runs)} runs in {len(suites)} suites" if len(suites) > 1 else f"{sum(runs)} runs"
+    if unanswered := sum(one["unanswered"] for one in suites):
+        counted += f" ({unanswered} more unanswered)"
+    return _row(asked, found, f"{counted} {which}")
 
 
 def _operators() -> Iterable[Row]:

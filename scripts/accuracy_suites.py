@@ -8,11 +8,12 @@ from accuracy_page import figures, percent
 from generated import markdown_table
 
 from sightline.catalog import entry, names
-from sightline.validation import OperatorSuite, Suite
+from sightline.validation import Suite
+from sightline.validation.validate import AnySuite
 
 HEADINGS = ["suite", "goal", "part", "cases", "mean", "median", "p90", "largest", "bias", "inside interval"]
 LEFT = ["source left out: mean", "source left out: inside interval"]
-KINDS = ("training", "generation", "operators")
+KINDS = ("training", "generation", "serving", "operators")
 
 
 def error_tables() -> str:
@@ -110,16 +111,16 @@ def _engines() -> Iterable[list[str]]:
                 yield ["generation", constant, f"{engine} {line}".strip(), str(rows)]
 
 
-def read_alike(chosen: Sequence[Suite | OperatorSuite]) -> list[list[Suite | OperatorSuite]]:
-    """Return the suites in groups with the same decisions and, but for operators, of the same source."""
-    groups: dict[tuple[object, ...], list[Suite | OperatorSuite]] = {}
+def read_alike(chosen: Sequence[AnySuite]) -> list[list[AnySuite]]:
+    """Return the suites in groups with the same decisions and, but for tables and logs, of the same source."""
+    groups: dict[tuple[object, ...], list[AnySuite]] = {}
     for suite in chosen:
-        source = "" if isinstance(suite, OperatorSuite) else suite.name
+        source = suite.name if isinstance(suite, Suite) else ""
         groups.setdefault((source, suite.decisions), []).append(suite)
     return list(groups.values())
 
 
-def described(same: Sequence[Suite | OperatorSuite]) -> str:
+def described(same: Sequence[AnySuite]) -> str:
     """Return the source of suites that are read alike, what had to be decided to read them, and what was left out."""
     decisions = "\n".join(f"- {decision}" for decision in same[0].decisions)
     left_out = "".join(

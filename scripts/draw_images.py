@@ -1,8 +1,22 @@
-"""Draw the pictures of the README and the documentation with the tool itself."""
+"""Draw the pictures of the README and the documentation with the tool itself.
 
+The picture of published runs needs `--data DIR`, the folder of the public data sets.
+"""
+
+import argparse
 import subprocess
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+from sightline.report.charts import drawing
+from sightline.report.charts.measured_rates import RateMeasured, measured_rates_chart
+from sightline.validation.serving.logs import RATE, Log, MeasuredRun
+from sightline.validation.serving.suite import answers_of
+from sightline.validation.serving.vllm_logs import vllm_logs
+from sightline.validation.serving.vllm_saturated import CLIENTS, vllm_saturated
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
@@ -18,16 +32,66 @@ PICTURES = {
     "plan-serving.svg": [
         *("plan", f"{PLANS}/qwen3-32b-32xh200.yaml", "--ttft", "2 s", "--pareto", "interactivity,throughput"),
     ],
+    "serving.svg": [
+        *("simulate", "examples/serving/llama-3.1-8b-h100.yaml", "--sweep"),
+        "workload.arrival.rate=1,2,4,6,8,10,12,14,16,18,20",
+    ],
 }
 """By name: what is asked for."""
 
 
+TIMES = ("ttft_s", "tpot_s", "latency_s")
+RUNS = "residency-"
+"""How the names of the runs begin that differ in their rate."""
+
+
 def main() -> None:
     """Draw each picture anew."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, help="draw the picture of published runs alone, from this folder")
+    asked = parser.parse_args()
+    if asked.data is not None:
+        path = IMAGES / "serving-measured-h100.svg"
+        path.write_text(str(drawing.draw(published_rates(asked.data), str(path))), encoding="utf-8")
+        return
     IMAGES.mkdir(parents=True, exist_ok=True)
-    for name, asked in PICTURES.items():
-        command = [sys.executable, "-m", "sightline", *asked, "--chart", str(IMAGES / name)]
+    for name, words in PICTURES.items():
+        command = [sys.executable, "-m", "sightline", *words, "--chart", str(IMAGES / name)]
         subprocess.run(command, check=True, cwd=ROOT)
+
+
+def published_rates(data: Path) -> dict[str, Any]:
+    """Return the picture of one server at several rates, as a source measured it and as it is simulated."""
+    figures = (RATE, *(f"{key}.mean" for key in TIMES))
+    log, full = (replace(of, figures=figures) for of in (vllm_logs(data), vllm_saturated(data)))
+    runs = sorted((run for run in log.read() if run.name.startswith(RUNS)), key=_rate)
+    capped = next(run for run in full.read() if run.name.startswith(RUNS))
+    rates = [*_replayed(log, runs), *_replayed(full, [capped])]
+    title = "Qwen3-14B on one H100, vLLM 0.23, 1,024 tokens in and 128 out"
+    lines = [
+        f"Every request replayed at its time; the last point is {CLIENTS} clients that never pause.",
+        "All runs that do not saturate the server. That at 12 per second, one at 6 and the last are of a patched build.",
+    ]
+    return measured_rates_chart(rates, title, lines)
+
+
+def _replayed(log: Log, runs: Sequence[MeasuredRun]) -> list[RateMeasured]:
+    answers = answers_of(log, runs)
+    found = []
+    for number in range(len(runs)):
+        of_run = {figure.removesuffix(".mean"): of[number] for figure, of in answers.items()}
+        found.append(
+            RateMeasured(
+                measured={key: answer.case.measured for key, answer in of_run.items()},
+                simulated={key: answer.predicted or 0.0 for key, answer in of_run.items()},
+                interval={key: answer.interval for key, answer in of_run.items() if answer.interval},
+            )
+        )
+    return found
+
+
+def _rate(run: MeasuredRun) -> float:
+    return len(run.requests) / float(run.requests.arrival_s[-1])
 
 
 if __name__ == "__main__":

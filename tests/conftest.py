@@ -1,9 +1,23 @@
 """Settings that hold for every test."""
 
+import gc
+
 from hypothesis import settings
 
 # A loaded machine is slow, not wrong: an example may take as long as it needs.
-settings.register_profile("patient", deadline=None)
+# The runs of many days find what is rare: each of them need not.
+settings.register_profile("patient", deadline=None, max_examples=50)
 # .ci/run asks what wrong input may do once more, with as many examples as this.
 settings.register_profile("thorough", deadline=None, max_examples=300)
 settings.load_profile("patient")
+
+
+def pytest_collection_finish():
+    """Leave what is loaded by now, PyTorch and all tests, out of every later search for cyclic garbage."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure():
+    """Let the interpreter clean up as it always does."""
+    gc.unfreeze()

@@ -26,6 +26,7 @@ ROOMS = (
         "program",
         "cost",
         "prediction",
+        "simulation",
         "anchors",
         "calibration",
         "validation",
@@ -47,6 +48,7 @@ MEASUREMENT = (
     "operators",
     "generation",
     "training",
+    "serving",
     "measure",
     "calibrate",
     "arxiv_2311_03687",
@@ -64,6 +66,7 @@ PLANNING = (
     "training",
     "generation",
     "why",
+    "serving",
     "requests",
     "search",
 )

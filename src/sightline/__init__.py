@@ -1,4 +1,4 @@
-"""Sightline: how fast a large language model trains and generates, where time and memory go, and whether it fits.
+"""Sightline: how fast a large language model trains, generates and serves, where time and memory go, what it needs.
 
 The names below are the public API. They are loaded when first used, so ``import sightline`` costs nothing.
 """
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sightline.on_demand import names_on_demand
 
 if TYPE_CHECKING:
-    from sightline.anchors import anchored, predict, sensitivity
+    from sightline.anchors import anchored, find_capacity, predict, sensitivity, simulate
     from sightline.errors import InputError, SightlineError
     from sightline.explanation.comparison import Comparison, compare
     from sightline.loading import load
@@ -29,13 +29,16 @@ if TYPE_CHECKING:
         Plan,
         Pretrain,
         Scenario,
+        Serve,
+        ServingScenario,
     )
+    from sightline.simulation.rates import Capacity
     from sightline.validation.validate import validate
 else:
     __getattr__, __dir__ = names_on_demand(
         __name__,
         {
-            "sightline.anchors.answers": "anchored predict sensitivity",
+            "sightline.anchors.answers": "anchored find_capacity predict sensitivity simulate",
             "sightline.errors": "InputError SightlineError",
             "sightline.explanation.comparison": "Comparison compare",
             "sightline.loading": "load",
@@ -45,7 +48,8 @@ else:
             "sightline.profile": "Profile",
             "sightline.progress": "Progress",
             "sightline.scenario": "Cluster Device Finetune Generate GenerationPlan GenerationScenario Model "
-            "OperatorScenario Plan Pretrain Scenario",
+            "OperatorScenario Plan Pretrain Scenario Serve ServingScenario",
+            "sightline.simulation.rates": "Capacity",
             "sightline.validation": "validate",
         },
     )
@@ -53,6 +57,7 @@ else:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Capacity",
     "Cluster",
     "Comparison",
     "Device",
@@ -68,14 +73,18 @@ __all__ = [
     "Profile",
     "Progress",
     "Scenario",
+    "Serve",
+    "ServingScenario",
     "SightlineError",
     "anchored",
     "compare",
+    "find_capacity",
     "load",
     "measure",
     "plan",
     "predict",
     "roofline",
     "sensitivity",
+    "simulate",
     "validate",
 ]

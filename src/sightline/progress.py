@@ -3,6 +3,8 @@
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -109,3 +111,21 @@ class _Silent(Progress):
 
 SILENT: Final[Progress] = _Silent()
 """What long functions take where nobody watches."""
+
+
+_listener: ContextVar[Callable[[str], None]] = ContextVar("_listener", default=lambda _: None)
+
+
+def remark(sentence: str) -> None:
+    """Say why work will take long to whoever listens (`listening`)."""
+    _listener.get()(sentence)
+
+
+@contextmanager
+def listening(tell: Callable[[str], None]) -> Iterator[None]:
+    """Give what is remarked meanwhile to a function."""
+    before = _listener.set(tell)
+    try:
+        yield
+    finally:
+        _listener.reset(before)

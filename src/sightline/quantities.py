@@ -215,6 +215,8 @@ USD_PER_HOUR = _dimension(
     all={"USD/hour": 1.0, "USD/h": 1.0, "$/h": 1.0, "$/hour": 1.0, "/h": 1.0, "/hour": 1.0},
 )
 COUNT = _dimension("a number", "", "2e12")
+RATE = _dimension("a number", "", "2.5")
+"""Rates of requests and ratios."""
 _THOUSANDS = {"": 1.0, "k": 1e3, "K": 1e3, "m": 1e6, "M": 1e6, "b": 1e9, "B": 1e9, "G": 1e9, "t": 1e12, "T": 1e12}
 TOKENS = _dimension(
     "a number of tokens",
@@ -304,6 +306,11 @@ def _refusal(value: object, dimension: Dimension, zero: bool) -> str:
     above = "0 or more" if zero else "above 0"
     form = f"as '{dimension.example}'" + (f" or a plain number in {dimension.base}" if dimension.base else "")
     return f"is {show(value)}; allowed: {dimension.name} {above}, {form}"
+
+
+def counted(count: float, noun: str, several: str = "") -> str:
+    """Return a count with its noun, such as ``1 request`` or ``2,000 requests``; ``several`` is an irregular plural."""
+    return f"{count:,} {noun if count == 1 else several or noun + 's'}"
 
 
 def show(value: object) -> str:

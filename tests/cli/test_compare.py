@@ -67,7 +67,7 @@ def test_a_picture_is_drawn(in_process, files, tmp_path, ending):
         (("{none}", "{full}", "--json", "--csv"), "--json and --csv exclude each other"),
         (
             ("{none}", "{full}", "--level", "phases"),
-            "level is 'phases'; allowed: step, phase, memory, module, operator",
+            "level is 'phases'; allowed: step, request, phase, memory, module, operator",
         ),
         (("{none}", "{full}", "--chart", "x.pdf"), "--chart 'x.pdf' must end in .svg or .png or .html"),
         (("{none}", "2026"), "no run '2026'"),

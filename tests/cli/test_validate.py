@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from sightline.validation import evaluate
+
 KEYS = {"suite", "quantity", "split", "cases", "unanswered", "mape", "median_ape", "p90_ape", "max_ape", "bias"}
 KEYS |= {"coverage"}
 
@@ -12,6 +14,27 @@ KEYS |= {"coverage"}
 def published_only(monkeypatch):
     """The tables in the catalog are enough here; the bulk sets have their own tests."""
     monkeypatch.delenv("SIGHTLINE_DATA", raising=False)
+
+
+@pytest.fixture(scope="module")
+def evaluated():
+    """Results by the name of their suite."""
+    return {}
+
+
+@pytest.fixture(autouse=True)
+def evaluated_once(monkeypatch, evaluated):
+    """No suite is predicted for two tests."""
+
+    def results_of(suite):
+        if suite.name not in evaluated:
+            evaluated[suite.name] = evaluate([suite])
+        return evaluated[suite.name]
+
+    monkeypatch.setattr(
+        "sightline.validation.evaluate",
+        lambda suites, **_: [result for suite in suites for result in results_of(suite)],
+    )
 
 
 def test_the_errors_of_each_suite_are_a_table(in_process):

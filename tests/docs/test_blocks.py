@@ -11,22 +11,26 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-SHORT = (ROOT / "README.md", ROOT / "docs" / "catalog.md", ROOT / "docs" / "contributing.md")
-"""Pages whose blocks run by default; the blocks of all others are among the heavier suites."""
+SHORT = (ROOT / "docs" / "catalog.md", ROOT / "docs" / "contributing.md")
+"""Pages whose blocks run by default, as do those of the README's first screen; all others are heavier suites."""
+TOUR = "## A tour"
+"""What follows the first screen of the README."""
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 RUNNABLE = ("bash", "python")
 KNOWN = (*RUNNABLE, "yaml", "text")
 
 
 def blocks(languages):
-    """Return (page, number, language, text) of all blocks in these languages."""
-    found = []
-    for page in PAGES:
-        for number, (language, text) in enumerate(BLOCK.findall(page.read_text(encoding="utf-8"))):
-            if language in languages:
-                marks = () if page in SHORT else pytest.mark.slow
-                found.append(pytest.param(language, text, id=f"{page.relative_to(ROOT)}-{number}", marks=marks))
-    return found
+    """Return (language, text) of all blocks in these languages; what stands on several pages is returned once."""
+    found = {}
+    for page in sorted(PAGES, key=lambda page: page not in SHORT):
+        screen, _, tour = page.read_text(encoding="utf-8").partition(TOUR)
+        first = len(BLOCK.findall(screen)) if tour else 0
+        for number, block in enumerate(BLOCK.findall(screen + tour)):
+            if block[0] in languages and block not in found:
+                marks = () if page in SHORT or number < first else pytest.mark.slow
+                found[block] = pytest.param(*block, id=f"{page.relative_to(ROOT)}-{number}", marks=marks)
+    return list(found.values())
 
 
 def without_installation(text):
@@ -76,7 +80,7 @@ def test_links_and_pictures_lead_somewhere(page):
 
 
 def test_the_first_screen_has_a_picture_and_two_commands():
-    screen = (ROOT / "README.md").read_text(encoding="utf-8").partition("## A tour")[0]
+    screen = (ROOT / "README.md").read_text(encoding="utf-8").partition(TOUR)[0]
     assert screen.count("![") == 1
     install, test = (text for language, text in BLOCK.findall(screen) if language == "bash")
     assert "sightline predict examples/llama-2-7b-zero2-8xa800.yaml --chart" in install

@@ -9,12 +9,14 @@ import pytest
 import typer.main
 
 from sightline.cli.app import command_line
-from sightline.loading import generation, parts, plan, training
+from sightline.loading import arrivals, generation, parts, plan, serving, serving_plan, training
 from sightline.loading.operations import HEAD, OPERATORS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 KEYS = [parts.SCENARIO, training.WORKLOAD, generation.GENERATE, plan.PLAN, plan.SPECULATION, plan.POOL]
+KEYS += [serving.SERVE, arrivals.ARRIVAL, serving.SESSIONS, serving.SLO, serving.REQUESTS]
+KEYS += [serving_plan.TIER, serving_plan.ADAPTERS, serving_plan.AUTOSCALE]
 KEYS += [HEAD, *(asked.keys for asked in OPERATORS.values())]
 
 

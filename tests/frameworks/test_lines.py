@@ -120,7 +120,7 @@ def test_attention_is_eager_where_there_was_no_flash_attention(name: str, stated
     [
         ("vllm", "2023-10", "0.2"),
         ("vllm", "2024-02", "0.3"),
-        ("vllm", "2026", "0.15"),
+        ("vllm", "2026", "0.20"),
         ("tensorrt-llm", "2023-12", "0.6"),
         ("tensorrt-llm", "2024-01", "0.7"),
         ("tensorrt-llm", "2024-03", "0.8"),

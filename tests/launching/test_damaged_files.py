@@ -59,7 +59,7 @@ def damaged(text, name, path, junk):
 
 @pytest.mark.parametrize("framework", sorted(FILES))
 @given(data=st.data())
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 def test_a_damaged_value_is_read_or_refused(framework, data):
     launch = write(asked({"framework": framework, **PLAN[framework]}, model=SMALL))
     name = data.draw(st.sampled_from(FILES[framework]))

@@ -47,7 +47,7 @@ TOKENS = 512 * 64 * 1000
 
 @pytest.mark.parametrize("framework", sorted(WRITERS))
 @given(data=st.data())
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 def test_a_folder_is_the_scenario_of_its_launch(framework, data):
     plan = {"framework": framework, **data.draw(PLANS)}
     scenario = possible(plan, model=data.draw(st.sampled_from(MODELS)), cluster=CLUSTER, total_tokens=TOKENS)

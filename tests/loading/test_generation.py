@@ -21,14 +21,14 @@ from sightline.errors import InputError
         ({"expert_parallel": 2}, "plan.expert_parallel is 2; llama-2-7b has no experts, so allowed: 1"),
         (
             {"tensor_parallel": 1, "replicas": 2},
-            "plan.pipeline_parallel 1 x plan.data_parallel 1 x plan.replicas 2 is 2; allowed: the cluster's 1 devices",
+            "plan.pipeline_parallel 1 x plan.data_parallel 1 x plan.replicas 2 is 2; allowed: the cluster's 1 device",
         ),
         ({"dtype": "nvfp4"}, "plan.dtype is 'nvfp4'; a100-sxm-80gb computes in "),
         ({"expert_tensor_parallel": 2}, "plan.expert_tensor_parallel is 2; allowed: what is left"),
         ({"max_sequences": 2}, "workload.batch is 8; allowed: up to 2 sequences in flight"),
         (
             {"disaggregate": {"prefill": {"tensor_parallel": 4}, "decode": {}}},
-            "takes 4 devices for prefill and 1 for decode, 5 in all; allowed: the cluster's 1 devices",
+            "takes 4 devices for prefill and 1 for decode, 5 in all; allowed: the cluster's 1 device",
         ),
     ],
 )

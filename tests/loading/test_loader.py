@@ -92,12 +92,12 @@ def test_a_problem_of_all_swept_scenarios_is_said_once() -> None:
 
 @pytest.mark.parametrize(
     ("task", "hint"),
-    [("serve", " - did you mean 'generate'?"), ("inference", " - did you mean 'generate'?"), ("dance", ""), ([1], "")],
+    [("serving", " - did you mean 'serve'?"), ("inference", " - did you mean 'generate'?"), ("dance", ""), ([1], "")],
 )
 def test_of_an_unknown_task_nothing_else_is_said(task: object, hint: str) -> None:
     said = problems(BASE, overrides={"workload.task": task, "workload.batch": 3})
     written = f"'{task}'" if isinstance(task, str) else str(task)
-    assert said == (f"workload.task is {written}; allowed: pretrain, finetune, generate, operator{hint}",)
+    assert said == (f"workload.task is {written}; allowed: pretrain, finetune, generate, serve, operator{hint}",)
 
 
 def test_an_engine_is_no_framework_of_training() -> None:

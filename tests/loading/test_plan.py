@@ -11,6 +11,7 @@ from training_scenarios import training
 from sightline.errors import InputError
 from sightline.loading import operation_from_mapping
 from sightline.scenario import GenerationPlan, Plan
+from sightline.scenario.generation import SERVING_ONLY
 
 Values = tuple[Any, ...]
 
@@ -86,7 +87,7 @@ def test_every_key_of_one_task_alone_is_tested_here() -> None:
     trains, generates = ({f.name for f in fields(plan)} for plan in (Plan, GenerationPlan))
     # The rest are degrees that both tasks state, though one of them works it out.
     assert trains - generates == TRAINING_ONLY.keys() | {"framework", "expert_tensor_parallel"}
-    assert generates - trains == GENERATION_ONLY.keys() - {"max_sequences"} | {"engine"}
+    assert generates - trains == GENERATION_ONLY.keys() | {"engine", *SERVING_ONLY}
 
 
 @pytest.mark.parametrize(("key", "value"), used(TRAINING_ONLY))

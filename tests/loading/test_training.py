@@ -112,9 +112,12 @@ def test_measured_is_kept() -> None:
         ({"workload__task": None}, "workload.task is missing; needed: pretrain, finetune"),
         (
             {"workload__task": "pretrian"},
-            "workload.task is 'pretrian'; allowed: pretrain, finetune, generate, operator - did you mean 'pretrain'?",
+            "workload.task is 'pretrian'; allowed: pretrain, finetune, generate, serve, operator - did you mean 'pretrain'?",
         ),
-        ({"workload__task": "serve"}, "workload.task is 'serve'; allowed: pretrain, finetune, generate, operator"),
+        (
+            {"workload__task": "serv"},
+            "workload.task is 'serv'; allowed: pretrain, finetune, generate, serve, operator - did you mean 'serve'?",
+        ),
         ({"workload__seq_length": 1}, "workload.seq_length is not a known key - did you mean 'sequence_length'?"),
         (
             {"workload__lengths": {"distribution": "lognorm", "mean": 5, "deviation": 2}},

@@ -29,7 +29,7 @@ def test_mistakes_in_several_limits_are_told_together():
     ("task", "wrong", "said"),
     [
         ("pretrain", {"ttft": "300 ms", "tpot": "10 ms"}, ["ttft", "tpot"]),
-        ("generate", {"deadline": "30d", "budget": "1M", "launchable": True}, ["deadline", "budget", "launchable"]),
+        ("generate", {"deadline": "30d", "budget": "1M"}, ["deadline", "budget"]),
     ],
 )
 def test_limits_of_another_task_are_refused_by_name(task, wrong, said):

@@ -97,7 +97,7 @@ def test_a_pipeline_is_not_lengthened_beyond_the_layers(virtual_stages, tried):
     assert {plan.pipeline_parallel for _, plan in plans_beside(scenario)} == tried
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(strategies.trainings())
 def test_every_suggestion_loads_and_fits_as_it_says(scenario):
     profile = predict(scenario)

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from sightline.report.charts.drawing import draw
+from sightline.profile import TASKS
+from sightline.report.charts.drawing import PHASE_COLORS, draw
 from sightline.report.charts.profile import profile_chart
 
 
@@ -26,6 +27,12 @@ def test_one_prediction_is_labelled_directly(profile):
     ):
         assert label in shown
     assert any("bound by compute" in text for text in shown)
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
+def test_every_phase_has_a_color_of_its_own(task):
+    colors = [PHASE_COLORS[phase] for phase in task.phases]
+    assert len({*colors}) == len(colors)
 
 
 def test_several_predictions_share_one_picture(build, make_scenario, too_large):

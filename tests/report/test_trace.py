@@ -16,7 +16,8 @@ from sightline.profile import Profile
 from sightline.report.charts.trace import COLORS, chrome_trace, trace_text
 
 ALL = sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))
-EXAMPLES = [path for path in ALL if "task: generate" not in (text := path.read_text()) and "task: operator" not in text]
+STEPLESS = ("task: generate", "task: operator", "task: serve")
+EXAMPLES = [path for path in ALL if not any(task in path.read_text() for task in STEPLESS)]
 """Those with a training step, so with a timeline."""
 GPT_3 = next(path for path in EXAMPLES if path.stem.startswith("gpt-3"))
 

@@ -98,7 +98,7 @@ def mesh_of(model: str, frame: dict[str, Any], plan: dict[str, Any], axes: dict[
     return open_mesh(replace(base, plan=replace(base.plan, **fields)), axes)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(meshes())
 def test_a_mesh_holds_valid_exactly_the_plans_that_load(
     drawn: tuple[str, dict[str, Any], dict[str, Any], dict[str, list[int]]],

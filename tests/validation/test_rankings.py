@@ -37,7 +37,13 @@ def test_the_predicted_best_is_about_the_measured_best(name, sweeps):
     assert max(ranking.loss for ranking in found) <= AIM
 
 
-@pytest.mark.parametrize(("name", "sweeps"), IN_DATA.items())
+@pytest.mark.parametrize(
+    ("name", "sweeps"),
+    [
+        pytest.param(*part, marks=pytest.mark.slow if part[0] == "aiconfigurator-unseen" else ())
+        for part in IN_DATA.items()
+    ],
+)
 def test_the_predicted_best_is_about_the_measured_best_in_public_data(name, sweeps, data):
     found = of_suite(name, data)
     assert len(found) == sweeps

@@ -5,17 +5,27 @@ from typing import TYPE_CHECKING
 from sightline.on_demand import names_on_demand
 
 if TYPE_CHECKING:
-    from sightline.anchors.answers import anchored, predict, sensitivity
+    from sightline.anchors.answers import anchored, find_capacity, predict, sensitivity, simulate
     from sightline.anchors.given import Given, anchors_of
     from sightline.anchors.saved import listing, save
 else:
     __getattr__, __dir__ = names_on_demand(
         __name__,
         {
-            "sightline.anchors.answers": "anchored predict sensitivity",
+            "sightline.anchors.answers": "anchored find_capacity predict sensitivity simulate",
             "sightline.anchors.given": "Given anchors_of",
             "sightline.anchors.saved": "listing save",
         },
     )
 
-__all__ = ["Given", "anchored", "anchors_of", "listing", "predict", "save", "sensitivity"]
+__all__ = [
+    "Given",
+    "anchored",
+    "anchors_of",
+    "find_capacity",
+    "listing",
+    "predict",
+    "save",
+    "sensitivity",
+    "simulate",
+]

@@ -2,8 +2,10 @@
 
 from typing import TYPE_CHECKING
 
+from sightline.errors import InputError
 from sightline.prediction import predict as predict_one
 from sightline.profile import Profile
+from sightline.progress import SILENT, Progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -12,7 +14,10 @@ if TYPE_CHECKING:
     from sightline.prediction.anchoring import Anchored
     from sightline.prediction.sensitivity import Sensitivity
     from sightline.prediction.training.constants import TrainingConstants
-    from sightline.scenario import GenerationScenario, OperatorScenario, Scenario
+    from sightline.scenario import GenerationScenario, OperatorScenario, Scenario, ServingScenario
+    from sightline.simulation.rates import Capacity
+    from sightline.simulation.server import Load
+    from sightline.simulation.streamed import Rows
 
 
 def anchored(given: "Anchored | Iterable[Given] | Given", store: str | None = None) -> "Anchored":
@@ -30,7 +35,7 @@ def anchored(given: "Anchored | Iterable[Given] | Given", store: str | None = No
 
 
 def predict(
-    scenario: "Scenario | OperatorScenario | GenerationScenario",
+    scenario: "Scenario | OperatorScenario | GenerationScenario | ServingScenario",
     constants: "TrainingConstants | None" = None,
     *,
     anchor: "Anchored | Iterable[Given] | Given" = (),
@@ -48,8 +53,124 @@ def predict(
     return predict_one(scenario, constants, anchor=anchored(anchor) if anchor else None)
 
 
+def simulate(
+    scenario: "ServingScenario",
+    *,
+    anchor: "Anchored | Iterable[Given] | Given" = (),
+    load: "Load | None" = None,
+    intervals: bool = True,
+    streamed: bool | None = None,
+    rows: "Rows | None" = None,
+    progress: Progress = SILENT,
+) -> Profile:
+    """Simulate an engine under a load: what every request waits for, and what that comes to.
+
+    Times of the answer are mappings of seconds, such as ``ttft_s["p90"]``, with ``mean``, ``p50``, ``p90``, ``p99`` and
+    the percentile of the objective; rates are per second, ``energy_j`` is joules of all devices. ``outcome`` has a row
+    for each request and each iteration, unless the load is streamed. A plan that does not fit has no times.
+
+        profile = sl.simulate(sl.load("examples/serving/llama-3.1-8b-h100.yaml"))
+        profile.ttft_s["p90"], profile.requests_per_s, profile.limited_by
+
+    Args:
+        scenario: A scenario whose task is serve.
+        anchor: Runs of one's own server, or logs of them, which correct its times; what `anchored` returns for them is
+            learned once for many scenarios.
+        load: Requests instead of those of the workload: parts in order of arrival, times in seconds.
+        intervals: Whether to simulate more for 80 % intervals: other draws of a short load, and both ends of the
+            iteration times.
+        streamed: Whether to keep no rows, in the same memory for any number of requests; by default, if the workload
+            states more than a million.
+        rows: Of a streamed load: takes the numbers and rows of requests that ended, piece by piece.
+        progress: Counts requests of a streamed load; when it is cancelled the rest of the load is left out.
+
+    Raises:
+        InputError: The task is another, the load cannot be read, the plan has what no simulation follows, or no anchor
+            is of the scenario's engine on its device.
+    """
+    from sightline.simulation.simulate import simulate as simulate_one
+
+    known = _known_of(scenario, anchor)
+    requests = None if known is None else known.requests
+    answer = simulate_one(
+        scenario, load=load, intervals=intervals, streamed=streamed, rows=rows, progress=progress, known=requests
+    )
+    return answer if known is None else told(answer, known)
+
+
+def find_capacity(
+    scenario: "ServingScenario",
+    *,
+    anchor: "Anchored | Iterable[Given] | Given" = (),
+    intervals: bool = True,
+    progress: Progress = SILENT,
+) -> "Capacity":
+    """Search the highest rate of arrivals at which as many requests as the objective asks keep every limit of it.
+
+    ``rate`` of the answer is requests per second, None where no rate will do, and ``interval`` its 80 % interval;
+    ``sentence`` says it in words, and ``tried`` has the profile of each rate that was simulated, without intervals. A
+    load that is drawn has as many requests as the answer needs.
+
+        found = sl.find_capacity(sl.load("examples/serving/llama-3.1-8b-h100.yaml"))
+        found.rate, found.interval, [(one.rate, one.profile.ttft_s["p90"]) for one in found.tried]
+
+    Args:
+        scenario: A scenario whose task is serve, with ``workload.slo``. Its own rate does not matter; clients of a
+            closed loop and bursts arrive as a Poisson process, and a ramp is left out.
+        anchor: Runs of one's own server, or logs of them, which correct its times.
+        intervals: Whether to search twice more, at the slow and at the fast end of the iteration times.
+        progress: Told of every rate that was tried; it may stop the search, which raises `Cancelled`.
+
+    Raises:
+        InputError: There is no objective, or what `simulate` refuses.
+    """
+    from sightline.simulation.simulate import find_capacity as search
+
+    known = _known_of(scenario, anchor)
+    return search(scenario, progress, None if known is None else known.requests, intervals=intervals)
+
+
+def _known_of(scenario: "ServingScenario", anchor: "Anchored | Iterable[Given] | Given") -> "Anchored | None":
+    """What anchors teach about a served load; refuses other tasks."""
+    task = getattr(getattr(scenario, "workload", None), "task", None)
+    if task != "serve":
+        said = f"workload.task is {task}" if task else f"{type(scenario).__name__} is no scenario"
+        raise InputError(f"{said}; allowed: a scenario of task serve, as sightline.load returns one")
+    if not anchor:
+        return None
+    known = anchored(anchor)
+    check_server(known, scenario)
+    return known
+
+
+def check_server(known: "Anchored", scenario: "ServingScenario") -> None:
+    """Refuse anchors none of which is of a scenario's engine on its device.
+
+    Raises:
+        InputError: There is none.
+    """
+    known.check(scenario)
+    asked = scenario.plan.engine.name, scenario.cluster.device.name
+    measured = {
+        (one.scenario.plan.engine.name, one.scenario.cluster.device.name): one.name
+        for one in known.posterior("generation").timed
+    }
+    if asked not in measured:
+        (engine, device), name = next(iter(measured.items()))
+        raise InputError(
+            f"anchor '{name}' was measured with {engine} on {device}, the scenario has {asked[0]} on {asked[1]}: a "
+            "server says nothing about others; anchor with a run of the same engine and device"
+        )
+
+
+def told(answer: Profile, known: "Anchored") -> Profile:
+    """Return an answer that says which anchors it rests on, and what does not carry over."""
+    warnings = (*answer.warnings, *known.warnings(answer.scenario))
+    return answer.replace(anchor=known.to_dicts("generation"), warnings=warnings)
+
+
 def sensitivity(
-    scenario: "Scenario | OperatorScenario | GenerationScenario",
+    scenario: "Scenario | OperatorScenario | GenerationScenario | ServingScenario",
     *,
     anchor: "Anchored | Iterable[Given] | Given" = (),
 ) -> "Sensitivity":

@@ -1,4 +1,7 @@
-"""What the words of an anchor stand for: a stored run, a file with a ``measured:`` block, a saved anchor, a profile."""
+"""What the words of an anchor stand for: a stored run, a file with a ``measured:`` block, a saved anchor, a profile.
+
+What measured a load is read in `sightline.anchors.loads`, which only such anchors need.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -14,11 +17,13 @@ from sightline.prediction.anchoring.timed import TIMES
 from sightline.profile import Profile
 from sightline.runs import Run, Store, open_store
 from sightline.runs.store import LATEST
-from sightline.scenario import GenerationScenario, OperatorScenario, Scenario
+from sightline.scenario import GenerationScenario, OperatorScenario, Scenario, ServingScenario
 
-Given: TypeAlias = "Profile | Run | Scenario | GenerationScenario | Anchor | Mapping[str, Any] | str | Path"
+Given: TypeAlias = (
+    "Profile | Run | Scenario | GenerationScenario | ServingScenario | Anchor | Mapping[str, Any] | str | Path"
+)
 """What may be given as an anchor."""
-_ONE = (str, Path, Profile, Run, Mapping, Scenario, GenerationScenario, OperatorScenario)
+_ONE = (str, Path, Profile, Run, Mapping, Scenario, GenerationScenario, OperatorScenario, ServingScenario)
 """What is one anchor, not several."""
 
 
@@ -48,7 +53,8 @@ def _told_apart(anchors: Sequence[Anchor]) -> list[Anchor]:
         place = 1 + sum(name == one.name or name.startswith(f"{one.name} (") for name in found)
         name = one.name if place == 1 else f"{one.name} ({place})"
         timed = tuple(replace(each, name=each.name.replace(one.name, name, 1)) for each in one.timed)
-        found[name] = one if place == 1 else replace(one, name=name, timed=timed)
+        loads = tuple(each.named(each.name.replace(one.name, name, 1)) for each in one.loads)
+        found[name] = one if place == 1 else replace(one, name=name, timed=timed, loads=loads)
     return list(found.values())
 
 
@@ -59,8 +65,8 @@ def _anchor(given: Any, store: str | None) -> Anchor:
         case Profile():
             return _of_profile(given)
         case Run():
-            return _of_run(given)
-        case Scenario() | GenerationScenario() | OperatorScenario():
+            return _of_run(given, open_store(store))
+        case Scenario() | GenerationScenario() | OperatorScenario() | ServingScenario():
             return _of_scenarios([given], given.name or "the anchor")
         case Mapping():
             return _of_scenarios(_listed(load(dict(given))), str(given.get("name") or "the anchor"))
@@ -84,7 +90,7 @@ def _of_word(word: str | Path, store: Store) -> Anchor:
         return of_document(read_anchor(store, name), name)
     runs = store.storage.folders()
     if name == LATEST or any(name and run.startswith(name) for run in runs):
-        return _of_run(store.find(name))
+        return _of_run(store.find(name), store)
     near = nearest(name, (*saved, *runs))
     raise InputError(f"--anchor '{name}' is no file, no saved anchor and no run in '{store.place}'{near}")
 
@@ -95,15 +101,22 @@ def _of_file(path: Path) -> Anchor:
     results = [one for one in documents if isinstance(one, Mapping) and one.get("source") in ("measured", "predicted")]
     if results:
         return joined([_of_result(one.get("scenario") or {}, one, str(path)) for one in results], str(path))
-    return _of_scenarios(_listed(load(path)), str(path))
+    return _of_scenarios(_listed(load(path)), str(path), path.parent)
 
 
-def _of_run(run: Run) -> Anchor:
+def _of_run(run: Run, store: Store) -> Anchor:
     if run.status != "ok":
         reason = f" ({run.reason})" if run.reason else ""
         raise InputError(
             f"run '{run.id}' is {run.status.replace('_', ' ')}{reason}; only a run that ended ok can be an anchor"
         )
+    records = store.samples(run).to_dicts() if run.scenario.get("workload", {}).get("task") == "serve" else []
+    if records:
+        from sightline.anchors.loads import anchor_of_outcome
+        from sightline.simulation.recorded import outcome_of
+
+        scenario = load({key: value for key, value in run.scenario.items() if key != "measured"})
+        return anchor_of_outcome(run.id, cast("ServingScenario", _listed(scenario)[0]), outcome_of(records))
     return _of_result(run.scenario, {"source": "measured", **run.result}, run.id)
 
 
@@ -111,14 +124,19 @@ def _of_result(scenario: Mapping[str, Any], result: Mapping[str, Any], name: str
     if result.get("source") == "predicted":
         raise InputError(f"'{name}' is a prediction; only what was measured teaches about your cluster")
     found = _listed(load({key: value for key, value in scenario.items() if key != "measured"}))
-    return anchor_of(found[0], {key: result[key] for key in _every_time() if key in result}, name)
+    return _anchor_of(found[0], {key: result[key] for key in _every_time() if key in result}, name)
 
 
 def _of_profile(profile: Profile) -> Anchor:
     if profile.source != "measured":
         raise InputError(f"an anchor is {profile.source}; only a profile that was measured teaches about your cluster")
+    name = profile.scenario.name or "the measured profile"
+    if isinstance(profile.scenario, ServingScenario) and profile.outcome is not None:
+        from sightline.anchors.loads import anchor_of_outcome
+
+        return anchor_of_outcome(name, profile.scenario, profile.outcome)
     times = {key: getattr(profile, key) for key in profile.stated if key in _every_time()}
-    return anchor_of(profile.scenario, times, profile.scenario.name or "the measured profile")
+    return _anchor_of(profile.scenario, times, name)
 
 
 def _every_time() -> set[str]:
@@ -129,13 +147,22 @@ def _listed(loaded: Any) -> list[Any]:
     return loaded if isinstance(loaded, list) else [loaded]
 
 
-def _of_scenarios(scenarios: Sequence[Any], name: str) -> Anchor:
+def _anchor_of(scenario: Any, measured: Mapping[str, Any], name: str, folder: Path = Path()) -> Anchor:
+    """The anchor of one scenario and what was measured of it; files are in a ``folder``."""
+    if not isinstance(scenario, ServingScenario):
+        return anchor_of(scenario, measured, name)
+    from sightline.anchors.loads import anchor_of_figures
+
+    return anchor_of_figures(scenario, measured, name, folder)
+
+
+def _of_scenarios(scenarios: Sequence[Any], name: str, folder: Path = Path()) -> Anchor:
     """The anchor of all scenarios that have a ``measured`` block."""
     measured = [one for one in scenarios if one.measured]
     if not measured:
         raise InputError(f"anchor '{name}' has no 'measured:' block, such as measured: {{step_time_s: 1.1}}")
     called = [name if len(measured) == 1 else f"{name}#{place}" for place in range(1, len(measured) + 1)]
-    return joined([anchor_of(one, one.measured, of) for one, of in zip(measured, called, strict=True)], name)
+    return joined([_anchor_of(one, one.measured, of, folder) for one, of in zip(measured, called, strict=True)], name)
 
 
 def to_document(anchor: Anchor) -> dict[str, Any]:
@@ -144,7 +171,11 @@ def to_document(anchor: Anchor) -> dict[str, Any]:
         {**to_mapping(one.scenario), "measured": {one.quantity: float(one.seconds)}, "name": one.name}
         for one in anchor.timed
     ]
-    return {"measurements": steps}
+    if not anchor.loads:
+        return {"measurements": steps}
+    from sightline.anchors.loads import to_documents
+
+    return {"measurements": steps, "loads": to_documents(anchor)}
 
 
 def of_document(document: Mapping[str, Any], name: str) -> Anchor:
@@ -155,6 +186,15 @@ def of_document(document: Mapping[str, Any], name: str) -> Anchor:
     """
     try:
         scenarios = [_listed(load(dict(one)))[0] for one in document["measurements"]]
+        loads = _loads_of(document)
     except (InputError, TypeError, KeyError, LookupError) as error:
         raise InputError(f"the saved anchor '{name}' cannot be read: {error}") from error
-    return _of_scenarios(scenarios, name)
+    return joined([*([_of_scenarios(scenarios, name)] if scenarios or not loads else []), *loads], name)
+
+
+def _loads_of(document: Mapping[str, Any]) -> list[Anchor]:
+    if not document.get("loads"):
+        return []
+    from sightline.anchors.loads import of_documents
+
+    return of_documents(document["loads"])

@@ -17,7 +17,7 @@ def save(known: Anchored, name: str, store: str | None = None) -> None:
     from sightline import __version__
 
     whole = joined(known.anchors, name)
-    scenarios = [one.scenario for one in whole.timed]
+    scenarios = [one.scenario for one in (*whole.timed, *(load.timed[0] for load in whole.loads))]
     tasks = sorted({task_name(scenario) for scenario in scenarios})
     document = {
         "version": __version__,
@@ -36,7 +36,7 @@ def listing(store: str | None = None) -> list[dict[str, Any]]:
     """Return all saved anchors of a store without their measurements, in the order of their names."""
     opened = open_store(store)
     found = [read_anchor(opened, name) for name in anchor_names(opened)]
-    return [{key: value for key, value in one.items() if key != "measurements"} for one in found]
+    return [{key: value for key, value in one.items() if key not in ("measurements", "loads")} for one in found]
 
 
 def _each(values: Any) -> list[str]:

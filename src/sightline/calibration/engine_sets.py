@@ -88,7 +88,7 @@ def entry_of(found: Fits) -> dict[str, Any]:
     """Return the engine's catalog entry."""
     seen = {
         name: sorted({x for _, fit in found.values() for x in fit.constants[name]})
-        for name in ("fitted_devices", "fitted_kinds", "fitted_formats")
+        for name in ("fitted_devices", "fitted_kinds", "fitted_formats", "fitted_experts")
     }
     seen["fitted_context"] = max(fit.constants["fitted_context"] for _, fit in found.values())
     own, *lines = found

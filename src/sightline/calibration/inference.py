@@ -21,6 +21,7 @@ from sightline.prediction.generation.engine_constants import InferenceConstants
 from sightline.prediction.generation.latencies import Latencies, latencies
 from sightline.prediction.generation.policies import Workers
 from sightline.prediction.generation.uncertainty import format_of, kind_of
+from sightline.prediction.generation.worker import worker_of
 from sightline.quantities import significant
 from sightline.scenario import GenerationScenario
 
@@ -165,6 +166,7 @@ def _seen(cases: Sequence[MeasuredGeneration]) -> dict[str, Any]:
         "fitted_devices": sorted({s.cluster.device.name for s in asked}),
         "fitted_kinds": sorted({kind_of(s.model) for s in asked}),
         "fitted_formats": sorted({format_of(s.plan) for s in asked}),
+        "fitted_experts": sorted({worker_of(s).formats.parts["experts"] for s in asked if s.model.experts is not None}),
         "fitted_context": max(s.workload.prompt_tokens + s.workload.output_tokens for s in asked),
         "fitted_links": sorted({s.cluster.intra_node.topology for s in linked}),
     }

@@ -10,8 +10,8 @@ from sightline.cli import completion, output
 from sightline.on_demand import named
 
 COMMANDS = (
-    *("predict", "plan", "measure", "compare", "import", "roofline", "sensitivity", "catalog", "validate", "calibrate"),
-    "runs",
+    *("predict", "plan", "simulate", "measure", "compare", "import", "roofline", "sensitivity", "catalog", "validate"),
+    *("calibrate", "runs"),
 )
 """Each is a function, or a group of commands, in the module or package of its name; a keyword has a ``_`` behind it."""
 

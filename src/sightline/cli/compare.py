@@ -8,8 +8,8 @@ from sightline.cli import output
 from sightline.cli.next_step import try_next
 from sightline.cli.options import Anchors, AsCsv, AsJson, Chart, RunStore
 
-_SHOWN = "step,phase,memory,module"
-_ALL = "step,phase,memory,module,operator"
+_SHOWN = "step,request,phase,memory,module"
+_ALL = "step,request,phase,memory,module,operator"
 
 
 _A = typer.Argument(
@@ -38,7 +38,8 @@ def compare(
     Each row has the ratio B / A with its interval, and says whether B is faster, slower, or no difference was found. A
     ratio that the spread of the samples or the uncertainty of a prediction can explain is no difference. A scenario is
     predicted. Of two predictions it says how likely either is the faster: the part that their errors share cancels.
-    FILE#2 is the second result of a file.
+    FILE#2 is the second result of a file. Served loads are compared too, simulated or measured, and request by request
+    where both served the same ones.
 
     \b
     Examples:
@@ -47,6 +48,7 @@ def compare(
       sightline compare zero-1.yaml zero-3.yaml --anchor our-cluster
       sightline compare 20261121-104239 20261121-110512 --level phase,module --chart before-after.svg
       sightline compare before.json after.json --json
+      sightline compare one-engine.yaml another-engine.yaml
     """
     output.check({"--chart": chart}, json=as_json, csv=as_csv)
     from sightline.explanation.comparison import compare as compare_profiles

@@ -60,9 +60,10 @@ def keys(incomplete: str) -> list[str]:
     from sightline.loading.clusters.cluster import CLUSTER
     from sightline.loading.generation import GENERATE
     from sightline.loading.plan import PLAN
+    from sightline.loading.serving import SERVE
     from sightline.loading.training import WORKLOAD
 
-    parts = {"plan": PLAN, "workload": {**WORKLOAD, **GENERATE}, "cluster": CLUSTER}
+    parts = {"plan": PLAN, "workload": {**WORKLOAD, **GENERATE, **SERVE}, "cluster": CLUSTER}
     found = [f"{part}.{key}" for part, known in parts.items() for key in known]
     return _beginning(incomplete, [f"{key}=" for key in ("model", "cluster", *found)])
 
@@ -72,7 +73,7 @@ def results(incomplete: str) -> list[str]:
     from sightline.profile import TASKS
     from sightline.report.ranking import AS_ASKED
 
-    metrics = (key for task in TASKS for key, metric in task.metrics.items() if metric.unit != "word")
+    metrics = (key for task in TASKS for key, metric in task.figures.items() if metric.unit != "word")
     return _beginning(incomplete, [AS_ASKED, *dict.fromkeys(metrics), "memory_bytes.total"])
 
 

@@ -40,9 +40,9 @@ def import_(
     """Read a framework's own configuration or command line back as a scenario.
 
     Understood are DeepSpeed's JSON, commands and scripts of Megatron-LM, accelerate's YAML, torchtitan's TOML,
-    arguments of the transformers Trainer, and commands, containers and scripts of vLLM, SGLang, TensorRT-LLM, TGI and
-    llama.cpp. The scenario goes to stdout, and what no key stands for, what was assumed and what is missing to stderr.
-    A command follows as one text in quotes, or word by word behind --.
+    arguments of the transformers Trainer, and commands, containers and scripts of vLLM, SGLang, TensorRT-LLM, TGI,
+    LightLLM, llama.cpp and transformers serve. The scenario goes to stdout, and what no key stands for, what was
+    assumed and what is missing to stderr. A command follows as one text in quotes, or word by word behind --.
 
     \b
     Examples:

@@ -31,14 +31,16 @@ def _command(arguments: Sequence[str]) -> int:
     gc.set_threshold(OBJECTS_PER_COLLECTION)
     import typer
 
+    from sightline.cli import output
     from sightline.cli.app import command_line
     from sightline.errors import InputError, SightlineError
-    from sightline.progress import Cancelled
+    from sightline.progress import Cancelled, listening
 
     _never_choke_on_characters()
     try:
         app = command_line(next(iter(arguments), ""))
-        outcome = app(args=list(arguments), prog_name="sightline", standalone_mode=False)
+        with listening(output.print_remark):
+            outcome = app(args=list(arguments), prog_name="sightline", standalone_mode=False)
     except InputError as error:
         return _complain(error.problems, WRONG_REQUEST)
     except Cancelled as stopped:

@@ -40,6 +40,12 @@ Anchors = Annotated[
         show_default=False,
     ),
 ]
+SaveAnchor = Annotated[
+    str | None,
+    typer.Option(
+        "--save-anchor", metavar="NAME", help="Keep what the anchors measured under a name.", show_default=False
+    ),
+]
 Settings = Annotated[
     list[str] | None,
     typer.Option(

@@ -19,6 +19,7 @@ ENDINGS: Mapping[str, Sequence[str]] = {
     "--chart": (".svg", ".png", ".html"),
     "--html": (".html", ".htm"),
     "--trace": (".json",),
+    "--requests": (".parquet",),
 }
 """What the names of the files that an option writes may end in."""
 _MOST_WARNINGS = 5

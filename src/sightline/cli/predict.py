@@ -6,8 +6,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sightline.cli import asked, output
+from sightline.cli.anchored import anchored_by
 from sightline.cli.next_step import given, has, try_next
-from sightline.cli.options import Anchors, AsCsv, AsJson, Chart, Files, Html, RunStore, Settings, Sort, Sweeps, Top
+from sightline.cli.options import (
+    Anchors,
+    AsCsv,
+    AsJson,
+    Chart,
+    Files,
+    Html,
+    RunStore,
+    SaveAnchor,
+    Settings,
+    Sort,
+    Sweeps,
+    Top,
+)
 from sightline.cli.progress_bar import end_if_stopped, progress_bar
 from sightline.errors import InputError
 
@@ -24,10 +38,7 @@ MOST_TABLES = 1000
 def predict(
     files: Files,
     anchor: Anchors = None,
-    save_anchor: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Keep what the anchors measured under a name.", show_default=False),
-    ] = None,
+    save_anchor: SaveAnchor = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
     chart: Chart = None,
@@ -67,9 +78,7 @@ def predict(
     with progress_bar(stops=False) as reading:
         loaded = asked.read(files, settings, sweeps, reading)
     _refuse_pictures(loaded.scenarios, chart or html, trace)
-    if save_anchor is not None and not anchor:
-        raise InputError(f"--save-anchor {save_anchor} keeps what --anchor gives; there is none")
-    known = _anchored(anchor, save_anchor, store) if anchor else None
+    known = anchored_by(anchor, save_anchor, store)
     with progress_bar() as progress:
         answers = _predict_all(loaded.scenarios, known, progress, in_full=first is None)
     if known is None and any(one.measured for one in loaded.scenarios):
@@ -177,21 +186,6 @@ def _refuse_pictures(scenarios: "list[Asked]", picture: str | None, trace: str |
         raise InputError(
             f"'{picture}': a chart or report shows either training or generation; predict the two separately"
         )
-
-
-def _anchored(anchors: list[str], name: str | None, store: str | None) -> "Anchored":
-    """Return what the anchors teach, kept under a ``name`` if there is one."""
-    from sightline.anchors import anchored, save
-    from sightline.anchors.files import check_name
-    from sightline.runs import open_store
-
-    if name is not None:
-        check_name(open_store(store), name)
-    known = anchored(anchors, store)
-    if name is not None:
-        save(known, name, store)
-        output.print_remark(f"saved as anchor '{name}'")
-    return known
 
 
 def _predict_all(

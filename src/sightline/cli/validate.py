@@ -51,9 +51,9 @@ def validate(
 ) -> None:
     """Compare predictions with published and measured results and print the errors of each suite.
 
-    There are suites of training, of generation and of single operators. The small published tables are part of the
-    catalog. The large sets are read from the data folder. Each suite has a part that constants were fitted to and, if
-    it has enough families, a part that was held out for testing.
+    There are suites of training, of generation, of serving and of single operators. The small published tables are
+    part of the catalog. The large sets are read from the data folder. Each suite has a part that constants were
+    fitted to and, if it has enough families, a part that was held out for testing.
 
     With --left-out, each source of training is asked as a user would ask, by its framework's name and date, and none
     of its measurements is used. With --locked, sources are asked that no estimate, goal or test ever looks at.

@@ -43,7 +43,7 @@ REGISTRY: Mapping[str, Entry] = {
     "Matmul": Entry("matmul.prices:price_matmuls", _MATMUL, _MATMUL_SIZES, "processor.prices:price_product"),
     "MatrixVector": Entry("matmul.prices:price_matrix_vector", _MATMUL, _MATMUL_SIZES),
     "GroupedMatmul": Entry(
-        "matmul.grouped:price_experts", ("kernel", "dtype", "decode"), ("rows", "experts", "active", "n", "k")
+        "matmul.grouped:price_experts", ("kernel", "dtype"), ("rows", "experts", "active", "n", "k", "in_slots")
     ),
     "FlashAttention": Entry(
         "attention.fused:price_fused",

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 from sightline.anchors import anchored
 from sightline.errors import InputError, nearest
 from sightline.explanation.faster import UNKNOWN, Faster, faster, shared_error
+from sightline.explanation.paired import in_words, is_same_load, pairs
 from sightline.explanation.reading import Asked, sides_of
 from sightline.explanation.side import (
+    ANOTHER_RUN,
     EXACT,
     LEVELS,
     Address,
@@ -19,7 +21,8 @@ from sightline.explanation.side import (
     interval_of,
     ratio_spread,
 )
-from sightline.profile import GENERATION, TRAINING, Task
+from sightline.profile import GENERATION, SERVING, TRAINING, Task
+from sightline.quantities import counted
 from sightline.runs import open_store
 
 if TYPE_CHECKING:
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
     from sightline.anchors import Given
     from sightline.prediction.anchoring import Anchored
 
-_PHASES = tuple(dict.fromkeys((*GENERATION.phases[:-1], *TRAINING.phases)))
+_PHASES = tuple(dict.fromkeys((*SERVING.phases, *GENERATION.phases[:-1], *TRAINING.phases)))
 FASTER, SLOWER, MORE, LESS = "faster", "slower", "more", "less"
 NO_DIFFERENCE = "no difference found"
 ONLY_A, ONLY_B = "only in a", "only in b"
@@ -70,6 +73,8 @@ class Comparison:
     about: str = ""
     """How the plans differ; empty where they do not."""
     warnings: Sequence[str] = ()
+    requests: str = ""
+    """How the times of single requests differ, where both served the same ones."""
     faster: Faster | None = None
     """Which of two predictions is the faster, and how likely that is."""
 
@@ -110,15 +115,35 @@ def compare_sides(a: Side, b: Side, levels: Sequence[str] = LEVELS, known: "Anch
             "faster; compare takes two of one kind"
         )
     shared = shared_error(a, b, known)
+    paired = is_same_load(a.outcome, b.outcome)
     rows = [row for level in levels for row in _rows(a, b, level, shared)]
-    warnings = [*a.warnings, *b.warnings, *unfair(a, b), *_without_table(a, b, levels), *_without_interval(a, b)]
-    found = faster(a, b, shared)
+    warnings = [*a.warnings, *b.warnings, *unfair(a, b), *_unanswered(a, b)]
+    warnings += [*_without_table(a, b, levels), *_without_interval(a, b)]
+    # Servers that keep up answer as many tokens as arrive, whichever is the faster.
+    found = None if paired else faster(a, b, shared)
+    said = in_words(a.outcome, b.outcome) if a.outcome and b.outcome and paired else ""
     if found is not None and found.verdict == UNKNOWN:
         rows = [replace(row, verdict=NO_DIFFERENCE) if row.level == "step" and row.ratio else row for row in rows]
-    return Comparison(a=a, b=b, rows=rows, about=about(a, b), warnings=list(dict.fromkeys(warnings)), faster=found)
+    told = list(dict.fromkeys(warnings))
+    return Comparison(a=a, b=b, rows=rows, about=about(a, b), warnings=told, requests=said, faster=found)
+
+
+def _of_requests(a: Side, b: Side) -> Iterator[Difference]:
+    """Rows of the requests that both served, where the load is the same."""
+    if a.outcome is None or b.outcome is None or not is_same_load(a.outcome, b.outcome):
+        return
+    measured = a.is_measured or b.is_measured
+    for pair in pairs(a.outcome, b.outcome):
+        at, ratio = Address(pair.quantity), pair.b.value / pair.a.value
+        spread = pair.spread.joined(ANOTHER_RUN) if measured else pair.spread
+        there = {"level": "request", **at._asdict(), "a": pair.a.value, "b": pair.b.value}
+        verdict = _verdict(at, difference(ratio, spread), a.kind)
+        yield Difference(**there, ratio=ratio, interval=interval_of(ratio, spread), verdict=verdict)
 
 
 def _rows(a: Side, b: Side, level: str, shared: float) -> Iterator[Difference]:
+    if level == "request":
+        yield from _of_requests(a, b)
     if level == "operator":
         a, b = under_common_names(a, b)
     first, second = a.at(level), b.at(level)
@@ -170,7 +195,7 @@ def _verdict(at: Address, found: int, kind: Task) -> str:
 
 
 def _without_table(a: Side, b: Side, levels: Sequence[str]) -> Iterator[str]:
-    if a.kind.name == "operator" or not {"module", "operator"} & set(levels):
+    if a.kind.name in ("operator", "serving") or not {"module", "operator"} & set(levels):
         return
     for side in (a, b):
         if not side.cells:
@@ -241,6 +266,20 @@ def unfair(a: Side, b: Side) -> Iterator[str]:
         yield f"the workloads differ: {_listed(found)}"
 
 
+def _unanswered(a: Side, b: Side) -> Iterator[str]:
+    """Yield that requests are missing in the times and rates of a side, where the other has more or fewer of them."""
+    if a.unanswered == b.unanswered:
+        return
+    for side in (a, b):
+        missing = sum(side.unanswered.values())
+        if missing and side.answered is not None:
+            why = ", ".join(f"{count:,} {reason}" for reason, count in side.unanswered.items())
+            yield (
+                f"{side.name} lacks {missing:,} of {counted(side.answered + missing, 'request')} ({why}): its times "
+                "and rates are those of the others"
+            )
+
+
 def about(a: Side, b: Side) -> str:
     """Return how the plans differ; empty where they do not."""
     found = differing(a.scenario, b.scenario, "plan")
@@ -298,7 +337,7 @@ def compare(
     Args:
         a: The side that ratios are relative to.
         b: The other one.
-        levels: Which of step, phase, memory, module, operator.
+        levels: Which of step, request, phase, memory, module, operator.
         store: Where runs are looked for; default: ``SIGHTLINE_RUNS``.
         anchor: Runs of one's own cluster that correct what is predicted here, as in `predict`.
 

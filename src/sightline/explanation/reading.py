@@ -12,8 +12,8 @@ from sightline.loading import load
 from sightline.loading.input.dotted_keys import with_value
 from sightline.loading.input.sources import cell_value, read_source
 from sightline.prediction import predict
-from sightline.profile import IDLE_PHASES, TASKS, Profile, Task, task_of
-from sightline.profile.results import flatten
+from sightline.profile import IDLE_PHASES, SERVING, TASKS, Profile, Task, task_of
+from sightline.profile.results import figure_of, flatten
 from sightline.runs import Run, Store
 from sightline.runs.store import LATEST
 
@@ -90,7 +90,12 @@ def _side_of_run(run: Run, store: Store) -> Side:
             f"run '{run.id}' is {run.status.replace('_', ' ')}{reason}; only what ended ok can be compared"
         )
     cells = _cells(store.rows(run).to_dicts())
-    return side_of_result(run.result, run.id, scenario=run.scenario, cells=cells, environment=run.environment)
+    side = side_of_result(run.result, run.id, scenario=run.scenario, cells=cells, environment=run.environment)
+    if side.kind is not SERVING:
+        return side
+    from sightline.simulation.recorded import outcome_of
+
+    return replace(side, outcome=outcome_of(store.samples(run).to_dicts()))
 
 
 def side_of_profile(profile: Profile, name: str = "") -> Side:
@@ -98,7 +103,8 @@ def side_of_profile(profile: Profile, name: str = "") -> Side:
     if not isinstance(profile, Profile):
         raise InputError(f"compare takes profiles, runs and files, not {type(profile).__name__}")
     cells = [Cell(row.phase, row.module, row.operator, float(row.exposed_s)) for row in profile.rows]
-    return side_of_result(profile.to_dict(), name or profile.source, cells=cells)
+    side = side_of_result(profile.to_dict(), name or profile.source, cells=cells)
+    return replace(side, outcome=profile.outcome)
 
 
 def side_of_result(
@@ -124,7 +130,7 @@ def side_of_result(
         source=str(result.get("source", "measured")),
         kind=kind,
         scenario=asked,
-        figures=_numbers({key: result.get(key) for key in kind.headline} | _derived(result, kind)),
+        figures=_numbers({key: figure_of(result, key) for key in kind.headline} | _derived(result, kind)),
         phases=_numbers(result.get("phases") or {}),
         memory_bytes=_numbers(result.get("memory_bytes") or {}),
         intervals={key: (float(low), float(high)) for key, (low, high) in intervals.items() if high is not None},
@@ -132,12 +138,22 @@ def side_of_result(
         is_contended=bool(found.get("contended")),
         is_anchored=bool(result.get("anchor")),
         warnings=_disturbances(name, found),
+        answered=result.get("completed"),
+        unanswered=_unanswered(result),
     )
+
+
+def _unanswered(result: Mapping[str, Any]) -> dict[str, int]:
+    """How many requests of a load were refused, by reason, or failed; nothing of other tasks."""
+    found = {"failed": result.get("failed") or 0, **(result.get("refused") or {})}
+    return {reason: int(count) for reason, count in found.items() if count}
 
 
 def is_result(mapping: Mapping[str, Any]) -> bool:
     """Whether a mapping holds an answer rather than a question."""
-    return mapping.get("source") in ("predicted", "measured") and any(kind.whole in mapping for kind in TASKS)
+    return mapping.get("source") in ("predicted", "measured") and (
+        "completed" in mapping or any(figure_of(mapping, kind.whole) is not None for kind in TASKS)
+    )
 
 
 def _kind_of_result(result: Mapping[str, Any], scenario: Mapping[str, Any], name: str) -> Task:
@@ -146,8 +162,11 @@ def _kind_of_result(result: Mapping[str, Any], scenario: Mapping[str, Any], name
     if task is not None and stated is None:
         known = ", ".join(t for k in TASKS for t in k.workloads)
         raise InputError(f"{name} is of task {task}; compare takes {known}")
-    kind = stated or next((kind for kind in TASKS if kind.whole in result), TASKS[0])
-    if kind.whole not in result:
+    kind = stated or next((kind for kind in TASKS if figure_of(result, kind.whole) is not None), TASKS[0])
+    if figure_of(result, kind.whole) is None:
+        if none := _unanswered(result):
+            why = ", ".join(f"{count:,} {reason}" for reason, count in none.items())
+            raise InputError(f"'{name}' answered no request ({why}), so that it has no times to compare")
         several = result.get("results")
         held = f"{len(several)} operators of a suite" if isinstance(several, Sequence) else f"no {kind.whole}"
         raise InputError(f"'{name}' holds {held}; compare takes the result of one scenario")
@@ -198,17 +217,31 @@ def side_of_file(path: Path, number: int | None, name: str, known: "Anchored | N
         return _side_of_result(_chosen([document.mapping for document in documents], number, name), name)
     loaded = load(path)
     scenario = _chosen(loaded if isinstance(loaded, list) else [loaded], number, name)
-    return side_of_profile(predict(scenario, anchor=known), name)
+    return side_of_profile(_answer(scenario, known), name)
 
 
-def predicted(scenario: Mapping[str, Any], name: str, whose: str, known: "Anchored | None" = None) -> Side:
-    """Return the prediction of a scenario's mapping; ``whose`` it is stands in front of complaints."""
+def _answer(scenario: Any, known: "Anchored | None", *, intervals: bool = True) -> Profile:
+    """The prediction of a scenario: a load is simulated."""
+    if scenario.workload.task != "serve":
+        return predict(scenario, anchor=known)
+    from sightline.anchors import simulate
+
+    return simulate(scenario, anchor=known or (), intervals=intervals)
+
+
+def predicted(
+    scenario: Mapping[str, Any], name: str, whose: str, known: "Anchored | None" = None, *, intervals: bool = True
+) -> Side:
+    """Return the prediction of a scenario's mapping; ``whose`` it is stands in front of complaints.
+
+    A load has ``intervals`` only where they are asked for, which takes two further runs.
+    """
     try:
         loaded = load(dict(scenario))
     except InputError as error:
         raise InputError([f"the scenario of {whose}: {problem}" for problem in error.problems]) from None
     chosen = _chosen(loaded if isinstance(loaded, list) else [loaded], None, whose)
-    return side_of_profile(predict(chosen, anchor=known), name)
+    return side_of_profile(_answer(chosen, known, intervals=intervals), name)
 
 
 def _chosen(found: Sequence[_One], number: int | None, name: str) -> _One:
@@ -258,13 +291,13 @@ def _end(end: Any) -> Any:
 
 
 def _with_table(side: Side) -> Side:
-    """A prediction's file has no table: its scenario's is taken where predicting it again gives the same figures."""
+    """A prediction's file has neither table nor requests: its scenario's are taken where it gives the same figures."""
     if side.is_measured or side.cells or not side.scenario:
         return side
     try:
-        again = predicted(side.scenario, side.name, side.name)
+        again = predicted(side.scenario, side.name, side.name, intervals=False)
     except InputError:
         return side
     key = side.kind.whole
     same = again.kind is side.kind and isclose(again.figures[key], side.figures[key], rel_tol=1e-6)
-    return replace(side, cells=again.cells) if same else side
+    return replace(side, cells=again.cells, outcome=again.outcome) if same else side

@@ -1,15 +1,19 @@
 """One of the two profiles that are compared: its figures by level, each with how far it may be off."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import exp, hypot, log, sqrt
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sightline.profile import Task
 
-LEVELS = ("step", "phase", "memory", "module", "operator")
-"""From coarse to fine: key figures, seconds by phase, bytes by part, seconds by module, seconds by operator."""
+if TYPE_CHECKING:
+    from sightline.simulation.outcome import Outcome
+
+LEVELS = ("step", "request", "phase", "memory", "module", "operator")
+"""From coarse to fine: key figures, times of the same requests of a load, seconds by phase, bytes by part, seconds by
+module, seconds by operator."""
 
 ALL = "all"
 """The operator of a row that stands for a module that is not split by operator."""
@@ -130,6 +134,12 @@ class Side:
     is_anchored: bool = False
     """It was predicted with what runs of one's own cluster taught."""
     warnings: Sequence[str] = ()
+    outcome: "Outcome | None" = None
+    """What became of each request of a load, where it is known."""
+    answered: int | None = None
+    """Requests of a load that got their last token."""
+    unanswered: Mapping[str, int] = field(default_factory=dict)
+    """Those that did not, by reason."""
 
     @property
     def is_measured(self) -> bool:
@@ -159,6 +169,8 @@ class Side:
             case "memory":
                 parts = {part: size for part, size in self.memory_bytes.items() if size > 0}
                 return {Address(f"memory_bytes.{p}"): Figure(v, self._of_bytes(p, v)) for p, v in parts.items()}
+            case "request":
+                return {}
             case "module":
                 return self._added((Address("time_s", c.phase, c.module), c) for c in self.cells)
             case _:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from sightline.content import fix_mappings
+from sightline.frameworks.serving import Serving
 
 AllReduce = Literal["nccl", "custom", "vllm", "sglang", "trtllm"]
 ExpertDispatch = Literal["all-gather", "all-to-all", "fewest-bytes"]
@@ -39,6 +40,10 @@ class EngineKernels:
     eager: bool = False
     """Operators are called one after the other, as a model's own code does; otherwise the engine has kernels for
     them."""
+    captured_tokens: float = 0.0
+    """New tokens up to which passes with prompts run from captured graphs too, but for their attention; 0: none do."""
+    joins_attention: bool = False
+    """One kernel serves the attention of prompts and of decoding sequences in a pass that has both."""
     quantizes_head: bool = False
     """The head is quantized with the other weights."""
 
@@ -158,6 +163,7 @@ class Engine:
     kernels: EngineKernels = EngineKernels()
     collectives: Collectives = Collectives()
     scheduling: Scheduling = Scheduling()
+    serving: Serving = field(default_factory=Serving)
     memory: EngineMemory
     support: Support = Support()
     llama_cpp: LlamaCpp = field(default_factory=LlamaCpp)

@@ -10,7 +10,7 @@ from sightline.launching.launch import Launch, Reading
 
 if TYPE_CHECKING:
     from sightline.launching.source import Source
-    from sightline.scenario import GenerationScenario, Scenario
+    from sightline.scenario import GenerationScenario, Scenario, ServingScenario
 
 WRITERS: Final[Mapping[str, str]] = {
     "megatron": "training.megatron.writing",
@@ -27,7 +27,9 @@ ENGINE_WRITERS: Final[Mapping[str, str]] = {
     "sglang": "engines.sglang",
     "tensorrt-llm": "engines.tensorrt_llm",
     "tgi": "engines.tgi",
+    "lightllm": "engines.lightllm",
     "llama.cpp": "engines.llama_cpp",
+    "transformers": "engines.transformers_serve",
 }
 """The same by engine of generation."""
 READERS: Final[tuple[str, ...]] = (
@@ -39,19 +41,23 @@ READERS: Final[tuple[str, ...]] = (
 returns its `Reading`."""
 READ: Final = (
     "a DeepSpeed JSON, a Megatron-LM command, an accelerate YAML, a torchtitan TOML, arguments of the transformers "
-    "Trainer, a command of vLLM, SGLang, TensorRT-LLM, TGI or llama.cpp"
+    "Trainer, a command of vLLM, SGLang, TensorRT-LLM, TGI, LightLLM, llama.cpp or transformers serve"
 )
 """What can be read back, for messages."""
 
 
-def write(scenario: "Scenario | GenerationScenario") -> Launch:
-    """Return the command and the files that launch a scenario in its framework.
+def write(scenario: "Scenario | GenerationScenario | ServingScenario") -> Launch:
+    """Return the command and the files that launch a scenario in its framework; of a load, what serves it.
 
     Raises:
         InputError: The framework is none that is launched, or does not offer something of the plan; a sentence each.
     """
-    from sightline.scenario import Scenario
+    from sightline.scenario import Scenario, ServingScenario
 
+    if isinstance(scenario, ServingScenario):
+        from sightline.launching.engines.loads import as_generation
+
+        scenario = as_generation(scenario)
     if isinstance(scenario, Scenario):
         name, writers = scenario.plan.framework.name, WRITERS
     else:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from math import gcd, prod
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sightline import catalog
 from sightline.errors import InputError
@@ -23,9 +23,13 @@ from sightline.loading.input.checks import (
 )
 from sightline.loading.parts import CLUSTER, MODEL, Parts, facts_of, read_parts
 from sightline.loading.plan import ReadPlan, read_generation_plan, read_pools
+from sightline.loading.serving_plan import NOTHING
 from sightline.scenario import Disaggregation, Engine, Generate, GenerationPlan, GenerationScenario
 from sightline.scenario.rules import ENGINE_DEGREES, GENERATION_RULES, further_devices, generation_questions
 from sightline.scenario.rules.rulebook import broken_rules
+
+if TYPE_CHECKING:
+    from sightline.scenario import ServingScenario
 
 GENERATE: Keys = {
     "task": text,
@@ -54,7 +58,30 @@ def generation_from_mapping(
     parts = read_parts(mapping, {**MODEL, **CLUSTER}, base, complaints)
     asked = check(GENERATE, parts.workload, "workload", complaints).values
     workload = {key: value for key, value in asked.items() if key != "task"}
-    plan = read_generation_plan(parts.plan, complaints)
+    plan, remarks = settled_plan(parts, workload, complaints, free, "generate")
+    if complaints.problems or parts.model is None or parts.cluster is None or plan is None:
+        raise InputError(complaints.problems)
+    scenario = GenerationScenario(
+        name=parts.name,
+        model=parts.model.model,
+        cluster=parts.cluster,
+        workload=Generate(**workload),
+        plan=plan,
+        measured=parts.measured,
+    )
+    lengths = lengths_read(parts.workload, workload, "workload")
+    said = (*remarks, *lengths, *parts.model.remarks, *_remarks(scenario), *plan_remarks(scenario), *parts.remarks)
+    return replace(scenario, warnings=said)
+
+
+def settled_plan(
+    parts: Parts, workload: Values, complaints: Complaints, free: frozenset[str], task: str
+) -> tuple[GenerationPlan | None, tuple[str, ...]]:
+    """Return the resolved plan of a ``task`` of an engine and the remarks on it; None with what is wrong noted.
+
+    Of the ``workload``, rules look at the sizes that it has.
+    """
+    plan = read_generation_plan(parts.plan, complaints, task)
     pools = read_pools(plan.stated.get("disaggregate"), complaints)
     filled = _filled(plan, parts) if not pools else plan.values
     prefill_device = _prefill_device(pools, parts, complaints)
@@ -64,33 +91,27 @@ def generation_from_mapping(
     asked_of = [*generation_questions(held, pools), *further_devices(GENERATION_RULES, parts.cluster, held)]
     for rules, facts in asked_of:
         complaints.add(*broken_rules(rules, facts))
-    if complaints.problems or parts.model is None or parts.cluster is None or plan.framework is None:
-        raise InputError(complaints.problems)
-    scenario = GenerationScenario(
-        name=parts.name,
-        model=parts.model.model,
-        cluster=parts.cluster,
-        workload=Generate(**workload),
-        plan=_plan(plan.framework, filled, pools, prefill_device),
-        measured=parts.measured,
-    )
-    lengths = lengths_read(parts.workload, workload, "workload")
+    if complaints.problems or plan.framework is None:
+        return None, ()
     own = () if "framework" in free else plan.remarks
-    remarks = (*own, *lengths, *parts.model.remarks, *_remarks(scenario), *parts.remarks)
-    return replace(scenario, warnings=remarks)
+    # Under a load an engine's limits say how many prompts a worker takes at once.
+    together = 0 if task == "serve" else 1
+    return _plan(plan.framework, filled, pools, together, prefill_device), own
 
 
 def _filled(plan: ReadPlan[Engine], parts: Parts) -> Values:
     """The plan with the devices that no degree claims: more data-parallel ranks where experts span them, else replicas.
 
-    Without any degree stated one replica spans the cluster by tensor parallelism, as far as the heads divide.
+    Without any degree stated one replica spans the cluster by tensor parallelism, as far as the heads divide, unless
+    replicas come and go.
     """
     values, engine, cluster = dict(plan.values), plan.framework, parts.cluster
     if engine is None or cluster is None or not {*ENGINE_DEGREES, "expert_parallel"} <= values.keys():
         return values
     stated = {*ENGINE_DEGREES, "expert_parallel"} & {*plan.stated, *engine.defaults}
     devices = cluster.devices
-    if not stated and not engine.scheduling.splits_layers:
+    scales = values.get("autoscale") not in NOTHING
+    if not stated and not scales and not engine.scheduling.splits_layers:
         # A replica stays on devices of one kind.
         whole = gcd(*(part.devices for part in cluster.parts))
         values["tensor_parallel"] = whole if parts.model is None or parts.model.model.heads % whole == 0 else 1
@@ -126,32 +147,42 @@ def _prefill_device(pools: Mapping[str, Values], parts: Parts, complaints: Compl
     return named["prefill"] if "prefill" in named else next(name for name in names if name != named["decode"])
 
 
-def _plan(engine: Engine, values: Values, pools: Mapping[str, Values], prefill_device: str = "") -> GenerationPlan:
-    """The resolved plan; with workers of their own that of the decode workers, which names the other."""
+def _plan(
+    engine: Engine, values: Values, pools: Mapping[str, Values], together: int, prefill_device: str
+) -> GenerationPlan:
+    """The resolved plan; with workers of their own that of the decode workers, which names the other.
+
+    Workers that prefill take ``together`` prompts at once, unless the plan states their number.
+    """
     if not pools:
         return GenerationPlan(engine=engine, **values)
     prefill, decode = ({k: v for k, v in pools[pool].items() if k != "batch"} for pool in ("prefill", "decode"))
     split = Disaggregation(
         prefill=GenerationPlan(engine=engine, **{**values, **prefill}),
-        prefill_batch=pools["prefill"].get("batch", 1),
+        prefill_batch=pools["prefill"].get("batch", together),
         prefill_device=prefill_device,
     )
     return GenerationPlan(engine=engine, **{**values, **decode, "disaggregate": split})
 
 
 def _remarks(scenario: GenerationScenario) -> Iterator[str]:
-    """What is answered although it may not be meant."""
+    """What is answered of a batch although it may not be meant."""
     model, workload, plan = scenario.model, scenario.workload, scenario.plan
     if workload.prompt_tokens + workload.output_tokens > model.max_positions:
         asked = f"workload.prompt_tokens {workload.prompt_tokens} and output_tokens {workload.output_tokens}"
         yield f"{asked} go beyond the {model.max_positions} tokens {model.name} was trained for"
+    if workload.prefix_tokens and not plan.prefix_cache:
+        yield f"workload.prefix_tokens {workload.prefix_tokens} are computed again: plan.prefix_cache is off"
+
+
+def plan_remarks(scenario: "GenerationScenario | ServingScenario") -> Iterator[str]:
+    """Yield what is answered of a model and its plan although it may not be meant."""
+    model, plan = scenario.model, scenario.plan
     word = next((word for word in LOW_PRECISION_WORDS if word in model.name.lower()), None)
     if word and model.weights == "bf16" and plan.quantization is None:
         yield (
             f"{model.name} is called {word} but its config states no quantization, so its weights are read as bf16; "
             "plan.quantization or model.weights says otherwise"
         )
-    if workload.prefix_tokens and not plan.prefix_cache:
-        yield f"workload.prefix_tokens {workload.prefix_tokens} are computed again: plan.prefix_cache is off"
     if plan.speculative is not None and not model.prediction_layers:
         yield f"{model.name} has no prediction layer of its own: drafts of plan.speculative are taken to cost nothing"

@@ -1,4 +1,4 @@
-"""Spaces of serving plans: what a scenario of ``task: generate`` leaves out is free, the rest fixed or restricted."""
+"""Spaces of serving plans: what a scenario of task generate or serve leaves out is free, the rest has its values."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -9,9 +9,11 @@ from sightline.errors import InputError, nearest
 from sightline.loading.generation import GENERATE, generation_from_mapping
 from sightline.loading.input.checks import Complaints, check
 from sightline.loading.plan import NO_POOLS, OTHER_NAMES, PLAN, POOL
+from sightline.loading.serving import serving_from_mapping
 from sightline.loading.techniques import read_quantization
 from sightline.quantities import show
-from sightline.scenario import GenerationPlan, GenerationScenario
+from sightline.scenario import GenerationPlan, GenerationScenario, ServingScenario
+from sightline.scenario.generation import SERVING_ONLY
 from sightline.scenario.space import GENERATION_FIELDS, POOL_FIELDS, Space
 
 POOLS = ("prefill", "decode")
@@ -39,23 +41,53 @@ def generation_space(
         InputError: every mistake in it.
     """
     complaints = Complaints()
-    raw, work = mapping.get("plan") or {}, mapping.get("workload") or {}
-    plan = dict(raw) if isinstance(raw, Mapping) else raw
-    values: dict[str, tuple[Any, ...] | None] = {
-        _name(key): _read(key, stated, complaints) for key, stated in restricted.items()
-    }
+    work = mapping.get("workload") or {}
+    plan, values = _plan_and_values(mapping, restricted, complaints)
     if "batch" in values:
         work = {**work, "batch": (values["batch"] or (1,))[0]}
-    if isinstance(plan, dict):
-        names = ("framework", *(f.name for f in fields(GenerationPlan) if f.name != "engine"))
-        free = {name: None for name in names if name not in plan}
-        limit = {"max_sequences": (plan["max_sequences"],)} if "max_sequences" in plan else {}
-        values = free | limit | values | _stated_pools(plan, values, complaints)
     whole = {**mapping, "workload": work, "plan": plan}
     scenario = complaints.note(generation_from_mapping, whole, folder, frozenset(values))
     if complaints.problems or scenario is None:
         raise InputError(complaints.problems)
     return Space(scenario=scenario, values=values, options=options)
+
+
+def serving_space(
+    mapping: Mapping[str, Any], restricted: Mapping[str, Sequence[Any]], options: Mapping[str, Any], folder: Any
+) -> Space[ServingScenario]:
+    """Return the same of ``task: serve``, where prefill stays with decode.
+
+    Raises:
+        InputError: every mistake in it.
+    """
+    complaints = Complaints()
+    plan, values = _plan_and_values(mapping, restricted, complaints)
+    if True in (values.get("disaggregate") or ()):
+        complaints.add("plan.disaggregate is stated; allowed in a search of plans that serve: none")
+    values |= {"disaggregate": (False,)} if "disaggregate" in values else {}
+    whole = {**mapping, "plan": plan}
+    scenario = complaints.note(serving_from_mapping, whole, folder, frozenset(values))
+    if complaints.problems or scenario is None:
+        raise InputError(complaints.problems)
+    return Space(scenario=scenario, values=values, options=options)
+
+
+def _plan_and_values(
+    mapping: Mapping[str, Any], restricted: Mapping[str, Sequence[Any]], complaints: Complaints
+) -> tuple[Any, dict[str, tuple[Any, ...] | None]]:
+    """A mapping's plan without workers of their own, and the values of its fields that are free or restricted."""
+    raw = mapping.get("plan") or {}
+    plan = dict(raw) if isinstance(raw, Mapping) else raw
+    values: dict[str, tuple[Any, ...] | None] = {
+        _name(key): _read(key, stated, complaints) for key, stated in restricted.items()
+    }
+    if isinstance(plan, dict):
+        fixed = ("engine", "max_sequences", *SERVING_ONLY)
+        names = ("framework", *(f.name for f in fields(GenerationPlan) if f.name not in fixed))
+        free = {name: None for name in names if name not in plan}
+        limit = {"max_sequences": (plan["max_sequences"],)} if "max_sequences" in plan else {}
+        values = free | limit | values | _stated_pools(plan, values, complaints)
+    return plan, values
 
 
 def _name(key: str) -> str:

@@ -22,7 +22,7 @@ Overrides = Mapping[str, Any] | Sequence[str]
 """Values by dotted key, or ``key=value`` texts as ``--set`` takes them."""
 Sweeps = Mapping[str, Sequence[Any]] | Sequence[str]
 """Lists of values by dotted key, or ``key=1,2,3`` texts as ``--sweep`` takes them."""
-_MEANT = {**dict.fromkeys(("serve", "serving", "infer", "inference"), "generate"), "train": "pretrain"}
+_MEANT = {"serving": "serve", **dict.fromkeys(("infer", "inference"), "generate"), "train": "pretrain"}
 """Words for tasks that others use."""
 
 
@@ -148,6 +148,10 @@ def read_scenario(mapping: Mapping[str, Any], folder: Path) -> Asked:
             from sightline.loading.generation import generation_from_mapping
 
             return generation_from_mapping(mapping, folder)
+        case "serve":
+            from sightline.loading.serving import serving_from_mapping
+
+            return serving_from_mapping(mapping, folder)
         case None | "pretrain" | "finetune":
             return scenario_from_mapping(mapping, folder)
         case other:

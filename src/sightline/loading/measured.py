@@ -72,7 +72,7 @@ def _words(value: Any) -> str:
     return value
 
 
-TEXTS = ("source", "bottleneck", "evidence", "note", "date")
+TEXTS = ("source", "bottleneck", "evidence", "note", "date", "requests")
 MEASURED: Keys = {
     **each(_words, " ".join(TEXTS)),
     **each(_amount(SECONDS), "step_time_s run_time_s forward_pass_s time_s"),

@@ -64,6 +64,7 @@ def _workloads() -> Mapping[str, frozenset[str]]:
     """The keys of ``workload`` by task."""
     from sightline.loading.generation import GENERATE
     from sightline.loading.operations import OPERATORS
+    from sightline.loading.serving import SERVE
     from sightline.loading.training import WORKLOAD
 
     operators = chain.from_iterable(asked.keys for asked in OPERATORS.values())
@@ -72,6 +73,7 @@ def _workloads() -> Mapping[str, frozenset[str]]:
         "pretrain": training,
         "finetune": training,
         "generate": frozenset(GENERATE),
+        "serve": frozenset(SERVE),
         "operator": frozenset(("task", "operator", *operators)),
     }
 

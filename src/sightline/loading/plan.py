@@ -68,7 +68,7 @@ PLAN: Keys = {
     **each(list_of(), "stage_layers group_batches"),
     "compile": flag,
     "replicas": DEGREE,
-    **each(whole(), "max_batched_tokens max_sequences"),
+    **each(whole(), "max_batched_tokens max_sequences max_concurrent_requests"),
     **each(flag, "chunked_prefill prefix_cache"),
     "kv_block_tokens": whole(),
     "memory_fraction": fraction,
@@ -78,6 +78,10 @@ PLAN: Keys = {
     "expert_overlap": flag,
     "prediction_layers": whole(0),
     **each(anything, "speculative disaggregate"),
+    "scheduler": choice("fcfs", "priority"),
+    "router": choice("round-robin", "least-load", "prefix-aware", "weighted"),
+    **each(anything, "kv_tiers lora_adapters autoscale"),
+    "attention_data_parallel": DEGREE,
 }
 """``plan`` of every task."""
 
@@ -101,7 +105,7 @@ OTHER_NAMES: Mapping[str, str] = {
     **dict.fromkeys(("trt-llm", "trtllm", "tensorrt_llm"), "tensorrt-llm"),
 }
 """What else frameworks and engines are called."""
-TASKS = ("pretrain", "finetune", "generate", "operator")
+TASKS = ("pretrain", "finetune", "generate", "serve", "operator")
 """Every task."""
 OTHER_TASKS = TASKS[2:]
 """Those that train nothing."""
@@ -172,25 +176,36 @@ def _remarks(framework: Framework, stated: Mapping[str, Any], *, named: bool) ->
     return tuple(filter(None, (typical, date_remark(framework.name, stated.get("framework_version", "")))))
 
 
-def read_generation_plan(mapping: object, complaints: Complaints) -> "ReadPlan[Engine]":
-    """Return what of a plan of generation is right, its mistakes noted."""
-    from sightline.scenario.generation import GenerationPlan
+def read_generation_plan(mapping: object, complaints: Complaints, task: str) -> "ReadPlan[Engine]":
+    """Return what of a plan of generation or serving is right, its mistakes noted."""
+    from sightline.loading.serving_plan import in_attention_groups, read_serving_options
+    from sightline.scenario.generation import SERVING_ONLY, GenerationPlan
 
     checked = check(PLAN, mapping, "plan", complaints)
-    stated = checked.values
+    stated, groups = in_attention_groups(checked.values, complaints)
     training_only = _only(Plan, GenerationPlan, "expert_tensor_parallel")
     _note_useless(stated, training_only, "training, generation", complaints)
+    if task != "serve":
+        _note_useless(stated, SERVING_ONLY, f"serving, {task}", complaints)
     named = "framework" in stated or "framework" in checked.wrong
     engine = _framework(read_engine, checked, TYPICAL_ENGINE, complaints)
-    behavior = {} if engine is None else {"memory_fraction": engine.memory.memory_fraction, **engine.defaults}
-    values = {**behavior, **stated}
+    values = {**_usual(engine, task), **stated}
     before = len(complaints.problems)
     values["quantization"] = read_quantization(values.get("quantization"), "plan.quantization", complaints)
     values["speculative"] = _speculation(values.get("speculative"), complaints)
+    values |= read_serving_options(stated, complaints)
     wrong = {"quantization", "speculative"} if len(complaints.problems) > before else set()
     settled = _settled(GenerationPlan, values, checked.wrong | wrong | {"disaggregate"})
-    remarks = () if engine is None else _engine_remarks(engine, stated, named=named)
+    remarks = groups if engine is None else (*_engine_remarks(engine, stated, named=named), *groups)
     return ReadPlan(framework=engine, values=settled, stated=stated, remarks=remarks)
+
+
+def _usual(engine: "Engine | None", task: str) -> dict[str, Any]:
+    """What an engine does unless told otherwise; under a load its token budget is a matter of the device's memory."""
+    if engine is None:
+        return {}
+    usual = {"memory_fraction": engine.memory.memory_fraction, **engine.defaults}
+    return usual if task != "serve" else {**usual, "max_batched_tokens": None, **engine.serving.defaults}
 
 
 def _engine_remarks(engine: "Engine", stated: Mapping[str, Any], *, named: bool) -> tuple[str, ...]:
@@ -225,8 +240,7 @@ def note_generation_only(plan: Mapping[str, Any], task: str, complaints: Complai
     # Imported when a key asks for it, so that a command for another task starts without generation.
     from sightline.scenario.generation import GenerationPlan
 
-    generation_only = _only(GenerationPlan, Plan) | {"max_sequences"}
-    _note_useless(plan, generation_only, f"generation, {task}", complaints)
+    _note_useless(plan, _only(GenerationPlan, Plan), f"generation, {task}", complaints)
 
 
 def _note_useless(plan: Mapping[str, Any], useless: Container[str], why: str, complaints: Complaints) -> None:

@@ -9,9 +9,9 @@ from sightline.scenario import Scenario
 from sightline.scenario.rules.rulebook import Broken
 
 if TYPE_CHECKING:
-    from sightline.scenario import GenerationScenario, OperatorScenario
+    from sightline.scenario import GenerationScenario, OperatorScenario, ServingScenario
 
-Asked: TypeAlias = "Scenario | OperatorScenario | GenerationScenario"
+Asked: TypeAlias = "Scenario | OperatorScenario | GenerationScenario | ServingScenario"
 """What a scenario file may ask for."""
 Cell: TypeAlias = Mapping[str, Any]
 """Values of the swept keys of one scenario, as they were typed; empty without a sweep."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from sightline.errors import InputError
-from sightline.loading.generation_spaces import generation_space
+from sightline.loading.generation_spaces import generation_space, serving_space
 from sightline.loading.generation_spaces import is_axis as is_generation_axis
 from sightline.loading.input.checks import Complaints
 from sightline.loading.input.dotted_keys import swept
@@ -77,6 +77,8 @@ def spaces_of(mapping: Mapping[str, Any], folder: Any = None) -> list[Space[Any]
         try:
             if task == "generate":
                 spaces.append(generation_space(variant, inside, options, folder))
+            elif task == "serve":
+                spaces.append(serving_space(variant, inside, options, folder))
             elif task in OTHER_TASKS:
                 spaces.append(Space(scenario=read_scenario(variant, folder), values=_listed(inside), options=options))
             else:
@@ -95,7 +97,7 @@ def _listed(inside: Mapping[str, list[Any]]) -> dict[str, tuple[Any, ...]]:
 
 def _is_axis(key: str, task: Any) -> bool:
     """Whether a key is searched inside a space; outside, each of its values makes a space."""
-    if task == "generate":
+    if task in ("generate", "serve"):
         return is_generation_axis(key)
     return task not in OTHER_TASKS and key.removeprefix("plan.") in TRAINING_FIELDS and key.startswith("plan.")
 

@@ -13,18 +13,17 @@ from sightline.loading.input.checks import (
     anything,
     check,
     choice,
-    each,
     flag,
     lengths_read,
     quantity,
-    require,
     tokens,
     whole,
 )
+from sightline.loading.lengths import read_lengths
 from sightline.loading.models import ReadModel
 from sightline.loading.parts import CLUSTER, MODEL, Parts, facts_of, read_parts
 from sightline.loading.plan import TASKS, ReadPlan, read_training_plan
-from sightline.quantities import COUNT, TOKENS, show
+from sightline.quantities import TOKENS, show
 from sightline.scenario import Finetune, Framework, Plan, Pretrain, Scenario, Workload
 from sightline.scenario.lengths import Lengths
 from sightline.scenario.rules import TRAINING_RULES, further_devices
@@ -52,21 +51,6 @@ WORKLOAD: Keys = {
     "packing": flag,
 }
 """``workload`` of training."""
-_TOKENS = "tokens, a number above 0"
-_NEEDED_OF: Mapping[str, Mapping[str, str]] = {
-    "lognormal": {"mean": _TOKENS, "deviation": "standard deviation in tokens"},
-    "normal": {"mean": _TOKENS, "deviation": "standard deviation in tokens"},
-    "uniform": {"low": _TOKENS, "high": _TOKENS},
-    "empirical": {"values": "a list of lengths in tokens"},
-}
-"""Keys of each distribution."""
-_LENGTHS: Keys = {
-    "distribution": Needed(choice(*_NEEDED_OF), ", ".join(_NEEDED_OF)),
-    "mean": quantity(COUNT),
-    "deviation": quantity(COUNT, zero=True),
-    **each(quantity(COUNT), "low high"),
-    "values": anything,
-}
 _NEEDED_WORKLOAD = {"workload": "a mapping with task, sequence_length and global_batch"}
 
 
@@ -80,7 +64,7 @@ def scenario_from_mapping(
     """
     complaints = Complaints()
     parts = read_parts(mapping, {**MODEL, **CLUSTER, **_NEEDED_WORKLOAD}, base, complaints)
-    workload = _workload(parts.workload, complaints)
+    workload = _workload(parts.workload, base, complaints)
     plan = read_training_plan(parts.plan, str(workload.get("task", "pretrain")), complaints)
     workload = _largest_batch(workload, _facts(parts, workload, plan, free), complaints)
     facts = _facts(parts, workload, plan, free)
@@ -103,16 +87,16 @@ def scenario_from_mapping(
     )
 
 
-def _workload(mapping: object, complaints: Complaints) -> dict[str, Any]:
+def _workload(mapping: object, base: Path | str | None, complaints: Complaints) -> dict[str, Any]:
     """The workload's good values, mistakes noted."""
     task = mapping.get("task") if isinstance(mapping, Mapping) else None
     if task in TASKS and task not in _TASKS:
         complaints.add(f"workload.task is {show(task)}; needed here: {', '.join(_TASKS)}")
         return {}
-    return _with_lengths(check(WORKLOAD, mapping, "workload", complaints).values, complaints)
+    return _with_lengths(check(WORKLOAD, mapping, "workload", complaints).values, base, complaints)
 
 
-def _with_lengths(workload: Mapping[str, Any], complaints: Complaints) -> dict[str, Any]:
+def _with_lengths(workload: Mapping[str, Any], base: Path | str | None, complaints: Complaints) -> dict[str, Any]:
     """Return the workload's values with its lengths as `Lengths`, mistakes noted."""
     if "lengths" not in workload:
         if workload.get("packing"):
@@ -120,45 +104,9 @@ def _with_lengths(workload: Mapping[str, Any], complaints: Complaints) -> dict[s
                 "workload.lengths is missing; needed with workload.packing true: how long the packed samples are"
             )
         return dict(workload)
-    lengths = _lengths(workload["lengths"], complaints)
+    lengths = read_lengths(workload["lengths"], "workload.lengths", complaints, base)
     others = {key: value for key, value in workload.items() if key != "lengths"}
     return others if lengths is None else {**others, "lengths": lengths}
-
-
-def _lengths(stated: object, complaints: Complaints) -> Lengths | None:
-    if isinstance(stated, list | tuple):
-        stated = {"distribution": "empirical", "values": stated}
-    elif isinstance(stated, int | float) and not isinstance(stated, bool):
-        stated = {"distribution": "uniform", "low": stated, "high": stated}
-    before = len(complaints.problems)
-    checked = check(_LENGTHS, stated, "workload.lengths", complaints)
-    values = dict(checked.values)
-    if "distribution" in values:
-        needed = _NEEDED_OF[values["distribution"]]
-        require(checked, needed, "workload.lengths", complaints)
-        complaints.add(
-            *(
-                f"workload.lengths.{key} is for other distributions; {values['distribution']} has {', '.join(needed)}"
-                for key in values
-                if key != "distribution" and key not in needed
-            )
-        )
-    if "values" in values:
-        values["values"] = _values(values["values"], complaints)
-    if values.get("low", 0.0) > values.get("high", float("inf")):
-        complaints.add(
-            f"workload.lengths.low is {values['low']:g}; allowed: up to workload.lengths.high {values['high']:g}"
-        )
-    return Lengths(**values) if len(complaints.problems) == before else None
-
-
-def _values(stated: object, complaints: Complaints) -> tuple[float, ...]:
-    listed = list(stated) if isinstance(stated, list | tuple) else []
-    good = [v for v in listed if isinstance(v, int | float) and not isinstance(v, bool) and 1 <= v < float("inf")]
-    if not listed or len(good) < len(listed):
-        wrong = next((v for v in listed if v not in good), stated)
-        complaints.add(f"workload.lengths.values has {show(wrong)}; allowed: a list of lengths of 1 token or more")
-    return tuple(float(v) for v in good)
 
 
 def _largest_batch(workload: dict[str, Any], facts: Mapping[str, Any], complaints: Complaints) -> dict[str, Any]:

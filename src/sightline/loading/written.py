@@ -10,6 +10,8 @@ from sightline.loading.clusters.hardware import device_to_mapping, part_to_mappi
 from sightline.loading.models.blocks import BLOCKS
 from sightline.loading.models.config import FIELD_KEYS
 from sightline.loading.models.family import OWN_FAMILY
+from sightline.loading.serving import load_written
+from sightline.loading.serving_plan import options_written
 from sightline.scenario import (
     Cluster,
     Generate,
@@ -19,22 +21,24 @@ from sightline.scenario import (
     Operation,
     OperatorScenario,
     Scenario,
+    Serve,
+    ServingScenario,
     Workload,
 )
-from sightline.scenario.generation import DEGREES
+from sightline.scenario.generation import DEGREES, SERVING_ONLY
 from sightline.scenario.lengths import Lengths
 
 POOL_DEGREES = (*DEGREES, "replicas")
 """Degrees that disaggregated workers have of their own."""
 
 
-def to_mapping(scenario: Scenario | OperatorScenario | GenerationScenario) -> dict[str, Any]:
+def to_mapping(scenario: Scenario | OperatorScenario | GenerationScenario | ServingScenario) -> dict[str, Any]:
     """Return a scenario with the keys of a scenario file, every name resolved, in SI units; arrays become lists."""
     mapping: dict[str, Any] = {"cluster": _cluster(scenario.cluster)}
     if isinstance(scenario, OperatorScenario):
         mapping |= {"workload": _operation(scenario.workload)}
     else:
-        if isinstance(scenario, GenerationScenario):
+        if isinstance(scenario, GenerationScenario | ServingScenario):
             plan = _generation_plan(scenario.plan)
         else:
             # Training has one replica.
@@ -96,7 +100,9 @@ def _cluster(cluster: Cluster) -> dict[str, Any]:
     return written
 
 
-def _workload(workload: Workload | Generate) -> dict[str, Any]:
+def _workload(workload: Workload | Generate | Serve) -> dict[str, Any]:
+    if isinstance(workload, Serve):
+        return load_written(workload)
     written = {"task": workload.task} | fields_of(workload)
     lengths = written.get("lengths")
     if isinstance(lengths, Lengths):
@@ -114,8 +120,10 @@ def _generation_plan(plan: GenerationPlan) -> dict[str, Any]:
     split, speculative = plan.disaggregate, plan.speculative
     written["quantization"] = ["none"] if plan.quantization == () else plan.quantization
     written["speculative"] = None if speculative is None else fields_of(speculative)
+    options = {name: written.pop(name) for name in SERVING_ONLY}
+    written |= options_written(options)
     if split is not None:
-        pools = {"prefill": _pool(split.prefill) | {"batch": split.prefill_batch}, "decode": _pool(plan)}
+        pools = {"prefill": _pool(split.prefill) | {"batch": split.prefill_batch or None}, "decode": _pool(plan)}
         if split.prefill_device:
             pools["prefill"]["device"] = split.prefill_device
         written = {k: v for k, v in written.items() if k not in POOL_DEGREES} | {"disaggregate": pools}

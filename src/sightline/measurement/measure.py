@@ -12,32 +12,43 @@ from sightline.measurement.operators import runs as operators
 from sightline.measurement.operators.measure import measure_operator
 from sightline.measurement.processes.nodes import rendezvous_of
 from sightline.measurement.processes.results import Measured, measured
-from sightline.measurement.processes.suite import QUICK, Case, Effort, OnStep, Settings, Step, run_suite
+from sightline.measurement.processes.suite import QUICK, Case, Effort, OnStep, Serving, Settings, Step, run_suite
+from sightline.measurement.serving import case as serving
 from sightline.measurement.training import case as training
 from sightline.profile import Profile
 from sightline.progress import SILENT, Progress
 from sightline.runs import Store
-from sightline.scenario import GenerationScenario, OperatorScenario, Scenario
+from sightline.scenario import GenerationScenario, OperatorScenario, Scenario, ServingScenario
 
 
-def measure(scenario: object, *, implementation: str | None = None, quick: bool = False) -> Profile:
+def measure(
+    scenario: object, *, implementation: str | None = None, quick: bool = False, url: str = "", api_key_env: str = ""
+) -> Profile:
     """Run the scenario on this machine and return its profile; ``sightline measure`` also stores it as a run.
 
     Training takes processes of its own, everything else this one. ``implementation`` names one of several ways that
-    PyTorch has; ``quick`` asks for fewer repeats.
+    PyTorch has; ``quick`` asks for fewer repeats. Of serving, ``url`` is that of a server that runs, and
+    ``api_key_env`` the environment variable with its key; without one the plan's engine is started.
 
     Raises:
         InputError: it is of another task, PyTorch is missing, or this machine cannot do what is asked.
         WorkError: memory ran out, or a process of a collective failed.
     """
-    settings = Settings(implementation=implementation, quick=quick, effort=QUICK if quick else Effort())
+    settings = Settings(
+        implementation=implementation,
+        quick=quick,
+        effort=QUICK if quick else Effort(),
+        serving=Serving(url=url, key_variable=api_key_env),
+    )
     if isinstance(scenario, GenerationScenario):
         return generation.measure_generation(scenario, settings)
+    if isinstance(scenario, ServingScenario):
+        return serving.measure_serving(scenario, settings)
     if isinstance(scenario, Scenario):
         return training.measure_training(scenario, settings)
     if not isinstance(scenario, OperatorScenario):
         task = getattr(getattr(scenario, "workload", None), "task", type(scenario).__name__)
-        raise InputError(f"workload.task is '{task}'; measured are pretrain, finetune, generate, operator")
+        raise InputError(f"workload.task is '{task}'; measured are pretrain, finetune, generate, serve, operator")
     return measure_operator(scenario, implementation, QUICK_OPERATOR if quick else FULL)
 
 
@@ -69,6 +80,8 @@ def measure_scenarios(
             on_step(step)
 
         runs = run_suite(cases, store, suite=suite, rerun=rerun, on_step=tell, progress=progress)
+    if scenarios and isinstance(scenarios[0], ServingScenario):
+        return serving.measured_loads(cases, runs, store)
     return measured(cases, runs, store)
 
 
@@ -79,4 +92,6 @@ def _cases_of(scenarios: Sequence[Any], settings: Settings) -> list[Case]:
         return training.cases_of(scenarios, settings)
     if isinstance(scenarios[0], GenerationScenario):
         return generation.cases_of(scenarios, settings)
+    if isinstance(scenarios[0], ServingScenario):
+        return serving.cases_of(scenarios, settings)
     return operators.cases_of(scenarios, settings)

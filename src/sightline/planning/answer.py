@@ -34,7 +34,10 @@ class Neighbour:
     set: Mapping[str, Any]
     """Dotted key and value."""
     loss: float | None
-    """By how much the objective is worse, as a share of the best; None where it does not fit or is not valid."""
+    """By how much the objective is worse, as a share of the best; None where it does not fit or is not valid.
+
+    Of rates and users, how many times theirs the best has, less 1: of half as many 1.
+    """
     sentence: str
 
 

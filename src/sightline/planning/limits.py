@@ -75,14 +75,14 @@ def by_key(limits: Mapping[str, float]) -> dict[str, float]:
     return {LIMITS[name].key: value for name, value in limits.items()}
 
 
-def read_amount(name: str, value: object, dimension: Dimension) -> float:
-    """Return a quantity in its base unit; a mistake names it.
+def read_amount(name: str, value: object, dimension: Dimension, *, zero: bool = False) -> float:
+    """Return a quantity in its base unit, perhaps of ``zero``; a mistake names it.
 
     Raises:
         InputError: it is no such quantity.
     """
     try:
-        return parse_quantity(value, dimension)
+        return parse_quantity(value, dimension, zero=zero)
     except InputError as error:
         raise InputError([f"{name} {problem}" for problem in error.problems]) from error
 

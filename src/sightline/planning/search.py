@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from sightline.errors import InputError
 from sightline.loading.input.sources import read_source
-from sightline.loading.loader import Overrides
+from sightline.loading.loader import Overrides, read_overrides
 from sightline.planning.answer import PlanAnswer
 from sightline.planning.requests.command import plan_command
 from sightline.planning.requests.spaces import counted, priced, spaces_of
 from sightline.progress import SILENT, Progress
-from sightline.scenario import GenerationScenario, Scenario
+from sightline.scenario import GenerationScenario, Scenario, ServingScenario
 from sightline.scenario.space import Space
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ def plan(
     budget: object = None,
     ttft: object = None,
     tpot: object = None,
+    think_time: object = None,
     prices: Iterable[str] | Mapping[str, float] = (),
     availability: object = None,
     anchor: "Anchored | None" = None,
@@ -51,9 +52,9 @@ def plan(
             is restricted; or a `Scenario`, all of whose fields in ``free`` are searched.
         free: Fields of the plan to search, next to those that the source restricts; default: those that it leaves out.
         objective: time, cost, energy, memory or batch; of generation also throughput, latency, ... (`OBJECTIVES` of
-            `sightline.planning.generation.objectives`).
+            `sightline.planning.generation.objectives`); of a load goodput, cost, users or energy.
         pareto: Two objectives instead; the answer's ``pareto`` are the Pareto-optimal plans.
-        top: Plans to return, by default 10; of a Pareto front at most, by default 15, its ends among them.
+        top: Plans to return, by default 10, of a load 5; of a Pareto front at most, by default 15, its ends among them.
         max_memory: Bytes of a device that a plan may take, such as "70 GB".
         launchable: Leave out what the framework does not offer today, or its launch cannot run.
         devices: Names of devices, "<count>x <device>" or "8..1024x <device>", to search instead of the scenario's.
@@ -61,6 +62,7 @@ def plan(
         budget: Dollars that the run may cost, such as "1M".
         ttft: Time to the first token that users may wait at most, such as "300 ms".
         tpot: Time per further token at most, such as "10 ms".
+        think_time: Time that a user of a load takes between an answer and the next request, such as "30 s".
         prices: "NAME=USD_PER_HOUR" in place of the catalog's.
         availability: Share of the calendar time in which the run makes progress.
         anchor: What runs on one's own cluster teach; corrects the figures of the plans that are returned.
@@ -76,28 +78,45 @@ def plan(
     read = source if isinstance(source, Scenario | GenerationScenario) else read_source(source)
     devices = counted(devices, read, overrides)
     spaces, given = priced(spaces_of(read, free, devices, overrides), prices)
-    serving = [isinstance(space.scenario, GenerationScenario) for space in spaces]
-    if any(serving) and not all(serving):
+    if len(kinds := {type(space.scenario) for space in spaces}) > 1:
         raise InputError("scenarios have the workload.task of training and of generation; allowed: one kind at a time")
-    asked: dict[str, Any] = {"objective": objective, "pareto": pareto, "top": _count(top, pareto)}
-    asked |= {"max_memory": max_memory, "anchor": anchor, "progress": progress}
+    (kind,) = kinds
+    number = _count(top, pareto)
+    asked: dict[str, Any] = {"objective": objective, "pareto": pareto, "top": number}
+    asked |= {"anchor": anchor, "progress": progress}
+    of_memory: dict[str, Any] = {"max_memory": max_memory}
     of_training: dict[str, Any] = {"deadline": deadline, "budget": budget, "availability": availability}
-    of_training |= {"workers": workers, "where": where, "launchable": launchable}
-    of_serving: dict[str, Any] = {"ttft": ttft, "tpot": tpot}
-    typed: dict[str, object] = {"objective": objective if objective != "time" else None}
-    if any(serving):
+    of_training |= {"workers": workers, "where": where}
+    of_users: dict[str, Any] = {"ttft": ttft, "tpot": tpot}
+    typed: dict[str, object] = {"objective": objective if objective != "time" else None, "launchable": launchable}
+    if kind is not Scenario and launchable:
+        from sightline.planning.generation.space import launched
+
+        spaces = [launched(space) for space in spaces]
+    if kind is ServingScenario:
+        _refuse_of_loads(asked | of_memory | of_training)
+        from sightline.planning.requests.serving import plan_serving
+
+        limits = {f"workload.slo.{name}": value for name, value in of_users.items() if value is not None}
+        typed |= {"think-time": think_time}
+        command = plan_command(source, {**read_overrides(overrides), **limits}, devices, given, typed)
+        told: dict[str, Any] = {"objective": objective, "top": None if top is None else number, "progress": progress}
+        answer = plan_serving(spaces, **told, of_users=of_users, think_time=think_time, command=command)
+    elif kind is GenerationScenario:
         _refuse(of_training, "training; workload.task is generate")
+        _refuse({"think_time": think_time}, "workload.task serve; this one is generate")
         from sightline.planning.requests.generation import plan_generation
 
         command = plan_command(source, overrides, devices, given, typed)
-        answer = plan_generation(spaces, **asked, **of_serving, command=command)
+        answer = plan_generation(spaces, **asked, limits=of_memory | of_users, command=command)
     else:
-        _refuse(of_serving, "workload.task generate; this one is training")
+        _refuse(of_users, "workload.task generate and serve; this one is training")
+        _refuse({"think_time": think_time}, "workload.task serve; this one is training")
         from sightline.planning.requests.training import plan_training
 
-        typed |= {"max-memory": max_memory, "availability": availability, "launchable": launchable}
+        typed |= {"max-memory": max_memory, "availability": availability}
         command = plan_command(source, overrides, devices, given, typed)
-        answer = plan_training(spaces, **asked, **of_training, command=command)
+        answer = plan_training(spaces, **asked, **of_memory, **of_training, launchable=launchable, command=command)
     return _finished(answer, spaces, start)
 
 
@@ -106,6 +125,27 @@ def _refuse(options: Mapping[str, object], what_for: str) -> None:
     stated = [name for name, value in options.items() if value is not None and value is not False]
     if stated:
         raise InputError([f"{name} is for {what_for}" for name in stated])
+
+
+_NOT_OF_LOADS = {
+    "pareto": "is for training and workload.task generate; of a load only the layouts that promise the most by one "
+    "objective are simulated",
+    "max_memory": "is for training and workload.task generate; an engine that serves takes its share of a device, "
+    "plan.memory_fraction, whatever it serves",
+    "anchor": "is for training and workload.task generate; `sightline simulate --anchor` corrects one plan that serves",
+    "deadline": "is for training; a load has no end",
+    "budget": "is for training; a service is rented by the hour, and objective cost finds the least rent",
+    "availability": "is for training; a load is served while all devices run",
+    "workers": "is for training; a search of plans that serve runs in one process",
+    "where": "is for training; a search of plans that serve keeps no parts",
+}
+"""Why options of other tasks are refused where a load is served."""
+
+
+def _refuse_of_loads(options: Mapping[str, object]) -> None:
+    stated = [name for name in _NOT_OF_LOADS if options[name] is not None]
+    if stated:
+        raise InputError([f"{name} {_NOT_OF_LOADS[name]}; workload.task is serve" for name in stated])
 
 
 def _count(top: int | None, pareto: Sequence[str] | None) -> int:

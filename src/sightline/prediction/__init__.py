@@ -9,7 +9,14 @@ from sightline.scenario import Cluster, Scenario
 if TYPE_CHECKING:
     from sightline.prediction.anchoring import Anchored
     from sightline.prediction.training.constants import TrainingConstants
-    from sightline.scenario import GenerationScenario, OperatorScenario
+    from sightline.scenario import GenerationScenario, OperatorScenario, ServingScenario
+
+
+A_LOAD = (
+    "workload.task is 'serve', a load of many requests: `sightline simulate` answers it; predicted is one batch alone, "
+    "with task: generate and batch, prompt_tokens, output_tokens"
+)
+"""Why a load is not predicted."""
 
 
 def needs_equal_devices(cluster: Cluster, what: str) -> None:
@@ -21,7 +28,7 @@ def needs_equal_devices(cluster: Cluster, what: str) -> None:
 
 
 def predict(
-    scenario: "Scenario | OperatorScenario | GenerationScenario",
+    scenario: "Scenario | OperatorScenario | GenerationScenario | ServingScenario",
     constants: "TrainingConstants | None" = None,
     *,
     anchor: "Anchored | None" = None,
@@ -34,12 +41,17 @@ def predict(
 
     Raises:
         InputError: no micro-batch divides the batch; an anchor teaches nothing about the scenario; devices are unlike
-            where an anchor, a single operator or a mesh of plans needs equal ones.
+            where an anchor, a single operator or a mesh of plans needs equal ones; the task is serve.
     """
+    # Each task's formulas are imported when asked for, so that a command starts with one task's alone.
+    if not isinstance(scenario, Scenario):
+        from sightline.scenario import ServingScenario
+
+        if isinstance(scenario, ServingScenario):
+            raise InputError(A_LOAD)
     if anchor is not None:
         needs_equal_devices(scenario.cluster, "what own runs teach")
         return anchor.predict(scenario)
-    # Each task's formulas are imported when asked for, so that a command starts with one task's alone.
     if isinstance(scenario, Scenario):
         from sightline.prediction.training.predict import predict as predict_step
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from operator import itemgetter
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,6 +116,22 @@ class Beliefs:
 def _places(names: tuple[str, ...]) -> dict[str, int]:
     """Where each effect stands."""
     return {name: place for place, name in enumerate(names)}
+
+
+class Slopes(Sequence[Gradient]):
+    """Gradients that are worked out once somebody looks at them: a step that leads nowhere needs none."""
+
+    def __init__(self, count: int, found: Callable[[], Sequence[Gradient]]) -> None:
+        """Take their number, and what works them out."""
+        self._count, self._found = count, cache(found)
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return self._count
+
+    def __getitem__(self, place: Any) -> Any:
+        """Return one of them, or some."""
+        return self._found()[place]
 
 
 Predict = Callable[[Beliefs], tuple[Array, Sequence[Gradient]]]

@@ -17,7 +17,7 @@ from sightline.prediction.changes import plans_beside
 from sightline.prediction.training.predict import profile_of
 from sightline.profile import TRAINING, Profile
 from sightline.quantities import Number
-from sightline.scenario import Cluster, GenerationScenario, OperatorScenario, Scenario
+from sightline.scenario import Cluster, GenerationScenario, OperatorScenario, Scenario, ServingScenario
 
 if TYPE_CHECKING:
     from sightline.prediction.anchoring import Anchored
@@ -47,7 +47,7 @@ NUMBERS = (
 )
 """Numbers of a cluster's parts that are varied. The device's units are left out: they come whole."""
 
-AnyScenario: TypeAlias = Scenario | GenerationScenario | OperatorScenario
+AnyScenario: TypeAlias = Scenario | GenerationScenario | OperatorScenario | ServingScenario
 
 
 def scaled(cluster: Cluster, number: str, factor: Number) -> Cluster:
@@ -93,7 +93,7 @@ def elasticities(scenario: AnyScenario, known: "Anchored | None" = None) -> dict
     for position, number in enumerate(NUMBERS):
         cluster = scaled(cluster, number, _factors(position))
     answer = predict(replace(scenario, cluster=cluster), anchor=known)
-    results = {key: getattr(answer, key) for key in answer.task.times}
+    results = {key: answer.figure(key) for key in answer.task.times}
     width = np.log1p(STEP) - np.log1p(-STEP)
     out: dict[str, dict[str, float]] = {}
     for position, name in enumerate(NUMBERS):

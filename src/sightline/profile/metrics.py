@@ -1,11 +1,10 @@
-"""What a profile of each task consists of: its metrics with unit, meaning and formula, its phases, its short tables."""
+"""What a profile of each task consists of: its metrics and their formulas, its phases, its short tables."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sightline.profile.metric import STATISTICS, Formula, Metric, Task, Unit
 from sightline.quantities import Count, Number
 from sightline.scenario.precision import rate_dtype
 
@@ -17,70 +16,6 @@ IDLE_PHASES = ("pipeline_bubble", "host")
 """Phases in which the device waits."""
 BOUNDS = ("compute", "memory", "network", "host", "bubble")
 """What may limit an operator, a step or a batch."""
-
-Unit: TypeAlias = Literal["s", "tokens/s", "tokens", "FLOP", "FLOP/s", "B", "B/s", "J", "USD", "share", "count", "word"]
-
-
-Formula: TypeAlias = "Callable[[Profile], Any]"
-
-
-def _always(_: "Profile") -> bool:
-    return True
-
-
-class Metric(NamedTuple):
-    """One figure of a profile; its key in the task's ``metrics`` is its result key."""
-
-    unit: Unit
-    label: str
-    """A short name for tables and charts."""
-    meaning: str
-    formula: "Formula | None" = None
-    """How it follows from the other metrics; None for one that a prediction or measurement states."""
-    applies: "Callable[[Profile], bool]" = _always
-    """Whether a scenario has this metric at all; one that applies and is unknown is None."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Task:
-    """What a profile of one task declares."""
-
-    name: str
-    """training, generation or operator."""
-    workloads: tuple[str, ...]
-    """Values of ``workload.task``."""
-    metrics: Mapping[str, Metric]
-    whole: str
-    """The time that phases and limits sum to. Parts without an interval of their own take its interval."""
-    headline: tuple[str, ...]
-    """Metrics of the short table."""
-    details: tuple[str, ...] = ()
-    """Further metrics of a report."""
-    totals: tuple[str, ...] = ()
-    """Amounts of the whole run or batch."""
-    compared: tuple[str, ...]
-    """Columns of a table with one line per scenario: metrics, ``memory``, ``fits``, ``bottleneck``, ``evidence``."""
-    best: str
-    """The metric of which more is better when scenarios are compared."""
-    phases: tuple[str, ...] = ()
-    """Parts of ``whole``, in seconds; they sum to it."""
-    phase_times: Mapping[str, str] = field(default_factory=dict)
-    """Metrics whose interval a phase takes."""
-
-    @property
-    def times(self) -> tuple[str, ...]:
-        """The times among the headline's metrics."""
-        return tuple(key for key in self.headline if self.metrics[key].unit == "s")
-
-    @property
-    def rates(self) -> tuple[str, ...]:
-        """The headline's metrics of which more is faster."""
-        return tuple(key for key in self.headline if self.metrics[key].unit != "s")
-
-    @property
-    def shares(self) -> tuple[str, ...]:
-        """Rates that are shares of a device's; more is not always better."""
-        return tuple(key for key in self.headline if self.metrics[key].unit == "share")
 
 
 def latency_s(work: "Generate", ttft_s: Number, tpot_s: Number) -> Number:
@@ -117,6 +52,17 @@ def _rent_usd(profile: "Profile", seconds: Number) -> Number | None:
     """Rent of all devices for some time; None where one has no price."""
     cluster = profile.scenario.cluster
     return rent_usd(seconds, cluster.devices, cluster.usd_per_hour)
+
+
+def _existing(profile: "Profile") -> Number:
+    """Which share of the replicas there are, on average over the run; all of them unless they come and go."""
+    found = profile.replicas
+    share: Number = 1.0 if found is None else found["mean"] / profile.scenario.plan.replicas
+    return share
+
+
+def _autoscales(profile: "Profile") -> bool:
+    return profile.scenario.plan.autoscale is not None
 
 
 def _has_price(profile: "Profile") -> bool:
@@ -249,6 +195,75 @@ _OPERATOR = {
     "bound": Metric("word", "bound by", "compute, memory or network: the longest leg of the predicted roofline."),
 }
 
+
+def _of_requests(unit: Unit, label: str, meaning: str) -> Metric:
+    """A figure that each request has: its mean and percentiles."""
+    return Metric(unit, label, meaning, parts=STATISTICS)
+
+
+_SERVING = {
+    "ttft_s": _of_requests("s", "TTFT", "Time to first token: from a request's arrival to its first token."),
+    "tpot_s": _of_requests("s", "TPOT", "A request's mean time per output token after the first."),
+    "itl_s": _of_requests(
+        "s",
+        "ITL",
+        "Inter-token latency: every time between two tokens, of all requests; those that come together count as one.",
+    ),
+    "latency_s": _of_requests("s", "latency", "From a request's arrival to its last token."),
+    "output_tokens_per_s": Metric("tokens/s", "tokens/s", "Tokens generated per second on the whole cluster."),
+    "requests_per_s": Metric("requests/s", "requests/s", "Completed requests per second of the run."),
+    "goodput_requests_per_s": Metric(
+        "requests/s", "goodput", "Completed requests per second that meet every limit of the workload's slo."
+    ),
+    "good_share": Metric("share", "good", "Share of all requests that were answered within every limit of the slo."),
+    "completed": Metric("count", "completed", "Requests that got their last token."),
+    "failed": Metric("count", "failed", "Requests that were sent and ended in an error; a simulation has none."),
+    "refused": Metric("count", "refused", "Requests that the engine did not take, by reason."),
+    "queue_s": Metric("s", "queue", "Mean time from a request's arrival to the first iteration that processes it."),
+    "duration_s": Metric("s", "duration", "From the first arrival to the last token."),
+    "preemptions": Metric("count", "preemptions", "How often a running request lost its place in the KV cache."),
+    "prefix_hit_rate": Metric("share", "prefix hits", "Share of the prompts' tokens that the prefix cache held."),
+    "kv_tiers": Metric(
+        "share",
+        "KV tiers",
+        "Of the memories behind the prefix cache, by name: share of the prompts' tokens loaded from it, mean seconds "
+        "of a request's loads.",
+    ),
+    "kv_use": Metric(
+        "share", "KV cache", "Share of the KV cache that running requests hold, over time.", parts=("mean", "max")
+    ),
+    "transfer_s": Metric(
+        "s", "transfer", "Mean time of a prompt's keys and values between replicas, waiting for the ports included."
+    ),
+    "pools": Metric(
+        "share",
+        "pools",
+        "Of unlike replicas, pool by pool: how many, busy and waiting shares of the time, use of the KV cache.",
+    ),
+    "replicas": Metric(
+        "count",
+        "replicas",
+        "Of an autoscaled server: how many replicas there are, those that start or finish included.",
+        applies=_autoscales,
+        parts=("mean", "min", "max"),
+    ),
+    "replica_s": Metric(
+        "s", "replica time", "Of an autoscaled server: seconds of all its replicas, added up.", applies=_autoscales
+    ),
+    "capacity_requests_per_s": Metric(
+        "requests/s", "capacity", "The highest rate of arrivals that meets the workload's slo, if it was searched for."
+    ),
+    "energy_j": Metric("J", "energy", "Joules of all devices during the run, idle time included."),
+    "usd_per_hour": Metric("USD", "rent per hour", "Rent of all devices for an hour.", _usd_per_hour, _has_price),
+    "cost_usd_per_million_tokens": Metric(
+        "USD",
+        "rent per million tokens",
+        "Rent of all devices per million generated tokens, idle time included; autoscaled replicas while they exist.",
+        lambda p: _rent_usd(p, _existing(p) * 1e6 / p.output_tokens_per_s) if p.output_tokens_per_s else None,
+        _has_price,
+    ),
+}
+
 TRAINING = Task(
     name="training",
     workloads=("pretrain", "finetune"),
@@ -280,6 +295,26 @@ GENERATION = Task(
     phases=("prefill", "decode", "communication", "transfer", "host"),
     phase_times={"prefill": "ttft_s", "decode": "tpot_s"},
 )
+SERVING = Task(
+    name="serving",
+    workloads=("serve",),
+    metrics=_SERVING,
+    whole="latency_s.mean",
+    headline=(
+        *("ttft_s.mean", "tpot_s.mean", "latency_s.mean"),
+        *("output_tokens_per_s", "requests_per_s", "goodput_requests_per_s"),
+    ),
+    details=("prefix_hit_rate", "kv_use.mean", "kv_use.max", "queue_s", "transfer_s", "preemptions"),
+    totals=("capacity_requests_per_s", "energy_j", "cost_usd_per_million_tokens"),
+    compared=(
+        *("requests_per_s", "goodput_requests_per_s", "output_tokens_per_s", "ttft_s.p90", "tpot_s.p90"),
+        *("latency_s.p90", "interval", "kv_use.mean", "fits", "bottleneck", "evidence", "usd_per_hour"),
+        "cost_usd_per_million_tokens",
+    ),
+    best="goodput_requests_per_s",
+    phases=("queue", "prefill", "transfer", "decode_queue", "decode"),
+    phase_times={"queue": "ttft_s.mean", "prefill": "ttft_s.mean", "decode": "tpot_s.mean"},
+)
 OPERATOR = Task(
     name="operator",
     workloads=("operator",),
@@ -289,7 +324,7 @@ OPERATOR = Task(
     compared=("time_s", "interval", "flops_per_s", "bytes_per_s", "bottleneck", "evidence"),
     best="flops_per_s",
 )
-TASKS = (TRAINING, GENERATION, OPERATOR)
+TASKS = (TRAINING, GENERATION, SERVING, OPERATOR)
 
 
 def task_of(workload: str) -> Task | None:

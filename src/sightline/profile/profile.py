@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sightline.profile.metrics import BOUNDS, TRAINING, Task, task_of
+from sightline.profile.metric import Task
+from sightline.profile.metrics import BOUNDS, TRAINING, task_of
 from sightline.profile.rows import Row, StageMemory, row_table
 from sightline.quantities import Number, as_json, as_python
 
@@ -52,6 +53,10 @@ _DEFAULTS: Mapping[str, Any] = {
     "advice": (),
     "anchor": (),
     "measurement": {},
+    "outcome": None,
+    "summary": None,
+    "limited_by": "",
+    "curve": (),
     "warnings": (),
 }
 
@@ -104,6 +109,14 @@ class Profile:
     """Own runs that the prediction was corrected with: from, learned, unused, sentence."""
     measurement: Mapping[str, Any]
     """How it was measured: repeats, spread, library, overhead; empty for a prediction."""
+    outcome: Any
+    """Of serving: what became of each request (`sightline.simulation.outcome`); None where it was not kept."""
+    summary: Any
+    """Of serving without rows: what they came to (`sightline.simulation.results.figures`)."""
+    limited_by: str
+    """Of serving: what kept the engine from answering faster, in words; empty where that is not known."""
+    curve: Sequence[Mapping[str, Any]]
+    """Of serving: what was found at other rates of arrivals, where the highest was searched for."""
     warnings: Sequence[str]
 
     def __init__(self, *, scenario: Any, source: str, **given: Any) -> None:
@@ -160,20 +173,29 @@ class Profile:
     def _shape(self) -> tuple[int, ...]:
         """The shape of the plans: that of times, memory, energy and price together."""
         joules = (key for key in ("energy_per_step_j", "energy_j") if key in self._given)
-        figures = [getattr(self, key) for key in (*self.task.times, "fits", *joules)]
+        figures = [self.figure(key) for key in (*self.task.times, "fits", *joules)]
         return np.broadcast_shapes(*map(np.shape, (*figures, self.scenario.cluster.device.usd_per_hour)))
 
     @property
     def whole_s(self) -> Number:
         """Seconds that the phases sum to: of a step, a batch or an operator."""
-        whole: Number = getattr(self, self.task.whole)
+        whole: Number = self.figure(self.task.whole)
         return whole
+
+    def figure(self, key: str) -> Any:
+        """Return the figure of a result key; a dotted one is a part of a metric, as in ``ttft_s.p90``.
+
+        None where the metric or its part is not known.
+        """
+        name, _, part = key.partition(".")
+        value = getattr(self, name)
+        return value.get(part) if part and value is not None else value
 
     @property
     def bottleneck(self) -> Any:
-        """What bounds the largest part of the time; an array of names for many plans."""
+        """What bounds the largest part of the time; an array of names for many plans, None where it is not known."""
         if not self.limits:
-            return self.bound
+            return self.bound if "bound" in self.task.metrics else None
         if all(np.ndim(self.limits[b]) == 0 for b in BOUNDS):
             return max(BOUNDS, key=lambda b: float(self.limits[b]))
         seconds = np.stack(np.broadcast_arrays(*(self.limits[b] for b in BOUNDS)))
@@ -209,7 +231,7 @@ class Profile:
 
     def _headline(self) -> dict[str, Any]:
         """The headline's metrics by key, and whether it fits."""
-        found = {key: getattr(self, key) for key in self.task.headline}
+        found = {key: self.figure(key) for key in self.task.headline}
         found["fits"] = self.fits
         return {key: value for key, value in found.items() if value is not None}
 

@@ -23,6 +23,8 @@ _PARTS = (
     "warnings",
     "memory_peak",
     "measurement",
+    "limited_by",
+    "curve",
 )
 
 
@@ -65,6 +67,15 @@ def tables_to_dict(profile: "Profile") -> dict[str, Any]:
     ]
     found: dict[str, Any] = as_json({key: table for key, table in (("rows", rows), ("stages", stages)) if table})
     return found
+
+
+def figure_of(result: Mapping[str, Any], key: str) -> Any:
+    """Return the single figure of documented results under a key such as ``ttft_s.p90``, or None without one."""
+    name, _, part = key.partition(".")
+    found = result.get(key, result.get(name))
+    if part and isinstance(found, Mapping):
+        found = found.get(part)
+    return None if isinstance(found, Mapping) else found
 
 
 def flatten(mapping: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -50,6 +50,8 @@ class Operator:
     """Other calls of the host around an execution, hooks for instance, in launches that take as long."""
     saved_bytes: Number = 0.0
     """Tensors that an execution keeps for the backward pass."""
+    group: int | None = None
+    """Place of the sequences that it works on among the groups of a batch that has several; None: all tokens'."""
 
     @property
     def name(self) -> str:
@@ -145,8 +147,9 @@ class GroupedMatmul(Operator):
     weight_bytes: float
     output_bytes: float
     kernel: str
-    decode: bool
-    """Few tokens, in slots of fixed size, as a captured graph needs; else each expert's tokens behind the other's."""
+    in_slots: Number
+    """1 where each expert's tokens lie in a slot of fixed size, as a captured graph of few tokens needs; 0 where they
+    lie behind the other's."""
 
     @property
     def flops(self) -> Number:

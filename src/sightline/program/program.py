@@ -3,9 +3,9 @@
 A block lists its steps in forward order; its backward pass is theirs in reverse.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -86,6 +86,20 @@ def forward_of(steps: Iterable[Step]) -> list[Operator]:
 def backward_of(steps: Sequence[Step]) -> list[Operator]:
     """Return the backward operators of steps, the last step's first."""
     return [op for step in reversed(steps) for op in step.backward]
+
+
+G = TypeVar("G")
+
+
+def group_by_group(groups: Sequence[G], write: Callable[[G], Iterable[Step]]) -> list[Step]:
+    """Return the steps that each group of a batch's sequences has of its own, marked with its place among several."""
+    if len(groups) == 1:
+        return list(write(groups[0]))
+    return [
+        step._replace(forward=[replace(op, group=place) for op in step.forward])
+        for place, group in enumerate(groups)
+        for step in write(group)
+    ]
 
 
 def one_step(steps: Sequence[Step]) -> Step:

@@ -73,8 +73,13 @@ def _inference_layer(x: "InferenceKernels", kind: LayerKind) -> Block:
 
     mixer = mixer_of(x.model, kind)
     x = _with_heads_of(x, mixer)
-    operators = converted(x, forward_of(layer(x, mixer).steps))
-    return Block(name=layer_name(x.model, kind), count=kind.count, forward=operators)
+    written = layer(x, mixer)
+    return Block(
+        name=layer_name(x.model, kind),
+        count=kind.count,
+        forward=converted(x, forward_of(written.steps)),
+        adapter_parameters=sum(half.adapter_parameters for half in written.halves),
+    )
 
 
 def _with_heads_of(x: K, mixer: TokenMixer[Any]) -> K:

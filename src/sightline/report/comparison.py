@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 
 LEVEL_TITLES = {
     "step": "key figures",
+    "request": "the same requests",
     "phase": "time by phase",
     "memory": "memory of the fullest device",
     "module": "time by module",
     "operator": "time by operator",
 }
-_METRICS = {key: metric for task in TASKS for key, metric in task.metrics.items()}
+_METRICS = {key: metric for task in TASKS for key, metric in task.figures.items()}
 _VERDICTS = {NO_DIFFERENCE: "no difference", ONLY_A: "only in A", ONLY_B: "only in B"}
 _NAMES, _VERDICT = 16, 13
 _VERDICT_COLORS = {"faster": "green", "less": "green", "slower": "red", "more": "red", "no difference found": "dim"}
@@ -29,7 +30,7 @@ _VERDICT_COLORS = {"faster": "green", "less": "green", "slower": "red", "more": 
 
 def label(row: Difference) -> str:
     """Return a row's name; of an address, from its phase to its operator."""
-    if row.level == "step":
+    if row.level in ("step", "request"):
         return _METRICS[row.quantity].label if row.quantity in _METRICS else row.quantity
     if row.level == "memory":
         part = row.quantity.partition(".")[2]
@@ -84,6 +85,11 @@ def footnote(comparison: Comparison) -> str:
     """Say when a row counts as a difference."""
     if comparison.a.is_measured or comparison.b.is_measured:
         return "80 % intervals of B / A; a row differs where 1 is outside of its 99 % interval."
+    if comparison.requests:
+        return (
+            "80 % intervals of B / A. Of the same requests they hold what the length of the load leaves open; of key "
+            "figures also the errors of both predictions, taken as independent."
+        )
     if comparison.faster is None or comparison.faster.interval is None:
         return "Two predictions: differences are what the model says."
     return (
@@ -113,7 +119,7 @@ def comparison_table(comparison: Comparison) -> "RenderableType":
             said = Text(verdict(row), style=_VERDICT_COLORS.get(row.verdict, ""))
             table.add_row(*(Text(cell) for cell in (label(row), *figures(row))), said)
     sides = [Text(f"{letter}  {side_line(s)}") for letter, s in (("A", comparison.a), ("B", comparison.b))]
-    about = [Text(comparison.about, style="dim")] if comparison.about else []
+    about = [Text(said, style="dim") for said in (comparison.about, comparison.requests) if said]
     found = [] if comparison.faster is None else [Text(), Text(comparison.faster.sentence, style="bold")]
     return Group(*sides, *about, *found, Text(), table, Text(), Text(footnote(comparison), style="dim"))
 
@@ -126,7 +132,7 @@ def comparison_to_dict(comparison: Comparison) -> dict[str, Any]:
     }
     rows = [asdict(row) for row in comparison.rows]
     ranked = {} if comparison.faster is None else {"faster": to_dict(comparison.faster)}
-    said = {"plans": comparison.about, "warnings": list(comparison.warnings)}
+    said = {"plans": comparison.about, "requests": comparison.requests, "warnings": list(comparison.warnings)}
     return stamped({**sides, **ranked, "rows": rows, **said})
 
 

@@ -40,6 +40,8 @@ def line_of(profile: Profile) -> dict[str, Any]:
     """Return one result under dotted keys."""
     result = profile.to_dict()
     scenario = flatten(result.pop("scenario"))
+    # A table of its own.
+    result.pop("curve", None)
     model = {} if isinstance(profile.scenario, OperatorScenario) else {"model": profile.scenario.model.name}
     line: dict[str, Any] = {
         "name": labels.title(profile.scenario),

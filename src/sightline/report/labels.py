@@ -7,13 +7,15 @@ from sightline import loading
 from sightline.frameworks.choices import CHOICES
 from sightline.loading.typical import NOT_NAMED
 from sightline.profile.results import flatten
+from sightline.quantities import counted
 from sightline.report import units
 from sightline.scenario import Plan, Scenario
 
 if TYPE_CHECKING:
-    from sightline.scenario import GenerationPlan, GenerationScenario, OperatorScenario
+    from sightline.scenario import GenerationPlan, GenerationScenario, OperatorScenario, ServingScenario, Sessions
+    from sightline.scenario.lengths import Lengths
 
-Asked: TypeAlias = "Scenario | OperatorScenario | GenerationScenario"
+Asked: TypeAlias = "Scenario | OperatorScenario | GenerationScenario | ServingScenario"
 
 _USUAL = (("batch", 1), ("per_token", 1), ("library", "nccl"), ("causal", False), ("latent", False))
 """Values of an operator's keys that go without saying."""
@@ -30,6 +32,8 @@ _PLAIN = ("bf16", "fp16", "fp32")
 _MAIN_KEYS = ("name", "plan.", "workload.")
 _DERIVED = ("plan.data_parallel", "plan.replicas")
 _NAMES = ("model.name", "cluster.name")
+_LONGEST = 10**9
+"""Tokens that no length is cut at."""
 
 
 def title(scenario: Asked) -> str:
@@ -83,17 +87,17 @@ def subtitle(scenario: Asked) -> tuple[str, ...]:
     if isinstance(scenario, Scenario):
         what, how = _of_training(scenario)
     else:
-        from sightline.scenario import OperatorScenario
+        from sightline.scenario import OperatorScenario, ServingScenario
 
         if isinstance(scenario, OperatorScenario):
             return (f"{operation(scenario)} · {where}",) if scenario.name else ()
-        what, how = _of_generation(scenario)
+        what, how = _of_serving(scenario) if isinstance(scenario, ServingScenario) else _of_generation(scenario)
     return f"{scenario.model.name} ({units.count(scenario.model.parameters)}) · {where} · {what}", " · ".join(how)
 
 
-def phrases(scenario: "Scenario | GenerationScenario") -> list[str]:
-    """Return how a plan of training or generation runs, a phrase for each choice that is not the plainest."""
-    _, how = _of_training(scenario) if isinstance(scenario, Scenario) else _of_generation(scenario)
+def phrases(scenario: "Scenario | GenerationScenario | ServingScenario") -> list[str]:
+    """Return how a plan of training or of an engine runs, a phrase for each choice that is not the plainest."""
+    how = _of_training(scenario)[1] if isinstance(scenario, Scenario) else _of_engine(scenario)
     return [phrase for part in how for phrase in part.split(", ")]
 
 
@@ -108,7 +112,7 @@ def _of_training(scenario: Scenario) -> tuple[str, list[str]]:
     return f"batch {work.global_batch:,} x {work.sequence_length:,} tokens", how
 
 
-def _framework(scenario: "Scenario | GenerationScenario", name: str, version: str) -> str:
+def _framework(scenario: "Scenario | GenerationScenario | ServingScenario", name: str, version: str) -> str:
     """The framework with its release line, and whether the scenario names it."""
     assumed = any(warning.startswith(NOT_NAMED) for warning in scenario.warnings)
     return f"{name} {version}".strip() + (" (not named)" if assumed else "")
@@ -125,7 +129,7 @@ def _techniques(plan: Plan) -> list[str]:
         (adapter, f"{adapter.kind} of rank {adapter.rank}" if adapter else ""),
         (plan.quantization != "none", f"{plan.quantization} weights"),
         (plan.offload, f"{' and '.join(sorted(plan.offload))} offloaded"),
-        (layers, f"{layers:d} layer{'s' if layers != 1 else ''} of multi-token prediction"),
+        (layers, f"{counted(layers, 'layer')} of multi-token prediction"),
         (plan.optimizer != "adamw", str(plan.optimizer)),
         (plan.schedule in ("zero-bubble", "dualpipe"), f"{plan.schedule} schedule"),
         (plan.split, f"unlike devices split by {plan.split}"),
@@ -139,14 +143,58 @@ def _of_generation(scenario: "GenerationScenario") -> tuple[str, list[str]]:
     plan, work = scenario.plan, scenario.workload
     cached = f" ({work.prefix_tokens:,} of them cached)" if work.prefix_tokens and plan.prefix_cache else ""
     loop = "steady loop of " if work.continuous else "batch "
+    how = _of_engine(scenario)
+    return f"{loop}{work.batch:,}, {work.prompt_tokens:,} tokens in{cached}, {work.output_tokens:,} out", how
+
+
+def _of_engine(scenario: "GenerationScenario | ServingScenario") -> list[str]:
+    """The engine, how its devices share the model, the formats, and what it drafts."""
+    plan = scenario.plan
     split = plan.disaggregate
     layout = ", ".join(_layout(plan))
     layout = layout if split is None else f"prefill: {', '.join(_layout(split.prefill))}; decode: {layout}"
     how = [_framework(scenario, plan.engine.name, plan.engine.version), layout, _formats(scenario)]
     if plan.speculative is not None:
-        drafted = f"{plan.speculative.tokens} drafted token{'s' if plan.speculative.tokens != 1 else ''}"
+        drafted = counted(int(plan.speculative.tokens), "drafted token")
         how.append(f"{drafted}, {units.percent(float(plan.speculative.acceptance))} kept")
-    return f"{loop}{work.batch:,}, {work.prompt_tokens:,} tokens in{cached}, {work.output_tokens:,} out", how
+    return how
+
+
+def _of_serving(scenario: "ServingScenario") -> tuple[str, list[str]]:
+    work = scenario.workload
+    if work.requests is None:
+        what = f"the requests of {work.trace}"
+    else:
+        shape = work.requests
+        lengths = f"{_tokens(shape.prompt_tokens)} tokens in, {_tokens(shape.output_tokens)} out"
+        what = f"{counted(shape.count, 'request')}, {lengths}{_conversations(work.sessions)}"
+    return f"{what}, {_arrival(scenario)}", _of_engine(scenario)
+
+
+def _conversations(sessions: "Sessions | None") -> str:
+    """What comes before the stated tokens of a prompt: earlier turns, and a prefix that conversations share."""
+    if sessions is None:
+        return ""
+    shared = f"; {sessions.prefix_tokens:,} shared" if sessions.prefix_tokens else ""
+    turns = f"{'; ' if shared == '' else ' and '}all turns before" if sessions.turns != 1 else ""
+    return f" ({(shared + turns).removeprefix('; ')} tokens in front)" if shared or turns else ""
+
+
+def _tokens(lengths: "int | Lengths") -> str:
+    """A length, or the mean of those that are drawn."""
+    return f"{lengths:,}" if isinstance(lengths, int) else f"about {lengths.drawn(_LONGEST).mean():,.0f}"
+
+
+def _arrival(scenario: "ServingScenario") -> str:
+    """When requests arrive, in words."""
+    arrival = scenario.workload.arrival
+    if arrival.process == "closed":
+        return counted(arrival.concurrency or 0, "client")
+    if arrival.process == "all_at_once":
+        return "all at once"
+    rate = "" if arrival.rate is None else f" at {units.digits(arrival.rate)}/s"
+    rate = " at rates that change" if arrival.ramp else rate
+    return (f"arriving{rate}" if rate else "at its times") if arrival.process == "trace" else f"{arrival.process}{rate}"
 
 
 def _layout(plan: "Plan | GenerationPlan") -> list[str]:
@@ -157,7 +205,7 @@ def _layout(plan: "Plan | GenerationPlan") -> list[str]:
     return (named or ["one device"]) + ([f"{plan.replicas} replicas"] if serves and plan.replicas != 1 else [])
 
 
-def _formats(scenario: "GenerationScenario") -> str:
+def _formats(scenario: "GenerationScenario | ServingScenario") -> str:
     """The type of the arithmetic, and in what format weights and cache are where that is another."""
     stated, published = scenario.plan.quantization, scenario.model.weights
     if stated is None:

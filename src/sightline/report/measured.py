@@ -35,7 +35,12 @@ def measured_sentences(profile: Profile) -> list[str]:
 def _counterpart(key: str, predicted: Mapping[str, Any]) -> Any:
     """What is predicted of a measured key: a plain figure is a whole, and a mean that of all requests."""
     return next(
-        (predicted[same] for same in (key, f"{key}.total", key.removesuffix(".mean")) if same in predicted), None
+        (
+            predicted[same]
+            for same in (key, f"{key}.total", f"{key}.mean", key.removesuffix(".mean"))
+            if same in predicted
+        ),
+        None,
     )
 
 

@@ -5,8 +5,10 @@ from html import escape
 from typing import Any
 
 from sightline.loading import to_mapping
-from sightline.profile import Profile
+from sightline.profile import SERVING, Profile
+from sightline.profile.metric import STATISTICS
 from sightline.report import labels, summary, units
+from sightline.report.charts import drawing
 from sightline.report.charts.drawing import PHONE, chart_element, html_document
 from sightline.report.charts.profile import profile_chart, single_chart
 from sightline.report.measured import measured_sentences
@@ -54,12 +56,24 @@ def page(profiles: Sequence[Profile], cells: Sequence[Mapping[str, Any]] = ()) -
         f"<details><summary>{escape(label)}</summary>{detail(profile, f'chart{position}')}</details>"
         for position, (label, profile) in enumerate(named[:_MOST_DETAILS])
     )
-    chart = chart_element(profile_chart(profiles), "chart", profile_chart(profiles, PHONE))
+    wide, small = (_chart_of_several(profiles, room) for room in (drawing.SCREEN, PHONE))
+    chart = chart_element(wide, "chart", small)
     columns: list[Any] = [*told_apart(profiles, cells), *summary.compared(profiles)]
     lines = zip(*(column.cells for column in columns), strict=True)
     figures = table(tuple(column.heading for column in columns), list(lines))
     body = f"<main><h1>{title}</h1>{chart}<h2>Figures</h2>{figures}<h2>In full</h2>{details}</main>"
     return html_document(title, body, STYLE)
+
+
+def _chart_of_several(profiles: Sequence[Profile], room: drawing.Room) -> dict[str, Any]:
+    """The picture of several profiles; of a load at several rates its curve."""
+    if profiles[0].task is SERVING:
+        from sightline.report.charts.serving import serving_chart
+
+        curve = serving_chart(profiles, room)
+        if curve is not None:
+            return curve
+    return profile_chart(profiles, room)
 
 
 def _class_of_fit(profile: Profile) -> str:
@@ -78,10 +92,13 @@ def detail(profile: Profile, identifier: str, *, narrow: bool = True) -> str:
         _figures(profile),
         f'<p class="{_class_of_fit(profile)}">{verdict}</p>',
         *(f'<p class="faint">{escape(sentence)}</p>' for sentence in summary.interval_sentences(profile)),
+        *(f"<p>{escape(sentence)}</p>" for sentence in summary.serving_sentences(profile)),
         *(f'<p class="bad">{escape(sentence)}</p>' for sentence in profile.advice),
         *(f"<p>{escape(sentence)}</p>" for sentence in measured_sentences(profile)),
         *(f"<p>{escape(sentence)}</p>" for sentence in summary.anchor_sentences([profile])),
         *(f"<p>Warning: {escape(warning)}</p>" for warning in warnings),
+        _times(profile),
+        _over_time(profile, identifier),
         f'<div class="scroll">{chart}</div>',
         _modules(profile),
         _stages(profile),
@@ -95,13 +112,45 @@ def _figures(profile: Profile) -> str:
     task = profile.task
     cards = [
         *summary.figures(profile, (*task.headline, *task.details)),
-        ("bottleneck", str(profile.bottleneck)),
+        ("bottleneck", summary.bound_by(profile)),
         *summary.figures(profile, task.totals),
     ]
     figures = "".join(
-        f'<div class="figure"><b>{escape(value)}</b><span>{escape(name)}</span></div>' for name, value in cards
+        f'<div class="figure"><b>{escape(value)}</b><span>{escape(name)}</span></div>'
+        for name, value in cards
+        if value != summary.NOTHING
     )
     return f'<div class="figures">{figures}</div>'
+
+
+def _times(profile: Profile) -> str:
+    """Return mean and percentiles of the times of requests."""
+    if profile.task is not SERVING or not profile.completed:
+        return ""
+    times = {key: metric for key, metric in profile.task.metrics.items() if metric.parts == STATISTICS}
+    names = tuple(profile.latency_s)
+    rows = [
+        (metric.label, *("-" if said[n] is None else units.seconds(said[n]) for n in names))
+        for key, metric in times.items()
+        if (said := getattr(profile, key)) is not None
+    ]
+    return table(("time", *names), rows)
+
+
+def _over_time(profile: Profile, identifier: str) -> str:
+    """Return the picture of a run of serving over time; empty where nobody saw it."""
+    if profile.task is not SERVING:
+        return ""
+    from sightline.report.charts.serving import course_panels
+
+    panels = course_panels(profile)
+    wide, narrow = (
+        drawing.configure(drawing.beside(*panels, room=room, spacing=44), room=room) if panels else None
+        for room in (drawing.SCREEN, PHONE)
+    )
+    if wide is None:
+        return ""
+    return f'<div class="scroll">{chart_element(wide, f"{identifier}-time", narrow)}</div>'
 
 
 def _modules(profile: Profile) -> str:

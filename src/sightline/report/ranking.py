@@ -9,9 +9,9 @@ from sightline.profile.results import flatten
 
 AS_ASKED = "asked"
 """The key that keeps the order of the question."""
-_FASTEST = {"training": "tokens_per_s", "generation": "output_tokens_per_s"}
+_FASTEST = {"training": "tokens_per_s", "generation": "output_tokens_per_s", "serving": "goodput_requests_per_s"}
 """By task; operators, which do different things, stay in the order of the question."""
-_MORE_IS_BETTER = ("tokens/s", "FLOP/s", "B/s", "share")
+_MORE_IS_BETTER = ("tokens/s", "requests/s", "FLOP/s", "B/s", "share")
 _PARTS = ("memory_bytes", "phases")
 
 
@@ -50,22 +50,22 @@ def _swept(key: str, cells: Sequence[Mapping[str, Any]]) -> str:
 
 def _keys(profiles: Sequence[Profile]) -> list[str]:
     """The results that profiles may be ordered by."""
-    metrics = (key for p in profiles for key, metric in p.task.metrics.items() if metric.unit != "word")
+    metrics = (key for p in profiles for key, metric in p.task.figures.items() if metric.unit != "word")
     parts = (f"{part}.{name}" for p in profiles for part in _PARTS for name in getattr(p, part))
     return list(dict.fromkeys((*metrics, *parts)))
 
 
 def _has(profile: Profile, key: str) -> bool:
     part, _, name = key.partition(".")
-    return key in profile.task.metrics or (part in _PARTS and name in getattr(profile, part))
+    return key in profile.task.figures or (part in _PARTS and name in getattr(profile, part))
 
 
 def _merit(profile: Profile, key: str) -> tuple[bool, float]:
     """What is smaller the better a profile is; unknown figures come last."""
     if not _has(profile, key):
         return True, 0.0
-    metric = profile.task.metrics.get(key)
-    value = getattr(profile, key) if metric else flatten({p: getattr(profile, p) for p in _PARTS})[key]
+    metric = profile.task.figures.get(key)
+    value = profile.figure(key) if metric else flatten({p: getattr(profile, p) for p in _PARTS})[key]
     if not isinstance(value, int | float):
         return True, 0.0
     return False, -float(value) if metric and metric.unit in _MORE_IS_BETTER else float(value)

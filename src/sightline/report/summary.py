@@ -1,6 +1,6 @@
 """What the terminal, charts and the report show of a profile of any task, read from the task's declaration."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ _FORMATS: Mapping[str, Any] = {
     "tokens": lambda value: f"{units.count(value)} tokens",
     "FLOP": lambda value: units.rate(value, "FLOP"),
     "FLOP/s": lambda value: units.rate(value, "FLOP/s"),
+    "requests/s": lambda value: f"{units.digits(value)}/s",
     "B": units.size,
     "B/s": lambda value: units.rate(value, "B/s"),
     "J": units.energy,
@@ -35,7 +36,7 @@ _HEADINGS = {
     "usd_per_hour": "per hour",
     "cost_usd_per_million_tokens": "per M tokens",
 }
-EVIDENCE_OF = {"training": "this framework on this device", "generation": "this engine"}
+EVIDENCE_OF = {"training": "this framework on this device", "generation": "this engine", "serving": "this engine"}
 _MOST_MODULES = 8
 
 
@@ -64,8 +65,8 @@ class Part:
 
 def figure(profile: Profile, key: str) -> str:
     """Return a metric with its unit; a dash for one that is unknown or zero."""
-    value = getattr(profile, key)
-    return shown(value, profile.task.metrics[key].unit) if value else NOTHING
+    value = profile.figure(key)
+    return shown(value, profile.task.figures[key].unit) if value else NOTHING
 
 
 def shown(value: Any, unit: str) -> str:
@@ -75,8 +76,8 @@ def shown(value: Any, unit: str) -> str:
 
 def figures(profile: Profile, keys: Iterable[str]) -> list[tuple[str, str]]:
     """Return label and value of the metrics that are known."""
-    metrics = profile.task.metrics
-    return [(metrics[key].label, figure(profile, key)) for key in keys if getattr(profile, key) is not None]
+    metrics = profile.task.figures
+    return [(metrics[key].label, figure(profile, key)) for key in keys if profile.figure(key) is not None]
 
 
 def headline(profile: Profile) -> list[tuple[str, str]]:
@@ -93,16 +94,51 @@ def verdicts(profile: Profile) -> list[tuple[str, str]]:
     return [("bound by", str(profile.bottleneck)), ("evidence", str(profile.evidence))]
 
 
+def bound_by(profile: Profile) -> str:
+    """Return what bounds the time; of a load in words that nobody takes for the size of the memory."""
+    if profile.task.name != "serving" or profile.bottleneck is None:
+        return NOTHING if profile.bottleneck is None else str(profile.bottleneck)
+    from sightline.simulation.results.pressure import in_words
+
+    return in_words(profile.bottleneck)
+
+
+def serving_sentences(profile: Profile) -> Iterator[str]:
+    """Yield whether a served load keeps its objective, what limits it, and how many replicas autoscaling had."""
+    if profile.task.name != "serving":
+        return
+    kept, slo = profile.good_share, profile.scenario.workload.slo
+    if kept is not None and slo is not None:
+        verdict = "the SLO is met" if keeps_slo(profile) else "the SLO is missed"
+        yield f"{units.percent(kept)} of the requests keep every limit, {float(slo.percentile):g} % have to: {verdict}."
+    if profile.limited_by:
+        yield f"{profile.limited_by[:1].upper()}{profile.limited_by[1:]}."
+    if said := _replicas_sentence(profile):
+        yield f"{said}."
+
+
+def _replicas_sentence(profile: Profile) -> str:
+    """Return how many replicas an autoscaled server had; empty for others."""
+    found = profile.replicas
+    if not found:
+        return ""
+    fewest, most = f"{found['min']:.0f}", f"{found['max']:.0f}"
+    between = most if fewest == most else f"{fewest} to {most}"
+    noun = "replica" if between == "1" else "replicas"
+    return f"Autoscaling had {between} {noun}, {found['mean']:.3g} on average: {profile.replica_s:,.0f} replica-seconds"
+
+
 def in_a_line(profile: Profile) -> str:
     """Return the headline as one line of a chart's subtitle."""
-    metrics = profile.task.metrics
+    metrics = profile.task.figures
     said = [
         f"{figure(profile, key)} tokens/s"
         if metrics[key].unit == "tokens/s"
         else f"{metrics[key].label} {figure(profile, key)}"
         for key in profile.task.headline
+        if profile.figure(key) is not None
     ]
-    return " · ".join([*said, f"bound by {profile.bottleneck}", fit_sentence(profile)])
+    return " · ".join([*said, f"bound by {bound_by(profile)}", fit_sentence(profile)])
 
 
 def compared(profiles: Sequence[Profile]) -> list[Compared]:
@@ -113,7 +149,7 @@ def compared(profiles: Sequence[Profile]) -> list[Compared]:
     found = (
         Compared(
             key=key,
-            heading=headings.get(key) or task.metrics[key].label.removesuffix(" time"),
+            heading=headings.get(key) or task.figures[key].label.removesuffix(" time"),
             cells=[_cell(profile, key) for profile in profiles],
         )
         for key in task.compared
@@ -134,12 +170,18 @@ def _cell(profile: Profile, key: str) -> str:
         case "bottleneck" | "evidence":
             return verdicts(profile)[key == "evidence"][1]
         case _:
-            return _without_unit(figure(profile, key), profile.task.metrics[key].unit)
+            return _without_unit(figure(profile, key), profile.task.figures[key].unit)
 
 
 def _without_unit(shown: str, unit: str) -> str:
     """A figure without what its heading says already: 709 T in a column of FLOP/s."""
-    return shown.removesuffix(unit) if unit in ("FLOP/s", "B/s") else shown
+    return (
+        shown.removesuffix(unit)
+        if unit in ("FLOP/s", "B/s")
+        else shown.removesuffix("/s")
+        if unit == "requests/s"
+        else shown
+    )
 
 
 def spread(profile: Profile) -> str:
@@ -151,8 +193,17 @@ def spread(profile: Profile) -> str:
 def best(profiles: Sequence[Profile]) -> list[bool]:
     """Return which of several profiles that fit has most of what its task counts as best."""
     key = profiles[0].task.best
-    rates = [float(getattr(p, key)) if p.fits and key else -1.0 for p in profiles]
+    rates = [float(p.figure(key) or -1.0) if p.fits and key else -1.0 for p in profiles]
     return [rate == max(rates) and rate > 0 for rate in rates]
+
+
+def keeps_slo(profile: Profile) -> bool:
+    """Return whether as many requests as the objective of a load asks kept its limits; true without one."""
+    # The other tasks need nothing of the simulator.
+    from sightline.simulation.results.totals import meets
+
+    slo = profile.scenario.workload.slo
+    return slo is None or meets(profile.good_share, slo)
 
 
 def phases(profile: Profile) -> list[Part]:
@@ -233,7 +284,7 @@ def _ends(low: Number, high: Number | None) -> str:
 def interval_sentences(profile: Profile) -> list[str]:
     """Return the 80 % intervals of times and the evidence behind them, as sentences; none without intervals."""
     ranges = [
-        (profile.task.metrics[key].label, _ends(*ends))
+        (profile.task.figures[key].label, _ends(*ends))
         for key in profile.task.times
         if (ends := profile.interval.get(key)) is not None
     ]

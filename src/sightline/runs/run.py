@@ -130,6 +130,7 @@ class RunWriter:
         reason: str = "",
         result: Mapping[str, Any] | None = None,
         rows: Iterable[Mapping[str, Any]] = (),
+        files: Mapping[str, str] | None = None,
         **figures: Any,
     ) -> Run:
         """End the run; it counts as ended from the moment its ``run.json`` says so, which is written last.
@@ -139,11 +140,14 @@ class RunWriter:
             reason: One sentence when it is not ok.
             result: The result keys.
             rows: The profile's table, a row per operator.
+            files: Texts by their names, such as a server's log.
             figures: Other fields of ``Run``, such as ``environment`` or ``output``.
         """
         for name, records in ((SAMPLES, self._samples), (ROWS, list(rows))):
             if records:
                 self._write(f"{name}.parquet", as_parquet(as_table(records)))
+        for name, text in (files or {}).items():
+            self._write(name, text.encode())
         ended = datetime.now(UTC).isoformat(timespec="milliseconds")
         self.run = replace(
             self.run, status=status, reason=reason, result=dict(result or {}), ended=ended, writer={}, **figures

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sightline.errors import InputError, WorkError, nearest
+from sightline.runs import credentials
 from sightline.runs.run import (
     FORMAT,
     INTERRUPTED,
@@ -79,7 +80,7 @@ class Store:
             suite=suite,
             key=key,
             scenario=dict(scenario or {}),
-            command=list(sys.orig_argv),
+            command=[credentials.of_command(sys.orig_argv).hide(word) for word in sys.orig_argv],
             version=__version__,
             writer=this_process(),
         )

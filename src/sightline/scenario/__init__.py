@@ -26,10 +26,13 @@ from sightline.scenario.training import Finetune, Pretrain, Scenario, Workload
 if TYPE_CHECKING:
     from sightline.frameworks import Engine
     from sightline.scenario.generation import (
+        Autoscale,
         Disaggregation,
         Generate,
         GenerationPlan,
         GenerationScenario,
+        KvTier,
+        ServedAdapters,
         Speculation,
     )
     from sightline.scenario.operation import (
@@ -42,20 +45,25 @@ if TYPE_CHECKING:
         Operation,
         OperatorScenario,
     )
+    from sightline.scenario.serving import Arrival, RequestShape, Serve, ServingScenario, Sessions, Slo
 else:
     __getattr__, __dir__ = names_on_demand(
         __name__,
         {
             "sightline.frameworks": "Engine",
-            "sightline.scenario.generation": "Disaggregation Generate GenerationPlan GenerationScenario Speculation",
+            "sightline.scenario.generation": "Autoscale Disaggregation Generate GenerationPlan "
+            "GenerationScenario KvTier ServedAdapters Speculation",
             "sightline.scenario.operation": "AttentionOperation CollectiveOperation ElementwiseOperation "
             "GroupedMatmulOperation HostCopyOperation MatmulOperation Operation OperatorScenario",
+            "sightline.scenario.serving": "Arrival RequestShape Serve ServingScenario Sessions Slo",
         },
     )
 
 __all__ = [
     "Adapter",
+    "Arrival",
     "AttentionOperation",
+    "Autoscale",
     "Cluster",
     "CollectiveOperation",
     "CompressedAttention",
@@ -74,6 +82,7 @@ __all__ = [
     "Host",
     "HostCopyOperation",
     "Interconnect",
+    "KvTier",
     "LatentAttention",
     "LayerKind",
     "LinearAttention",
@@ -84,7 +93,13 @@ __all__ = [
     "OperatorScenario",
     "Plan",
     "Pretrain",
+    "RequestShape",
     "Scenario",
+    "Serve",
+    "ServedAdapters",
+    "ServingScenario",
+    "Sessions",
+    "Slo",
     "SparseAttention",
     "Speculation",
     "StateSpace",

@@ -1,7 +1,7 @@
 """Generation: prompts in, tokens out, by an engine on a cluster."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from sightline.content import fields_of
 from sightline.quantities import Count, Number
@@ -13,6 +13,13 @@ if TYPE_CHECKING:
 
 DEGREES = ("tensor_parallel", "pipeline_parallel", "data_parallel", "expert_parallel")
 """Fields of a plan that are degrees of one replica of a served model; a training plan has them too."""
+Scheduler = Literal["", "fcfs", "priority"]
+Router = Literal["round-robin", "least-load", "prefix-aware", "weighted"]
+SERVING_ONLY = (
+    *("scheduler", "router", "kv_tiers", "lora_adapters", "autoscale", "attention_data_parallel"),
+    "max_concurrent_requests",
+)
+"""Fields of a plan that matter under a load of many requests, not for one batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -53,6 +60,43 @@ class Speculation:
         return (1.0 - r ** (k + 1.0)) / (1.0 - r)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KvTier:
+    """A memory behind the device's that keeps keys and values."""
+
+    name: str
+    """Such as host, disk or remote."""
+    capacity_bytes: float | None = None
+    """Of one replica; None where ``capacity_tokens`` says it."""
+    capacity_tokens: int | None = None
+    bandwidth: float
+    """Bytes per second and direction between it and the devices of one replica."""
+    latency_s: float = 0.0
+    """Of one transfer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedAdapters:
+    """LoRA adapters of one base model that are served together; requests choose among them evenly."""
+
+    count: int
+    rank: int = 16
+    loaded: int | None = None
+    """How many a replica holds in device memory at once; None: all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Autoscale:
+    """Replicas between two numbers, started and stopped with the load."""
+
+    least: int
+    most: int
+    startup_s: float
+    """From the decision until a new replica takes requests."""
+    target: int | None = None
+    """Requests, waiting or running, that each replica should have; None: what autoscalers take by default."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GenerationPlan:
     """A resolved plan of generation: every field has a value, every degree may be an array."""
@@ -82,6 +126,23 @@ class GenerationPlan:
     speculative: Speculation | None = None
     expert_skew: Number = 0.0
     """How unevenly tokens choose experts: standard deviation of a rank's share over what chance alone gives."""
+    max_sequences: Count | None = None
+    """Sequences that a rank runs at once at most; None means as many as the engine's default."""
+    max_concurrent_requests: Count | None = None
+    """Requests in the server, waiting or running, beyond which a rank refuses others; None means the engine's default,
+    which is no limit for most."""
+    scheduler: Scheduler = ""
+    """Order in which requests are taken: fcfs or priority; empty: the engine's default."""
+    router: Router = "round-robin"
+    """How requests are spread over replicas."""
+    kv_tiers: tuple[KvTier, ...] = ()
+    """Memories behind the device's that hold keys and values evicted from its prefix cache, fastest first."""
+    lora_adapters: ServedAdapters | None = None
+    """Adapters that requests ask for; None: the model alone."""
+    autoscale: Autoscale | None = None
+    """Replicas are started and stopped with the load; None: ``replicas`` of them all the time."""
+    attention_data_parallel: Count = 1
+    """Groups that the tensor-parallel ranks form in attention: each holds whole sequences, and splits heads within."""
     group_batches: tuple[int, ...] | None = None
     """Sequences that each group of unlike devices takes; None shares them by speed."""
     disaggregate: "Disaggregation | None" = None
@@ -112,7 +173,7 @@ class Disaggregation:
 
     prefill: GenerationPlan
     prefill_batch: Count
-    """Prompts that a prefill worker takes at once."""
+    """Prompts that a prefill worker takes at once; 0 under a load: as many as its limits allow."""
     prefill_device: str = ""
     """Name of the devices that prefill in a cluster of unlike ones; empty: the faster of both ways."""
     prefill_cluster: Cluster | None = None

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, fields
 from functools import cache
-from math import ceil, log, sqrt
+from math import ceil, inf, log, sqrt
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -27,18 +27,34 @@ class Lengths:
     mean: float = 0.0
     deviation: float = 0.0
     """Standard deviation (lognormal, normal)."""
-    low: float = 0.0
-    high: float = 0.0
-    """Shortest and longest (uniform)."""
+    low: float = 1.0
+    high: float = inf
+    """Shortest and longest; what is drawn beyond them is cut there."""
     values: tuple[float, ...] = ()
     """Lengths as they were found (empirical)."""
 
     def to_dict(self) -> dict[str, Any]:
         """The keys that the distribution has."""
-        keys = {"uniform": ("low", "high"), "empirical": ("values",)}.get(self.distribution, ("mean", "deviation"))
+        own = {"uniform": ("low", "high"), "empirical": ("values",)}.get(self.distribution, ("mean", "deviation"))
+        cut = {f.name for f in fields(self) if f.name in ("low", "high") and getattr(self, f.name) != f.default}
         return {"distribution": self.distribution} | {
-            f.name: getattr(self, f.name) for f in fields(self) if f.name in keys
+            f.name: getattr(self, f.name) for f in fields(self) if f.name in {*own, *cut}
         }
+
+    def sampled(self, random: np.random.Generator, count: int) -> Array:
+        """Return so many random lengths, whole and from ``low`` to ``high``.
+
+        Drawn in several calls they are the same as in one.
+        """
+        return np.clip(np.round(self._random(random, count)), max(1.0, self.low), self.high)
+
+    def _random(self, random: np.random.Generator, count: int) -> Array:
+        if self.distribution == "empirical":
+            values = np.asarray(self.values, dtype=float)
+            return values[(random.random(count) * values.size).astype(np.int64)]
+        if self.distribution == "uniform":
+            return self.low + (self.high - self.low) * random.random(count)
+        return self._spread(random.standard_normal(count))
 
     def drawn(self, longest: int) -> Array:
         """Return equally likely lengths, shortest first, whole and cut at ``longest``."""
@@ -49,6 +65,10 @@ class Lengths:
         return float(np.mean(self._uncut() > longest))
 
     def _uncut(self) -> Array:
+        """Equally likely lengths between ``low`` and ``high``, in no limit of a row."""
+        return np.clip(self._quantiles(), self.low, self.high)
+
+    def _quantiles(self) -> Array:
         if self.distribution == "empirical":
             return np.repeat(np.sort(np.asarray(self.values, dtype=float)), -(-DRAWN // len(self.values)))
         ranks = (np.arange(DRAWN) + 0.5) / DRAWN
@@ -56,7 +76,10 @@ class Lengths:
             return self.low + (self.high - self.low) * ranks
         from statistics import NormalDist
 
-        normal = np.array([NormalDist().inv_cdf(rank) for rank in ranks])
+        return self._spread(np.array([NormalDist().inv_cdf(rank) for rank in ranks]))
+
+    def _spread(self, normal: Array) -> Array:
+        """Lengths of a normal or lognormal distribution that standard normal numbers stand for."""
         if self.distribution == "normal":
             return self.mean + self.deviation * normal
         # Mean and deviation are the samples' own, not those of their logarithms.

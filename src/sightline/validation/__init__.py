@@ -1,8 +1,21 @@
 """Suites of measurements, and how far predictions are from them."""
 
 from sightline.validation.operators.suite import OperatorSuite
+from sightline.validation.serving import ServingSuite
 from sightline.validation.suite import Answer, Case, Result, Suite
 from sightline.validation.tables import suites
 from sightline.validation.validate import choose, evaluate, validate, work_of
 
-__all__ = ["Answer", "Case", "OperatorSuite", "Result", "Suite", "choose", "evaluate", "suites", "validate", "work_of"]
+__all__ = [
+    "Answer",
+    "Case",
+    "OperatorSuite",
+    "Result",
+    "ServingSuite",
+    "Suite",
+    "choose",
+    "evaluate",
+    "suites",
+    "validate",
+    "work_of",
+]

@@ -16,7 +16,7 @@ from sightline.calibration.error_figures import typical_half_width
 
 Split = Literal["fit", "test", "left-out"]
 """Of a suite's rows; ``left-out`` are a source's rows, both parts, as predicted without the source."""
-Kind = Literal["training", "generation", "operators"]
+Kind = Literal["training", "generation", "serving", "operators"]
 
 SPLIT_SEED = 186
 """Chosen, before any error was looked at, so that every training suite falls about half and half. Never to be

@@ -13,6 +13,7 @@ from sightline.profile import BETWEEN_PASSES, Profile, StageMemory
 from sightline.progress import SILENT, Cancelled, Progress
 from sightline.scenario import GenerationScenario, Scenario
 from sightline.validation.operators.suite import OperatorSuite, results_of
+from sightline.validation.serving import ServingSuite, serving_results, serving_suites
 from sightline.validation.suite import Answer, Case, Result, Split, Suite, result_of
 from sightline.validation.tables import is_locked, suites
 
@@ -21,7 +22,7 @@ _TABLE = 100
 
 Predict: TypeAlias = Callable[[Any], Any]
 """A scenario, of training or generation, into its profile."""
-AnySuite: TypeAlias = Suite | OperatorSuite
+AnySuite: TypeAlias = Suite | ServingSuite | OperatorSuite
 
 
 def validate(
@@ -56,19 +57,19 @@ def choose(
 
     ``locked``: those that are locked as test, which are never among the others.
     """
-    operators = () if locked else _operator_suites(data)
+    tables: Sequence[ServingSuite | OperatorSuite] = () if locked else (*serving_suites(data), *_operator_suites(data))
     published = [name for name in catalog.names("published") if is_locked(name) == locked]
     if names is None:
-        return (*suites(data, locked=locked), *operators)
+        return (*suites(data, locked=locked), *tables)
     _require_unlocked(names, locked=locked)
-    known = [*published, *(s.name for s in operators)]
-    wanted = _matching([names] if isinstance(names, str) else names, known, _unread(data, operators))
+    known = [*published, *(s.name for s in tables)]
+    wanted = _matching([names] if isinstance(names, str) else names, known, _unread(data, tables))
     found = suites(data, [name for name in wanted if name in published], locked=locked)
     missing = [name for name in wanted if name in published and name not in {suite.name for suite in found}]
     if missing and not found:
         where = f"--data '{data}' lacks its table" if data else WITHOUT_DATA
         raise InputError([f"the suite '{name}' is not in the catalog: {where}" for name in missing])
-    return (*found, *(suite for suite in operators if suite.name in wanted))
+    return (*found, *(suite for suite in tables if suite.name in wanted))
 
 
 def _require_unlocked(names: str | Sequence[str], *, locked: bool) -> None:
@@ -86,8 +87,8 @@ def evaluate(chosen: Sequence[AnySuite], predict: Predict | None = None, progres
     with suppress(Cancelled):
         for suite in chosen:
             progress.check()
-            if isinstance(suite, OperatorSuite):
-                results += results_of(suite)
+            if isinstance(suite, OperatorSuite | ServingSuite):
+                results += results_of(suite) if isinstance(suite, OperatorSuite) else serving_results(suite)
                 progress.advance(work_of(suite))
             else:
                 results += _results(suite, predict or _predict_at(suite), progress)
@@ -96,6 +97,8 @@ def evaluate(chosen: Sequence[AnySuite], predict: Predict | None = None, progres
 
 def work_of(suite: AnySuite) -> int:
     """Return how much work a suite is, in predictions of one case."""
+    if isinstance(suite, ServingSuite):
+        return _TABLE * suite.runs
     return _TABLE if isinstance(suite, OperatorSuite) else len(suite.cases)
 
 
@@ -157,7 +160,7 @@ def _matching(patterns: Sequence[str], known: Sequence[str], unread: str) -> lis
     return [name for name in known if any(name in found for found in by_pattern.values())]
 
 
-def _unread(data: Path | str | None, operators: Sequence[OperatorSuite]) -> str:
+def _unread(data: Path | str | None, operators: Sequence[AnySuite]) -> str:
     """Which suites there are none of for want of their tables."""
     if data is None:
         return WITHOUT_DATA

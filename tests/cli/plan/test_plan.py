@@ -322,3 +322,20 @@ def test_a_model_in_place_of_a_file_is_told_with_a_scenario_that_plans(in_proces
     path = tmp_path / "scenario.yaml"
     path.write_text("\n".join(line.strip() for line in lines))
     assert in_process("plan", path, "--json")[0] == 0
+
+
+def test_the_command_that_follows_asks_for_the_load_that_the_plan_was_tried_with(tmp_path, in_process):
+    work = {"task": "serve", "requests": {"count": 50, "prompt_tokens": 512, "output_tokens": 32}}
+    own = {"framework": "vllm", "quantization": "none"}
+    question = {"model": "llama-3.1-8b", "cluster": "1x h100-sxm-80gb", "workload": work, "plan": own}
+    path = tmp_path / "load.yaml"
+    path.write_text(json.dumps(question), encoding="utf-8")
+    _, out, _ = in_process("plan", path, "--top", 1, "--ttft", "500 ms", "--tpot", "30 ms")
+    text = " ".join(out.replace("\\\n", " ").split())
+    command = text[text.index("sightline simulate") : text.index("--capacity")]
+    settings = dict(word.strip("'").split("=", 1) for word in shlex.split(command) if "=" in word)
+    assert settings["workload.slo.ttft"] == "500 ms"
+    assert settings["workload.slo.tpot"] == "30 ms"
+    _, out, _ = in_process("plan", path, "--top", 1, "--ttft", "500 ms", "--tpot", "30 ms", "--json")
+    (best,) = json.loads(out)["plans"]
+    assert int(settings["workload.requests.count"]) == best["completed"] > 50

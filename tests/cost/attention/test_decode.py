@@ -38,14 +38,14 @@ def latent(batch, context, **options):
     return cost(batch, (128, 1), 576, 1, context, value_dim=512, shared_kv=True, phase="mla-decode", **options)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(shape=SHAPES, device=st.sampled_from(NAMES), warm=st.booleans())
 def test_no_step_is_faster_than_either_leg_of_the_roofline(shape, device, warm):
     time_s, compute_s, memory_s, least_s = cost(*shape, device=device, in_l2=warm)
     assert time_s >= least_s == max(compute_s, memory_s) > 0
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(shapes=st.lists(SHAPES, min_size=1, max_size=5), device=st.sampled_from(NAMES))
 def test_many_at_once_cost_what_each_costs_alone(shapes, device):
     batch, heads, dim, queries, context, kv_bytes = (np.array(c) for c in zip(*shapes, strict=True))

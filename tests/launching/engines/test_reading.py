@@ -111,6 +111,26 @@ def test_what_no_key_stands_for_is_said_without_its_value():
                 "max_batched_tokens": 1024,
             },
         ),
+        (
+            (
+                "python -m lightllm.server.api_server --model_dir Qwen/Qwen3-32B --tp 4 --batch_max_tokens 4096 "
+                "--disable_chunked_prefill --running_max_req_size 512 --quant_type vllm-fp8w8a8 --mem_fraction 0.8"
+            ),
+            "lightllm",
+            {
+                "tensor_parallel": 4,
+                "quantization": ["fp8"],
+                "max_sequences": 512,
+                "max_batched_tokens": 4096,
+                "chunked_prefill": False,
+                "memory_fraction": 0.8,
+            },
+        ),
+        (
+            "transformers serve Qwen/Qwen3-32B --continuous-batching --dtype bfloat16 --cb-max-batch-tokens 512",
+            "transformers",
+            {"dtype": "bf16", "max_batched_tokens": 512, "prefix_cache": True},
+        ),
     ],
 )
 def test_commands_of_every_engine(command, engine, plan):

@@ -16,7 +16,9 @@ PROGRAMS = {
     "sglang": "python",
     "tensorrt-llm": "trtllm-serve",
     "tgi": "text-generation-launcher",
+    "lightllm": "python",
     "llama.cpp": "llama-server",
+    "transformers": "transformers",
 }
 pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
 
@@ -50,7 +52,7 @@ def test_a_server_of_one_node_is_one_call(engine, calls, tmp_path):
     assert launch.command.split()[-1] == call.split()[-1]
 
 
-@pytest.mark.parametrize("engine", sorted(PROGRAMS))
+@pytest.mark.parametrize("engine", sorted({*PROGRAMS} - {"transformers"}))
 def test_a_node_starts_its_own_servers(engine, calls, tmp_path):
     degrees = {"pipeline_parallel": 4} if engine == "llama.cpp" else {"tensor_parallel": 4}
     launch = write(generation(cluster="16x a100-sxm-80gb", batch=64, plan={"framework": engine, **degrees}))

@@ -70,7 +70,7 @@ COMPARED = {
 
 @pytest.mark.parametrize("framework", WAYS)
 @given(data=st.data())
-@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 def test_what_is_written_is_read_back(framework, data):
     plan = data.draw(WAYS[framework])
     scenario = possible(plan, task="finetune")
@@ -129,7 +129,7 @@ def test_the_trainer_takes_its_arguments(data):
 
 
 @given(data=st.data())
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @pytest.mark.filterwarnings("ignore")
 def test_deepspeed_takes_its_configuration(data):
     pytest.importorskip("deepspeed", reason="DeepSpeed is not installed")

@@ -82,7 +82,7 @@ def _compared(scenario):
 
 
 @given(plan=PLANS)
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 def test_what_is_written_is_read_back(plan):
     scenario = possible(plan)
     assume(scenario is not None)
@@ -90,7 +90,7 @@ def test_what_is_written_is_read_back(plan):
 
 
 @given(plan=MIXED)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 def test_experts_are_read_back(plan):
     scenario = possible(plan, model=MIXTURE)
     assume(scenario is not None)
@@ -217,7 +217,7 @@ def megatron_parser():
 
 
 @given(plan=PLANS)
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
 def test_megatron_accepts_it(megatron_parser, plan):
     scenario = possible(plan)
     assume(scenario is not None)
@@ -225,7 +225,7 @@ def test_megatron_accepts_it(megatron_parser, plan):
 
 
 @given(plan=MIXED)
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
 def test_megatron_accepts_experts(megatron_parser, plan):
     scenario = possible(plan, model=MIXTURE)
     assume(scenario is not None)

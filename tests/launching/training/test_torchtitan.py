@@ -50,7 +50,7 @@ WITHOUT_EFFECT = {
 
 
 @given(plan=PLANS)
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 def test_what_is_written_is_read_back(plan):
     scenario = possible(plan, model="llama-3.1-8b", cluster=CLUSTER)
     assume(scenario is not None)
@@ -159,7 +159,7 @@ def test_tables_come_back():
 
 
 @given(plan=PLANS)
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
 def test_torchtitan_takes_it(plan):
     pytest.importorskip("torchtitan.config.job_config", reason="torchtitan 0.2 is not on the path")
     from torchtitan.config import ConfigManager

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from sightline.errors import InputError
+from sightline.launching.registry import ENGINE_WRITERS
 from sightline.loading import load, to_mapping
 from sightline.planning.search import plan
 from sightline.report.plans.sentences import settings
@@ -102,6 +103,8 @@ def test_a_scenario_may_be_given_with_the_fields_to_search():
         plan(scenario, free=["tensor_paralel"])
 
 
-def test_launchable_is_refused_for_generation():
-    with pytest.raises(InputError, match="launchable is for training"):
-        plan(asked(), launchable=True)
+def test_launchable_leaves_out_engines_without_a_launch():
+    free = {**asked(), "plan": {}}
+    everything, launchable = plan(free, top=1000), plan(free, top=1000, launchable=True)
+    assert 0 < launchable.evaluated < everything.evaluated
+    assert {one.profile.scenario.plan.engine.name for one in launchable.plans} <= set(ENGINE_WRITERS)

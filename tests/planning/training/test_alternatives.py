@@ -20,8 +20,15 @@ TRAINED = {
 }
 
 
-@pytest.mark.parametrize("question", [TUNED, TRAINED])
-@pytest.mark.parametrize("objective", ["time", "cost"])
+@pytest.mark.parametrize(
+    ("question", "objective"),
+    [
+        (TUNED, "time"),
+        (TRAINED, "cost"),
+        pytest.param(TUNED, "cost", marks=pytest.mark.slow),
+        pytest.param(TRAINED, "time", marks=pytest.mark.slow),
+    ],
+)
 def test_each_is_the_best_of_a_search_of_that_value_alone(question, objective):
     answer = plan(question, objective=objective, launchable=True)
     first = answer.plans[0]

@@ -40,11 +40,11 @@ def shown(answer):
     "asked",
     [
         {},
-        {"objective": "cost", "top": 20},
-        {"objective": "memory"},
-        {"objective": "energy", "max_memory": "4 GB"},
+        pytest.param({"objective": "cost", "top": 20}, marks=pytest.mark.slow),
+        pytest.param({"objective": "memory"}, marks=pytest.mark.slow),
+        pytest.param({"objective": "energy", "max_memory": "4 GB"}, marks=pytest.mark.slow),
         {"pareto": ("time", "memory")},
-        {"deadline": "30h", "launchable": True},
+        pytest.param({"deadline": "30h", "launchable": True}, marks=pytest.mark.slow),
     ],
 )
 def test_parts_together_are_the_answer_of_one_process(asked, tmp_path):

@@ -69,7 +69,7 @@ def found(question, **options):
 
 @pytest.mark.parametrize("framework", WRITERS)
 @given(data=st.data())
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
 def test_launchable_plans_are_written_and_others_are_refused_with_the_same_words(framework, data):
     question = data.draw(questions(framework))
     objective = data.draw(st.sampled_from(["time", "memory", "energy"]))
@@ -107,8 +107,10 @@ def test_a_rule_of_the_launch_counts_what_it_leaves_out():
 
 def test_unlike_devices_are_not_launched_together():
     devices = ["4x a100-sxm-80gb", "4x h100-sxm-80gb"]
-    question = {"model": DENSE, "cluster": {"devices": devices}, "plan": {"framework": "megatron"}}
+    stated = {"framework": "megatron", "offload": "none", "recompute": "none", "micro_batch": 1}
+    question = {"model": DENSE, "cluster": {"devices": devices}, "plan": stated}
     question["workload"] = {"task": "pretrain", "sequence_length": 64, "global_batch": 24}
     assert not any(one.profile.scenario.cluster.groups for one in plan(question, launchable=True).plans)
-    mixed = [one for one in plan(question).plans if one.profile.scenario.cluster.groups]
+    mixed = [one for one in plan(question, top=50).plans if one.profile.scenario.cluster.groups]
+    assert mixed
     assert all(not one.launchable and refusals(one) for one in mixed)

@@ -135,8 +135,15 @@ def test_a_search_that_finds_plans_has_no_nearest_and_says_what_it_rests_on():
     assert all(one.loss is None or one.loss > -0.02 for one in answer.neighbours)
 
 
-@pytest.mark.parametrize("devices", ["1x rtx-4090", "2x rtx-4090"])
-@pytest.mark.parametrize("framework", ["transformers", "megatron"])
+@pytest.mark.parametrize(
+    ("framework", "devices"),
+    [
+        ("transformers", "2x rtx-4090"),
+        ("megatron", "1x rtx-4090"),
+        pytest.param("transformers", "1x rtx-4090", marks=pytest.mark.slow),
+        pytest.param("megatron", "2x rtx-4090", marks=pytest.mark.slow),
+    ],
+)
 def test_a_model_that_is_far_too_large_has_ways_that_were_tried(framework, devices):
     question = SMALL | {"model": "llama-3-70b", "cluster": devices, "plan": {"framework": framework}}
     answer = plan(question, launchable=True)

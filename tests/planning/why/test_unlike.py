@@ -70,7 +70,7 @@ def test_better_parts_are_those_of_a_kind_or_of_the_network_between(answer):
     ("devices", "stated", "limits"),
     [
         (("2x rtx-4090", "2x a100-sxm-40gb"), {"zero_stage": 0, "framework": "deepspeed"}, {}),
-        ((A100, H100), {"zero_stage": 1}, {"max_memory": "8 GB"}),
+        pytest.param((A100, H100), {"zero_stage": 1}, {"max_memory": "8 GB"}, marks=pytest.mark.slow),
         ((A100, H100), {"zero_stage": 1}, {"deadline": "3d"}),
     ],
 )

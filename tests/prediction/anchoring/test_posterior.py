@@ -20,7 +20,10 @@ anchors = st.lists(st.tuples(slopes, errors), min_size=1, max_size=4)
 def _taught(rows, *, near=0.003, alone=0.0006):
     """What the rows - slopes and the logarithm of measured over expected - teach; all are as near to each other."""
     gradients = [dict(zip(EFFECTS, slope, strict=True)) for slope, _ in rows]
-    timed = [Timed(scenario=None, quantity="step_time_s", seconds=float(np.exp(error))) for _, error in rows]
+    timed = [
+        Timed(scenario=None, quantity="step_time_s", seconds=float(np.exp(error)), name=f"run {place}")
+        for place, (_, error) in enumerate(rows)
+    ]
 
     def predict(beliefs):
         return beliefs.with_effects(EFFECTS).matrix(gradients) @ beliefs.mean, gradients

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sightline.prediction.anchoring.distance import Description, Spreads, likeness
-from sightline.prediction.anchoring.taught import Unexplained, covariance_of, sides, widest
+from sightline.prediction.anchoring.taught import Unexplained, contradicting, covariance_of, widest
 from sightline.prediction.anchoring.timed import Timed
 
 SPREADS = Spreads(shared=0.5, constants=1.0, doublings=4.0, choices=4.0)
@@ -50,10 +50,9 @@ def test_results_of_one_run_are_one_side_of_a_contradiction():
     ]
 
     def of(said, timed):
-        found = sides(Mock(posterior=Mock(contradictions=said)), timed)
-        return [[one.name for one in side] for side in found]
+        return contradicting(Mock(posterior=Mock(contradictions=said, timed=timed)))
 
-    assert of(["contradict"], timed) == [["a", "a"], ["b", "b"]]
+    assert of(["contradict"], timed) == ["a", "b"]
     assert of(["contradict"], timed[:2]) == of([], timed) == []
 
 

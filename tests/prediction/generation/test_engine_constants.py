@@ -13,9 +13,10 @@ from sightline.prediction.generation.engine_constants import (
     borrowed_releases,
     load_inference,
     missing_measurements,
+    serving_one_by_one,
     set_of,
 )
-from sightline.prediction.generation.predict import predict_generation
+from sightline.prediction.generation.predict import engine_constants, predict_generation, server_constants
 
 
 def test_a_release_that_was_measured_needs_no_remark():
@@ -66,10 +67,31 @@ def test_runs_of_other_releases_are_named_as_theirs():
     assert f" runs of sglang {measured} from " in missing_measurements("sglang", "0.4")
 
 
+IN_TORCH = {"framework": "transformers", "dtype": "fp32"}
+
+
 def test_operators_called_one_by_one_take_none_of_the_engine_s_constants():
     """A processor runs them without the engine, whose few rows then matter to nobody."""
-    asked = generation(cluster="this-machine", plan={"framework": "transformers", "dtype": "fp32"})
+    asked = generation(cluster="this-machine", plan=IN_TORCH)
     assert predict_generation(asked).missing == {}
+
+
+def test_a_server_s_own_code_takes_turns_with_the_model_on_a_processor() -> None:
+    alone = generation(cluster="this-machine", plan=IN_TORCH)
+    in_process, served = engine_constants(alone)[0], server_constants(alone)[0]
+    assert in_process.sequence_s == in_process.iteration_s == 0
+    assert served.sequence_s > 0
+    assert served.iteration_s > 0
+
+
+def test_an_engine_whose_server_was_not_measured_there_takes_another_one_s_code() -> None:
+    assert serving_one_by_one("sglang") == serving_one_by_one("vllm")
+    assert serving_one_by_one("transformers") != serving_one_by_one("vllm")
+
+
+def test_a_device_that_works_meanwhile_has_the_engine_s_fitted_constants() -> None:
+    alone = generation(cluster="1x a100-sxm-80gb", plan={"framework": "vllm"})
+    assert server_constants(alone) == engine_constants(alone)
 
 
 def test_rows_of_two_sources_need_no_remark():
@@ -155,3 +177,10 @@ def test_a_date_and_an_old_release_have_the_constants_of_their_time():
 def test_a_date_beyond_the_catalog_s_is_said():
     said = generation(plan={"framework": "vllm", "framework_version": "2031-05"}).warnings
     assert any("2031-05 is after" in remark for remark in said)
+
+
+def test_experts_in_a_format_that_was_never_fitted_take_those_of_engines_without_measurements() -> None:
+    fitted, usual = load_inference("vllm")[0], load_inference("unmeasured")[0]
+    assert "16-bit" not in fitted.fitted_experts
+    assert fitted.slowdown_of_experts("nvfp4") == (fitted.experts_slowdown, fitted.prefill_experts_slowdown)
+    assert fitted.slowdown_of_experts("16-bit") == (usual.experts_slowdown, usual.prefill_experts_slowdown)

@@ -1,6 +1,7 @@
 """One iteration of an engine: what prefill and decoding are made of, for plain numbers, arrays and mixed batches."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from sightline.prediction.generation.engine_constants import InferenceConstants,
 from sightline.prediction.generation.iteration import Iteration, iteration_time
 from sightline.prediction.generation.phases import decode_phase, prefill_phase, price_generation
 from sightline.prediction.generation.worker import Worker, worker_of
-from sightline.program import Batch, decoding, prompts
+from sightline.program import Batch, GroupedMatmul, decoding, prompts
 from sightline.scenario import GenerationScenario
 
 MODELS = ("llama-2-7b", "qwen3-30b-a3b", "deepseek-v3")
@@ -62,6 +63,22 @@ def test_a_mixed_batch_takes_less_than_both_apart_and_more_than_either(model: st
     together = seconds(worker, Batch.of(chunk, step))
     apart = [seconds(worker, Batch.of(group)) for group in (chunk, step)]
     assert max(apart) <= together <= sum(apart)
+
+
+def test_a_captured_pass_with_prompts_has_the_experts_of_a_decode_step() -> None:
+    worker = worker_of(asked("qwen3-30b-a3b"))
+    step, mixed = Batch.of(decoding(64.0, 900.0)), Batch.of(decoding(48.0, 900.0), prompts(1.0, 16.0, 900.0))
+    assert experts_s(worker, mixed) == experts_s(worker, step)
+    few, many = (Batch.of(prompts(1.0, tokens)) for tokens in (64.0, 2048.0))
+    both = Batch.of(prompts(1.0, np.array([64.0, 2048.0])))
+    for one, other, each in zip(*(experts_s(worker, batch) for batch in (few, many, both)), strict=True):
+        assert each == pytest.approx([one, other])
+
+
+def experts_s(worker: Worker, batch: Batch) -> list[Any]:
+    (priced,) = worker.priced([batch])
+    prices = priced.in_engine(constants_of(worker.scenario))
+    return [prices[id(op)].time_s for op in priced.program.operators if isinstance(op, GroupedMatmul)]
 
 
 def test_more_tokens_never_take_less() -> None:

@@ -12,8 +12,11 @@ from sightline.prediction.generation.policies import price_workers
 from sightline.prediction.generation.sites import least_latencies
 from sightline.prediction.generation.uncertainty import (
     extrapolated_terms,
+    first_token_spread,
     kind_of,
     load_extrapolation,
+    request_spread,
+    served_spreads,
     spreads,
     unmeasured_kernels,
 )
@@ -122,3 +125,17 @@ def test_no_end_of_an_interval_is_faster_than_physics_allows(measured: bool):
         low, high = found.interval[key]
         assert 0.999 * getattr(least, key) <= low <= getattr(found, key) <= high
     assert found.interval["output_tokens_per_s"][1] <= 1.001 * least.output_tokens_per_s
+
+
+def test_what_passes_before_the_queue_is_unsure_where_no_prefill_s_time_was_fitted():
+    assert request_spread("vllm", "0.19") == pytest.approx(FOUR_IN_FIVE)
+    assert request_spread("tensorrt-llm", "1.2") == 0.0
+
+
+def test_iterations_with_prompts_are_less_sure_where_no_first_token_was_fitted():
+    scenario, constants = asked(), load_inference("vllm")[0]
+    (first, step), (served, decoding) = spreads(scenario, constants), served_spreads(scenario, constants)
+    assert (served, decoding) == (pytest.approx(hypot(first, first_token_spread())), step)
+    assert first_token_spread() > 0
+    both = replace(constants, ttft_spread=2 * constants.tpot_spread)
+    assert served_spreads(scenario, both) == spreads(scenario, both)

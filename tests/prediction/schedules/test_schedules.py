@@ -67,7 +67,13 @@ def test_a_head_on_the_last_stage_is_exact(schedule, chunks, stages, layers, hea
 
 
 @pytest.mark.parametrize(
-    ("rounds", "shorter"), [(1, 0.065), (2, 0.041), (4, 0.024), pytest.param(8, 0.013, marks=pytest.mark.slow)]
+    ("rounds", "shorter"),
+    [
+        (1, 0.065),
+        (2, 0.041),
+        pytest.param(4, 0.024, marks=pytest.mark.slow),
+        pytest.param(8, 0.013, marks=pytest.mark.slow),
+    ],
 )
 def test_uneven_stages_end_a_little_earlier_than_the_closed_form(rounds, shorter):
     """Lighter stages behind the slowest one catch up in 1F1B; measured: 6.3, 4.0, 2.3 and 1.3 % at most."""

@@ -15,7 +15,7 @@ from sightline.profile import Profile
 from sightline.scenario import Scenario
 
 FILES = sorted((Path(__file__).parents[3] / "examples").glob("*.yaml"))
-STEPLESS = ("task: operator", "task: generate")
+STEPLESS = ("task: operator", "task: generate", "task: serve")
 EXAMPLES = [path for path in FILES if not any(task in path.read_text() for task in STEPLESS)]
 ONCE = {"omitted", "gradient reduction", "tied embedding", "optimizer", "host"}
 

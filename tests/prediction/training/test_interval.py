@@ -83,7 +83,13 @@ KEEPING_FP32 = ("deepspeed", "fsdp", "galvatron", "megatron", "megatron-deepspee
 """Frameworks that do the bound's work: Adam in mixed precision, with fp32 weights and moments."""
 
 
-@pytest.mark.parametrize("device", [*names("devices"), "this-machine"])
+DEVICES = [*names("devices"), "this-machine"]
+
+
+@pytest.mark.parametrize(
+    "device",
+    [pytest.param(device, marks=() if place % 5 == 4 else pytest.mark.slow) for place, device in enumerate(DEVICES)],
+)
 def test_no_framework_passes_the_reference_on_any_device(device: str) -> None:
     def asked(framework: str, model: str, devices: int, dtype: str) -> Profile:
         plan = {"framework": framework, "micro_batch": 1, "zero_stage": 0, "dtype": dtype}

@@ -12,7 +12,7 @@ from sightline.prediction.training.priced import price
 from sightline.scenario.rules import breaks_no_rule
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(trainings(), st.sampled_from(["1f1b", "gpipe", "zero-bubble", "dualpipe"]))
 def test_no_step_is_faster_than_the_bound(scenario, schedule):
     other = replace(scenario, plan=replace(scenario.plan, schedule=schedule, virtual_stages=1))

@@ -57,20 +57,24 @@ def same(one: Profile, other: Profile) -> None:
 @pytest.mark.parametrize(
     "scenario",
     [
-        kinds(framework="megatron", attention="eager", recompute="selective", dtype="fp16"),
-        kinds(framework="megatron", framework_version="core", recompute="full"),
-        kinds(),
-        replace(
+        pytest.param(
+            kinds(framework="megatron", attention="eager", recompute="selective", dtype="fp16"), id="eager, selective"
+        ),
+        pytest.param(
+            kinds(framework="megatron", framework_version="core", recompute="full"), id="full", marks=pytest.mark.slow
+        ),
+        pytest.param(kinds(), id="reference", marks=pytest.mark.slow),
+        pytest.param(
             training(
                 model="llama-3-8b",
                 cluster="96x h100-sxm-80gb",
                 global_batch=384,
                 total_tokens=1e12,
                 plan={"micro_batch": 1, "recompute": "full"},
-            )
+            ),
+            id="grouped heads, full",
         ),
     ],
-    ids=lambda s: f"{s.model.name} {s.plan.framework.name} {s.plan.attention} {s.plan.recompute}",
 )
 def test_every_plan_of_an_open_mesh_is_predicted_as_if_alone(scenario):
     mesh = profile_of(open_mesh(scenario, AXES))

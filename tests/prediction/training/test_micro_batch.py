@@ -23,7 +23,7 @@ def test_divisors_are_all_that_divide(number):
     assert divisors(number).tolist() == [d for d in range(1, number + 1) if number % d == 0]
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(strategies.trainings(micro_batch=None))
 def test_it_is_the_fastest_that_fits_or_else_the_smallest(scenario):
     chosen = predict(scenario)

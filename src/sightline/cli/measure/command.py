@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 
 @takes(MeasureOptions)
 def measure(options: MeasureOptions) -> None:
-    """Measure training, generation or single operators on this machine, with the keys of a prediction.
+    """Measure training, generation, serving or single operators, with the keys of a prediction.
 
     The scenario's cluster is this-machine (its processor) or the machine's GPUs. Each scenario runs in its own process
-    and is stored as a run. Needs PyTorch, which the extra named measure installs.
+    and is stored as a run. Needs PyTorch, which the extra named measure installs. A load (task: serve) goes to the
+    plan's engine, which is started for it, or to the server at --url.
 
     \b
     Examples:
@@ -34,6 +35,8 @@ def measure(options: MeasureOptions) -> None:
       sightline measure examples/operators-this-machine.yaml
       sightline measure scenario.yaml --sweep workload.m=1,16,256 --json
       sightline measure examples/tiny-llama-generate-this-machine.yaml --quick
+      sightline measure examples/tiny-llama-serve-this-machine.yaml
+      sightline measure scenario.yaml --url http://localhost:8000 --api-key-env SERVER_KEY
       sightline measure --suite 2311.03687 --quick --html report.html
       sightline measure --suite standard --quick --out operators.json
       sightline calibrate --from operators.json --device this-machine --out my-catalog

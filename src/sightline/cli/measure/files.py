@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from sightline.cli.measure.options import FILES, MeasureOptions, refuse_idle
 from sightline.cli.progress_bar import progress_bar
@@ -10,7 +11,7 @@ from sightline.errors import InputError, WorkError, nearest
 
 if TYPE_CHECKING:
     from sightline.measurement.processes.results import Measured
-    from sightline.measurement.processes.suite import OnStep, Settings
+    from sightline.measurement.processes.suite import OnStep, Serving, Settings
     from sightline.runs import Store
 
 
@@ -25,13 +26,15 @@ def measure_files(options: MeasureOptions, store: "Store", on_step: "OnStep") ->
     from sightline.measurement.measure import measure_scenarios
     from sightline.measurement.processes.nodes import nodes_of
     from sightline.measurement.processes.suite import complain
-    from sightline.scenario import GenerationScenario, OperatorScenario, Scenario
+    from sightline.scenario import GenerationScenario, OperatorScenario, Scenario, ServingScenario
 
     scenarios: list[Any] = load_all(options.files or [], options.settings or [], options.sweeps or [])
     by_task = {
         kind: {i: s for i, s in enumerate(scenarios) if isinstance(s, kind)}
-        for kind in (Scenario, GenerationScenario, OperatorScenario)
+        for kind in (Scenario, GenerationScenario, ServingScenario, OperatorScenario)
     }
+    if sum(map(len, by_task.values())) < len(scenarios):
+        raise InputError("workload.task is 'serve'; measured are pretrain, finetune, generate and operator")
     refuse_idle(options, [task for task, asked in zip(FILES, by_task.values(), strict=True) if asked])
     measured: dict[int, Measured] = {}
     nodes = nodes_of(options.nnodes, options.node_rank, options.rendezvous)
@@ -42,7 +45,7 @@ def measure_files(options: MeasureOptions, store: "Store", on_step: "OnStep") ->
         return []
     with progress_bar(stops=False) as progress:
         settings = settings_of(options)
-        for kind in (OperatorScenario, GenerationScenario, Scenario):
+        for kind in (OperatorScenario, GenerationScenario, ServingScenario, Scenario):
             if asked := by_task[kind]:
                 answered = measure_scenarios(list(asked.values()), store, settings, on_step=on_step, progress=progress)
                 if kind is Scenario:
@@ -65,6 +68,7 @@ def settings_of(options: MeasureOptions) -> "Settings":
             ("--warmup", options.warmup, 0),
             ("--repeats", options.repeats, 1),
             ("--time-limit", options.time_limit, 1),
+            ("--stall", options.stall, 0.1),
         )
         if value is not None and value < least
     ]
@@ -74,6 +78,7 @@ def settings_of(options: MeasureOptions) -> "Settings":
         for level in levels or ()
         if level not in LEVELS
     ]
+    problems += _of_serving(options)
     if problems:
         raise InputError(problems)
     stated: dict[str, Any] = {
@@ -92,7 +97,36 @@ def settings_of(options: MeasureOptions) -> "Settings":
         weights=options.weights,
         force=options.force,
         nodes=nodes,
+        serving=_serving(options),
     )
+
+
+def _of_serving(options: MeasureOptions) -> list[str]:
+    """What is wrong with the options of serving."""
+    url, problems = options.url, []
+    if url is not None and urlsplit(url).scheme not in ("http", "https"):
+        problems.append(f"--url is '{url}'; allowed: a URL such as http://localhost:8000")
+    elif url is not None and (urlsplit(url).username or urlsplit(url).password):
+        problems.append("--url holds a name or password, which would be stored; name a variable by --api-key-env")
+    if url is not None and options.engine_command is not None:
+        problems.append("--engine-command starts an engine, and --url names a server that runs; give one of them")
+    return problems
+
+
+def _serving(options: MeasureOptions) -> "Serving":
+    """Which server a load is sent to, and how."""
+    from sightline.measurement.processes.suite import Serving
+
+    stated: dict[str, Any] = {
+        "url": options.url,
+        "model": options.served_model,
+        "chat": options.chat,
+        "command": options.engine_command,
+        "key_variable": options.api_key_env,
+        "warm_up": options.warmup,
+        "stall_s": options.stall,
+    }
+    return Serving(**{key: value for key, value in stated.items() if value is not None})
 
 
 def _check_trainings(measured: "Sequence[Measured]") -> None:

@@ -9,8 +9,8 @@ import typer
 from sightline.cli.options import AsCsv, AsJson, Html, RunStore, Settings, Sweeps, option
 from sightline.errors import InputError
 
-TRAINING, GENERATION, OPERATOR = "training", "generation", "single operators"
-FILES = (TRAINING, GENERATION, OPERATOR)
+TRAINING, GENERATION, SERVING, OPERATOR = "training", "generation", "serving", "single operators"
+FILES = (TRAINING, GENERATION, SERVING, OPERATOR)
 STANDARD_SUITE, STUDY = "standard", "2311.03687"
 SUITES = (STANDARD_SUITE, STUDY)
 
@@ -43,10 +43,30 @@ class MeasureOptions:
         None, "Levels of training: end-to-end, module, operator; default: end-to-end,module.", metavar="A,B,C"
     )
     steps: int | None = option(None, "Training steps timed in each run; default: 100.")
-    warmup: int | None = option(None, "Warm-up steps before them; default: 30.")
+    warmup: int | None = option(None, "Warm-up steps before them; default: 30. Of serving: requests; default: 4.")
     repeats: int | None = option(None, "Independent training runs, each in new processes; default: 3.")
-    time_limit: float | None = option(None, "Time limit for training a scenario; default: 3600.", metavar="SECONDS")
+    time_limit: float | None = option(
+        None, "Time limit for training or serving a scenario; default: 3600.", metavar="SECONDS"
+    )
     force: bool = option(False, "Run also plans that are predicted not to fit.")
+    url: str | None = option(
+        None, "Send the load to the OpenAI-compatible server at this URL; default: the plan's engine is started."
+    )
+    api_key_env: str | None = option(
+        None, "Environment variable with the server's key, which is stored nowhere.", metavar="VAR"
+    )
+    served_model: str | None = option(
+        None, "The model's name on the server; default: the only one that it lists.", metavar="NAME"
+    )
+    chat: bool = option(False, "Send chats instead of completions.")
+    engine_command: str | None = option(
+        None, "Start the engine by this command; {model} and {port} stand for folder and port.", metavar="COMMAND"
+    )
+    stall: float | None = option(
+        None,
+        "Give a request up when nothing comes for so long; default: 120, of an answer that has begun.",
+        metavar="SECONDS",
+    )
     nnodes: int | None = option(None, "Number of nodes; or start with torchrun.")
     node_rank: int | None = option(None, "Rank of this node, from 0.")
     rendezvous: str | None = option(None, "Address of node 0 for the other nodes.", metavar="HOST:PORT")
@@ -71,8 +91,10 @@ class MeasureOptions:
 STANDARD_NAME, STUDY_NAME = (f"--suite {name}" for name in SUITES)
 USED_BY: Mapping[str, Collection[str]] = {
     "implementation": (GENERATION, OPERATOR),
-    "weights": (TRAINING, GENERATION),
-    **dict.fromkeys(("level", "steps", "warmup", "repeats", "time_limit"), (TRAINING,)),
+    "weights": (TRAINING, GENERATION, SERVING),
+    **dict.fromkeys(("level", "steps", "repeats"), (TRAINING,)),
+    **dict.fromkeys(("warmup", "time_limit"), (TRAINING, SERVING)),
+    **dict.fromkeys(("url", "api_key_env", "served_model", "chat", "engine_command", "stall"), (SERVING,)),
     "force": (TRAINING, GENERATION),
     **dict.fromkeys(("nnodes", "node_rank", "rendezvous"), (TRAINING,)),
     **dict.fromkeys(("settings", "sweeps"), FILES),

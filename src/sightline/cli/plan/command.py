@@ -14,6 +14,7 @@ from sightline.errors import InputError
 
 if TYPE_CHECKING:
     from sightline.planning.answer import PlanAnswer
+    from sightline.profile import Profile
     from sightline.progress import Progress
 
 Commands = Sequence[tuple[str, str]]
@@ -24,6 +25,7 @@ Commands = Sequence[tuple[str, str]]
 def plan(options: PlanOptions) -> None:
     """Find the best plans for what a scenario leaves open: parallelism, micro-batch, ZeRO, recomputation, offloading.
 
+    Of training, generation, or a load that is served: there the layouts that promise the most are simulated under it.
     A field that the scenario states stays as it is; {any: [1, 2, 4]} or {from: 1, to: 64, factor: 2} restricts one,
     also a cluster, an adapter or a format. Plans that the uncertainty cannot tell apart are tied. Where nothing fits,
     the nearest plans that do are shown.
@@ -32,6 +34,7 @@ def plan(options: PlanOptions) -> None:
     Examples:
       sightline plan examples/plans/llama-3-70b-64xh100.yaml
       sightline plan examples/plans/llama-3.1-8b-rtx-4090.yaml --launch run
+      sightline plan examples/serving/llama-3.1-70b-users.yaml --objective users
       sightline plan scenario.yaml --deadline 30d --objective cost
       sightline plan scenario.yaml --pareto time,cost --chart front.svg
       sightline plan scenario.yaml --budget 1M --price h100-sxm-80gb=2.10
@@ -122,6 +125,7 @@ def _searched(source: object, options: PlanOptions, progress: "Progress") -> "Pl
         budget=options.budget,
         ttft=options.ttft,
         tpot=options.tpot,
+        think_time=options.think_time,
         prices=options.price or (),
         availability=options.availability,
         anchor=known,
@@ -191,18 +195,31 @@ def _commands(answer: "PlanAnswer") -> Mapping[int, str]:
     return found
 
 
+def _load_of(profile: "Profile", options: PlanOptions) -> dict[str, Any]:
+    """The settings of a load that its file may lack: limits given as options, and as many requests as a plan took."""
+    limits = {"ttft": options.ttft, "tpot": options.tpot}
+    stated: dict[str, Any] = {f"workload.slo.{key}": limit for key, limit in limits.items() if limit is not None}
+    shape = profile.scenario.workload.requests
+    return stated | ({} if shape is None else {"workload.requests.count": int(shape.count)})
+
+
 def _next(answer: "PlanAnswer", options: PlanOptions, launched: Launched) -> Commands:
     """What to try next, each with the command that does it; nothing for a question from stdin."""
     if not answer.plans or options.file == "-":
         return []
     from sightline.launching.saving import starting
+    from sightline.planning.options import as_options
     from sightline.report.plans.sentences import most_surely, settings
 
     found: list[tuple[str, str]] = []
     best = next((one for one in answer.plans if one.launchable), None)
     if launched.launch is not None:
         found.append((f"run {launched.named}", starting(launched.launch, options.launch or "")))
-    if best is not None:
+    if best is not None and best.profile.task.name == "serving":
+        stated = as_options(_load_of(best.profile, options))
+        alone = " ".join([options.as_asked("simulate"), *stated, *settings(answer, best), "--capacity"])
+        found.append((f"what users of plan {best.rank} wait for at every rate", alone))
+    elif best is not None:
         alone = " ".join([options.as_asked("predict"), *settings(answer, best)])
         found.append((f"where the time and memory of plan {best.rank} go", alone))
     if getattr(answer.plans[0].profile.scenario.workload, "continuous", True) is False:

@@ -77,10 +77,12 @@ def _first(answer: "PlanAnswer", *, is_shown: bool) -> Launched:
 
 def save_launch(launched: Launched, folder: str, answer: "PlanAnswer") -> None:
     """Write the launch after the answer; where there is none, say why, which fails unless the search was stopped."""
+    from sightline.quantities import counted
+
     said = list(_said(launched.problems))
     if launched.plan is None:
         nor = "" if launched.is_alone else ", nor any other"
-        none = f"none of the {len(answer.plans)} plans shown can be launched{nor}"
+        none = f"none of the {counted(len(answer.plans), 'plan')} shown can be launched{nor}"
         said.append(none if answer.plans else "there is no plan")
         said = [f"--launch: {problem}" for problem in said]
         if not answer.stopped:
@@ -92,7 +94,7 @@ def save_launch(launched: Launched, folder: str, answer: "PlanAnswer") -> None:
     from sightline.launching import save
 
     script, *others = save(launched.launch, folder)
-    files = f" and {len(others)} file{'s' if len(others) != 1 else ''}" if others else ""
+    files = f" and {counted(len(others), 'file')}" if others else ""
     behind = _behind(launched, answer)
     output.print_remark(f"wrote {script}{files}: {launched.named} with {launched.launch.framework}{behind}")
     for sentence in launched.launch.without_counterpart:

@@ -24,7 +24,8 @@ class PlanOptions:
     objective: str | None = option(
         None,
         "What is best: time (default), cost, energy, memory or batch in training; throughput (default), latency, "
-        "interactivity, cost, energy, memory or users in generation.",
+        "interactivity, cost, energy, memory or users in generation; goodput (default), cost, users or energy where "
+        "a load is served.",
         metavar="NAME",
     )
     pareto: str | None = option(
@@ -41,6 +42,9 @@ class PlanOptions:
     budget: str | None = option(None, "Dollars that the run may cost, such as 1M.", metavar="USD")
     ttft: str | None = option(None, "Time to the first token that users may wait, such as '300 ms'.", metavar="TIME")
     tpot: str | None = option(None, "Time per further token at most, such as '10 ms'.", metavar="TIME")
+    think_time: str | None = option(
+        None, "Time that a user of a load takes between an answer and the next request, such as '30 s'.", metavar="TIME"
+    )
     price: Annotated[
         list[str] | None,
         typer.Option(
@@ -98,6 +102,7 @@ class PlanOptions:
             "--budget": self.budget,
             "--ttft": self.ttft,
             "--tpot": self.tpot,
+            "--think-time": self.think_time,
             "--availability": self.availability,
             "--workers": self.workers,
             "--where": self.where,

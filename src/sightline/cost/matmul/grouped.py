@@ -126,10 +126,20 @@ def grouped_matmul_cost(
 
 
 def price_experts(alike: Alike, on: Ranks) -> OperatorCost:
-    """Grouped matmuls of one format and layout."""
-    first, model = alike.first, on.device_model
-    constants = model.constants(_of_family, first.kernel, "masked" if first.decode else "contiguous")
-    return grouped_matmul_cost(alike.together, model.device, constants)
+    """Grouped matmuls of one format, each in its own layout."""
+    model, together = on.device_model, alike.together
+
+    def laid_out(layout: GroupedLayout) -> OperatorCost:
+        constants = model.constants(_of_family, together.kernel, layout)
+        return grouped_matmul_cost(together, model.device, constants)
+
+    masked = np.greater(together.in_slots, 0.0)
+    if masked.all():
+        return laid_out("masked")
+    if not masked.any():
+        return laid_out("contiguous")
+    legs = zip(laid_out("masked"), laid_out("contiguous"), strict=True)
+    return OperatorCost(*(np.where(masked, one, other) for one, other in legs))
 
 
 def _of_family(model: DeviceModel, kernel: str, layout: GroupedLayout) -> GroupedConstants:

@@ -29,6 +29,8 @@ class Dialect:
     flags: Collection[str] = ()
     role: Callable[[Options], str] = field(default=lambda _: "")
     """prefill or decode of servers that do one of them."""
+    tiers: Callable[[Options], bool] = field(default=lambda _: False)
+    """Whether a server keeps evicted keys and values in memories behind the device's."""
     later_node: Callable[[Options], bool] = field(default=lambda _: False)
     """Whether a command joins a server that another one starts."""
     longest: str = ""

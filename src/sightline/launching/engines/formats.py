@@ -25,17 +25,17 @@ READ_DTYPES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class RequestedFormats:
     """What a scenario asks of an engine beyond what the checkpoint brings."""
 
     weights: str = ""
     """Format that 16-bit weights are converted to; empty for none."""
     cache: str = ""
     """Format of the cache; empty for the engine's own."""
-    said: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
-def asked(scenario: GenerationScenario, known: Mapping[str, str]) -> Asked:
+def requested_formats(scenario: GenerationScenario, known: Mapping[str, str]) -> RequestedFormats:
     """Return the formats that a scenario asks for, by the engine's words for those it converts weights to itself."""
     plan, model = scenario.plan, scenario.model
     words = plan.quantization or ()
@@ -44,17 +44,17 @@ def asked(scenario: GenerationScenario, known: Mapping[str, str]) -> Asked:
         weights = plan.dtype if plan.dtype in LOW_PRECISION else ""
     published = WEIGHT_FORMATS.get(model.weights, "")
     called = repository_of(model.name) or model.name
-    said = [f"plan.dtype {plan.dtype}: written as the format of the weights"] if plan.dtype not in DTYPES else []
+    notes = [f"plan.dtype {plan.dtype}: written as the format of the weights"] if plan.dtype not in DTYPES else []
     if plan.quantization is not None and published and WEIGHT_FORMATS.get(weights, "") != published:
-        said.append(
+        notes.append(
             f"plan.quantization {weights or 'none'}: {called} is published in {model.weights}; put a repository in "
             f"{weights or '16 bits'} there"
         )
     elif weights and not published and weights not in known:
-        said.append(f"plan.quantization {weights}: put a repository whose weights are in that format there")
-    said += [f"plan.quantization {word}: no argument chooses it" for word in words if word in ROUTER_DTYPES]
+        notes.append(f"plan.quantization {weights}: put a repository whose weights are in that format there")
+    notes += [f"plan.quantization {word}: no argument chooses it" for word in words if word in ROUTER_DTYPES]
     cache = next((word for word in words if word in CACHE_BYTES), "")
-    return Asked(weights="" if published else known.get(weights, ""), cache=cache, said=tuple(said))
+    return RequestedFormats(weights="" if published else known.get(weights, ""), cache=cache, notes=tuple(notes))
 
 
 def quantization(weights: str, cache: str, model: str) -> list[str]:

@@ -6,9 +6,10 @@ from typing import Any
 
 from sightline.launching.engines import reading
 from sightline.launching.engines.dialect import Dialect
-from sightline.launching.engines.formats import asked, published_format
-from sightline.launching.engines.placement import Server, largest_node
-from sightline.launching.engines.plans import degrees_refused, fixed_said, longest, model_argument, sequences, size
+from sightline.launching.engines.formats import published_format, requested_formats
+from sightline.launching.engines.placement import Server
+from sightline.launching.engines.plans import longest, model_argument, sequences, unwritten_notes
+from sightline.launching.engines.refusals import one_node_problems
 from sightline.launching.engines.servers import Arguments, Command, launch
 from sightline.launching.launch import Launch, refuse
 from sightline.launching.options import Options, without_none
@@ -34,25 +35,13 @@ def write(scenario: GenerationScenario) -> Launch:
     Raises:
         InputError: The plan has degrees or pools that the program does not have.
     """
-    refuse(list(_problems(scenario)))
+    refuse([*one_node_problems(scenario, "tensor_parallel", "data_parallel", "expert_parallel")])
     model, _ = model_argument(scenario)
     file = f"{model.rpartition('/')[2].lower()}-{_format(scenario)}.gguf"
     switches = () if scenario.plan.cuda_graphs else ("env", "GGML_CUDA_DISABLE_GRAPHS=1")
     command = Command(words=(*switches, "llama-server"), arguments=_arguments(scenario, file), of_node=_of_node)
     made = f"model: {file} is what convert_hf_to_gguf.py and llama-quantize make of {model}"
-    return launch(scenario, {"": command}, port=PORT, said=[made, *_said(scenario)])
-
-
-def _problems(scenario: GenerationScenario) -> Iterator[str]:
-    """What the program cannot launch."""
-    if scenario.plan.disaggregate is not None:
-        yield "plan.disaggregate: llama.cpp has no servers for prefill or decode alone"
-    yield from degrees_refused(scenario, "tensor_parallel", "data_parallel", "expert_parallel")
-    if size(scenario.plan) > largest_node(scenario.cluster):
-        yield (
-            f"plan.pipeline_parallel is {scenario.plan.pipeline_parallel}; llama-server splits layers over the devices "
-            f"of one node, {largest_node(scenario.cluster)}"
-        )
+    return launch(scenario, {"": command}, port=PORT, notes=[made, *_notes(scenario)])
 
 
 def _stated(scenario: GenerationScenario) -> str:
@@ -69,7 +58,7 @@ def _arguments(scenario: GenerationScenario, file: str) -> Arguments:
     """The options that every server has."""
     plan, slots = scenario.plan, sequences(scenario, "", scenario.plan)
     stages, budget = int(plan.pipeline_parallel), plan.max_batched_tokens
-    quantized = "q8_0" if asked(scenario, WEIGHTS).cache == "kv-int8" else None
+    quantized = "q8_0" if requested_formats(scenario, WEIGHTS).cache == "kv-int8" else None
     stated = {
         "-m": file,
         "-ngl": ALL_LAYERS,
@@ -92,11 +81,11 @@ def _of_node(_server: Server, _rank: int, address: str) -> Arguments:
     return {} if address == "localhost" else {"--host": "0.0.0.0"}  # noqa: S104
 
 
-def _said(scenario: GenerationScenario) -> Iterator[str]:
+def _notes(scenario: GenerationScenario) -> Iterator[str]:
     stated = _stated(scenario)
     if stated and stated not in WEIGHTS:
         yield f"plan.quantization {stated}: no format of GGUF; the file is in 16 bits"
-    if asked(scenario, WEIGHTS).cache == "kv-fp8":
+    if requested_formats(scenario, WEIGHTS).cache == "kv-fp8":
         yield "plan.quantization kv-fp8: llama.cpp keeps no cache in fp8"
     if not stated and scenario.plan.quantization is None and scenario.model.weights in WEIGHT_FORMATS:
         yield f"plan.quantization: the checkpoint is published in {scenario.model.weights}; the file is in 16 bits"
@@ -104,7 +93,7 @@ def _said(scenario: GenerationScenario) -> Iterator[str]:
         yield f"plan.dtype {scenario.plan.dtype}: llama.cpp computes in fp16 with such a file"
     if scenario.plan.speculative is not None:
         yield "plan.speculative: name a draft model in -md, with --draft-max"
-    yield from fixed_said(scenario, "memory_fraction", "kv_block_tokens", "chunked_prefill")
+    yield from unwritten_notes(scenario, "memory_fraction", "kv_block_tokens", "chunked_prefill")
 
 
 def _file_format(written: str) -> tuple[str, str]:

@@ -21,6 +21,8 @@ def sequences(scenario: GenerationScenario, role: str, plan: GenerationPlan) -> 
     """Return how many sequences a data-parallel rank of a server has in flight."""
     if role == "prefill" and scenario.plan.disaggregate is not None:
         return int(scenario.plan.disaggregate.prefill_batch)
+    if plan.max_sequences is not None:
+        return int(plan.max_sequences)
     return int(-(-scenario.workload.batch // (plan.data_parallel * plan.replicas)))
 
 
@@ -42,15 +44,15 @@ def budget(scenario: GenerationScenario, plan: GenerationPlan) -> int | None:
     return int(stated) if plan.chunked_prefill else max(int(stated), longest(scenario))
 
 
-def budget_said(scenario: GenerationScenario) -> Iterator[str]:
-    """Say where that is more than the plan's."""
+def budget_notes(scenario: GenerationScenario) -> Iterator[str]:
+    """Yield where that is more than the plan's."""
     stated, written = scenario.plan.max_batched_tokens, budget(scenario, scenario.plan)
     if written != stated:
         yield f"plan.max_batched_tokens {stated}: written as {written}; whole prompts need as many as a sequence has"
 
 
-def fixed_said(scenario: GenerationScenario, *keys: str) -> Iterator[str]:
-    """Say what an engine has no option for, where the plan differs from its default."""
+def unwritten_notes(scenario: GenerationScenario, *keys: str) -> Iterator[str]:
+    """Yield what an engine has no option for, where the plan differs from its default."""
     plan, engine = scenario.plan, scenario.plan.engine
     defaults = {"memory_fraction": engine.memory.memory_fraction, "prefix_cache": False, **engine.defaults}
     for key in keys:
@@ -58,13 +60,17 @@ def fixed_said(scenario: GenerationScenario, *keys: str) -> Iterator[str]:
             yield f"plan.{key} {getattr(plan, key)}: {engine.name} has no option for it"
 
 
-def degrees_refused(scenario: GenerationScenario, *degrees: str) -> Iterator[str]:
-    """Say which degrees an engine does not have."""
-    for role, plan in pools(scenario).items():
-        key = f"plan.disaggregate.{role}" if role else "plan"
-        for degree in degrees:
-            if getattr(plan, degree) > 1:
-                yield f"{key}.{degree} is {getattr(plan, degree)}; {scenario.plan.engine.name} launches only 1"
+def operation_notes(scenario: GenerationScenario) -> Iterator[str]:
+    """Yield what of a plan is up to whoever operates the servers, and no command that is written says."""
+    plan, order = scenario.plan, scenario.plan.engine.serving.order
+    if plan.scheduler not in ("", order):
+        yield f"plan.scheduler {plan.scheduler}: not written; {plan.engine.name} starts with {order}"
+    if plan.router != "round-robin":
+        yield f"plan.router {plan.router}: not written; the router's own option chooses it"
+    if plan.lora_adapters is not None:
+        yield f"plan.lora_adapters {plan.lora_adapters.count}: not written; name the adapters' files to the servers"
+    if plan.autoscale is not None:
+        yield f"plan.autoscale: written are all {plan.replicas} replicas; an orchestrator starts and stops them"
 
 
 def model_argument(scenario: GenerationScenario) -> tuple[str, tuple[str, ...]]:

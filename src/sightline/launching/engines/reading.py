@@ -62,7 +62,7 @@ def read(found: Source, dialect: Dialect) -> Reading:
         scenario={key: value for key, value in scenario.items() if value},
         missing=missing,
         assumed=_assumed(workload, plan),
-        without_counterpart=[*_said(servers, plans, dialect), *dict.fromkeys(unread)],
+        without_counterpart=[*_notes(servers, plans, dialect), *dict.fromkeys(unread)],
     )
 
 
@@ -121,7 +121,7 @@ def _assumed(workload: Mapping[str, Any], plan: Mapping[str, Any]) -> dict[str, 
     return requests | drafts
 
 
-def _said(
+def _notes(
     servers: Sequence[Options], plans: Mapping[str, Sequence[Mapping[str, Any]]], dialect: Dialect
 ) -> Iterator[str]:
     """What no key stands for."""
@@ -130,6 +130,9 @@ def _said(
             yield f"the {role + ' ' if role else ''}servers differ; all of them are read as the first"
     if len(plans) == 1 and (role := next(iter(plans))):
         yield f"the command starts servers for {role} alone; they are read as doing both"
+    tiered = [dialect.tiers(one) for one in servers]
+    if any(tiered):
+        yield "plan.kv_tiers is left out: no command says the bandwidth of memories behind the device's"
     quiet = {*HARMLESS, *dialect.quiet, *dialect.models}
     unread = [_dashed(name) for one in servers for name in one.unread() if name.removeprefix("no-") not in quiet]
     known = {_dashed(name) for one in servers for name in (*one.read_names(), *dialect.flags)}

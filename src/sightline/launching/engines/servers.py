@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sightline.launching.engines.placement import Server, placed
+from sightline.launching.engines.plans import operation_notes
 from sightline.launching.launch import Launch
 from sightline.launching.shell.writing import command_line, command_lines
 from sightline.scenario import Cluster, GenerationScenario
@@ -42,7 +43,7 @@ def launch(
     router: Callable[[Sequence[tuple[Server, str]]], str] | None = None,
     router_package: str = "",
     files: Mapping[str, str] | None = None,
-    said: Sequence[str] = (),
+    notes: Sequence[str] = (),
 ) -> Launch:
     """Return the launch of a scenario's servers: one command, or a script with one for each.
 
@@ -53,15 +54,16 @@ def launch(
         router: What shares requests among servers, given each with its address; None where the engine has nothing.
         router_package: What has to be installed for that.
         files: Texts that the commands name.
-        said: What the engine has no argument for.
+        notes: What the engine has no argument for.
     """
     servers, name, texts = placed(scenario), scenario.plan.engine.name, files or {}
+    notes = [*notes, *operation_notes(scenario)]
     if len(servers) == 1 and servers[0].nodes == 1:
         (command,) = commands.values()
         line = command_line(command.words, {**command.arguments, "--port": port})
-        return Launch(framework=name, command=line, files=texts, without_counterpart=said)
+        return Launch(framework=name, command=line, files=texts, without_counterpart=notes)
     texts = {SCRIPT: _script(scenario.cluster, servers, commands, port), **texts}
-    sentences = [*said, *_kinds_said(scenario), *_nodes_said(scenario.cluster)]
+    sentences = [*notes, *_device_notes(scenario), *_node_notes(scenario.cluster)]
     if len(servers) > 1 and router is not None:
         named = [(server, f"http://{_host(server, scenario.cluster)}:{port + server.number}") for server in servers]
         texts = {ROUTER: _router_script(scenario.cluster, router(named)), **texts}
@@ -72,13 +74,13 @@ def launch(
     return Launch(framework=name, command=f"bash {SCRIPT}", files=texts, without_counterpart=sentences)
 
 
-def _kinds_said(scenario: GenerationScenario) -> Iterator[str]:
+def _device_notes(scenario: GenerationScenario) -> Iterator[str]:
     split, kinds = scenario.plan.disaggregate, scenario.cluster.parts
     if split is not None and len(kinds) > 1 and not split.prefill_device:
         yield f"plan.disaggregate.prefill.device is open: prefill begins on {kinds[0].device.name}"
 
 
-def _nodes_said(cluster: Cluster) -> Iterator[str]:
+def _node_notes(cluster: Cluster) -> Iterator[str]:
     if cluster.nodes > 1:
         yield (
             f"the command runs on each of the {cluster.nodes} nodes, with NODE_RANK set to 0, 1, ... and HOSTS to the "

@@ -10,11 +10,13 @@ from typing import Any
 
 from sightline.launching.engines import reading
 from sightline.launching.engines.dialect import Dialect
-from sightline.launching.engines.formats import DTYPES, READ_DTYPES, asked, quantization
+from sightline.launching.engines.formats import DTYPES, READ_DTYPES, quantization, requested_formats
 from sightline.launching.engines.placement import Server
 from sightline.launching.engines.plans import block_tokens, longest, model_argument, pools, sequences
+from sightline.launching.engines.refusals import tier_problems
 from sightline.launching.engines.servers import Arguments, Command, launch
-from sightline.launching.launch import Launch
+from sightline.launching.engines.tiers import device_host_bytes, storage_notes
+from sightline.launching.launch import Launch, refuse
 from sightline.launching.options import Options, without_none
 from sightline.scenario import GenerationPlan, GenerationScenario
 
@@ -41,7 +43,12 @@ READ_CACHES: Mapping[str, str] = {
 
 
 def write(scenario: GenerationScenario) -> Launch:
-    """Return the command of a server, or the script of several."""
+    """Return the command of a server, or the script of several.
+
+    Raises:
+        InputError: The plan has more memories behind the device's than the engine.
+    """
+    refuse([*tier_problems(scenario, most=2)])
     model, unknown = model_argument(scenario)
     commands = {
         role: Command(
@@ -51,13 +58,13 @@ def write(scenario: GenerationScenario) -> Launch:
         )
         for role, plan in pools(scenario).items()
     }
-    said = [*unknown, *asked(scenario, WEIGHTS).said, *_said(scenario)]
-    return launch(scenario, commands, port=PORT, router=_router, router_package="sglang-router", said=said)
+    notes = [*unknown, *requested_formats(scenario, WEIGHTS).notes, *_notes(scenario)]
+    return launch(scenario, commands, port=PORT, router=_router, router_package="sglang-router", notes=notes)
 
 
 def _arguments(scenario: GenerationScenario, role: str, plan: GenerationPlan) -> Arguments:
     """The options that every server of a role has."""
-    formats, budget = asked(scenario, WEIGHTS), plan.max_batched_tokens
+    formats, budget = requested_formats(scenario, WEIGHTS), plan.max_batched_tokens
     eager = None if plan.cuda_graphs else "disabled"
     groups = int(plan.data_parallel) if scenario.model.experts is not None else 1
     stated = {
@@ -80,6 +87,7 @@ def _arguments(scenario: GenerationScenario, role: str, plan: GenerationPlan) ->
         "--cuda-graph-backend-decode": eager,
         "--cuda-graph-backend-prefill": eager,
         **_speculative(scenario),
+        **_tiers(scenario),
         "--disaggregation-mode": role or None,
     }
     return without_none(stated)
@@ -96,6 +104,33 @@ def _speculative(scenario: GenerationScenario) -> Arguments:
         return {"--speculative-algorithm": "NGRAM", **verified}
     steps = {"--speculative-num-steps": tokens, "--speculative-eagle-topk": 1}
     return {"--speculative-algorithm": "NEXTN", **steps, **verified}
+
+
+def _tiers(scenario: GenerationScenario) -> Arguments:
+    """Memories behind the device's: whole GB (1e9 bytes) of the host's for each device, and storage behind it.
+
+    Source: SGLang, pages on the design of HiCache and its best practices.
+    """
+    if not scenario.plan.kv_tiers:
+        return {}
+    storage = {"--hicache-storage-backend": "file"} if len(scenario.plan.kv_tiers) > 1 else {}
+    return {"--enable-hierarchical-cache": True, "--hicache-size": _host_gb(scenario), **storage}
+
+
+def _host_gb(scenario: GenerationScenario) -> int:
+    return max(int(device_host_bytes(scenario) / 1e9), 1)
+
+
+def _tier_notes(scenario: GenerationScenario) -> Iterator[str]:
+    if not scenario.plan.kv_tiers:
+        return
+    first = scenario.plan.kv_tiers[0]
+    yield (
+        f"plan.kv_tiers[0] {first.name}: written as {_host_gb(scenario)} GB of host memory for each device; SGLang "
+        "needs more there than the device's own cache has"
+    )
+    folder = "/tmp/hicache, or where SGLANG_HICACHE_FILE_BACKEND_STORAGE_DIR says"  # noqa: S108 - SGLang's default
+    yield from storage_notes(scenario, *[folder][: len(scenario.plan.kv_tiers) - 1])
 
 
 def _of_node(scenario: GenerationScenario, server: Server, rank: int, address: str) -> Arguments:
@@ -124,11 +159,12 @@ def _router(servers: Sequence[tuple[Server, str]]) -> str:
     return f"{begin} --port {ROUTER_PORT} --pd-disaggregation {' '.join([*prefill, *decode])}"
 
 
-def _said(scenario: GenerationScenario) -> Iterator[str]:
+def _notes(scenario: GenerationScenario) -> Iterator[str]:
     plan, model = scenario.plan, scenario.model
+    yield from _tier_notes(scenario)
     if model.experts is not None and any(pool.data_parallel > 1 for pool in pools(scenario).values()):
         yield "plan.data_parallel: releases before --attn-dp-size spell it --dp-size with --enable-dp-attention"
-    if asked(scenario, WEIGHTS).cache not in ("", *CACHES):
+    if requested_formats(scenario, WEIGHTS).cache not in ("", *CACHES):
         yield "plan.quantization kv-int8: SGLang keeps no cache in int8"
     if plan.speculative is not None and not model.prediction_layers:
         yield "plan.speculative: drafts come from the prompt's n-grams; name a draft model for others"
@@ -191,14 +227,18 @@ DIALECT = Dialect(
     flags={
         *("enable-dp-attention", "disable-cuda-graph", "disable-decode-cuda-graph", "disable-prefill-cuda-graph"),
         *("disable-radix-cache", "trust-remote-code", "enable-mixed-chunk", "enable-metrics"),
+        "enable-hierarchical-cache",
     },
     role=lambda options: options.text("disaggregation-mode").removeprefix("null"),
+    tiers=lambda options: bool(options.flag("enable-hierarchical-cache")),
     later_node=lambda options: (options.number("node-rank", least=0) or 0) > 0,
     longest="context-length",
     files=("config",),
     quiet={
         *("dist-init-addr", "nccl-port", "moe-dense-tp-size", "speculative-eagle-topk", "enable-metrics"),
         *("disaggregation-bootstrap-port", "disaggregation-transfer-backend", "disaggregation-ib-device"),
+        *("hicache-size", "hicache-ratio", "hicache-write-policy", "hicache-io-backend", "hicache-mem-layout"),
+        *("hicache-storage-backend", "hicache-storage-prefetch-policy"),
     },
 )
 

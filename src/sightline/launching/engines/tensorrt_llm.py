@@ -10,19 +10,21 @@ from typing import Any
 
 from sightline.launching.engines import reading
 from sightline.launching.engines.dialect import Dialect
-from sightline.launching.engines.formats import DTYPES, READ_DTYPES, asked, quantization
+from sightline.launching.engines.formats import DTYPES, READ_DTYPES, quantization, requested_formats
 from sightline.launching.engines.placement import Server, largest_node
 from sightline.launching.engines.plans import (
     block_tokens,
     budget,
-    budget_said,
+    budget_notes,
     longest,
     model_argument,
     pools,
     sequences,
     size,
 )
+from sightline.launching.engines.refusals import tier_problems
 from sightline.launching.engines.servers import Arguments, Command, launch
+from sightline.launching.engines.tiers import device_host_bytes
 from sightline.launching.launch import Launch, refuse
 from sightline.launching.options import Options, without_none
 from sightline.scenario import GenerationPlan, GenerationScenario
@@ -65,12 +67,13 @@ def write(scenario: GenerationScenario) -> Launch:
     }
     files = {_file(role): _yaml(_settings(scenario, role, plan)) for role, plan in pools(scenario).items()}
     router = None if scenario.plan.disaggregate is None else _router
-    said = [*unknown, *asked(scenario, {}).said, *_said(scenario, spans=spans)]
-    return launch(scenario, commands, port=PORT if router else ROUTER_PORT, router=router, files=files, said=said)
+    notes = [*unknown, *requested_formats(scenario, {}).notes, *_notes(scenario, spans=spans)]
+    return launch(scenario, commands, port=PORT if router else ROUTER_PORT, router=router, files=files, notes=notes)
 
 
 def _problems(scenario: GenerationScenario) -> Iterator[str]:
     """What the engine cannot launch."""
+    yield from tier_problems(scenario, most=1)
     for role, plan in pools(scenario).items():
         key = f"plan.disaggregate.{role}" if role else "plan"
         if plan.data_parallel > 1 and scenario.model.experts is None:
@@ -107,8 +110,11 @@ def _file(role: str) -> str:
 
 
 def _settings(scenario: GenerationScenario, role: str, plan: GenerationPlan) -> dict[str, Any]:
-    """What has no option of its own, under the keys of the engine's Python API."""
-    cache, tokens = CACHES.get(asked(scenario, {}).cache), block_tokens(plan)
+    """What has no option of its own, under the keys of the engine's Python API.
+
+    ``host_cache_size`` counts for each device (tensorrt_llm/_torch/pyexecutor/resource_manager.py).
+    """
+    cache, tokens = CACHES.get(requested_formats(scenario, {}).cache), block_tokens(plan)
     graphs = {"max_batch_size": sequences(scenario, role, plan), "enable_padding": True}
     drafts = scenario.plan.speculative
     settings = {
@@ -117,6 +123,7 @@ def _settings(scenario: GenerationScenario, role: str, plan: GenerationPlan) -> 
         "kv_cache_config": {
             **({"dtype": cache} if cache else {}),
             **({"tokens_per_block": tokens} if tokens else {}),
+            **({"host_cache_size": int(device_host_bytes(scenario))} if plan.kv_tiers else {}),
             "enable_block_reuse": plan.prefix_cache,
         },
         "speculative_config": None if drafts is None else _speculative(scenario, int(drafts.tokens)),
@@ -153,10 +160,10 @@ def _router(servers: Sequence[tuple[Server, str]]) -> str:
     return "\n".join([*lines, "END", "trtllm-serve disaggregated -c disaggregated.yaml"])
 
 
-def _said(scenario: GenerationScenario, *, spans: bool) -> Iterator[str]:
+def _notes(scenario: GenerationScenario, *, spans: bool) -> Iterator[str]:
     plan = scenario.plan
-    yield from budget_said(scenario)
-    if asked(scenario, {}).cache not in ("", *CACHES):
+    yield from budget_notes(scenario)
+    if requested_formats(scenario, {}).cache not in ("", *CACHES):
         yield "plan.quantization: TensorRT-LLM keeps no such cache"
     if spans:
         yield ("cluster: a server spans nodes, so start the script in one process per device, as srun --mpi=pmix does")
@@ -222,6 +229,7 @@ DIALECT = Dialect(
     },
     flags={"enable-chunked-prefill", "trust-remote-code"},
     role=_role,
+    tiers=lambda options: bool(options.number("kv-cache-config.host-cache-size", least=0)),
     longest="max-seq-len",
     files=("config",),
     files_win=True,

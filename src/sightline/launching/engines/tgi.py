@@ -5,18 +5,17 @@ from typing import Any
 
 from sightline.launching.engines import reading
 from sightline.launching.engines.dialect import Dialect
-from sightline.launching.engines.formats import DTYPES, READ_DTYPES, asked, quantization
-from sightline.launching.engines.placement import Server, largest_node
+from sightline.launching.engines.formats import DTYPES, READ_DTYPES, quantization, requested_formats
+from sightline.launching.engines.placement import Server
 from sightline.launching.engines.plans import (
     budget,
-    budget_said,
-    degrees_refused,
-    fixed_said,
+    budget_notes,
     longest,
     model_argument,
     sequences,
-    size,
+    unwritten_notes,
 )
+from sightline.launching.engines.refusals import one_node_problems
 from sightline.launching.engines.servers import Arguments, Command, launch
 from sightline.launching.launch import Launch, refuse
 from sightline.launching.options import Options, without_none
@@ -55,26 +54,20 @@ def write(scenario: GenerationScenario) -> Launch:
         arguments=_arguments(scenario),
         of_node=_of_node,
     )
-    return launch(scenario, {"": command}, port=PORT, said=[*unknown, *asked(scenario, WEIGHTS).said, *_said(scenario)])
+    notes = [*unknown, *requested_formats(scenario, WEIGHTS).notes, *_notes(scenario)]
+    return launch(scenario, {"": command}, port=PORT, notes=notes)
 
 
 def _problems(scenario: GenerationScenario) -> Iterator[str]:
     """What the engine cannot launch."""
-    if scenario.plan.disaggregate is not None:
-        yield "plan.disaggregate: TGI has no servers for prefill or decode alone"
-    yield from degrees_refused(scenario, "pipeline_parallel", "data_parallel", "expert_parallel")
-    if size(scenario.plan) > largest_node(scenario.cluster):
-        yield (
-            f"plan.tensor_parallel is {scenario.plan.tensor_parallel}; a TGI server has the devices of one node, "
-            f"{largest_node(scenario.cluster)}"
-        )
+    yield from one_node_problems(scenario, "pipeline_parallel", "data_parallel", "expert_parallel")
     if scenario.plan.dtype == "fp32":
         yield "plan.dtype is fp32; TGI computes in float16 or bfloat16"
 
 
 def _arguments(scenario: GenerationScenario) -> Arguments:
     """The options that every server has."""
-    plan, formats = scenario.plan, asked(scenario, WEIGHTS)
+    plan, formats = scenario.plan, requested_formats(scenario, WEIGHTS)
     stated = {
         "--num-shard": plan.tensor_parallel,
         "--dtype": None if formats.weights else DTYPES.get(plan.dtype),
@@ -84,6 +77,7 @@ def _arguments(scenario: GenerationScenario) -> Arguments:
         "--max-total-tokens": longest(scenario),
         "--max-batch-prefill-tokens": budget(scenario, plan),
         "--max-batch-size": sequences(scenario, "", plan),
+        "--max-concurrent-requests": plan.max_concurrent_requests,
         "--cuda-memory-fraction": plan.memory_fraction,
         "--cuda-graphs": None if plan.cuda_graphs else 0,
         "--speculate": None if plan.speculative is None else int(plan.speculative.tokens),
@@ -96,10 +90,10 @@ def _of_node(server: Server, _rank: int, _address: str) -> Arguments:
     return {"--master-port": RANKS_PORT + server.number, "--shard-uds-path": f"/tmp/tgi-{server.number}"}  # noqa: S108
 
 
-def _said(scenario: GenerationScenario) -> Iterator[str]:
-    yield from budget_said(scenario)
-    yield from fixed_said(scenario, "kv_block_tokens")
-    formats = asked(scenario, WEIGHTS)
+def _notes(scenario: GenerationScenario) -> Iterator[str]:
+    yield from budget_notes(scenario)
+    yield from unwritten_notes(scenario, "kv_block_tokens")
+    formats = requested_formats(scenario, WEIGHTS)
     if formats.cache not in ("", *CACHES):
         yield "plan.quantization kv-int8: TGI keeps no cache in int8"
     if formats.weights and scenario.plan.dtype != "bf16":
@@ -117,6 +111,7 @@ def _plan(options: Options, model: str) -> Mapping[str, Any]:
         "dtype": options.word("dtype", READ_DTYPES) or None,
         "quantization": formats or None,
         "max_sequences": options.number("max-batch-size"),
+        "max_concurrent_requests": options.number("max-concurrent-requests"),
         "max_batched_tokens": options.number("max-batch-prefill-tokens"),
         "chunked_prefill": options.flag("prefill-chunking"),
         "prefix_cache": options.flag("prefix-caching"),

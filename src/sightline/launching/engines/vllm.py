@@ -11,18 +11,20 @@ from typing import Any
 
 from sightline.launching.engines import reading
 from sightline.launching.engines.dialect import Dialect
-from sightline.launching.engines.formats import DTYPES, READ_DTYPES, asked, quantization
+from sightline.launching.engines.formats import DTYPES, READ_DTYPES, quantization, requested_formats
 from sightline.launching.engines.placement import Server, largest_node
 from sightline.launching.engines.plans import (
     block_tokens,
     budget,
-    budget_said,
+    budget_notes,
     longest,
     model_argument,
     pools,
     sequences,
 )
+from sightline.launching.engines.refusals import tier_problems
 from sightline.launching.engines.servers import LOCAL, Arguments, Command, launch
+from sightline.launching.engines.tiers import host_bytes, storage_notes
 from sightline.launching.launch import Launch, refuse
 from sightline.launching.options import Options, without_none
 from sightline.scenario import GenerationPlan, GenerationScenario
@@ -58,6 +60,8 @@ READ_CACHES: Mapping[str, str] = {
     "int8_per_token_head": "kv-int8",
     **dict.fromkeys(("auto", "bfloat16", "float16"), ""),
 }
+OFFLOADING = "OffloadingConnector"
+"""What keeps evicted keys and values in other memories."""
 ROLES: Mapping[str, str] = {"prefill": "kv_producer", "decode": "kv_consumer"}
 
 
@@ -69,7 +73,7 @@ def write(scenario: GenerationScenario) -> Launch:
     """
     refuse(list(_problems(scenario)))
     model, unknown = model_argument(scenario)
-    formats = asked(scenario, WEIGHTS)
+    formats = requested_formats(scenario, WEIGHTS)
     commands = {
         role: Command(
             words=("vllm", "serve", model),
@@ -79,12 +83,13 @@ def write(scenario: GenerationScenario) -> Launch:
         )
         for role, plan in pools(scenario).items()
     }
-    said = [*unknown, *formats.said, *_said(scenario)]
-    return launch(scenario, commands, port=PORT, router=_router, router_package="vllm-router", said=said)
+    notes = [*unknown, *formats.notes, *_notes(scenario)]
+    return launch(scenario, commands, port=PORT, router=_router, router_package="vllm-router", notes=notes)
 
 
 def _problems(scenario: GenerationScenario) -> Iterator[str]:
     """What the engine cannot launch."""
+    yield from tier_problems(scenario)
     for role, plan in pools(scenario).items():
         key, ranks = f"plan.disaggregate.{role}" if role else "plan", int(plan.tensor_parallel * plan.data_parallel)
         if plan.expert_parallel not in (1, ranks):
@@ -102,7 +107,7 @@ def _problems(scenario: GenerationScenario) -> Iterator[str]:
 
 def _arguments(scenario: GenerationScenario, role: str, plan: GenerationPlan) -> Arguments:
     """The options that every server of a role has."""
-    formats = asked(scenario, WEIGHTS)
+    formats = requested_formats(scenario, WEIGHTS)
     stated = {
         "--tensor-parallel-size": plan.tensor_parallel,
         "--pipeline-parallel-size": plan.pipeline_parallel if plan.pipeline_parallel > 1 else None,
@@ -120,7 +125,7 @@ def _arguments(scenario: GenerationScenario, role: str, plan: GenerationPlan) ->
         **_switch("prefix-caching", on=plan.prefix_cache),
         "--enforce-eager": None if plan.cuda_graphs else True,
         "--speculative-config": _speculative(scenario),
-        "--kv-transfer-config": _transfer(role),
+        "--kv-transfer-config": _transfer(scenario, role),
     }
     return without_none(stated)
 
@@ -144,8 +149,29 @@ def _speculative(scenario: GenerationScenario) -> str | None:
     return json.dumps({**method, "num_speculative_tokens": int(asked_for.tokens)})
 
 
-def _transfer(role: str) -> str | None:
-    return json.dumps({"kv_connector": "NixlConnector", "kv_role": ROLES[role]}) if role else None
+def _transfer(scenario: GenerationScenario, role: str) -> str | None:
+    """How keys and values leave the device: by NIXL to another server, or to the memories behind it.
+
+    ``cpu_bytes_to_use`` counts for all workers of an engine, of which each data-parallel rank is one; evicted blocks of
+    answers are kept too, as the plan means it (vLLM, docs/features/kv_offloading_usage.md).
+    """
+    if role:
+        return json.dumps({"kv_connector": "NixlConnector", "kv_role": ROLES[role]})
+    if not scenario.plan.kv_tiers:
+        return None
+    extra: dict[str, object] = {
+        "cpu_bytes_to_use": int(host_bytes(scenario) // scenario.plan.data_parallel),
+        "offload_prompt_only": False,
+    }
+    if folders := _storage(scenario):
+        secondary = [{"type": "fs", "root_dir": folder} for folder in folders]
+        extra |= {"spec_name": "TieringOffloadingSpec", "secondary_tiers": secondary}
+    return json.dumps({"kv_connector": OFFLOADING, "kv_role": "kv_both", "kv_connector_extra_config": extra})
+
+
+def _storage(scenario: GenerationScenario) -> list[str]:
+    """Folders of the memories behind the host's."""
+    return [f"kv-tier-{place}" for place in range(1, len(scenario.plan.kv_tiers))]
 
 
 def _of_node(plan: GenerationPlan, server: Server, rank: int, address: str) -> Arguments:
@@ -182,9 +208,10 @@ def _router(servers: Sequence[tuple[Server, str]]) -> str:
     return f"vllm-router --policy round_robin --vllm-pd-disaggregation {urls}"
 
 
-def _said(scenario: GenerationScenario) -> Iterator[str]:
+def _notes(scenario: GenerationScenario) -> Iterator[str]:
     plan = scenario.plan
-    yield from budget_said(scenario)
+    yield from budget_notes(scenario)
+    yield from storage_notes(scenario, *_storage(scenario))
     for role, pool in pools(scenario).items():
         if (most := _sequences(scenario, role, pool)) < sequences(scenario, role, pool):
             yield f"workload.batch: vLLM runs at most as many sequences of a rank as tokens, {most}; the others wait"
@@ -199,6 +226,12 @@ def _role(options: Options) -> str:
     """Whether a server does prefill or decode alone."""
     stated = options.mapping("kv-transfer-config").get("kv_role")
     return next((role for role, theirs in ROLES.items() if theirs == stated), "")
+
+
+def _has_tiers(options: Options) -> bool:
+    """Whether a server keeps evicted keys and values in other memories."""
+    size = options.decimal("kv-offloading-size")
+    return bool(size) or options.mapping("kv-transfer-config").get("kv_connector") == OFFLOADING
 
 
 def _plan(options: Options, model: str) -> Mapping[str, Any]:
@@ -252,12 +285,13 @@ DIALECT = Dialect(
         *("trust-remote-code", "disable-log-requests", "disable-log-stats", "enable-auto-tool-choice"),
     },
     role=_role,
+    tiers=_has_tiers,
     later_node=lambda options: bool(options.flag("headless")) or (options.number("node-rank", least=0) or 0) > 0,
     longest="max-model-len",
     files=("config",),
     quiet={
         *("data-parallel-size-local", "data-parallel-start-rank", "data-parallel-address", "data-parallel-rpc-port"),
-        *("master-addr", "master-port", "api-server-count", "kv-transfer-config"),
+        *("master-addr", "master-port", "api-server-count", "kv-transfer-config", "kv-offloading-backend"),
     },
 )
 

@@ -13,7 +13,17 @@ from sightline.launching.shell.scanner import Scanner, computed
 
 LAUNCHERS: Final = (
     *("torchrun", "deepspeed", "accelerate", "python", "python3", "srun", "mpirun", "vllm", "sglang", "trtllm-serve"),
-    *("docker", "podman", "llama-server", "llama-cli", "text-generation-launcher", "bash", "run_train.sh", "uv"),
+    *(
+        "docker",
+        "podman",
+        "llama-server",
+        "llama-cli",
+        "transformers",
+        "text-generation-launcher",
+        "bash",
+        "run_train.sh",
+        "uv",
+    ),
 )
 """Commands that start training or serving."""
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=")

@@ -48,7 +48,9 @@ def profile_of(scenario: Any, result: Mapping[str, Any], rows: Sequence[Mapping[
     return Profile(
         scenario=scenario,
         source=given.pop("source"),
-        interval={key: (float(low), float(high)) for key, (low, high) in result["interval"].items()},
+        interval={
+            key: (float(low), None if high is None else float(high)) for key, (low, high) in result["interval"].items()
+        },
         rows=[Row.from_mapping(row) for row in rows],
         warnings=tuple(result["warnings"]),
         **given,

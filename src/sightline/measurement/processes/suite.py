@@ -38,6 +38,28 @@ class Effort:
     """What a scenario may take, all repeats together."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """Which server a load is sent to, and how."""
+
+    url: str = ""
+    """Of a server that runs; empty: the plan's engine is started."""
+    model: str = ""
+    """As the server calls it; empty: the only one that it lists, or the folder that the engine was started with."""
+    chat: bool = False
+    """Chats instead of completions."""
+    command: str = ""
+    """What starts the engine instead of what the plan comes to; {model} and {port} stand for folder and port."""
+    key_variable: str = ""
+    """Environment variable with the key; the key itself is stored nowhere."""
+    warm_up: int = 4
+    """Requests before the measured ones."""
+    stall_s: float | None = None
+    """Seconds without a further byte after which a request is given up; None: 120 of an answer that has begun."""
+    start_s: float | None = None
+    """What an engine may take to start; None: as usual."""
+
+
 QUICK = Effort(warm_up=3, steps=10, repeats=1)
 
 
@@ -55,6 +77,7 @@ class Settings:
     force: bool = False
     """Run also what is predicted not to fit."""
     nodes: Nodes = field(default_factory=Nodes)
+    serving: Serving = field(default_factory=Serving)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +87,7 @@ class Case:
     name: str
     entry: str
     """``package.module:function``, called as ``run_case`` says. Of its result, ``rows`` is stored as the profile's
-    table."""
+    table, and ``files`` as texts by their names."""
     arguments: Mapping[str, Any]
     scenario: Mapping[str, Any] = field(default_factory=dict)
     """What it is the measurement of, as a scenario file would say it."""
@@ -199,12 +222,13 @@ def _run_and_store(case: Case, store: Store, suite: str, key: str, environment: 
     after = conditions()
     disturbed = contention(before, after, outcome.others_cpu_fraction)
     result = dict(outcome.result)
-    rows = result.pop("rows", ())
+    rows, files = result.pop("rows", ()), result.pop("files", {})
     return writer.finish(
         status=outcome.status,
         reason=outcome.reason,
         result=result,
         rows=rows,
+        files=files,
         environment={
             **environment,
             "before": before,

@@ -15,12 +15,12 @@ from sightline.prediction.generation.predict import predict_generation
 from sightline.profile import MEMORY_PARTS, NumbersOnDemand, Profile
 from sightline.quantities import COUNT, format_quantity
 from sightline.scenario import GenerationScenario
-from sightline.scenario.space import GENERATION_FIELDS
+from sightline.scenario.space import GENERATION_FIELDS, Space
 
 _ON_DEMAND = ("phases", "limits", "energy_j", "evidence", "missing", "warnings", "rows", "interval", "advice")
 
 
-def free_fields(spaces: Sequence[GenerationSpace]) -> tuple[str, ...]:
+def free_fields(spaces: Sequence[Space[Any]]) -> tuple[str, ...]:
     """Return the fields that were searched, restricted ones too."""
     found: list[str] = []
     for space in spaces:
@@ -123,6 +123,8 @@ def _amount(name: str, value: float) -> str:
     return f"{limit.label} {format_quantity(value, limit.dimension)}"
 
 
+UNKNOWN_QUALITY = "what formats do to the model's answers is not predicted; plan.quantization fixes them"
+"""Said where formats are searched."""
 _LOADS: Mapping[bool, str] = {
     False: "one batch is sent at once and answered whole, so a first token waits for all prompts; "
     "workload.continuous=true plans for a steady load",
@@ -136,7 +138,7 @@ def assumptions(spaces: Sequence[GenerationSpace]) -> dict[str, str]:
     said = {"load": _LOADS[spaces[0].scenario.workload.continuous]} if spaces else {}
     said["memory"] = "all sequences of a batch are in memory at a time"
     if any(space.values.get("quantization", ()) is None for space in spaces):
-        said["quantization"] = "what formats do to the model's answers is not predicted; plan.quantization fixes them"
+        said["quantization"] = UNKNOWN_QUALITY
     said["cost"] = "rent per million output tokens; prompts add to the rent, not to the tokens"
     devices = {space.scenario.cluster.device.name: space.scenario.cluster.device for space in spaces}
     return said | price_assumptions(devices)

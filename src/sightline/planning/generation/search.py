@@ -47,7 +47,7 @@ LEFT_OUT = (
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class _Found:
+class Found:
     """What a search found so far."""
 
     key: str
@@ -66,7 +66,7 @@ class _Found:
     stopped: bool = False
 
     def add(self, variant: Variant, of: Evaluated) -> None:
-        """Keep the best of a list."""
+        """Count a list of plans and keep the best of it."""
         self.evaluated += of.evaluated
         self.rejected.update(of.rejected)
         count = len(of.columns["batch"])
@@ -75,8 +75,12 @@ class _Found:
             miss, columns, figures = of.nearest
             self.nearest.append((miss, Kept(variant=variant, columns=columns, figures=figures)))
         if count:
-            self.best += _kept(variant, of, best_places(self.key, of.figures[self.key], KEPT))
-            self.front += _kept(variant, of, front(self.axes, of.figures))
+            self.keep(variant, of)
+
+    def keep(self, variant: Variant, of: Evaluated) -> None:
+        """Keep the best of a list, and its front."""
+        self.best += kept(variant, of, best_places(self.key, of.figures[self.key], KEPT))
+        self.front += kept(variant, of, front(self.axes, of.figures))
 
     def ordered(self) -> list[Kept]:
         """The best plans of all lists in order."""
@@ -89,7 +93,8 @@ class _Found:
         return [self.front[i] for i in front(self.axes, figures)]
 
 
-def _kept(variant: Variant, of: Evaluated, places: NDArray[np.intp]) -> list[Kept]:
+def kept(variant: Variant, of: Evaluated, places: NDArray[np.intp]) -> list[Kept]:
+    """Return the plans at some places of a list."""
     columns = {name: column[places].tolist() for name, column in of.columns.items()}
     figures = {key: values[places].tolist() for key, values in of.figures.items()}
     rows = zip(zip(*columns.values(), strict=True), zip(*figures.values(), strict=True), strict=True)
@@ -132,9 +137,9 @@ def search(
     key = axes[0] if pareto else figure_key(objective)
     bounds = {figure_key(name): float(limit) for name, limit in (limits or {}).items()}
     most = key == "batch" and not pareto and all(space.values.get("batch") is None for space in spaces)
-    found = _Found(key=key, axes=axes, most_users=most)
+    found = Found(key=key, axes=axes, most_users=most)
     try:
-        _go_through(spaces, found, tuple(dict.fromkeys((*SHOWN, key, *axes))), bounds, progress)
+        go_through(spaces, found, tuple(dict.fromkeys((*SHOWN, key, *axes))), bounds, progress)
     except Cancelled:
         found.stopped = True
     return _answer(spaces, found, bounds, objective=objective, pareto=pareto, top=top, began=began)
@@ -142,7 +147,7 @@ def search(
 
 def _answer(
     spaces: Sequence[GenerationSpace],
-    found: _Found,
+    found: Found,
     limits: Mapping[str, float],
     *,
     objective: str,
@@ -178,14 +183,18 @@ ANSWERED = {"time": "throughput", "latency": "tpot_s", "users": "batch"}
 """What an answer calls objectives that have another word in the results of training."""
 
 
-def _go_through(
+def go_through(
     spaces: Sequence[GenerationSpace],
-    found: _Found,
+    found: Found,
     wanted: tuple[str, ...],
     limits: Mapping[str, float],
     progress: Progress,
 ) -> None:
-    """Evaluate all candidates."""
+    """Evaluate all candidates of spaces, with the figures ``wanted``, and add them to what was found.
+
+    Raises:
+        InputError: no engine runs the model.
+    """
     every = [(space, variant) for space in spaces for variant in variants(space)]
     if not every:
         raise InputError(_nobody_runs(spaces))

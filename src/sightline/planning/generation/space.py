@@ -6,7 +6,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 from sightline import catalog
 from sightline.content import content, fields_of
+from sightline.errors import InputError
 from sightline.frameworks import Engine, read_engine
+from sightline.frameworks.serving import serving_limits
+from sightline.launching.registry import ENGINE_WRITERS
 from sightline.program.formats import formats_of
 from sightline.scenario import Device, GenerationPlan, GenerationScenario, Model
 from sightline.scenario.precision import CACHE_BYTES, MODEL_DTYPE, WEIGHT_FORMATS
@@ -50,13 +53,24 @@ class Variant(NamedTuple):
 
 def variants(space: GenerationSpace) -> Iterator[Variant]:
     """Yield every engine and choice of formats that can run the model."""
-    (most,) = restricted(space, "max_sequences") or (None,)
     for engine in engines(space):
+        most = _most_sequences(space, engine)
         scenario = replace(space.scenario, plan=plan_of(space, engine))
         for words in _formats(space, scenario):
             quantized = replace(scenario, plan=replace(scenario.plan, quantization=words))
             for pooled in _pooled(space, engine):
                 yield Variant(quantized, pooled, words is None, most)
+
+
+def _most_sequences(space: GenerationSpace, engine: Engine) -> int | None:
+    """Sequences in flight on a rank at most: as stated, the engine's own of a free field; None for any number."""
+    if "max_sequences" not in space.values:
+        return None
+    stated, device = space.values["max_sequences"], space.scenario.cluster.device
+    if stated is not None:
+        return int(stated[0])
+    limits = serving_limits(engine.serving, device.name, float(device.memory_bytes), space.scenario.model.max_positions)
+    return limits.max_sequences
 
 
 def engines(space: GenerationSpace) -> tuple[Engine, ...]:
@@ -66,6 +80,22 @@ def engines(space: GenerationSpace) -> tuple[Engine, ...]:
     named = restricted(space, "framework")
     found = map(read_engine, catalog.names("engines") if named is None else named)
     return tuple(found) if named is not None else tuple(engine for engine in found if runs(engine, space))
+
+
+def launched(space: GenerationSpace) -> GenerationSpace:
+    """Return a space with only the engines for which a launch is written.
+
+    Raises:
+        InputError: there is none.
+    """
+    found = [engine.name for engine in engines(space)]
+    names = tuple(name for name in found if name in ENGINE_WRITERS)
+    if not names:
+        raise InputError(
+            f"plan.framework is {', '.join(found) or 'free'}, for which no launch is written; written: "
+            f"{', '.join(ENGINE_WRITERS)}"
+        )
+    return replace(space, values={**space.values, "framework": names}) if "framework" in space.values else space
 
 
 def runs(engine: Engine, space: GenerationSpace) -> bool:

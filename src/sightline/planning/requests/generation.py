@@ -13,7 +13,7 @@ from sightline.planning.lazy import LazySequence
 from sightline.planning.limits import BY_KEY, by_key, read_limits
 from sightline.planning.options import with_settings
 from sightline.planning.requests.axes import read_axes
-from sightline.planning.why.serving import explained_serving
+from sightline.planning.why.generation import explained_generation
 from sightline.prediction.generation.predict import predict_generation
 from sightline.progress import Progress
 
@@ -29,33 +29,33 @@ def plan_generation(
     objective: str,
     pareto: Sequence[str] | None,
     top: int,
-    max_memory: object,
-    ttft: object,
-    tpot: object,
+    limits: Mapping[str, object],
     anchor: "Anchored | None",
     command: str,
     progress: Progress,
 ) -> PlanAnswer:
     """Return the best plans to serve a model, as `sightline.planning.search.plan` is asked for them.
 
+    ``limits`` are those on latency and memory as they are stated, by name.
+
     Raises:
         InputError: every mistake in the request.
     """
     mixed = next((space.scenario.cluster for space in spaces if space.scenario.cluster.groups), None)
-    limits = by_key(read_limits(max_memory=max_memory, ttft=ttft, tpot=tpot))
+    known = by_key(read_limits(**limits))
     axes = read_axes(pareto, figure_key, ALLOWED_AXES)
     if mixed is not None:
         if len(spaces) > 1 or anchor is not None:
             raise InputError(f"cluster has {mixed.in_words}; allowed with several clusters or anchors: equal devices")
         return _on_unlike_devices(
-            spaces[0], objective=objective, limits=limits, top=top, pareto=axes, command=command, progress=progress
+            spaces[0], objective=objective, limits=known, top=top, pareto=axes, command=command, progress=progress
         )
-    found = search(spaces, objective, limits, top=top, pareto=axes, progress=progress)
-    near = [_relaxed(one, limits, command) for one in found.nearest]
+    found = search(spaces, objective, known, top=top, pareto=axes, progress=progress)
+    near = [_relaxed(one, known, command) for one in found.nearest]
     plans = found.plans if anchor is None else [_corrected(plan, anchor) for plan in found.plans]
     answer = replace(found, plans=plans, nearest=near)
-    command = " ".join((command, *_as_limits(limits)))
-    return explained_serving(answer, spaces, limits=limits, predict=_predict(anchor), command=command)
+    command = " ".join((command, *_as_limits(known)))
+    return explained_generation(answer, spaces, limits=known, predict=_predict(anchor), command=command)
 
 
 def _on_unlike_devices(
@@ -63,7 +63,7 @@ def _on_unlike_devices(
 ) -> PlanAnswer:
     """The answer where a cluster has several kinds of devices: of these together, and of each alone."""
     from sightline.planning.generation.mixed import parts_of, plan_mixed_serving
-    from sightline.planning.why.unlike_serving import Searched, explained_on_unlike
+    from sightline.planning.why.unlike_generation import Searched, explained_on_unlike
 
     parts = parts_of(space)
     found, listed = plan_mixed_serving(space, parts, objective=objective, limits=limits, **asked)

@@ -139,7 +139,7 @@ def _with_other_framework(scenario: Scenario) -> Iterator[Variation]:
 
 def larger_clusters(cluster: Cluster, at_least: float = 2.0) -> Iterator[tuple[dict[str, Any], Cluster]]:
     """Yield clusters of twice as many devices again and again, with the key by which a scenario states them."""
-    resized, usual = _resizer(cluster), is_usual(cluster)
+    resized, usual = resizer(cluster), is_usual(cluster)
     for doublings in range(1, MOST_DOUBLINGS + 1):
         if 2**doublings < at_least:
             continue
@@ -158,8 +158,8 @@ def is_usual(cluster: Cluster) -> bool:
     )
 
 
-def _resizer(cluster: Cluster) -> Callable[[int], Cluster]:
-    """What makes a cluster of more devices: in the device's usual servers if they are in such."""
+def resizer(cluster: Cluster) -> Callable[[int], Cluster]:
+    """Return what makes a cluster of other many devices: in the device's usual servers if they are in such."""
     if is_usual(cluster):
         return lambda count: replace(read_cluster(f"{count}x {cluster.device.name}"), device=cluster.device)
-    return lambda count: replace(cluster, devices=count)
+    return lambda count: replace(cluster, devices=count, per_node=min(count, cluster.per_node))

@@ -2,11 +2,39 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from sightline.errors import InputError
+from sightline.prediction.anchoring.taught import Unexplained
 from sightline.prediction.anchoring.timed import TIMES, Answered, Timed, task_name, timed_of, unused_keys
-from sightline.scenario import OperatorScenario
+from sightline.prediction.beliefs import Array, Beliefs, Gradient
+from sightline.scenario import GenerationScenario, OperatorScenario
+
+
+class MeasuredLoad(Protocol):
+    """A load that a server of one's own answered, ready to be simulated again with any constants of its engine."""
+
+    @property
+    def name(self) -> str:
+        """What the measurement is called in sentences."""
+
+    def named(self, name: str) -> "MeasuredLoad":
+        """Return the same load under another name."""
+
+    @property
+    def timed(self) -> Sequence[Timed[GenerationScenario]]:
+        """What was measured, each of some of the requests; all are called by the load's name."""
+
+    @property
+    def unexplained(self) -> Sequence[Unexplained]:
+        """What effects do not explain of each of these times."""
+
+    @property
+    def cases(self) -> Mapping[str, Unexplained]:
+        """The load's own slowdowns by the names of their effects, and what plans have in common with them."""
+
+    def predict(self, beliefs: Beliefs) -> tuple[Array, Sequence[Gradient]]:
+        """Return the logarithms of these times as simulated at the means of beliefs, and their gradients."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -17,12 +45,24 @@ class Anchor:
     timed: tuple[Timed[Any], ...]
     unused: tuple[str, ...] = ()
     """Measured keys that teach nothing about times."""
+    loads: tuple[MeasuredLoad, ...] = ()
+    """Measured loads, each of many requests."""
+
+    @property
+    def names(self) -> set[str]:
+        """What its measurements are called."""
+        return {one.name for one in self.timed} | {one.name for one in self.loads}
 
 
 def joined(anchors: Sequence[Anchor], name: str) -> Anchor:
     """Return several anchors as one."""
     unused = dict.fromkeys(key for one in anchors for key in one.unused)
-    return Anchor(name=name, timed=tuple(timed for one in anchors for timed in one.timed), unused=tuple(unused))
+    return Anchor(
+        name=name,
+        timed=tuple(timed for one in anchors for timed in one.timed),
+        unused=tuple(unused),
+        loads=tuple(load for one in anchors for load in one.loads),
+    )
 
 
 def anchor_of(scenario: Answered | OperatorScenario, measured: Mapping[str, Any], name: str) -> Anchor:

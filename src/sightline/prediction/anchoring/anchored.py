@@ -38,7 +38,7 @@ class Anchored:
         Raises:
             InputError: No anchor teaches anything about a scenario of its task.
         """
-        self._check(scenario)
+        self.check(scenario)
         if isinstance(scenario, Scenario):
             answer = predict_step(scenario, known=self.steps)
         else:
@@ -46,7 +46,12 @@ class Anchored:
         warnings = (*answer.warnings, *self.warnings(answer.scenario))
         return answer.replace(anchor=self.to_dicts(task_name(scenario)), warnings=warnings)
 
-    def _check(self, scenario: Any) -> None:
+    def check(self, scenario: Any) -> None:
+        """Refuse a scenario of whose task no anchor measured anything.
+
+        Raises:
+            InputError: There is none.
+        """
         if isinstance(scenario, OperatorScenario):
             raise InputError(
                 "a single operator has no framework and no site to learn about: --anchor is for training and generation"
@@ -70,7 +75,7 @@ class Anchored:
         """Sentences about anchors that measured nothing of what is asked for."""
         found = []
         for anchor in self.anchors:
-            measured = {task_name(one.scenario) for one in anchor.timed}
+            measured = {task_name(one.scenario) for one in anchor.timed} | ({"generation"} if anchor.loads else set())
             if task not in measured:
                 found.append(
                     f"anchor '{anchor.name}' measured {_listed(measured)} and is left out: engines and training "
@@ -108,19 +113,19 @@ class Anchored:
     def to_dicts(self, task: str) -> list[dict[str, Any]]:
         """Return the documented ``anchor`` key: an entry for each anchor of a task."""
         posterior = self.posterior(task)
-        expected = dict(zip([one.name + one.quantity for one in posterior.timed], posterior.expected, strict=True))
+        both = list(zip(posterior.timed, posterior.expected, strict=True))
         found = []
         for anchor in self.anchors:
-            timed = [one for one in posterior.timed if any(one.name == own.name for own in anchor.timed)]
-            if not timed:
+            own = [(one, exp(float(logarithm))) for one, logarithm in both if one.name in anchor.names]
+            if not own:
                 continue
-            lessons = self.lessons(timed[0])
+            lessons = self.lessons(own[0][0])
             found.append(
                 {
                     "from": anchor.name,
                     "learned": [lesson.to_dict() for lesson in lessons],
                     "unused": list(anchor.unused),
-                    "sentence": sentence_of_anchor(timed, expected, lessons),
+                    "sentence": sentence_of_anchor(own, lessons),
                 }
             )
         return found
@@ -135,13 +140,14 @@ def learn(anchors: Sequence[Anchor]) -> Anchored:
     timed = [one for anchor in anchors for one in anchor.timed]
     steps = [training.with_micro_batch(one) for one in timed if isinstance(one, MeasuredStep)]
     requests = [one for one in timed if isinstance(one.scenario, GenerationScenario)]
+    loads = [load for anchor in anchors for load in anchor.loads]
     problems = [*_too_fast(steps, training.least_seconds), *_too_fast(requests, generation.least_seconds)]
     if problems:
         raise InputError(problems)
     known = Anchored(
         anchors=anchors,
         steps=training.learn_steps(steps) if steps else None,
-        requests=generation.learn_requests(requests) if requests else None,
+        requests=generation.learn_requests(requests, loads) if requests or loads else None,
     )
     for of in (known.steps, known.requests):
         plausible.check(None if of is None else of.taught.posterior)

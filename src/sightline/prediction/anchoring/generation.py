@@ -1,17 +1,19 @@
 """Requests on one's own cluster: what they teach of an engine's constants there, and predictions with it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log, sqrt
 
 import numpy as np
 
 from sightline.catalog import entry
 from sightline.cost.device_model import device_model
+from sightline.prediction.anchoring.anchor import MeasuredLoad
+from sightline.prediction.anchoring.cases import Cases
 from sightline.prediction.anchoring.distance import described, plan_spreads
-from sightline.prediction.anchoring.taught import Taught, Unexplained, sides, teach, widest
+from sightline.prediction.anchoring.taught import Taught, Unexplained, contradicting, teach, widest
 from sightline.prediction.anchoring.timed import Timed
-from sightline.prediction.beliefs import Array, Beliefs, Gradient
+from sightline.prediction.beliefs import Array, Beliefs, Gradient, Slopes
 from sightline.prediction.generation.engine_constants import InferenceConstants
 from sightline.prediction.generation.latencies import Latencies, latencies
 from sightline.prediction.generation.policies import price_workers
@@ -22,6 +24,9 @@ from sightline.prediction.training.flops import matmul_weights
 from sightline.program.formats import formats_of
 from sightline.quantities import FOUR_IN_FIVE, Number
 from sightline.scenario import GenerationScenario
+
+CASE = "case"
+"""What errors of plans that resemble each other have in common."""
 
 
 def weight_format(scenario: GenerationScenario) -> tuple[float, float]:
@@ -53,6 +58,7 @@ class AnchoredRequests:
     """What is known of generation once requests on one's own cluster were measured."""
 
     taught: Taught
+    cases: Cases
     alternatives: Sequence["AnchoredRequests"] = ()
     """Where anchors contradict each other: what each teaches alone."""
 
@@ -62,8 +68,9 @@ class AnchoredRequests:
 
     def pace(self, scenario: GenerationScenario, quantity: str) -> Number:
         """Return the factor on a result's seconds: the site's, and what near anchors left."""
-        near = self.taught.taken_over(unexplained(scenario, quantity))
-        pace: Number = np.exp(self.taught.posterior.beliefs.mean_of(f"{PACE}/site/{site_of(scenario)}") + near)
+        beliefs, own = self.taught.posterior.beliefs, unexplained(scenario, quantity)
+        near = self.taught.taken_over(own) + self.cases.taken_over(own, beliefs)
+        pace: Number = np.exp(beliefs.mean_of(f"{PACE}/site/{site_of(scenario)}") + near)
         return pace
 
     def predicted(self, engine: EngineAtSite) -> Latencies:
@@ -97,7 +104,9 @@ class AnchoredRequests:
         left = {}
         for key in ("ttft_s", "tpot_s", "latency_s"):
             before, after = (engine.gradient(key, of)[1] for of in (known.before, known.beliefs))
-            left[key] = self.taught.share_left(unexplained(engine.scenario, key), before, after)
+            own = unexplained(engine.scenario, key)
+            after = {**after, **self.cases.weights(own)}
+            left[key] = self.taught.share_left(own, before, after, self.cases.known(own))
         left["output_tokens_per_s"] = left["tpot_s" if engine.scenario.workload.continuous else "latency_s"]
         return {key: spread * sqrt(left[key]) for key, spread in usual.items()}
 
@@ -129,7 +138,7 @@ def unexplained(scenario: GenerationScenario, quantity: str) -> Unexplained:
     return Unexplained(
         description=described(scenario, quantity),
         noise=sqrt((1.0 - _shared()) * case),
-        near={"case": sqrt(_shared() * case)},
+        near={CASE: sqrt(_shared() * case)},
         common={site_of(scenario): np.sqrt(sum(sd**2 for sd in terms))},
     )
 
@@ -139,23 +148,43 @@ def _case() -> float:
     return float(entry("generation", "constants")["case"])
 
 
+def own_noise() -> float:
+    """Return what a time does not have in common with its next neighbours, as a standard deviation."""
+    return sqrt(1.0 - _shared()) * _case()
+
+
 def _shared() -> float:
     """Of the square of that: what the next neighbour has in common with it."""
     return float(entry("generation", "constants")["anchors"]["shared"])
 
 
-def learn_requests(timed: Sequence[Timed[GenerationScenario]]) -> AnchoredRequests:
-    """Return what is known after the anchors."""
+def learn_requests(timed: Sequence[Timed[GenerationScenario]], loads: Sequence[MeasuredLoad] = ()) -> AnchoredRequests:
+    """Return what is known after the anchors: requests of one batch each, and loads of many."""
     engines = [engine_at_site(one.scenario) for one in timed]
 
     def predict(beliefs: Beliefs) -> tuple[Array, Sequence[Gradient]]:
-        found = [engine.gradient(one.quantity, beliefs) for engine, one in zip(engines, timed, strict=True)]
-        return np.array([logarithm for logarithm, _ in found]), [slopes for _, slopes in found]
+        alone = [engine.gradient(one.quantity, beliefs) for engine, one in zip(engines, timed, strict=True)]
+        simulated = [load.predict(beliefs) for load in loads]
+        logarithms = np.concatenate([[logarithm for logarithm, _ in alone], *(of for of, _ in simulated)])
+        slopes = Slopes(
+            logarithms.size, lambda: [*(slope for _, slope in alone), *(one for _, of in simulated for one in of)]
+        )
+        return logarithms, slopes
 
+    every = [*timed, *(one for load in loads for one in load.timed)]
     own = [unexplained(one.scenario, one.quantity) for one in timed]
-    taught = teach(NOTHING, predict, timed, own, plan_spreads())
-    alone = [learn_requests(side) for side in sides(taught, timed)]
-    return AnchoredRequests(taught=taught, alternatives=tuple(alone))
+    own += [part for load in loads for part in load.unexplained]
+    of_loads = {name: part for load in loads for name, part in load.cases.items()}
+    cases = Cases(names=tuple(of_loads), parts=tuple(of_loads.values()), spreads=plan_spreads())
+    before = NOTHING
+    if loads:
+        before = replace(NOTHING, names=tuple(cases.names), mean=np.zeros(len(of_loads)), covariance=cases.covariance)
+    taught = teach(before, predict, every, own, plan_spreads())
+    alternatives = [
+        learn_requests([one for one in timed if one.name == name], [load for load in loads if load.name == name])
+        for name in contradicting(taught)
+    ]
+    return AnchoredRequests(taught=taught, cases=cases, alternatives=tuple(alternatives))
 
 
 def least_seconds(timed: Timed[GenerationScenario]) -> float:

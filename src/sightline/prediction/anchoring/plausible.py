@@ -1,6 +1,6 @@
 """Anchors so far from what is predicted that their unit or their scenario must be wrong."""
 
-from math import exp
+from math import exp, log
 
 from sightline.cost.device_model import device_model
 from sightline.errors import InputError
@@ -24,7 +24,10 @@ def check(found: Posterior | None) -> None:
     for one, logarithm in zip(found.timed, found.expected, strict=True):
         predicted = exp(float(logarithm))
         ratio = one.seconds / predicted
-        if 1 / FARTHEST <= ratio <= FARTHEST or not device_model(one.scenario.cluster.device).asynchronous:
+        if (
+            abs(log(ratio)) <= max(one.sensitivity, 1.0) * log(FARTHEST)
+            or not device_model(one.scenario.cluster.device).asynchronous
+        ):
             continue
         problems.append(
             f"anchor '{one.name}' measured {one.quantity} {one.seconds:.4g} s; predicted {predicted:.4g} s: "

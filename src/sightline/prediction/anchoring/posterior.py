@@ -62,9 +62,15 @@ class Posterior:
         """Return what a plan takes over of what effects left of the measurements."""
         return np.tensordot(self.left, self.weights(shared), axes=1)
 
-    def share_left(self, gradient: Gradient, before: Gradient, shared: Sequence[float], own: float) -> float:
-        """Return the variance of a plan's logarithm over what it was, with its gradient ``before`` the measurements."""
-        return self.variance(gradient, shared, own) / (float(self.before.joint_variance([before])[0, 0]) + own)
+    def share_left(
+        self, gradient: Gradient, before: Gradient, shared: Sequence[float], own: float, known: float = 0.0
+    ) -> float:
+        """Return the variance of a plan's logarithm over what it was, with its gradient ``before`` the measurements.
+
+        ``known`` is what of its ``own`` variance is among the effects now.
+        """
+        was = float(self.before.joint_variance([before])[0, 0]) + own
+        return self.variance(gradient, shared, own - known) / was
 
     def variance(self, gradient: Gradient, shared: Sequence[float], own: float) -> float:
         """Return the variance of a plan's logarithm; ``own`` is that of what effects do not explain of it."""
@@ -112,18 +118,21 @@ def contradictions(
     before: Beliefs, slopes: Sequence[Gradient], errors: Array, noise: Array, timed: Sequence[Timed[Any]]
 ) -> list[str]:
     """Return a sentence for each measurement that the others, with all that is believed, make next to impossible."""
-    if len(timed) < 2:
+    names = [one.name for one in timed]
+    if len({*names}) < 2:
         return []
-    precision = np.linalg.inv(before.joint_variance(slopes) + noise)
-    off = precision @ errors / np.diag(precision)
-    sentences = []
-    for one, distance, certainty in zip(timed, off, np.diag(precision), strict=True):
-        if abs(distance) * np.sqrt(certainty) > CONTRADICTION:
-            sentences.append(
+    covariance, sentences = before.joint_variance(slopes) + noise, {}
+    for place, one in enumerate(timed):
+        others = [other for other, name in enumerate(names) if name != one.name]
+        shared = covariance[others, place]
+        weights = np.linalg.solve(covariance[np.ix_(others, others)], shared)
+        distance = float(errors[place] - weights @ errors[others])
+        if abs(distance) > CONTRADICTION * np.sqrt(covariance[place, place] - weights @ shared):
+            sentences[one.name] = (
                 f"anchors contradict each other: '{one.name}' measured {one.quantity} {one.seconds:.4g} where the "
                 f"others lead to {one.seconds * np.exp(-distance):.4g}; the interval spans what each says alone"
             )
-    return sentences
+    return list(sentences.values())
 
 
 def moved(found: Posterior, constant_effects: Mapping[str, float]) -> tuple[float, float]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -11,8 +11,6 @@ from sightline.prediction.anchoring.posterior import Posterior, posterior
 from sightline.prediction.anchoring.timed import Timed
 from sightline.prediction.beliefs import Array, Beliefs, Gradient, Predict
 from sightline.quantities import Number
-
-TimedOne = TypeVar("TimedOne", bound=Timed[Any])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -59,12 +57,13 @@ class Taught:
         shift: Number = self.posterior.shift(self._shared(plan))
         return shift
 
-    def share_left(self, plan: Unexplained, before: Gradient, after: Gradient) -> float:
+    def share_left(self, plan: Unexplained, before: Gradient, after: Gradient, known: float = 0.0) -> float:
         """Return the variance of a plan's logarithm over what it was without anchors.
 
-        ``before`` and ``after`` say how it moves with effects at what was believed then and is believed now.
+        ``before`` and ``after`` say how it moves with effects at what was believed then and is believed now; ``known``
+        is the part of its unexplained variance that became effects.
         """
-        return self.posterior.share_left(after, before, list(map(float, self._shared(plan))), plan.variance)
+        return self.posterior.share_left(after, before, list(map(float, self._shared(plan))), plan.variance, known)
 
     def _shared(self, plan: Unexplained) -> list[Number]:
         return [plan.shared_with(one, self.spreads) for one in self.unexplained]
@@ -90,9 +89,7 @@ def widest(own: float, others: Sequence[tuple[float, float]]) -> float:
     return max((own, *(abs(distance) + spread for distance, spread in others)))
 
 
-def sides(found: Taught, timed: Sequence[TimedOne]) -> list[list[TimedOne]]:
-    """Return the runs that contradict each other, each with all that was measured of it; nothing where none do."""
-    names = dict.fromkeys(one.name for one in timed)
-    if not found.posterior.contradictions or len(names) < 2:
-        return []
-    return [[one for one in timed if one.name == name] for name in names]
+def contradicting(found: Taught) -> list[str]:
+    """Return the names of the runs if some contradict each other; nothing where none do."""
+    names = dict.fromkeys(one.name for one in found.posterior.timed)
+    return list(names) if found.posterior.contradictions and len(names) > 1 else []

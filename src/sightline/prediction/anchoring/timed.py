@@ -34,6 +34,8 @@ class Timed(Generic[Answered_co]):
     """Result key: step_time_s, forward_pass_s, ttft_s, tpot_s or latency_s."""
     name: str = ""
     """What the measurement is called in sentences."""
+    sensitivity: float = 1.0
+    """How its logarithm moves with that of all that the plan does; far above 1 where requests wait in a queue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -145,19 +145,18 @@ def sentences_of(lessons: Sequence[Lesson]) -> Iterator[str]:
         yield sentence
 
 
-def sentence_of_anchor(timed: Sequence[Timed[Any]], expected: Mapping[str, float], lessons: Sequence[Lesson]) -> str:
+def sentence_of_anchor(timed: Sequence[tuple[Timed[Any], float]], lessons: Sequence[Lesson]) -> str:
     """Return what was measured against what was expected, and what that taught.
 
-    ``expected`` holds the logarithm of the seconds predicted without anchors, by name and quantity of a measurement.
+    ``timed`` are measurements, each with the seconds predicted without anchors.
     """
-    one = timed[0]
-    without = exp(expected[one.name + one.quantity])
+    one, without = timed[0]
     said = (
         f"{one.quantity} measured {one.seconds:.4g} s, predicted without it {without:.4g} s "
         f"({one.seconds / without - 1:+.0%})"
     )
     if len(timed) > 1:
-        ratios = sorted(each.seconds / exp(expected[each.name + each.quantity]) for each in timed)
+        ratios = sorted(each.seconds / seconds for each, seconds in timed)
         ends = f"{ratios[0]:.2f} to {ratios[-1]:.2f} x"
         said = f"{len(timed)} measurements took {ends} as long as was predicted without them"
     taught = list(sentences_of(lessons))

@@ -9,7 +9,7 @@ import numpy as np
 
 from sightline.cost.device_model import device_model
 from sightline.prediction.anchoring.distance import Spreads, described, plan_spreads
-from sightline.prediction.anchoring.taught import Taught, Unexplained, sides, teach, widest
+from sightline.prediction.anchoring.taught import Taught, Unexplained, contradicting, teach, widest
 from sightline.prediction.anchoring.timed import MeasuredStep, seconds_of
 from sightline.prediction.beliefs import Array, Beliefs, Gradient
 from sightline.prediction.training.constants import TrainingConstants, stated_set
@@ -144,7 +144,7 @@ def learn_steps(timed: Sequence[MeasuredStep], *, known: Beliefs | None = None) 
     before = Knowledge(stated=known).beliefs
     own = [unexplained(one.scenario, one.quantity, site_slopes(one.scenario, one.quantity, before)) for one in timed]
     taught = teach(before, _predictor(timed), timed, own, plan_spreads())
-    alone = [learn_steps(side, known=known) for side in sides(taught, timed)]
+    alone = [learn_steps([one for one in timed if one.name == name], known=known) for name in contradicting(taught)]
     return AnchoredSteps(stated=taught.posterior.beliefs, taught=taught, alternatives=tuple(alone))
 
 

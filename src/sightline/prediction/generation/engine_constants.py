@@ -43,7 +43,7 @@ class InferenceConstants(Stated):
     prefill_attention_slowdown: float
     decode_attention_slowdown: float
     experts_slowdown: float
-    """The same for grouped matmuls of decode steps."""
+    """The same for grouped matmuls of decode steps, and of passes with prompts that are captured with them."""
     elementwise_slowdown: float
     collective_slowdown: float
     synchronization_s: float
@@ -85,7 +85,7 @@ class InferenceConstants(Stated):
     measured are DeepGEMM's long products on H800 and H20, not those of a few rows; vLLM, SGLang and TensorRT-LLM
     agree."""
     prefill_experts_slowdown: float = 1.05
-    """The same as ``experts_slowdown`` for prompts."""
+    """The same as ``experts_slowdown`` for the other passes with prompts."""
     peak_share: float = 0.0
     """Of a bound on what any engine reaches: share of the peak, for all operators but collectives; 0 for engines."""
     bandwidth_share: float = 0.0
@@ -103,10 +103,22 @@ class InferenceConstants(Stated):
     fitted_kinds: tuple[str, ...] = ()
     """Kinds of models (``uncertainty.kind_of``)."""
     fitted_formats: tuple[str, ...] = ()
+    fitted_experts: tuple[str, ...] = ()
+    """Formats of routed experts, each of which has kernels of its own."""
     fitted_context: float = 0.0
     """Longest context, in tokens."""
     fitted_links: tuple[str, ...] = ()
     """Topologies of the links that its collectives ran over."""
+
+    def slowdown_of_experts(self, kernel: str) -> tuple[float, float]:
+        """Return `experts_slowdown` and `prefill_experts_slowdown` for experts of a format.
+
+        What an engine's kernels of some formats reach says nothing of those of another, which engines that were not
+        measured stand in for.
+        """
+        known = not self.fitted_experts or kernel in self.fitted_experts
+        of = self if known else load_inference(UNMEASURED)[0]
+        return of.experts_slowdown, of.prefill_experts_slowdown
 
     @property
     def is_bound(self) -> bool:
@@ -154,6 +166,16 @@ ONE_BY_ONE = InferenceConstants.from_mapping(
 the calls. Spreads are estimated."""
 
 
+def serving_one_by_one(engine: str) -> InferenceConstants:
+    """Return the constants of a server whose processor is the device too: its own code takes turns with operators.
+
+    An engine whose server was not measured there takes the code of another one.
+    """
+    stated = entry("generation", "server_code")
+    own: Mapping[str, Any] = stated["engines"].get(engine) or stated["engines"][stated["others"]]
+    return replace(ONE_BY_ONE, **own)
+
+
 def set_of(engine: str, version: str = "") -> Mapping[str, Any]:
     """Return the catalog's set of an engine's release: that of its line, or the engine's own.
 
@@ -185,7 +207,12 @@ def load_inference(engine: str, version: str = "") -> tuple[InferenceConstants, 
     return constants, "extrapolated" if missing_measurements(engine, version) else "calibrated"
 
 
-FITTED_NOWHERE: Mapping[str, Any] = {"fitted_devices": (), "fitted_kinds": (), "fitted_formats": ()}
+FITTED_NOWHERE: Mapping[str, Any] = {
+    "fitted_devices": (),
+    "fitted_kinds": (),
+    "fitted_formats": (),
+    "fitted_experts": (),
+}
 """What a relative was fitted to says nothing of an engine that was not."""
 
 

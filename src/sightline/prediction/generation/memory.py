@@ -18,9 +18,10 @@ output."""
 def generation_memory(decoding: PricedGeneration, prefilling: PricedGeneration, work: Generate) -> NumbersOnDemand:
     """Return bytes by part, with ``total``, of the device that holds most when all sequences of ``work`` are there.
 
-    Weights are those that a pass's matmuls read, and the embedding; each pipeline stage holds its share of the layers,
-    the last the head. The cache holds every sequence to its last token, in whole blocks; that of workers that only
-    prefill holds the prompts of a pass. Left out: such workers on devices of another kind, which have another limit.
+    Weights are those that a pass's matmuls read, adapters, and the embedding; each pipeline stage holds its share of
+    the layers, the last the head. The cache holds every sequence to its last token, in whole blocks; that of workers
+    that only prefill holds the prompts of a pass. Left out: such workers on devices of another kind, which have another
+    limit.
     """
     activations = _activations(prefilling)
     sequences = _of_a_rank(decoding, work)
@@ -55,7 +56,9 @@ def _stages(
     scenario, worker = priced.scenario, priced.worker
     formats, plan, model = worker.formats, scenario.plan, scenario.model
     t, p = plan.tensor_parallel * 1.0, plan.pipeline_parallel * 1.0
-    layers = priced.of_each(sum(block.count * _weights(block) for block in program.layers))
+    plain_bytes = formats.operands[formats.plain].weight_bytes
+    adapters = sum(block.count * block.adapter_parameters for block in program.layers) * plain_bytes
+    layers = priced.of_each(sum(block.count * _weights(block) for block in program.layers) + adapters)
     table_format = formats.parts["head"] if plan.engine.kernels.quantizes_head else formats.plain
     table = formats.operands[table_format].weight_bytes * model.embedding_parameters / t
     head = 0.0 if model.tied_embeddings else priced.of_each(_weights(program.head))

@@ -21,8 +21,9 @@ from sightline.prediction.generation.phases import (
     price_generation,
 )
 from sightline.program.blocks.layer import cached_bytes
+from sightline.program.formats import Formats
 from sightline.quantities import Number, anywhere, either, larger, rounded_up, smaller
-from sightline.scenario import Generate, GenerationScenario
+from sightline.scenario import Generate, GenerationScenario, Model, Network
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -207,14 +208,21 @@ def _pooled_workers(scenario: GenerationScenario) -> Workers:
     # How prompts are cut is no matter of workers that only decode.
     uncut = replace(scenario.plan, max_batched_tokens=None, chunked_prefill=False)
     few = replace(work, batch=larger(LIGHTER * work.batch, 1.0))
-    cached = cached_bytes(scenario.model, prefilling.worker.formats, work.prompt_tokens * 1.0)
     return Workers(
         scenario=scenario,
         prefilling=prefilling,
         decoding=priced("decode", plan=uncut),
         lighter=priced("decode", plan=uncut, workload=few) if work.continuous else None,
-        moved_s=cached / apart.network.bandwidth_per_node,
+        moved_s=transfer_s(scenario.model, prefilling.worker.formats, work.prompt_tokens * 1.0, apart.network),
     )
+
+
+def transfer_s(model: Model, formats: Formats, prompt_tokens: Number, network: Network) -> Number:
+    """Return the seconds that a prompt's keys and values take to other workers, on all ports of a node.
+
+    Left out: that engines begin before all layers or chunks of a prompt are processed, and faster links inside a node.
+    """
+    return cached_bytes(model, formats, prompt_tokens) / network.bandwidth_per_node
 
 
 def _pooled_course(workers: Workers, prefill: Phase, decode: Phase, constants: InferenceConstants) -> Course:

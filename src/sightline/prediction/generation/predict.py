@@ -16,6 +16,7 @@ from sightline.prediction.generation.engine_constants import (
     borrowed_releases,
     load_inference,
     missing_measurements,
+    serving_one_by_one,
 )
 from sightline.prediction.generation.evidence import evidence_of_passes
 from sightline.prediction.generation.latencies import Latencies, latencies
@@ -116,6 +117,13 @@ def engine_constants(scenario: GenerationScenario) -> tuple[InferenceConstants, 
     constants, evidence = load_inference(engine.name, engine.version)
     lacking = missing_measurements(engine.name, engine.version, device.name)
     return constants, "extrapolated" if lacking else evidence
+
+
+def server_constants(scenario: GenerationScenario) -> tuple[InferenceConstants, str]:
+    """Return the same for an engine that answers requests of others, whose code takes time on a processor as well."""
+    if device_model(scenario.cluster.device).asynchronous:
+        return engine_constants(scenario)
+    return serving_one_by_one(scenario.plan.engine.name), "estimated"
 
 
 def _remarks(worker: Worker) -> Iterator[str]:

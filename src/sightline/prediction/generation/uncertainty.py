@@ -10,7 +10,7 @@ device's kernels err too where they were not measured, the more the farther thei
 
 from dataclasses import dataclass, replace
 from functools import cache
-from math import sqrt
+from math import hypot, sqrt
 
 import numpy as np
 
@@ -19,11 +19,14 @@ from sightline.cost.architectures import distance
 from sightline.cost.device_model import device_model
 from sightline.cost.families import Stated, evidence_of, family_of
 from sightline.cost.unmeasured import unmeasured_half_width
-from sightline.prediction.generation.engine_constants import InferenceConstants, borrowed_releases
+from sightline.prediction.generation.engine_constants import InferenceConstants, borrowed_releases, set_of
 from sightline.quantities import FOUR_IN_FIVE, Number, anywhere, larger
 from sightline.scenario import Device, Generate, GenerationPlan, GenerationScenario, Model
 
 PRODUCTS = "matmul"
+HELD_HOST_TIME = 1.0
+"""Standard deviation of the logarithm of a host time that no measurement showed, as fits assume it before they begin
+(`calibration/manifest/inference.yaml`)."""
 MIXERS = ("latent", "sparse", "compressed", "linear", "state_space")
 """Parts of a model other than softmax attention with keys and values per head."""
 
@@ -123,6 +126,34 @@ def spreads(scenario: GenerationScenario, constants: InferenceConstants) -> tupl
     apart = None if split is None else split.prefill_cluster
     prefills = scenario if apart is None else replace(scenario, cluster=apart)
     return sqrt(first**2 + _further(prefills, constants)), sqrt(step**2 + _further(scenario, constants))
+
+
+def served_spreads(scenario: GenerationScenario, constants: InferenceConstants) -> tuple[float, float]:
+    """Return the half-widths of iterations with prompts and of those that only decode, under a load.
+
+    They are those of first and of further tokens. An engine that was fitted to further tokens alone has one spread for
+    both (`calibration.inference`), of which first tokens know nothing: theirs have what they have elsewhere on top.
+    """
+    first, step = spreads(scenario, constants)
+    if first > 0 and constants.ttft_spread == constants.tpot_spread:
+        first = hypot(first, first_token_spread())
+    return first, step
+
+
+@cache
+def first_token_spread() -> float:
+    """Return the half-width that first tokens have beyond further ones: the median of the engines' sets with both."""
+    stated = [entry("inference", engine) for engine in names("inference")]
+    sets = [one["constants"] for of in stated for one in (of, *of.get("versions", {}).values()) if "constants" in one]
+    both = [(one.get("ttft_spread", 0.0), one.get("tpot_spread", 0.0)) for one in sets]
+    beyond = [sqrt(max(first**2 - step**2, 0.0)) for first, step in both if first != step]
+    return float(np.median(beyond))
+
+
+def request_spread(engine: str, version: str) -> float:
+    """Return the half-width of what passes before an engine's queue: 0 where the time of a prefill was fitted."""
+    fitted = "prefill_s" in set_of(engine, version).get("free", ())
+    return 0.0 if fitted else FOUR_IN_FIVE * HELD_HOST_TIME
 
 
 def _further(scenario: GenerationScenario, constants: InferenceConstants) -> float:

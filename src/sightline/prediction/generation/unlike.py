@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -14,10 +14,11 @@ from sightline.prediction.generation.phases import price_generation
 from sightline.prediction.generation.policies import price_workers
 from sightline.prediction.shares import balanced_shares
 from sightline.profile import Profile
-from sightline.scenario import Cluster, GenerationScenario
+from sightline.scenario import Cluster, GenerationScenario, ServingScenario
 
 Predict = Callable[[GenerationScenario], Profile]
 """The answer of a scenario of equal devices, or of one whose prefill runs elsewhere."""
+Q = TypeVar("Q", GenerationScenario, ServingScenario)
 EVIDENCE = ("datasheet", "estimated", "extrapolated", "calibrated", "given")
 """From the weakest on."""
 NEVER_MEASURED = "no published run on unlike devices is known; calibrated needs one, or a run of your own"
@@ -90,7 +91,7 @@ def _weakest(found: Sequence[Mapping[str, str]]) -> dict[str, str]:
 
 def _of_pools(scenario: GenerationScenario, predict: Predict) -> Profile:
     """The faster of the assignments of two kinds of devices to prefill and decode that the plan leaves open."""
-    answers = [_of_assignment(scenario, *pair, predict) for pair in _assignments(scenario)]
+    answers = [_of_assignment(scenario, *pair, predict) for pair in assignments(scenario)]
     best, *others = sorted(answers, key=lambda answer: (not answer.fits, -float(answer.output_tokens_per_s)))
     if not others:
         return best
@@ -100,7 +101,7 @@ def _of_pools(scenario: GenerationScenario, predict: Predict) -> Profile:
     return best.replace(warnings=(*best.warnings, f"prefill on {other} instead would take {verdict}"))
 
 
-def _assignments(scenario: GenerationScenario) -> Iterator[tuple[Cluster, Cluster]]:
+def assignments(scenario: GenerationScenario | ServingScenario) -> Iterator[tuple[Cluster, Cluster]]:
     """Yield groups that may prefill, each with the one that then decodes."""
     split, (one, other) = scenario.plan.disaggregate, scenario.cluster.groups
     if split is None:
@@ -139,7 +140,7 @@ def _of_assignment(scenario: GenerationScenario, prefill: Cluster, decode: Clust
 
 def _of_replicas(scenario: GenerationScenario, predict: Predict) -> Profile:
     """Replicas of each group with their share of the batch; what all users see is what those of the slowest see."""
-    seen = [_on_group(scenario, group) for group in scenario.cluster.groups]
+    seen = [on_group(scenario, group) for group in scenario.cluster.groups]
     shares = scenario.plan.group_batches or _shares(scenario, seen, predict)
     profiles = [predict(_with_batch(one, share)) for one, share in zip(seen, shares, strict=True)]
     pace = max(profiles, key=lambda profile: float(profile.latency_s))
@@ -164,8 +165,8 @@ def _of_replicas(scenario: GenerationScenario, predict: Predict) -> Profile:
     )
 
 
-def _on_group(scenario: GenerationScenario, group: Cluster) -> GenerationScenario:
-    """The replicas of one group."""
+def on_group(scenario: Q, group: Cluster) -> Q:
+    """Return the question with the replicas of one group of devices."""
     plan = scenario.plan
     replica = plan.tensor_parallel * plan.pipeline_parallel * plan.data_parallel
     own = replace(plan, replicas=group.devices // replica, group_batches=None)

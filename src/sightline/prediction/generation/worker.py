@@ -19,6 +19,7 @@ from sightline.prediction.generation.engine_constants import InferenceConstants
 from sightline.prediction.pass_times import PassTimes, in_setting, operator_times, seconds_of, sum_of_passes
 from sightline.program import (
     Batch,
+    Block,
     CachedAttention,
     Collective,
     GroupedMatmul,
@@ -53,7 +54,7 @@ def time_in_engine(op: Operator, cost: OperatorCost, c: InferenceConstants) -> N
     return cost.time_s * slowdown_of(op, c) + gap_s
 
 
-def slowdown_of(op: Operator, c: InferenceConstants) -> float:
+def slowdown_of(op: Operator, c: InferenceConstants) -> Number:
     """Return the time of an operator inside an engine's pass over that of the operator alone; collectives apart."""
     if isinstance(op, Matmul):
         if op.dtype == "nvfp4":
@@ -62,7 +63,7 @@ def slowdown_of(op: Operator, c: InferenceConstants) -> float:
     if isinstance(op, ATTENDING):
         return c.decode_attention_slowdown if op.decode else c.prefill_attention_slowdown
     if isinstance(op, GroupedMatmul):
-        return c.experts_slowdown if op.decode else c.prefill_experts_slowdown
+        return either(op.in_slots > 0.0, *c.slowdown_of_experts(op.kernel))
     return c.elementwise_slowdown
 
 
@@ -77,6 +78,15 @@ class PricedPass:
     def in_engine(self, constants: InferenceConstants) -> Prices:
         """Return the prices as the engine runs the operators."""
         return in_setting(self.program.operators, self.prices, partial(time_in_engine, c=constants))
+
+    def of_group(self, place: int | None) -> "PricedPass":
+        """Return the pass with no other operators than those of one group of its batch's several, or of all tokens."""
+
+        def left(block: Block) -> Block:
+            return replace(block, forward=[op for op in block.forward if op.group == place])
+
+        embedding, layers, head = left(self.program.embedding), map(left, self.program.layers), left(self.program.head)
+        return replace(self, program=replace(self.program, embedding=embedding, layers=tuple(layers), head=head))
 
     def times(self, prices: Prices) -> PassTimes:
         """Return the seconds of the pass, as if one device (with its tensor-parallel peers) held all layers."""

@@ -18,12 +18,12 @@ from sightline.prediction.generation.phases import price_generation
 from sightline.program import CachedAttention, GroupedMatmul, Matmul, Program
 from sightline.program.address import ATTENTION_CORE, Part
 from sightline.quantities import Number, rounded_up
-from sightline.scenario import Device, GenerationScenario, OperatorScenario, Scenario
+from sightline.scenario import Device, GenerationScenario, OperatorScenario, Scenario, ServingScenario
 
 if TYPE_CHECKING:
     import polars
 
-AnyScenario: TypeAlias = Scenario | GenerationScenario | OperatorScenario
+AnyScenario: TypeAlias = Scenario | GenerationScenario | OperatorScenario | ServingScenario
 Phase = Literal["prefill", "decode"]
 SCORES: Final[Part] = "scores"
 CONTEXT: Final[Part] = "context"

@@ -8,7 +8,7 @@ that there are weight gradients alone.
 from typing import Any
 
 from sightline.program.address import Part
-from sightline.program.blocks.mixer import Figures, TokenMixer
+from sightline.program.blocks.mixer import Figures, TokenMixer, by_group
 from sightline.program.kernels import Kernels
 from sightline.program.program import LinearLayer, Step, Sublayer
 from sightline.program.techniques.adapters import QKV
@@ -86,7 +86,7 @@ class SoftmaxAttention(AttentionMixer[Heads]):
                 *([x.rope(x.query_width + keys)] if model.positions == "rotary" else []),
                 *x.cache_write(keys + x.value_width),
                 *indexer(x, self.kind),
-                *(step for group in x.groups() for step in group.attention(self.kind)),
+                *by_group(x, lambda group: group.attention(self.kind)),
                 *x.gate(),
                 x.projection(outward),
                 *x.leave("output projection"),

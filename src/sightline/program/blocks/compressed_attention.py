@@ -7,6 +7,7 @@ published code and configuration.
 """
 
 from sightline.program.blocks.attention import AttentionMixer, indexer, indexer_weights
+from sightline.program.blocks.mixer import by_group
 from sightline.program.kernels import Kernels
 from sightline.program.program import LinearLayer, Sublayer
 from sightline.quantities import Number, larger, smaller
@@ -38,7 +39,7 @@ class FoldedAttention(AttentionMixer[CompressedAttention]):
                 *x.cache_write(2.0 * dim),
                 *indexer(x, self.kind),
                 *x.share_keys(dim + dim / self.kind.compression * folds),
-                *(step for group in x.groups() for step in group.attention_to_folds(self.kind)),
+                *by_group(x, lambda group: group.attention_to_folds(self.kind)),
                 x.linear(
                     LinearLayer(
                         "output projection", "group down", grouped, outputs, of="attention", batch=larger(groups, 1.0)

@@ -7,6 +7,7 @@ outputs, so that attention reads the latent vectors themselves: in decoding, and
 """
 
 from sightline.program.blocks.attention import AttentionMixer, indexer, indexer_norms
+from sightline.program.blocks.mixer import by_group
 from sightline.program.kernels import Kernels
 from sightline.program.program import LinearLayer, Step, Sublayer
 from sightline.quantities import Number
@@ -41,7 +42,7 @@ class MultiHeadLatentAttention(AttentionMixer[LatentAttention]):
                 x.rope((x.heads + 1.0) * rope, latent=True),
                 *x.cache_write(rank + rope),
                 *indexer(x, self.kind),
-                *(step for group in x.groups() for step in _core(group, self.kind, self.figures)),
+                *by_group(x, lambda group: _core(group, self.kind, self.figures)),
                 output,
                 *x.leave("output projection"),
             ],

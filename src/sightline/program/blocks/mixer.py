@@ -5,11 +5,12 @@ model.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from sightline.program.kernels import Kernels
-from sightline.program.program import Sublayer
+from sightline.program.program import Step, Sublayer, group_by_group
 from sightline.quantities import Number
 from sightline.scenario import Heads, LayerKind, Model
 
@@ -72,3 +73,9 @@ class NoMixer(TokenMixer[None]):
     def products(self, tokens: float) -> float:
         """Nothing is multiplied."""
         return 0.0
+
+
+def by_group(x: Kernels, write: Callable[[Kernels], Iterable[Step]]) -> list[Step]:
+    """Return the steps of a mixer that treats each group of a batch's sequences by itself."""
+    groups: Sequence[Kernels] = x.groups()
+    return group_by_group(groups, write)

@@ -10,7 +10,7 @@ authors' implementation and the frameworks that call it do.
 from typing import TypeVar
 
 from sightline.program.address import LINEAR_ATTENTION, STATE_SPACE, Module
-from sightline.program.blocks.mixer import TokenMixer
+from sightline.program.blocks.mixer import TokenMixer, by_group
 from sightline.program.kernels import Kernels
 from sightline.program.mixer_operators import GatedDelta, ShortConvolution, StateSpaceScan
 from sightline.program.program import LinearLayer, Step, Sublayer
@@ -70,7 +70,10 @@ class GatedDeltaNet(StateMixer[LinearAttention]):
         rule = [
             *convolution(x, LINEAR_ATTENTION, 2.0 * key + value, float(linear.conv_width)),
             *x.rule_inputs(linear),
-            *(x.recurrent(_rule(group, linear), saved_bytes=kept, kernels=(5.0, 9.0)) for group in x.groups()),
+            *by_group(
+                x,
+                lambda group: [x.recurrent(_rule(group, linear), saved_bytes=kept, kernels=(5.0, 9.0))],
+            ),
             x.gated_norm(LINEAR_ATTENTION, value),
         ]
         exchanged = 2.0 * key + 2.0 * value
@@ -120,23 +123,21 @@ def convolution(
 ) -> list[Step]:
     """Return a short convolution, whose inputs are kept with ``gates`` elements per token that others need."""
     kept = x.element_bytes * x.tokens * (channels + gates)
-    return [
-        x.recurrent(
-            ShortConvolution(
-                module=module,
-                part="conv",
-                sequences=group.b,
-                new_tokens=group.sequence_tokens,
-                channels=channels * x.t / x.head_ranks,
-                width=width,
-                decode=group.decode,
-                element_bytes=x.element_bytes,
-            ),
-            saved_bytes=kept,
-            again=again,
+
+    def of_group(group: Kernels) -> list[Step]:
+        op = ShortConvolution(
+            module=module,
+            part="conv",
+            sequences=group.b,
+            new_tokens=group.sequence_tokens,
+            channels=channels * x.t / x.head_ranks,
+            width=width,
+            decode=group.decode,
+            element_bytes=x.element_bytes,
         )
-        for group in x.groups()
-    ]
+        return [x.recurrent(op, saved_bytes=kept, again=again)]
+
+    return by_group(x, of_group)
 
 
 class Mamba2(StateMixer[StateSpace]):
@@ -155,7 +156,7 @@ class Mamba2(StateMixer[StateSpace]):
         scan = [
             # Gate and steps, which the gated norm and the scan keep, lie next to the channels.
             *convolution(x, STATE_SPACE, channels, float(space.conv_width), gates=heads, again=True),
-            *(x.recurrent(_scan(group, space), kernels=(5.0, 10.0)) for group in x.groups()),
+            *by_group(x, lambda group: [x.recurrent(_scan(group, space), kernels=(5.0, 10.0))]),
             x.gated_norm(STATE_SPACE, inner),
         ]
         into = x.projection(LinearLayer("qkv", "input", x.h, projected, kept=x.entered_share))

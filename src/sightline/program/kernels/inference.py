@@ -12,7 +12,7 @@ from sightline.program.operators import GroupedMatmul, Operator
 from sightline.program.program import Step
 from sightline.program.routing import RoutedExperts, busiest_share, expected_active
 from sightline.program.shapes import ELEMENT_BYTES
-from sightline.quantities import Number, anywhere, plain, rounded_up, smaller
+from sightline.quantities import Number, anywhere, either, plain, rounded_up, smaller
 from sightline.scenario import Experts, GenerationScenario, LinearAttention
 from sightline.scenario.cluster import CollectiveKind
 
@@ -75,7 +75,7 @@ class InferenceExperts(RoutedExperts[InferenceAttention]):
                     weight_bytes=stored.weight_bytes,
                     output_bytes=x.element_bytes,
                     kernel=kernel,
-                    decode=x.decode,
+                    in_slots=x.captured,
                 ),
             )
         )
@@ -192,4 +192,6 @@ def inference_kernels(scenario: GenerationScenario, formats: Formats, batch: Bat
         shape=scenario.model.own_heads,
         identical_tokens=scenario.workload.repeated_token,
         expands_weights=expands,
+        captured_tokens=either(plan.cuda_graphs, plan.engine.kernels.captured_tokens, 0.0),
+        adapters=plan.lora_adapters,
     )

@@ -8,7 +8,7 @@ from sightline.program.batch import Batch
 from sightline.program.kernels.inference_linear import InferenceLinear
 from sightline.program.mixer_operators import Indexer, SelectedAttention
 from sightline.program.operators import CachedAttention, Operator
-from sightline.program.program import Step
+from sightline.program.program import Step, group_by_group
 from sightline.quantities import Number, anywhere, rounded_up, smaller
 from sightline.scenario import LayerKind, SparseAttention
 
@@ -232,7 +232,7 @@ class InferenceAttention(InferenceLinear):
 
     def index_scores(self, kind: LayerKind, sparse: SparseAttention) -> list[Step]:
         """Scores of cached tokens, group by group, and the choice of the best (DeepSeek V3.2)."""
-        return [step for group in self.groups() for step in group.group_scores(kind, sparse)]
+        return group_by_group(self.groups(), lambda group: group.group_scores(kind, sparse))
 
     def group_scores(self, kind: LayerKind, sparse: SparseAttention) -> list[Step]:
         """The same of the (first) group."""

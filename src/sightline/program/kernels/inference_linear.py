@@ -17,9 +17,11 @@ from sightline.program.operators import (
     collective,
 )
 from sightline.program.program import LinearLayer, Step
+from sightline.program.routing import expected_active
 from sightline.program.shapes import Shapes
 from sightline.quantities import Number, anywhere, identity
 from sightline.scenario.cluster import CollectiveKind
+from sightline.scenario.generation import ServedAdapters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -38,6 +40,10 @@ class InferenceLinear(Shapes):
     """All tokens are the same one, and choose the same experts."""
     expands_weights: bool = False
     """Quantized weights are written out in 16 bits before each product."""
+    captured_tokens: Number = 0.0
+    """Tokens up to which a pass with prompts runs from captured graphs."""
+    adapters: ServedAdapters | None = None
+    """Low-rank adapters next to all linear layers, one of them for each sequence."""
 
     @property
     def group(self) -> SequenceGroup:
@@ -63,6 +69,11 @@ class InferenceLinear(Shapes):
     def decode(self) -> bool:
         """Whether all sequences decode."""
         return self.batch.decode
+
+    @property
+    def captured(self) -> Number:
+        """1 where layers run from a captured graph but for their attention: decode steps, and passes of few tokens."""
+        return 1.0 if self.decode else 1.0 * (self.tokens <= self.captured_tokens)
 
     @property
     def u(self) -> Number:
@@ -93,10 +104,36 @@ class InferenceLinear(Shapes):
         module, k = layer.module, layer.inputs
         m = self.tokens if layer.rows is None else layer.rows
         kernel = self.formats.plain if layer.of is None else self.formats.parts[layer.of]
+        products: list[Operator] = []
         if not layer.pieces or self.fuses(layer.name):
-            return Step((self.matmul(module, layer.part, m, layer.outputs, k, kernel, batch=layer.batch),))
-        pieces = _alike(layer.pieces)
-        return Step([self.matmul(module, name, m, width, k, kernel, count=copies) for (name, width), copies in pieces])
+            products.append(self.matmul(module, layer.part, m, layer.outputs, k, kernel, batch=layer.batch))
+        else:
+            for (name, width), copies in _alike(layer.pieces):
+                products.append(self.matmul(module, name, m, width, k, kernel, count=copies))
+        if self.adapters is None or not layer.targets:
+            return Step(products)
+        return self._adapted(layer, m, products, self.adapters)
+
+    def _adapted(self, layer: LinearLayer, rows: Number, products: list[Operator], adapters: ServedAdapters) -> Step:
+        """A linear layer with its adapters in two kernels, as Punica has them (arXiv 2310.18547).
+
+        Each reads the matrices of the adapters that the batch's sequences asked for, one each, evenly chosen. Of so low
+        ranks they are bound by memory. With tensor parallelism a rank has the whole of one matrix and its part of the
+        other; layers that run as one have their adapters in one kernel. Left out: adapters of routed experts.
+        """
+        down, up = layer.inputs * adapters.rank * len(layer.targets), layer.outputs * adapters.rank
+        active = expected_active(float(adapters.count), 1.0, self.batch.logits, spread=0.0)
+        inner = float(adapters.rank * len(layer.targets))
+        # The second adds to what the layer put out.
+        moved = rows * (layer.inputs + inner) + active * down, rows * (inner + 2.0 * layer.outputs) + active * up
+        return Step(
+            (
+                *products,
+                self.stream(layer.module, "adapter A", "residual", moved[0]),
+                self.stream(layer.module, "adapter B", "residual", moved[1]),
+            ),
+            adapter_parameters=adapters.count * (down + up),
+        )
 
     linear = projection
 

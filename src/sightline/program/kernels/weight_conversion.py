@@ -28,11 +28,9 @@ def converted(x: InferenceLinear, operators: Sequence[Operator]) -> list[Operato
     """
     found: list[Operator] = []
     for op in operators:
-        if isinstance(op, Matmul):
-            for each in _around(x, op):
-                found += (*_quantization(x, each), each)
-        else:
-            found += (*_quantization(x, op), op)
+        products = _around(x, op) if isinstance(op, Matmul) else [op]
+        around = [one for each in products for one in (*_quantization(x, each), each)]
+        found += around if op.group is None else [replace(each, group=op.group) for each in around]
     return found
 
 

@@ -99,4 +99,4 @@ def _unit(key: str, largest: float) -> tuple[float, str]:
         return next(((3.6e3 * f, f"{p}Wh") for f, p in ((1e6, "M"), (1e3, "k")) if largest >= 3.6e3 * f), (3.6e3, "Wh"))
     if "_per_s" in key:
         return 1.0, ""
-    return units.longer_time_unit(largest) if key.endswith("_s") else (1.0, "")
+    return units.longer_time_unit(largest) if key.partition(".")[0].endswith("_s") else (1.0, "")

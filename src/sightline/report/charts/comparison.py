@@ -12,7 +12,7 @@ from sightline.report.charts import drawing
 
 _WIDTH, _RATIO_WIDTH, _LABELS = 360, 230, 240
 _MOST = 14
-_DRAWN = ("step", "phase", "module", "operator", "memory")
+_DRAWN = ("step", "request", "phase", "module", "operator", "memory")
 _SIDES = ("A", "B")
 _FURTHEST = 4.0
 """Larger ratios are drawn at the edge."""

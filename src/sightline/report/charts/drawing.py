@@ -21,10 +21,12 @@ PHASE_COLORS = {
     "optimizer": _GREEN,
     "communication_exposed": _RED,
     "pipeline_bubble": _YELLOW,
+    "queue": _YELLOW,
     "prefill": _LIGHT_BLUE,
     "decode": _BLUE,
     "communication": _RED,
     "transfer": _PURPLE,
+    "decode_queue": _ORANGE,
     "host": _GREY,
 }
 """Colors of the phases. Those of a task differ in hue and in lightness, for the color-blind and for print in grey."""
@@ -79,9 +81,14 @@ class Room:
         return 6 if self.side_by_side else 4
 
     @property
+    def text(self) -> int:
+        """Pixels of the text behind a bar."""
+        return _TEXT if self.side_by_side else _SHORT_TEXT
+
+    @property
     def with_text(self) -> float:
         """The width of a bar and of the text behind it over that of the bar."""
-        return self.panel / (self.panel - (_TEXT if self.side_by_side else _SHORT_TEXT))
+        return self.panel / (self.panel - self.text)
 
 
 _TEXT, _SHORT_TEXT = 108, 66

@@ -50,12 +50,15 @@ def limit_panel(key: str, label: str, bars: Sequence[Bar], limit: float, said: s
 def _row(bar: Bar, row: str, shown: Axis, limit: float, pixel: float) -> dict[str, Any]:
     """A bar with its text, which stands behind the limit where it would run into it; ``pixel`` is the width of one."""
     low, high = (end / shown.divisor for end in bar.interval or (bar.value, bar.value))
-    value, most = bar.value / shown.divisor, limit / shown.divisor
-    end = max(value, high)
-    if end <= most < end + _TEXT * pixel:
-        end = most
+    value = bar.value / shown.divisor
+    end = clear_of(limit / shown.divisor, max(value, high), _TEXT * pixel)
     kind = WITHIN if bar.value <= limit else BEYOND
     return {"row": row, "value": value, "low": low, "high": high, "end": end, "text": bar.text, "kind": kind}
+
+
+def clear_of(line: float, end: float, width: float) -> float:
+    """Return where the text behind a bar begins so that no ``line`` runs through it: at the bar's end, or behind it."""
+    return line if end <= line < end + width else end
 
 
 def _limit(limit: float, said: str) -> list[Any]:

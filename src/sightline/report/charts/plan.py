@@ -29,7 +29,6 @@ _FOLLOWS = {
 """The time that a figure follows from, and whether it is a rate: less where the time is longer."""
 _PLAIN = ("none", "no", "-", "0")
 """Choices that go without saying in the name of a row."""
-_MORE_IS_BETTER = ("batch", "global_batch", "users")
 
 
 def plan_chart(
@@ -39,14 +38,16 @@ def plan_chart(
 
     Args:
         answer: Of a search.
-        limits: The most that was allowed of figures, by result key.
+        limits: The most that was allowed of figures, by result key; a load has its own, on the percentile that its
+            objective names.
         room: How large the chart may be.
         titled: Whether it says what it shows, as it has to on its own.
     """
     if not answer.plans:
         nothing = drawing.of([{"text": sentences.searched(answer)}]).mark_text().encode(text="text:N")
         return drawing.configure(nothing, sentences.title(answer), room=room)
-    panels = [*_trade(answer, limits or {}, room), *_limits(answer, limits or {}, room), stacks_panel(answer, room)]
+    asked = _promised(answer) or limits or {}
+    panels = [*_trade(answer, asked, room), *_limits(answer, asked, room), stacks_panel(answer, room)]
     chart = alt.concat(*panels, columns=1, spacing=30, align="none").resolve_scale(
         color="independent", shape="independent"
     )
@@ -71,7 +72,7 @@ def stacks_panel(answer: PlanAnswer, room: Room = SCREEN) -> Any:
     """Return time by phase and memory by part of the best plans."""
     named = [(row_of(answer, one, room), one.profile) for one in answer.plans[:_MOST]]
     whole = answer.plans[0].profile
-    title = whole.task.metrics[whole.task.whole].label.capitalize()
+    title = whole.task.metrics[whole.task.whole.partition(".")[0]].label.capitalize()
     if not room.side_by_side:
         room = replace(room, panel=room.panel + room.labels - _SHORT_ROW, labels=_SHORT_ROW)
     return drawing.beside(stacks.times(named, title, room), stacks.memory(named, room), room=room)
@@ -120,7 +121,7 @@ def _axis(answer: PlanAnswer, key: str) -> Axis:
     values = [found for one in answer.plans if (found := columns.value(one, key)) is not None]
     shown = [one for position, one in enumerate(answer.plans) if position in answer.pareto or one.rank == 1]
     values += [end for one in shown for end in interval_of(one, key) or ()]
-    better = "more" if key in _MORE_IS_BETTER or "tokens_per_s" in key else "less"
+    better = "more" if columns.more_is_better(key) else "less"
     return axis(key, columns.name(key, answer.plans[0]), values, best=better)
 
 
@@ -165,6 +166,16 @@ def _region(answer: PlanAnswer, keys: list[str], limits: Mapping[str, float]) ->
     if not said:
         return None
     return Region(label=" and ".join(said), x_most=asked.get(keys[0]), y_most=asked.get(keys[1]), x_least=rate)
+
+
+def _promised(answer: PlanAnswer) -> dict[str, float]:
+    """The limits of a load's objective by the result key of the percentile that has to keep them."""
+    slo = getattr(answer.plans[0].profile.scenario.workload, "slo", None)
+    if slo is None:
+        return {}
+    from sightline.planning.serving.sweep import limits_of
+
+    return {columns.at_percentile(key, slo.percentile): limit for key, limit in limits_of(slo).items()}
 
 
 def _limits(answer: PlanAnswer, limits: Mapping[str, float], room: Room) -> Iterator[Any]:

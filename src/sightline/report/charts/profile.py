@@ -5,11 +5,12 @@ from typing import Any
 
 import altair as alt
 
-from sightline.profile import GENERATION, IDLE_PHASES, Profile
+from sightline.profile import GENERATION, IDLE_PHASES, SERVING, Profile
 from sightline.report import labels, summary, units
 from sightline.report.charts import drawing, stacks
 from sightline.report.charts.curve import curve_chart
 from sightline.report.charts.drawing import SCREEN, Room
+from sightline.report.charts.limits import clear_of
 
 _MOST, _MOST_MODULES = 60, 10
 
@@ -23,7 +24,10 @@ def profile_chart(profiles: Sequence[Profile], room: Room = SCREEN) -> dict[str,
 
 def single_chart(profile: Profile, *, titled: bool = True, room: Room = SCREEN) -> dict[str, Any]:
     """Return one profile as three panels: time by phase, time by module, memory by part."""
-    panels = (_time_panel(profile, room), _module_panel(profile, room), _memory_panel(profile, room))
+    # A server that answers no request has no times.
+    is_idle = profile.task is SERVING and not profile.completed
+    timed = () if is_idle else (_time_panel(profile, room), _module_panel(profile, room))
+    panels = (*timed, _memory_panel(profile, room))
     chart = alt.vconcat(*(panel for panel in panels if panel is not None)).resolve_scale(color="independent")
     if not titled:
         return drawing.configure(chart, room=room)
@@ -33,7 +37,7 @@ def single_chart(profile: Profile, *, titled: bool = True, room: Room = SCREEN) 
 
 def _time_panel(profile: Profile, room: Room) -> Any:
     """The time as one bar and, below it, its phases, and communication behind them."""
-    whole, total_s = profile.task.metrics[profile.task.whole].label, float(profile.whole_s)
+    whole, total_s = profile.task.figures[profile.task.whole].label, float(profile.whole_s)
     divisor, unit = units.time_unit(total_s)
     parts = [(part, units.seconds(part.value)) for part in summary.phases(profile)]
     bars, texts = stacks.waterfall(parts, divisor, whole, units.seconds(total_s), room)
@@ -44,8 +48,9 @@ def _time_panel(profile: Profile, room: Room) -> Any:
             {**hidden, "text": units.seconds(summary.overlapped_s(profile)) + " behind compute" * room.side_by_side}
         )
     title, reach = f"Where the {whole} goes", texts[0]["end"] * room.with_text
+    axis = f"{unit} {'of a request' if profile.task is SERVING else 'on one device'}"
     colors = drawing.PHASE_COLORS | {stacks.OVERLAPPED: drawing.OVERLAPPED_COLOR}
-    return stacks.panel(bars, texts, colors, title, reach=reach, axis=f"{unit} on one device", room=room)
+    return stacks.panel(bars, texts, colors, title, reach=reach, axis=axis, room=room)
 
 
 def _memory_panel(profile: Profile, room: Room) -> Any:
@@ -54,6 +59,8 @@ def _memory_panel(profile: Profile, room: Room) -> Any:
     parts = [(part, units.gib(part.value)) for part in summary.memory(profile)]
     bars, texts = stacks.waterfall(parts, 2**30, "total", units.gib(total), room)
     reach = max(texts[0]["end"], usable / 2**30) * room.with_text
+    width = room.text * reach / room.panel
+    texts = [{**text, "end": clear_of(usable / 2**30, text["end"], width)} for text in texts]
     title, axis = "Memory of the fullest device", "GiB" + ", and per cent of the device" * room.side_by_side
     panel = stacks.panel(bars, texts, drawing.MEMORY_COLORS, title, reach=reach, axis=axis, room=room)
     color = drawing.FAINT if profile.fits else drawing.WARNING
@@ -101,12 +108,12 @@ def _side_by_side(profiles: Sequence[Profile], room: Room) -> dict[str, Any]:
     """A bar per scenario; of very many those with the best rate are drawn."""
     task = profiles[0].task
     chosen = list(zip(labels.variant_labels([p.scenario for p in profiles]), profiles, strict=True))
-    whole = task.metrics[task.whole].label.capitalize()
+    whole = task.figures[task.whole].label.capitalize()
     lines = [f"{whole} by phase, and memory of the fullest device by part; the red line is what may be filled."]
     if any(p.interval.get(task.whole) for p in profiles):
-        lines.append(f"Thin lines are 80 % intervals of the {task.metrics[task.whole].label}.")
+        lines.append(f"Thin lines are 80 % intervals of the {task.figures[task.whole].label}.")
     if len(chosen) > _MOST:
-        chosen.sort(key=lambda pair: -float(getattr(pair[1], task.best)))
+        chosen.sort(key=lambda pair: -float(pair[1].figure(task.best) or 0.0))
         chosen = chosen[:_MOST]
         lines.append(f"The {_MOST} with most tokens per second and device of {len(profiles):,}.")
     if any(summary.overlapped_s(p) > 0 for _, p in chosen):

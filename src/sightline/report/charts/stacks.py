@@ -187,7 +187,7 @@ def _figures(profile: Profile, room: Room) -> str:
     """The text behind a bar: the step time, or a batch's other times, and where there is room the rate."""
     task = profile.task
     others = [key for key in task.times if key != task.whole]
-    said = [f"{task.metrics[key].label} {summary.figure(profile, key)}" for key in others]
+    said = [f"{task.figures[key].label} {summary.figure(profile, key)}" for key in others]
     rate = f"{summary.figure(profile, task.rates[0])} tokens/s"
     if not room.side_by_side:
         return units.seconds(float(profile.whole_s))

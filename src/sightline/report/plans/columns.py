@@ -37,6 +37,7 @@ HEADINGS = {
     "dtype": "dtype",
     "optimizer": "optimizer",
     "max_batched_tokens": "chunk",
+    "max_sequences": "sequences",
     "disaggregate": "prefill",
 }
 """Choices that have a column where plans differ in them, in this order; several are also degrees of the cluster."""
@@ -44,18 +45,24 @@ DERIVED = ("data_parallel", "replicas")
 """What is left of the cluster: its column is the first to go where a terminal is narrow."""
 MINOR = ("virtual_stages", "schedule")
 """Choices whose columns go before the rent of a run does, which is said."""
+GOODPUT = "goodput_requests_per_s_per_device"
 _FIGURES = {
     "training": ("step_time_s", "calendar_time_s", "run_time_s", "cost_usd", "energy_j", "usd_per_hour", "mfu"),
     "generation": (
         *("output_tokens_per_s_per_device", "output_tokens_per_s_per_user", "ttft_s", "tpot_s"),
         *("most_users", "cost_usd_per_million_tokens", "latency_s"),
     ),
+    "serving": (
+        *(GOODPUT, "capacity_requests_per_s", "most_users", "ttft_s", "tpot_s"),
+        *("usd_per_hour", "goodput_requests_per_usd", "cost_usd_per_million_tokens", "energy_j_per_million_tokens"),
+    ),
 }
-"""Result keys that have a column, besides the objective's."""
+"""Result keys that have a column, besides the objective; of the times of a load the percentile that is promised."""
 SERVING_AXES = ("output_tokens_per_s_per_user", "output_tokens_per_s_per_device")
 """What a user sees, against what a device yields."""
 _WITHOUT_LENGTH = {"energy_j": "energy_per_step_j"}
 """What stands for a result key where the length of the run is not known."""
+_MORE_IS_BETTER = ("batch", "global_batch", "most_users", GOODPUT, "goodput_requests_per_usd")
 _WITHOUT_SPREAD = (MEMORY, "global_batch", "batch")
 """Objectives that the interval of the time says nothing about."""
 _LABELS = {
@@ -69,6 +76,8 @@ _LABELS = {
     "output_tokens_per_s_per_device": "tok/s/device",
     "output_tokens_per_s_per_user": "tok/s/user",
     "most_users": "users",
+    GOODPUT: "goodput/device",
+    "goodput_requests_per_usd": "requests/$",
     "global_batch": "batch",
     "batch": "batch",
 }
@@ -78,17 +87,21 @@ _NAMES = {
     "usd_per_hour": "rent per hour",
     "cost_usd_per_million_tokens": "rent per million output tokens",
     "most_users": "users served at a time",
+    GOODPUT: "goodput per device",
+    "goodput_requests_per_usd": "requests per dollar",
     "energy_j_per_million_tokens": "energy per million output tokens",
     "output_tokens_per_s_per_user": "tokens/s per user",
     "global_batch": "batch",
     "batch": "sequences in flight",
 }
 _ENDINGS: Sequence[tuple[str, Callable[[float], str]]] = (
+    ("_per_usd", lambda figure: f"{figure:,.0f}"),
     ("_usd", units.money),
     ("usd_per_hour", units.money),
     ("_usd_per_million_tokens", units.money),
     ("_bytes", units.gib),
     (MEMORY, units.gib),
+    ("requests_per_s", units.digits),
     ("_s", units.seconds),
     ("_j", units.energy),
     ("_j_per_million_tokens", units.energy),
@@ -128,10 +141,9 @@ def figures(answer: PlanAnswer) -> list[Column]:
     """Return the columns of figures: the objective with its interval first, memory last."""
     if not answer.plans:
         return []
-    task = answer.plans[0].profile.task
     lead = leading(answer)
     axes = [leading(answer, axis) for axis in answer.pareto_axes or ()]
-    keys = dict.fromkeys((lead, *axes, *_FIGURES.get(task.name, ())))
+    keys = dict.fromkeys((lead, *axes, *_usual_figures(answer)))
     shown = [key for key in keys if key != MEMORY and _is_known(answer, key)]
     columns = [_figure(answer, key) for key in shown]
     if _is_known(answer, SPREAD):
@@ -142,6 +154,23 @@ def figures(answer: PlanAnswer) -> list[Column]:
     implied |= {column.key for column in columns if column.key == "usd_per_hour" and len(set(column.cells)) == 1}
     implied |= {"most_users"} if lead == "batch" else set()
     return [*(column for column in columns if column.key not in implied), _figure(answer, MEMORY)]
+
+
+def _usual_figures(answer: PlanAnswer) -> list[str]:
+    """The result keys that have a column whatever is asked for."""
+    profile = answer.plans[0].profile
+    keys, slo = _FIGURES.get(profile.task.name, ()), getattr(profile.scenario.workload, "slo", None)
+    return [at_percentile(key, slo.percentile) if slo and key in ("ttft_s", "tpot_s") else key for key in keys]
+
+
+def at_percentile(key: str, percentile: float) -> str:
+    """Return the result key of what so many percent of the requests take at most."""
+    return f"{key}.p{percentile:g}"
+
+
+def more_is_better(key: str) -> bool:
+    """Return whether more of a figure is better: of users and rates, not of times, money and energy."""
+    return key in _MORE_IS_BETTER or "tokens_per_s" in key
 
 
 def leading(answer: PlanAnswer, objective: str = "") -> str:
@@ -169,6 +198,10 @@ def _objectives(answer: PlanAnswer) -> Mapping[str, str]:
         from sightline.planning.generation.objectives import OBJECTIVES
 
         return OBJECTIVES
+    if answer.plans and answer.plans[0].profile.task.name == "serving":
+        from sightline.planning.serving.objectives import OBJECTIVES as OF_LOADS
+
+        return {name: compared.key for name, compared in OF_LOADS.items()}
     from sightline.planning.training.objectives import OBJECTIVES as OF_TRAINING
 
     return OF_TRAINING
@@ -186,7 +219,9 @@ def value(plan: RankedPlan, key: str) -> float | None:
     elif key == "output_tokens_per_s_per_user":
         found = 1.0 / profile.tpot_s if profile.task.name == "generation" and profile.tpot_s else None
     else:
-        found = getattr(profile, key) if key in profile.task.metrics else None
+        whole, _, part = key.partition(".")
+        found = getattr(profile, whole) if whole in profile.task.metrics else None
+        found = found.get(part or "mean") if isinstance(found, Mapping) else found
     return None if found is None else float(found)
 
 
@@ -194,7 +229,8 @@ def shown(key: str, figure: float | None) -> str:
     """Return a figure with its unit; a dash for one that is not known."""
     if figure is None:
         return "-"
-    form = next((form for ending, form in _ENDINGS if key.endswith(ending)), None)
+    whole, _ = _of_percentile(key)
+    form = next((form for ending, form in _ENDINGS if whole.endswith(ending)), None)
     return form(figure) if form else f"{figure:,.0f}" if figure == int(figure) else units.digits(figure)
 
 
@@ -203,13 +239,23 @@ def label(key: str, plan: RankedPlan) -> str:
     if key in _LABELS:
         return _LABELS[key]
     metrics = plan.profile.task.metrics
-    return metrics[key].label.removesuffix(" time") if key in metrics else key.replace("_", " ")
+    whole, percentile = _of_percentile(key)
+    said = metrics[whole].label.removesuffix(" time") if whole in metrics else whole.replace("_", " ")
+    return f"{said} {percentile}".rstrip()
 
 
 def name(key: str, plan: RankedPlan) -> str:
     """Return the full name of a result key."""
     metrics = plan.profile.task.metrics
-    return _NAMES[key] if key in _NAMES else metrics[key].label if key in metrics else key.replace("_", " ")
+    whole, percentile = _of_percentile(key)
+    said = _NAMES[key] if key in _NAMES else metrics[whole].label if whole in metrics else whole.replace("_", " ")
+    return f"{percentile} of {said}" if percentile else said
+
+
+def _of_percentile(key: str) -> tuple[str, str]:
+    """A result key without the percentile of it, and the percentile, empty for none."""
+    whole, _, part = key.partition(".")
+    return (whole, part) if re.fullmatch(r"p[\d.]+", part) else (key, "")
 
 
 def word(chosen: Any) -> str:
@@ -277,7 +323,10 @@ def _figure(answer: PlanAnswer, key: str) -> Column:
 
 def _is_known(answer: PlanAnswer, key: str) -> bool:
     if key == SPREAD:
-        return any(one.interval.get(one.task.whole) for one in _profiles(answer))
+        # Of a load, times have intervals at one rate, the capacity none.
+        return answer.plans[0].profile.task.name != "serving" and any(
+            one.interval.get(one.task.whole) for one in _profiles(answer)
+        )
     return any(value(one, key) is not None for one in answer.plans)
 
 
@@ -288,8 +337,7 @@ def least_needed(answer: PlanAnswer) -> list[str]:
     kept = {lead, SPREAD, MEMORY, *limits, *(leading(answer, axis) for axis in answer.pareto_axes or ())}
     # Many users are of no use where they wait.
     kept |= {"ttft_s", "tpot_s"} if lead == "batch" else set()
-    figures_of = _FIGURES.get(answer.plans[0].profile.task.name, ())
-    lesser = [key for key in reversed(figures_of) if key not in kept]
+    lesser = [key for key in reversed(_usual_figures(answer)) if key not in kept]
     is_run = any(value(one, "calendar_time_s") is not None for one in answer.plans)
     before_rent = lesser.index("cost_usd") if is_run and "cost_usd" in lesser else len(lesser) if is_run else None
     # Rent tells plans of a run apart for more people than how stages take turns.

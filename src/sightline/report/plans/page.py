@@ -8,6 +8,7 @@ from sightline.report.charts.drawing import PHONE, chart_element, html_document
 from sightline.report.charts.plan import plan_chart, row_of
 from sightline.report.page import STYLE, detail, table
 from sightline.report.plans import columns, sentences
+from sightline.report.plans.whole_run import whole_run
 
 _STYLE = """
 main { max-width: 1120px; } td:first-child { white-space: nowrap; } pre { white-space: pre-wrap; }
@@ -33,7 +34,7 @@ def plan_page(
         f"<h1>{escape(title)}</h1>",
         *(f'<p class="faint">{escape(line)}</p>' for line in sentences.subtitle(answer)),
         _plans(answer),
-        _listed((*sentences.standing(answer), *sentences.binding(answer), *_marks(answer))),
+        _listed((*whole_run(answer), *sentences.standing(answer), *sentences.binding(answer), *_marks(answer))),
         _chart(answer, limits) if answer.plans else "",
         f"<h2>What was searched</h2><p>{escape(sentences.searched(answer))}</p>",
         _listed(sentences.left_out(answer)),

@@ -8,12 +8,13 @@ from typing import Any
 
 from sightline.launching.training.rules import LAUNCH_RULES
 from sightline.loading import to_mapping
-from sightline.planning.answer import HardwareChange, NearestPlan, Neighbour, PlanAnswer, RankedPlan
+from sightline.planning.answer import HardwareChange, NearestPlan, PlanAnswer, RankedPlan
 from sightline.planning.limits import LIMITS
 from sightline.planning.options import as_options
 from sightline.planning.prices import PRICE_OF
 from sightline.profile import Profile
 from sightline.profile.metrics import BOUNDS
+from sightline.quantities import counted
 from sightline.report import labels, units
 from sightline.report.plans import columns
 from sightline.scenario.rules import GENERATION_RULES, TRAINING_RULES
@@ -70,10 +71,13 @@ def standing(answer: PlanAnswer) -> list[str]:
     tied = [one for one in others if one.tied]
     if tied:
         odds = [one for one in tied if one.better is not None]
-        chance = f": {odds[0].rank} is the better one with {_chance(odds[0].better or 0.0)}" if odds else ""
+        chance = (
+            f": {odds[0].rank} is better than 1 with a probability of {_chance(odds[0].better or 0.0)}" if odds else ""
+        )
         rest = [one.better or 0.0 for one in odds[1:]]
-        others_too = f", the others with {_between(rest)}" if rest else ""
-        return [f"{TIED} {ranks([1, *(one.rank for one in tied)])} cannot be told apart{chance}{others_too}"]
+        others_too = f", {ranks([one.rank for one in odds[1:]])} with {_between(rest)}" if rest else ""
+        which = ranks([1, *(one.rank for one in tied)])
+        return [f"{TIED} {which} cannot be told apart by figures as uncertain as theirs{chance}{others_too}"]
     if others and others[0].better is not None:
         return [f"{others[0].rank} is better than 1 with a probability of {_chance(others[0].better)}"]
     return []
@@ -138,7 +142,12 @@ def _chance(probability: float) -> str:
 
 
 def binding(answer: PlanAnswer) -> list[str]:
-    """Return how many users the first plan serves, and what binds it and the next one: shares of the time."""
+    """Return how many users the first plan serves, and what binds it and the next one: shares of the time.
+
+    Of a load: what limits the first two.
+    """
+    if any(one.profile.limited_by for one in answer.plans[:2]):
+        return [f"{one.rank}: {one.profile.limited_by}" for one in answer.plans[:2]]
     users = [(one.rank, users) for one in answer.plans[:1] if (users := one.figures.get("most_users"))]
     served = [f"{rank} serves up to {count:,.0f} users at a time within memory and limits" for rank, count in users]
     bound = [f"{one.rank} is bound by {bounds}" for one in answer.plans[:2] if (bounds := _bounds(one))]
@@ -160,11 +169,10 @@ def _bounds(plan: RankedPlan) -> str:
 
 def searched(answer: PlanAnswer) -> str:
     """Return how many plans were evaluated, in which time, and how many of them are feasible."""
-    plans = "plan" if answer.evaluated == 1 else "plans"
-    counted = f"evaluated {answer.evaluated:,} {plans} in {units.seconds(answer.seconds)}"
+    said = f"evaluated {counted(answer.evaluated, 'plan')} in {units.seconds(answer.seconds)}"
     feasible = "none fits" if not answer.feasible else f"{answer.feasible:,} feasible"
     stopped = " - stopped early, the best so far" if answer.stopped else ""
-    return f"{counted}: {feasible}{stopped}"
+    return f"{said}: {feasible}{stopped}"
 
 
 def left_out(answer: PlanAnswer) -> list[str]:
@@ -207,41 +215,46 @@ def words(rule: str) -> str:
 
 def compared_by(answer: PlanAnswer) -> str:
     """Return what neighbours and better hardware are compared by: the objective; of a front in training the time."""
-    if not answer.plans:
-        return ""
-    best = answer.plans[0]
-    by_time = best.profile.task.name == "training" and (answer.pareto_axes or answer.objective == "batch")
-    return columns.name(columns.leading(answer, "time" if by_time else ""), best)
+    return columns.name(_compared_key(answer), answer.plans[0]) if answer.plans else ""
+
+
+def _compared_key(answer: PlanAnswer) -> str:
+    by_time = answer.plans[0].profile.task.name == "training" and (answer.pareto_axes or answer.objective == "batch")
+    return columns.leading(answer, "time" if by_time else "")
 
 
 def neighbours(answer: PlanAnswer) -> list[tuple[str, str, str]]:
     """Return the obvious other choices with what each loses and why."""
-    return _losses(answer.neighbours, is_gain=False)
+    return _losses(answer, is_gain=False)
 
 
 def gains(answer: PlanAnswer) -> list[tuple[str, str, str]]:
     """Return the obvious other choices that would be better than the best plan, and why they are not it."""
-    return _losses(answer.neighbours, is_gain=True)
+    return _losses(answer, is_gain=True)
 
 
 def alternatives(answer: PlanAnswer) -> list[tuple[str, str, str]]:
     """Return what the best plan with each other allowed value loses."""
-    return [(setting(one.set), _loss(one), one.sentence) for one in answer.alternatives[:_MOST_LINES]]
+    return [(setting(one.set), _changed(answer, one.loss), one.sentence) for one in answer.alternatives[:_MOST_LINES]]
 
 
-def _losses(neighbours: Sequence[Neighbour], *, is_gain: bool) -> list[tuple[str, str, str]]:
-    found = [one for one in neighbours if (one.loss is not None and one.loss < 0) == is_gain]
-    return [(setting(one.set), _loss(one), one.sentence) for one in found[:_MOST_LINES]]
+def _losses(answer: PlanAnswer, *, is_gain: bool) -> list[tuple[str, str, str]]:
+    found = [one for one in answer.neighbours if (one.loss is not None and one.loss < 0) == is_gain]
+    return [(setting(one.set), _changed(answer, one.loss), one.sentence) for one in found[:_MOST_LINES]]
 
 
-def _loss(neighbour: Neighbour) -> str:
-    return "-" if neighbour.loss is None else f"{100 * neighbour.loss:+.1f} %"
+def _changed(answer: PlanAnswer, loss: float | None) -> str:
+    """By how much what is compared is more or less: of a rate that half as much is, a loss of 1 is -50 %."""
+    if loss is None:
+        return "-"
+    change = 1.0 / (1.0 + loss) - 1.0 if columns.more_is_better(_compared_key(answer)) else loss
+    return f"{100 * change:+.1f} %"
 
 
 def hardware(answer: PlanAnswer) -> list[tuple[str, str, str]]:
     """Return what better parts of the hardware would give, most first."""
     ranked = sorted(answer.hardware, key=lambda one: -one.gain)
-    return [(_part(one), f"{-100 * one.gain:+.1f} %", one.sentence) for one in ranked[:_MOST_LINES]]
+    return [(_part(one), _changed(answer, -one.gain), one.sentence) for one in ranked[:_MOST_LINES]]
 
 
 def _part(change: HardwareChange) -> str:
@@ -274,7 +287,7 @@ def settings(answer: PlanAnswer, plan: RankedPlan) -> list[str]:
     for name in dict.fromkeys(key.removeprefix("plan.") for key in keys):
         if name == "batch":
             found["workload.batch"] = int(scenario.workload.batch)
-        elif name == "cluster":
+        elif name in ("cluster", "cluster.devices"):
             kinds = scenario.cluster.stated
             found |= {"cluster.devices": kinds} if scenario.cluster.groups else {name: kinds[0]}
         elif name in chosen and not _goes_without_saying(name, scenario.plan, chosen):

@@ -1,4 +1,4 @@
-"""What the whole run of the best plan takes, in a sentence: time on the calendar, rent, and what was asked for."""
+"""What the best plan takes, in a sentence: the time on the calendar and rent of a run, the rent of a service."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,12 @@ _LONG_S = 3 * 365 * 86400.0
 
 
 def whole_run(answer: PlanAnswer) -> list[str]:
-    """Return what the first plan's run takes, and first of all whether that is too long; nothing of unknown length."""
+    """Return what the first plan's run takes, and first of all whether that is too long; nothing of unknown length.
+
+    Of a load, which has no end: what its devices are rented for.
+    """
+    if answer.plans and answer.plans[0].profile.task.name == "serving":
+        return list(_rent(answer.plans[0]))
     calendar_s = columns.value(answer.plans[0], "calendar_time_s") if answer.plans else None
     if calendar_s is None:
         return []
@@ -20,6 +25,14 @@ def whole_run(answer: PlanAnswer) -> list[str]:
     times = [columns.value(one, "calendar_time_s") for one in answer.plans]
     is_long = all(one is not None and one > _LONG_S for one in times)
     return [*([long] if is_long else []), f"plan 1: {', '.join(_parts(answer, first, calendar_s))}"]
+
+
+def _rent(first: RankedPlan) -> Iterator[str]:
+    """What the devices of a service cost."""
+    keys = {"usd_per_hour": "per hour", "cost_usd_per_million_tokens": "per million output tokens"}
+    known = [(figure, said, key) for key, said in keys.items() if (figure := columns.value(first, key)) is not None]
+    if known:
+        yield f"plan 1: rent of {', '.join(f'{columns.shown(key, figure)} {said}' for figure, said, key in known)}"
 
 
 def _parts(answer: PlanAnswer, first: RankedPlan, calendar_s: float) -> Iterator[str]:

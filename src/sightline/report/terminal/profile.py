@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from sightline.profile import TASKS, Profile
+from sightline.profile import SERVING, TASKS, Profile
 from sightline.report import labels, summary, units
 from sightline.report.measured import measured_sentences
 from sightline.report.terminal import parts
@@ -15,6 +15,7 @@ from sightline.report.terminal import parts
 PREDICT = "sightline predict FILE"
 _COLORS = {
     "forward": "blue",
+    "queue": "yellow",
     "prefill": "blue",
     "backward": "cyan",
     "decode": "cyan",
@@ -46,7 +47,7 @@ def tables(
         asked = [p for p in profiles if p.task is task]
         chosen = [i for i in shown if profiles[i].task is task]
         if len(asked) == 1 and chosen:
-            found.append(one(asked[0], command))
+            found.append(_served(asked[0]) if task is SERVING else one(asked[0], command))
         elif chosen:
             # Most commands show one profile, and start faster without this.
             from sightline.report.terminal.several import several
@@ -73,6 +74,13 @@ def one(profile: Profile, command: str = PREDICT) -> RenderableType:
         if sentences:
             blocks += [Text(), *(Text(sentence, style=style) for sentence in sentences)]
     return Group(*blocks, *([] if profile.fits is not False else _nearest(profile, command)))
+
+
+def _served(profile: Profile) -> RenderableType:
+    """A single served load."""
+    from sightline.report.terminal.serving import one as served
+
+    return served(profile, _breakdown(profile) if profile.phases else None)
 
 
 def _nearest(profile: Profile, command: str) -> Iterator[RenderableType]:
@@ -107,7 +115,7 @@ def _in_columns(cells: Sequence[Text], columns: int) -> Table:
 def _breakdown(profile: Profile) -> Table:
     """Parts of the time and of the fullest device's memory in one grid, so that columns line up."""
     table = parts.grid(4)
-    whole = profile.task.metrics[profile.task.whole].label
+    whole = profile.task.figures[profile.task.whole].label
     modules = summary.longest_modules(profile)
     for title, times in ((f"where the {whole} goes", summary.phases(profile)), ("device time by module", modules)):
         if times:
@@ -119,7 +127,8 @@ def _breakdown(profile: Profile) -> Table:
             table.add_row()
     held = summary.memory(profile)
     largest = max((part.share for part in held), default=1.0)
-    table.add_row(Text("memory of the fullest device", style="dim"))
+    if held:
+        table.add_row(Text("memory of the fullest device", style="dim"))
     for part in held:
         color = "blue" if profile.fits else "red"
         parts.add_part(table, part, units.gib(part.value), part.share / largest, color)

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sightline.profile import TASKS
-from sightline.profile.results import flatten
+from sightline.profile.results import figure_of, flatten
 from sightline.report.terminal.parts import plain_table
 from sightline.runs import Run
 
@@ -23,10 +23,10 @@ _MOST_ROWS = 20
 
 def summary(run: Run) -> dict[str, Any]:
     """Return what a list says of a run."""
-    key = next((key for key in _HEADLINES if isinstance(run.result.get(key), int | float)), None)
+    key = next((key for key in _HEADLINES if isinstance(figure_of(run.result, key), int | float)), None)
     said = {name: getattr(run, name) for name in ("id", "name", "suite", "status", "reason", "created", "ended")}
     said["contended"] = bool(run.environment.get("contended", False))
-    return said | ({key: run.result[key]} if key else {})
+    return said | ({key: figure_of(run.result, key)} if key else {})
 
 
 def listing(runs: Sequence[Run]) -> Table:

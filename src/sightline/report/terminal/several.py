@@ -15,7 +15,8 @@ _WORDS = ("fits", "bottleneck", "evidence")
 """Columns of words."""
 _SHARED = (*_WORDS, "usd_per_hour")
 """Columns that become a phrase above the table where all lines say the same."""
-_LEAST = ("mfu", "bottleneck", "bytes_per_s", "latency_s", "tokens_per_s")
+_OF_SERVING = ("kv_use.mean", "interval", "output_tokens_per_s", "cost_usd_per_million_tokens", "latency_s.p90")
+_LEAST = ("mfu", "bottleneck", "bytes_per_s", "latency_s", "tokens_per_s", *_OF_SERVING)
 """Columns that a narrow terminal loses first."""
 _GREEN_OR_RED = {"yes": "green", "no": "red"}
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sightline.quantities import Count, show
 from sightline.scenario.lengths import Lengths
 from sightline.scenario.model import Model
-from sightline.scenario.rules.rulebook import Beyond, Check, Checks, is_one_of
+from sightline.scenario.rules.rulebook import Beyond, Check, Checks, Counted, is_one_of
 
 _CONTEXT = " x plan.context_parallel {}"
 
@@ -50,18 +50,18 @@ def device_count(
     """Every device has one place in the mesh. Data parallelism takes what is left where no degree is stated."""
     product = tensor_parallel * pipeline_parallel * context_parallel
     degrees = "plan.tensor_parallel {tensor_parallel} x plan.pipeline_parallel {pipeline_parallel}{context}"
-    figures = {"context": Beyond(_CONTEXT, context_parallel), "product": product}
+    figures = {"context": Beyond(_CONTEXT, context_parallel), "product": product, "there": Counted(devices)}
     if stated_data_parallel is None:
         yield Check(
             devices % product == 0,
-            degrees + " is {product}; allowed: a divisor of the cluster's {devices} devices",
+            degrees + " is {product}; allowed: a divisor of the cluster's {there}",
             figures,
         )
         return
     total = product * stated_data_parallel
     yield Check(
         (total == devices) & (stated_data_parallel % 1 == 0),
-        degrees + " x plan.data_parallel {stated_data_parallel} is {total}; allowed: the cluster's {devices} devices",
+        degrees + " x plan.data_parallel {stated_data_parallel} is {total}; allowed: the cluster's {there}",
         {**figures, "total": total},
     )
 

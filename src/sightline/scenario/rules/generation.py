@@ -7,7 +7,7 @@ from sightline.quantities import Count, show
 from sightline.scenario.cluster import Device
 from sightline.scenario.model import Model
 from sightline.scenario.precision import EXPERTS_ONLY, ROUTER_DTYPES
-from sightline.scenario.rules.rulebook import Check, Checks
+from sightline.scenario.rules.rulebook import Check, Checks, Counted
 
 
 def engine_stages(key: str, layers: int, pipeline_parallel: Count) -> Checks:
@@ -47,8 +47,8 @@ def engine_devices(
     yield Check(
         taken == devices,
         "plan.tensor_parallel {tensor_parallel} x plan.pipeline_parallel {pipeline_parallel} x plan.data_parallel "
-        "{data_parallel} x plan.replicas {replicas} is {taken}; allowed: the cluster's {devices} devices",
-        {"taken": taken},
+        "{data_parallel} x plan.replicas {replicas} is {taken}; allowed: the cluster's {there}",
+        {"taken": taken, "there": Counted(devices)},
     )
 
 
@@ -62,9 +62,9 @@ def unlike_replicas(
     yield Check(
         reduce(and_, [count % replica == 0 for count in group_devices]),
         "a replica of plan.tensor_parallel {tensor_parallel} x plan.pipeline_parallel {pipeline_parallel} x "
-        "plan.data_parallel {data_parallel} is {replica} devices, which would span unlike ones; allowed: a divisor of "
+        "plan.data_parallel {data_parallel} is {replica}, which would span unlike ones; allowed: a divisor of "
         "each group's devices: {counts}",
-        {"replica": replica, "counts": ", ".join(map(str, group_devices))},
+        {"replica": Counted(replica), "counts": ", ".join(map(str, group_devices))},
     )
 
 
@@ -92,9 +92,9 @@ def unlike_pools(group_devices: tuple[int, ...] | None, prefill_devices: Count, 
     pools = {(prefill_devices, decode_devices), (decode_devices, prefill_devices)}
     yield Check(
         group_devices in pools,
-        "plan.disaggregate takes {prefill_devices} devices for prefill and {decode_devices} for decode; allowed on "
+        "plan.disaggregate takes {prefill} for prefill and {decode_devices} for decode; allowed on "
         "unlike devices: two groups, all of one for prefill and all of the other for decode, of {counts} devices",
-        {"counts": ", ".join(map(str, group_devices))},
+        {"counts": ", ".join(map(str, group_devices)), "prefill": Counted(prefill_devices)},
     )
 
 
@@ -103,9 +103,9 @@ def disaggregated_devices(devices: int, prefill_devices: Count, decode_devices: 
     total = prefill_devices + decode_devices
     yield Check(
         total == devices,
-        "plan.disaggregate takes {prefill_devices} devices for prefill and {decode_devices} for decode, {total} in "
-        "all; allowed: the cluster's {devices} devices",
-        {"total": total},
+        "plan.disaggregate takes {prefill} for prefill and {decode_devices} for decode, {total} in all; allowed: the "
+        "cluster's {there}",
+        {"total": total, "prefill": Counted(prefill_devices), "there": Counted(devices)},
     )
 
 

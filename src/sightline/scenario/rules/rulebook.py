@@ -18,6 +18,8 @@ from typing import Any, NamedTuple, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from sightline.quantities import counted
+
 Mask: TypeAlias = bool | np.bool_ | NDArray[np.bool_]
 
 
@@ -42,6 +44,17 @@ class Beyond(NamedTuple):
     def __format__(self, _: str) -> str:
         """The words, with the degree and the figure in place of their braces."""
         return self.words.format(self.degree, self.figure) if self.degree > 1 else ""
+
+
+class Counted(NamedTuple):
+    """A count with its noun in a sentence: 1 device, 8 devices."""
+
+    number: Any
+    noun: str = "device"
+
+    def __format__(self, _: str) -> str:
+        """The number, and the noun as the number needs it."""
+        return counted(self.number, self.noun)
 
 
 class Broken(str):

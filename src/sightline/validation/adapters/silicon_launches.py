@@ -1,8 +1,9 @@
 """How InferenceX started an engine, where its rows in AIConfigurator's sample do not say: cache type, drafted tokens.
 
 The suite's catalog entry lists ``launches``: rules ``{where, set}``. In ``where`` the facts of a row (engine, model,
-device, precision, version, image, mode, prompt, devices, experts, ranks, concurrency) equal a value or one of several;
-``since`` and ``on`` compare its day, ``least`` its concurrency. Rules that hold add up, later ones over earlier ones.
+device, precision, version, image, mode, prompt, answer, devices, experts, ranks, concurrency) equal a value or one of
+several; ``since`` and ``on`` compare its day, ``least`` its concurrency. Rules that hold add up, later ones over
+earlier ones. ``served`` are such rules for limits of the engine's scheduler, which only a load makes felt.
 """
 
 import re
@@ -36,6 +37,7 @@ def _facts(cells: Cells, row: Mapping[str, Any]) -> dict[str, Any]:
         "version": cells["backend_version"],
         "mode": cells["mode"],
         "prompt": scalar(cells["isl"]),
+        "answer": scalar(cells["osl"]),
         "concurrency": row["workload.batch"],
         "day": day.group(1) if day else "",
         "image": image.group(1) if image else "",

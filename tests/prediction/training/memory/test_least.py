@@ -7,7 +7,7 @@ from sightline.prediction.training.memory.least import least_bytes
 from sightline.prediction.training.predict import profile_of
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(trainings(micro_batch=2))
 def test_no_plan_takes_less_than_its_micro_batch(scenario):
     assert float(least_bytes(scenario)) <= float(profile_of(scenario).memory_bytes["total"])

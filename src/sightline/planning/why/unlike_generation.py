@@ -1,4 +1,4 @@
-"""Why a serving plan on unlike devices is the best, and what would serve where no plan fits."""
+"""Why a plan of generation on unlike devices is the best, and what would serve where no plan fits."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from sightline.planning.generation.search import search
 from sightline.planning.generation.space import GenerationSpace
 from sightline.planning.lazy import LazySequence
 from sightline.planning.options import cluster_settings, with_settings
-from sightline.planning.why.serving import compared, explained_serving, kinds_of, nearest_of, small
+from sightline.planning.why.generation import compared, explained_generation, kinds_of, nearest_of, small
 from sightline.profile import Profile
 
 
@@ -41,7 +41,7 @@ def explained_on_unlike(answer: PlanAnswer, of: Searched, command: str) -> PlanA
     best, key = answer.plans[0].profile, figure_key(answer.objective)
     if best.scenario.cluster.groups:
         return replace(answer, neighbours=LazySequence(lambda: _others(best, key, of)))
-    said = explained_serving(answer, of.parts, limits=of.limits, command=command)
+    said = explained_generation(answer, of.parts, limits=of.limits, command=command)
 
     def neighbours() -> list[Neighbour]:
         return _sorted([*_others(best, key, of), *said.neighbours])

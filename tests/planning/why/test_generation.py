@@ -1,4 +1,4 @@
-"""Why a serving plan is the best, and what would serve where nothing fits."""
+"""Why a plan of generation is the best, and what would serve where nothing fits."""
 
 import shlex
 from dataclasses import replace
@@ -7,7 +7,7 @@ import pytest
 
 from sightline.planning.options import with_settings
 from sightline.planning.search import plan
-from sightline.planning.why.serving import changes_of
+from sightline.planning.why.generation import changes_of
 from sightline.prediction.generation.predict import predict_generation
 
 SERVED = {

@@ -1,4 +1,4 @@
-"""Why a serving plan is the best, and what would serve where no plan fits."""
+"""Why a plan of generation is the best, and what would serve where no plan fits."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -34,7 +34,7 @@ SEEN = 0.005
 """Share by which a latency differs for a sentence to name it."""
 
 
-def explained_serving(
+def explained_generation(
     answer: PlanAnswer,
     spaces: Sequence[GenerationSpace],
     *,
@@ -42,7 +42,7 @@ def explained_serving(
     predict: Callable[[GenerationScenario], Profile] = predict_generation,
     command: str,
 ) -> PlanAnswer:
-    """Return the answer of a search of serving plans with why its first plan is the best, or what would fit instead.
+    """Return the answer of a search of plans of generation with why its first is the best, or what would fit instead.
 
     Args:
         answer: The answer.

@@ -1,0 +1,115 @@
+"""How fast loads are served in simulation: ``python benchmarks/bench_serving.py [--json] [--long]``.
+
+Llama-2-7B on an A100, Poisson arrivals at 65 % of the saturated rate, lognormal lengths of 1,165 and 220 tokens, 512
+tokens per iteration, prefix hashing on, through the command and with its start: 100,000 requests with a table of their
+results, the same on four replicas behind a weighted router, and with ``--long`` 10 million requests of which no rows
+are kept. What counts are ratios to fixed work within the run, in which a machine's speed cancels out.
+"""
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+from bench_speed import children_s, pace
+
+SHARE = 0.65
+"""Of the rate at which requests are answered when all come at once."""
+TARGETS = {"one replica": 0.031, "four replicas": 0.050}
+"""Most of the fixed work's seconds that a request takes: 40,000 and 25,000 requests per CPU-second at 0.8 ms."""
+MOST_S, MOST_BYTES = 375_000.0, 1.0e9
+"""Of 10 million requests: times of the fixed work, five minutes where it takes 0.8 ms, and memory."""
+ROOM = 1.5
+"""Factor by which a target may be missed before the benchmark fails."""
+
+
+def main() -> None:
+    """Measure, print, and fail where something is far too slow."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.add_argument("--long", action="store_true", help="also 10 million requests, which takes minutes")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        figures = measured(Path(folder), long=asked.long)
+    ratios = ratios_of(figures)
+    if asked.json:
+        print(json.dumps(figures | {"ratios": ratios}, indent=2))
+    else:
+        for name, value in figures.items():
+            print(f"{name:<36} {value:.6g}")
+        print(f"\n{'ratio within this run':<36} {'now':>8} {'target':>8}")
+        for name, (value, target) in ratios.items():
+            print(f"{name:<36} {value:8.3g} {target:8.3g}")
+    missed = [name for name, (value, target) in ratios.items() if value > target * ROOM]
+    assert not missed, f"far from the target: {', '.join(missed)}"
+
+
+def ratios_of(figures: dict[str, float]) -> dict[str, tuple[float, float]]:
+    """Return what a machine's speed cancels out of, each with its target."""
+    pace_s = figures["pace_s"]
+    found = {name: (1.0 / figures[name] / pace_s, target) for name, target in TARGETS.items()}
+    if "10 million, CPU s" in figures:
+        found["10 million, CPU s"] = figures["10 million, CPU s"] / pace_s, MOST_S
+        found["10 million, most bytes"] = figures["10 million, most bytes"], MOST_BYTES
+    return found
+
+
+def measured(folder: Path, *, long: bool) -> dict[str, float]:
+    """Return requests per CPU-second of each run, the command's start included, and the pace of the machine."""
+    figures = {"pace_s": pace()}
+    burst = served(folder, 5_000, {"process": "all_at_once"}, replicas=1)
+    rate = SHARE * float(burst["requests_per_s"])
+    arrival = {"process": "poisson", "rate": rate}
+    table = ["--requests", str(folder / "requests.parquet")]
+    for name, replicas in (("one replica", 1), ("four replicas", 4)):
+        found = served(folder, 100_000, arrival | {"rate": rate * replicas}, replicas, *table)
+        figures[name] = found["completed"] / found["cpu_s"]
+    if long:
+        found = served(folder, 10_000_000, arrival, 1)
+        figures |= {"10 million, CPU s": found["cpu_s"], "10 million, most bytes": found["most_bytes"]}
+    return figures | {"pace_s": min(figures["pace_s"], pace())}
+
+
+def served(folder: Path, count: int, arrival: dict[str, Any], replicas: int, *options: str) -> dict[str, Any]:
+    """Return what the command answers, its CPU-seconds and its most memory."""
+    lengths = {"distribution": "lognormal", "cv": 1.0, "max": 2000}
+    scenario = {
+        "model": "llama-2-7b",
+        "cluster": f"{replicas}x a100-sxm-80gb",
+        "workload": {
+            "task": "serve",
+            "requests": {
+                "count": count,
+                "prompt_tokens": lengths | {"mean": 1165},
+                "output_tokens": lengths | {"mean": 220},
+            },
+            "arrival": arrival,
+        },
+        "plan": {
+            "framework": "vllm",
+            "replicas": replicas,
+            "router": "weighted",
+            "max_batched_tokens": 512,
+            "prefix_cache": True,
+        },
+    }
+    path = folder / "scenario.yaml"
+    # JSON is YAML.
+    path.write_text(json.dumps(scenario))
+    command = [sys.executable, "-m", "sightline", "simulate", str(path), "--no-intervals", "--json", *options]
+    before = children_s()
+    answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    most_bytes = 1024 * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    found: dict[str, Any] = json.loads(answer)
+    return found | {"cpu_s": children_s() - before, "most_bytes": most_bytes}
+
+
+if __name__ == "__main__":
+    main()

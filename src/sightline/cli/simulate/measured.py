@@ -1,0 +1,62 @@
+"""Simulations beside a measured run, request by request."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sightline.cli import output
+from sightline.errors import InputError
+
+if TYPE_CHECKING:
+    from sightline.profile import Profile
+    from sightline.scenario import ServingScenario
+    from sightline.simulation.outcome import Outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ServedRun:
+    """A measured load."""
+
+    name: str
+    scenario: "ServingScenario"
+    outcome: "Outcome"
+
+
+def served_run(asked: str, store: str | None) -> ServedRun:
+    """Return a stored run of serving.
+
+    Raises:
+        InputError: There is no such run, it measured something else, or it did not end well.
+    """
+    from sightline.loading.serving import serving_from_mapping
+    from sightline.runs import open_store
+    from sightline.simulation.recorded import outcome_of
+
+    runs = open_store(store)
+    run = runs.find(asked)
+    if run.scenario.get("workload", {}).get("task") != "serve":
+        raise InputError(f"run '{run.id}' measured no load; a run of task serve is needed")
+    if run.status != "ok":
+        raise InputError(f"run '{run.id}' is {run.status}; only a run that ended ok says how requests fared")
+    scenario = serving_from_mapping(dict(run.scenario))
+    return ServedRun(name=run.id, scenario=scenario, outcome=outcome_of(runs.samples(run).to_dicts()))
+
+
+def replayed(run: ServedRun, profile: "Profile", path: str | None) -> list[dict[str, Any]]:
+    """Return measured and simulated times beside each other; every request goes into the file at ``path``."""
+    from sightline.runs.run import as_parquet
+    from sightline.simulation.replay import compared_requests, compared_statistics
+
+    if profile.outcome is None:
+        return []
+    if path is not None:
+        output.write_file(path, as_parquet(compared_requests(run.outcome, profile.outcome)))
+    return compared_statistics(run.outcome, profile.outcome)
+
+
+def drawn(path: str, run: ServedRun, profile: "Profile") -> None:
+    """Draw every request as measured and as simulated into the file at ``path``."""
+    from sightline.report.charts.drawing import PHONE
+    from sightline.report.charts.replay import replay_chart
+
+    chart = replay_chart(run.outcome, profile)
+    output.draw(path, chart, lambda: replay_chart(run.outcome, profile, PHONE))

@@ -1,0 +1,121 @@
+"""Lengths that are stated as a number, a list, a file or a distribution."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import inf
+from pathlib import Path
+from typing import Any
+
+from sightline.loading.input.checks import (
+    Checked,
+    Complaints,
+    Keys,
+    Needed,
+    anything,
+    check,
+    choice,
+    each,
+    length_of,
+    quantity,
+    require,
+    text,
+)
+from sightline.quantities import COUNT, show
+from sightline.scenario.lengths import Lengths
+
+_TOKENS = "tokens, a number above 0"
+_LENGTH = replace(COUNT, example="512")
+_NEEDED_OF: Mapping[str, Mapping[str, str]] = {
+    "lognormal": {"mean": _TOKENS, "deviation": "standard deviation in tokens, or cv: that over the mean"},
+    "normal": {"mean": _TOKENS, "deviation": "standard deviation in tokens, or cv: that over the mean"},
+    "uniform": {"low": _TOKENS, "high": _TOKENS},
+    "empirical": {"values": "a list of lengths in tokens, or file: one that holds them"},
+}
+"""Keys of each distribution; all others may have ``low`` and ``high`` too."""
+_LENGTHS: Keys = {
+    "distribution": Needed(choice(*_NEEDED_OF), ", ".join(_NEEDED_OF)),
+    "mean": quantity(_LENGTH),
+    **each(quantity(_LENGTH, zero=True), "deviation cv"),
+    **each(quantity(_LENGTH), "low high min max"),
+    "values": anything,
+    "file": text,
+}
+_SAME = {"min": "low", "max": "high", "cv": "deviation", "file": "values"}
+"""Other ways to state a key."""
+
+
+def read_lengths(stated: object, key: str, complaints: Complaints, base: Path | str | None = None) -> Lengths | None:
+    """Return the lengths stated at a dotted ``key``, or None with every mistake noted; files are relative to ``base``.
+
+    A list is an empirical distribution, and a number one of that length alone.
+    """
+    if isinstance(stated, list | tuple):
+        stated = {"distribution": "empirical", "values": stated}
+    elif isinstance(stated, int | float) and not isinstance(stated, bool):
+        stated = {"distribution": "uniform", "low": stated, "high": stated}
+    elif isinstance(stated, Mapping):
+        stated = {name: length_of(value) for name, value in stated.items()}
+    before = len(complaints.problems)
+    checked = check(_LENGTHS, stated, key, complaints)
+    twice = [(one, other) for one, other in _SAME.items() if {one, other} <= checked.values.keys()]
+    complaints.add(*(f"{key} has {one} and {other}; allowed: one of them" for one, other in twice))
+    settled = _settled(checked.values, key, complaints, Path(base or ""))
+    _check_distribution(Checked(values=settled, wrong=checked.wrong | {_SAME.get(k, k) for k in checked.wrong}), key,
+                        complaints)  # fmt: skip
+    return Lengths(**settled) if len(complaints.problems) == before else None
+
+
+def _settled(values: Mapping[str, Any], key: str, complaints: Complaints, base: Path) -> dict[str, Any]:
+    """The values under the names of the description."""
+    settled = {name: value for name, value in values.items() if name not in _SAME}
+    settled |= {ours: values[other] for other, ours in _SAME.items() if other in ("min", "max") and other in values}
+    if "cv" in values:
+        settled["deviation"] = values["cv"] * values.get("mean", 1.0)
+    if "values" in values:
+        settled["values"] = _values(values["values"], f"{key}.values", complaints)
+    elif "file" in values:
+        settled["values"] = _values(_numbers(base / values["file"]), f"{key}.file {values['file']}", complaints)
+    return settled
+
+
+def _check_distribution(checked: Checked, key: str, complaints: Complaints) -> None:
+    """Note what a distribution lacks and what it has no use for."""
+    values = checked.values
+    if "distribution" in values:
+        needed = _NEEDED_OF[values["distribution"]]
+        require(checked, needed, key, complaints)
+        known = {"distribution", *needed, "low", "high"}
+        complaints.add(
+            *(
+                f"{key}.{name} is for other distributions; {values['distribution']} has {', '.join(needed)}"
+                for name in values
+                if name not in known
+            )
+        )
+    if values.get("low", 0.0) > values.get("high", inf):
+        complaints.add(f"{key}.low is {values['low']:g}; allowed: up to {key}.high {values['high']:g}")
+
+
+def _numbers(path: Path) -> list[Any] | str:
+    """The numbers of a text file, separated by spaces, commas or lines; a sentence where it cannot be read."""
+    try:
+        words = path.read_text(encoding="utf-8-sig").replace(",", " ").replace("[", " ").replace("]", " ").split()
+    except (OSError, UnicodeDecodeError) as error:
+        return getattr(error, "strerror", None) or "no text"
+    return [_number(word) for word in words] or "no numbers"
+
+
+def _number(word: str) -> float | str:
+    try:
+        return float(word)
+    except ValueError:
+        return word
+
+
+def _values(stated: object, key: str, complaints: Complaints) -> tuple[float, ...]:
+    listed = list(stated) if isinstance(stated, list | tuple) else []
+    good = [v for v in listed if isinstance(v, int | float) and not isinstance(v, bool) and 1 <= v < inf]
+    if not listed or len(good) < len(listed):
+        wrong = next((v for v in listed if v not in good), stated)
+        complaints.add(f"{key} has {show(wrong)}; allowed: a list of lengths of 1 token or more")
+    return tuple(float(v) for v in good)

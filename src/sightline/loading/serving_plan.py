@@ -1,0 +1,150 @@
+"""Fields of a plan that only serving has: tiers of the cache, adapters, and replicas that come and go."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sightline.errors import InputError
+from sightline.loading.input.checks import Complaints, Keys, Needed, check, needs_of, quantity, text, whole
+from sightline.quantities import BYTES, BYTES_PER_SECOND, SECONDS, show
+from sightline.scenario import Autoscale, KvTier, Model, ServedAdapters
+
+TIER: Keys = {
+    "name": text,
+    "bytes": quantity(BYTES),
+    "tokens": whole(),
+    "bandwidth": Needed(quantity(BYTES_PER_SECOND), "bytes per second and direction, such as 25 GB/s"),
+    "latency": quantity(SECONDS, zero=True),
+}
+"""One of ``plan.kv_tiers``."""
+ADAPTERS: Keys = {
+    "count": Needed(whole(), "adapters that requests choose among"),
+    "rank": whole(),
+    "loaded": whole(),
+}
+"""``plan.lora_adapters``."""
+AUTOSCALE: Keys = {
+    "min": Needed(whole(), "replicas at least"),
+    "max": Needed(whole(), "replicas at most"),
+    "startup": Needed(quantity(SECONDS, zero=True), "seconds until a new replica takes requests"),
+    "target": whole(),
+}
+"""``plan.autoscale``."""
+NOTHING: tuple[Any, ...] = ("none", None, False, 0, [])
+"""What these fields say where they are not used."""
+
+
+def read_serving_options(stated: Mapping[str, Any], complaints: Complaints) -> dict[str, Any]:
+    """Return the fields as a plan holds them, mistakes noted; those that are not stated or not used are neutral."""
+    return {
+        "kv_tiers": _tiers(stated.get("kv_tiers"), complaints),
+        "lora_adapters": _adapters(stated.get("lora_adapters"), complaints),
+        "autoscale": _autoscale(stated.get("autoscale"), complaints),
+    }
+
+
+def in_attention_groups(stated: Mapping[str, Any], complaints: Complaints) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+    """Return a plan whose ``attention_data_parallel`` groups are data-parallel ranks, and what to say about that.
+
+    Tensor-parallel ranks that form groups in attention are as many data-parallel ranks of smaller tensor parallelism,
+    which share the experts.
+    """
+    groups, ranks = stated.get("attention_data_parallel", 1), stated.get("tensor_parallel", 1)
+    if groups == 1:
+        return stated, ()
+    if ranks % groups:
+        allowed = f"a divisor of plan.tensor_parallel {ranks}, whose ranks it groups"
+        complaints.add(f"plan.attention_data_parallel is {groups}; allowed: {allowed}")
+        return stated, ()
+    degrees = {"tensor_parallel": ranks // groups, "data_parallel": groups * stated.get("data_parallel", 1)}
+    said = (
+        f"plan.attention_data_parallel {groups} of plan.tensor_parallel {ranks} is read as tensor_parallel "
+        f"{degrees['tensor_parallel']} x data_parallel {degrees['data_parallel']}, which share the experts"
+    )
+    return {**stated, **degrees, "attention_data_parallel": 1}, (said,)
+
+
+def check_attention_groups(plan: object, model: Model | None, complaints: Complaints) -> None:
+    """Note groups in attention of a model that has no experts for them to share."""
+    groups = plan.get("attention_data_parallel", 1) if isinstance(plan, Mapping) else 1
+    if groups not in NOTHING and groups != 1 and model is not None and model.experts is None:
+        none = f"{model.name} has no experts that its groups could share"
+        complaints.add(f"plan.attention_data_parallel is {show(groups)}; {none}; allowed: 1, or plan.data_parallel")
+
+
+def _tiers(stated: object, complaints: Complaints) -> tuple[KvTier, ...]:
+    if stated in NOTHING:
+        return ()
+    if not isinstance(stated, list | tuple):
+        complaints.add(f"plan.kv_tiers is {show(stated)}; allowed: a list of mappings with bytes or tokens, bandwidth")
+        return ()
+    read = (_tier(tier, f"plan.kv_tiers[{place}]", complaints) for place, tier in enumerate(stated))
+    return tuple(tier for tier in read if tier is not None)
+
+
+def _tier(stated: object, key: str, complaints: Complaints) -> KvTier | None:
+    values = check(TIER, stated, key, complaints).values
+    if ("bytes" in values) == ("tokens" in values):
+        complaints.add(f"{key} has {'bytes and tokens' if 'bytes' in values else 'no size'}; needed: bytes or tokens")
+        return None
+    if "bandwidth" not in values:
+        return None
+    return KvTier(
+        name=values.get("name", "host"),
+        capacity_bytes=values.get("bytes"),
+        capacity_tokens=values.get("tokens"),
+        bandwidth=values["bandwidth"],
+        latency_s=values.get("latency", 0.0),
+    )
+
+
+def _adapters(stated: object, complaints: Complaints) -> ServedAdapters | None:
+    if stated in NOTHING:
+        return None
+    if isinstance(stated, int | float):
+        count = complaints.note(_number_of_adapters, stated)
+        return None if count is None else ServedAdapters(count=count)
+    values = check(ADAPTERS, stated, "plan.lora_adapters", complaints).values
+    return ServedAdapters(**values) if "count" in values else None
+
+
+def _number_of_adapters(stated: object) -> int:
+    """How many adapters there are; none is 0."""
+    try:
+        return int(whole(0)(stated))
+    except InputError as error:
+        raise InputError(f"plan.lora_adapters {error}, or a mapping with count and rank") from None
+
+
+def _autoscale(stated: object, complaints: Complaints) -> Autoscale | None:
+    if stated in NOTHING:
+        return None
+    values = check(AUTOSCALE, stated, "plan.autoscale", complaints).values
+    if not values.keys() >= needs_of(AUTOSCALE).keys():
+        return None
+    if values["min"] > values["max"]:
+        complaints.add(f"plan.autoscale.min is {values['min']}; allowed: up to plan.autoscale.max {values['max']}")
+    return Autoscale(least=values["min"], most=values["max"], startup_s=values["startup"], target=values.get("target"))
+
+
+def options_written(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields under the keys of a scenario file; those that are neutral are left out."""
+    tiers, adapters, scale = (options[name] for name in ("kv_tiers", "lora_adapters", "autoscale"))
+    written: dict[str, Any] = {
+        "kv_tiers": [_tier_written(tier) for tier in tiers] or None,
+        "lora_adapters": adapters and {"count": adapters.count, "rank": adapters.rank, "loaded": adapters.loaded},
+        "autoscale": scale and _autoscale_written(scale),
+        "scheduler": options["scheduler"] or None,
+        "max_concurrent_requests": options["max_concurrent_requests"],
+    }
+    neutral = {"router": "round-robin", "attention_data_parallel": 1}
+    return written | {name: options[name] for name, value in neutral.items() if options[name] != value}
+
+
+def _autoscale_written(scale: Autoscale) -> dict[str, Any]:
+    written = {"min": scale.least, "max": scale.most, "startup": scale.startup_s}
+    return written if scale.target is None else written | {"target": scale.target}
+
+
+def _tier_written(tier: KvTier) -> dict[str, Any]:
+    size = {"bytes": tier.capacity_bytes, "tokens": tier.capacity_tokens}
+    return {"name": tier.name, **size, "bandwidth": tier.bandwidth, "latency": tier.latency_s}

@@ -1,0 +1,89 @@
+"""Traces: files of requests, in our own columns and in those of public traces and load clients."""
+
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from sightline.errors import InputError
+from sightline.loading.traces.blocks import Conversations
+from sightline.loading.traces.documents import document_of, table_of
+from sightline.loading.traces.rows import Columns, Reader, iterate
+from sightline.loading.traces.shapes import Shape, recognized
+from sightline.loading.traces.tables import Block, blocks_of
+from sightline.quantities import counted
+
+__all__ = ["Columns", "Trace", "open_trace"]
+
+
+def _ignore(_: str) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Trace:
+    """A file of requests, which is read as often as its columns are asked for."""
+
+    path: Path
+    shape: Shape
+    document: Block | None
+    """Its rows where the file had to be read as a whole."""
+
+    def columns(self, on_remark: Callable[[str], None] = _ignore) -> Iterator[Columns]:
+        """Yield the columns of the requests in blocks, in order of arrival: ours by name, and ``line``.
+
+        Times are seconds; where they are those of a clock, from the first request on. ``on_remark`` takes sentences
+        about what was left out.
+
+        Raises:
+            InputError: A row is wrong, or none is left.
+        """
+        reader = self._reader(on_remark)
+        conversations, found = self._conversations(), False
+        for columns in self._rows(reader):
+            found = True
+            yield conversations.shared(columns) if "blocks" in columns else columns
+        if not found:
+            without = " with tokens of a prompt and an answer" if reader.left_out else ""
+            raise InputError(f"{self.path} has no requests{without}")
+        if reader.left_out:
+            left, verb = counted(reader.left_out, "request"), "is" if reader.left_out == 1 else "are"
+            on_remark(f"{self.path}: {left} without tokens of a prompt or an answer {verb} left out")
+        if reader.blank:
+            others = f", and so are {counted(reader.blank - 1, 'other')}" if reader.blank > 1 else ""
+            on_remark(f"{reader.place} {reader.first_blank} is blank{others}; a blank line is no request")
+
+    def _reader(self, on_remark: Callable[[str], None]) -> Reader:
+        of = "request" if self.document is not None else "row" if self.path.suffix == ".parquet" else "line"
+        return Reader(shape=self.shape, place=f"{self.path} {of}", on_remark=on_remark)
+
+    def _rows(self, reader: Reader) -> Iterator[Columns]:
+        return iterate(reader, blocks_of(self.path) if self.document is None else iter([self.document]))
+
+    def _conversations(self) -> Conversations:
+        """What block numbers tell, for which a trace that has them is read once before."""
+        known = Conversations(self.shape.block_tokens)
+        for columns in self._rows(self._reader(_ignore)) if self.shape.blocks else ():
+            if "blocks" in columns:
+                known.shared(columns)
+        return Conversations(self.shape.block_tokens, known.begins)
+
+
+def open_trace(path: Path, on_remark: Callable[[str], None] = _ignore) -> Trace:
+    """Return a trace whose shape is recognized by its first rows; raise `InputError` for a file that is none."""
+    try:
+        document = document_of(path)
+        if document is not None:
+            shape, rows = table_of(document, str(path), on_remark)
+            return Trace(path=path, shape=shape, document=rows)
+        header = _header(path)
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    return Trace(path=path, shape=recognized(header, str(path)), document=None)
+
+
+def _header(path: Path) -> tuple[str, ...]:
+    first = next(blocks_of(path), None)
+    if first is None or not first.columns:
+        raise InputError(f"{path} is empty; allowed: a file of requests with a header or keys")
+    return tuple(first.columns)

@@ -1,0 +1,137 @@
+"""JSON documents with requests in them: results of load clients, and conversations."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from sightline.errors import InputError
+from sightline.loading.traces.shapes import NEEDED, TIME, Shape, recognized
+from sightline.loading.traces.tables import Block, opened
+from sightline.quantities import counted
+
+OnRemark = Callable[[str], None]
+CHARACTERS: Final = 4
+"""Of a token of English text, roughly (OpenAI's help, "What are tokens and how to count them?")."""
+SIZES: Final = {name: (name,) for name in NEEDED}
+CLIENT: Final = "a result of vllm bench serve"
+GUIDELLM: Final = "a result of guidellm"
+SHAREGPT: Final = "conversations as ShareGPT's"
+
+
+def document_of(path: Path) -> Any:
+    """Return what a JSON file holds, or None for one that is a table of lines."""
+    with opened(path) as file:
+        top = file.read(4096).decode("utf-8-sig", "replace").lstrip()[:1]
+        if top not in ("{", "["):
+            return None
+        file.seek(0)
+        row = _row(next((line for line in file if line.strip()), b"")) if top == "{" else {}
+        if row and not row.keys() & {"input_lens", "benchmarks", "requests", "conversations"}:
+            return None
+        file.seek(0)
+        text = file.read().decode("utf-8-sig")
+    try:
+        return [json.loads(line) for line in text.splitlines()] if "conversations" in row else json.loads(text)
+    except ValueError as error:
+        lines = sum("input_lens" in _row(line) for line in text.splitlines()) if row else 0
+        said = f"has results of {lines} runs; allowed: one" if lines > 1 else f"is no JSON: {error}"
+        raise InputError(f"{path} {said}") from None
+
+
+def _row(line: bytes | str) -> dict[str, Any]:
+    """The object that a line holds; nothing where it holds none, such as the first of an object over several lines."""
+    try:
+        row = json.loads(line)
+    except ValueError:
+        return {}
+    return row if isinstance(row, dict) else {}
+
+
+def table_of(document: Any, place: str, on_remark: OnRemark) -> tuple[Shape, Block]:
+    """Return the requests of a document as a table and its shape; raise `InputError` where none are in it."""
+    if isinstance(document, Mapping):
+        if "input_lens" in document:
+            return _of_vllm(document, place, on_remark)
+        if "benchmarks" in document:
+            return _of_guidellm(document, place, on_remark)
+        document = document.get("requests", [])
+    if isinstance(document, Sequence) and document and all(isinstance(row, Mapping) for row in document):
+        if "conversations" in document[0]:
+            return _of_sharegpt(document, on_remark)
+        names = tuple(dict.fromkeys(name for row in document for name in row))
+        return recognized(names, place), _rows(document, names)
+    raise InputError(
+        f"{place} holds no requests; known are a list of objects with arrival_s, prompt_tokens and output_tokens, "
+        f"{CLIENT}, {GUIDELLM}, and {SHAREGPT}"
+    )
+
+
+def _rows(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Block:
+    return Block(columns={name: [row.get(name) for row in rows] for name in names}, first_line=1)
+
+
+def _in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows by their times; clients write them in another order."""
+    return sorted(rows, key=lambda row: row["start"] if isinstance(row["start"], int | float) else 0.0)
+
+
+def _of_vllm(document: Mapping[str, Any], place: str, on_remark: OnRemark) -> tuple[Shape, Block]:
+    """What `vllm bench serve --save-result --save-detailed` wrote; other clients write the same keys."""
+    prompts, outputs = document["input_lens"], document.get("output_lens")
+    starts = document.get("start_times")
+    if not isinstance(prompts, list) or not isinstance(outputs, list) or len(outputs) != len(prompts):
+        raise InputError(f"{place} lacks output_lens, one for each of input_lens: run the client with --save-detailed")
+    if not isinstance(starts, list) or len(starts) != len(prompts):
+        on_remark(f"{place} has no start_times: its requests arrive all at once, or as workload.arrival says")
+        starts = [0.0] * len(prompts)
+    rows = [
+        {"start": s, "prompt_tokens": p, "output_tokens": o} for s, p, o in zip(starts, prompts, outputs, strict=True)
+    ]
+    return _timed(CLIENT), _rows(_in_order(rows), ("start", *SIZES))
+
+
+def _timed(name: str) -> Shape:
+    return Shape(name=name, columns={TIME: ("start",), **SIZES})
+
+
+def _of_guidellm(document: Mapping[str, Any], place: str, on_remark: OnRemark) -> tuple[Shape, Block]:
+    """What `guidellm benchmark` wrote as JSON, of one benchmark."""
+    runs = document["benchmarks"]
+    if not isinstance(runs, list) or len(runs) != 1:
+        count = len(runs) if isinstance(runs, list) else 0
+        raise InputError(f"{place} has {count} benchmarks; allowed: one - keep that whose requests are meant")
+    requests = runs[0].get("requests") or {}
+    done = requests.get("successful") or []
+    others = sum(len(rows or ()) for kind, rows in requests.items() if kind != "successful")
+    if others:
+        on_remark(
+            f"{place}: {counted(others, 'request')} that did not end well {'is' if others == 1 else 'are'} left out"
+        )
+    rows = [
+        {
+            "start": row.get("request_start_time", row.get("start_time")),
+            "prompt_tokens": row.get("prompt_tokens"),
+            "output_tokens": row.get("output_tokens"),
+        }
+        for row in done
+    ]
+    return _timed(GUIDELLM), _rows(_in_order(rows), ("start", *SIZES))
+
+
+def _of_sharegpt(document: Sequence[Mapping[str, Any]], on_remark: OnRemark) -> tuple[Shape, Block]:
+    """Conversations of texts: every answer with what was said before it is a turn."""
+    on_remark(f"lengths of {SHAREGPT} are taken as a token for every {CHARACTERS} characters, the usual of English")
+    rows = [row for number, talk in enumerate(document) for row in _turns(talk, number)]
+    return Shape(name=SHAREGPT, columns=SIZES, optional={"session_id": ("session_id",)}), _rows(
+        rows, (*SIZES, "session_id")
+    )
+
+
+def _turns(talk: Mapping[str, Any], number: int) -> Iterator[dict[str, int]]:
+    said = 0
+    for message in talk.get("conversations") or ():
+        tokens = -(-len(str(message.get("value", ""))) // CHARACTERS)
+        if message.get("from") in ("gpt", "assistant", "chatgpt", "bing", "bard") and said and tokens:
+            yield {"prompt_tokens": said, "output_tokens": tokens, "session_id": number}
+        said += tokens

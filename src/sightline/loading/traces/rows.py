@@ -1,0 +1,245 @@
+"""Rows of a trace into columns of numbers, every mistake named by file and line."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.errors import InputError
+from sightline.loading.traces.shapes import IDS, NEEDED, SECONDS, TIME, WHOLE, Shape
+from sightline.loading.traces.tables import Block
+from sightline.quantities import show
+
+Columns = dict[str, NDArray[Any]]
+MOST_TOLD: Final = 8
+"""Wrong lines of a block that are named one by one."""
+LARGEST: Final = 1e12
+LATEST_S: Final = 1e11
+"""Seconds since 1970 that no clock shows before the year 5138; a thousandth of them was in 1973."""
+FINER: Final = ("milliseconds", "microseconds", "nanoseconds")
+_NO_WORD: Final = {"": -1, "-1": -1}
+_DATE = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d")
+_PLAIN_DATE = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?")
+_ZONE = re.compile(r"(?:Z|[+-]00:?00)$")
+_ALLOWED = {
+    **dict.fromkeys(SECONDS, "seconds, 0 or more"),
+    **dict.fromkeys(NEEDED, "a whole number of tokens"),
+    "prefix_tokens": "a whole number of tokens, up to prompt_tokens",
+    "priority": "a whole number",
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class Reader:
+    """What is known of the rows before."""
+
+    shape: Shape
+    place: str
+    """The file, and what its rows are called: "load.csv line"."""
+    on_remark: Callable[[str], None]
+    numbers: dict[str, dict[str, int]] = field(default_factory=dict)
+    """By column, the numbers of its words."""
+    begin_s: float | None = None
+    """What is subtracted from times."""
+    unit_s: float = 0.0
+    """Seconds that a unit of times stands for; 0 before the first row."""
+    last_s: float = -np.inf
+    left_out: int = 0
+    blank: int = 0
+    """Lines without anything in them that rows follow."""
+    first_blank: int = 0
+    _since_row: int = 0
+    """Blank lines after the last row so far: at the end of a file they are no gap in it."""
+
+    def read(self, block: Block) -> Columns:
+        """Return the columns of a block under our names; raise `InputError` with its wrong lines."""
+        spelled = self.shape.found(tuple(block.columns))
+        lines = np.arange(block.first_line, block.first_line + len(next(iter(block.columns.values()), ())))
+        names = {ours: spelled.get(ours, names[0]) for ours, names in self.shape.columns.items()} | spelled
+        cells: Mapping[str, Sequence[Any]] = {
+            ours: block.columns.get(theirs, (None,) * lines.size) for ours, theirs in names.items()
+        }
+        cells, lines = self._without_gaps(cells, lines, torn=block.torn)
+        if not lines.size:
+            return {}
+        columns = {name: self._column(name, names[name], values, lines) for name, values in cells.items()}
+        if self.shape.blocks and self.shape.blocks in block.columns:
+            hashes = block.columns[self.shape.blocks]
+            columns["blocks"] = np.fromiter(
+                (hashes[i] or [] for i in (lines - block.first_line).tolist()), object, lines.size
+            )
+        columns["line"] = lines
+        self._check_prefix(columns)
+        kept = (columns["prompt_tokens"] > 0) & (columns["output_tokens"] > 0)
+        self.left_out += int(lines.size - kept.sum())
+        return {name: values[kept] for name, values in columns.items()}
+
+    def _without_gaps(
+        self, cells: Mapping[str, Sequence[Any]], lines: NDArray[np.int64], *, torn: bool
+    ) -> tuple[Mapping[str, Sequence[Any]], NDArray[np.int64]]:
+        """The rows without blank ones, and without a torn last one."""
+        if not torn and not any(None in values or "" in values for values in cells.values()):
+            self._note_blank(lines, np.zeros(lines.size, np.bool_))
+            return cells, lines
+        blank = np.array([all(map(_is_empty, row)) for row in zip(*cells.values(), strict=True)], bool)
+        kept = ~blank
+        if torn and lines.size:
+            last = {name: cells[name][-1] for name in self.shape.columns}
+            if blank[-1] or any(_is_empty(value) for value in last.values()):
+                self.on_remark(f"{self.place} {lines[-1]} is torn: the file ends in the middle of it; it is left out")
+                kept[-1] = False
+            else:
+                self.on_remark(
+                    f"{self.place} {lines[-1]} ends without a line break, so that its last number may have been cut; "
+                    "it is kept as it is"
+                )
+        self._note_blank(lines, blank)
+        if kept.all():
+            return cells, lines
+        return {n: [v for v, keep in zip(values, kept, strict=True) if keep] for n, values in cells.items()}, lines[
+            kept
+        ]
+
+    def _note_blank(self, lines: NDArray[np.int64], blank: NDArray[np.bool_]) -> None:
+        """Count blank lines."""
+        if blank.any():
+            self.first_blank = self.first_blank or int(lines[blank][0])
+        rows = np.flatnonzero(~blank)
+        followed = int(blank[: rows[-1]].sum()) if rows.size else 0
+        if rows.size:
+            self.blank += self._since_row + followed
+            self._since_row = 0
+        self._since_row += int(blank.sum()) - followed
+
+    def _column(self, name: str, theirs: str, values: Sequence[Any], lines: NDArray[np.int64]) -> NDArray[Any]:
+        if name in IDS:
+            return numbered(values, self.numbers.setdefault(name, {}))
+        numbers = self._times(values) if name == TIME else _numbers(values)
+        if name not in self.shape.columns or name == "output_tokens":
+            # Nothing is waited, shared or preferred where a cell is empty, and a request that failed has no answer.
+            numbers = np.where([_is_empty(value) for value in values], 0.0, numbers)
+        wrong = ~np.isfinite(numbers) | (np.abs(numbers) > LARGEST)
+        if name != "priority":
+            wrong |= numbers < 0
+        if name in WHOLE:
+            wrong |= numbers != np.round(numbers)
+        most = f", up to {LARGEST:g}" if (np.abs(numbers) > LARGEST).any() else ""
+        self._refuse(wrong, values, lines, theirs, _ALLOWED[name] + most)
+        if name == TIME:
+            self._check_order(numbers, values, lines, theirs)
+        return numbers.astype(np.int64) if name in WHOLE else numbers
+
+    def _refuse(
+        self, wrong: NDArray[np.bool_], values: Sequence[Any], lines: NDArray[np.int64], theirs: str, allowed: str
+    ) -> None:
+        at = np.flatnonzero(wrong)
+        shown = ("empty" if _is_empty(values[i]) else show(values[i]) for i in at[:MOST_TOLD].tolist())
+        said = [
+            f"{self.place} {lines[i]}: {theirs} is {value}; allowed: {allowed}"
+            for i, value in zip(at[:MOST_TOLD], shown, strict=True)
+        ]
+        if at.size:
+            more = [f"{at.size - MOST_TOLD:,} further rows are wrong too"] if at.size > MOST_TOLD else []
+            raise InputError([*said, *more])
+
+    def _times(self, values: Sequence[Any]) -> NDArray[np.float64]:
+        """Seconds from the first request, or from the begin of the load."""
+        dated = isinstance(values[0], str) and _DATE.match(values[0])
+        times = _seconds(values) if dated else self._of_clock(_numbers(values))
+        if self.begin_s is None:
+            self.begin_s = float(times[0]) if self.shape.from_first and np.isfinite(times[0]) else 0.0
+        return times - self.begin_s
+
+    def _of_clock(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Seconds of a clock, whose first number tells a unit finer than the shape's where it would be far from now."""
+        if not self.unit_s:
+            self.unit_s, finer = self.shape.unit_s, iter(FINER if self.shape.from_first else ())
+            while np.isfinite(numbers[0]) and numbers[0] * self.unit_s >= LATEST_S and next(finer, ""):
+                self.unit_s *= 1e-3
+            if self.unit_s != self.shape.unit_s:
+                self._tell_unit(numbers[0])
+        return numbers * self.unit_s
+
+    def _tell_unit(self, first: float) -> None:
+        unit = FINER[round(-np.log10(self.unit_s) / 3) - 1]
+        date = np.datetime64(round(first * self.unit_s), "s")
+        self.on_remark(
+            f"{self.place.rpartition(' ')[0]}: times such as {first:.0f} are read as {unit} since 1970 ({date})"
+        )
+
+    def _check_order(
+        self, times: NDArray[np.float64], values: Sequence[Any], lines: NDArray[np.int64], theirs: str
+    ) -> None:
+        before = np.concatenate([[self.last_s], times[:-1]])
+        at = np.flatnonzero(times < before)
+        if at.size:
+            i = at[0]
+            raise InputError(
+                f"{self.place} {lines[i]}: {theirs} {show(values[i])} is earlier than that of the row before; allowed: "
+                f"rows in order of their arrival ({at.size:,} are not): sort the file by {theirs}"
+            )
+        self.last_s = float(times[-1])
+
+    def _check_prefix(self, columns: Columns) -> None:
+        if "prefix_tokens" in columns:
+            wrong = columns["prefix_tokens"] > columns["prompt_tokens"]
+            values, lines = columns["prefix_tokens"].tolist(), columns["line"]
+            self._refuse(wrong, values, lines, "prefix_tokens", _ALLOWED["prefix_tokens"])
+        elif "prefix_id" in columns:
+            columns["prefix_tokens"] = np.where(columns["prefix_id"] >= 0, columns["prompt_tokens"], 0)
+
+
+def numbered(values: Sequence[Any], known: dict[str, int]) -> NDArray[np.int64]:
+    """Return numbers that tell words apart, -1 for none; ``known`` has those of words so far and takes new ones."""
+    known.update(_NO_WORD)
+    words = ("" if _is_empty(value) else str(value).strip() for value in values)
+    return np.fromiter((known.setdefault(word, len(known) - len(_NO_WORD)) for word in words), np.int64, len(values))
+
+
+def _is_empty(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and not value.strip())
+
+
+def _numbers(values: Sequence[Any]) -> NDArray[np.float64]:
+    """Numbers; NaN for what is none."""
+    try:
+        return np.array(values, dtype=np.float64)
+    except (ValueError, TypeError):
+        return np.fromiter(map(_number, values), np.float64, len(values))
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except (ValueError, TypeError):
+        return np.nan
+
+
+def _seconds(values: Sequence[Any]) -> NDArray[np.float64]:
+    """Seconds since the day of the first date, NaN for what is no date."""
+    dates = [_ZONE.sub("", str(value).strip()) for value in values]
+    if not all(map(_PLAIN_DATE.fullmatch, dates)):
+        dates = list(map(_date, dates))
+    times = np.array(dates, "datetime64[ns]")
+    origin = np.datetime64("2020-01-01", "ns")
+    return np.where(np.isnat(times), np.nan, (times - origin).astype(np.int64) * 1e-9)
+
+
+def _date(written: str) -> str:
+    try:
+        date = datetime.fromisoformat(written)
+        return (date.astimezone(UTC) if date.tzinfo else date).replace(tzinfo=None).isoformat()
+    except ValueError:
+        return "NaT"
+
+
+def iterate(reader: Reader, blocks: Iterator[Block]) -> Iterator[Columns]:
+    """Yield the columns of all blocks that have rows."""
+    for block in blocks:
+        columns = reader.read(block)
+        if columns and columns["prompt_tokens"].size:
+            yield columns

@@ -1,0 +1,193 @@
+"""A plan under its load: what users see at the stated load, and the highest rate that keeps the objective."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+
+from sightline.errors import InputError
+from sightline.planning.serving.sweep import Finalist, limits_of
+from sightline.profile import Profile
+from sightline.quantities import rounded_up
+from sightline.scenario import ServingScenario, Slo
+from sightline.simulation.rates import Capacity, Tried, at_rate, highest_rate, lasting_share, long_enough, longer_by
+from sightline.simulation.results.totals import meets
+from sightline.simulation.server import Server, server_of
+from sightline.simulation.simulate import profile_of
+
+WITHIN = 0.02
+"""How close a capacity is found: less than what plans are apart by the errors of their times."""
+ROUGHLY = 0.1
+"""How close it is found first, to know how long the load has to be."""
+STEP = 1.25
+"""Between the first two rates of a search that begins at a good guess."""
+CLOSE_STEP = 1.0 + 2.0 * WITHIN
+"""The same where the guess was simulated."""
+MANY_MORE = 64
+"""Times the replicas that there may be, of which the fewest that serve a stated load are told."""
+WAITS = {"ttft_s", "latency_s"}
+"""Limits that a queue counts in."""
+STEADY = 1.25
+"""Times the sequences of a steady loop: a limit that random arrivals reach now and then."""
+LIMIT_STEP = 8
+"""Sequences of which limits are multiples."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Trial:
+    """A plan that was simulated."""
+
+    finalist: Finalist
+    capacity: Capacity
+    """The search for the highest rate."""
+    profile: Profile
+    """At the stated load; where none is stated at the highest rate, or at the rate that comes nearest."""
+    at_capacity: Profile | None
+    """At the highest rate; None where no rate keeps the objective."""
+    lowest: Profile
+    """At the rate at which the most requests keep the limits, its outcome kept where no rate keeps the objective."""
+    meets: bool
+    """Whether ``profile`` keeps the objective."""
+
+    @property
+    def rate(self) -> float:
+        """The highest rate that keeps the objective, 0 for none; what is answered at all where no rate breaks it."""
+        if self.capacity.unbroken and self.at_capacity is not None:
+            return float(self.at_capacity.requests_per_s)
+        return self.capacity.rate or 0.0
+
+    def as_stated(self) -> "Trial":
+        """Return the plan as one that does not serve the stated load: with what became of that load."""
+        scenario = self.finalist.scenario
+        profile, slo = profile_of(server_of(scenario), scenario, intervals=False), objective_in(scenario)
+        good = profile.good_share or 0.0
+        said = (
+            f"{100 * good:.3g} % of the requests of the stated load keep the limits with plan.replicas "
+            f"{scenario.plan.replicas}, {slo.percentile:g} % have to; {MANY_MORE} times as many are not enough either"
+        )
+        stated = Tried(rate=0.0, good=good, late=good, profile=_light(profile))
+        failed = Capacity(rate=None, tried=(stated,), sentence=said)
+        return replace(self, capacity=failed, profile=_light(profile), at_capacity=None, lowest=profile, meets=False)
+
+    def users(self, think_s: float) -> int:
+        """Return how many users send requests at that rate: each waits for the answer, thinks, and sends the next.
+
+        By Little's law: the rate times the seconds from one request of a user to the next.
+        """
+        if self.at_capacity is None:
+            return 0
+        return int(self.rate * (self.at_capacity.latency_s["mean"] + think_s))
+
+
+def tried(
+    finalist: Finalist,
+    guess: float = 0.0,
+    check: Callable[[], None] = lambda: None,
+    is_worth: Callable[[Trial], bool] = lambda _: True,
+) -> Trial | None:
+    """Return what becomes of a plan under its load; None where a replica has no room for a cache.
+
+    Args:
+        finalist: The plan.
+        guess: The rate that it may serve; 0 means that of its steady loop.
+        check: Called before each simulation; it may raise `Cancelled`.
+        is_worth: Whether a plan, whose rate is known roughly, is worth a closer look.
+    """
+    scenario = finalist.scenario
+    server = server_of(scenario)
+    if not server.fits:
+        return None
+
+    run = _runner(server, check)
+    # As many are under way as in its steady loop: a shorter load would hide that its queue grows.
+    longer = longer_by(scenario, finalist.steady.columns["batch"])
+    capacity = highest_rate(longer, run, guess or finalist.requests_per_s, within=ROUGHLY, step=STEP, drawn=())
+    if not is_worth(roughly := _trial(finalist, capacity, run(scenario) if has_times(scenario) else None)):
+        return roughly
+    longer = _long_enough(longer, capacity)
+    search = partial(highest_rate, within=WITHIN, step=CLOSE_STEP, drawn=())
+    if capacity.rate is not None:
+        capacity = search(longer, run, capacity.rate)
+    slo, more = objective_in(scenario), (capacity.rate or 0.0) * CLOSE_STEP
+    for limit in _other_limits(finalist, capacity, server):
+        own = finalist._replace(max_sequences=limit)
+        limited, limiting = replace(longer, plan=own.scenario.plan), _runner(server_of(own.scenario), check)
+        if meets(lasting_share(limiting(at_rate(limited, more)), slo), slo):
+            finalist, scenario, run = own, own.scenario, limiting
+            capacity = search(limited, run, more)
+    return _trial(finalist, capacity, run(scenario) if has_times(scenario) else None)
+
+
+def _runner(server: Server, check: Callable[[], None]) -> Callable[[ServingScenario], Profile]:
+    """What simulates a load on a server."""
+
+    def run(asked: ServingScenario) -> Profile:
+        check()
+        return profile_of(server, asked, intervals=False)
+
+    return run
+
+
+def _other_limits(finalist: Finalist, found: Capacity, server: Server) -> Iterator[int]:
+    """Yield limits of the sequences that run at a time, where none is stated, under which a plan may serve more.
+
+    Twice the engine's own where all of these run; else a little above what a steady loop within the objective has,
+    so that bursts wait in the queue in place of slowing down everybody.
+    """
+    scenario, columns = finalist.scenario, finalist.steady.columns
+    best = None if found.profile is None else found.profile.outcome
+    # Without a limit on the time in it any queue would do.
+    counts_waiting = bool(limits_of(objective_in(scenario)).keys() & WAITS)
+    if best is None or finalist.space.scenario.plan.max_sequences or not counts_waiting:
+        return
+    usual = server.pools[0].facts.max_sequences
+    running = int(best.iterations.running.max())
+    steady = STEADY * columns["batch"] / (columns["replicas"] * columns["data_parallel"])
+    if running >= usual:
+        yield 2 * usual
+    elif (fewer := rounded_up(steady / LIMIT_STEP) * LIMIT_STEP) < running:
+        yield int(fewer)
+
+
+def _trial(finalist: Finalist, found: Capacity, stated: Profile | None) -> Trial:
+    """A plan with what was found, and its load at the stated times."""
+    slo = objective_in(finalist.scenario)
+    best = found.tried[-1].profile if found.unbroken else found.profile
+    nearest = max(found.tried, key=lambda one: one.lasting).profile
+    profile = stated or best or nearest
+    # Outcomes have a row for every request and iteration of every rate.
+    tried_alone = tuple(replace(one, profile=_light(one.profile)) for one in found.tried)
+    return Trial(
+        finalist=finalist,
+        capacity=replace(found, tried=tried_alone),
+        profile=_light(profile),
+        at_capacity=None if best is None else _light(best),
+        lowest=nearest if best is None else _light(nearest),
+        meets=meets(profile.good_share, slo),
+    )
+
+
+def _light(profile: Profile) -> Profile:
+    return profile.replace(outcome=None)
+
+
+def objective_in(scenario: ServingScenario) -> Slo:
+    """Return what users are promised; raise `InputError` where nothing is."""
+    slo = scenario.workload.slo
+    if slo is None:
+        raise InputError(
+            "workload.slo is missing; a search of plans that serve needs what users are promised, such as "
+            "{ttft: 1 s, tpot: 50 ms, percentile: 90}"
+        )
+    return slo
+
+
+def has_times(scenario: ServingScenario) -> bool:
+    """Whether a load says when its requests arrive, or how many clients send them."""
+    return scenario.workload.arrival.process != "all_at_once"
+
+
+def _long_enough(scenario: ServingScenario, found: Capacity) -> ServingScenario:
+    """The question with as many requests as `find_capacity` draws, or as queues take to show; those of a trace stay."""
+    if found.rate is None or found.profile is None:
+        return scenario
+    return long_enough(longer_by(scenario, found.rate * found.profile.latency_s["mean"]), found.rate)

@@ -1,0 +1,82 @@
+"""A measured load and its replay: every request at its measured and its simulated time, and how both are spread."""
+
+from typing import Any
+
+import altair as alt
+import numpy as np
+
+from sightline.profile import Profile
+from sightline.report import labels
+from sightline.report.charts import drawing
+from sightline.report.charts.axes import decade_ticks
+from sightline.report.charts.drawing import SCREEN, Room
+from sightline.simulation.outcome import Outcome
+from sightline.simulation.requests import Floats
+from sightline.simulation.results.request_times import times_of
+
+_WIDTH, _HEIGHT = 250, 250
+_MOST_POINTS = 2000
+"""Requests that a panel shows; of more, some at equal distances."""
+_LEAST_S = 1e-6
+_TIMES = {"ttft_s": "Time to first token", "tpot_s": "Time per output token", "latency_s": "Latency"}
+_SIDES = dict(zip(("measured", "simulated"), drawing.PAIR, strict=True))
+
+
+def replay_chart(measured: Outcome, profile: Profile, room: Room = SCREEN) -> dict[str, Any]:
+    """Return the picture of a measured load beside the simulation of the same requests."""
+    here, there = times_of(measured), times_of(profile.outcome)
+    rows = []
+    for key, title in _TIMES.items():
+        both = np.isfinite(here[key]) & np.isfinite(there[key])
+        if both.any():
+            pair = tuple(np.maximum(of[key][both], _LEAST_S) for of in (here, there))
+            panels = _requests_panel(title, *pair), _spread_panel(*pair)
+            rows.append(alt.vconcat(*panels, spacing=18).resolve_scale(color="independent"))
+    lines = [
+        *labels.subtitle(profile.scenario),
+        "Above, each point is a request, on the line if it was simulated as it was measured.",
+        "Below, the share of the requests that took no longer.",
+    ]
+    chart = drawing.beside(*rows, room=room, spacing=40)
+    return drawing.configure(chart, labels.title(profile.scenario), lines, room)
+
+
+def _requests_panel(title: str, measured: Floats, simulated: Floats) -> Any:
+    """Simulated over measured seconds, a point for each request."""
+    low, high = _ends(measured, simulated)
+    shown = np.unique(np.linspace(0, measured.size - 1, min(measured.size, _MOST_POINTS)).astype(int))
+    points = [{"measured": float(measured[i]), "simulated": float(simulated[i])} for i in shown]
+    x, y = (
+        side(f"{name}:Q", title=f"{name}, seconds", scale=drawing.logarithmic(low, high), axis=_axis(low, high))
+        for side, name in ((alt.X, "measured"), (alt.Y, "simulated"))
+    )
+    ends = [{"measured": end, "simulated": end} for end in (low, high)]
+    line = drawing.of(ends).mark_line(color=drawing.FAINT, strokeWidth=1, strokeDash=[4, 3]).encode(x=x, y=y)
+    dots = drawing.of(points).mark_circle(size=14, opacity=0.35, color=_SIDES["simulated"]).encode(x=x, y=y)
+    return alt.layer(line, dots).properties(width=_WIDTH, height=_HEIGHT, title=drawing.heading(title))
+
+
+def _spread_panel(measured: Floats, simulated: Floats) -> Any:
+    """The share of requests that took no longer than so many seconds, of both."""
+    low, high = _ends(measured, simulated)
+    shares = np.linspace(0.0, 1.0, 101)
+    rows = [
+        {"s": float(s), "share": 100.0 * float(share), "line": name}
+        for name, seconds in (("measured", measured), ("simulated", simulated))
+        for share, s in zip(shares, np.quantile(seconds, shares), strict=True)
+    ]
+    legend = alt.Legend(title=None, orient="bottom", symbolType="stroke")
+    x = alt.X("s:Q", title="seconds", scale=drawing.logarithmic(low, high), axis=_axis(low, high))
+    y = alt.Y("share:Q", title="% of the requests", scale=alt.Scale(domain=[0, 100]))
+    color = alt.Color("line:N", scale=drawing.palette(_SIDES), legend=legend)
+    drawn = drawing.of(rows).mark_line(strokeWidth=1.8).encode(x=x, y=y, color=color, order="share:Q")
+    return drawn.properties(width=_WIDTH, height=_HEIGHT // 2)
+
+
+def _axis(low: float, high: float) -> Any:
+    return alt.Axis(values=decade_ticks(low, high), format="~g", labelOverlap=True)
+
+
+def _ends(measured: Floats, simulated: Floats) -> tuple[float, float]:
+    both = np.concatenate([measured, simulated])
+    return float(both.min()) / 1.1, float(both.max()) * 1.1

@@ -1,0 +1,1 @@
+"""A serving engine simulated event by event over predicted iteration times."""

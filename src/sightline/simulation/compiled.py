@@ -1,0 +1,108 @@
+"""Compilation of the simulator's hot loop, kept on disk between processes.
+
+Numba keys what it keeps by the source of the compiled function alone: after an edit of a function that it calls, the
+kept code would be stale. The folder that keeps ours is therefore named after the content of all modules that have
+compiled functions, and by nothing else: all installations of the same sources share it. Only what Python calls is kept,
+with the code of everything that it calls in turn.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from getpass import getuser
+from hashlib import blake2b
+from os import environ
+from pathlib import Path
+from tempfile import gettempdir
+from typing import Any, TypeVar, cast
+
+import numba
+from numba.core.caching import UserProvidedCacheLocator
+
+from sightline.progress import remark
+from sightline.simulation.whole_program import EntryCompiler, PartCompiler
+
+COMPILED = ("compiled.py", "whole_program.py", "outcome.py", "engine/*.py", "policies/*.py", "times/*.py")
+"""Modules that have compiled functions, or constants of theirs."""
+REMARK = "compiling the simulator for this machine, which is done once and takes about half a minute"
+"""What whoever waits for it is told."""
+F = TypeVar("F", bound=Callable[..., Any])
+_NJIT: Any = numba.njit
+"""Some of its options are missing in its type."""
+
+
+class InFolderOfSources(UserProvidedCacheLocator):
+    """Finds kept code in the folder that is named after the sources, wherever these are installed."""
+
+    @classmethod
+    def get_suitable_cache_subpath(cls, py_file: str) -> str:
+        """Return the name of the module's package; the usual one is made from the path."""
+        return Path(py_file).parent.name
+
+    def get_source_stamp(self) -> str:
+        """Return nothing that changes: the folder's name does."""
+        return ""
+
+
+def entry(function: F) -> F:
+    """Return a function compiled to machine code at its first call, and read from disk in later processes.
+
+    ``function.py_func`` is the plain one.
+    """
+    settings: Any = numba.config
+    own = {"CACHE_DIR": str(_kept_in()), "CACHE_LOCATOR_CLASSES": f"{__name__}.{InFolderOfSources.__name__}"}
+    usual = {name: getattr(settings, name) for name in own}
+    vars(settings).update(own)
+    try:
+        return cast("F", _NJIT(cache=True, error_model="numpy", pipeline_class=EntryCompiler)(function))
+    finally:
+        vars(settings).update(usual)
+
+
+def compiled(function: F) -> F:
+    """Return a function that only compiled code calls: a part of the entries that reach it."""
+    options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": PartCompiler}
+    return cast("F", _NJIT(error_model="numpy", **options)(function))
+
+
+def is_kept(function: Callable[..., Any]) -> bool:
+    """Return whether code of an entry is on disk, so that its first call need not compile it."""
+    return any(_kept_in().glob(f"**/*.{function.__name__}-*.nbc"))
+
+
+@contextmanager
+def compiling_once(function: Callable[..., Any]) -> Iterator[None]:
+    """Remark that an entry will be compiled, where it is, and let processes that need it at the same time do so once.
+
+    The others wait and read it from disk.
+    """
+    if getattr(function, "signatures", ()) or is_kept(function):
+        yield
+        return
+    remark(REMARK)
+    try:
+        from fcntl import LOCK_EX, flock
+    except ImportError:  # Windows: each compiles by itself
+        yield
+        return
+    with (_kept_in() / f"{function.__name__}.lock").open("w") as lock:
+        flock(lock, LOCK_EX)
+        yield
+
+
+@cache
+def _kept_in() -> Path:
+    """The folder of the compiled code of these very sources."""
+    package = Path(__file__).parent
+    of_sources = blake2b(digest_size=8)
+    for path in sorted(path for part in COMPILED for path in package.glob(part)):
+        of_sources.update(path.read_bytes())
+    home = Path(environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    folder = home / "sightline" / "compiled" / of_sources.hexdigest()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        # A home that is read-only: every user has a folder of their own among the temporary ones.
+        folder = Path(gettempdir()) / f"sightline-{getuser()}" / folder.name
+        folder.mkdir(parents=True, exist_ok=True)
+    return folder

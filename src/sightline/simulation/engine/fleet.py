@@ -1,0 +1,329 @@
+"""All replicas in time: requests arrive, are routed, and replicas run until the next one does.
+
+Replicas stand pool by pool. Those that decode alone come last: what others send them arrives there like a request.
+"""
+
+from typing import Final
+
+import numpy as np
+
+from sightline.simulation.compiled import compiled, entry
+from sightline.simulation.engine.blocks import view
+from sightline.simulation.engine.handover import any_sent, transfer_all
+from sightline.simulation.engine.lists import append_ready, append_waiting
+from sightline.simulation.engine.records import REQUESTS, Records
+from sightline.simulation.engine.replica import advance, advance_together, write_down
+from sightline.simulation.engine.routing import note_routed, route
+from sightline.simulation.engine.sequences import blocks_for
+from sightline.simulation.engine.sources import (
+    CREDITS,
+    DUE,
+    LANDED,
+    READ,
+    SESSIONS,
+    TAKEN,
+    TURN,
+    Part,
+    Sources,
+    held_for_turn,
+    note_end,
+    pop_credit,
+    pop_due,
+    take_slot,
+)
+from sightline.simulation.engine.state import (
+    ARRIVED,
+    DECODE,
+    HEAD,
+    NEXT,
+    NOTHING,
+    POOL,
+    PREFILL,
+    REPEATS,
+    RUNNING,
+    WAITING,
+    Facts,
+    FactsOfPools,
+    Replica,
+    Slots,
+)
+from sightline.simulation.outcome import NO_ROOM, NOT_ADMITTED, OVER_BUDGET, TOO_LONG
+from sightline.simulation.requests import Floats
+from sightline.simulation.times import PackedTimes
+
+# What `run` says when it returns.
+SERVED: Final = 0
+"""The part of the load is taken; of the last one all requests have ended."""
+FULL_RECORDS: Final = 1
+"""The records are to be emptied."""
+PAUSED: Final = 2
+"""The time has come at which the loop was to pause."""
+
+
+@entry
+def run(
+    fleet: Replica,
+    slots: Slots,
+    sources: Sources,
+    part: Part,
+    facts: FactsOfPools,
+    times: PackedTimes,
+    transfers: Floats,
+    router: int,
+    think_s: float,
+    records: Records,
+    last: bool,
+    pause_s: float,
+) -> int:
+    """Serve a part of the load, to the end of all requests where it is the ``last``.
+
+    ``facts`` and ``times`` are those of all pools. Return why the loop ended: unless `SERVED`, the same part goes on.
+    It pauses before anything happens at ``pause_s`` or later, if any request is left by then.
+    """
+    entries = _entries(fleet, facts)
+    while True:
+        sources.counts[READ] = _free_slots(fleet, sources, slots, records, times, think_s)
+        if sources.counts[TAKEN] == part.size and not last:
+            return SERVED
+        until = min(_next_of_part(sources, part), _next_due(sources), pause_s)
+        if not _advance_all(fleet, slots, sources, facts, times, until, records, entries):
+            sources.counts[READ] = _free_slots(fleet, sources, slots, records, times, think_s)
+            return FULL_RECORDS
+        sent = transfer_all(fleet, slots, sources, transfers, entries) if entries < fleet.counts.shape[0] else 0
+        if records.rows[REQUESTS] > sources.counts[READ] or sent > 0:
+            continue
+        if until == np.inf:
+            return SERVED
+        if until == pause_s:
+            return PAUSED if _is_left(fleet, sources, part) else SERVED
+        if records.rows[REQUESTS] == records.ended.size:
+            return FULL_RECORDS
+        _arrive(fleet, slots, sources, part, facts, router, until, records, entries)
+
+
+@compiled
+def _entries(fleet: Replica, facts: FactsOfPools) -> int:
+    """Replicas that requests arrive at; the others decode what these have begun."""
+    others = facts[facts.size - 1]
+    return fleet.counts.shape[0] - (others.replicas if others.role == DECODE else 0)
+
+
+@compiled
+def _free_slots(
+    fleet: Replica, sources: Sources, slots: Slots, records: Records, times: PackedTimes, think_s: float
+) -> int:
+    """Free the slots of requests that ended since; return how many records were read.
+
+    The loop's times are those at which its requests were sent, ``request_s`` before the engine saw them.
+    """
+    for i in range(sources.counts[READ], records.rows[REQUESTS]):
+        slot, r = records.ended[i].slot, records.ended[i].replica
+        pool = 0 if r == NOTHING else fleet.counts[r, POOL]
+        note_end(sources, slots, slot, slots[slot].token_s + times.figures[pool].request_s, think_s)
+    return records.rows[REQUESTS]
+
+
+@compiled
+def _next_of_part(sources: Sources, part: Part) -> float:
+    """When the next request of the part is sent; never where a closed loop has no client for it."""
+    taken = sources.counts[TAKEN]
+    if taken == part.size:
+        return np.inf
+    if sources.credit_s.size == 0:
+        return part[taken].arrival_s
+    return max(part[taken].arrival_s, sources.credit_s[0]) if sources.counts[CREDITS] > 0 else np.inf
+
+
+@compiled
+def _next_due(sources: Sources) -> float:
+    return sources.waits[0].due_s if sources.counts[DUE] > 0 else np.inf
+
+
+@compiled
+def _earliest(fleet: Replica) -> int:
+    """The first replica that schedules next."""
+    first = 0
+    for r in range(1, fleet.counts.shape[0]):
+        if fleet.clocks[r, NEXT] < fleet.clocks[first, NEXT]:
+            first = r
+    return first
+
+
+@compiled
+def _is_left(fleet: Replica, sources: Sources, part: Part) -> bool:
+    """Whether any request is under way or comes later."""
+    return min(_next_of_part(sources, part), _next_due(sources), fleet.clocks[_earliest(fleet), NEXT]) < np.inf
+
+
+@compiled
+def _advance_all(
+    fleet: Replica,
+    slots: Slots,
+    sources: Sources,
+    facts: FactsOfPools,
+    times: PackedTimes,
+    until: float,
+    records: Records,
+    entries: int,
+) -> bool:
+    """Run all replicas until a time, or, where an end may cause an arrival, to the first end.
+
+    Where replicas send what others decode, these wait until all that was sent by then is known.
+    """
+    answered = sources.credit_s.size > 0 or sources.counts[SESSIONS] > 0
+    if not answered:
+        if not _advance_each(fleet, 0, entries, slots, facts, times, until, records):
+            return False
+        if entries < fleet.counts.shape[0] and any_sent(fleet, 0, entries):
+            return True
+        return _advance_each(fleet, entries, fleet.counts.shape[0], slots, facts, times, until, records)
+    while True:
+        first = _earliest(fleet)
+        second = np.inf
+        for r in range(fleet.counts.shape[0]):
+            if fleet.counts[r, HEAD] != first:
+                second = min(second, fleet.clocks[r, NEXT])
+        if fleet.clocks[first, NEXT] >= until:
+            return True
+        ends = records.rows[REQUESTS]
+        horizon = min(until, max(second, np.nextafter(fleet.clocks[first, NEXT], np.inf)))
+        if not _advance(fleet, first, slots, facts, times, horizon, records, answered):
+            return False
+        if records.rows[REQUESTS] > ends or _has_sent(fleet, first, facts):
+            return True
+
+
+@compiled
+def _advance_each(
+    fleet: Replica,
+    first: int,
+    behind: int,
+    slots: Slots,
+    facts: FactsOfPools,
+    times: PackedTimes,
+    until: float,
+    records: Records,
+) -> bool:
+    """Run replicas until a time, one after the other."""
+    for r in range(first, behind):
+        if fleet.clocks[r, NEXT] >= until or fleet.counts[r, HEAD] != r:
+            continue
+        if not _advance(fleet, r, slots, facts, times, until, records, False):
+            return False
+    return True
+
+
+@compiled
+def _has_sent(fleet: Replica, head: int, facts: FactsOfPools) -> bool:
+    """Whether ranks that wait for each other have anything to be sent."""
+    behind = head + facts[fleet.counts[head, POOL]].lockstep
+    return any_sent(fleet, head, behind)
+
+
+@compiled
+def _advance(
+    fleet: Replica,
+    r: int,
+    slots: Slots,
+    facts: FactsOfPools,
+    times: PackedTimes,
+    until: float,
+    records: Records,
+    to_first_end: bool,
+) -> bool:
+    """Run a replica, or the ranks from this one on that wait for each other."""
+    pool = fleet.counts[r, POOL]
+    own, own_times = facts[pool], PackedTimes(times.rows, times.cells, times.figures[pool])
+    if own.lockstep == 1:
+        return advance(view(fleet, r), slots, own, own_times, until, r, records, to_first_end)
+    return advance_together(fleet, r, slots, own, own_times, until, records, to_first_end)
+
+
+@compiled
+def _arrive(
+    fleet: Replica,
+    slots: Slots,
+    sources: Sources,
+    part: Part,
+    facts: FactsOfPools,
+    router: int,
+    now: float,
+    records: Records,
+    entries: int,
+) -> None:
+    """Let the next request arrive, whose time has come."""
+    if _next_due(sources) == now:
+        slot = pop_due(sources)
+        if slots[slot].prefilled_by != NOTHING:
+            _land(fleet, slots, slot, sources, facts, router, now, entries)
+            return
+    else:
+        if sources.credit_s.size > 0:
+            pop_credit(sources)
+        slot = take_slot(sources, slots, part)
+        if held_for_turn(sources, slots, slot, now):
+            return
+    slots[slot].arrival_s = now
+    r = route(fleet, slots, slot, facts, 0, entries, router, sources.counts[TURN], now)
+    own = facts[fleet.counts[r, POOL]]
+    status = _refused(slots, slot, own, facts[facts.size - 1])
+    if status == 0 and fleet.counts[r, WAITING] + fleet.counts[r, RUNNING] >= own.max_concurrent:
+        status = NOT_ADMITTED
+    if status != 0:
+        write_down(slots, slot, now, status, NOTHING, records)
+        return
+    if own.role == PREFILL:
+        slots[slot].further, slots[slot].output = slots[slot].output - 1, 1
+    slots[slot].order = sources.counts[TURN]
+    sources.counts[TURN] += 1
+    note_routed(fleet, facts, 0, entries, r, now)
+    append_waiting(view(fleet, r), slots, slot, own.by_priority)
+    _wake(fleet, r, own, now)
+
+
+@compiled
+def _land(
+    fleet: Replica,
+    slots: Slots,
+    slot: int,
+    sources: Sources,
+    facts: FactsOfPools,
+    router: int,
+    now: float,
+    entries: int,
+) -> None:
+    """Let a request wait to decode, whose keys and values have come."""
+    n = fleet.counts.shape[0]
+    r = route(fleet, slots, slot, facts, entries, n, router, sources.counts[LANDED], now)
+    sources.counts[LANDED] += 1
+    note_routed(fleet, facts, entries, n, r, now)
+    append_ready(view(fleet, r), slots, slot)
+    _wake(fleet, r, facts[fleet.counts[r, POOL]], now)
+
+
+@compiled
+def _wake(fleet: Replica, r: int, facts: Facts, now: float) -> None:
+    """Let a replica look at what came; one that is idle goes to work, with the ranks that wait for it."""
+    fleet.counts[r, REPEATS], fleet.clocks[r, ARRIVED] = 0, now
+    if fleet.clocks[r, NEXT] == np.inf:
+        head = fleet.counts[r, HEAD]
+        fleet.clocks[head : head + facts.lockstep, NEXT] = now
+
+
+@compiled
+def _refused(slots: Slots, slot: int, facts: Facts, others: Facts) -> int:
+    """Why a request can never be served; 0 where it can.
+
+    ``others`` are the facts of the last pool, which decodes what replicas that only process prompts begin.
+    """
+    tokens = slots[slot].prompt + slots[slot].output
+    if tokens > facts.context_tokens:
+        return TOO_LONG
+    most = tokens - 2
+    if facts.role == PREFILL:
+        if blocks_for(most + others.pass_slots, others.block_tokens) + others.watermark_blocks > others.blocks:
+            return NO_ROOM
+        most = slots[slot].prompt - 1
+    if blocks_for(most + facts.pass_slots, facts.block_tokens) + facts.watermark_blocks > facts.blocks:
+        return NO_ROOM
+    return OVER_BUDGET if not facts.chunked and slots[slot].prompt > facts.token_budget // facts.stages else 0

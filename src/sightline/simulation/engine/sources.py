@@ -1,0 +1,237 @@
+"""Where requests come from: a part of the load, conversations that go on, and clients that wait for answers."""
+
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+
+from sightline.simulation.compiled import compiled, entry
+from sightline.simulation.engine.state import NOTHING, Slots, record
+from sightline.simulation.requests import Floats, Integers, Requests
+
+# Counters of `Sources.counts`.
+TAKEN: Final = 0
+"""Requests of the part that were taken from it."""
+NUMBERED: Final = 1
+"""Requests of the parts before."""
+FREE: Final = 2
+"""Free slots."""
+DUE: Final = 3
+"""Entries of the heap of turns and requests to come."""
+CREDITS: Final = 4
+"""Entries of the heap of clients that may send."""
+TURN: Final = 5
+"""Requests routed so far."""
+READ: Final = 6
+"""Ended requests whose slots were freed."""
+SESSIONS: Final = 7
+"""Conversations that the table has room for; 0 until one was seen."""
+LANDED: Final = 8
+"""Requests routed so far to replicas that decode alone."""
+COUNTS: Final = 9
+
+
+REQUEST: Final = record("prompt_tokens output_tokens prefix_id prefix_tokens session_id priority", "arrival_s think_s")
+Part: TypeAlias = Any
+"""An array of `REQUEST`: a part of the load."""
+WAIT: Final = record("free due_slot due_request", "due_s")
+"""A stack of free slots, and a heap of turns, and of requests on their way between replicas, that will arrive."""
+SESSION: Final = record("key slot", "ended_s")
+"""A row of the hash table of conversations: number + 1, slot of the last turn under way, when the last one ended."""
+
+
+class Sources(NamedTuple):
+    """What is known of requests that did not arrive yet."""
+
+    counts: Integers
+    waits: Any
+    """Of `WAIT`."""
+    credit_s: Floats
+    """In a closed loop: when each client may send its next request, as a heap. Empty for an open loop."""
+    sessions: Any
+    """Of `SESSION`."""
+
+
+def part_of(requests: Requests) -> Part:
+    """Return the columns that the loop reads, as rows."""
+    part = np.zeros(len(requests), REQUEST)
+    for name in REQUEST.names or ():
+        part[name] = getattr(requests, name)
+    return part
+
+
+def new_sources(concurrency: int) -> Sources:
+    """Return sources without slots; ``concurrency`` clients of a closed loop, 0 for an open one."""
+    sources = Sources(np.zeros(COUNTS, np.int64), np.zeros(0, WAIT), np.zeros(concurrency), np.zeros(64, SESSION))
+    sources.counts[CREDITS] = concurrency
+    return sources
+
+
+def with_slots(sources: Sources, before: int, slots: int) -> Sources:
+    """Return sources with room for more slots than ``before``."""
+    waits, free = np.zeros(slots, WAIT), int(sources.counts[FREE])
+    waits[:before] = sources.waits
+    waits["free"][free : free + slots - before] = np.arange(before, slots)
+    sources.counts[FREE] += slots - before
+    return sources._replace(waits=waits)
+
+
+def with_sessions(sources: Sources, part: Part) -> Sources:
+    """Return sources whose table has room for the conversations of a part."""
+    if part["session_id"].max(initial=-1) < 0:
+        return sources
+    known = sources.sessions[sources.sessions["key"] != 0]
+    needed = known.size + np.unique(part["session_id"]).size
+    sources.counts[SESSIONS] = needed
+    if 2 * needed <= sources.sessions.size:
+        return sources
+    larger = sources._replace(sessions=np.zeros(1 << (4 * needed).bit_length(), SESSION))
+    for session in known:
+        larger.sessions[session_at(larger, int(session["key"]) - 1)] = session
+    return larger
+
+
+@entry
+def session_at(sources: Sources, session: int) -> int:
+    """Return the row of a conversation in the hash table, or where it would be."""
+    last = sources.sessions.size - 1
+    at = (session * 0x1E3779B97F4A7C15 >> 20) & last
+    while sources.sessions[at].key not in (0, session + 1):
+        at = (at + 1) & last
+    return at
+
+
+@compiled
+def push_due(sources: Sources, slots: Slots, time_s: float, slot: int) -> None:
+    """Let a turn arrive at a time, or a request that another replica has begun."""
+    at = sources.counts[DUE]
+    sources.counts[DUE] += 1
+    sources.waits[at].due_s, sources.waits[at].due_slot = time_s, slot
+    sources.waits[at].due_request = slots[slot].request
+    while at > 0 and _earlier(sources, at, (at - 1) >> 1):
+        _swap(sources, at, (at - 1) >> 1)
+        at = (at - 1) >> 1
+
+
+@compiled
+def pop_due(sources: Sources) -> int:
+    """Return the turn that arrives next, and forget it."""
+    slot = sources.waits[0].due_slot
+    sources.counts[DUE] -= 1
+    n, at = sources.counts[DUE], 0
+    sources.waits[0].due_s, sources.waits[0].due_slot = sources.waits[n].due_s, sources.waits[n].due_slot
+    sources.waits[0].due_request = sources.waits[n].due_request
+    while True:
+        least = at
+        for below in (2 * at + 1, 2 * at + 2):
+            if below < n and _earlier(sources, below, least):
+                least = below
+        if least == at:
+            return slot
+        _swap(sources, at, least)
+        at = least
+
+
+@compiled
+def _earlier(sources: Sources, a: int, b: int) -> bool:
+    if sources.waits[a].due_s != sources.waits[b].due_s:
+        return sources.waits[a].due_s < sources.waits[b].due_s
+    return sources.waits[a].due_request < sources.waits[b].due_request
+
+
+@compiled
+def _swap(sources: Sources, a: int, b: int) -> None:
+    sources.waits[a].due_s, sources.waits[b].due_s = sources.waits[b].due_s, sources.waits[a].due_s
+    sources.waits[a].due_slot, sources.waits[b].due_slot = sources.waits[b].due_slot, sources.waits[a].due_slot
+    sources.waits[a].due_request, sources.waits[b].due_request = (
+        sources.waits[b].due_request,
+        sources.waits[a].due_request,
+    )
+
+
+@compiled
+def push_credit(sources: Sources, time_s: float) -> None:
+    """Let a client of a closed loop send from a time on."""
+    at = sources.counts[CREDITS]
+    sources.counts[CREDITS] += 1
+    heap = sources.credit_s
+    heap[at] = time_s
+    while at > 0 and heap[at] < heap[(at - 1) >> 1]:
+        above = (at - 1) >> 1
+        heap[at], heap[above] = heap[above], heap[at]
+        at = above
+
+
+@compiled
+def pop_credit(sources: Sources) -> float:
+    """Return the time from which the next client may send, and forget it."""
+    heap, n = sources.credit_s, sources.counts[CREDITS] - 1
+    time_s = heap[0]
+    sources.counts[CREDITS] = n
+    heap[0], at = heap[n], 0
+    while True:
+        least = at
+        for below in (2 * at + 1, 2 * at + 2):
+            if below < n and heap[below] < heap[least]:
+                least = below
+        if least == at:
+            return time_s
+        heap[at], heap[least] = heap[least], heap[at]
+        at = least
+
+
+@compiled
+def take_slot(sources: Sources, slots: Slots, part: Part) -> int:
+    """Take the next request of the part into a slot."""
+    counts = sources.counts
+    i = counts[TAKEN]
+    counts[TAKEN] += 1
+    counts[FREE] -= 1
+    slot = sources.waits[counts[FREE]].free
+    slots[slot].request = counts[NUMBERED] + i
+    slots[slot].arrival_s = part[i].arrival_s
+    slots[slot].prompt, slots[slot].output = part[i].prompt_tokens, part[i].output_tokens
+    slots[slot].prefix_id, slots[slot].prefix_tokens = part[i].prefix_id, part[i].prefix_tokens
+    slots[slot].session_id, slots[slot].think_s = part[i].session_id, part[i].think_s
+    slots[slot].priority = part[i].priority
+    slots[slot].scheduled_s = -1.0
+    slots[slot].cached = slots[slot].preemptions = slots[slot].generated = slots[slot].computed = 0
+    slots[slot].keyed = slots[slot].further = 0
+    slots[slot].prefilled_s = slots[slot].ready_s = np.nan
+    slots[slot].prefilled_by = NOTHING
+    slots[slot].place = slots[slot].done_at = slots[slot].next_turn = NOTHING
+    return slot
+
+
+@compiled
+def held_for_turn(sources: Sources, slots: Slots, slot: int, now: float) -> bool:
+    """Keep a turn back until the one before it has ended and its time has come; return whether it has to wait."""
+    if slots[slot].session_id < 0:
+        return False
+    at = session_at(sources, slots[slot].session_id)
+    known, before = sources.sessions[at].key != 0, sources.sessions[at].slot
+    sources.sessions[at].key, sources.sessions[at].slot = slots[slot].session_id + 1, slot
+    if not known:
+        return False
+    if before != NOTHING:
+        slots[before].next_turn = slot
+        return True
+    due_s = sources.sessions[at].ended_s + slots[slot].think_s
+    if due_s <= now:
+        return False
+    push_due(sources, slots, due_s, slot)
+    return True
+
+
+@compiled
+def note_end(sources: Sources, slots: Slots, slot: int, now: float, think_s: float) -> None:
+    """Free the slot of a request that ended; the next turn or the next request of its client may come."""
+    if sources.credit_s.size > 0:
+        push_credit(sources, now + think_s)
+    turn = slots[slot].next_turn
+    if turn != NOTHING:
+        push_due(sources, slots, max(now + slots[turn].think_s, slots[turn].arrival_s), turn)
+    elif slots[slot].session_id >= 0:
+        at = session_at(sources, slots[slot].session_id)
+        sources.sessions[at].slot, sources.sessions[at].ended_s = NOTHING, now
+    sources.waits[sources.counts[FREE]].free = slot
+    sources.counts[FREE] += 1

@@ -1,0 +1,397 @@
+"""The state of a simulation, in arrays that compiled code reads and writes.
+
+A *slot* holds one request from its arrival to its last token. Slots are linked into lists: the free ones, and of each
+replica the waiting and the running ones. A *place* is a row of a replica's table of blocks, one per running sequence.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+
+from sightline.simulation.requests import Floats, Integers
+
+NOTHING: Final = -1
+"""No slot, no block."""
+UNFINISHED_PROMPT: Final = -2
+"""In place of the step in which a sequence ends, where a part of its prompt was processed."""
+MANY: Final = 1 << 40
+"""More steps than any simulation has."""
+
+# Counters of a replica (`Replica.counts`).
+RUNNING: Final = 0
+"""Sequences that hold a place."""
+DECODING: Final = 1
+"""Of these, sequences that have their first token and not their last."""
+CONTEXT: Final = 2
+"""Cached tokens of the decoding sequences."""
+STEPS: Final = 3
+"""Iterations so far in which the decoding sequences got a token."""
+WAITING: Final = 4
+FIRST_WAITING: Final = 5
+LAST_WAITING: Final = 6
+FIRST_RUNNING: Final = 7
+LAST_RUNNING: Final = 8
+UNFINISHED: Final = 9
+"""Sequences whose prompts are processed in part."""
+PARTIAL: Final = 10
+"""The last of them; `NOTHING` for none."""
+ADMITTED: Final = 11
+"""Sequences admitted so far, which orders them."""
+HEAP: Final = 12
+"""Entries of the heap of completions."""
+FREE_BLOCKS: Final = 13
+FIRST_FREE: Final = 14
+LAST_FREE: Final = 15
+POOLED: Final = 16
+"""Blocks without content of interest that running sequences hold."""
+PROMISED: Final = 17
+"""Blocks that running sequences will still take, where admission promised them."""
+REPEATS: Final = 18
+"""Decode steps that may follow unscheduled: nothing that scheduling looks at changes in them."""
+BATCH_DECODES: Final = 19
+"""Of the iteration under way: sequences that get a further token."""
+BATCH_TOKENS: Final = 20
+"""Of the iteration under way: new tokens of prompts."""
+BATCH_PROMPTS: Final = 21
+"""Of the iteration under way: prompts, or chunks of them."""
+ENDING: Final = 22
+"""Of the iteration under way: prompts that it finishes."""
+JOINED: Final = 23
+"""Sequences that have not decoded yet."""
+LEAVING: Final = 24
+"""Sequences that have their last token and still hold their place and blocks."""
+PLACES: Final = 25
+"""Free places."""
+UNSERVED: Final = 26
+"""Decode steps since prompts were last processed."""
+FULL: Final = 27
+"""Whether no further request is tried until one has ended (SGLang, transformers) or the others have decoded (TGI)."""
+ENDS: Final = 28
+"""Sequences that ended or were put off since that was last looked at."""
+GHOSTS: Final = 29
+"""Sequences that have ended and whose work goes on until their batch has (static batching)."""
+GHOST_CONTEXT: Final = 30
+SHARED_STEP: Final = 31
+"""Decode step at which the expected share of answers was last set (SGLang)."""
+POOL: Final = 32
+"""The pool of equal replicas that this one is of; it never changes."""
+HEAD: Final = 33
+"""The first of the ranks whose iterations begin together with this one's."""
+PORT: Final = 34
+"""The first replica on this one's node, whose ports to the network they share."""
+READY: Final = 35
+"""Requests whose keys and values came from the replica that processed their prompts, and that wait to decode."""
+FIRST_READY: Final = 36
+LAST_READY: Final = 37
+FIRST_SENT: Final = 38
+"""Requests whose prompts are processed here and whose keys and values are to be sent, in order of time."""
+LAST_SENT: Final = 39
+COUNTS: Final = 40
+# Behind these, of each tier behind the cache, in order:
+TIER_FIRST: Final = 0
+"""The first in the queue of its blocks, the least recently used one."""
+TIER_LAST: Final = 1
+TIER_ROW: Final = 2
+"""The first of its rows in the table of blocks."""
+TIER_ROWS: Final = 3
+TIER_USED: Final = 4
+"""Rows that have ever been used."""
+TIER_LOADED: Final = 5
+"""Blocks of prompts that were loaded from it when their requests were first admitted."""
+TIER_COUNTS: Final = 6
+
+# Clocks of a replica (`Replica.clocks`).
+NEXT: Final = 0
+"""When the iteration under way ends and the next is scheduled; infinite for an idle replica."""
+DECODED: Final = 1
+"""When the last decode step ended."""
+ATTENTION: Final = 2
+"""Seconds that the attention of the prompts takes in the iteration under way."""
+STARTED: Final = 3
+"""When the iteration under way started."""
+SEEN: Final = 4
+"""Requests that arrived later are not seen by the scheduling under way."""
+SHARE: Final = 5
+"""Expected share of answers when it was last set (SGLang)."""
+ARRIVED: Final = 6
+"""When the last request came to this replica."""
+PORT_FREE: Final = 7
+"""When the ports of this replica's node have sent what was given to them; of the first replica there."""
+CREDIT: Final = 8
+"""What round robin owes this replica: its speed for each request, less all speeds for each that it got."""
+SERVES_FROM: Final = 9
+"""From when on requests are sent to this replica; infinite where none are."""
+LOADING: Final = 10
+"""Seconds that keys and values take from tiers to the device for the iteration under way."""
+CLOCKS: Final = 11
+# Behind these, of each tier, in order:
+TIER_BLOCK_S: Final = 0
+"""Seconds to load a block."""
+TIER_LATENCY_S: Final = 1
+"""Of one load, in addition."""
+TIER_LOAD_S: Final = 2
+"""Seconds of loads so far."""
+TIER_CLOCKS: Final = 3
+
+# What has to fit in free blocks before a request is admitted (`Facts.reserves`).
+CHUNK: Final = 0
+PROMPT: Final = 1
+ESTIMATE: Final = 2
+ANSWER: Final = 3
+
+# What a replica does of a request (`Facts.role`).
+WHOLE: Final = 0
+PREFILL: Final = 1
+DECODE: Final = 2
+
+# When others may find a prompt's blocks (`Facts.published`).
+SCHEDULED: Final = 0
+COMPUTED: Final = 1
+ENDED: Final = 2
+
+
+def record(integers: str, floats: str = "") -> np.dtype[np.void]:
+    """Return the type of a row with these columns."""
+    columns = [(name, np.int64) for name in integers.split()] + [(name, np.float64) for name in floats.split()]
+    return np.dtype(columns, align=True)
+
+
+SLOT: Final = record(
+    "request prompt output prefix_id prefix_tokens session_id priority cached preemptions generated computed keyed "
+    "place order done_at following preceding next_turn decoded held further prefilled_by",
+    "arrival_s scheduled_s first_s token_s think_s prefilled_s ready_s",
+)
+"""A request under way. ``request``: its number in the load. ``cached``: tokens of its prompt that the prefix cache had
+when it was first scheduled. ``generated``: tokens that it had when it was last put off, or when its decoding began.
+``computed``: tokens in the cache while its prompt is processed; while it waits, blocks that were found of it when the
+queue was last sorted by that. ``keyed``: its leading blocks that others may find.
+``place``: its row in the table of blocks. ``order``: its number among those that arrived, and, from its admission on,
+among those that its replica admitted, unless the policy goes by arrival. ``done_at``: the
+replica's decode step that yields its last token, `NOTHING` before it decodes. ``following``, ``preceding``: its
+neighbors in a list. ``next_turn``: the turn that waits for it to end. ``token_s``: when its last token came, where it
+is not decoding. ``think_s``: seconds between the previous turn's last token and this one. Of a sequence whose passes
+yield several tokens: ``decoded``, tokens of its passes since its decoding began, and ``held``, its blocks. ``further``:
+tokens of its answer that another replica will generate. ``prefilled_by``: the replica that processed its prompt where
+another one decodes, else `NOTHING`. ``prefilled_s``, ``ready_s``: when its prompt was processed, and when its keys and
+values came."""
+Slots: TypeAlias = Any
+"""An array of `SLOT`."""
+
+STACK: Final = record(
+    "heap_key heap_slot ending joined place left_place left_blocks left_keyed left_full tokens to_come"
+)
+"""Lists of sequences: a heap of completions (by decode step, then order of admission), slots whose prompts the
+iteration under way finishes, slots that have not decoded yet, free places, and what
+sequences that have ended still hold; and ``tokens`` so far and ``to_come``, most first (LightLLM)."""
+BLOCK: Final = record("key holders following preceding twin pooled")
+"""A block: what it has in it (0: nothing that may be found), sequences that hold it, its neighbors among the free ones,
+the next block with the same content. ``pooled`` is a stack of blocks that sequences hold and nobody else may find.
+Those of tiers have -1, -2 and so on for ``holders``, the fastest tier first, and neighbors in its queue."""
+UNSHARED: Final = -1
+"""The key of keys and values that nobody will ask for."""
+INDEX: Final = record("key block")
+"""A row of the hash table of blocks."""
+
+
+class Replica(NamedTuple):
+    """One replica of an engine; in a fleet every array has the replicas along a first dimension.
+
+    Few arrays, because compiled code counts references to each of them in every call.
+    """
+
+    counts: Integers
+    clocks: Floats
+    phases: Integers
+    """Decoding sequences by (cached tokens - decode steps) modulo the block: who needs a block in which step."""
+    stacks: Any
+    """Of `STACK`."""
+    table: Any
+    """Blocks of a place's sequence that have keys; as wide as the longest one so far needs it (`with_rows`)."""
+    blocks: Any
+    """Of `BLOCK`."""
+    index: Any
+    """Of `INDEX`."""
+
+
+class Facts(NamedTuple):
+    """An engine's limits and rules, as numbers; see `sightline.frameworks.serving.Serving`."""
+
+    policy: int
+    block_tokens: int
+    blocks: int
+    """Blocks of a replica's cache."""
+    context_tokens: int
+    """Longest sequence."""
+    max_sequences: int
+    token_budget: int
+    """New tokens of an iteration; of a pipeline those of all of its micro-batches."""
+    prefill_tokens: int
+    """Prompt tokens after which an iteration takes no further prompt."""
+    max_concurrent: int
+    """Requests in the server beyond which further ones are refused."""
+    chunked: bool
+    """Prompts are cut at the token budget."""
+    prefix_cache: bool
+    by_priority: bool
+    longest_prefix: bool
+    """Of the first waiting requests those with the most cached tokens go first."""
+    reserves: int
+    watermark_blocks: int
+    """Blocks that admission leaves free."""
+    spare_blocks: int
+    """Blocks that have to be free besides those that decoding sequences take."""
+    published: int
+    takes_all: bool
+    """Admission takes all blocks that a sequence will ever need."""
+    keeps_answers: bool
+    """Answers stay in the prefix cache too."""
+    ahead: bool
+    """An iteration is scheduled while the one before it runs."""
+    wait_steps: int
+    waiting_share: float
+    answer_share: float
+    least_answer_share: float
+    answer_share_steps: int
+    stages: int = 1
+    """Micro-batches that are in flight in a pipeline; an iteration is a round of all of them."""
+    lockstep: int = 1
+    """Ranks next to each other whose iterations begin together."""
+    pass_tokens: int = 1
+    """Tokens of a sequence that a decode pass computes: its own, and those drafted, which it verifies."""
+    pass_slots: int = 1
+    """Slots of the cache that a decoding sequence needs beyond its cached tokens: for these tokens, and for those that
+    are drafted behind them."""
+    acceptance: float = 0.0
+    """Probability that a drafted token is accepted where those before it were."""
+    seed: int = 0
+    """Of what is drawn in a simulation: which drafted tokens are accepted."""
+    role: int = WHOLE
+    """What a replica does of a request: all of it, its prompt, or its answer."""
+    replicas: int = 1
+    """Replicas of the pool; those of one follow those of another, and those that decode alone come last."""
+    per_node: int = 1
+    """Replicas on a node."""
+    speed: float = 1.0
+    """Requests that a replica answers in the time in which others answer one, by which routers weigh it."""
+    computes_last: bool = False
+    """Replicas that decode alone compute a prompt's last token again, instead of getting the first token sent."""
+    decode_tokens: int = 0
+    """Free tokens of the cache that replicas that decode alone keep for the answer of each request."""
+    loads_along: bool = False
+    """Keys and values are loaded from tiers layer by layer, while the iteration computes; else before it."""
+
+
+class Tier(NamedTuple):
+    """A memory behind the cache of a replica, which keeps what that evicts."""
+
+    blocks: int
+    block_s: float
+    """Seconds to load a block to the device."""
+    latency_s: float = 0.0
+    """Seconds of one load, in addition."""
+    name: str = ""
+
+
+FactsOfPools: TypeAlias = Any
+"""An array with the facts of each pool as a record."""
+
+
+def as_records(pools: Sequence[Facts]) -> FactsOfPools:
+    """Return the facts of pools as compiled code takes them: a record each, which it passes as one thing."""
+    types = {"int": np.int64, "bool": np.int64, "float": np.float64}
+    fields = [(name, types[kind.__name__]) for name, kind in Facts.__annotations__.items()]
+    return np.array([tuple(facts) for facts in pools], fields)
+
+
+def grown(slots: Slots, n: int) -> Slots:
+    """Return slots with room for ``n``, the first ones as they are."""
+    return np.concatenate([slots, np.zeros(n - slots.size, SLOT)])
+
+
+def new_fleet(pools: Sequence[Facts], tiers: Sequence[Sequence[Tier]] = ()) -> Replica:
+    """Return the idle replicas of all pools, along the first dimension of every array.
+
+    Arrays are as long as the largest replica needs them. ``tiers``: those of each pool; by default none.
+    """
+    behind = tiers or [()] * len(pools)
+    most = max(map(len, behind))
+    rows = max(facts.blocks + sum(tier.blocks for tier in of) for facts, of in zip(pools, behind, strict=True))
+    places = max(facts.max_sequences for facts in pools)
+    blocks = max(facts.blocks for facts in pools)
+    replicas = sum(facts.replicas for facts in pools)
+    fleet = Replica(
+        counts=np.zeros((replicas, COUNTS + most * TIER_COUNTS), np.int64),
+        clocks=np.zeros((replicas, CLOCKS + most * TIER_CLOCKS)),
+        phases=np.zeros((replicas, max(facts.block_tokens for facts in pools)), np.int64),
+        stacks=np.zeros((replicas, places), STACK),
+        table=np.zeros((replicas, places, 1), np.int32),
+        blocks=np.zeros((replicas, rows), BLOCK),
+        index=np.zeros((replicas, 1 << (2 * rows).bit_length()), INDEX),
+    )
+    fleet.stacks["place"] = np.arange(places)
+    fleet.blocks["following"][:, :blocks] = np.arange(1, blocks + 1)
+    fleet.blocks["preceding"][:, :blocks] = np.arange(-1, blocks - 1)
+    fleet.blocks["twin"][:, :blocks] = NOTHING
+    fleet.clocks[:, NEXT] = np.inf
+    fleet.clocks[:, DECODED] = fleet.clocks[:, SERVES_FROM] = -np.inf
+    for counter in (FIRST_WAITING, LAST_WAITING, FIRST_RUNNING, LAST_RUNNING, PARTIAL):
+        fleet.counts[:, counter] = NOTHING
+    for counter in (FIRST_READY, LAST_READY, FIRST_SENT, LAST_SENT):
+        fleet.counts[:, counter] = NOTHING
+    first = 0
+    for pool, facts in enumerate(pools):
+        of, within = slice(first, first + facts.replicas), np.arange(facts.replicas)
+        fleet.blocks["following"][of, facts.blocks - 1 : blocks] = NOTHING
+        fleet.clocks[of, SHARE] = facts.answer_share
+        fleet.counts[of, POOL] = pool
+        fleet.counts[of, HEAD] = first + within // facts.lockstep * facts.lockstep
+        fleet.counts[of, PORT] = first + within // facts.per_node * facts.per_node
+        fleet.counts[of, FREE_BLOCKS] = facts.blocks
+        fleet.counts[of, LAST_FREE] = facts.blocks - 1
+        fleet.counts[of, PLACES] = facts.max_sequences
+        _put_behind(fleet, of, facts.blocks, behind[pool])
+        first += facts.replicas
+    return fleet
+
+
+def with_rows(fleet: Replica, pools: Sequence[Facts], tokens: int) -> Replica:
+    """Return the fleet with room in its table of blocks for sequences of so many tokens.
+
+    A row for the longest context of every sequence that may run would be tens of GiB where a block is a token.
+    """
+    blocks = max(-(-min(tokens, of.context_tokens) // of.block_tokens) if of.prefix_cache else 0 for of in pools)
+    had = fleet.table.shape[2]
+    if blocks <= had:
+        return fleet
+    table, written = np.zeros((*fleet.table.shape[:2], blocks), np.int32), fleet.table.any(axis=2)
+    table[written, :had] = fleet.table[written]
+    return fleet._replace(table=table)
+
+
+def renew(fleet: Replica, r: int, facts: Facts) -> None:
+    """Put a new replica in the place of one that has stopped, with nothing in its cache; all are of one pool."""
+    ranks = fleet.counts[r, [HEAD, PORT]]
+    new = new_fleet([facts._replace(replicas=1)])
+    for name in Replica._fields:
+        if name != "table":  # Only what sequences have written to it is read.
+            getattr(fleet, name)[r] = getattr(new, name)[0]
+    fleet.counts[r, [HEAD, PORT]] = ranks
+
+
+def _put_behind(fleet: Replica, of: slice, row: int, tiers: Sequence[Tier]) -> None:
+    """Give replicas their tiers, whose rows in the table of blocks begin with this one."""
+    for number, tier in enumerate(tiers):
+        counts = fleet.counts[of, COUNTS + number * TIER_COUNTS :]
+        clocks = fleet.clocks[of, CLOCKS + number * TIER_CLOCKS :]
+        counts[:, TIER_FIRST] = counts[:, TIER_LAST] = NOTHING
+        counts[:, TIER_ROW], counts[:, TIER_ROWS] = row, tier.blocks
+        clocks[:, TIER_BLOCK_S], clocks[:, TIER_LATENCY_S] = tier.block_s, tier.latency_s
+        row += tier.blocks
+
+
+def loaded_from(fleet: Replica, pool: int, tier: int) -> tuple[int, float]:
+    """Return the blocks of prompts that were loaded from a tier of a pool's replicas, and the seconds of its loads."""
+    of = fleet.counts[:, POOL] == pool
+    blocks = fleet.counts[of, COUNTS + tier * TIER_COUNTS + TIER_LOADED].sum()
+    return int(blocks), float(fleet.clocks[of, CLOCKS + tier * TIER_CLOCKS + TIER_LOAD_S].sum())

@@ -1,0 +1,168 @@
+"""What became of a load: a row per request, a row per iteration, and histograms where rows would be too many."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from sightline.simulation.requests import Floats, Integers, Requests
+
+COMPLETED: Final = 0
+TOO_LONG: Final = 1
+"""Refused: prompt and answer are longer than the model's context."""
+NO_ROOM: Final = 2
+"""Refused: the prompt does not fit in the empty cache."""
+NOT_ADMITTED: Final = 3
+"""Refused by the admission policy: the queue is full."""
+OVER_BUDGET: Final = 4
+"""Refused: the prompt is longer than an iteration may be, and is not cut."""
+REFUSALS: Final = {
+    TOO_LONG: "longer than the context",
+    NO_ROOM: "larger than the KV cache",
+    NOT_ADMITTED: "queue full",
+    OVER_BUDGET: "longer than plan.max_batched_tokens",
+}
+"""Reasons, as results name them."""
+
+
+ANY_NUMBER: Final = 1 << 40
+"""A limit that nothing reaches."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolLimits:
+    """What equal replicas have room for."""
+
+    name: str = ""
+    """What the replicas do, or what they run on, where there are several pools."""
+    replicas: int = 1
+    """Ranks that schedule by themselves."""
+    kv_capacity_tokens: int = 0
+    """Of each replica; 0 where nobody knows."""
+    max_sequences: int = ANY_NUMBER
+    token_budget: int = ANY_NUMBER
+    """New tokens of an iteration."""
+    pass_tokens: int = 1
+    """Of them those of a decoding sequence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Iterations:
+    """One row per iteration of a replica, in order of time."""
+
+    start_s: Floats
+    end_s: Floats
+    replica: Integers
+    prompt_tokens: Integers
+    """Prompt tokens that it processed, without those found in the prefix cache."""
+    decodes: Integers
+    """Sequences that got a further token."""
+    running: Integers
+    """Sequences admitted, after its scheduling."""
+    waiting: Integers
+    """Requests in the queue, after its scheduling."""
+    kv_tokens: Integers
+    """Tokens of the cache in use by running sequences, whole blocks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Interruptions:
+    """One row for each time that a request with tokens was put off."""
+
+    request: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
+    """Its row."""
+    from_s: Floats = field(default_factory=lambda: np.zeros(0))
+    """Its last token before."""
+    to_s: Floats = field(default_factory=lambda: np.zeros(0))
+    """Its next token."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drafting:
+    """What a server drafts, from which it follows how many tokens each decode pass of a request yielded."""
+
+    tokens: int = 0
+    """Drafted for a sequence per pass."""
+    acceptance: float = 0.0
+    """Probability that one is accepted where those before it were."""
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierUse:
+    """What was loaded from a memory behind the caches, up to now."""
+
+    name: str
+    tokens: int
+    """Of prompts, when their requests were first admitted."""
+    seconds: float
+    """Of all loads of all replicas, also for requests that were put off."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Transfers:
+    """Of each request: how it went from the replica that processed its prompt to the one that decodes."""
+
+    replica: Integers
+    """Which processed its prompt; -1 where that is the one that decodes."""
+    prefilled_s: Floats
+    """When its prompt was processed; NaN where nothing was sent."""
+    ready_s: Floats
+    """When its keys and values were there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Lifetimes:
+    """One row for each replica that was started, where replicas come and go; in the order in which they were."""
+
+    replica: Integers
+    """Its place, which another one takes when it is gone."""
+    started_s: Floats
+    """When it was asked for; before all time for those of the beginning."""
+    serves_s: Floats
+    """From when on requests are sent to it."""
+    asked_to_stop_s: Floats
+    """From when on none are sent to it any more; infinite for the last ones."""
+    stopped_s: Floats
+    """When it was gone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Outcome:
+    """What became of a load; rows in the order of the requests."""
+
+    requests: Requests
+    """The requests, with ``arrival_s`` as they were really sent (closed loops, turns)."""
+    scheduled_s: Floats
+    """When the first of its tokens were first processed; NaN where refused."""
+    first_token_s: Floats
+    last_token_s: Floats
+    cached_tokens: Integers
+    """Tokens of the prompt that were found in the prefix cache when it was first scheduled."""
+    preemptions: Integers
+    replica: Integers
+    status: Integers
+    """``COMPLETED``, or why it was refused."""
+    iterations: Iterations
+    gap_counts: Integers
+    """Times between consecutive tokens of a request: how many lie in each bin of ``gap_edges_s``."""
+    gap_edges_s: Floats
+    pools: tuple[PoolLimits, ...] = (PoolLimits(),)
+    """Replicas are numbered pool by pool."""
+    interruptions: Interruptions = field(default_factory=Interruptions)
+    drafting: Drafting = Drafting()
+    transfers: Transfers | None = None
+    """None where every replica decodes what it has begun."""
+    lifetimes: Lifetimes | None = None
+    """None where all replicas are there all the time."""
+    tiers: tuple[TierUse, ...] = ()
+
+    @property
+    def kv_capacity_tokens(self) -> Integers:
+        """Tokens that the cache of each replica holds."""
+        return np.repeat([of.kv_capacity_tokens for of in self.pools], [of.replicas for of in self.pools])
+
+    @property
+    def pool_of_replica(self) -> Integers:
+        """The number of each replica's pool."""
+        return np.repeat(np.arange(len(self.pools)), [of.replicas for of in self.pools])

@@ -1,0 +1,1 @@
+"""How each engine forms its iterations: one module per policy, each a compiled function `schedule`."""

@@ -1,0 +1,341 @@
+"""A load served by replicas of an engine: the compiled loop, part by part of the load."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sightline.errors import WorkError
+from sightline.quantities import counted
+from sightline.simulation.autoscaling import Autoscaler, Scaling
+from sightline.simulation.compiled import compiling_once
+from sightline.simulation.engine.fleet import PAUSED, SERVED, run
+from sightline.simulation.engine.records import Records, gap_edges_s, new_records
+from sightline.simulation.engine.routing import ROUTERS
+from sightline.simulation.engine.sources import (
+    FREE,
+    NUMBERED,
+    READ,
+    TAKEN,
+    Part,
+    Sources,
+    new_sources,
+    part_of,
+    with_sessions,
+    with_slots,
+)
+from sightline.simulation.engine.state import (
+    DECODE,
+    POOL,
+    SLOT,
+    Facts,
+    Replica,
+    Slots,
+    Tier,
+    as_records,
+    grown,
+    loaded_from,
+    new_fleet,
+    with_rows,
+)
+from sightline.simulation.outcome import Drafting, Interruptions, Iterations, Outcome, PoolLimits, TierUse, Transfers
+from sightline.simulation.requests import Floats, Integers, Requests, joined
+from sightline.simulation.times import IterationTimes, packed_together
+
+RECORDS = 1 << 16
+"""Requests, and iterations, that are written down before they are read."""
+
+
+class Piece(NamedTuple):
+    """What was written down for a while."""
+
+    ended: Any
+    """Of `ENDED`: requests."""
+    log: Any
+    """Of `ITERATION`."""
+    resumed: Any
+    """Of `RESUMED`."""
+
+
+class Pool(NamedTuple):
+    """Equal replicas."""
+
+    facts: Facts
+    times: IterationTimes
+    name: str = ""
+    """What they do, or what they run on, where there are several pools."""
+    tiers: tuple[Tier, ...] = ()
+    """Memories behind the cache of each, fastest first."""
+
+    @property
+    def limits(self) -> PoolLimits:
+        """What the replicas have room for."""
+        facts = self.facts
+        return PoolLimits(
+            name=self.name,
+            replicas=facts.replicas,
+            kv_capacity_tokens=facts.blocks * facts.block_tokens,
+            max_sequences=facts.max_sequences,
+            token_budget=facts.token_budget,
+            pass_tokens=facts.pass_tokens,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Deployment:
+    """Replicas of an engine and how requests reach them."""
+
+    pools: tuple[Pool, ...]
+    """One where all are equal; replicas that decode what others have begun are the last."""
+    transfers: Floats = field(default_factory=lambda: np.zeros(2))
+    """Seconds that keys and values take to those, by tokens of the prompt, on the axis of contexts of the tables."""
+    router: str = "round-robin"
+    concurrency: int = 0
+    """Clients of a closed loop, each of which waits for its answer; 0: requests come when they come."""
+    ramp_up_s: float = 0.0
+    """Seconds over which these clients begin, evenly."""
+    think_s: float = 0.0
+    """Seconds between an answer and its client's next request."""
+    scaling: Scaling | None = None
+    """Of one pool: how many of its replicas there are; None: all of them, all the time."""
+
+    @property
+    def limits(self) -> tuple[PoolLimits, ...]:
+        """What the replicas of each pool have room for."""
+        return tuple(pool.limits for pool in self.pools)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Simulation:
+    """The loop's state between parts."""
+
+    deployment: Deployment
+    fleet: Replica
+    slots: Slots
+    sources: Sources
+    records: Records
+    scaler: Autoscaler | None = None
+
+
+def serve(load: Iterable[Requests], deployment: Deployment) -> Outcome:
+    """Return what becomes of a load, all requests and iterations in rows."""
+    parts: list[Requests] = []
+    simulation = _new(deployment)
+    pieces = list(_pieces(_noted(load, parts), simulation))
+    return _outcome(joined(parts), Piece(*map(np.concatenate, zip(*pieces, strict=True))), simulation)
+
+
+def serve_in_pieces(load: Iterable[Requests], deployment: Deployment) -> Iterator[tuple[Integers, Outcome]]:
+    """Yield the numbers of requests that ended, and what became of them, whenever enough have.
+
+    Each piece has the iterations since the one before, and the times between tokens of all so far. No row is kept.
+    """
+    window = _Window()
+    simulation = _new(deployment)
+    for piece in _pieces(window.noted(load), simulation):
+        numbers = np.sort(piece.ended["request"])
+        outcome = _outcome(window.taken(numbers), piece, simulation)
+        yield numbers, replace(outcome, interruptions=Interruptions())
+
+
+def _noted(load: Iterable[Requests], parts: list[Requests]) -> Iterator[Requests]:
+    """The same parts, which are noted as they pass."""
+    for part in load:
+        parts.append(part)
+        yield part
+
+
+class _Window:
+    """The parts of a load that have requests under way."""
+
+    def __init__(self) -> None:
+        self._parts: list[Requests] = []
+        self._left: list[int] = []
+        """Of each part, requests that did not end yet."""
+        self._first = 0
+        """The number of the first request of the first part."""
+        self._all: Requests | None = None
+        """The parts as one."""
+
+    def noted(self, load: Iterable[Requests]) -> Iterator[Requests]:
+        """The same parts, which are noted as they pass."""
+        for part in load:
+            self._parts.append(part)
+            self._left.append(len(part))
+            self._all = None
+            yield part
+
+    def taken(self, numbers: Integers) -> Requests:
+        """Return requests that ended, by their numbers; parts without any other are forgotten, unless last."""
+        if self._all is None:
+            self._all = joined(self._parts)
+        found = self._all[numbers - self._first]
+        begins = self._first + np.cumsum([0, *map(len, self._parts)])
+        for i, ended in enumerate(np.histogram(numbers, begins)[0]):
+            self._left[i] -= int(ended)
+        while len(self._left) > 1 and self._left[0] == 0:
+            self._first += len(self._parts.pop(0))
+            self._left.pop(0)
+            self._all = None
+        return found
+
+
+def _sources(deployment: Deployment) -> Sources:
+    """Where requests come from; clients of a closed loop begin one after the other."""
+    found = new_sources(deployment.concurrency)
+    found.credit_s[:] = np.linspace(0.0, deployment.ramp_up_s, deployment.concurrency, endpoint=False)
+    return found
+
+
+def _new(deployment: Deployment) -> _Simulation:
+    pools = [pool.facts for pool in deployment.pools]
+    room = max(RECORDS, *(4 * facts.max_sequences * facts.lockstep for facts in pools))
+    try:
+        return _Simulation(
+            deployment=deployment,
+            fleet=new_fleet(pools, [pool.tiers for pool in deployment.pools]),
+            slots=np.zeros(0, SLOT),
+            sources=_sources(deployment),
+            records=new_records(room, RECORDS),
+        )
+    except MemoryError:
+        replicas, most = sum(facts.replicas for facts in pools), max(facts.max_sequences for facts in pools)
+        raise WorkError(
+            f"this machine has too little memory to simulate {counted(replicas, 'replica')} of {most:,} sequences; a "
+            "smaller plan.max_sequences or fewer plan.replicas take less"
+        ) from None
+
+
+def _pieces(load: Iterable[Requests], simulation: _Simulation) -> Iterator[Piece]:
+    """Serve a load; yield what ended and which iterations ran, piece by piece."""
+    parts = iter(load)
+    part = next(parts, None)
+    scaling = simulation.deployment.scaling
+    if scaling is not None and part is not None:
+        facts, begin_s = simulation.deployment.pools[0].facts, float(part.arrival_s[0]) if len(part) else 0.0
+        simulation.scaler = Autoscaler(scaling, simulation.fleet, facts, begin_s)
+    while part is not None:
+        following = next(parts, None)
+        yield from _served(simulation, part_of(part), last=following is None)
+        part = following
+
+
+def _served(simulation: _Simulation, part: Part, *, last: bool) -> Iterator[Piece]:
+    of, deployment = simulation, simulation.deployment
+    room, free = of.slots.size, int(of.sources.counts[FREE])
+    if free < part.size:
+        more = room + max(part.size - free, room // 2)
+        of.sources = with_slots(of.sources, room, more)
+        of.slots = grown(of.slots, more)
+    of.sources = with_sessions(of.sources, part)
+    of.sources.counts[TAKEN] = 0
+    pools = [pool.facts for pool in deployment.pools]
+    of.fleet = with_rows(of.fleet, pools, int((part["prompt_tokens"] + part["output_tokens"]).max(initial=0)))
+    facts = as_records(pools)
+    times = packed_together([pool.times for pool in deployment.pools])
+    said = -1
+    while said != SERVED:
+        with compiling_once(run):
+            said = run(
+                of.fleet,
+                of.slots,
+                of.sources,
+                part,
+                facts,
+                times,
+                deployment.transfers,
+                ROUTERS[deployment.router],
+                deployment.think_s,
+                of.records,
+                last,
+                np.inf if of.scaler is None else of.scaler.next_s,
+            )
+        if said == PAUSED and of.scaler is not None:
+            of.scaler.look()
+        else:
+            yield _emptied(of)
+    of.sources.counts[NUMBERED] += part.size
+
+
+def _emptied(simulation: _Simulation) -> Piece:
+    """What was written down since, as copies; the records are empty again."""
+    records = simulation.records
+    requests, iterations, resumptions = records.rows
+    found = Piece(
+        records.ended[:requests].copy(), records.log[:iterations].copy(), records.resumed[:resumptions].copy()
+    )
+    records.rows[:] = simulation.sources.counts[READ] = 0
+    return found
+
+
+def _outcome(requests: Requests, piece: Piece, simulation: _Simulation) -> Outcome:
+    """All rows, in the order of the requests; whatever happens is later by what precedes the engine's queue."""
+    ended, log, resumed = piece
+    pools, of_replica = simulation.deployment.pools, simulation.fleet.counts[:, POOL]
+    order = np.argsort(ended["request"])
+    ended = ended[order]
+    sent = replace(requests, arrival_s=ended["arrival_s"])
+    facts = pools[-1].facts
+    requested_s = np.array([pool.times.request_s for pool in pools])
+    # Refused requests have no replica, and no times.
+    later_s = requested_s[of_replica[ended["replica"]]]
+    return Outcome(
+        requests=sent,
+        scheduled_s=ended["scheduled_s"] + later_s,
+        first_token_s=ended["first_s"] + later_s,
+        last_token_s=ended["last_s"] + later_s,
+        cached_tokens=ended["cached"],
+        preemptions=ended["preemptions"],
+        replica=ended["replica"],
+        status=ended["status"],
+        iterations=_iterations(log, pools, of_replica),
+        gap_counts=simulation.records.gaps,
+        gap_edges_s=gap_edges_s(),
+        pools=simulation.deployment.limits,
+        interruptions=Interruptions(
+            request=resumed["request"],
+            from_s=resumed["from_s"] + requested_s[of_replica[resumed["replica"]]],
+            to_s=resumed["to_s"] + requested_s[of_replica[resumed["replica"]]],
+        ),
+        drafting=Drafting(tokens=facts.pass_tokens - 1, acceptance=facts.acceptance, seed=facts.seed),
+        transfers=_transfers(ended, later_s) if facts.role == DECODE else None,
+        lifetimes=None if simulation.scaler is None else simulation.scaler.lifetimes(pools[0].times.request_s),
+        tiers=tuple(_tiers(simulation)),
+    )
+
+
+def _iterations(log: Any, pools: Sequence[Pool], pool_of_replica: Integers) -> Iterations:
+    """What was written down of iterations, in order of time."""
+    log = log if len(pool_of_replica) == 1 else log[np.argsort(log["start_s"], kind="stable")]
+    pool = pool_of_replica[log["replica"]]
+    later_s = np.array([of.times.request_s for of in pools])[pool]
+    return Iterations(
+        start_s=log["start_s"] + later_s,
+        end_s=log["end_s"] + later_s,
+        replica=log["replica"],
+        prompt_tokens=log["prompt_tokens"],
+        decodes=log["decodes"],
+        running=log["running"],
+        waiting=log["waiting"],
+        kv_tokens=log["kv_blocks"] * np.array([of.facts.block_tokens for of in pools])[pool],
+    )
+
+
+def _tiers(simulation: _Simulation) -> Iterator[TierUse]:
+    """What was loaded from the tiers of the same place in all pools."""
+    pools = simulation.deployment.pools
+    for number in range(max(len(pool.tiers) for pool in pools)):
+        tokens, seconds, name = 0, 0.0, ""
+        for at, pool in enumerate(pools):
+            if number < len(pool.tiers):
+                blocks, spent_s = loaded_from(simulation.fleet, at, number)
+                tokens, seconds = tokens + blocks * pool.facts.block_tokens, seconds + spent_s
+                name = pool.tiers[number].name
+        yield TierUse(name=name, tokens=tokens, seconds=seconds)
+
+
+def _transfers(ended: Any, later_s: Floats) -> Transfers:
+    return Transfers(
+        replica=ended["prefilled_by"], prefilled_s=ended["prefilled_s"] + later_s, ready_s=ended["ready_s"] + later_s
+    )

@@ -1,0 +1,264 @@
+"""An engine's replicas, ready for any load: their memory, and the times of their iterations."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from math import exp
+from typing import Any
+
+from sightline.prediction.generation.engine_constants import InferenceConstants
+from sightline.prediction.generation.predict import Knowledge, server_constants
+from sightline.prediction.generation.uncertainty import request_spread, served_spreads
+from sightline.prediction.generation.worker import Worker, worker_of
+from sightline.scenario import GenerationScenario, ServingScenario
+from sightline.simulation.cache import Room, alike, room_of
+from sightline.simulation.deployment import (
+    NONE,
+    PoolPlan,
+    deployment_of,
+    facts_of,
+    pools_of,
+    ranks_of,
+    tiers_of,
+    transfer_times,
+    with_speeds,
+)
+from sightline.simulation.engine.state import DECODE, PREFILL, Facts
+from sightline.simulation.load import MeanLengths, load_of, mean_lengths
+from sightline.simulation.outcome import Outcome
+from sightline.simulation.refused import check_plan
+from sightline.simulation.requests import Requests
+from sightline.simulation.serve import Deployment, Pool, serve
+from sightline.simulation.times import IterationTimes, iteration_times
+from sightline.simulation.times.pace import at_pace
+from sightline.simulation.times.tables import Passes
+
+Load = Iterable[Requests]
+SINCE_ARRIVAL = ("ttft_s", "latency_s")
+"""Times that begin before the engine's queue."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Replicas:
+    """Equal replicas of an engine."""
+
+    plan: PoolPlan
+    room: Room
+    worker: Worker
+    base: InferenceConstants
+    """The engine's constants wherever it runs."""
+    evidence: str
+    times: IterationTimes
+    passes: Passes = field(default_factory=dict)
+    """What of the times does not hang on the constants."""
+
+    @property
+    def constants(self) -> InferenceConstants:
+        """The engine's constants on these hosts and devices."""
+        return self.base.running_on(self.plan.scenario.cluster)
+
+    def running(
+        self, change: Callable[[InferenceConstants], InferenceConstants], factors: tuple[float, float]
+    ) -> "Replicas":
+        """Return the replicas with changed constants, and factors on prompts' and on decode times."""
+        base = change(self.base)
+        times = _times(self.worker, base, self.facts, self.passes)
+        return replace(self, base=base, times=at_pace(times, *factors))
+
+    @property
+    def facts(self) -> Facts:
+        """Their limits and rules."""
+        return facts_of(self.plan.scenario, self.room.blocks, self.plan.role)
+
+    def pool(self, factors: tuple[float, float] = (1.0, 1.0)) -> Pool:
+        """Return the replicas as the loop takes them, with factors on prompts' and on decode times."""
+        times = self.times if factors == (1.0, 1.0) else at_pace(self.times, *factors)
+        tiers = tiers_of(self.plan.scenario.plan, self.room.block_bytes)
+        return Pool(facts=self.facts, times=times, name=self.plan.name, tiers=tiers)
+
+    def with_blocks(self, blocks: int) -> "Replicas":
+        """Return the replicas with caches of so many blocks."""
+        return replace(self, room=replace(self.room, blocks=blocks, fits=True))
+
+    @property
+    def usable_bytes(self) -> float:
+        """Bytes of a device that may be filled."""
+        scenario = self.plan.scenario
+        return float(scenario.cluster.device.memory_bytes * scenario.plan.memory_fraction)
+
+    @property
+    def fullness(self) -> float:
+        """Share of them that is needed."""
+        return float(self.room.memory_bytes["total"]) / self.usable_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Server:
+    """Replicas of an engine, ready for any load."""
+
+    scenario: ServingScenario
+    pools: tuple[Replicas, ...]
+    """One where all replicas are equal; those that decode what others begin are the last."""
+    lengths: MeanLengths
+    """Of the load: by them routers compare unlike replicas, and errors are known."""
+    known: Knowledge | None = None
+    """What was measured of one's own server, which these times already follow."""
+
+    @property
+    def fits(self) -> bool:
+        """Whether every replica has room for a cache."""
+        return all(of.room.fits for of in self.pools)
+
+    @property
+    def fullest(self) -> Replicas:
+        """The replicas whose devices are the fullest; first those that do not fit."""
+        return max(self.pools, key=lambda of: (not of.room.fits, of.fullness))
+
+    @property
+    def evidence(self) -> str:
+        """What the engine's constants rest on."""
+        return self.pools[0].evidence
+
+    def with_kv_tokens(self, tokens: int | None) -> "Server":
+        """Return the replicas with caches of so many tokens each; as they are where that is not known."""
+        if tokens is None:
+            return self
+        blocks = tokens // self.scenario.plan.kv_block_tokens
+        return replace(self, pools=tuple(of.with_blocks(blocks) for of in self.pools))
+
+    def running(
+        self, change: Callable[[InferenceConstants], InferenceConstants], factors: tuple[float, float] = (1.0, 1.0)
+    ) -> "Server":
+        """Return the replicas with changed constants, and factors on prompts' and on decode times."""
+        return replace(self, pools=tuple(of.running(change, factors) for of in self.pools))
+
+    def at_pace(self, prompts: float, decodes: float) -> "Server":
+        """Return the replicas with factors on prompts' and on decode times."""
+        pools = tuple(replace(of, times=at_pace(of.times, prompts, decodes)) for of in self.pools)
+        return replace(self, pools=pools)
+
+    @property
+    def half_widths(self) -> tuple[float, float]:
+        """The half-widths of prompts' and of decode times; of unlike replicas those of the least sure, 0 if unknown."""
+        first, step = (max(of) for of in zip(*map(self._half_widths, self.pools), strict=True))
+        return first, step
+
+    @property
+    def end_factors(self) -> tuple[tuple[float, float], ...]:
+        """Factors on prompts' and on decode times at the fast and at the slow end of these; none where unknown."""
+        first, step = self.half_widths
+        if not first or not step:
+            return ()
+        return (exp(-first), exp(-step)), (exp(first), exp(step))
+
+    def _half_widths(self, pool: Replicas) -> tuple[float, float]:
+        """Those of a pool, narrower where its server was measured."""
+        mean = _mean_request(pool.plan.scenario, self.lengths)
+        first, step = served_spreads(mean, pool.constants)
+        if self.known is None or not first or not step:
+            return first, step
+        found = self.known.narrowed(mean, {"ttft_s": first, "tpot_s": step})
+        return found["ttft_s"], found["tpot_s"]
+
+    def serve(
+        self,
+        scenario: ServingScenario,
+        load: Load | None = None,
+        factors: tuple[float, float] = (1.0, 1.0),
+        on_remark: Callable[[str], None] = lambda _: None,
+    ) -> Outcome:
+        """Return what becomes of a scenario's load, or of another one, with factors on prompts' and on decode times.
+
+        ``on_remark`` takes sentences about a trace that was not as it should be.
+        """
+        return serve(
+            load_of(scenario, on_remark=on_remark) if load is None else load, self.deployment(scenario, factors)
+        )
+
+    def before_queue(self, time: str, value: float) -> tuple[float, float]:
+        """Return the ends of a figure of the requests' times by what passes before the engine's queue.
+
+        All that users wait for is later by that, so that means and percentiles are too.
+        """
+        # What was measured of one's own server has it among what narrows the other errors.
+        if time not in SINCE_ARRIVAL or self.known is not None:
+            return value, value
+        engine, request_s = self.scenario.plan.engine, self.pools[0].times.request_s
+        half = request_spread(engine.name, engine.version)
+        return value + request_s * (exp(-half) - 1.0), value + request_s * (exp(half) - 1.0)
+
+    def deployment(self, scenario: ServingScenario, factors: tuple[float, float] = (1.0, 1.0)) -> Deployment:
+        """Return the replicas as the loop takes them, with factors on prompts' and on decode times.
+
+        Of equal ones as many as the scenario's plan has, where they come and go at most.
+        """
+        pools = [of.pool(factors) for of in self.pools]
+        if len(pools) == 1:
+            (pool,) = pools
+            scale = scenario.plan.autoscale
+            replicas = ranks_of(scenario.plan) if scale is None else scale.most
+            return deployment_of(scenario, [pool._replace(facts=pool.facts._replace(replicas=replicas))])
+        if self.pools[-1].plan.role != DECODE:
+            return deployment_of(scenario, with_speeds(pools, self.lengths))
+        # What precedes the queue is over when a request comes from another replica.
+        first, second = pools
+        second = second._replace(times=second.times._replace(request_s=first.times.request_s))
+        return deployment_of(scenario, (first, second), self._transfers)
+
+    @property
+    def _transfers(self) -> Any:
+        sending = self.pools[0]
+        return transfer_times(sending.worker, self.scenario.cluster.network) if sending.plan.role == PREFILL else NONE
+
+
+def server_of(scenario: ServingScenario, known: Knowledge | None = None, load: Load | None = None) -> Server:
+    """Return the replicas of a scenario's plan, with the times of their iterations.
+
+    ``known`` corrects them by what was measured of one's own server. What is known of times, and routers of unlike
+    replicas, ask for the mean lengths of the scenario's load, or of another one.
+
+    Raises:
+        InputError: The load cannot be read, or the plan has what no simulation follows.
+    """
+    check_plan(scenario)
+    lengths = mean_lengths(load_of(scenario) if load is None else load)
+    pools = tuple(_replicas(plan, known, lengths) for plan in pools_of(scenario))
+    return Server(scenario=scenario, pools=pools, lengths=lengths, known=known)
+
+
+def _mean_request(scenario: ServingScenario, lengths: MeanLengths) -> GenerationScenario:
+    """A request of mean lengths by itself."""
+    return alike(scenario, lengths.prompt_tokens, lengths.output_tokens)
+
+
+def _replicas(plan: PoolPlan, known: Knowledge | None, lengths: MeanLengths) -> Replicas:
+    """Equal replicas with their memory and their times."""
+    scenario = plan.scenario
+    alone, room = _mean_request(scenario, lengths), room_of(scenario)
+    constants, evidence = server_constants(alone)
+    factors = (1.0, 1.0)
+    if known is not None:
+        constants, evidence = known.constants(alone, constants), known.evidence(alone, evidence)
+        factors = float(known.pace(alone, "ttft_s")), float(known.pace(alone, "tpot_s"))
+    facts, worker, passes = facts_of(scenario, room.blocks, plan.role), worker_of(alone), Passes()
+    return Replicas(
+        plan=plan,
+        room=room,
+        worker=worker,
+        base=constants,
+        evidence=evidence,
+        times=at_pace(_times(worker, constants, facts, passes), *factors),
+        passes=passes,
+    )
+
+
+def _times(worker: Worker, constants: InferenceConstants, facts: Facts, passes: Passes) -> IterationTimes:
+    hides_host = worker.plan.engine.serving.hides_host and worker.ranks.device_model.asynchronous
+    return iteration_times(
+        worker,
+        constants.running_on(worker.scenario.cluster),
+        tokens=facts.token_budget,
+        sequences=facts.max_sequences,
+        context=facts.context_tokens,
+        ahead=facts.ahead and hides_host,
+        passes=passes,
+    )

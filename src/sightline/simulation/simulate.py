@@ -1,0 +1,350 @@
+"""A serving scenario in, what its users and operators see out."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from math import ceil, exp, hypot, inf, log, log10
+from typing import Any, Protocol
+
+from sightline.prediction.generation.predict import Knowledge
+from sightline.profile import BOUNDS, Profile
+from sightline.profile.results import flatten
+from sightline.progress import SILENT, Progress
+from sightline.scenario import Arrival, ServingScenario
+from sightline.simulation.autoscaling import usual_target
+from sightline.simulation.drawn_again import drawn_again, intervals_of_draws
+from sightline.simulation.load import load_of
+from sightline.simulation.outcome import NO_ROOM, REFUSALS
+from sightline.simulation.rates import ENOUGH, Capacity, highest_rate, long_enough, searched_as
+from sightline.simulation.results import Summary, figures_from, summary_of
+from sightline.simulation.results.device_time import busy_by_bound, energy_j
+from sightline.simulation.results.intervals import Interval
+from sightline.simulation.results.iteration_sums import IterationSums
+from sightline.simulation.results.pressure import in_a_sentence, pressure
+from sightline.simulation.results.unserved import unserved_warnings
+from sightline.simulation.server import Load, Replicas, Server, server_of
+from sightline.simulation.streamed import MANY_REQUESTS, Rows, serve_streamed
+
+SPREAD_KEYS = (
+    *("ttft_s", "tpot_s", "itl_s", "latency_s", "queue_s"),
+    *("output_tokens_per_s", "requests_per_s", "goodput_requests_per_s"),
+)
+"""Figures that follow the iteration times' own uncertainty."""
+END_STEP = 1.1
+"""Factor between the first two rates that are tried at the ends of the iteration times, near the capacity."""
+Factors = tuple[float, float]
+"""On prompts' and on decode times."""
+AS_PREDICTED: Factors = (1.0, 1.0)
+
+
+class Again(Protocol):
+    """Simulates a load as another one was."""
+
+    def __call__(self, asked: ServingScenario, factors: Factors = AS_PREDICTED, /) -> Summary:
+        """Return what the load of a scenario comes to, with factors on the iteration times."""
+
+
+def simulate(
+    scenario: ServingScenario,
+    *,
+    load: Load | None = None,
+    intervals: bool = True,
+    streamed: bool | None = None,
+    rows: Rows | None = None,
+    progress: Progress = SILENT,
+    known: Knowledge | None = None,
+) -> Profile:
+    """Simulate an engine under a load: what every request waits for, and what that comes to.
+
+    ``profile.outcome`` has a row for each request and each iteration, unless the load is streamed. A plan that does not
+    fit is answered without times. Intervals hold what the length of the run and the iteration times leave open.
+
+    Args:
+        scenario: A scenario whose task is serve.
+        load: Requests instead of those of the workload: parts in order of arrival.
+        intervals: Whether to simulate more: other draws of a short load, and both ends of the iteration times.
+        streamed: Whether to keep no rows, in the same memory for any number of requests; by default, if the workload
+            states more than a million.
+        rows: Of a streamed load: takes the numbers and rows of requests that ended, piece by piece.
+        progress: Counts requests of a streamed load.
+        known: What was measured of one's own server.
+
+    Raises:
+        InputError: The load cannot be read, or the plan has what no simulation follows.
+    """
+    parts = None if load is None else list(load)
+    server = server_of(scenario, known, parts)
+    if (is_long(scenario) if streamed is None else streamed) and server.fits:
+        return _profile_streamed(server, scenario, parts, intervals=intervals, rows=rows, progress=progress)
+    return profile_of(server, scenario, load=parts, intervals=intervals)
+
+
+def is_long(scenario: ServingScenario) -> bool:
+    """Return whether a workload states so many requests that none of their rows are kept."""
+    workload = scenario.workload
+    return workload.trace is None and workload.requests is not None and workload.requests.count > MANY_REQUESTS
+
+
+def profile_of(
+    server: Server, scenario: ServingScenario, *, load: Load | None = None, intervals: bool = True
+) -> Profile:
+    """Return the profile of a load on a server that is ready."""
+    if not server.fits:
+        return _unfit(server, scenario, sum(map(len, load_of(scenario) if load is None else load)))
+    remarks: list[str] = []
+    slo = scenario.workload.slo
+    outcome = server.serve(scenario, load, on_remark=remarks.append)
+
+    def run(asked: ServingScenario, factors: Factors = AS_PREDICTED) -> Summary:
+        return summary_of(server.serve(asked, load, factors), slo)
+
+    again = run if intervals else None
+    profile = _profile(server, scenario, summary_of(outcome, slo), again, remarks, is_drawn=load is None)
+    return profile.replace(outcome=outcome)
+
+
+def _profile_streamed(
+    server: Server,
+    scenario: ServingScenario,
+    load: Load | None,
+    *,
+    intervals: bool,
+    rows: Rows | None,
+    progress: Progress,
+) -> Profile:
+    """Return the profile of a load of which no rows are kept."""
+    remarks: list[str] = []
+    slo, requests = scenario.workload.slo, scenario.workload.requests
+
+    def run(asked: ServingScenario, factors: Factors = AS_PREDICTED, rows: Rows | None = None) -> Summary:
+        parts = load_of(asked, on_remark=remarks.append) if load is None else load
+        progress.begin(None if requests is None else requests.count, "simulating requests")
+        return serve_streamed(parts, server.deployment(asked, factors), slo, rows, progress)
+
+    summary = run(scenario, rows=rows)
+    again = run if intervals and not progress.cancelled else None
+    profile = _profile(server, scenario, summary, again, remarks, is_drawn=load is None)
+    stopped = (f"it was stopped after {summary.totals.requests:,} requests",) if progress.cancelled else ()
+    return profile.replace(summary=summary, warnings=(*profile.warnings, *stopped))
+
+
+def _profile(
+    server: Server,
+    scenario: ServingScenario,
+    summary: Summary,
+    again: Again | None,
+    remarks: list[str],
+    *,
+    is_drawn: bool,
+) -> Profile:
+    """The profile of a load, whose intervals come from simulating it again; ``remarks`` are those on its trace."""
+    slo = scenario.workload.slo
+    figures = figures_from(summary, slo)
+    if again is None or not summary.totals.requests:
+        figures["interval"] = {}
+    else:
+        if is_drawn:
+            draws = [figures_from(again(one), slo) for one in drawn_again(scenario)]
+            figures["interval"] |= intervals_of_draws(figures, draws, slo)
+            remarks += _too_short(scenario, figures)
+        ends = [figures_from(again(scenario, factors), slo) for factors in server.end_factors]
+        figures["interval"] = _joined_intervals(server, ends, figures)
+    warnings = (*_warnings(scenario), *dict.fromkeys(remarks), *figures.pop("warnings"))
+    warnings += (*_load_warnings(server, figures),)
+    return Profile(**_about(server, scenario), **figures, **_effort(server, summary, figures), warnings=warnings)
+
+
+def _too_short(scenario: ServingScenario, figures: Mapping[str, Any]) -> Iterator[str]:
+    """Yield that a run is too short for what a server that is always at work comes to."""
+    shape, arrival = scenario.workload.requests, scenario.workload.arrival
+    lasts_s, latency_s = figures["duration_s"], figures["latency_s"]["mean"]
+    if shape is None or arrival.process == "all_at_once" or arrival.ramp or not latency_s:
+        return
+    if lasts_s < ENOUGH * latency_s:
+        yield (
+            f"the run lasts {lasts_s / latency_s:.3g} times a request's latency, so that the server's empty beginning "
+            f"shows in its figures; from {_rounded(shape.count * ENOUGH * latency_s / lasts_s):,} requests "
+            "(workload.requests.count) on it hardly does"
+        )
+
+
+def _rounded(count: float) -> int:
+    """The next number of two digits and zeros."""
+    step: int = 10 ** max(int(log10(count)) - 1, 0)
+    return ceil(count / step) * step
+
+
+def _load_warnings(server: Server, figures: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what was assumed of the load's replicas, and what they refused."""
+    scale = server.scenario.plan.autoscale
+    if scale is not None and scale.target is None:
+        target = usual_target(server.pools[0].facts.max_sequences)
+        yield (
+            f"plan.autoscale.target is not stated: {target:g} requests in flight for each replica, as Knative has it "
+            "by default"
+        )
+    facts = [of.facts for of in server.pools]
+    yield from unserved_warnings(figures["refused"], figures["completed"], server.scenario, facts)
+
+
+def find_capacity(
+    scenario: ServingScenario,
+    progress: Progress = SILENT,
+    known: Knowledge | None = None,
+    *,
+    intervals: bool = False,
+) -> Capacity:
+    """Return the highest rate of arrivals that meets the workload's objective, and every rate that was tried.
+
+    A load that is drawn has as many requests as the answer needs; a trace has those that it has. With ``intervals`` the
+    rate is searched at the slow and at the fast end of the iteration times as well.
+
+    Raises:
+        InputError: There is no objective, or what `simulate` refuses.
+    """
+    server = server_of(scenario, known)
+    if not server.fits:
+        return Capacity(rate=None, tried=(), sentence="no rate meets the SLO: the model does not fit in memory")
+    run = partial(profile_of, server, intervals=False)
+    burst = Arrival(think_time_s=scenario.workload.arrival.think_time_s)
+
+    def at_once(asked: ServingScenario) -> float:
+        profile = run(replace(asked, workload=replace(asked.workload, arrival=burst)))
+        return max(float(profile.requests_per_s), 1e-6)
+
+    fastest = at_once(scenario)
+    longer = long_enough(scenario, fastest)
+    first = fastest if longer is scenario else at_once(longer)
+    found = highest_rate(longer, run, first=first, progress=progress)
+    if as_searched := searched_as(scenario):
+        found = replace(found, sentence=f"{found.sentence}; {as_searched}")
+    if longer is not scenario and longer.workload.requests is not None:
+        count = longer.workload.requests.count
+        said = f"{found.sentence}; {count:,} requests were drawn, so that queues show if they grow"
+        found = replace(found, sentence=said)
+    if not intervals or found.rate is None:
+        return found
+    ends = [
+        highest_rate(longer, partial(profile_of, paced, intervals=False), found.rate, progress, step=END_STEP, drawn=())
+        for paced in (server.at_pace(*factors) for factors in server.end_factors)
+    ]
+    return replace(found, interval=_ends_of(found.rate, ends)) if ends else found
+
+
+def _ends_of(rate: float, ends: Sequence[Capacity]) -> tuple[float, float | None]:
+    """The least and the most of capacities: 0 where no rate meets the objective, no upper end where none breaks it."""
+    rates = [rate, *(inf if end.unbroken else end.rate or 0.0 for end in ends)]
+    return min(rates), None if max(rates) == inf else max(rates)
+
+
+def _about(server: Server, scenario: ServingScenario) -> dict[str, Any]:
+    """What the profile says whatever becomes of the load."""
+    scheduler = {"scheduler": "estimated"} if scenario.plan.engine.serving.assumed else {}
+    return {
+        "scenario": scenario,
+        "source": "predicted",
+        "memory_bytes": server.fullest.room.memory_bytes,
+        "usable_bytes": server.fullest.usable_bytes,
+        "fits": server.fits,
+        "evidence": {"framework": server.evidence, **scheduler},
+    }
+
+
+def _warnings(scenario: ServingScenario) -> Iterator[str]:
+    """Yield those of the scenario, and what of the engine's scheduler is assumed."""
+    yield from scenario.warnings
+    engine = scenario.plan.engine
+    if engine.serving.assumed:
+        which = ", ".join(engine.serving.assumed)
+        whence = f" ({engine.serving.source})" if engine.serving.source else ""
+        yield f"the scheduler of {engine.name} is assumed, not read in its sources: {which}{whence}"
+
+
+def _unfit(server: Server, scenario: ServingScenario, requests: int) -> Profile:
+    """A profile without times, which refuses all requests and says why."""
+    fullest = server.fullest
+    needed, usable = float(fullest.room.memory_bytes["total"]) / 2**30, fullest.usable_bytes / 2**30
+    where = f"of {fullest.plan.name} " if fullest.plan.name else ""
+    sentence = (
+        f"{needed:.1f} GiB {where}are needed without any KV cache, {usable:.1f} GiB are there: no request can be "
+        "served; more devices (plan.tensor_parallel) or fewer bits (plan.quantization) would make room"
+    )
+    return Profile(
+        **_about(server, scenario),
+        completed=0,
+        failed=0,
+        refused={REFUSALS[NO_ROOM]: requests},
+        advice=(sentence,),
+        warnings=(*_warnings(scenario),),
+    )
+
+
+def _effort(server: Server, summary: Summary, figures: Mapping[str, Any]) -> dict[str, Any]:
+    """What bounds the devices, what limits the load, and the energy."""
+    duration_s, latency_s = figures["duration_s"], figures["latency_s"]["mean"]
+    busy = [_busy(of, sums) for of, sums in zip(server.pools, summary.iteration_sums, strict=True)]
+    there_s = figures["replica_s"] / server.scenario.plan.replicas if "replica_s" in figures else duration_s
+    joules = [energy_j(of.worker, each, there_s) for of, each in zip(server.pools, busy, strict=True)]
+    by_bound = {bound: sum(each[bound] for each in busy) for bound in BOUNDS}
+    whole = sum(by_bound.values())
+    limits = {bound: s / whole * latency_s for bound, s in by_bound.items()} if whole and latency_s else {}
+    bottleneck = max(limits, key=lambda bound: limits[bound]) if limits else None
+    # A request waits before its prompt, and between pools for room at a replica that decodes.
+    waited_s = (figures["queue_s"] or 0.0) + figures["phases"].get("decode_queue", 0.0)
+    return {
+        "limits": limits,
+        "limited_by": _limited_by(summary, duration_s, bottleneck, waited_s / (latency_s or 1.0)),
+        "energy_j": sum(joules) if whole else None,
+    }
+
+
+def _busy(of: Replicas, sums: IterationSums) -> dict[str, float]:
+    return busy_by_bound(of.worker, of.constants, sums, ahead=of.times.ahead)
+
+
+def _limited_by(summary: Summary, duration_s: float, bottleneck: str | None, queued: float) -> str:
+    """What limits the replicas; of unlike ones those with the most work for the time."""
+    pools = [
+        (pressure(sums, duration_s, count), of.name)
+        for of, sums, count in zip(summary.pools, summary.iteration_sums, summary.replicas, strict=True)
+    ]
+    found, name = max(pools, key=lambda pool: -1.0 if pool[0] is None else pool[0].busy)
+    sentence = in_a_sentence(found, bottleneck, queued)
+    return f"{name}: {sentence}" if name and sentence else sentence
+
+
+def _joined_intervals(
+    server: Server, at_ends: Sequence[Mapping[str, Any]], figures: Mapping[str, Any]
+) -> dict[str, Interval]:
+    """Intervals that hold what the run's length and the iteration times leave open, as independent errors.
+
+    ``at_ends`` are the figures of the same load at both ends of the iteration times; none where these are not known.
+    """
+    if not at_ends:
+        return {}
+    ends = [flatten(of) for of in at_ends]
+    values = flatten({key: figures[key] for key in SPREAD_KEYS})
+    return {
+        key: joined_interval(
+            value,
+            figures["interval"].get(key, (value, value)),
+            (ends[0][key], ends[1][key]),
+            server.before_queue(key.split(".")[0], value),
+        )
+        for key, value in values.items()
+        if value and ends[0][key] and ends[1][key]
+    }
+
+
+def joined_interval(value: float, sampling: Interval, *errors: tuple[float, float]) -> Interval:
+    """Return the interval of independent errors, whose distances add up as squares in the logarithm.
+
+    A low end of 0 of the sampling stays one, as an upper end that is not known does.
+    """
+    low, high = sampling
+    downs = [log(value / min(*ends, value)) for ends in errors]
+    down = hypot(log(value / low) if low > 0 else inf, *downs)
+    if high is None:
+        return value * exp(-down), None
+    ups = [log(max(*ends, value) / value) for ends in errors]
+    return value * exp(-down), value * exp(hypot(log(high / value), *ups))

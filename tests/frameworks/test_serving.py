@@ -1,0 +1,71 @@
+"""How engines schedule requests: limits by device, and rules by release line."""
+
+import pytest
+from serving_scenarios import serving
+
+import sightline as sl
+from sightline import catalog
+from sightline.frameworks import read_engine
+from sightline.frameworks.serving import Serving, serving_limits
+
+GIB = 2.0**30
+
+
+@pytest.mark.parametrize(
+    ("engine", "version", "device", "memory", "sequences", "tokens"),
+    [
+        ("vllm", "0.15", "h100-sxm-80gb", 79.6 * GIB, 1024, 8192),
+        ("vllm", "0.15", "a100-sxm-80gb", 79.6 * GIB, 256, 2048),
+        ("vllm", "", "l40s-48gb", 45 * GIB, 256, 2048),
+        ("vllm", "0.2", "h100-sxm-80gb", 79.6 * GIB, 256, 2560),
+        ("vllm", "0.5", "h100-sxm-80gb", 79.6 * GIB, 256, 4096),
+        ("sglang", "", "rtx-4090", 24 * GIB, 2048, 2048),
+        ("sglang", "", "h100-sxm-80gb", 79.6 * GIB, 2048, 8192),
+        ("sglang", "", "b200-sxm-180gb", 180 * GIB, 2048, 16384),
+    ],
+)
+def test_limits_follow_the_memory_of_the_device(
+    engine: str, version: str, device: str, memory: float, sequences: int, tokens: int
+) -> None:
+    assert serving_limits(read_engine(engine, version).serving, device, memory, 4096) == (sequences, tokens)
+
+
+def test_a_budget_that_is_not_stated_is_the_context_but_never_less_than_2048_tokens() -> None:
+    assert serving_limits(Serving(), "any", 1e9, 512).max_batched_tokens == 2048
+    assert serving_limits(Serving(), "any", 1e9, 32768).max_batched_tokens == 32768
+
+
+@pytest.mark.parametrize(
+    ("version", "policy", "reserves", "ahead"),
+    [
+        ("0.2.7", "vllm-0", "prompt", False),
+        ("0.6.3", "vllm-0", "prompt", False),
+        ("0.8.5", "vllm", "chunk", False),
+        ("0.13", "vllm", "chunk", False),
+        ("0.14.1", "vllm", "chunk", True),
+        ("0.19", "vllm", "chunk", True),
+        ("0.23", "vllm", "prompt", True),
+        ("", "vllm", "prompt", True),
+    ],
+)
+def test_vllm_changed_its_scheduler_release_by_release(version: str, policy: str, reserves: str, ahead: bool) -> None:
+    serving = read_engine("vllm", version).serving
+    assert (serving.policy, serving.reserves, serving.schedules_ahead) == (policy, reserves, ahead)
+
+
+@pytest.mark.parametrize("engine", catalog.names("engines"))
+def test_what_was_not_read_in_an_engine_s_sources_is_said_to_be_assumed(engine: str) -> None:
+    serving = read_engine(engine).serving
+    assert serving.source or serving.assumed or engine == "reference"
+    assert set(serving.assumed) <= set(Serving.__slots__)
+
+
+def test_an_answer_says_what_of_the_scheduler_is_assumed() -> None:
+    assumed, read = (
+        sl.simulate(serving(count=2, prompt_tokens=200_000, plan={"framework": engine}), intervals=False)
+        for engine in ("lmdeploy", "vllm")
+    )
+    assert assumed.evidence["scheduler"] == "estimated"
+    assert "scheduler" not in read.evidence
+    (said,) = set(assumed.warnings) - set(read.warnings)
+    assert said.startswith("the scheduler of lmdeploy is assumed, not read in its sources: policy,")

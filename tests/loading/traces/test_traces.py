@@ -1,0 +1,323 @@
+"""Traces: public shapes by their headers, and what is said of wrong files."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars
+import pytest
+
+from sightline.errors import InputError
+from sightline.loading.traces import open_trace
+from sightline.loading.traces.tables import BLOCK_BYTES
+
+OWN = "arrival_s,prompt_tokens,output_tokens\n"
+ROWS = [
+    {"arrival_s": 0.5, "prompt_tokens": 3, "output_tokens": 4},
+    {"arrival_s": 2, "prompt_tokens": 5, "output_tokens": 6},
+]
+
+
+def written(folder: Path, text: str | bytes, name: str = "load.csv") -> Path:
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def read(path: Path, told: list[str] | None = None) -> dict[str, list[Any]]:
+    said = [] if told is None else told
+    parts = list(open_trace(path, said.append).columns(said.append))
+    return {name: np.concatenate([part[name] for part in parts]).tolist() for name in parts[0] if name != "line"}
+
+
+def refused(path: Path) -> tuple[str, ...]:
+    with pytest.raises(InputError) as found:
+        read(path)
+    return tuple(problem.replace(f"{path.parent}/", "") for problem in found.value.problems)
+
+
+def tables(folder: Path) -> dict[str, Path]:
+    """The same requests in every kind of table."""
+    lines = "".join(json.dumps(row) + "\n" for row in ROWS)
+    cells = OWN + "0.5,3,4\n2,5,6\n"
+    parquet = folder / "load.parquet"
+    polars.DataFrame(ROWS, strict=False).write_parquet(parquet)
+    return {
+        "csv": written(folder, cells),
+        "unended": written(folder, cells.strip(), "unended.csv"),
+        "windows": written(folder, b"\xef\xbb\xbf" + cells.replace("\n", "\r\n").encode(), "windows.csv"),
+        "semicolons": written(folder, cells.replace(",", ";"), "semicolons.csv"),
+        "tabs": written(folder, cells.replace(",", "\t"), "load.tsv"),
+        "blank lines": written(folder, "\n \n" + cells.replace("\n", "\n\n"), "blank.csv"),
+        "quoted": written(folder, OWN + '"0.5","3","4"\n"2","5","6"\n', "quoted.csv"),
+        "other order": written(folder, "output_tokens,x,ARRIVAL_S,prompt_tokens\n4,a,0.5,3\n6,b,2,5\n", "other.csv"),
+        "csv.gz": written(folder, gzip.compress(cells.encode()), "load.csv.gz"),
+        "jsonl": written(folder, "\n" + lines, "load.jsonl"),
+        "jsonl.gz": written(folder, gzip.compress(lines.encode()), "load.jsonl.gz"),
+        "list": written(folder, json.dumps(ROWS, indent=1), "load.json"),
+        "requests": written(folder, json.dumps({"requests": ROWS}), "requests.json"),
+        "parquet": parquet,
+    }
+
+
+def test_every_kind_of_table_gives_the_same_requests(tmp_path):
+    wanted = {"arrival_s": [0.5, 2.0], "prompt_tokens": [3, 5], "output_tokens": [4, 6]}
+    assert {kind: read(path) for kind, path in tables(tmp_path).items()} == dict.fromkeys(tables(tmp_path), wanted)
+
+
+def test_optional_columns_may_be_empty(tmp_path):
+    rows = "0,9,4,sys,3,a,0,1,de\n1,9,4,,,,2.5,,\n2,9,4,sys,4,a,,,de\n"
+    header = OWN.strip() + ",prefix_id,prefix_tokens,session_id,think_s,priority,adapter\n"
+    found = read(written(tmp_path, header + rows))
+    assert (found["prefix_id"], found["prefix_tokens"]) == ([0, -1, 0], [3, 0, 4])
+    assert (found["session_id"], found["think_s"]) == ([0, -1, 0], [0.0, 2.5, 0.0])
+    assert (found["priority"], found["adapter"]) == ([1, 0, 0], [0, -1, 0])
+
+
+def test_a_prefix_without_its_length_is_the_whole_prompt(tmp_path):
+    found = read(written(tmp_path, OWN.strip() + ",prefix_id\n0,9,4,7\n1,8,4,-1\n"))
+    assert (found["prefix_id"], found["prefix_tokens"]) == ([0, -1], [9, 0])
+
+
+SHAPES = {
+    "log of a server": '{"timestamp": "2024-05-10T00:00:00Z", "usage": {"prompt_tokens": 3, "completion_tokens": 4}}\n'
+    '{"timestamp": "2024-05-10T00:00:01.5Z", "usage": {"prompt_tokens": 5, "completion_tokens": 6}}\n',
+    "log": "arrival_time,input_tokens,completion_tokens\n1700000000,3,4\n1700000001.5,5,6\n",
+    "Qwen-Bailian": '{"chat_id": 1, "timestamp": 2.0, "input_length": 3, "output_length": 4, "hash_ids": [0]}\n'
+    '{"chat_id": 2, "timestamp": 3.5, "input_length": 5, "output_length": 6, "hash_ids": [0]}\n',
+    "Azure": "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.6805900,3,4\n2023-11-16 18:15:48.1805900,5,6\n",
+    "Azure 2024": "TIMESTAMP,ContextTokens,GeneratedTokens\n2024-05-10 23:59:59.5+00:00,3,4\n2024-05-11 00:00:01+00:00,5,6",
+    "Mooncake": '{"timestamp": 1000, "input_length": 3, "output_length": 4, "hash_ids": [0]}\n'
+    '{"timestamp": 2500, "input_length": 5, "output_length": 6, "hash_ids": [0]}\n',
+    "BurstGPT": "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n5,ChatGPT,3,4,7,API log\n"
+    "6.5,GPT-4,5,6,11,API log\n",
+    "SplitwiseSim": "request_id,request_type,application_id,arrival_timestamp,batch_size,prompt_size,token_size\n"
+    "0,2,0,1.0,1,3,4\n1,2,0,2.5,1,5,6\n",
+    "Vidur": "arrived_at,num_prefill_tokens,num_decode_tokens\n1,3,4\n2.5,5,6\n",
+    "LLMServingSim": '{"input_toks": 3, "output_toks": 4, "arrival_time_ns": 0}\n'
+    '{"input_toks": 5, "output_toks": 6, "arrival_time_ns": 1500000000}\n',
+    "vllm bench serve": json.dumps(
+        {"duration": 9, "input_lens": [5, 3], "output_lens": [6, 4], "start_times": [103.5, 102.0], "errors": ["", ""]}
+    ),
+    "guidellm": json.dumps(
+        {
+            "benchmarks": [
+                {
+                    "requests": {
+                        "successful": [
+                            {"request_start_time": 7.5, "prompt_tokens": 5, "output_tokens": 6},
+                            {"request_start_time": 6.0, "prompt_tokens": 3, "output_tokens": 4},
+                        ],
+                        "incomplete": [],
+                    }
+                }
+            ]
+        }
+    ),
+}
+"""The same requests, 1.5 seconds apart, in public shapes."""
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_public_traces_are_recognized(tmp_path, name):
+    path = written(tmp_path, SHAPES[name], "load.txt")
+    trace = open_trace(path)
+    assert name.split()[0].lower() in trace.shape.name.lower()
+    found = read(path)
+    assert found["arrival_s"] == pytest.approx([0.0, 1.5])
+    assert (found["prompt_tokens"], found["output_tokens"]) == ([3, 5], [4, 6])
+
+
+@pytest.mark.parametrize(
+    ("factor", "unit"), [(1, ""), (1000, "milliseconds"), (1_000_000, "microseconds"), (1_000_000_000, "nanoseconds")]
+)
+def test_the_unit_of_a_clock_is_told_by_its_size(tmp_path, factor, unit):
+    times = [1_700_000_000 * factor, 1_700_000_001 * factor + factor // 2]
+    rows = "".join(f"{time},3,4\n" for time in times)
+    told: list[str] = []
+    found = read(written(tmp_path, "timestamp,prompt_tokens,output_tokens\n" + rows), told)
+    assert found["arrival_s"] == pytest.approx([0.0, 1.5 if unit else 1.0], abs=1e-6)
+    path = tmp_path / "load.csv"
+    said = f"{path}: times such as {times[0]} are read as {unit} since 1970 (2023-11-14T22:13:20)"
+    assert told == ([said] if unit else [])
+
+
+def test_an_own_trace_has_seconds_from_its_begin(tmp_path):
+    assert "allowed: seconds, 0 or more" in refused(written(tmp_path, OWN + "1700000000000,3,4\n"))[0]
+
+
+def test_times_without_blocks_are_seconds(tmp_path):
+    path = written(tmp_path, "timestamp,input_length,output_length\n1,3,4\n2.5,5,6\n")
+    assert "seconds" in open_trace(path).shape.name
+    assert read(path)["arrival_s"] == [0.0, 1.5]
+
+
+def test_offsets_of_time_zones_count(tmp_path):
+    rows = "2024-05-10T12:00:00+02:00,3,4\n2024-05-10T10:00:05+00:00,5,6\n"
+    assert read(written(tmp_path, "TIMESTAMP,ContextTokens,GeneratedTokens\n" + rows))["arrival_s"] == [0.0, 5.0]
+
+
+def test_blocks_of_prompts_tell_shared_prefixes_and_conversations(tmp_path):
+    rows = [
+        {"timestamp": 0, "input_length": 1100, "output_length": 100, "hash_ids": [0, 1, 2]},
+        {"timestamp": 1, "input_length": 600, "output_length": 10, "hash_ids": [0, 9]},
+        {"timestamp": 2, "input_length": 1500, "output_length": 50, "hash_ids": [0, 1, 3]},
+        {"timestamp": 3, "input_length": 1540, "output_length": 50, "hash_ids": [0, 1, 4, 5]},
+        {"timestamp": 4, "input_length": 100, "output_length": 50, "hash_ids": [7]},
+    ]
+    found = read(written(tmp_path, "".join(json.dumps(row) + "\n" for row in rows), "load.jsonl"))
+    # The third goes on with the first; the fourth is another continuation of it, which is computed again.
+    assert found["session_id"] == [0, 1, 0, 2, 3]
+    assert found["prefix_id"] == [1, 0, 1, 1, -1]
+    assert found["prefix_tokens"] == [1024, 512, 1024, 1024, 0]
+
+
+def test_turns_of_conversations_have_a_token_for_four_characters(tmp_path):
+    talk = [("human", "x" * 40), ("gpt", "y" * 9), ("human", "z" * 8), ("gpt", "w" * 4)]
+    document = [{"id": "a", "conversations": [{"from": who, "value": said} for who, said in talk]}, {"id": "b"}]
+    document.append({"id": "c", "conversations": [{"from": "gpt", "value": "hello"}]})
+    told: list[str] = []
+    found = read(written(tmp_path, json.dumps([document[0], *document]), "chats.json"), told)
+    assert found["prompt_tokens"] == [10, 15] * 2
+    assert found["output_tokens"] == [3, 1] * 2
+    lines = "".join(json.dumps(one) + "\n" for one in [document[0], *document])
+    assert read(written(tmp_path, lines, "chats.jsonl")) == found
+    assert found["session_id"] == [0, 0, 1, 1]
+    assert "a token for every 4 characters" in told[0]
+
+
+def test_requests_without_an_answer_are_left_out_and_told(tmp_path):
+    told: list[str] = []
+    text = "Timestamp,Model,Request tokens,Response tokens\n1,a,5,0\n2,a,5,5\n3,a,5,\n"
+    assert read(written(tmp_path, text), told)["prompt_tokens"] == [5]
+    assert told == [f"{tmp_path}/load.csv: 2 requests without tokens of a prompt or an answer are left out"]
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        (OWN + "0,1,1\n1,2,2\n2,3", 2),
+        ('{"arrival_s": 0, "prompt_tokens": 1, "output_tokens": 1}\n{"arrival_s": 1, "pro', 1),
+    ],
+)
+def test_a_torn_last_line_is_told_and_the_rest_kept(tmp_path, text, rows):
+    told: list[str] = []
+    assert len(read(written(tmp_path, text), told)["prompt_tokens"]) == rows
+    (said,) = told
+    assert f"load.csv line {text.count(chr(10)) + 1} is torn" in said
+
+
+@pytest.mark.parametrize("is_json", [False, True])
+def test_blank_lines_are_told_where_rows_follow(tmp_path, is_json):
+    rows = [json.dumps(row) for row in ROWS] if is_json else ["0.5,3,4", "2,5,6"]
+    first = 2 if is_json else 3
+    told: list[str] = []
+    for between, said in (
+        ("", []),
+        ("\n", [f"line {first} is blank; a blank line is no request"]),
+        ("\n \n\n", [f"line {first} is blank, and so are 2 others; a blank line is no request"]),
+    ):
+        told.clear()
+        text = ("" if is_json else OWN) + rows[0] + "\n" + between + rows[1] + "\n\n\n"
+        assert read(written(tmp_path, text), told)["prompt_tokens"] == [3, 5]
+        assert told == [f"{tmp_path}/load.csv {sentence}" for sentence in said]
+
+
+def test_a_last_number_that_may_be_cut_is_told(tmp_path):
+    told: list[str] = []
+    assert read(written(tmp_path, OWN + "0,1,1\n1,2,5"), told)["output_tokens"] == [1, 5]
+    (said,) = told
+    assert "load.csv line 3 ends without a line break, so that its last number may have been cut" in said
+    told.clear()
+    read(written(tmp_path, json.dumps(ROWS[0]) + "\n" + json.dumps(ROWS[1]), "load.jsonl"), told)
+    assert not told
+
+
+def test_a_compressed_file_that_was_cut_off_keeps_what_is_whole(tmp_path):
+    rows = "".join(f"{i},{i % 97 + 1},{i % 89 + 1}\n" for i in range(50_000))
+    whole = gzip.compress((OWN + rows).encode())
+    told: list[str] = []
+    found = read(written(tmp_path, whole[: len(whole) // 2], "load.csv.gz"), told)
+    assert 10_000 < len(found["prompt_tokens"]) < 50_000
+
+
+def test_a_file_of_many_blocks_keeps_its_order_and_line_numbers(tmp_path):
+    rows = [f"{i}.000000000,100,200\n" for i in range(BLOCK_BYTES // 18 * 2)]
+    path = written(tmp_path, OWN + "".join(rows))
+    assert read(path)["arrival_s"] == [float(i) for i in range(len(rows))]
+    rows[-3] = "x,1,1\n"
+    written(tmp_path, OWN + "".join(rows))
+    assert refused(path) == (f"load.csv line {len(rows) - 1}: arrival_s is 'x'; allowed: seconds, 0 or more",)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "load.csv is empty; allowed: a file of requests with a header or keys"),
+        (OWN, "load.csv has no requests"),
+        (OWN + "0,1,0\n", "load.csv has no requests with tokens of a prompt and an answer"),
+        (
+            OWN + "0,1e15,1\n",
+            "load.csv line 2: prompt_tokens is '1e15'; allowed: a whole number of tokens, up to 1e+12",
+        ),
+        (OWN + "nan,1,1\n", "load.csv line 2: arrival_s is 'nan'; allowed: seconds, 0 or more"),
+        (OWN + "0,1,1\n-1,1,1\n", "load.csv line 3: arrival_s is '-1'; allowed: seconds, 0 or more"),
+        (OWN + "0,1.5,1\n", "load.csv line 2: prompt_tokens is '1.5'; allowed: a whole number of tokens"),
+        (OWN + "0,1,1\n0,,1\n0,1,1\n", "load.csv line 3: prompt_tokens is empty; allowed: a whole number of tokens"),
+        (OWN + "0,1,-4\n", "load.csv line 2: output_tokens is '-4'; allowed: a whole number of tokens"),
+        (OWN + "0,1,1\n1,1,1,9\n", "load.csv line 3 has 4 cells; the header has 3"),
+        (
+            OWN + "5,1,1\n\n3,1,1\n",
+            "load.csv line 4: arrival_s '3' is earlier than that of the row before; allowed: rows in order of their ar",
+        ),
+        (
+            "arrivals,prompt_tokens,output_tokens\n0,1,1\n",
+            "load.csv lacks the column arrival_s - did you mean 'arrivals'?",
+        ),
+        ('{"input_lens": []}\n{"input_lens": []}\n', "load.csv has results of 2 runs; allowed: one"),
+        (
+            "arrival_s,prompt_token,output_tokens\n0,1,1\n",
+            "load.csv lacks the column prompt_tokens - did you mean 'prompt_token'?; a trace has arrival_s, prompt_toke",
+        ),
+        (
+            "a,b\n1,2\n",
+            "load.csv has the columns a, b, in which no trace is recognized; known are: arrival_s, prompt_tokens, ",
+        ),
+        (
+            '{"arrival_s": 0, "prompt_tokens": 1, "output_tokens": 1}\n{"arr\n{}\n',
+            "load.csv line 2 is no JSON: ",
+        ),
+        (
+            '{"arrival_s": 0, "prompt_tokens": 1, "output_tokens": 1}\n{"arrival_s": 1, "output_tokens": 1}\n',
+            "load.csv line 2: prompt_tokens is empty; allowed: a whole number of tokens",
+        ),
+        ('{"a": {"b": 1}}', "load.csv has the columns a, in which no trace is recognized"),
+        ("[1, 2]", "load.csv holds no requests; known are a list of objects with arrival_s"),
+        ("[1, 2", "load.csv is no JSON: "),
+        ('{"input_lens": [1]}', "load.csv lacks output_lens, one for each of input_lens: run the client with"),
+        ('{"benchmarks": [{}, {}]}', "load.csv has 2 benchmarks; allowed: one"),
+        (
+            OWN.strip() + ",prefix_id,prefix_tokens\n0,5,1,1,6\n",
+            "load.csv line 2: prefix_tokens is 6; allowed: a whole number of tokens, up to prompt_tokens",
+        ),
+    ],
+)
+def test_a_wrong_file_is_a_sentence(tmp_path, text, said):
+    assert refused(written(tmp_path, text))[0].startswith(said)
+
+
+def test_lengths_need_no_times(tmp_path):
+    path = written(tmp_path, "prompt_tokens,output_tokens\n5,6\n")
+    assert open_trace(path).shape.name.startswith("a table of lengths without times")
+    assert read(path) == {"prompt_tokens": [5], "output_tokens": [6]}
+
+
+def test_many_wrong_lines_are_counted(tmp_path):
+    problems = refused(written(tmp_path, OWN + "x,1,1\n" * 20))
+    assert (len(problems), problems[-1]) == (9, "12 further rows are wrong too")
+
+
+def test_a_broken_parquet_file_is_a_sentence(tmp_path):
+    assert refused(written(tmp_path, b"PAR1 and nothing else"))[0].startswith("load.csv cannot be read as Parquet: ")

@@ -1,0 +1,50 @@
+"""What is said of plans that serve a load: the nearest ones, charts, tables, launches."""
+
+import json
+from io import StringIO
+
+import pytest
+from planning.serving.questions import QUESTION
+from rich.console import Console
+
+from sightline.launching import write
+from sightline.planning.search import plan
+from sightline.report import units
+from sightline.report.charts.plan import plan_chart
+from sightline.report.plans import columns
+from sightline.report.plans.results import answer_to_dict
+from sightline.report.terminal.plan import plan_text
+
+
+def test_an_objective_that_nobody_keeps_leads_to_the_nearest() -> None:
+    found = plan(QUESTION, top=1, tpot="1 ms")
+    assert not found.plans
+    assert found.feasible == 0
+    near = found.nearest[0]
+    assert set(near.set) == {"workload.slo.tpot"}
+    assert near.sentence.startswith("no rate meets the SLO")
+    assert near.command.endswith(f"--set 'workload.slo.tpot={near.set['workload.slo.tpot']}'")
+    assert plan(QUESTION, top=1, tpot=near.set["workload.slo.tpot"]).plans
+
+
+@pytest.mark.parametrize("percentile", [50, 95])
+def test_limits_are_drawn_against_the_percentile_that_has_to_keep_them(percentile) -> None:
+    found = plan(QUESTION, top=1, overrides={"workload.slo.percentile": percentile})
+    drawn, times = json.dumps(plan_chart(found)), found.plans[0].profile.ttft_s
+    assert f"P{percentile} of TTFT" in drawn
+    assert units.seconds(times[f"p{percentile}"]) in drawn
+    assert f"TTFT p{percentile}" in [column.heading for column in columns.figures(found)]
+
+
+def test_an_answer_is_shown_drawn_and_launched(answer) -> None:
+    shown = StringIO()
+    Console(width=140, file=shown).print(plan_text(answer))
+    text = shown.getvalue()
+    assert all(heading in text for heading in ("goodput/device", "capacity", "users", "p90"))
+    assert plan_chart(answer)
+    document = answer_to_dict(answer)
+    assert document["plans"][0]["goodput_requests_per_s_per_device"] == answer.plans[0].value
+    rent = answer.plans[0].figures["usd_per_hour"]
+    assert f"plan 1: rent of ${rent:.2f} per hour" in text
+    launched = write(answer.plans[0].profile.scenario)
+    assert "vllm serve" in launched.command + " ".join(launched.files.values())

@@ -1,0 +1,93 @@
+"""The best plans to serve a load are those of trying every layout, engine and size of iterations."""
+
+from dataclasses import replace
+from itertools import product
+
+import pytest
+from planning.serving.questions import LOAD, PLAN, QUESTION
+
+from sightline.errors import InputError
+from sightline.loading import load
+from sightline.planning.requests.spaces import spaces_of
+from sightline.planning.search import plan
+from sightline.planning.serving.search import PER_PLAN, search
+from sightline.progress import Progress, State
+from sightline.simulation.simulate import find_capacity
+
+
+def test_plans_are_ranked_by_the_rate_that_they_serve_per_device(answer) -> None:
+    rates = [one.figures["capacity_requests_per_s"] for one in answer.plans]
+    assert answer.objective == "goodput"
+    assert rates == sorted(rates, reverse=True)
+    assert [one.value for one in answer.plans] == [rate / 2 for rate in rates]
+    assert answer.evaluated >= answer.feasible > 0
+    assert [one.rank for one in answer.plans] == [1, 2, 3]
+
+
+def test_the_best_plan_is_that_of_trying_every_layout(answer) -> None:
+    found = {}
+    for tensor, pipeline in product((1, 2), (1, 2)):
+        if tensor * pipeline <= 2:
+            own = {"framework": "vllm", "tensor_parallel": tensor, "pipeline_parallel": pipeline}
+            longer = {**LOAD, "requests": {**LOAD["requests"], "count": 4000}}
+            scenario = load({**QUESTION, "workload": longer, "plan": own})
+            found[tensor, pipeline] = find_capacity(scenario).rate
+    best = answer.plans[0]
+    own = best.profile.scenario.plan
+    assert (own.tensor_parallel, own.pipeline_parallel) == max(found, key=found.get)
+    assert best.figures["capacity_requests_per_s"] == pytest.approx(max(found.values()), rel=0.1)
+
+
+def test_no_other_size_of_iterations_serves_more_than_that_of_the_best_plan() -> None:
+    # A steady loop of mean lengths ranks the sizes; bursts of long prompts rank them otherwise.
+    lengths = {"distribution": "lognormal", "mean": 1165, "cv": 0.8, "max": 8192}
+    load = {**LOAD, "requests": {"count": 200, "prompt_tokens": lengths, "output_tokens": 64}}
+    one = {**PLAN, "tensor_parallel": 1, "pipeline_parallel": 1, "chunked_prefill": True}
+    question = {"model": "llama-3.1-8b", "cluster": "1x h100-sxm-80gb", "workload": load, "plan": one}
+    found = search(spaces_of(question), top=1)
+    best = found.best(1)[0].trial
+    assert best in found.trials
+    assert {"max_batched_tokens"} < {*best.finalist.steady.columns}
+    assert found.other_sizes
+    assert all(not found.is_better(other, best) for other in found.other_sizes)
+    sizes = [other.finalist.scenario.plan.max_batched_tokens for other in (best, *found.other_sizes)]
+    assert len(set(sizes)) == len(sizes)
+    (own,) = plan(question, top=1, overrides={"plan.max_batched_tokens": 2048}).plans
+    assert own.profile.scenario.plan.max_batched_tokens == 2048
+
+
+def test_each_engine_that_is_asked_about_has_a_row() -> None:
+    small = {**QUESTION, "cluster": "1x h100-sxm-80gb"}
+    engines = ["vllm", "sglang", "tensorrt-llm"]
+    found = plan(small, top=1, overrides={"plan.framework": {"any": engines}})
+    best = found.plans[0]
+    others = {one.set["plan.framework"]: one.loss for one in found.alternatives}
+    assert {best.profile.scenario.plan.engine.name, *others} == set(engines)
+    for name, loss in others.items():
+        alone = plan(small, top=1, overrides={"plan.framework": name}).plans[0]
+        assert alone.value <= best.value * 1.02
+        assert best.value / alone.value - 1 == pytest.approx(loss, abs=0.15)
+
+
+def test_few_layouts_are_simulated() -> None:
+    found = search(spaces_of({**QUESTION, "cluster": "8x h100-sxm-80gb"}), top=1)
+    assert 1 <= len(found.trials) <= PER_PLAN < len(found.swept.finalists)
+
+
+def test_a_search_that_is_stopped_answers_what_it_has() -> None:
+    def stop_after_one(state: State) -> None:
+        if state.what == "simulating" and state.done:
+            progress.cancel()
+
+    progress = Progress(stop_after_one, every_s=0)
+    found = search(spaces_of(QUESTION), top=3, progress=progress)
+    assert found.stopped
+    assert len(found.trials) == 1
+
+
+def test_rent_needs_a_price() -> None:
+    (space,) = spaces_of(QUESTION)
+    cluster = space.scenario.cluster
+    unpriced = replace(cluster, device=replace(cluster.device, usd_per_hour=None))
+    with pytest.raises(InputError, match="the price of h100-sxm-80gb is not known"):
+        search([replace(space, scenario=replace(space.scenario, cluster=unpriced))], "cost")

@@ -1,0 +1,158 @@
+"""The paged cache with its prefix cache: real blocks, found again by their content and all before it."""
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+from simulation.reference.sequences import Block, Sequence
+
+ELSEWHERE = -1
+"""The number of a block that is not on the device."""
+
+
+@dataclass(frozen=True)
+class Tier:
+    """A memory behind the device's: blocks that it keeps, and seconds to load one, and of each load."""
+
+    blocks: int
+    block_s: float
+    latency_s: float = 0.0
+
+
+@dataclass
+class Memory:
+    """A tier with what it has: contents, the least recently used one first."""
+
+    tier: Tier
+    contents: OrderedDict[int, None] = field(default_factory=OrderedDict)
+
+    def keep(self, content: int) -> int | None:
+        """Take what was evicted before this tier; return what it evicts in turn."""
+        self.contents[content] = None
+        self.contents.move_to_end(content)
+        return self.contents.popitem(last=False)[0] if len(self.contents) > self.tier.blocks else None
+
+
+class Pool:
+    """All blocks of a replica. ``free`` are those that nobody holds, in the order in which they will be taken."""
+
+    def __init__(self, blocks: int, block_tokens: int, caching: bool, tiers: tuple[Tier, ...] = ()) -> None:
+        """Begin with an empty cache."""
+        self.block_tokens = block_tokens
+        self.caching = caching
+        self.total = blocks
+        self.free = [Block(number) for number in range(blocks)]
+        self.known: dict[int, list[Block]] = {}
+        """Blocks by content; of several with the same one the first is found."""
+        self.behind = [Memory(tier) for tier in tiers]
+        self.loading_s = 0.0
+        """Seconds of loads for the iteration that is being formed."""
+        self.contents: dict[tuple[int, tuple[tuple[str, int, int], ...]], int] = {}
+
+    def blocks_for(self, tokens: int) -> int:
+        """Return how many blocks hold so many tokens."""
+        return -(-tokens // self.block_tokens)
+
+    def content_of(self, sequence: Sequence, blocks: int) -> list[int]:
+        """Return a number for the content of each of the first blocks; each stands for all tokens up to its end."""
+        chain, before = [], -1
+        for i in range(blocks):
+            of = tuple(sequence.token(p) for p in range(i * self.block_tokens, (i + 1) * self.block_tokens))
+            before = self.contents.setdefault((before, of), len(self.contents))
+            chain.append(before)
+        return chain
+
+    def find(self, sequence: Sequence) -> list[Block]:
+        """Return the leading blocks of a sequence that are cached; its last token is not looked for."""
+        found: list[Block] = []
+        if self.caching:
+            for content in self.content_of(sequence, (sequence.length - 1) // self.block_tokens):
+                if content in self.known:
+                    found.append(self.known[content][0])
+                elif any(content in memory.contents for memory in self.behind):
+                    found.append(Block(ELSEWHERE, content=content))
+                else:
+                    break
+        return found
+
+    def room(self, found: list[Block]) -> int:
+        """Return how many blocks are free once those that were found are held."""
+        return len(self.free) - sum(block.holders == 0 for block in found)
+
+    def hold(self, sequence: Sequence, found: list[Block]) -> None:
+        """Let a sequence that begins hold the blocks that were found of it."""
+        assert not sequence.blocks
+        for block in found:
+            if block.number != ELSEWHERE:
+                if block.holders == 0:
+                    self.free.remove(block)
+                block.holders += 1
+        self._load([block.content for block in found if block.number == ELSEWHERE])
+        sequence.blocks = [block if block.number != ELSEWHERE else self._filled(block.content) for block in found]
+        sequence.computed = len(found) * self.block_tokens
+
+    def _load(self, contents: list[int | None]) -> None:
+        """Spend the time of loading contents, each from the first tier that has it; the first ones were used last."""
+        wanted = contents
+        for memory in self.behind:
+            here = [content for content in wanted if content in memory.contents]
+            wanted = [content for content in wanted if content not in memory.contents]
+            for content in reversed(here):
+                memory.contents.move_to_end(content)
+            if here:
+                self.loading_s += memory.tier.latency_s + len(here) * memory.tier.block_s
+
+    def _filled(self, content: int | None) -> Block:
+        """Return a free block, into which a content is loaded."""
+        assert content is not None
+        block = self.free.pop(0)
+        self._forget(block)
+        block.holders, block.content = 1, content
+        self.known.setdefault(content, []).append(block)
+        return block
+
+    def lacks(self, sequence: Sequence, tokens: int) -> int:
+        """Return how many further blocks a sequence needs to hold so many tokens."""
+        return max(0, self.blocks_for(tokens) - len(sequence.blocks))
+
+    def extend(self, sequence: Sequence, tokens: int) -> None:
+        """Give a sequence the blocks for so many tokens; what these had in them is forgotten."""
+        for _ in range(self.lacks(sequence, tokens)):
+            block = self.free.pop(0)
+            self._forget(block)
+            block.holders = 1
+            sequence.blocks.append(block)
+
+    def publish(self, sequence: Sequence, tokens: int) -> None:
+        """Let others find the full blocks of a sequence's first tokens."""
+        if not self.caching:
+            return
+        for block, content in zip(
+            sequence.blocks, self.content_of(sequence, tokens // self.block_tokens), strict=False
+        ):
+            if block.content is None:
+                block.content = content
+                self.known.setdefault(content, []).append(block)
+
+    def give_up(self, sequence: Sequence) -> None:
+        """Free what a sequence holds, its last block first."""
+        for block in reversed(sequence.blocks):
+            block.holders -= 1
+            if block.holders == 0:
+                self.free.append(block)
+        sequence.blocks = []
+        sequence.computed = 0
+
+    def _forget(self, block: Block) -> None:
+        """Let a block not be found any more; what it had goes to the tiers."""
+        if block.content is not None:
+            self._evict(block.content)
+            self.known[block.content].remove(block)
+            if not self.known[block.content]:
+                del self.known[block.content]
+            block.content = None
+
+    def _evict(self, content: int) -> None:
+        evicted: int | None = content
+        for memory in self.behind:
+            if evicted is not None:
+                evicted = memory.keep(evicted)

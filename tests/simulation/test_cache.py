@@ -1,0 +1,30 @@
+"""How much a replica's KV cache holds."""
+
+import pytest
+from serving_scenarios import serving
+
+from sightline.simulation.cache import room_of
+
+
+def test_the_cache_is_what_weights_and_iterations_leave():
+    scenario = serving()
+    room = room_of(scenario)
+    block = 2 * 32 * 8 * 128 * 2 * 16
+    assert room.fits
+    assert room.memory_bytes["kv_cache"] == room.blocks * block
+    usable = 0.9 * scenario.cluster.device.memory_bytes
+    assert usable - block < room.memory_bytes["total"] <= usable
+    assert sum(size for part, size in room.memory_bytes.items() if part != "total") == pytest.approx(
+        room.memory_bytes["total"]
+    )
+
+
+def test_more_memory_and_smaller_formats_hold_more():
+    plain, more = (room_of(serving(plan={"memory_fraction": share})).blocks for share in (0.8, 0.9))
+    eight_bits = room_of(serving(plan={"memory_fraction": 0.9, "quantization": ["fp8", "kv-fp8"]})).blocks
+    assert plain < more < eight_bits / 2
+
+
+def test_a_model_that_does_not_fit_has_no_cache():
+    room = room_of(serving(model="llama-3-70b"))
+    assert (room.fits, room.blocks, room.memory_bytes["kv_cache"]) == (False, 0, 0.0)

@@ -1,0 +1,114 @@
+"""Loads whose answer is known: a request alone, a queue in front of a constant service, a faster rate."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from serving_scenarios import serving
+
+import sightline as sl
+from sightline.simulation.load import load_of
+from sightline.simulation.requests import Requests
+
+SHARE = 0.6
+"""Of its time that a server is busy."""
+
+
+def one_at_a_time(count, rate):
+    return serving(
+        requests={"count": count, "prompt_tokens": 100, "output_tokens": 20},
+        arrival={"process": "poisson", "rate": rate},
+        plan={"framework": "vllm", "max_sequences": 1, "prefix_cache": False},
+    )
+
+
+def test_requests_wait_as_long_as_in_a_queue_with_constant_service():
+    """M/D/1: the mean time in the queue is that of Pollaczek and Khinchine."""
+    alone = sl.simulate(one_at_a_time(1, 1.0), intervals=False).outcome
+    service_s = float(alone.last_token_s[0] - alone.scheduled_s[0])
+    outcome = sl.simulate(one_at_a_time(20_000, SHARE / service_s), intervals=False).outcome
+    assert outcome.last_token_s - outcome.scheduled_s == pytest.approx(service_s, rel=1e-6)
+    waits_s = outcome.scheduled_s - outcome.requests.arrival_s
+    means = np.array([part.mean() for part in np.array_split(waits_s, 20)])
+    error_s = means.std(ddof=1) / np.sqrt(means.size)
+    assert waits_s.mean() == pytest.approx(SHARE / (2.0 * (1.0 - SHARE)) * service_s, abs=3.5 * error_s)
+
+
+@pytest.mark.parametrize("engine", ["vllm", "tgi"])
+def test_the_mean_latency_rises_with_the_rate(engine):
+    """The same requests, whose gaps are scaled."""
+    latencies = []
+    for rate in (1.0, 2.0, 4.0, 8.0, 16.0, 64.0):
+        scenario = serving(arrival={"process": "poisson", "rate": rate}, plan={"framework": engine})
+        latencies.append(sl.simulate(scenario, intervals=False).latency_s["mean"])
+    assert latencies == sorted(latencies)
+
+
+def test_a_seed_gives_the_same_rows():
+    scenario = serving(arrival={"process": "poisson", "rate": 8.0})
+    other = replace(scenario, workload=replace(scenario.workload, seed=1))
+    one, same, different = (sl.simulate(each, intervals=False).outcome for each in (scenario, scenario, other))
+    for name in ("scheduled_s", "first_token_s", "last_token_s"):
+        assert np.array_equal(getattr(one, name), getattr(same, name))
+    assert not np.array_equal(one.last_token_s, different.last_token_s)
+
+
+def test_a_load_without_rows_has_the_same_figures():
+    scenario = serving(
+        requests={
+            "count": 3000,
+            "prompt_tokens": 200,
+            "output_tokens": {"distribution": "lognormal", "mean": 40, "cv": 1},
+        },
+        arrival={"process": "poisson", "rate": 8.0},
+        slo={"ttft": "100 ms", "tpot": "20 ms"},
+    )
+    (whole,) = load_of(scenario)
+    parts = [whole[i : i + 100] for i in range(0, len(whole), 100)]
+    kept = sl.simulate(scenario, intervals=False)
+    ended = []
+    bare = sl.simulate(
+        scenario, load=parts, intervals=False, streamed=True, rows=lambda numbers, piece: ended.append((numbers, piece))
+    )
+    assert bare.outcome is None
+    for key in ("requests_per_s", "goodput_requests_per_s", "duration_s", "queue_s", "completed", "limits", "energy_j"):
+        assert getattr(bare, key) == pytest.approx(getattr(kept, key), rel=1e-9), key
+    for key in ("ttft_s", "tpot_s", "latency_s", "itl_s"):
+        assert getattr(bare, key) == pytest.approx(getattr(kept, key), rel=0.005), key
+    assert bare.kv_use == pytest.approx(kept.kv_use)
+    assert bare.limited_by == kept.limited_by
+    for numbers, piece in ended:
+        assert np.array_equal(piece.last_token_s, kept.outcome.last_token_s[numbers])
+        assert np.array_equal(piece.requests.output_tokens, whole.output_tokens[numbers])
+    assert sorted(np.concatenate([numbers for numbers, _ in ended])) == list(range(3000))
+
+
+def alone_and_generated(engine):
+    """A request alone on a server, and the generation of the same lengths."""
+    scenario = serving(count=1, prompt_tokens=400, output_tokens=100, plan={"framework": engine})
+    generation = {"task": "generate", "batch": 1, "prompt_tokens": 400, "output_tokens": 100}
+    asked = {"cluster": "1x h100-sxm-80gb", "workload": generation, "plan": {"framework": engine}}
+    alone = sl.simulate(scenario, intervals=False)
+    return alone, sl.predict(sl.load({"model": "llama-3.1-8b", **asked}))
+
+
+@pytest.mark.parametrize("engine", ["tgi", "lightllm", "transformers", "fastertransformer", "sglang", "tensorrt-llm"])
+def test_a_request_alone_takes_as_long_as_its_generation(engine):
+    """To the width of the tables."""
+    alone, generated = alone_and_generated(engine)
+    assert alone.queue_s == 0.0
+    assert alone.ttft_s["mean"] == pytest.approx(generated.ttft_s, rel=1e-6)
+    assert alone.tpot_s["mean"] == pytest.approx(generated.tpot_s, rel=2e-4)
+
+
+def test_an_engine_whose_host_was_fitted_without_overlap_hides_it_behind_the_device():
+    """A generation stands for the host's time alone; a server has it before the queue, or while the device works."""
+    alone, generated = alone_and_generated("vllm")
+    assert alone.ttft_s["mean"] - alone.queue_s < generated.ttft_s
+    assert 0.8 * generated.tpot_s < alone.tpot_s["mean"] < generated.tpot_s
+
+
+def test_a_load_without_requests_has_no_figures():
+    scenario = serving()
+    nobody = Requests(arrival_s=np.zeros(0), prompt_tokens=np.zeros(0, np.int64), output_tokens=np.zeros(0, np.int64))
+    assert sl.simulate(scenario, load=[nobody], streamed=True, intervals=False).completed == 0

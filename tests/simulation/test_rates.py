@@ -1,0 +1,126 @@
+"""The search for the highest rate that keeps an objective, over loads that need no simulation."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from served_outcomes import outcome
+from serving_scenarios import serving
+
+from sightline.errors import InputError
+from sightline.profile import Profile
+from sightline.progress import Progress
+from sightline.scenario import Arrival
+from sightline.simulation.rates import MOST_REQUESTS, WITHIN, at_rate, highest_rate, long_enough, searched_as
+from sightline.simulation.results import figures_of
+from sightline.simulation.simulate import find_capacity, simulate
+
+SLO = {"ttft": "1 s", "percentile": 90}
+
+
+def queue(scenario) -> Profile:
+    """A server whose queue grows with the square of the rate."""
+    rate = scenario.workload.arrival.rate
+    run = outcome(np.arange(100) / rate, queue_s=np.linspace(0.0, 0.01 * rate**2, 100), prefill_s=0.1)
+    return Profile(scenario=scenario, source="predicted", **figures_of(run, scenario.workload.slo), outcome=run)
+
+
+@pytest.mark.parametrize("first", [0.5, 9.0, 1000.0])
+def test_the_highest_rate_is_found_from_any_beginning(first):
+    found = highest_rate(serving(slo=SLO), queue, first)
+    # The queue grows, so that the last third counts: 31 of 34 wait less than 0.9 s while the 97th of all does.
+    exact = np.sqrt(0.9 / (0.01 * 96 / 99))
+    assert exact / (1.0 + WITHIN) <= found.rate <= exact * (1.0 + 1e-9)
+    assert [one.rate for one in found.tried] == sorted(one.rate for one in found.tried)
+    assert found.sentence.startswith(f"up to {found.rate:.4g} requests per second meet the SLO in a run of 11.")
+
+
+def test_the_median_of_a_queue_that_grows_is_that_of_its_last_third():
+    found = highest_rate(serving(slo=SLO | {"percentile": 50}), queue, 8.0)
+    best = next(one for one in found.tried if one.rate == found.rate)
+    assert found.rate == pytest.approx(np.sqrt(0.9 / (0.01 * 82 / 99)), rel=WITHIN)
+    assert best.late >= 0.5
+    assert best.good > 0.75
+
+
+def test_a_load_that_no_rate_breaks_has_no_highest_rate():
+    def idle(scenario) -> Profile:
+        run = outcome(np.arange(100) / scenario.workload.arrival.rate)
+        figures = figures_of(run, scenario.workload.slo)
+        return Profile(scenario=scenario, source="predicted", **figures, outcome=run)
+
+    found = highest_rate(serving(slo=SLO), idle, 8.0)
+    assert found.rate is None
+    assert found.unbroken
+    assert found.sentence.startswith("no rate breaks the SLO: even when all 100 requests come at once")
+
+
+def test_short_loads_are_made_longer():
+    """A queue that is answered 1 % too slowly needs 100 times the limit to reach it."""
+    of = serving(count=100, slo={"ttft": "2 s", "tpot": "10 ms"})
+    assert long_enough(of, 5.0).workload.requests.count == 10_000
+    assert long_enough(of, 70.0).workload.requests.count == 14_000
+    assert long_enough(of, 1000.0).workload.requests.count == MOST_REQUESTS
+    assert long_enough(serving(count=30_000, slo=SLO), 5.0).workload.requests.count == 30_000
+
+
+def test_the_rate_of_a_short_load_is_that_of_a_long_one():
+    scenario = serving(count=100, prompt_tokens=256, output_tokens=8, slo={"ttft": "10 s", "percentile": 50})
+    found = find_capacity(scenario)
+    fastest = find_burst_rate(scenario, 20_000)
+    # 100 requests never wait for 10 s.
+    assert found.rate == pytest.approx(fastest, rel=0.1)
+    assert found.tried[0].profile.completed == MOST_REQUESTS
+    assert "20,000 requests were drawn" in found.sentence
+
+
+def find_burst_rate(scenario, count):
+    shape = replace(scenario.workload.requests, count=count)
+    workload = replace(scenario.workload, requests=shape, arrival=Arrival())
+    return simulate(replace(scenario, workload=workload), intervals=False).requests_per_s
+
+
+def test_an_objective_that_nobody_meets_is_told_with_the_best_that_was_reached():
+    found = highest_rate(serving(slo={"ttft": "50 ms"}), queue, 8.0)
+    assert found.rate is None
+    assert found.sentence.startswith("no rate meets the SLO: at 0.0312 requests per second 0 % of the requests keep")
+
+
+def test_a_search_needs_an_objective():
+    with pytest.raises(InputError, match=r"workload\.slo"):
+        highest_rate(serving(), queue, 1.0)
+
+
+def test_a_search_says_how_many_rates_it_tried():
+    progress = Progress()
+    found = highest_rate(serving(slo=SLO), queue, 1.0, progress)
+    assert progress.state.done == len(found.tried)
+
+
+@pytest.mark.parametrize("arrival", [{"process": "closed", "concurrency": 4}, {"process": "all_at_once"}])
+def test_loads_without_a_rate_become_poisson_processes(arrival):
+    asked = at_rate(serving(arrival=arrival), 3.0).workload.arrival
+    assert (asked.process, asked.rate, asked.concurrency) == ("poisson", 3.0, None)
+
+
+@pytest.mark.parametrize(
+    ("arrival", "said"),
+    [
+        ({"process": "closed", "concurrency": 4}, "workload.arrival.process closed has no rate"),
+        ({"process": "all_at_once"}, "requests arrive as a Poisson process"),
+        ({"process": "gamma", "cv": 2.0, "ramp": [[60, 2], [60, 8]]}, "workload.arrival.ramp is left out"),
+        ({"process": "constant", "rate": 2.0}, ""),
+    ],
+)
+def test_a_search_says_what_it_leaves_out_of_the_arrivals(arrival, said):
+    found = searched_as(serving(arrival=arrival))
+    assert said in found
+    assert bool(found) == bool(said)
+
+
+def test_an_objective_of_requests_that_are_all_refused_says_why() -> None:
+    scenario = serving(prompt_tokens=200_000, slo={"ttft": "1 s"})
+    assert find_capacity(scenario).sentence == (
+        "no rate meets the SLO: no request is answered, 10,000 are longer than the context; 10,000 requests were drawn, "
+        "so that queues show if they grow"
+    )

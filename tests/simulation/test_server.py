@@ -1,0 +1,52 @@
+"""Servers that are ready for a load: what they know of it."""
+
+from dataclasses import replace
+
+import pytest
+from loads import whole
+from serving_scenarios import serving
+
+import sightline as sl
+from sightline.scenario import Arrival, Serve
+from sightline.simulation.server import server_of
+
+LENGTHS = {"prompt_tokens": {"distribution": "lognormal", "mean": 700, "cv": 1.0}, "output_tokens": 60}
+CONVERSATIONS = {"turns": 6, "prefix_tokens": 500}
+DRAWN = serving(count=80, sessions=CONVERSATIONS, **LENGTHS)
+OF_A_TOKEN = serving(prompt_tokens=1, output_tokens=1)
+UNLIKE = {"devices": ["2x h100-sxm-80gb", "2x a100-sxm-80gb"], "network": "infiniband-hdr"}
+
+
+def traced(folder, requests):
+    """The scenario with a trace of the lengths of requests in place of its own."""
+    path = folder / "load.csv"
+    rows = zip(requests.prompt_tokens, requests.output_tokens, strict=True)
+    lines = [f"{place / 10},{prompt},{output}" for place, (prompt, output) in enumerate(rows)]
+    path.write_text("\n".join(["arrival_s,prompt_tokens,output_tokens", *lines]))
+    return replace(DRAWN, workload=Serve(trace=str(path), arrival=Arrival(process="trace")))
+
+
+def test_the_errors_of_times_are_those_of_the_load_wherever_it_comes_from(tmp_path):
+    load = whole(DRAWN)
+    drawn, *others = (server_of(DRAWN), server_of(traced(tmp_path, load)), server_of(OF_A_TOKEN, load=[load]))
+    for of in others:
+        assert of.lengths[:2] == pytest.approx(drawn.lengths[:2])
+        assert of.half_widths == pytest.approx(drawn.half_widths)
+
+
+def test_a_load_in_place_of_the_scenario_s_has_the_intervals_of_its_own_lengths():
+    burst = {"arrival": {"process": "all_at_once"}, "count": 1}
+    long = serving(**burst, prompt_tokens=3000, output_tokens=400)
+    asked = serving(**burst, prompt_tokens=1, output_tokens=1)
+    given, own = (sl.simulate(one, load=[whole(long)]).interval for one in (asked, long))
+    assert given == own
+
+
+def test_routers_weigh_unlike_replicas_by_what_turns_of_conversations_ask():
+    def speeds(**asked):
+        scenario = serving(cluster=UNLIKE, count=500, plan={"tensor_parallel": 1}, output_tokens=4, **asked)
+        return [pool.facts.speed for pool in server_of(scenario).deployment(scenario).pools]
+
+    turns = speeds(prompt_tokens=100, sessions={"turns": 1, "prefix_tokens": 3900})
+    assert turns == pytest.approx(speeds(prompt_tokens=4000))
+    assert turns != pytest.approx(speeds(prompt_tokens=100))

@@ -1,0 +1,91 @@
+"""Memories behind the prefix cache: what they find again, and what that takes."""
+
+import pytest
+
+import sightline as sl
+from sightline.simulation.deployment import tiers_of
+
+GB_PER_S = 1e9
+
+
+def _profile(tiers=(), streamed=None, **plan):
+    """Conversations whose keys and values exceed a small cache on the device."""
+    scenario = sl.load(
+        {
+            "model": "llama-3.1-8b",
+            "cluster": "1x h100-sxm-80gb",
+            "workload": {
+                "task": "serve",
+                "requests": {"count": 300, "prompt_tokens": 400, "output_tokens": 60},
+                "sessions": {"turns": 6, "prefix_tokens": 200},
+                "arrival": {"process": "poisson", "rate": 8, "think_time": 5},
+            },
+            "plan": {"framework": "vllm", "memory_fraction": 0.26, "kv_tiers": list(tiers), **plan},
+        }
+    )
+    return sl.simulate(scenario, intervals=False, streamed=streamed)
+
+
+def _host(size=1e12, bandwidth=50 * GB_PER_S, **more):
+    return {"bytes": size, "bandwidth": bandwidth, **more}
+
+
+@pytest.fixture(scope="module")
+def without():
+    return _profile()
+
+
+@pytest.mark.parametrize("framework", ["vllm", "sglang", "tensorrt-llm"])
+def test_a_large_tier_finds_more_and_answers_sooner(framework):
+    without, tiered = _profile(framework=framework), _profile([_host()], framework=framework)
+    assert tiered.prefix_hit_rate > without.prefix_hit_rate
+    assert tiered.ttft_s["mean"] < without.ttft_s["mean"]
+    assert 0 < tiered.kv_tiers["host"]["hit_rate"] < tiered.prefix_hit_rate
+    assert tiered.kv_tiers["host"]["load_s"] > 0
+
+
+def test_a_tier_without_room_for_a_block_changes_nothing(without):
+    small = _profile([_host(size=1)])
+    assert small.kv_tiers == {"host": {"hit_rate": 0.0, "load_s": 0.0}}
+    assert small.ttft_s == without.ttft_s
+    assert small.latency_s == without.latency_s
+    assert without.kv_tiers is None
+
+
+def test_a_slow_link_is_waited_for():
+    fast, slow = _profile([_host()]), _profile([_host(bandwidth=GB_PER_S, latency=0.001)])
+    assert slow.kv_tiers["host"]["load_s"] > fast.kv_tiers["host"]["load_s"]
+    assert slow.ttft_s["mean"] > fast.ttft_s["mean"]
+
+
+def test_what_a_full_tier_evicts_is_found_in_the_next(without):
+    host = _host(size=2e9)
+    one, two = _profile([host]), _profile([host, _host(bandwidth=5 * GB_PER_S, name="disk")])
+    assert without.prefix_hit_rate <= one.prefix_hit_rate < two.prefix_hit_rate
+    assert two.kv_tiers["disk"]["hit_rate"] > 0
+
+
+def test_a_streamed_load_tells_the_same(without):
+    rows, streamed = _profile([_host()]), _profile([_host()], streamed=True)
+    assert streamed.kv_tiers == rows.kv_tiers
+    assert rows.prefix_hit_rate > without.prefix_hit_rate
+
+
+def test_ranks_share_capacity_and_bandwidth():
+    plan = sl.load(
+        {
+            "model": "llama-3.1-8b",
+            "cluster": "4x h100-sxm-80gb",
+            "workload": {"task": "serve", "requests": {"count": 10, "prompt_tokens": 100, "output_tokens": 10}},
+            "plan": {
+                "framework": "vllm",
+                "tensor_parallel": 2,
+                "data_parallel": 2,
+                "kv_tiers": [{"tokens": 1600, "bandwidth": 4e6}, {"bytes": 8e6, "bandwidth": 4e6, "latency": 0.1}],
+            },
+        }
+    ).plan
+    host, other = tiers_of(plan, 1e6)
+    assert (host.blocks, other.blocks) == (50, 2)
+    assert host.block_s == other.block_s == pytest.approx(1.0)
+    assert (host.name, other.name, other.latency_s) == ("host 1", "host 2", 0.1)

@@ -1,0 +1,135 @@
+"""Tabulated iteration times say what `iteration_time` says, for every kind of model and plan."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from generation_scenarios import generation
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sightline.prediction.generation.iteration import attention_start_s, iteration_time
+from sightline.prediction.generation.predict import engine_constants
+from sightline.prediction.generation.worker import worker_of
+from sightline.program import Batch, decoding, prompts
+from sightline.simulation.times import (
+    decode_attention_seconds,
+    iteration_times,
+    packed,
+    prompt_attention_seconds,
+    step_seconds,
+    table_errors,
+)
+from sightline.simulation.times.axes import axis_points, place_on
+
+SIZES: Any = {"tokens": 8192, "sequences": 512, "context": 32768}
+CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "dense": ("llama-2-7b", "1x a100-sxm-80gb", {}),
+    "grouped queries": ("llama-3.1-8b", "1x h100-sxm-80gb", {}),
+    "without graphs": ("llama-3.1-8b", "1x h100-sxm-80gb", {"cuda_graphs": False}),
+    "tensor parallel": ("llama-3.1-70b", "4x h100-sxm-80gb", {"tensor_parallel": 4}),
+    "slow collectives": ("llama-2-70b", "4x a100-sxm-80gb", {"tensor_parallel": 4, "framework_version": "0.2"}),
+    "fp8": ("llama-3.1-70b", "2x h100-sxm-80gb", {"tensor_parallel": 2, "quantization": "fp8"}),
+    "experts": ("qwen3-30b-a3b", "2x h200-sxm-141gb", {"tensor_parallel": 2}),
+    "latent attention": (
+        "deepseek-v3",
+        "8x h200-sxm-141gb",
+        {"framework": "sglang", "data_parallel": 8, "expert_parallel": 8},
+    ),
+    "pipeline": ("llama-2-13b", "2x a100-sxm-80gb", {"pipeline_parallel": 2}),
+    "speculative": ("llama-3.1-8b", "1x h100-sxm-80gb", {"speculative": {"tokens": 3, "acceptance": 0.7}}),
+    "prediction layer": (
+        "deepseek-v3",
+        "8x h200-sxm-141gb",
+        {"framework": "sglang", "tensor_parallel": 8, "speculative": {"tokens": 2, "acceptance": 0.7}},
+    ),
+    "recurrent": ("qwen3-next-80b-a3b", "4x h200-sxm-141gb", {"tensor_parallel": 4}),
+    "4-bit": ("llama-3.1-8b", "1x rtx-4090", {"framework": "llama.cpp", "quantization": "q4_k_m"}),
+}
+
+
+def replica(case: str) -> tuple[Any, Any]:
+    model, cluster, plan = CASES[case]
+    scenario = generation(model=model, cluster=cluster, plan={"framework": "vllm", **plan})
+    constants, _ = engine_constants(scenario)
+    return worker_of(scenario), constants.running_on(scenario.cluster)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_tables_say_what_an_iteration_takes(case: str) -> None:
+    worker, constants = replica(case)
+    errors = np.abs(table_errors(worker, constants, iteration_times(worker, constants, **SIZES), **SIZES))
+    assert np.median(errors) < 0.003
+    assert np.quantile(errors, 0.99) < 0.02
+    # A wave of attention more or less, between two points of the table.
+    assert errors.max() < 0.04
+
+
+def test_scheduling_ahead_hides_the_host_behind_the_device() -> None:
+    worker, constants = replica("grouped queries")
+    slow = replace(constants, iteration_s=0.1)
+    for c in (constants, slow):
+        usual, ahead = (iteration_times(worker, c, **SIZES, ahead=ahead) for ahead in (False, True))
+        assert (usual.request_s, usual.request_token_s) == (0.0, 0.0)
+        assert (ahead.request_s, ahead.request_token_s) == (c.prefill_s, c.prompt_token_s)
+        hidden = step_seconds(packed(ahead), 8, 8000, 0, 0, 0.0)
+        assert hidden < step_seconds(packed(usual), 8, 8000, 0, 0, 0.0)
+        assert np.median(np.abs(table_errors(worker, c, ahead, **SIZES))) < 0.003
+    assert hidden == pytest.approx(0.1 + 8 * slow.sequence_s)
+
+
+def test_small_batches_are_in_the_tables_themselves() -> None:
+    worker, constants = replica("grouped queries")
+    times = packed(iteration_times(worker, constants, **SIZES))
+    for n, context, new in ((1, 16, 0), (7, 32, 0), (3, 24, 100), (0, 0, 64)):
+        groups = [decoding(n, context)] * (n > 0) + [prompts(1, new, 8)] * (new > 0)
+        attention_s = prompt_attention_seconds(times, new, 8) if new else 0.0
+        found = step_seconds(times, n, n * context, new, int(new > 0), attention_s)
+        assert found == pytest.approx(iteration_time(worker, Batch.of(*groups), constants).pass_s, rel=1e-9)
+
+
+def test_passes_of_few_tokens_wait_for_no_launches() -> None:
+    worker, constants = replica("grouped queries")
+    eager = replace(constants, launch_s=1e-3)
+    for new, waits in ((512, False), (513, True)):
+        batch = Batch.of(prompts(1.0, 1.0 * new))
+        graphs, launched = (iteration_time(worker, batch, c).pass_s for c in (constants, eager))
+        assert (launched > 1.5 * graphs) == waits
+
+
+def test_all_prompts_of_a_pass_start_one_kernel() -> None:
+    worker, constants = replica("grouped queries")
+    start_s = attention_start_s(worker, constants)
+    times = packed(iteration_times(worker, constants, **SIZES))
+    attention_s = prompt_attention_seconds(times, 16, 512)
+    assert start_s == pytest.approx(prompt_attention_seconds(times, 1, 0))
+    alone = step_seconds(times, 0, 0, 16, 1, attention_s)
+    assert step_seconds(times, 0, 0, 16, 1, attention_s + start_s) == pytest.approx(alone + start_s)
+    assert step_seconds(times, 0, 0, 16, 2, attention_s + start_s) == pytest.approx(alone, rel=1e-2)
+    apart = packed(iteration_times(worker, constants, **SIZES)._replace(joins_attention=False))
+    assert step_seconds(apart, 8, 8000, 16, 1, attention_s) == pytest.approx(
+        step_seconds(times, 8, 8000, 16, 1, attention_s) + start_s
+    )
+
+
+def test_nothing_attends_in_no_time() -> None:
+    times = packed(iteration_times(*replica("dense"), **SIZES))
+    assert prompt_attention_seconds(times, 0, 100) == 0.0
+    assert decode_attention_seconds(times, 0, 0) == 0.0
+
+
+@given(st.integers(0, 5_000_000), st.sampled_from((4, 6, 10)))
+def test_every_integer_lies_between_its_points(x: int, bits: int) -> None:
+    points = axis_points(6_000_000.0, bits)
+    before, share = place_on(bits, points.size, float(x))
+    assert 0.0 <= share < 1.0
+    assert math.isclose(points[before] + share * (points[before + 1] - points[before]), x, abs_tol=1e-9)
+
+
+@given(st.integers(1, 100_000), st.sampled_from((4, 6, 10)))
+def test_an_axis_reaches_its_limit_and_little_more(limit: int, bits: int) -> None:
+    points = axis_points(float(limit), bits)
+    assert (np.diff(points) > 0).all()
+    assert points[-2] <= limit < points[-1]
