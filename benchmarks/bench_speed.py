@@ -24,8 +24,8 @@ EXAMPLE = Path(__file__).parents[1] / "examples" / "llama-2-7b-zero2-8xa800.yaml
 FORBIDDEN = ("torch", "scipy", "altair", "polars", "pandas")
 IMPORTS = "import numpy, typer, yaml, rich.console, rich.table; from pydantic import TypeAdapter"
 """The packages of the command line, with those of their modules that load late: Typer takes pydantic for some options."""
-ROOM = 2.0
-"""Factor by which a target may be missed before the benchmark fails: ratios differ from machine to machine too."""
+ROOM = 5.0
+"""Factor by which a target may be missed before a benchmark fails: less may be the machine, on which ratios depend too."""
 
 GENERATION: dict[str, Any] = {
     "model": "llama-2-70b",
@@ -71,8 +71,16 @@ def main() -> None:
         print(f"\n{'ratio within this run':<32} {'now':>7} {'target':>7}")
         for name, value in ratios.items():
             print(f"{name:<32} {value:7.3f} {TARGETS[name]:7.3f}")
-    missed = [name for name, value in ratios.items() if value > TARGETS[name] * ROOM]
-    assert not missed, f"far from the target: {', '.join(missed)}"
+    judge({name: (value, TARGETS[name]) for name, value in ratios.items()})
+
+
+def judge(ratios: dict[str, tuple[float, float]]) -> None:
+    """Say on stderr which targets are missed, and end with status 1 where one is missed so far that the code is slow."""
+    missed = {name: value / target for name, (value, target) in ratios.items() if value > target}
+    for name, times in missed.items():
+        print(f"missed: {name}, {times:.2f} times its target", file=sys.stderr)
+    if any(times > ROOM for times in missed.values()):
+        sys.exit(f"more than {ROOM:g} times a target is the code, not the machine")
 
 
 def ratios_of(figures: dict[str, float]) -> dict[str, float]:
