@@ -34,6 +34,7 @@ ROOMS = (
         "launching",
         "sweeps",
         "planning",
+        "exploration",
         "measurement",
         "report",
         "cli",

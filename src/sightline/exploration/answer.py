@@ -1,0 +1,71 @@
+"""What a study answers: a table, what it comes to, what it rests on, and which pictures show it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from sightline.quantities import as_python
+
+View = Literal["ideal", "calibrated"]
+"""How devices are seen: with fixed shares of peak and bandwidth and no launches, or as kernels reach them today."""
+FigureKind = Literal["lines", "stacks", "bars", "map", "points", "factors", "tornado"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """A picture of a study's table, as columns of it; the chart room draws it."""
+
+    kind: FigureKind
+    """Lines or points of y over x; stacks of several columns per x; bars; a map of x by y in color; factors that
+    multiply; a tornado of elasticities."""
+    title: str
+    x: str
+    y: str | tuple[str, ...]
+    """A column, or those that are stacked."""
+    series: str = ""
+    """Column that tells lines or groups apart."""
+    panel: str = ""
+    """Column of which each value has a panel of its own."""
+    log: frozenset[str] = frozenset()
+    """Which of x and y are logarithmic."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """What readers see in place of a column's name."""
+    where: Mapping[str, Any] = field(default_factory=dict)
+    """Rows that are drawn: those with these values."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StudyAnswer:
+    """The answer of a study."""
+
+    study: str
+    """Its name, as the command takes it."""
+    title: str
+    axes: Mapping[str, Sequence[Any]]
+    """What was varied, by dotted key, and its values."""
+    columns: Mapping[str, Sequence[Any] | np.ndarray]
+    """The table by column, all of one length; figures in SI units, NaN where a row has none."""
+    summary: Mapping[str, Any] = field(default_factory=dict)
+    """What the table comes to; keys are the study's own."""
+    assumptions: Sequence[str] = ()
+    """What was assumed, a sentence each, the views of devices first."""
+    reading: Sequence[str] = ()
+    """What the table shows, a sentence each, with its numbers."""
+    figures: Sequence[Figure] = ()
+    """Pictures, the one that says the most first."""
+    warnings: Sequence[str] = ()
+    shown: Sequence[str] = ()
+    """Columns that a terminal shows, in order; all where none are named."""
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(next(iter(self.columns.values()), ()))
+
+    @property
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """The table row by row."""
+        columns = {name: np.asarray(values, dtype=object).tolist() for name, values in self.columns.items()}
+        for values in zip(*columns.values(), strict=True):
+            yield dict(zip(columns, map(as_python, values), strict=True))
