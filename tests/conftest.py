@@ -1,6 +1,7 @@
 """Settings that hold for every test."""
 
 import gc
+import signal
 
 from hypothesis import settings
 
@@ -10,6 +11,10 @@ settings.register_profile("patient", deadline=None, max_examples=50)
 # .ci/run asks what wrong input may do once more, with as many examples as this.
 settings.register_profile("thorough", deadline=None, max_examples=300)
 settings.load_profile("patient")
+
+# A shell's background jobs ignore Ctrl-C, and so would every command that is tested for what it does on one.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish():
