@@ -123,3 +123,23 @@ def test_reading_a_large_sweep_counts_its_cells_and_can_be_stopped() -> None:
     stopped.cancel()
     with pytest.raises(Cancelled):
         read_all([BASE], sweeps=sweeps, progress=stopped)
+
+
+MEASURED = BASE | {"measured": {"step_time_s": 1.0, "source": "a stopwatch"}}
+
+
+@pytest.mark.parametrize(
+    ("overrides", "sweeps", "is_kept"),
+    [
+        ({}, {}, True),
+        ({"name": "Another name"}, {}, True),
+        ({"workload.global_batch": 16}, {}, True),
+        ({"measured.step_time_s": 2.0}, {}, True),
+        ({"workload.global_batch": 32}, {}, False),
+        ({}, {"plan.micro_batch": [1, 2]}, False),
+    ],
+)
+def test_what_was_measured_is_compared_only_with_the_scenario_it_was_measured_of(overrides, sweeps, is_kept):
+    loaded = read_all([MEASURED], overrides, sweeps)
+    assert {bool(one.measured) for one in loaded.scenarios} == {is_kept}
+    assert any("left out" in remark for remark in loaded.remarks()) is not is_kept

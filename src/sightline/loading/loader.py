@@ -24,6 +24,8 @@ Sweeps = Mapping[str, Sequence[Any]] | Sequence[str]
 """Lists of values by dotted key, or ``key=1,2,3`` texts as ``--sweep`` takes them."""
 _MEANT = {"serving": "serve", **dict.fromkeys(("infer", "inference"), "generate"), "train": "pretrain"}
 """Words for tasks that others use."""
+_NOT_ASKED = ("measured", "name", "sweep")
+"""Keys of a scenario that ask for nothing by themselves."""
 
 
 def load(
@@ -91,6 +93,7 @@ def _add(
     prefix = f"{document.place}: " if document.place else ""
     try:
         expanded, count = _expanded(document, *given)
+        loaded.unmeasured |= _describes_another(document, *given)
         loaded.is_list |= count > 0
         progress.begin(max(count, 1), "reading")
         for cell, mapping in expanded:
@@ -169,7 +172,8 @@ def _expanded(
         raise InputError(
             f"a scenario is {show(document.mapping)}; allowed: a mapping with model, cluster, workload, plan"
         )
-    mapping = {k: v for k, v in document.mapping.items() if k != "sweep"}
+    left_out = {"sweep", "measured"} if _describes_another(document, overrides, sweeps) else {"sweep"}
+    mapping = {k: v for k, v in document.mapping.items() if k not in left_out}
     sweep = check_sweep(document.mapping.get("sweep") or {}) | dict(sweeps)
     for key, value in overrides.items():
         if key == "sweep" or key.startswith("sweep."):
@@ -179,6 +183,15 @@ def _expanded(
         sweep = {k: v for k, v in sweep.items() if k != key or k in sweeps}
         mapping = with_value(mapping, key, value)
     return (swept(mapping, sweep), prod(map(len, sweep.values()))) if sweep else ([({}, mapping)], 0)
+
+
+def _describes_another(document: Document, overrides: Mapping[str, Any], sweeps: Mapping[str, list[Any]]) -> bool:
+    """Whether a document says what was measured, and settings or sweeps of a command ask about something else."""
+    mapping = document.mapping
+    if not isinstance(mapping, Mapping) or not mapping.get("measured"):
+        return False
+    changes = (key for key, value in overrides.items() if with_value(mapping, key, value) != mapping)
+    return any(key.partition(".")[0] not in _NOT_ASKED for key in (*changes, *sweeps))
 
 
 def read_overrides(overrides: Overrides) -> dict[str, Any]:

@@ -32,8 +32,13 @@ class Loaded:
     is_list: bool = False
     """Whether a list was asked for: several files, a list, a table, several documents, or a sweep."""
 
+    unmeasured: bool = False
+    """Whether a file says what was measured, and a setting or sweep asks about something else."""
+
     def remarks(self) -> Iterator[str]:
-        """Yield how many cells of the sweep cannot be, and why."""
+        """Yield what is not compared, and how many cells of the sweep cannot be, and why."""
+        if self.unmeasured:
+            yield "what the file says was measured is left out: --set or --sweep asks about another scenario"
         left_out = len(self.impossible)
         if not left_out:
             return
