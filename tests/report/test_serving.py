@@ -180,6 +180,11 @@ def test_the_percentile_of_the_objective_is_shown_and_drawn() -> None:
     assert "p95" in shown(of_objective[:1], 60)
     assert '<th class="n">p95</th>' in page(of_objective[:1])
     assert "95 of 100" in json.dumps(serving_chart(of_objective))
+    lines = shown(of_objective, 100)
+    assert "p95" in lines
+    assert "p90" not in lines
+    differ = shown([served(percentile=95), served(percentile=99)], 100)
+    assert "p90" in differ
 
 
 def test_a_load_without_rows_is_drawn_alike() -> None:

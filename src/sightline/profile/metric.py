@@ -73,6 +73,11 @@ class Task:
         """The metrics under the keys of single figures: those that are mappings part by part, ``ttft_s.p90``."""
         return _figures(self)
 
+    def declared(self, key: str) -> Metric:
+        """Return the declaration of a single figure, of any percentile too: ``ttft_s.p95``."""
+        name, _, part = key.partition(".")
+        return self.figures[key] if key in self.figures else self.metrics[name].of_part(part)
+
     @property
     def times(self) -> tuple[str, ...]:
         """The times among the headline's figures."""

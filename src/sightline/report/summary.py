@@ -66,7 +66,7 @@ class Part:
 def figure(profile: Profile, key: str) -> str:
     """Return a metric with its unit; a dash for one that is unknown or zero."""
     value = profile.figure(key)
-    return shown(value, profile.task.figures[key].unit) if value else NOTHING
+    return shown(value, profile.task.declared(key).unit) if value else NOTHING
 
 
 def shown(value: Any, unit: str) -> str:
@@ -146,15 +146,23 @@ def compared(profiles: Sequence[Profile]) -> list[Compared]:
     task = profiles[0].task
     is_run = all(p.measurement and not p.memory_bytes for p in profiles)
     headings = {**_HEADINGS, "bottleneck": "made by"} if is_run else _HEADINGS
+    promised = _promised_percentiles(profiles)
     found = (
         Compared(
             key=key,
-            heading=headings.get(key) or task.figures[key].label.removesuffix(" time"),
+            heading=headings.get(key) or task.declared(key).label.removesuffix(" time"),
             cells=[_cell(profile, key) for profile in profiles],
         )
-        for key in task.compared
+        for key in (key.replace(".p90", f".{promised}") for key in task.compared)
     )
     return [column for column in found if {*column.cells} != {NOTHING}]
+
+
+def _promised_percentiles(profiles: Sequence[Profile]) -> str:
+    """The percentile that the objective of all loads is about; p90 where there is none, or loads differ."""
+    objectives = [getattr(profile.scenario.workload, "slo", None) for profile in profiles]
+    promised = {"p90" if one is None else f"p{float(one.percentile):g}" for one in objectives}
+    return promised.pop() if len(promised) == 1 else "p90"
 
 
 def _cell(profile: Profile, key: str) -> str:
@@ -170,7 +178,7 @@ def _cell(profile: Profile, key: str) -> str:
         case "bottleneck" | "evidence":
             return verdicts(profile)[key == "evidence"][1]
         case _:
-            return _without_unit(figure(profile, key), profile.task.figures[key].unit)
+            return _without_unit(figure(profile, key), profile.task.declared(key).unit)
 
 
 def _without_unit(shown: str, unit: str) -> str:

@@ -1,5 +1,6 @@
 """Several profiles of one task as a table: a column for each key that was swept, what all share in a line above."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,9 +16,9 @@ _WORDS = ("fits", "bottleneck", "evidence")
 """Columns of words."""
 _SHARED = (*_WORDS, "usd_per_hour")
 """Columns that become a phrase above the table where all lines say the same."""
-_OF_SERVING = ("kv_use.mean", "interval", "output_tokens_per_s", "cost_usd_per_million_tokens", "latency_s.p90")
+_OF_SERVING = (r"kv_use\.mean", "interval", "output_tokens_per_s", "cost_usd_per_million_tokens", r"latency_s\.p[\d.]+")
 _LEAST = ("mfu", "bottleneck", "bytes_per_s", "latency_s", "tokens_per_s", *_OF_SERVING)
-"""Columns that a narrow terminal loses first."""
+"""Columns that a narrow terminal loses first, as regular expressions of their keys."""
 _GREEN_OR_RED = {"yes": "green", "no": "red"}
 
 
@@ -38,7 +39,7 @@ def several(profiles: Sequence[Profile], cells: Sequence[Mapping[str, Any]] = ()
         labels=[Column(heading=one.heading, cells=one.cells, is_number=one.is_number) for one in found],
         figures=[_column(one) for one in columns.values() if one not in shared],
         styles=["bold" if is_best else "" for is_best in summary.best(profiles)],
-        least=[columns[key].heading for key in _LEAST if key in columns],
+        least=[one.heading for key in _LEAST for one in columns.values() if re.fullmatch(key, one.key)],
     )
     blocks: list[RenderableType] = []
     if any(cells):
