@@ -104,3 +104,21 @@ def test_an_alias_bomb_is_refused_quickly() -> None:
                 "sweep", "swep"
             )
         )
+
+
+def test_a_mistake_of_all_rows_is_said_once(tmp_path):
+    table = tmp_path / "rows.csv"
+    table.write_text("model,cluster,workload.task\n" + "llama-2-7b,8x a100-sxm-80gb,pretrain\n" * 3)
+    with pytest.raises(InputError) as raised:
+        load(table)
+    assert len(raised.value.problems) == 2
+    assert all("row 1" in said and said.endswith("(and 2 more like it)") for said in raised.value.problems)
+
+
+def test_a_table_of_requests_in_place_of_a_scenario_is_told_where_it_belongs(tmp_path):
+    table = tmp_path / "requests.csv"
+    table.write_text("arrival_s,prompt_tokens,output_tokens\n" + "0,10,5\n" * 3)
+    with pytest.raises(InputError) as raised:
+        load(table)
+    (said,) = raised.value.problems
+    assert "workload.trace" in said

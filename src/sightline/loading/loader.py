@@ -69,14 +69,23 @@ def read_all(
             problems |= dict.fromkeys(error.problems)
             continue
         loaded.is_list |= not read.single
+        places: dict[str, list[str]] = {}
         for document in read.documents:
             given = set_values, sweep_values
             said = _add(loaded, document, read.folder, given, possible_only=possible_only, progress=progress)
-            problems |= dict.fromkeys(f"{document.place}: {p}" if document.place else p for p in said)
+            for problem in said:
+                places.setdefault(problem, []).append(document.place)
+        problems |= dict.fromkeys(_placed(problem, *where) for problem, where in places.items())
     if problems:
         raise InputError(list(problems))
     loaded.raise_if_nothing_is_possible()
     return loaded
+
+
+def _placed(problem: str, place: str, *others: str) -> str:
+    """A mistake with the place of the first document that has it, and how many others have it too."""
+    also = f" (and {len(others):,} more like it)" if others and place else ""
+    return f"{place}: {problem}{also}" if place else problem
 
 
 def _add(

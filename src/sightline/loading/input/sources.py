@@ -22,6 +22,8 @@ LARGEST_FILE = 64 * 2**20
 _JSON_RELEASE = re.compile(r'("(?:[\w-]+\.)*(?:framework_)?version"\s*:\s*)(-?\d+\.\d+|\[[^\[\]{}"]*\])')
 """A release of a framework, or a list of them, that JSON states as numbers."""
 _POINT = re.compile(r"-?\d+\.\d+")
+_OF_REQUESTS = {"prompt_tokens", "output_tokens"}
+"""Columns of a table of requests that no table of scenarios has: there they are keys below ``workload``."""
 _CSV_HEADER = re.compile(r"\s*[\w.-]+\s*(,\s*[\w.-]+\s*)+")
 
 
@@ -210,6 +212,11 @@ def _refuse_headers(header: list[str]) -> None:
         raise InputError(f"column {header.index('') + 1} of the table has no header")
     if twice:
         raise InputError([f"the column '{h}' appears twice" for h in twice])
+    if {*header} >= _OF_REQUESTS:
+        raise InputError(
+            "a table of requests is no scenario; a scenario of task serve takes it as workload.trace, "
+            "such as --set workload.trace=FILE"
+        )
 
 
 def _row(header: list[str], cells: list[str], row: int) -> dict[str, Any]:
