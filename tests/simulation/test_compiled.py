@@ -5,8 +5,11 @@ import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
+import pytest
+
 from sightline.progress import listening
 from sightline.simulation import compiled
+from sightline.simulation.policies import listed as policies
 
 PROGRAM = """
 from sightline.simulation.compiled import _kept_in, is_kept
@@ -37,6 +40,11 @@ def test_a_cache_that_cannot_be_written_moves_to_the_temporary_folder(tmp_path):
     occupied.write_text("not a folder")
     folder, _ = _told(occupied)
     assert Path(folder).parent.name.startswith("sightline-")
+
+
+def test_a_part_called_from_python_is_refused_and_the_process_goes_on():
+    with pytest.raises(TypeError, match="py_func"):
+        policies.schedule(1)
 
 
 def test_every_module_with_compiled_functions_names_the_folder():

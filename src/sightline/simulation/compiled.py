@@ -2,8 +2,8 @@
 
 Numba keys what it keeps by the source of the compiled function alone: after an edit of a function that it calls, the
 kept code would be stale. The folder that keeps ours is therefore named after the content of all modules that have
-compiled functions, and by nothing else: all installations of the same sources share it. Only what Python calls is kept,
-with the code of everything that it calls in turn.
+compiled functions, of the compiler and of the processor, and by nothing else: all installations of the same sources
+share it. Only what Python calls is kept, with the code of everything that it calls in turn.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,7 +17,9 @@ from tempfile import gettempdir
 from typing import Any, TypeVar, cast
 
 import numba
+from llvmlite.binding import get_host_cpu_features, get_host_cpu_name
 from numba.core.caching import UserProvidedCacheLocator
+from numba.core.registry import CPUDispatcher
 
 from sightline.progress import remark
 from sightline.simulation.whole_program import EntryCompiler, PartCompiler
@@ -59,10 +61,22 @@ def entry(function: F) -> F:
         vars(settings).update(usual)
 
 
+class _Part(CPUDispatcher):
+    """A function that has no way in from Python: a call would end the process."""
+
+    def __call__(self, *_: object, **__: object) -> None:
+        raise TypeError(f"{self.py_func.__name__} is called by compiled code; in Python call its py_func")
+
+
 def compiled(function: F) -> F:
-    """Return a function that only compiled code calls: a part of the entries that reach it."""
+    """Return a function that only compiled code calls: a part of the entries that reach it.
+
+    ``function.py_func`` is the plain one.
+    """
     options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": PartCompiler}
-    return cast("F", _NJIT(error_model="numpy", **options)(function))
+    part: Any = _NJIT(error_model="numpy", **options)(function)
+    part.__class__ = _Part
+    return cast("F", part)
 
 
 def is_kept(function: Callable[..., Any]) -> bool:
@@ -94,7 +108,8 @@ def compiling_once(function: Callable[..., Any]) -> Iterator[None]:
 def _kept_in() -> Path:
     """The folder of the compiled code of these very sources."""
     package = Path(__file__).parent
-    of_sources = blake2b(digest_size=8)
+    processor = f"{get_host_cpu_name()} {get_host_cpu_features().flatten()}"
+    of_sources = blake2b(f"{numba.__version__} {processor}".encode(), digest_size=8)
     for path in sorted(path for part in COMPILED for path in package.glob(part)):
         of_sources.update(path.read_bytes())
     home = Path(environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
