@@ -18,6 +18,7 @@ ROOMS = (
         "catalog",
         "frameworks",
         "scenario",
+        "technology",
         "runs",
         "loading",
         "profile",

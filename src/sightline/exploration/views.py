@@ -1,0 +1,22 @@
+"""The two views of a device: what its kernels reach today, and fixed shares of its peak and bandwidth."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sightline.exploration.answer import View
+from sightline.loading.input.dotted_keys import with_value
+
+IDEAL_FRAMEWORK = "reference"
+"""The framework, and the engine, of the ideal view: fixed shares of every rate, no launches, all usual fusions."""
+
+
+def in_view(scenario: Mapping[str, Any], view: View) -> dict[str, Any]:
+    """Return a scenario's mapping as a view sees it.
+
+    The ideal view, which papers of hardware assume, replaces the framework or the engine, and so what they keep in
+    memory too; the calibrated one leaves the scenario as it is stated.
+    """
+    if view == "calibrated":
+        return dict(scenario)
+    plan = {key: value for key, value in dict(scenario.get("plan") or {}).items() if key != "framework_version"}
+    return with_value({**scenario, "plan": plan}, "plan.framework", IDEAL_FRAMEWORK)
