@@ -55,6 +55,13 @@ def suites(incomplete: str) -> list[str]:
     return _beginning(incomplete, catalog.names("published"))
 
 
+def studies(incomplete: str) -> list[str]:
+    """Return built-in studies."""
+    from sightline.exploration.listed import BUILT_IN
+
+    return _beginning(incomplete, list(BUILT_IN))
+
+
 def keys(incomplete: str) -> list[str]:
     """Return keys of scenarios, each with the equals sign before its value."""
     from sightline.loading.clusters.cluster import CLUSTER

@@ -1,0 +1,75 @@
+"""``explore``: a study of hardware or technology, built in or of one's own."""
+
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, cast, get_args
+
+from sightline.errors import InputError, nearest
+from sightline.exploration.answer import StudyAnswer
+from sightline.exploration.listed import BUILT_IN
+from sightline.exploration.request import StudyRequest, Views
+from sightline.loading.loader import Overrides, read_overrides
+from sightline.progress import SILENT, Progress
+from sightline.quantities import show
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FILE_ENDINGS = (".yaml", ".yml", ".json")
+"""What names of study files end in."""
+
+
+def explore(
+    source: object,
+    *,
+    quick: bool = False,
+    view: str | None = None,
+    overrides: Overrides = (),
+    progress: Progress = SILENT,
+) -> StudyAnswer:
+    """Return the answer of a study: its table, what the table comes to, and what was assumed.
+
+    Args:
+        source: The name of a built-in study (`BUILT_IN`), or a study of one's own: a path, ``-`` for standard input, a
+            text of YAML or JSON, or a mapping.
+        quick: Answer a small version of the study, with fewer values of each axis.
+        view: How devices are seen: ideal (fixed shares of peak and bandwidth, no launches), calibrated (as kernels
+            reach them today) or both; default: the study's own.
+        overrides: Values by dotted key of the study's base scenario, as ``--set`` takes them.
+        progress: Told how far the study is; when it is cancelled, the points until then are returned.
+
+    Raises:
+        InputError: every mistake in the request.
+    """
+    request = StudyRequest(quick=quick, view=read_view(view), overrides=read_overrides(overrides), progress=progress)
+    if isinstance(source, str) and is_name(source):
+        return _built_in(source)(request)
+    from sightline.exploration.own.study import own_study
+
+    return own_study(source, request)
+
+
+def read_view(value: object) -> Views | None:
+    """Return the view that a word names, None for none."""
+    views = get_args(Views)
+    if value is not None and value not in views:
+        raise InputError(f"view is {show(value)}; allowed: {', '.join(views)}{nearest(value, views)}")
+    return cast("Views | None", value)
+
+
+def is_name(source: str) -> bool:
+    """Whether a source can only be meant as the name of a built-in study."""
+    is_text = "\n" in source or source.lstrip()[:1] in ("", "{") or source == "-"
+    return source in BUILT_IN or not (is_text or source.lower().endswith(FILE_ENDINGS) or Path(source).exists())
+
+
+def _built_in(name: str) -> "Callable[[StudyRequest], StudyAnswer]":
+    """The function that answers a built-in study."""
+    if name not in BUILT_IN:
+        raise InputError(
+            f"study is {show(name)}; allowed: {', '.join(BUILT_IN)}, or a file such as study.yaml"
+            f"{nearest(name, tuple(BUILT_IN))}"
+        )
+    module = import_module(f"sightline.exploration.studies.{name.replace('-', '_')}")
+    study: Callable[[StudyRequest], StudyAnswer] = module.study
+    return study
