@@ -1,0 +1,208 @@
+"""What bounds each matmul of a layer, by device and memory level (arXiv 2407.14645, section 5).
+
+A matmul is compute-bound where its FLOPs per byte of memory traffic exceed the device's ridge point, its peak over its
+bandwidth. A device with a higher ridge point has more matmuls that its memory bounds, however fast both are.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sightline.errors import InputError
+from sightline.exploration.answer import Figure, StudyAnswer
+from sightline.exploration.base import base_of
+from sightline.exploration.request import StudyRequest
+from sightline.loading import generation_from_mapping
+from sightline.loading.input.dotted_keys import with_value
+from sightline.prediction.operators.roofline_table import Phase, RooflineRow, roofline_table
+
+BASE: Mapping[str, Any] = {
+    "model": "llama-2-13b",
+    "workload": {"task": "generate", "batch": 1, "prompt_tokens": 512, "output_tokens": 512},
+    "plan": {"framework": "reference", "dtype": "fp16"},
+}
+VARIED = ("cluster", "workload.task", "workload.batch", "workload.prompt_tokens")
+A100, H100 = "a100-sxm-80gb", "h100-sxm-80gb"
+DEVICES = ("v100-sxm2-32gb", A100, "h200-sxm-141gb", "mi300x", "b200-sxm-180gb", H100)
+QUICK_DEVICES = (A100, H100)
+LONG_PROMPT = 512
+"""Tokens from which a prompt counts as long: its prefill is expected to be compute-bound."""
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """The pass whose matmuls are looked at."""
+
+    phase: Phase
+    batch: int = 1
+    prompt_tokens: int = LONG_PROMPT
+
+    @property
+    def name(self) -> str:
+        """What it is in words."""
+        return f"prefill, {self.prompt_tokens} tokens" if self.phase == "prefill" else f"decode, batch {self.batch}"
+
+
+LOADS = (
+    *(Load(phase="prefill", prompt_tokens=tokens) for tokens in (128, 200, LONG_PROMPT, 2048)),
+    *(Load(phase="decode", batch=batch) for batch in (1, 16, 64, 256)),
+)
+QUICK_LOADS = (LOADS[1], LOADS[2], LOADS[4], LOADS[-1])
+ASSUMPTIONS = (
+    "Ideal view (bound_level, roofline_s): the longest of arithmetic and compulsory bytes at the datasheet's rates.",
+    "Calibrated view (calibrated_s): the time that kernels measured on the device, or on its relatives, take.",
+    "Attention is two products, scores and context, as in the source; engines fuse them and keep scores on the chip.",
+    "One device holds a layer's whole matrices, whether or not all layers fit into its memory.",
+    f"Decode is of the middle of the output, after a prompt of {LONG_PROMPT} tokens.",
+)
+NAMES = {"bound_level": "bound by", "device": "device, by ridge point", "intensity": "FLOPs per byte"}
+FIGURES = (
+    Figure(
+        kind="map",
+        title="What bounds each matmul",
+        x="device",
+        y="matmul",
+        series="bound_level",
+        panel="load",
+        names=NAMES,
+    ),
+    Figure(
+        kind="points",
+        title="Matmuls on the roofline",
+        x="intensity",
+        y="roofline_flops_per_s",
+        series="device",
+        log=frozenset({"x", "y"}),
+        names={**NAMES, "roofline_flops_per_s": "FLOP/s at the roofline"},
+    ),
+)
+
+
+def study(request: StudyRequest) -> StudyAnswer:
+    """Return the matmuls of each load on each device, and what bounds them."""
+    base = base_of(BASE, request, VARIED)
+    loads, names = (QUICK_LOADS, QUICK_DEVICES) if request.quick else (LOADS, DEVICES)
+    devices, warnings = _usable(base, names)
+    rows = [row for load in loads for device in devices for row in _rows(base, load, device)]
+    summary = _summary(rows, devices)
+    return StudyAnswer(
+        study="bound-by",
+        title="What bounds each matmul of a layer, by device and memory level",
+        axes={"cluster.device": devices, "load": [load.name for load in loads]},
+        columns={key: [row[key] for row in rows] for key in rows[0]},
+        summary=summary,
+        assumptions=ASSUMPTIONS,
+        reading=_reading(summary),
+        figures=FIGURES,
+        warnings=warnings,
+        shown=("load", "matmul", "device", "intensity", "ridge", "bound_level", "roofline_s", "calibrated_s"),
+    )
+
+
+def _on(base: Mapping[str, Any], device: str) -> dict[str, Any]:
+    return {**base, "cluster": f"1x {device}"}
+
+
+def _usable(base: Mapping[str, Any], names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The devices that can run the scenario, and a sentence for each that cannot; an error where none can."""
+    usable, problems = [], []
+    for name in names:
+        try:
+            generation_from_mapping(_on(base, name))
+            usable.append(name)
+        except InputError as error:
+            problems.append((name, error))
+    if not usable:
+        raise problems[0][1]
+    return usable, [f"{name} is left out: {error.problems[0]}" for name, error in problems]
+
+
+def _rows(base: Mapping[str, Any], load: Load, device: str) -> Iterator[Row]:
+    """The matmuls of a load on a device."""
+    mapping = with_value(_on(base, device), "workload.batch", load.batch)
+    scenario = generation_from_mapping(with_value(mapping, "workload.prompt_tokens", load.prompt_tokens))
+    for row in roofline_table(scenario).rows:
+        if row.phase == load.phase:
+            yield {"load": load.name, "phase": load.phase, "prompt_tokens": load.prompt_tokens, "device": device} | {
+                "batch": load.batch,
+                "layer": row.layer,
+                "matmul": row.matmul,
+                **{name: getattr(row, name) for name in ("m", "n", "k", "flops", "bytes", "intensity", "ridge")},
+                "bound": row.bound,
+                "bound_level": _level(row),
+                "roofline_s": row.roofline_s,
+                "roofline_flops_per_s": row.flops / row.roofline_s,
+                "calibrated_s": row.predicted_s,
+            }
+
+
+def _level(row: RooflineRow) -> str:
+    return "compute" if row.bound == "compute" else "dram"
+
+
+def _summary(rows: Sequence[Row], devices: Sequence[str]) -> dict[str, Any]:
+    """Ridge points, shares of matmuls that memory bounds, and where A100 and H100 differ."""
+    long = [row for row in rows if row["phase"] == "prefill" and row["prompt_tokens"] >= LONG_PROMPT]
+    single = [row for row in rows if row["phase"] == "decode" and row["batch"] == 1]
+    of = {device: [row for row in rows if row["device"] == device] for device in devices}
+    return {
+        "ridge_flops_per_byte": {device: of[device][0]["ridge"] for device in devices},
+        "memory_bound_share": {device: _memory_share(of[device]) for device in devices},
+        "prefill_compute_bound_share": _by_device(long, devices, lambda x: 1.0 - _memory_share(x)),
+        "prefill_compute_bound_share_of_flops": _by_device(long, devices, _compute_share_of_flops),
+        "decode_memory_bound_share": _by_device(single, devices, _memory_share),
+        "memory_bound_on_h100_only": _differences(of, H100, A100),
+        "memory_bound_on_a100_only": _differences(of, A100, H100),
+    }
+
+
+def _by_device(rows: Sequence[Row], devices: Sequence[str], share: Any) -> dict[str, float]:
+    return {device: share([row for row in rows if row["device"] == device]) for device in devices}
+
+
+def _memory_share(rows: Sequence[Row]) -> float:
+    """Share of the matmuls that memory bounds, of any level."""
+    return sum(row["bound_level"] != "compute" for row in rows) / len(rows)
+
+
+def _compute_share_of_flops(rows: Sequence[Row]) -> float:
+    bound = sum(row["flops"] for row in rows if row["bound_level"] == "compute")
+    return float(bound / sum(row["flops"] for row in rows))
+
+
+def _differences(of: Mapping[str, Sequence[Row]], one: str, other: str) -> list[str]:
+    """Matmuls that memory bounds on one device and arithmetic on the other."""
+    pairs = zip(of.get(one, ()), of.get(other, ()), strict=False)
+    return [
+        f"{a['matmul']} ({a['load']})"
+        for a, b in pairs
+        if a["bound_level"] != "compute" and b["bound_level"] == "compute"
+    ]
+
+
+def _reading(summary: Mapping[str, Any]) -> list[str]:
+    """What the table shows, with its numbers."""
+    ridge, share = summary["ridge_flops_per_byte"], summary["memory_bound_share"]
+    ridges = ", ".join(f"{device} {value:.0f}" for device, value in ridge.items())
+    sentences = [f"Ridge points in FLOPs per byte: {ridges}."]
+    sentences += [_reading_of(summary, device) for device in (A100, H100) if device in share]
+    if A100 in share and H100 in share:
+        only = summary["memory_bound_on_h100_only"]
+        more = f"memory-bound on the H100 only: {', '.join(only)}" if only else "none is memory-bound on the H100 only"
+        sentences.append(
+            f"Memory bounds {share[A100]:.0%} of all matmuls on {A100} and {share[H100]:.0%} on {H100}, whose ridge "
+            f"point is {ridge[H100] / ridge[A100]:.1f} times as high; {more}."
+        )
+    return sentences
+
+
+def _reading_of(summary: Mapping[str, Any], device: str) -> str:
+    """What bounds long prompts and single sequences on a device."""
+    count = summary["prefill_compute_bound_share"][device]
+    flops = summary["prefill_compute_bound_share_of_flops"][device]
+    decode = summary["decode_memory_bound_share"][device]
+    return (
+        f"On {device} arithmetic bounds {count:.0%} of the matmuls of prompts of {LONG_PROMPT} tokens or more, with "
+        f"{flops:.0%} of their FLOPs; memory bounds {decode:.0%} of the matmuls that decode a single sequence."
+    )
