@@ -1,0 +1,1 @@
+"""What people read of a study: its table in the terminal, its page, its lines as CSV."""

@@ -1,0 +1,55 @@
+"""The columns of a study that people read: which they are, their headings and their cells."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sightline.exploration.answer import StudyAnswer
+from sightline.quantities import as_python
+from sightline.report.studies.quantities import NOTHING, numeric, quantity_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StudyColumn:
+    """One column of the table that people read."""
+
+    key: str
+    heading: str
+    cells: Sequence[str] = field(repr=False)
+    is_number: bool
+    tells_apart: bool
+    """Whether it is one of the words that a row begins with, or one of the study's axes."""
+
+
+def columns_of(answer: StudyAnswer, rows: int | None = None) -> list[StudyColumn]:
+    """Return the columns that the study shows, of its first ``rows`` only if a number is given."""
+    keys = [key for key in answer.shown or answer.columns if key in answer.columns]
+    names = {key: name for figure in answer.figures for key, name in figure.names.items()}
+    headings = _headings(keys, names)
+    found: list[StudyColumn] = []
+    for key in keys:
+        values = [as_python(value) for value in list(answer.columns[key])[:rows]]
+        is_number = numeric(values)
+        told = (not found or found[-1].tells_apart) and (key in answer.axes or not is_number) and "bound" not in key
+        found.append(
+            StudyColumn(
+                key=key,
+                heading=headings[key],
+                cells=_cells(key, values),
+                is_number=is_number,
+                tells_apart=told,
+            )
+        )
+    return found
+
+
+def _headings(keys: Sequence[str], names: dict[str, str]) -> dict[str, str]:
+    """The names of columns; those that two would share are told by their whole key."""
+    labels = {key: quantity_of(key, names).heading for key in keys}
+    shared = {label for label in labels.values() if list(labels.values()).count(label) > 1}
+    return {key: key.replace("_", " ").replace(".", " ") if label in shared else label for key, label in labels.items()}
+
+
+def _cells(key: str, values: Sequence[Any]) -> list[str]:
+    quantity = quantity_of(key)
+    return [NOTHING if value is None else quantity.text(value) for value in values]

@@ -1,0 +1,56 @@
+"""What the terminal shows of a study: what it found in sentences, the head of its table, what it assumes."""
+
+from typing import TYPE_CHECKING
+
+from sightline.exploration.answer import StudyAnswer
+from sightline.quantities import counted
+from sightline.report.studies.table import columns_of
+from sightline.report.terminal.listing import Column, Listing
+from sightline.report.terminal.parts import Sentence
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+MOST_ROWS = 40
+"""Rows of a table that is shown in full."""
+_HEAD = 24
+"""Rows that are shown of a longer one."""
+
+
+def study_text(answer: StudyAnswer) -> "RenderableType":
+    """Return a study's title, reading, table and assumptions for a terminal of any width."""
+    from rich.console import Group
+    from rich.text import Text
+
+    blocks: list[RenderableType] = [Text(answer.title, style="bold")]
+    blocks += [Sentence(sentence) for sentence in answer.reading]
+    if len(answer):
+        blocks += [Text(), _table(answer)]
+        blocks += [Sentence(line, "dim") for line in _left_out(answer)]
+    if answer.assumptions:
+        blocks += [Text(), Text("assumes", style="dim")]
+        blocks += [Sentence(sentence, "dim", indent=2) for sentence in answer.assumptions]
+    return Group(*blocks)
+
+
+def _table(answer: StudyAnswer) -> Listing:
+    columns = columns_of(answer, _head(answer))
+    labels = [column for column in columns if column.tells_apart] or columns[:1]
+    found = {
+        one.key: Column(heading=one.heading, cells=one.cells, is_number=one.is_number and one not in labels)
+        for one in columns
+    }
+    figures = [found[one.key] for one in columns if one not in labels]
+    return Listing(labels=[found[one.key] for one in labels], figures=figures)
+
+
+def _head(answer: StudyAnswer) -> int:
+    return len(answer) if len(answer) <= MOST_ROWS else _HEAD
+
+
+def _left_out(answer: StudyAnswer) -> list[str]:
+    """How many rows and columns are not in the table."""
+    rows = len(answer) - _head(answer)
+    columns = len(answer.columns) - len([key for key in answer.shown or answer.columns if key in answer.columns])
+    said = [counted(rows, "more row")] * (rows > 0) + [counted(columns, "more column")] * (columns > 0)
+    return [f"{' and '.join(said)}: --csv has all"] if said else []
