@@ -34,6 +34,9 @@ class Figure:
     """What readers see in place of a column's name."""
     where: Mapping[str, Any] = field(default_factory=dict)
     """Rows that are drawn: those with these values."""
+    columns: Mapping[str, Sequence[Any] | np.ndarray] = field(default_factory=dict)
+    """A table of its own, by column, in place of the study's: a tornado's numbers and elasticities. Empty: the study's.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
