@@ -178,6 +178,13 @@ SECONDS = _dimension(
     all=_TIMES,
     words={"hours": 3600.0, "days": 86400.0} | dict.fromkeys(("w", "week", "weeks"), 604800.0),
 )
+BITS_PER_SECOND = _dimension(
+    "a data rate of a pin",
+    "bit/s",
+    "6.4 Gbit/s",
+    "bit/s Mbit/s Gbit/s Tbit/s",
+    all=_prefixed({"bit/s": 1.0, "b/s": 1.0, "bps": 1.0}, _DECIMAL),
+)
 FLOPS = _dimension(
     "a rate of arithmetic",
     "FLOP/s",
@@ -193,6 +200,13 @@ JOULES = _dimension(
     "J kJ MJ GJ TJ",
     all=_prefixed({"J": 1.0}, _DECIMAL),
     hours=_prefixed({"Wh": 3600.0}, _DECIMAL),
+)
+_SMALL = {"m": 1e-3, "u": 1e-6, "n": 1e-9, "p": 1e-12, "f": 1e-15}
+_BITS = _prefixed({"J/bit": 1.0, "J/b": 1.0}, _SMALL)
+JOULES_PER_BIT = _dimension("an energy per bit", "J/bit", "3.5 pJ/bit", "fJ/bit pJ/bit nJ/bit", all=_BITS)
+METRES = _dimension("a length", "m", "8 mm", "nm um mm m", all={"m": 1.0, "cm": 1e-2} | _prefixed({"m": 1.0}, _SMALL))
+SQUARE_METRES = _dimension(
+    "an area", "m2", "814 mm2", "um2 mm2 m2", all={"m2": 1.0, "cm2": 1e-4, "mm2": 1e-6, "um2": 1e-12, "nm2": 1e-18}
 )
 TOKENS_PER_SECOND = _dimension(
     "a number of tokens per second",

@@ -27,6 +27,10 @@ KINDS = (
     "networks",
     "hosts",
     "clusters",
+    "nodes",
+    "memories",
+    "links",
+    "launches",
     "frameworks",
     "engines",
     "calibrations",
@@ -36,6 +40,8 @@ KINDS = (
     "published",
 )
 """Kinds of entries; each is a folder with one file per entry."""
+
+_SINGULAR = {"memories": "memory", "launches": "launch"}
 
 VARIABLE = "SIGHTLINE_CATALOG"
 """Environment variable with the folders of further entries."""
@@ -58,8 +64,7 @@ def entry(kind: str, name: str) -> Mapping[str, Any]:
     known = _paths(kind)
     if name not in known:
         raise InputError(
-            f"unknown {kind.removesuffix('s')} '{name}'{nearest(name, tuple(known))}; "
-            f"`sightline catalog {kind}` lists all"
+            f"unknown {singular(kind)} '{name}'{nearest(name, tuple(known))}; `sightline catalog {kind}` lists all"
         )
     stated = _stated(known[name])
     base = stated.pop("same_as", None)
@@ -105,6 +110,11 @@ def said_of(kind: str, written: str) -> str:
 
     others = alternatives(kind, written, name, names(kind))
     return f"{written} is read as {name}; there is {', '.join(others)} too" if others else ""
+
+
+def singular(kind: str) -> str:
+    """Return what one entry of a kind is called: ``memory`` of ``memories``."""
+    return _SINGULAR.get(kind, kind.removesuffix("s"))
 
 
 def shipped(kind: str, name: str) -> bool:
