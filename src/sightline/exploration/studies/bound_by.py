@@ -94,7 +94,7 @@ def study(request: StudyRequest) -> StudyAnswer:
         summary=summary,
         assumptions=ASSUMPTIONS,
         reading=_reading(summary),
-        figures=FIGURES,
+        figures=(*FIGURES, _shares_figure(summary)),
         warnings=warnings,
         shown=("load", "matmul", "device", "intensity", "ridge", "bound_level", "roofline_s", "calibrated_s"),
     )
@@ -157,13 +157,27 @@ def _summary(rows: Sequence[Row], devices: Sequence[str]) -> dict[str, Any]:
     }
 
 
+def _shares_figure(summary: Mapping[str, Any]) -> Figure:
+    """Shares of memory-bound matmuls over the devices, which come by ridge point."""
+    share = summary["memory_bound_share"]
+    return Figure(
+        kind="bars",
+        title="Share of matmuls that memory bounds",
+        x="device",
+        y="share",
+        names={**NAMES, "share": "share of matmuls"},
+        columns={"device": list(share), "share": list(share.values())},
+    )
+
+
 def _by_device(rows: Sequence[Row], devices: Sequence[str], share: Any) -> dict[str, float]:
     return {device: share([row for row in rows if row["device"] == device]) for device in devices}
 
 
 def _memory_share(rows: Sequence[Row]) -> float:
     """Share of the matmuls that memory bounds, of any level."""
-    return sum(row["bound_level"] != "compute" for row in rows) / len(rows)
+    memory_bound = [row for row in rows if row["bound_level"] != "compute"]
+    return len(memory_bound) / len(rows)
 
 
 def _compute_share_of_flops(rows: Sequence[Row]) -> float:
