@@ -208,6 +208,17 @@ METRES = _dimension("a length", "m", "8 mm", "nm um mm m", all={"m": 1.0, "cm": 
 SQUARE_METRES = _dimension(
     "an area", "m2", "814 mm2", "um2 mm2 m2", all={"m2": 1.0, "cm2": 1e-4, "mm2": 1e-6, "um2": 1e-12, "nm2": 1e-18}
 )
+TRANSISTORS_PER_SQUARE_METRE = _dimension(
+    "a density of transistors", "/m2", "91.2 MTr/mm2", "MTr/mm2", all={"/m2": 1.0, "/mm2": 1e6, "MTr/mm2": 1e12}
+)
+BITS_PER_SQUARE_METRE = _dimension(
+    "a density of bits", "bit/m2", "32 Mbit/mm2", "Mbit/mm2", all={"bit/m2": 1.0, "Mbit/mm2": 1e12, "Mb/mm2": 1e12}
+)
+DEFECTS_PER_SQUARE_METRE = _dimension(
+    "a density of defects", "/m2", "0.1 /cm2", "/cm2", all={"/m2": 1.0, "/cm2": 1e4, "/mm2": 1e6}
+)
+HERTZ = _dimension("a frequency", "Hz", "1.4 GHz", "Hz kHz MHz GHz", all=_prefixed({"Hz": 1.0}, _DECIMAL))
+VOLTS = _dimension("a voltage", "V", "0.75 V", "mV V", all={"V": 1.0, "mV": 1e-3})
 TOKENS_PER_SECOND = _dimension(
     "a number of tokens per second",
     "tokens/s",
