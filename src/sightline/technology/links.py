@@ -20,6 +20,7 @@ _KEYS = {
     "edge": quantity(METRES),
     "area": quantity(SQUARE_METRES),
     "latency": quantity(SECONDS),
+    "usual_count": quantity(COUNT),
 }
 
 
@@ -43,12 +44,14 @@ class Link:
     """Area of one link's or port's interface on the die."""
     latency_s: Number
     """Time of a small message from die to die over one link, without software."""
+    usual_count: Number | None = None
+    """Links that a device made for them has; None for ports, of which servers have as many as they want."""
 
 
 @cache
 def link(name: str) -> Link:
     """Return a link of the catalog; raise `InputError` for a name that it lacks."""
-    values = read_entry("links", name, _KEYS)
+    values = read_entry("links", name, _KEYS, ["usual_count"])
     return Link(
         name=catalog.name_of("links", name),
         scope=values["scope"],
@@ -59,4 +62,5 @@ def link(name: str) -> Link:
         edge_m=values["edge"],
         area_m2=values["area"],
         latency_s=values["latency"],
+        usual_count=values.get("usual_count"),
     )
