@@ -28,6 +28,7 @@ KINDS = (
     "hosts",
     "clusters",
     "nodes",
+    "dies",
     "memories",
     "links",
     "launches",

@@ -1,0 +1,123 @@
+"""What a device is made of: a node, dies, memory, links, a power cap, and their split. All numbers may be arrays.
+
+budget = Budget(node=node("3nm"), die_area_m2=814e-6, power_w=700.0, memory=memory("hbm4"), stacks=6.0)
+synthesized(budget)      the `scenario.Device` that it makes (`sightline.technology.synthesis`)
+buildable(budget)        where it can be built, and why not elsewhere (`sightline.technology.limits`)
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from math import inf
+
+from sightline.content import fix_mappings
+from sightline.quantities import Number
+from sightline.technology.links import Link
+from sightline.technology.memories import Memory
+from sightline.technology.nodes import Node
+
+ENABLED = 0.9
+"""Share of the units on a die that products enable: between V100's 80 of 84 and A100's 108 of 128."""
+FORMATS: Mapping[str, float] = {
+    "tf32": 0.5,
+    "fp16": 1.0,
+    "bf16": 1.0,
+    "int8": 2.0,
+    "fp8": 2.0,
+    "nvfp4": 4.0,
+}
+"""Rates of matrix units by dtype over that in fp16: each halving of the bits doubles the rate."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Split:
+    """Shares of a whole (area, edge or power) that sum to 1."""
+
+    compute: Number = 0.0
+    """Arithmetic and control of the compute units."""
+    registers: Number = 0.0
+    """Registers, L1 and shared memory of the compute units."""
+    l2: Number = 0.0
+    memory: Number = 0.0
+    """Interfaces and controllers of the device memory."""
+    network: Number = 0.0
+    """Links to other devices, and those between the dies of one device."""
+
+    @property
+    def total(self) -> Number:
+        """The sum of all shares."""
+        return self.compute + self.registers + self.l2 + self.memory + self.network
+
+
+PARTS = tuple(f.name for f in fields(Split))
+"""The parts that area, edge and power are split between."""
+AREA_OF_A100 = Split(compute=435 / 826, registers=71 / 826, l2=180 / 826, memory=91 / 826, network=49 / 826)
+"""Shares of A100's die, whose 826 mm2 DeepFlow (UCLA) splits into 435 of cores, 71 of registers and L1, 180 of L2, and
+140 of interfaces and memory controllers; of these 140, 91 are taken here for six HBM interfaces with controllers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Budget:
+    """What one device may be made of."""
+
+    node: Node
+    die_area_m2: Number
+    """Area of one die."""
+    dies: Number = 1.0
+    """Equal dies of one package that work as one device."""
+    power_w: Number = inf
+    """Cap of the whole device; its clock and voltage fall until it fits."""
+    memory: Memory
+    stacks: Number
+    """Stacks, or chips of a memory without stacks, of the whole device."""
+    pin_rate: Number | None = None
+    """Bits per second over one data pin; None for the law's share of the memory's fastest."""
+    memory_bytes: Number | None = None
+    """Of the whole device; None for the capacity of its stacks."""
+    link: Link | None = None
+    """Links to other devices; None for a device without."""
+    link_bandwidth: Number = 0.0
+    """Bytes per second and direction over all links to other devices."""
+    die_link: Link | None = None
+    """Links between dies; None costs neither area, edge nor energy."""
+    area: Split = AREA_OF_A100
+    """Shares of the area of all dies."""
+    edge: Split | None = None
+    """Shares of the edge of all dies (only of memory and network); None lets interfaces share the edge freely."""
+    power: Split | None = None
+    """Shares of the power cap; None lets memory and links draw what they need, and the units the rest."""
+    enabled: Number = ENABLED
+    """Share of the compute units that work; the others are spare."""
+    frequency_hz: Number | None = None
+    """Clock; None for that of the devices that the law is fixed on."""
+    voltage: Number | None = None
+    """Supply voltage; None for the node's nominal one."""
+    formats: Mapping[str, float] = field(default_factory=lambda: dict(FORMATS))
+    """Rate of matrix units by dtype, over that in fp16."""
+    name: str = ""
+    """Name of the device; empty for one made of the node's and the memory's."""
+    calibration: str = "generic"
+    """Family whose constants its kernels take; those of ``relatives`` are borrowed, as extrapolated evidence."""
+    relatives: tuple[str, ...] = ()
+    architecture: str = "unknown"
+    usd_per_hour: Number | None = None
+
+    def __post_init__(self) -> None:
+        fix_mappings(self)
+
+    @property
+    def total_area_m2(self) -> Number:
+        """Area of all dies."""
+        return self.die_area_m2 * self.dies
+
+    @property
+    def total_edge_m(self) -> Number:
+        """Length of the edges of all dies, taken as squares: ``dies * 4 * sqrt(die area)``."""
+        return self.dies * 4 * self.die_area_m2**0.5
+
+    def with_area(self, **shares: Number) -> "Budget":
+        """Return the budget with other shares of the area; those not named keep their proportions in what is left."""
+        left = 1 - sum(shares.values())
+        others = {name: getattr(self.area, name) for name in PARTS if name not in shares}
+        whole = sum(others.values())
+        area = Split(**shares, **{name: share / whole * left for name, share in others.items()})
+        return replace(self, area=area)

@@ -1,0 +1,180 @@
+"""The law of synthesis: what a square metre of a node computes, holds and draws, fixed on V100 and A100 alone.
+
+FLOP per cycle and area of the compute units follow the density of logic with an exponent: two numbers, from two
+devices. The energy of a cycle and area follows the density times the energy per operation that the foundry states: one
+number, the geometric mean of the two devices'. Each further number is one that the two devices, or A100 alone, give.
+No later device is looked at.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from math import log, sqrt
+
+import numpy as np
+
+from sightline.quantities import Number, larger, smaller
+from sightline.technology.budget import AREA_OF_A100, Budget, Split
+from sightline.technology.dies import RealDie, real_die
+from sightline.technology.nodes import REFERENCE_NODE, Node, node
+
+FIXED_ON = ("v100", "a100")
+"""The older and the newer device that the law is fixed on."""
+TESTED_WITH = ("h100", "b200")
+"""Devices that the law has not seen."""
+BITS_PER_BYTE = 8
+THRESHOLD = 0.25
+"""Share of the nominal voltage at which transistors stop switching. A foundry states for one step the power at the same
+speed and the speed at the same power; if the clock follows the voltage above a threshold linearly, and energy its
+square, each such pair gives the threshold: 0.11 to 0.39 for TSMC's steps from 10FF to A16, of which this is about the
+median."""
+LOWEST_VOLTAGE = 0.7
+"""Share of the nominal voltage that circuits of SRAM and logic still work at; below, only the clock falls (assumed)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Law:
+    """The constants; areas are of silicon in square metres, of all dies together."""
+
+    flops_per_cycle: float
+    """Of a square metre of enabled compute units at 7 nm, in fp16 with the split of A100."""
+    flops_exponent: float
+    """With which FLOP per cycle and area follow the density of logic."""
+    units: float
+    """Compute units of a square metre of dies at 7 nm."""
+    units_exponent: float
+    vector_flops_per_cycle: float
+    """Of one unit, in fp32."""
+    joules_per_cycle: float
+    """Of a square metre of enabled dies at 7 nm, without interfaces."""
+    pin_share: float
+    """Rate of the memory's pins in a product over the fastest that the generation knows."""
+    l2_bits: float
+    """Bits of L2 that a product offers over those that its area holds at the density of SRAM (A100 alone)."""
+    l2_bytes_per_cycle: float
+    """Of a square metre of L2 (A100 alone)."""
+    idle_share: float
+    """Power without work over the power at the peak."""
+    frequency_hz: float
+    """Clock where none is stated: the geometric mean."""
+    fastest_hz: float
+    """The faster clock of the two; a node allows so much more than this as it is faster than 7 nm."""
+
+
+@cache
+def law() -> Law:
+    """Return the constants that V100 and A100 determine."""
+    old, new = (real_die(name) for name in FIXED_ON)
+    step = log(_density(new.budget.node) / _density(old.budget.node))
+    flops = [_flops_per_cycle(die) / units_area(die.budget) for die in (old, new)]
+    flops_exponent = log(flops[1] / flops[0]) / step
+    units = [die.units / float(die.budget.total_area_m2) for die in (old, new)]
+    units_exponent = log(units[1] / units[0]) / step
+    l2_area = float(new.budget.total_area_m2 * AREA_OF_A100.l2)
+    return Law(
+        flops_per_cycle=float(flops[1] / _density(new.budget.node) ** flops_exponent),
+        flops_exponent=flops_exponent,
+        units=units[1] / _density(new.budget.node) ** units_exponent,
+        units_exponent=units_exponent,
+        vector_flops_per_cycle=_mean(*(die.vector_flops / die.compute_units / die.frequency_hz for die in (old, new))),
+        joules_per_cycle=_mean(*(_joules_per_cycle(die) for die in (old, new))),
+        pin_share=_mean(*(_pin_share(die) for die in (old, new))),
+        l2_bits=new.l2_bytes * BITS_PER_BYTE / (l2_area * float(new.budget.node.sram_density)),
+        l2_bytes_per_cycle=new.l2_bandwidth / new.frequency_hz / l2_area,
+        idle_share=_mean(*(die.idle_w / die.tdp_w for die in (old, new))),
+        frequency_hz=_mean(old.frequency_hz, new.frequency_hz),
+        fastest_hz=max(old.frequency_hz, new.frequency_hz),
+    )
+
+
+def units_area(budget: Budget) -> Number:
+    """Return the area of the enabled compute units with the registers and L1 that they can use, over A100's share.
+
+    Units need registers and L1 in the proportion of A100; the scarcer of the two limits how many work.
+    """
+    a = AREA_OF_A100
+    share: Number = np.minimum(budget.area.compute / a.compute, budget.area.registers / a.registers)
+    return budget.total_area_m2 * budget.enabled * share
+
+
+def switched_area(budget: Budget) -> Number:
+    """Return the area that draws power with the clock, over A100's share of it: enabled units, registers and L2."""
+    share = (logic_share(budget.area) - budget.area.l2) * budget.enabled + budget.area.l2
+    return budget.total_area_m2 * share / logic_share(AREA_OF_A100)
+
+
+def logic_share(split: Split) -> Number:
+    """Return the share of units, registers and L2."""
+    return split.compute + split.registers + split.l2
+
+
+def fastest_clock(budget: Budget) -> Number:
+    """Return the highest clock that the node allows at the budget's voltage.
+
+    It is that of the devices that the law is fixed on, faster as the node is, and as the voltage lies above the
+    threshold: ``f = f_fastest * speed * (V / V_nominal - 0.25) / 0.75``.
+    """
+    above = (over_nominal(budget) - THRESHOLD) / (1 - THRESHOLD)
+    return law().fastest_hz * larger(budget.node.speed, 1.0) * larger(above, 0.0)
+
+
+def over_nominal(budget: Budget) -> Number:
+    """Return the supply voltage over the node's nominal one."""
+    return 1.0 if budget.voltage is None else budget.voltage / budget.node.voltage
+
+
+def memory_bandwidth(budget: Budget) -> Number:
+    """Return bytes per second of all stacks: pins times the rate of a pin, no more than the memory's share of power."""
+    memory = budget.memory
+    rate = law().pin_share * memory.fastest_pin_rate if budget.pin_rate is None else budget.pin_rate
+    wired = budget.stacks * memory.pins * rate / BITS_PER_BYTE
+    if budget.power is None:
+        return wired
+    return smaller(wired, budget.power.memory * budget.power_w / (BITS_PER_BYTE * memory.energy_j_per_bit))
+
+
+def interface_watts(budget: Budget, memory_bandwidth: Number) -> dict[str, Number]:
+    """Return what interfaces draw at their full rate: of the memory, of links, and of links between dies.
+
+    Energy per bit times bits per second. Each device draws half of a bit that it sends and half of one that it
+    receives; between dies, all that other dies' memory delivers crosses.
+    """
+    between = die_traffic(budget, memory_bandwidth) * budget.dies
+    return {
+        "memory": BITS_PER_BYTE * memory_bandwidth * budget.memory.energy_j_per_bit,
+        "network": BITS_PER_BYTE * budget.link_bandwidth * (budget.link.energy_j_per_bit if budget.link else 0.0),
+        "dies": BITS_PER_BYTE * between * (budget.die_link.energy_j_per_bit if budget.die_link else 0.0),
+    }
+
+
+def die_traffic(budget: Budget, memory_bandwidth: Number) -> Number:
+    """Return bytes per second that one die receives, and sends, where each may use the memory of all others fully."""
+    return memory_bandwidth * (1 - 1 / budget.dies)
+
+
+def _density(stated: Node) -> float:
+    """Density of logic over that at 7 nm."""
+    return float(stated.logic_density) / float(node(REFERENCE_NODE).logic_density)
+
+
+def _flops_per_cycle(die: RealDie) -> float:
+    return die.matmul_flops / die.frequency_hz
+
+
+def _joules_per_cycle(die: RealDie) -> float:
+    """Energy of a cycle and area at 7 nm: the power that interfaces leave, as the node's energy makes it there."""
+    budget = die.budget
+    interfaces = sum(interface_watts(budget, die.memory_bandwidth).values())
+    per_cycle = (die.tdp_w - float(interfaces)) / die.frequency_hz / float(switched_area(budget))
+    return per_cycle / (_density(budget.node) * float(budget.node.energy))
+
+
+def _pin_share(die: RealDie) -> float:
+    """The rate of the memory's pins over the fastest of its generation."""
+    memory = die.budget.memory
+    fastest = float(die.budget.stacks * memory.pins * memory.fastest_pin_rate) / BITS_PER_BYTE
+    return die.memory_bandwidth / fastest
+
+
+def _mean(a: float, b: float) -> float:
+    """Geometric mean of two."""
+    return sqrt(a * b)

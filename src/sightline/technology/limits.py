@@ -1,0 +1,223 @@
+"""What a device cannot have: more area, edge, power or clock than there is. Where a budget can be built, and why not.
+
+found = buildable(budget)
+found.mask        True where it can be built: a bool, or an array where the budget's numbers are arrays
+found.reasons     the reason of each place, such as "edge"; "" where it can be built
+found.counts()    how many places each reason rules out
+problems_of(b)    a sentence for each limit that a budget of plain numbers exceeds
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+import numpy as np
+
+from sightline.quantities import (
+    HERTZ,
+    METRES,
+    SQUARE_METRES,
+    WATTS,
+    Dimension,
+    Number,
+    anywhere,
+    format_quantity,
+)
+from sightline.technology.budget import PARTS, Budget, Split
+from sightline.technology.law import die_traffic, fastest_clock, interface_watts, law, memory_bandwidth
+from sightline.technology.links import Link
+
+Reason = Literal["split", "area", "edge", "power", "clock"]
+"""What rules a device out; where several do, the first in this order is its reason."""
+RETICLE_M2 = 858e-6
+"""Area that one exposure prints: 26 mm by 33 mm."""
+ROUNDING = 1e-6
+"""By how much a sum of shares may differ from 1, and a need from what there is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Limit:
+    """One need held against what there is."""
+
+    reason: Reason
+    what: str
+    """The need as a sentence begins."""
+    of: str
+    """What there is, as a sentence ends."""
+    needed: Number
+    there: Number
+    dimension: Dimension | None = None
+    """None for shares."""
+
+    @property
+    def exceeded(self) -> Any:
+        """Whether more is needed than there is, place by place."""
+        return self.needed > self.there + ROUNDING * np.abs(self.there)
+
+    @property
+    def sentence(self) -> str:
+        """What is exceeded, and by how much; of plain numbers."""
+        if self.dimension is None:
+            return f"{self.reason} is wrong: {self.what} {float(self.needed):.4g}; {self.of}"
+        needed, there, over = (
+            format_quantity(float(value), self.dimension)
+            for value in (self.needed, self.there, self.needed - self.there)
+        )
+        return f"{self.reason} exceeded by {over}: {self.what} {needed}, and {self.of} {there}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Buildable:
+    """Where a budget can be built."""
+
+    mask: Any
+    """True where it can be; of the shape of the budget's numbers together."""
+    reasons: Any
+    """The reason of each place, an empty text where it can be built."""
+
+    def counts(self) -> dict[str, int]:
+        """Return how many places each reason rules out."""
+        found, counts = np.unique(np.asarray(self.reasons), return_counts=True)
+        return {str(reason): int(count) for reason, count in zip(found, counts, strict=True) if reason}
+
+
+def buildable(budget: Budget) -> Buildable:
+    """Return where a budget can be built, and the reason where it cannot."""
+    reasons: Any = np.array("", dtype="<U5")
+    for limit in limits_of(budget):
+        fresh = limit.exceeded & (reasons == "")
+        reasons = np.where(fresh, limit.reason, reasons)
+    mask = reasons == ""
+    return Buildable(mask=mask, reasons=reasons) if mask.ndim else Buildable(mask=bool(mask), reasons=str(reasons))
+
+
+def problems_of(budget: Budget) -> list[str]:
+    """Return a sentence for each limit that a budget exceeds; none where its numbers are arrays."""
+    if not _is_plain(budget):
+        return []
+    return [limit.sentence for limit in limits_of(budget) if anywhere(limit.exceeded)]
+
+
+def limits_of(budget: Budget) -> list[Limit]:
+    """Return every limit of a budget, in the order of their reasons."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return [*_splits(budget), *_areas(budget), *_edges(budget), *_powers(budget), *_clocks(budget)]
+
+
+def _splits(budget: Budget) -> Iterator[Limit]:
+    for name, split in (("area", budget.area), ("edge", budget.edge), ("power", budget.power)):
+        if split is None:
+            continue
+        apart = np.abs(split.total - 1.0) - ROUNDING
+        yield Limit(
+            reason="split",
+            what=f"the shares of {name} differ from a sum of 1 by",
+            of="they must sum to 1",
+            needed=apart,
+            there=0.0,
+        )
+        for part in PARTS:
+            yield Limit(
+                reason="split",
+                what=f"the share of {part} in the {name} lies below 0 by",
+                of="no share may be negative",
+                needed=-_number(split, part),
+                there=0.0,
+            )
+
+
+def _areas(budget: Budget) -> Iterator[Limit]:
+    whole, scale = budget.total_area_m2, budget.node.interface_area
+
+    def area(what: str, of: str, needed: Number, there: Number) -> Limit:
+        return Limit(reason="area", what=what, of=of, needed=needed, there=there, dimension=SQUARE_METRES)
+
+    yield area("a die takes", "one exposure prints", budget.die_area_m2, RETICLE_M2)
+    yield area(
+        f"the interfaces of {_stacks(budget)} take",
+        "the memory's share of the area is",
+        budget.stacks * budget.memory.area_m2 * scale,
+        whole * budget.area.memory,
+    )
+    yield area(
+        "links take",
+        "the network's share of the area is",
+        (_ports(budget) * _of(budget.link, "area_m2") + _die_ports(budget) * _of(budget.die_link, "area_m2")) * scale,
+        whole * budget.area.network,
+    )
+
+
+def _edges(budget: Budget) -> Iterator[Limit]:
+    whole = budget.total_edge_m
+    memory = budget.stacks * budget.memory.edge_m
+    network = _ports(budget) * _of(budget.link, "edge_m") + _die_ports(budget) * _of(budget.die_link, "edge_m")
+
+    def edge(what: str, of: str, needed: Number, there: Number) -> Limit:
+        return Limit(reason="edge", what=what, of=of, needed=needed, there=there, dimension=METRES)
+
+    if budget.edge is None:
+        yield edge(f"{_stacks(budget)} and the links need", "the dies have", memory + network, whole)
+        return
+    yield edge(f"{_stacks(budget)} need", "the memory's share of the edge is", memory, whole * budget.edge.memory)
+    yield edge("links need", "the network's share of the edge is", network, whole * budget.edge.network)
+
+
+def _powers(budget: Budget) -> Iterator[Limit]:
+    # With its share of power the memory is slowed down until it fits (`synthesis.memory_bandwidth`).
+    watts = interface_watts(budget, memory_bandwidth(budget))
+    links = watts["network"] + watts["dies"]
+
+    def power(what: str, of: str, needed: Number, there: Number) -> Limit:
+        return Limit(reason="power", what=what, of=of, needed=needed, there=there, dimension=WATTS)
+
+    if budget.power is None:
+        interfaces = watts["memory"] + links
+        yield power("memory and links alone draw", "the cap of the whole device is", interfaces, budget.power_w)
+        return
+    yield power("links draw", "the network's share of power is", links, budget.power_w * budget.power.network)
+
+
+def _clocks(budget: Budget) -> Iterator[Limit]:
+    asked = law().frequency_hz if budget.frequency_hz is None else budget.frequency_hz
+    fastest = fastest_clock(budget)
+    yield Limit(
+        reason="clock",
+        what="the frequency is",
+        of=f"{budget.node.name} allows, at this voltage,",
+        needed=asked if budget.frequency_hz is not None else asked * (fastest <= 0),
+        there=fastest,
+        dimension=HERTZ,
+    )
+
+
+def _ports(budget: Budget) -> Number:
+    """Links to other devices; a part of one counts as it is, since lanes can be left out."""
+    return budget.link_bandwidth / budget.link.bandwidth if budget.link else 0.0
+
+
+def _die_ports(budget: Budget) -> Number:
+    """Links between dies, counted on both sides."""
+    if budget.die_link is None:
+        return 0.0
+    return die_traffic(budget, memory_bandwidth(budget)) * budget.dies / budget.die_link.bandwidth
+
+
+def _of(link: Link | None, field: str) -> Number:
+    value: Number = getattr(link, field) if link is not None else 0.0
+    return value
+
+
+def _number(split: Split, part: str) -> Number:
+    value: Number = getattr(split, part)
+    return value
+
+
+def _stacks(budget: Budget) -> str:
+    unit = "stacks" if budget.memory.family == "hbm" else "chips"
+    return f"{float(budget.stacks):g} {unit} of {budget.memory.name}" if np.ndim(budget.stacks) == 0 else "the memory"
+
+
+def _is_plain(budget: Budget) -> bool:
+    """Whether no number of a budget is an array."""
+    parts = (budget, budget.node, budget.memory, budget.area, budget.link, budget.die_link, budget.edge, budget.power)
+    return all(np.ndim(getattr(part, f.name)) == 0 for part in parts if part is not None for f in fields(part))

@@ -1,0 +1,172 @@
+"""A device of a budget: `synthesized(budget)`, a `scenario.Device` whose numbers are arrays where the budget's are.
+
+    device = synthesized(budget)     enters prediction, plan search and simulation like any other
+    made = made_of(budget)           the same with clock, voltage and the power of each part
+
+Where a budget of plain numbers cannot be built, `synthesized` raises `InputError` with a sentence for each limit;
+arrays are computed everywhere, and `sightline.technology.limits.buildable` says where they mean something.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sightline.errors import InputError
+from sightline.quantities import Number, as_python, either, larger, plain, smaller
+from sightline.scenario import Device
+from sightline.technology.budget import Budget
+from sightline.technology.law import (
+    BITS_PER_BYTE,
+    LOWEST_VOLTAGE,
+    THRESHOLD,
+    fastest_clock,
+    interface_watts,
+    law,
+    memory_bandwidth,
+    over_nominal,
+    switched_area,
+    units_area,
+)
+from sightline.technology.limits import problems_of
+from sightline.technology.nodes import REFERENCE_NODE, node
+
+ROUNDING = 1e-6
+"""By which a number of units may miss a whole one."""
+NEWTON_STEPS = 8
+"""Enough for double precision: the cubic is convex, and each step starts at its right."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Made:
+    """A device with what it was computed from."""
+
+    device: Device
+    frequency_hz: Number
+    """The clock, lowered where the power cap binds."""
+    voltage: Number
+    watts: dict[str, Number]
+    """Power at the peak by part: units (with registers and L2), memory, network, and links between dies."""
+    power_bound: Any
+    """Whether the power cap lowered the clock, place by place."""
+
+
+def synthesized(budget: Budget) -> Device:
+    """Return the device that a budget makes.
+
+    Raises:
+        InputError: Where the budget's numbers are plain ones that cannot be built, with a sentence for each limit.
+    """
+    return made_of(budget).device
+
+
+def made_of(budget: Budget) -> Made:
+    """Return the device that a budget makes, with its clock, voltage and power by part; raise as `synthesized` does."""
+    problems = problems_of(budget)
+    if problems:
+        raise InputError(problems)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return _made(budget)
+
+
+def _made(budget: Budget) -> Made:
+    bandwidth = memory_bandwidth(budget)
+    interfaces = interface_watts(budget, bandwidth)
+    asked, volts = _asked_clock(budget), over_nominal(budget)
+    full = _joules_of_cycle(budget) * asked * volts**2
+    share = _clock_share(_for_units(budget, interfaces) / full, volts)
+    units_w = full * share * _voltage_share(share, volts) ** 2
+    hertz = asked * share
+    watts = {"units": units_w, **interfaces}
+    drawn = sum(watts.values())
+    return Made(
+        device=_device(budget, hertz, bandwidth, drawn),
+        frequency_hz=_told(hertz),
+        voltage=_told(budget.node.voltage * volts * _voltage_share(share, volts)),
+        watts={part: _told(value) for part, value in watts.items()},
+        power_bound=share < 1,
+    )
+
+
+def _device(budget: Budget, hertz: Number, bandwidth: Number, drawn: Number) -> Device:
+    constants = law()
+    density = budget.node.logic_density / node(REFERENCE_NODE).logic_density
+    matmul = constants.flops_per_cycle * density**constants.flops_exponent * units_area(budget) * hertz
+    units = larger(np.floor(budget.enabled * _units(budget) + ROUNDING), 1.0)
+    vector = units * constants.vector_flops_per_cycle * hertz
+    l2_area = budget.total_area_m2 * budget.area.l2
+    held = budget.stacks * budget.memory.capacity_bytes if budget.memory_bytes is None else budget.memory_bytes
+    figures = {
+        "memory_bytes": held,
+        "memory_bandwidth": bandwidth,
+        "l2_bytes": constants.l2_bits * budget.node.sram_density * l2_area / BITS_PER_BYTE,
+        "l2_bandwidth": constants.l2_bytes_per_cycle * l2_area * hertz,
+        "compute_units": units,
+        "vector_flops": vector,
+        "tdp_w": drawn,
+        "idle_w": constants.idle_share * drawn,
+    }
+    return Device(
+        name=budget.name or f"{budget.node.name} with {budget.memory.name}",
+        peak_flops={"fp32": _told(vector), **{dtype: _told(matmul * rate) for dtype, rate in budget.formats.items()}},
+        **{key: _told(value) for key, value in figures.items()},
+        calibration=budget.calibration,
+        relatives=budget.relatives,
+        architecture=budget.architecture,
+        usd_per_hour=budget.usd_per_hour,
+    )
+
+
+def _units(budget: Budget) -> Number:
+    """Compute units on all dies, those disabled too."""
+    constants = law()
+    density = budget.node.logic_density / node(REFERENCE_NODE).logic_density
+    share = units_area(budget) / budget.enabled
+    return constants.units * density**constants.units_exponent * share
+
+
+def _joules_of_cycle(budget: Budget) -> Number:
+    """Energy of one cycle of all that the clock drives, at nominal voltage."""
+    density = budget.node.logic_density / node(REFERENCE_NODE).logic_density
+    return law().joules_per_cycle * density * budget.node.energy * switched_area(budget)
+
+
+def _asked_clock(budget: Budget) -> Number:
+    """The clock that is stated, else that of the devices that the law is fixed on, where the node allows it."""
+    if budget.frequency_hz is not None:
+        return budget.frequency_hz
+    return smaller(law().frequency_hz, fastest_clock(budget))
+
+
+def _for_units(budget: Budget, interfaces: dict[str, Number]) -> Number:
+    """Power that the cap leaves to units, registers and L2."""
+    if budget.power is None:
+        return larger(budget.power_w - sum(interfaces.values()), 0.0)
+    return budget.power_w * (budget.power.compute + budget.power.registers + budget.power.l2)
+
+
+def _voltage_share(clock: Number, volts: Number) -> Number:
+    """The voltage over that at the full clock, which is ``volts`` over nominal: linear above the threshold, floored."""
+    threshold = THRESHOLD / volts
+    return larger(threshold + (1 - threshold) * clock, smaller(LOWEST_VOLTAGE / volts, 1.0))
+
+
+def _clock_share(power: Number, volts: Number) -> Number:
+    """The clock, over the full one, whose power is a share of that at the full one: ``x * v(x)^2 = power``.
+
+    Above the voltage's floor that is a cubic, solved by Newton's method; below, power is linear in the clock.
+    """
+    power, threshold = smaller(power, 1.0), THRESHOLD / volts
+    clock = power ** (1 / 3)
+    for _ in range(NEWTON_STEPS):
+        share = threshold + (1 - threshold) * clock
+        excess = clock * share**2 - power
+        clock = clock - excess / (share * (share + 2 * (1 - threshold) * clock))
+    lowest = smaller(LOWEST_VOLTAGE / volts, 1.0)
+    floored = threshold + (1 - threshold) * clock < lowest
+    return either(floored, power / lowest**2, smaller(clock, 1.0))
+
+
+def _told(value: Any) -> Any:
+    """A number as a description holds it: plain where it is one."""
+    return plain(as_python(value))
