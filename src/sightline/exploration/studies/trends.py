@@ -1,0 +1,308 @@
+"""Price-performance of graphics cards and accelerators over the years, from the dated table of their launches."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sightline.errors import InputError
+from sightline.exploration.answer import Figure, StudyAnswer
+from sightline.exploration.base import base_of
+from sightline.exploration.growth import CONFIDENCE, Growth, fit_growth, records
+from sightline.exploration.request import StudyRequest
+from sightline.technology.launches import Launch, launches
+
+BASE: Mapping[str, Any] = {"since": 2006, "until": 2100}
+"""Years of the launches that are counted."""
+RECENT = 2016
+"""Launches since then are a segment of their own: those that deep learning was trained on."""
+BEST = "best of its date"
+PUBLISHED = {
+    "fp32_per_usd": (2.46, 2.24, 2.72, "all, 470 cards of 2006 to 2021"),
+    "fp16_per_usd": (2.30, 1.69, 3.62, "91 cards with fp16"),
+}
+"""Doubling times in years, with 95 % intervals: Hobbhahn and Besiroglu, Trends in GPU Price-Performance, Epoch AI,
+June 2022. Their fp16 is that of any unit, ours that of matrix units."""
+LAST_PUBLISHED = 2021
+"""The last year of their cards."""
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """Something of a card that is followed over the years."""
+
+    name: str
+    """In words."""
+    of: Callable[[Launch], float | None]
+
+
+def _over(
+    top: Callable[[Launch], float | None], bottom: Callable[[Launch], float | None]
+) -> Callable[[Launch], float | None]:
+    """Return the ratio of two figures of a card; None where it lacks one."""
+
+    def ratio(card: Launch) -> float | None:
+        above, below = top(card), bottom(card)
+        return None if above is None or below is None else above / below
+
+    return ratio
+
+
+def _figure(name: str) -> Callable[[Launch], float | None]:
+    """Return what reads a figure of a card."""
+
+    def read(card: Launch) -> float | None:
+        value: float | None = getattr(card, name)
+        return value
+
+    return read
+
+
+_FP32, _FP16, _BANDWIDTH, _MEMORY, _USD, _WATTS = map(
+    _figure, ("fp32", "fp16", "memory_bandwidth", "memory_bytes", "price_usd", "tdp_w")
+)
+METRICS: Mapping[str, Metric] = {
+    "fp32_per_usd": Metric(name="fp32 FLOP/s per USD", of=_over(_FP32, _USD)),
+    "fp16_per_usd": Metric(name="16-bit matrix FLOP/s per USD", of=_over(_FP16, _USD)),
+    "bandwidth_per_usd": Metric(name="memory bandwidth per USD", of=_over(_BANDWIDTH, _USD)),
+    "memory_per_usd": Metric(name="memory per USD", of=_over(_MEMORY, _USD)),
+    "fp32_per_w": Metric(name="fp32 FLOP/s per watt", of=_over(_FP32, _WATTS)),
+    "fp16_per_w": Metric(name="16-bit matrix FLOP/s per watt", of=_over(_FP16, _WATTS)),
+    "fp32": Metric(name="fp32 FLOP/s", of=_FP32),
+    "fp16": Metric(name="16-bit matrix FLOP/s", of=_FP16),
+    "bandwidth": Metric(name="memory bandwidth", of=_BANDWIDTH),
+    "memory": Metric(name="memory", of=_MEMORY),
+    "balance_fp32": Metric(name="fp32 FLOPs per byte", of=_over(_FP32, _BANDWIDTH)),
+    "balance_fp16": Metric(name="16-bit matrix FLOPs per byte", of=_over(_FP16, _BANDWIDTH)),
+}
+"""What is followed, by the key of its column."""
+SEGMENTS: Mapping[str, Callable[[Launch], bool]] = {
+    "all": lambda _: True,
+    "gaming": lambda card: card.market == "gaming",
+    "workstation": lambda card: card.market == "workstation",
+    "datacenter": lambda card: card.market == "datacenter",
+    f"since {RECENT}": lambda card: card.years >= RECENT,
+}
+
+
+def study(request: StudyRequest) -> StudyAnswer:
+    """Return how fast each figure doubles in each segment; views of devices are not asked for."""
+    base = base_of(BASE, request, ())
+    since, until = (_year(base, key) for key in BASE)
+    cards = [card for card in launches() if since <= int(card.years) <= until]
+    fits = {
+        (metric, segment): growth
+        for metric in METRICS
+        for segment, growth in _fits(metric, cards)
+        if growth is not None
+    }
+    if not fits:
+        raise InputError(f"since {since} until {until} has {len(cards)} launches; allowed: years with more of them")
+    rows = [_row(metric, segment, growth) for (metric, segment), growth in fits.items()]
+    return StudyAnswer(
+        study="trends",
+        title="Price-performance of graphics cards and accelerators",
+        axes={"metric": list(METRICS), "segment": list(dict.fromkeys(segment for _, segment in fits))},
+        columns={key: [row[key] for row in rows] for key in rows[0]},
+        summary=_summary(fits, cards),
+        assumptions=_assumptions(cards),
+        reading=tuple(_reading(fits, cards)),
+        figures=_figures(cards),
+        shown=("name", "segment", "doubling_years", "low_years", "high_years", "factor_of_a_year", "launches"),
+    )
+
+
+def _year(base: Mapping[str, Any], key: str) -> int:
+    value = base[key]
+    if isinstance(value, int) and not isinstance(value, bool) and 1990 <= value <= 2100:
+        return value
+    raise InputError(f"{key} is {value!r}; allowed: a year from 1990 to 2100")
+
+
+def _fits(metric: str, cards: Sequence[Launch]) -> Iterator[tuple[str, Growth | None]]:
+    """The growth of a figure in every segment, and of the cards that were the best of their date."""
+    having = _having(metric, cards)
+    for segment, belongs in SEGMENTS.items():
+        those = [card for card in having if belongs(card)]
+        yield segment, fit_growth(*_values(metric, those), groups=[card.market for card in those])
+    years, values = _values(metric, having)
+    best = records(years, values)
+    yield BEST, fit_growth(years[best], values[best])
+
+
+def _values(metric: str, cards: Sequence[Launch]) -> tuple[np.ndarray, np.ndarray]:
+    """Years and values of cards that have the figure."""
+    years, values = (
+        np.array(of, dtype=float) for of in ([c.years for c in cards], [METRICS[metric].of(c) for c in cards])
+    )
+    return years, values
+
+
+def _having(metric: str, cards: Sequence[Launch]) -> list[Launch]:
+    """The cards that have a figure."""
+    return [card for card in cards if METRICS[metric].of(card) is not None]
+
+
+def _row(metric: str, segment: str, growth: Growth) -> Row:
+    low, high = growth.interval_years
+    return {
+        "metric": metric,
+        "name": METRICS[metric].name,
+        "segment": segment,
+        "doubling_years": growth.doubling_years,
+        "low_years": low,
+        "high_years": high,
+        "factor_of_a_year": growth.yearly,
+        "explained_share": growth.explained,
+        "launches": growth.count,
+    }
+
+
+def _summary(fits: Mapping[tuple[str, str], Growth], cards: Sequence[Launch]) -> dict[str, Any]:
+    doubling: dict[str, dict[str, Any]] = {}
+    for (metric, segment), growth in fits.items():
+        doubling.setdefault(metric, {})[segment] = {
+            "years": growth.doubling_years,
+            "interval": list(growth.interval_years),
+            "launches": growth.count,
+        }
+    best = {
+        metric: [card.name for card, is_best in zip(*_best(metric, cards), strict=True) if is_best]
+        for metric in METRICS
+    }
+    return {
+        "launches": len(cards),
+        "doubling_years": doubling,
+        "best_of_its_date": best,
+        "published": {metric: {"years": of[0], "interval": [of[1], of[2]]} for metric, of in PUBLISHED.items()},
+    }
+
+
+def _best(metric: str, cards: Sequence[Launch]) -> tuple[list[Launch], np.ndarray]:
+    """Cards that have a figure, and which of them were the best of their date."""
+    having = _having(metric, cards)
+    return having, records(*_values(metric, having))
+
+
+def _assumptions(cards: Sequence[Launch]) -> tuple[str, ...]:
+    priced = [card for card in cards if card.price_usd is not None]
+    of_launches = (
+        f"{len(cards)} launches of the catalog (`sightline catalog launches`), {len(priced)} of them with a price on "
+        "the day: a suggested price, for data centers what buyers were asked or quoted."
+    )
+    of_lines = (
+        f"Lines are least squares of the logarithm. Intervals hold {100 * CONFIDENCE:.0f} % if launches are "
+        "independent, which those of one generation are not. Over several markets each has a level of its own and all "
+        "grow alike."
+    )
+    return (
+        "Devices are seen as their makers describe them, in no view of what kernels reach.",
+        of_launches,
+        "Prices are dollars of their day. Inflation is not taken out, which would shorten doubling times of price.",
+        "16-bit matrix FLOP/s are dense, of matrix units, accumulated in fp32; fp32 is that of vector units.",
+        of_lines,
+        "The best of its date is a card above all that came before it; of few such cards the interval is wide.",
+    )
+
+
+def _reading(fits: Mapping[tuple[str, str], Growth], cards: Sequence[Launch]) -> Iterator[str]:
+    for metric in ("fp32_per_usd", "fp16_per_usd"):
+        growth = fits.get((metric, "all"))
+        if growth is None:
+            continue
+        years, low, high, of = PUBLISHED[metric]
+        yield (
+            f"{METRICS[metric].name} double every {_told(growth)} over {growth.count} launches. Epoch AI found {years} "
+            f"years ({low} to {high}) in 2022 ({of})."
+        )
+    yield from _of_the_same_years(cards)
+    yield from _of_segments(fits)
+    for metric, what in (("bandwidth_per_usd", "Memory bandwidth"), ("memory_per_usd", "Memory")):
+        if (metric, "all") in fits:
+            yield f"{what} per USD doubles every {_told(fits[metric, 'all'])}."
+    if ("fp32_per_w", "all") in fits and ("fp16_per_w", "all") in fits:
+        yield (
+            f"FLOP/s per watt double every {_told(fits['fp32_per_w', 'all'])} in fp32 and every "
+            f"{_told(fits['fp16_per_w', 'all'])} in 16-bit matrices."
+        )
+    yield from _of_balance(fits, cards)
+
+
+def _of_the_same_years(cards: Sequence[Launch]) -> Iterator[str]:
+    """What the launches say of the years that the publication looked at."""
+    until = [card for card in _having("fp32_per_usd", cards) if card.years < LAST_PUBLISHED + 1]
+    growth = fit_growth(*_values("fp32_per_usd", until), groups=[card.market for card in until])
+    if growth is not None and len(until) < len(_having("fp32_per_usd", cards)):
+        yield f"Launches until {LAST_PUBLISHED} alone say {_told(growth)} for fp32, over {growth.count}."
+
+
+def _of_segments(fits: Mapping[tuple[str, str], Growth]) -> Iterator[str]:
+    """What price-performance does in each market, and of the best cards."""
+    segments = [segment for segment in (*SEGMENTS, BEST) if segment != "all" and ("fp32_per_usd", segment) in fits]
+    if segments:
+        said = ", ".join(f"{segment} {fits['fp32_per_usd', segment].doubling_years:.1f}" for segment in segments)
+        yield f"Years in which fp32 FLOP/s per USD double, by segment: {said}."
+
+
+def _of_balance(fits: Mapping[tuple[str, str], Growth], cards: Sequence[Launch]) -> Iterator[str]:
+    """How FLOPs and bytes grow apart on accelerators of data centers."""
+    wanted = [("fp16", "datacenter"), ("bandwidth", "datacenter"), ("memory", "datacenter")]
+    if not all(key in fits for key in wanted):
+        return
+    fp16, bandwidth, memory = (fits[key] for key in wanted)
+    yield (
+        f"On accelerators of data centers 16-bit matrix FLOP/s double every {_told(fp16)}, memory bandwidth every "
+        f"{_told(bandwidth)}, memory every {_told(memory)}."
+    )
+    having = [card for card in _having("balance_fp16", cards) if card.market == "datacenter"]
+    balance = {card: float(card.fp16 or 0.0) / card.memory_bandwidth for card in having}
+    marked = dict.fromkeys((having[0], max(having, key=balance.__getitem__), having[-1]))
+    said = ", ".join(f"{balance[card]:.0f} on {card.product} ({card.date[:4]})" for card in marked)
+    yield f"16-bit matrix FLOPs that a byte from memory has to feed: {said}."
+
+
+def _told(growth: Growth) -> str:
+    """A doubling time with its interval."""
+    low, high = growth.interval_years
+    if growth.per_year <= 0 or not np.isfinite(high):
+        return f"{abs(growth.doubling_years):.1f} years (not told from no growth)"
+    return f"{growth.doubling_years:.2f} years ({low:.2f} to {high:.2f})"
+
+
+_DRAWN = ("fp32_per_usd", "fp16_per_usd", "bandwidth_per_usd", "memory_per_usd", "fp16_per_w", "balance_fp16")
+
+
+def _figures(cards: Sequence[Launch]) -> tuple[Figure, ...]:
+    """Cards over the years, with the line of each market."""
+    return tuple(
+        Figure(
+            kind="points",
+            title=METRICS[metric].name,
+            x="year",
+            y=metric,
+            series="market",
+            log=frozenset(("y",)),
+            names={"year": "launched", metric: METRICS[metric].name},
+            columns=_points(metric, cards),
+        )
+        for metric in _DRAWN
+    )
+
+
+def _points(metric: str, cards: Sequence[Launch]) -> dict[str, list[Any]]:
+    having = _having(metric, cards)
+    lines = {
+        market: fit_growth(*_values(metric, [card for card in having if card.market == market])) for market in SEGMENTS
+    }
+    return {
+        "product": [card.product for card in having],
+        "market": [card.market for card in having],
+        "year": [card.years for card in having],
+        metric: [METRICS[metric].of(card) for card in having],
+        "line": [
+            float("nan") if (line := lines[card.market]) is None else float(line.at(card.years)) for card in having
+        ],
+    }
