@@ -1,0 +1,234 @@
+"""What a study of budgets comes to: its summary, the sentences it is read by, and what it assumes."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from sightline.exploration.answer import View
+from sightline.exploration.footprint import assumption_of
+from sightline.exploration.growth import CONFIDENCE, Growth, fit_growth
+from sightline.exploration.scaling_laws import ChinchillaLaw
+
+Row = Mapping[str, Any]
+DAY = 86400.0
+_VIEWS: Mapping[View, str] = {
+    "calibrated": "Calibrated view: devices train as fast as the best plan in Megatron-LM that Sightline finds.",
+    "ideal": "Ideal view: devices reach fixed shares of their peak and bandwidth, without launches.",
+}
+_GROWING = {
+    "training FLOPs": ("model", "flops"),
+    "parameters": ("model", "parameters"),
+    "accelerator peak": ("accelerator", "peak_flops"),
+    "accelerator memory": ("accelerator", "memory_bytes"),
+}
+"""What grows over the years: rows and column."""
+
+
+def summary_of(
+    rows: Sequence[Row], overtrained: Sequence[Row], over_years: Sequence[Row], law: ChinchillaLaw
+) -> dict[str, Any]:
+    """Return the best model by view, budget and device, what overtraining takes, and doubling times in years."""
+    budgets: dict[str, Any] = {}
+    keys = ("parameters", "tokens", "loss", "mfu", "devices", "run_time_s", "energy_j", "carbon_kg", "cost_usd")
+    for row in rows:
+        budget = f"{row['budget_usd']:.0f} USD" if row["budget"] == "money" else f"{row['budget_s'] / DAY:.0f} days"
+        of_budget = budgets.setdefault(row["view"], {}).setdefault(budget, {})
+        of_budget[row["device"]] = {key: row[key] for key in keys if key in row}
+    return {
+        "law": law.name,
+        "budgets": budgets,
+        "same_loss": list(overtrained),
+        "doubling_years": {name: _told(growth) for name, growth in _growth(over_years).items() if growth is not None},
+        "over_years": list(over_years),
+    }
+
+
+def _told(growth: Growth) -> dict[str, Any]:
+    low, high = growth.interval_years
+    return {"years": growth.doubling_years, "interval": [low, high], "points": growth.count}
+
+
+def _growth(over_years: Sequence[Row]) -> dict[str, Growth | None]:
+    found = {}
+    for name, (kind, key) in _GROWING.items():
+        of_kind = [row for row in over_years if row["kind"] == kind]
+        found[name] = fit_growth([row["year"] for row in of_kind], [row[key] for row in of_kind])
+    return found
+
+
+def reading_of(rows: Sequence[Row], overtrained: Sequence[Row], over_years: Sequence[Row]) -> tuple[str, ...]:
+    """Return what the study shows, a sentence each."""
+    money = [row for row in rows if row["budget"] == "money" and "loss" in row]
+    lines: list[str] = []
+    for view in dict.fromkeys(row["view"] for row in money):
+        lines += _of_money([row for row in money if row["view"] == view], view)
+    lines += _of_time([row for row in rows if row["budget"] == "time" and "loss" in row])
+    lines += _of_views(money)
+    lines += _of_laws(money)
+    lines += _of_overtraining(overtrained)
+    lines += _of_years(over_years)
+    return tuple(lines)
+
+
+def _of_money(money: Sequence[Row], view: str) -> Iterator[str]:
+    """The least and the most money, the exponent between them, and the device that pays most."""
+    budgets = sorted({row["budget_usd"] for row in money})
+    best = [min((row for row in money if row["budget_usd"] == usd), key=lambda row: row["loss"]) for usd in budgets]
+    if not best:
+        return
+    for row in (best[0], best[-1]):
+        yield (
+            f"In the {view} view {_usd(row['budget_usd'])} reaches the least loss on {row['devices']:,} "
+            f"{row['device']} in {row['run_time_s'] / DAY:.0f} days: {_count(row['parameters'])} parameters on "
+            f"{_count(row['tokens'])} tokens at {100 * row['mfu']:.0f} % of peak, loss {row['loss']:.3f}, "
+            f"{_energy(row['energy_j'])} and {_carbon(row['carbon_kg'])}."
+        )
+    if len(best) > 1:
+        decades = float(np.log10(budgets[-1] / budgets[0]))
+        factor = (best[-1]["parameters"] / best[0]["parameters"]) ** (1 / decades)
+        compute = (best[-1]["flops"] / best[0]["flops"]) ** (1 / decades)
+        yield (
+            f"Ten times the money buys {compute:.1f} times the FLOPs and a best model {factor:.1f} times as large: "
+            f"larger clusters reach a smaller share of their peak, {100 * best[0]['mfu']:.0f} % to "
+            f"{100 * best[-1]['mfu']:.0f} %."
+        )
+
+
+def _of_time(timed: Sequence[Row]) -> Iterator[str]:
+    """What the longest time trains on the first and the last device."""
+    if not timed:
+        return
+    longest = max(row["budget_s"] for row in timed)
+    for view in dict.fromkeys(row["view"] for row in timed):
+        of_view = [row for row in timed if row["view"] == view and row["budget_s"] == longest]
+        said = ", ".join(
+            f"{_count(row['parameters'])} parameters on {_count(row['tokens'])} tokens with {row['device']} "
+            f"(loss {row['loss']:.3f}, {_usd(row['cost_usd'])})"
+            for row in of_view
+        )
+        yield f"In {longest / DAY:.0f} days {of_view[0]['devices']:,} devices train, {view} view: {said}."
+
+
+def _of_views(money: Sequence[Row]) -> Iterator[str]:
+    """How much the ideal view promises over the calibrated one."""
+    flops = {(row["view"], row["device"], row["budget_usd"]): row["flops"] for row in money}
+    ratios = [
+        flops["ideal", device, usd] / of for (view, device, usd), of in flops.items()
+        if view == "calibrated" and ("ideal", device, usd) in flops
+    ]  # fmt: skip
+    if ratios:
+        yield f"The ideal view has {min(ratios):.1f} to {max(ratios):.1f} times the FLOPs for the same money."
+
+
+def _of_laws(money: Sequence[Row]) -> Iterator[str]:
+    """What the law of 2020 would have trained in place."""
+    if not money:
+        return
+    row = max(money, key=lambda row: row["budget_usd"])
+    small = min(money, key=lambda row: row["budget_usd"])
+    said = " and ".join(
+        f"{one['kaplan_parameters'] / one['parameters']:.1f} times as large for {_usd(one['budget_usd'])}"
+        for one in (small, row)
+    )
+    yield f"Kaplan's law of 2020 trains models {said}, which reach {_worse(small)} and {_worse(row)} more loss."
+
+
+def _worse(row: Row) -> str:
+    return f"{row['loss_of_kaplan_model'] - row['loss']:.3f}"
+
+
+def _of_overtraining(rows: Sequence[Row]) -> Iterator[str]:
+    """What smaller models take."""
+    for row in rows:
+        if row["tokens_per_parameter"] in (200, 1000):
+            extra = row["flops_over_best"]
+            yield (
+                f"A model with {row['tokens_per_parameter']:.0f} tokens per parameter reaches the loss that 1M USD of "
+                f"H100s can buy with {_count(row['parameters'])} parameters and {extra:.2f} times the FLOPs; it pays "
+                f"after {_count(row['pays_after_tokens'])} tokens are generated or read."
+            )
+
+
+def _of_years(over_years: Sequence[Row]) -> Iterator[str]:
+    """How fast models and accelerators grow."""
+    growth = {name: of for name, of in _growth(over_years).items() if of is not None}
+    if set(growth) != set(_GROWING):
+        return
+    years = {name: _years(of) for name, of in growth.items()}
+    yield (
+        f"FLOPs of the published trainings double every {years['training FLOPs']}, the 16-bit peak of accelerators "
+        f"every {years['accelerator peak']}: each year a training takes "
+        f"{growth['training FLOPs'].yearly / growth['accelerator peak'].yearly:.2f} times the device time."
+    )
+    yield (
+        f"Parameters of these models double every {years['parameters']}, memory of accelerators every "
+        f"{years['accelerator memory']}."
+    )
+
+
+def _years(growth: Growth) -> str:
+    """A doubling time with its interval."""
+    low, high = growth.interval_years
+    if growth.per_year <= 0 or not np.isfinite(high):
+        return f"{abs(growth.doubling_years):.1f} years (not told from no growth)"
+    return f"{growth.doubling_years:.1f} years ({low:.1f} to {high:.1f}, {100 * CONFIDENCE:.0f} %)"
+
+
+def assumptions_of(
+    views: Sequence[View], law: ChinchillaLaw, grid: Mapping[str, float], shortest_days: int, timed_devices: int
+) -> tuple[str, ...]:
+    """Return what the study assumes, the views first."""
+    formula = f"L = {law.irreducible} + {law.a} / N^{law.alpha} + {law.b} / D^{law.beta}"
+    of_loss = (
+        f"The loss is that of {law.source}: {formula}, in nats per token of that paper's data. Data are never short, "
+        "and each token is seen once."
+    )
+    of_compute = (
+        "The best size follows C = 6 N D. The speed that is predicted counts attention too, so that tokens are those "
+        "that the devices really train."
+    )
+    of_kaplan = (
+        "Kaplan's law (arXiv 2001.08361, table 6) counts no embeddings and other tokens: only its sizes are compared."
+    )
+    of_models = (
+        "Models are Llama-like with a vocabulary of 128,256; sequences have 4,096 tokens; training is in bf16 on every "
+        "device, with ZeRO-1. Batches are those of arXiv 2401.02954, equation 1, as powers of two."
+    )
+    of_budgets = (
+        f"A budget rents the largest power of two of devices, one server at least, that it pays for {shortest_days} "
+        "days, at the rent of the catalog (`sightline catalog prices`), and nothing fails. "
+        f"Budgets of time have {timed_devices:,} devices."
+    )
+    return (
+        *(_VIEWS[view] for view in views),
+        of_loss,
+        of_compute,
+        of_kaplan,
+        of_models,
+        "Tensor and pipeline parallelism, micro-batch, schedule and recomputation are searched for every model.",
+        of_budgets,
+        assumption_of(**grid),
+        "A mixture of experts trains its active parameters only.",
+    )
+
+
+def _usd(value: float) -> str:
+    return f"{_count(value)} USD"
+
+
+def _count(value: float) -> str:
+    """A number with three digits and its prefix, such as 60.4B."""
+    for size, letter in ((1e15, "P"), (1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if value >= size:
+            return f"{value / size:.3g}{letter}"
+    return f"{value:.3g}"
+
+
+def _energy(joules: float) -> str:
+    mwh = joules / 3.6e9
+    return f"{mwh:,.0f} MWh" if mwh >= 10 else f"{mwh:.2g} MWh"
+
+
+def _carbon(kg: float) -> str:
+    return f"{kg / 1e3:,.0f} t CO2e" if kg >= 1e4 else f"{kg / 1e3:.1f} t CO2e"

@@ -1,0 +1,80 @@
+"""Trainings whose size is published: a model of the catalog, and the tokens it was trained on."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from sightline import catalog
+from sightline.exploration.scaling_laws import FLOPS_PER_PARAMETER_AND_TOKEN
+
+TOKENS: Mapping[str, tuple[float, str]] = {
+    "gpt-3-175b": (300e9, "arXiv 2005.14165 table 2.1"),
+    "mt-nlg-530b": (270e9, "arXiv 2201.11990 section 3"),
+    "opt-175b": (180e9, "arXiv 2205.01068 section 2"),
+    "bloom-176b": (366e9, "arXiv 2211.05100 table 3"),
+    "llama-65b": (1.4e12, "arXiv 2302.13971 table 2"),
+    "llama-2-70b": (2.0e12, "arXiv 2307.09288 table 1"),
+    "falcon-180b": (3.5e12, "model card of tiiuae/falcon-180B; arXiv 2311.16867 table 1"),
+    "llama-3-70b": (15e12, "model card of meta-llama/Meta-Llama-3-70B"),
+    "deepseek-v2": (8.1e12, "arXiv 2405.04434 section 3"),
+    "llama-3.1-405b": (15.6e12, "arXiv 2407.21783 section 3"),
+    "qwen2.5-72b": (18e12, "arXiv 2412.15115 section 1"),
+    "deepseek-v3": (14.8e12, "arXiv 2412.19437 abstract"),
+    "qwen3-235b-a22b": (36e12, "arXiv 2505.09388 section 1"),
+    "kimi-k2": (15.5e12, "arXiv 2507.20534 abstract"),
+}
+"""Tokens of pre-training, and their source, by the catalog's name of the model."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownTraining:
+    """A model that somebody trained, and on how much."""
+
+    model: str
+    date: str
+    """Year and month of its publication, as the catalog has it."""
+    parameters: float
+    active_parameters: float
+    """Those that a token passes: of a mixture of experts fewer than it has."""
+    tokens: float
+    source: str
+    """Of the tokens."""
+
+    @property
+    def years(self) -> float:
+        """The date as a number of years, at the middle of the month."""
+        year, month = self.date.split("-")[:2]
+        return int(year) + (int(month) - 0.5) / 12
+
+    @property
+    def flops(self) -> float:
+        """FLOPs of the training, 6 per active parameter and token."""
+        return FLOPS_PER_PARAMETER_AND_TOKEN * self.active_parameters * self.tokens
+
+
+@cache
+def known_trainings() -> tuple[KnownTraining, ...]:
+    """Return the trainings by date."""
+    return tuple(sorted(map(_known, TOKENS), key=lambda one: (one.date, one.model)))
+
+
+def _known(name: str) -> KnownTraining:
+    stated = catalog.entry("models", name)
+    parameters = float(stated.get("parameters") or _counted(name))
+    tokens, source = TOKENS[name]
+    return KnownTraining(
+        model=name,
+        date=str(stated["date"]),
+        parameters=parameters,
+        active_parameters=float(stated.get("active_parameters", parameters)),
+        tokens=tokens,
+        source=source,
+    )
+
+
+def _counted(name: str) -> float:
+    """The parameters of an entry that states none, counted from its architecture."""
+    from sightline.loading.models.sources import resolve_model
+
+    return float(resolve_model(name, Path()).model.parameters)

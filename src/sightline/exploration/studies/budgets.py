@@ -1,0 +1,276 @@
+"""The best model for a budget of money or time, and how models and accelerators have grown apart.
+
+C = 6 N D (arXiv 2001.08361), the loss of N parameters after D tokens (arXiv 2203.15556, 2404.10102), rents of the
+catalog, and the share of their peak that devices reach with that model, as Sightline predicts it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import floor, log2
+from typing import Any
+
+import numpy as np
+
+from sightline import catalog
+from sightline.errors import InputError
+from sightline.exploration.answer import Figure, StudyAnswer, View
+from sightline.exploration.base import base_of
+from sightline.exploration.budget_reading import assumptions_of, reading_of, summary_of
+from sightline.exploration.footprint import GRID_KG_PER_KWH, PUE, carbon_kg, power_w, rent_usd
+from sightline.exploration.known_trainings import known_trainings
+from sightline.exploration.request import StudyRequest
+from sightline.exploration.scaling_laws import (
+    FLOPS_PER_PARAMETER_AND_TOKEN,
+    LAWS,
+    ChinchillaLaw,
+    flops_to_match,
+    tokens_of,
+)
+from sightline.exploration.training_budget import PLAN, SEQUENCE_LENGTH, Trained, best_trained
+from sightline.quantities import USD_PER_HOUR, parse_quantity
+
+BASE: Mapping[str, Any] = {
+    "workload": {"task": "pretrain", "sequence_length": SEQUENCE_LENGTH},
+    "plan": PLAN,
+    "law": "chinchilla-2024",
+    "grid_kg_per_kwh": GRID_KG_PER_KWH,
+    "pue": PUE,
+}
+VARIED = ("model", "cluster", "workload.global_batch", "workload.total_tokens", "workload.task")
+DEVICES = ("a100-sxm-80gb", "h100-sxm-80gb", "b200-sxm-180gb")
+BUDGETS_USD = (1e4, 1e5, 1e6, 1e7, 1e8, 1e9)
+DAYS = (7, 30, 90)
+"""Budgets of time, of `TIMED_DEVICES` devices."""
+TIMED_DEVICES = 1024
+SHORTEST_DAYS = 60
+"""A budget rents the largest power of two of devices that it pays for this long: a run of 60 to 120 days."""
+NODE = 8
+"""Devices that are rented at least."""
+RATIOS = (10, 20, 50, 100, 200, 500, 1000, 2000)
+"""Tokens per parameter of models of one loss."""
+TYPICAL = {"device": "h100-sxm-80gb", "budget_usd": 1e6}
+"""The row whose compute, spent best, gives the loss that models of all those ratios reach."""
+FLOPS_OF_INFERENCE = 2.0
+"""Per parameter and token that is read or generated."""
+DAY = 86400.0
+
+Row = dict[str, Any]
+
+
+def study(request: StudyRequest) -> StudyAnswer:
+    """Return the best model of each budget on each device, and the years of models and accelerators."""
+    base = base_of(BASE, request, VARIED)
+    law = _law(base.pop("law"))
+    grid = {"intensity": _above_zero(base, "grid_kg_per_kwh"), "pue": _above_zero(base, "pue")}
+    devices = DEVICES[1:] if request.quick else DEVICES
+    budgets = BUDGETS_USD[::2] if request.quick else BUDGETS_USD
+    days = DAYS[1:2] if request.quick else DAYS
+    rows: list[Row] = []
+    for view in request.views("both"):
+        for device in devices:
+            for usd in budgets:
+                request.progress.check()
+                count, seconds = _rented(device, usd)
+                money: Row = {"budget": "money", "budget_usd": usd}
+                rows.append(money | _trained(base, view, device, count, seconds, law, grid))
+            for number in days:
+                request.progress.check()
+                time: Row = {"budget": "time", "budget_s": number * DAY}
+                rows.append(time | _trained(base, view, device, TIMED_DEVICES, number * DAY, law, grid))
+    overtrained, over_years = list(_overtrained(rows, law)), list(_over_years())
+    return StudyAnswer(
+        study="budgets",
+        title="The best model for a budget of money or time",
+        axes={"cluster.device": devices, "budget_usd": budgets, "budget_s": [number * DAY for number in days]},
+        columns=_table(rows),
+        summary=summary_of(rows, overtrained, over_years, law),
+        assumptions=assumptions_of(request.views("both"), law, grid, SHORTEST_DAYS, TIMED_DEVICES),
+        reading=reading_of(rows, overtrained, over_years),
+        figures=_figures(overtrained, over_years),
+        warnings=tuple(
+            f"No plan fits the best model on {row['devices']:,} {row['device']} ({row['view']} view)"
+            for row in rows
+            if "loss" not in row
+        ),
+        shown=(
+            *("view", "device", "budget_usd", "budget_s", "devices", "run_time_s", "parameters", "tokens", "mfu"),
+            *("loss", "energy_j", "carbon_kg", "cost_usd"),
+        ),
+    )
+
+
+def _law(name: object) -> ChinchillaLaw:
+    """The law of the loss that the study follows."""
+    allowed = {name: law for name, law in LAWS.items() if isinstance(law, ChinchillaLaw)}
+    if name not in allowed:
+        raise InputError(f"law is {name!r}; allowed: {', '.join(allowed)}")
+    return allowed[str(name)]
+
+
+def _above_zero(base: dict[str, Any], key: str) -> float:
+    value = base.pop(key)
+    if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
+        return float(value)
+    raise InputError(f"{key} is {value!r}; allowed: a number above 0")
+
+
+def _table(rows: Sequence[Row]) -> dict[str, list[Any]]:
+    """Rows as columns; a figure that a row lacks is NaN, a word is empty."""
+    words = {key for row in rows for key, value in row.items() if isinstance(value, str)}
+    keys = dict.fromkeys(key for row in rows for key in row)
+    return {key: [row.get(key, "" if key in words else float("nan")) for row in rows] for key in keys}
+
+
+def _price(device: str) -> float:
+    return parse_quantity(catalog.entry("devices", device)["price"], USD_PER_HOUR)
+
+
+def _rented(device: str, usd: float) -> tuple[int, float]:
+    """How many devices a budget rents, and for how many seconds."""
+    device_seconds = usd / rent_usd(1, 1, _price(device))
+    nodes = device_seconds / (SHORTEST_DAYS * DAY * NODE)
+    count = NODE * 2 ** max(floor(log2(nodes)), 0)
+    return count, float(device_seconds / count)
+
+
+def _trained(
+    base: Mapping[str, Any],
+    view: View,
+    device: str,
+    devices: int,
+    seconds: float,
+    law: ChinchillaLaw,
+    grid: Mapping[str, float],
+) -> Row:
+    """The best model that the devices train in the time; devices and time alone where none fits."""
+    head: Row = {"view": view, "device": device, "devices": devices, "run_time_s": seconds}
+    found = best_trained(base, view, device, devices, seconds, law)
+    if found is None:
+        return head
+    return head | _figures_of(found, devices, law) | _footprint(found, device, devices, grid)
+
+
+def _figures_of(found: Trained, devices: int, law: ChinchillaLaw) -> Row:
+    profile, kaplan, of_2022 = found.profile, LAWS["kaplan-2020"], LAWS["chinchilla-2022"]
+    plan = profile.scenario.plan
+    by_kaplan = float(kaplan.best_parameters(found.flops))
+    return {
+        "mfu": float(profile.mfu),
+        "parameters": found.parameters,
+        "tokens": found.tokens,
+        "tokens_per_parameter": found.tokens / found.parameters,
+        "flops": found.flops,
+        "model_flops": float(profile.model_flops) * found.steps,
+        "loss": float(law.loss(found.parameters, found.tokens)),
+        "loss_chinchilla_2022": float(of_2022.loss(found.parameters, found.tokens)),
+        "kaplan_parameters": by_kaplan,
+        "kaplan_tokens": float(tokens_of(found.flops, by_kaplan)),
+        "loss_of_kaplan_model": float(law.loss(by_kaplan, tokens_of(found.flops, by_kaplan))),
+        "steps": found.steps,
+        "global_batch": profile.scenario.workload.global_batch,
+        "tensor_parallel": plan.tensor_parallel,
+        "pipeline_parallel": plan.pipeline_parallel,
+        "data_parallel": devices // (plan.tensor_parallel * plan.pipeline_parallel),
+        "recompute": str(plan.recompute),
+    }
+
+
+def _footprint(found: Trained, device: str, devices: int, grid: Mapping[str, float]) -> Row:
+    joules = float(found.profile.energy_per_step_j) * found.steps
+    return {
+        "energy_j": joules,
+        "power_w": float(power_w(joules, devices, found.seconds)),
+        "carbon_kg": float(carbon_kg(joules, **grid)),
+        "cost_usd": float(rent_usd(devices, found.seconds, _price(device))),
+    }
+
+
+def _overtrained(rows: Sequence[Row], law: ChinchillaLaw) -> Iterator[Row]:
+    """Models that reach the loss of one budget's with other numbers of tokens per parameter, in the first view."""
+    typical = (row for row in rows if "loss" in row and all(row.get(key) == of for key, of in TYPICAL.items()))
+    reached = next(typical, None)
+    if reached is None:
+        return
+    best = float(law.best_parameters(reached["flops"]))
+    loss = float(law.loss(best, tokens_of(reached["flops"], best)))
+    flops = np.asarray(flops_to_match(law, loss, np.asarray(RATIOS, dtype=float)))
+    for ratio, needed in zip(RATIOS, flops, strict=True):
+        parameters = float(np.sqrt(needed / FLOPS_PER_PARAMETER_AND_TOKEN / ratio))
+        saved = FLOPS_OF_INFERENCE * (best - parameters)
+        yield {
+            "tokens_per_parameter": ratio,
+            "parameters": parameters,
+            "tokens": ratio * parameters,
+            "flops": float(needed),
+            "flops_over_best": float(needed / reached["flops"]),
+            "parameters_over_best": parameters / best,
+            "pays_after_tokens": float((needed - reached["flops"]) / saved) if saved > 0 else float("nan"),
+            "loss": loss,
+        }
+
+
+def _over_years() -> Iterator[Row]:
+    """Published trainings, and accelerators of data centers, by date."""
+    from sightline.technology.launches import launches
+
+    for one in known_trainings():
+        yield {
+            "kind": "model",
+            "name": one.model,
+            "year": one.years,
+            "parameters": one.parameters,
+            "tokens": one.tokens,
+            "tokens_per_parameter": one.tokens / one.parameters,
+            "flops": one.flops,
+            "source": one.source,
+        }
+    for card in launches():
+        if card.market == "datacenter" and card.fp16 is not None:
+            yield {
+                "kind": "accelerator",
+                "name": card.name,
+                "year": card.years,
+                "memory_bytes": card.memory_bytes,
+                "peak_flops": card.fp16,
+            }
+
+
+def _figures(overtrained: Sequence[Row], over_years: Sequence[Row]) -> tuple[Figure, ...]:
+    of_money: dict[str, Any] = {"series": "device", "panel": "view", "where": {"budget": "money"}}
+    models, accelerators = (
+        _table([row for row in over_years if row["kind"] == kind]) for kind in ("model", "accelerator")
+    )
+    compute = {"year": "published", "flops": "compute of the training"}
+    figures = [
+        Figure(
+            kind="lines",
+            title="Loss that a budget reaches",
+            x="budget_usd",
+            y="loss",
+            log=frozenset(("x",)),
+            names={"budget_usd": "budget", "loss": "loss (nats per token)"},
+            **of_money,
+        ),
+        Figure(
+            kind="lines",
+            title="Best size of a model for a budget",
+            x="budget_usd",
+            y="parameters",
+            log=frozenset(("x", "y")),
+            names={"budget_usd": "budget"},
+            **of_money,
+        ),
+    ]
+    if overtrained:
+        title = "Compute of models that reach one loss"
+        names = {"tokens_per_parameter": "tokens per parameter", "flops_over_best": "FLOPs over those of the best"}
+        x, y = names
+        figures.append(
+            Figure(kind="lines", title=title, x=x, y=y, log=frozenset("xy"), names=names, columns=_table(overtrained))
+        )
+    years: dict[str, Any] = {"kind": "points", "x": "year", "log": frozenset("y")}
+    figures += [
+        Figure(title="Compute of published trainings", y="flops", names=compute, columns=models, **years),
+        Figure(title="Peak of accelerators in 16 bits", y="peak_flops", columns=accelerators, **years),
+        Figure(title="Memory of accelerators", y="memory_bytes", columns=accelerators, **years),
+    ]
+    return tuple(figures)

@@ -1,0 +1,127 @@
+"""The best model for a budget of money or time."""
+
+import math
+
+import pytest
+
+from sightline.errors import InputError
+from sightline.exploration.explore import explore
+from sightline.exploration.known_trainings import known_trainings
+from sightline.exploration.training_budget import shape_of
+from sightline.loading.models.config import read_model
+
+
+@pytest.fixture(scope="module")
+def answer():
+    return explore("budgets", quick=True)
+
+
+@pytest.fixture(scope="module")
+def rows(answer):
+    return list(answer.rows)
+
+
+def test_compute_is_six_flops_per_parameter_and_token(rows):
+    for row in rows:
+        assert row["flops"] == pytest.approx(6 * row["parameters"] * row["tokens"])
+        assert row["model_flops"] > 0.9 * row["flops"]
+
+
+def test_a_budget_is_spent(rows):
+    for row in rows:
+        if row["budget"] == "money":
+            assert row["cost_usd"] == pytest.approx(row["budget_usd"])
+            assert row["devices"] >= 8
+        else:
+            assert row["run_time_s"] == pytest.approx(row["budget_s"])
+
+
+def test_devices_never_train_faster_than_their_peak(rows):
+    peaks = {"h100-sxm-80gb": 989.5e12, "b200-sxm-180gb": 2250e12}
+    for row in rows:
+        assert 0 < row["mfu"] < 1
+        reached = row["model_flops"] / row["devices"] / row["run_time_s"]
+        assert reached == pytest.approx(row["mfu"] * peaks[row["device"]], rel=0.01)
+
+
+def test_more_money_means_less_loss(rows):
+    for view in ("ideal", "calibrated"):
+        for device in ("h100-sxm-80gb", "b200-sxm-180gb"):
+            losses = [
+                row["loss"]
+                for row in sorted(rows, key=lambda row: row["budget_usd"])
+                if row["budget"] == "money" and (row["view"], row["device"]) == (view, device)
+            ]
+            assert len(losses) == 3
+            assert losses == sorted(losses, reverse=True)
+
+
+def test_the_ideal_view_trains_at_least_as_much(rows):
+    flops = {(row["view"], row["device"], row["devices"], row["run_time_s"]): row["flops"] for row in rows}
+    for (view, *of), calibrated in flops.items():
+        if view == "calibrated":
+            assert flops["ideal", *of] > calibrated
+
+
+def test_models_have_nearly_the_best_number_of_tokens(rows):
+    for row in rows:
+        assert 8 < row["tokens_per_parameter"] < 40
+
+
+def test_energy_is_within_the_power_limit_and_carbon_follows_it(rows):
+    limits = {"h100-sxm-80gb": 700, "b200-sxm-180gb": 1000}
+    for row in rows:
+        assert row["power_w"] <= limits[row["device"]] * (1 + 1e-9)
+        assert row["energy_j"] == pytest.approx(row["power_w"] * row["devices"] * row["run_time_s"])
+        assert row["carbon_kg"] == pytest.approx(row["energy_j"] / 3.6e6 * 1.54 * 0.458)
+
+
+def test_smaller_models_of_one_loss_take_more_compute(answer):
+    same = [one for one in answer.summary["same_loss"] if one["tokens_per_parameter"] >= 20]
+    flops = [one["flops_over_best"] for one in same]
+    assert flops == sorted(flops)
+    assert flops[0] == pytest.approx(1, abs=0.01)
+    assert all(one["pays_after_tokens"] > 0 for one in same[1:])
+
+
+def test_training_compute_outgrows_accelerators(answer):
+    doubling = answer.summary["doubling_years"]
+    assert doubling["training FLOPs"]["years"] < doubling["accelerator peak"]["years"]
+
+
+def test_published_trainings_have_dates_and_sources():
+    for one in known_trainings():
+        assert one.source
+        assert 2020 <= one.years < 2027
+        assert one.active_parameters <= one.parameters
+
+
+def test_the_grid_the_building_and_the_law_can_be_set():
+    clean = explore(
+        "budgets", quick=True, view="ideal", overrides={"grid_kg_per_kwh": 0.0458, "law": "chinchilla-2022"}
+    )
+    assert "chinchilla-2022" in clean.summary["law"]
+    row = next(iter(clean.rows))
+    assert row["carbon_kg"] == pytest.approx(row["energy_j"] / 3.6e6 * 1.54 * 0.0458)
+    assert row["tokens_per_parameter"] > 40
+
+
+@pytest.mark.parametrize(
+    ("overrides", "key"),
+    [
+        ({"law": "moore"}, "law"),
+        ({"pue": 0}, "pue"),
+        ({"model": "llama-2-7b"}, "model"),
+        ({"grid_kg_per_kwh": "green"}, "grid"),
+    ],
+)
+def test_bad_input_is_refused(overrides, key):
+    with pytest.raises(InputError, match=key):
+        explore("budgets", quick=True, overrides=overrides)
+
+
+@pytest.mark.parametrize("parameters", [1e9, 7e9, 70e9, 400e9, 3e12])
+def test_models_have_about_the_parameters_that_are_asked_for(parameters):
+    model = read_model(shape_of(parameters)).model
+    assert model.parameters == pytest.approx(parameters, rel=0.04)
+    assert math.isclose(model.hidden_size / model.layers, 128, rel_tol=0.45)
