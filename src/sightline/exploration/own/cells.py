@@ -1,0 +1,92 @@
+"""The scenarios of a study that are read one by one: every combination of what is no number."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from sightline.errors import InputError
+from sightline.exploration.own.axes import Axis
+from sightline.loading.input.checks import Complaints
+from sightline.loading.input.dotted_keys import with_value
+from sightline.loading.possible import is_impossible
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Cell:
+    """One combination."""
+
+    values: Mapping[str, Any]
+    """Of each axis that is no number."""
+    mapping: Mapping[str, Any]
+    """The scenario's."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Reasons:
+    """Why points are not there, counted."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def add(self, sentence: str, count: int = 1) -> None:
+        """Count points for a sentence."""
+        self.counts[sentence] += count
+
+
+def cells(base: Mapping[str, Any], axes: Sequence[Axis]) -> Iterator[Cell]:
+    """Yield the base with every combination of the axes' values, the last axis fastest."""
+    for values in product(*(axis.values for axis in axes)):
+        mapping, cell = dict(base), dict(zip((axis.key for axis in axes), values, strict=True))
+        # Shorter keys first: a device's name before one of its numbers.
+        for key in sorted(cell, key=lambda key: key.count(".")):
+            mapping = with_value(mapping, key, cell[key])
+        yield Cell(values=cell, mapping=mapping)
+
+
+def loaded(cell: Cell, numbers: Sequence[Axis], folder: Path, complaints: Complaints, *, free: bool) -> Any:
+    """Return the scenario of a cell, or a sentence on why it cannot be; mistakes are noted, and None returned.
+
+    Plans and workloads that are arrays are read with their first values that are possible together: degrees that are
+    stated with them need fit no other. ``free`` leaves the search's fields open.
+    """
+    sentence = ""
+    for mapping in _with_first(cell.mapping, numbers):
+        try:
+            return _read(mapping, folder, free=free)
+        except InputError as error:
+            if not is_impossible(error):
+                complaints.add(*error.problems)
+                return None
+            sentence = sentence or error.problems[0]
+    return sentence
+
+
+_MOST_TRIED = 256
+"""Combinations of plans among which a possible one is looked for."""
+
+
+def _with_first(mapping: Mapping[str, Any], numbers: Sequence[Axis]) -> Iterator[Mapping[str, Any]]:
+    """Yield the mapping with values of the axes of plan and workload, which a loader has to find possible."""
+    below = [axis for axis in numbers if not axis.key.startswith("cluster.") and not axis.is_multiple]
+    for tried, values in enumerate(product(*(axis.values for axis in below))):
+        if tried >= _MOST_TRIED:
+            return
+        one = dict(mapping)
+        for axis, value in zip(below, values, strict=True):
+            one = with_value(one, axis.key, value)
+        yield one
+
+
+def _read(mapping: Mapping[str, Any], folder: Path, *, free: bool) -> Any:
+    if free:
+        from sightline.loading.spaces import spaces_of
+
+        spaces = spaces_of(mapping, folder)
+        if len(spaces) > 1:
+            raise InputError("base restricts a field to several values outside the search; allowed: axes, or search")
+        return spaces[0]
+    from sightline.loading.loader import read_scenario
+
+    return read_scenario(mapping, folder)

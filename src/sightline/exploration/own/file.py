@@ -1,0 +1,201 @@
+"""The file of a study: its keys, read and checked, every mistake at once."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any, Final, cast, get_args
+
+from sightline.errors import InputError, nearest
+from sightline.exploration.own.axes import Axis, read_axes
+from sightline.exploration.own.numbers import TRAINING_TASKS, number_keys
+from sightline.exploration.own.prices import Price, read_prices
+from sightline.exploration.own.reports import read_reports
+from sightline.exploration.request import StudyRequest, Views
+from sightline.loading.input.checks import Complaints, Keys, Needed, anything, check, choice, text
+from sightline.loading.input.dotted_keys import with_value
+from sightline.loading.input.sources import Source, read_source
+from sightline.quantities import show
+from sightline.scenario.space import TRAINING_FIELDS
+
+STUDY: Final[Keys] = {
+    "study": text,
+    "base": Needed(anything, "a scenario: a mapping, or the path of a scenario file"),
+    "axes": Needed(
+        anything, "dotted keys of the base, each with values, such as cluster.network.latency: [1 us, 5 us]"
+    ),
+    "view": choice(*get_args(Views)),
+    **dict.fromkeys(("search", "report", "prices"), anything),
+}
+"""Keys of a study file."""
+MOST_AXES: Final = 8
+MOST_POINTS: Final = 5_000_000
+MOST_READ: Final = 2_000
+"""Scenarios that are read one after the other, for what is no number."""
+MOST_SIMULATED: Final = 200
+"""Loads that are simulated."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StudyFile:
+    """A study as it was asked for."""
+
+    name: str
+    base: Mapping[str, Any]
+    """A scenario's mapping."""
+    folder: Path
+    """What paths in the base are relative to."""
+    axes: Sequence[Axis]
+    view: Views
+    search: tuple[str, ...] = ()
+    """Fields of the plan that are searched at every point."""
+    report: tuple[str, ...] = ()
+    """Result keys, in order."""
+    prices: Sequence[Price] = ()
+
+    @property
+    def task(self) -> str:
+        """The base's task."""
+        return task_of(self.base)
+
+    @property
+    def points(self) -> int:
+        """Points of one view."""
+        return prod(len(axis.values) for axis in self.axes)
+
+
+def task_of(base: Mapping[str, Any]) -> str:
+    """Return a scenario's task."""
+    workload = base.get("workload")
+    return str(workload.get("task", "pretrain")) if isinstance(workload, Mapping) else "pretrain"
+
+
+def read_study(source: object, request: StudyRequest) -> StudyFile:
+    """Return the study of a source, as `explore` takes it, with what the request differs in.
+
+    Raises:
+        InputError: every mistake.
+    """
+    read = read_source(source)
+    if len(read.documents) != 1 or not isinstance(read.documents[0].mapping, Mapping):
+        raise InputError("a study is one mapping with the keys base and axes; see docs/exploring.md")
+    document, complaints = read.documents[0], Complaints()
+    stated = check(STUDY, _overridden(document.mapping, request.overrides), "", complaints).values
+    base, folder = complaints.note(_base, stated.get("base"), read, request.overrides) or ({}, read.folder)
+    numbers = number_keys(task_of(base))
+    axes = read_axes(stated["axes"], numbers, complaints) if "axes" in stated else []
+    axes = [axis for axis in axes if axis.key not in request.overrides]
+    search = _search(stated.get("search"), base, axes, complaints)
+    if search:
+        # The search's own axes are the plan's.
+        axes = [axis if axis.key.startswith("cluster.") else axis.one_by_one() for axis in axes]
+    view = cast("Views", request.view or stated.get("view", "calibrated"))
+    _check_view(view, task_of(base), axes, complaints)
+    study = StudyFile(
+        name=stated.get("study") or (Path(document.place).stem if document.place else "study"),
+        base=base,
+        folder=folder,
+        axes=[axis.shortened() for axis in axes] if request.quick else axes,
+        view=view,
+        search=search,
+        report=read_reports(stated.get("report"), task_of(base), complaints) if base else (),
+        prices=read_prices(stated.get("prices"), numbers, complaints),
+    )
+    _check_size(study, complaints)
+    if complaints.problems:
+        place = f"{document.place}: " if document.place else ""
+        raise InputError([place + problem for problem in complaints.problems])
+    return study
+
+
+def _overridden(stated: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """A study's mapping with what ``--set`` says of the study itself; other keys are the base's."""
+    out = dict(stated)
+    for key, value in overrides.items():
+        head, _, below = key.partition(".")
+        if head == "axes" and below:
+            axes = out.get("axes")
+            out["axes"] = {**(axes if isinstance(axes, Mapping) else {}), below: value}
+        elif head in STUDY and head != "base":
+            out = with_value(out, key, value)
+    return out
+
+
+def _base(stated: Any, read: Source, overrides: Mapping[str, Any]) -> tuple[dict[str, Any], Path]:
+    """The base's mapping with what is set, and what its paths are relative to."""
+    folder = read.folder
+    if isinstance(stated, str):
+        path = folder / stated
+        source = read_source(path)
+        if len(source.documents) != 1:
+            raise InputError(f"base is {show(stated)}, {len(source.documents)} scenarios; allowed: one")
+        stated, folder = source.documents[0].mapping, source.folder
+    if stated is None:
+        return {}, folder
+    if not isinstance(stated, Mapping):
+        raise InputError(f"base is {show(stated)}; allowed: {_needed('base')}")
+    if stated.get("sweep"):
+        raise InputError("base has a sweep; allowed: one scenario, whose varied keys are axes of the study")
+    base = {key: value for key, value in stated.items() if key not in ("sweep", "measured")}
+    for key, value in overrides.items():
+        if key.partition(".")[0] not in STUDY or key.startswith("base."):
+            base = with_value(base, key.removeprefix("base."), value)
+    return base, folder
+
+
+def _needed(key: str) -> str:
+    kind = STUDY[key]
+    return kind.what if isinstance(kind, Needed) else ""
+
+
+def _search(stated: Any, base: Mapping[str, Any], axes: Sequence[Axis], complaints: Complaints) -> tuple[str, ...]:
+    """The fields of the plan that are searched: those that are named, and a micro-batch that nobody states."""
+    task = task_of(base)
+    plan = base.get("plan")
+    is_open = task in TRAINING_TASKS and not (isinstance(plan, Mapping) and plan.get("micro_batch"))
+    usual = ("micro_batch",) if is_open and all(axis.key != "plan.micro_batch" for axis in axes) else ()
+    if stated is None or stated == []:
+        return usual
+    named = [stated] if isinstance(stated, str) else stated
+    if task not in (*TRAINING_TASKS, "generate"):
+        complaints.add(f"search is for training and generation; workload.task is {show(task)}")
+        return ()
+    if task == "generate":
+        from sightline.scenario.space import GENERATION_FIELDS as FIELDS
+    else:
+        FIELDS = TRAINING_FIELDS  # noqa: N806 - as the other is called
+    if not isinstance(named, list | tuple):
+        complaints.add(f"search is {show(stated)}; allowed: a list of {', '.join(FIELDS)}")
+        return ()
+    names = [str(name).removeprefix("plan.") for name in named]
+    wrong = [name for name in names if name not in FIELDS]
+    complaints.add(
+        *(f"search names {show(name)}; allowed: {', '.join(FIELDS)}{nearest(name, FIELDS)}" for name in wrong)
+    )
+    varied = [name for name in names if any(axis.key == f"plan.{name}" for axis in axes)]
+    complaints.add(*(f"search names {show(name)}, which is an axis; allowed: the one or the other" for name in varied))
+    return tuple(dict.fromkeys((*(name for name in names if name in FIELDS), *usual)))
+
+
+def _check_view(view: Views, task: str, axes: Sequence[Axis], complaints: Complaints) -> None:
+    """Note a view that the study's task or axes do not have."""
+    if view == "calibrated":
+        return
+    if task == "operator":
+        complaints.add(f"view is {view}; allowed for workload.task operator: calibrated, as no framework runs it")
+    if any(axis.key in ("plan", "plan.framework") for axis in axes):
+        complaints.add(f"axes has plan.framework, which view {view} replaces; allowed: view calibrated")
+
+
+def _check_size(study: StudyFile, complaints: Complaints) -> None:
+    """Note too many axes or points."""
+    axes = study.axes
+    if len(axes) > MOST_AXES:
+        complaints.add(f"axes has {len(axes)} keys; allowed: up to {MOST_AXES}")
+    if study.points > MOST_POINTS:
+        complaints.add(f"axes stand for {study.points:,} points; allowed: up to {MOST_POINTS:,}")
+    loaded = prod(len(axis.values) for axis in axes if axis.number is None)
+    most, what = (MOST_SIMULATED, "simulated") if study.task == "serve" else (MOST_READ, "read one by one")
+    if loaded > most:
+        names = ", ".join(axis.key for axis in axes if axis.number is None)
+        complaints.add(f"axes stand for {loaded:,} scenarios that are {what} ({names}); allowed: up to {most:,}")

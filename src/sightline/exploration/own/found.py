@@ -1,0 +1,109 @@
+"""What a study found, and lines of it: the results along one axis, all others at their first value."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.exploration.answer import View
+from sightline.exploration.own.axes import Axis
+from sightline.exploration.own.file import StudyFile
+from sightline.exploration.own.reports import THROUGHPUT
+from sightline.exploration.own.table import Part
+from sightline.exploration.own.words import name_of, value_of
+from sightline.profile import task_of
+from sightline.profile.metric import Task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Found:
+    """A study's points."""
+
+    study: StudyFile
+    axes: Sequence[Axis]
+    """In the order of the table's columns."""
+    views: Sequence[View]
+    parts: Sequence[Part]
+    columns: Mapping[str, NDArray[Any]]
+    reasons: Mapping[str, int]
+    """Why points are not there, with their counts."""
+    bases: Mapping[View, Any]
+    """The first scenario of each view."""
+    stopped: bool = False
+
+    @property
+    def task(self) -> Task:
+        """The task of all scenarios."""
+        task = task_of(self.study.task)
+        if task is None:
+            raise TypeError(f"no profile answers the task {self.study.task}")
+        return task
+
+    @property
+    def headline(self) -> str:
+        """The time that readers compare first: the first that is reported, else the whole."""
+        times = (key for key in self.study.report if key in self.task.times)
+        return next(times, self.task.whole)
+
+    @property
+    def rate(self) -> str:
+        """Work per second, by which points are better or worse; empty for a single operator."""
+        return THROUGHPUT.get(self.task.name, "")
+
+    @property
+    def has_views(self) -> bool:
+        """Whether rows differ in the view of devices."""
+        return len(self.views) > 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Line:
+    """Results along one axis of numbers."""
+
+    view: View
+    axis: Axis
+    values: Sequence[float]
+    """In SI units."""
+    part: Part
+    place: tuple[Any, ...]
+    """Where the line lies among the part's points."""
+
+    def of(self, key: str) -> NDArray[Any]:
+        """Return a result along the line; NaN where a point is none or does not fit."""
+        points = self.part.points
+        if points is None:
+            return np.full(len(self.values), np.nan)
+        column = points.columns[key][self.place]
+        there = points.done[self.place] & (
+            points.columns["fits"][self.place] == 1.0 if "fits" in points.columns else True
+        )
+        return np.where(there, column, np.nan) if column.dtype.kind == "f" else column
+
+    @property
+    def where(self) -> str:
+        """The values of the other axes, in words; empty where there are none."""
+        others = [axis for axis in self.part_axes if axis.key != self.axis.key]
+        return ", ".join(f"{name_of(axis.key)} {value_of(axis, axis.values[0])}" for axis in others)
+
+    part_axes: Sequence[Axis] = ()
+    """All axes of the study, those that are no numbers with the part's value."""
+
+
+def lines(found: Found) -> Iterator[Line]:
+    """Yield a line for each view and axis of numbers with several values, in the first cell that has points."""
+    for view in found.views:
+        part = next((one for one in found.parts if one.view == view and one.points is not None), None)
+        if part is None:
+            continue
+        own = [
+            axis if axis.number is not None else Axis(key=axis.key, values=(part.values[axis.key],))
+            for axis in found.axes
+        ]
+        numbers = [axis for axis in own if axis.number is not None]
+        for i, axis in enumerate(numbers):
+            if len(axis.values) > 1:
+                place = tuple(slice(None) if i == j else 0 for j in range(len(numbers)))
+                values = part.numbers[axis.key]
+                yield Line(view=view, axis=axis, values=values, part=part, place=place, part_axes=own)

@@ -1,0 +1,204 @@
+"""All points of the axes that are numbers, as arrays in few predictions.
+
+Each axis lies along a dimension of its own (an open mesh), so that an operator is priced once for each distinct shape
+and device, and the whole grid is touched in the last steps only. Points are worked out in blocks that stay in a core's
+cache; blocks are cut along the device's axes, of which no price is shared, before others.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.errors import InputError
+from sightline.exploration.own.axes import Axis
+from sightline.exploration.own.cells import Reasons
+from sightline.exploration.own.prices import Price, with_prices
+from sightline.exploration.own.reports import BOUND, NO_LEVEL, level_codes, result_of
+from sightline.loading.possible import Asked
+from sightline.prediction import predict
+from sightline.profile import Profile
+from sightline.progress import Progress
+from sightline.scenario import OperatorScenario, Scenario
+from sightline.scenario.rules import TRAINING_RULES, broken_by, facts_of, verdict
+from sightline.scenario.rules.rulebook import masks_of
+
+POINTS_PER_BLOCK: Final = 1 << 16
+"""512 KiB per array: more lose the cache, fewer price the same operators again."""
+DEGREES: Final = ("plan.tensor_parallel", "plan.pipeline_parallel", "plan.context_parallel")
+Index = tuple[slice, ...]
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Points:
+    """Columns of all points of a cell, each in the shape of the axes."""
+
+    shape: tuple[int, ...]
+    columns: dict[str, NDArray[Any]] = field(default_factory=dict)
+    done: NDArray[np.bool_]
+    """Points that were worked out before somebody stopped it."""
+
+    def put(self, index: Index, name: str, values: Any) -> None:
+        """Put the values of a block into a column."""
+        values = np.asarray(values)
+        column = self.columns.get(name)
+        if column is None:
+            column = self.columns[name] = np.empty(self.shape, dtype=values.dtype)
+        column[index] = values
+
+
+def points_of(axes: Sequence[Axis]) -> Points:
+    """Return a table of all points, none of them worked out."""
+    shape = tuple(len(axis.values) for axis in axes)
+    return Points(shape=shape, done=np.zeros(shape, dtype=bool))
+
+
+def blocks(axes: Sequence[Axis], most: int = POINTS_PER_BLOCK) -> Iterator[Index]:
+    """Yield parts of an open mesh with up to ``most`` points; the device's axes are cut first."""
+    lengths = [len(axis.values) for axis in axes]
+    sizes = list(lengths)
+    of_device = [axis.number is not None and axis.number.of_device for axis in axes]
+    for i in sorted(range(len(axes)), key=lambda i: (not of_device[i], -lengths[i])):
+        others = prod(sizes) // sizes[i]
+        sizes[i] = min(sizes[i], max(1, most // others))
+    starts = [range(0, length, size) for length, size in zip(lengths, sizes, strict=True)]
+    for corner in product(*starts):
+        yield tuple(slice(start, start + size) for start, size in zip(corner, sizes, strict=True))
+
+
+def along(values: Sequence[Any], dimension: int, dimensions: int) -> NDArray[np.float64]:
+    """Return values as an array along one dimension of several."""
+    shape = [-1 if i == dimension else 1 for i in range(dimensions)]
+    return np.asarray(values, dtype=float).reshape(shape)
+
+
+def varied(base: Asked, axes: Sequence[Axis], index: Index, prices: Sequence[Price] = (), before: int = 0) -> Asked:
+    """Return the scenario of a block: each number of an axis as an array along its dimension.
+
+    Args:
+        base: The scenario that is varied.
+        axes: What is varied.
+        index: The block's part of each axis.
+        prices: What numbers add to a device's rent.
+        before: Dimensions of the plan that come before those of the axes.
+    """
+    scenario = base
+    for i, (axis, part) in enumerate(zip(axes, index, strict=True)):
+        values = along(axis.values[part], before + i, before + len(axes))
+        scenario = _put(scenario, base, axis, values)
+    return with_prices(scenario, base, prices)
+
+
+def _put(scenario: Asked, base: Asked, axis: Axis, values: NDArray[np.float64]) -> Asked:
+    key = axis.number
+    if key is None:
+        raise TypeError(f"{axis.key} is no number")
+    if not axis.is_multiple:
+        return key.put(scenario, values)
+    number = key.get(base)
+    if number is None:
+        raise InputError(f"axes.{axis.key} has multiples of a number that {base.cluster.device.name} lacks")
+    scaled = {key: rate * values for key, rate in number.items()} if isinstance(number, Mapping) else number * values
+    return key.put(scenario, scaled)
+
+
+def with_replicas(scenario: Asked, axes: Sequence[Axis], *, stated: bool) -> Asked:
+    """Return a training scenario whose replicas take the devices that varied degrees leave, unless they are stated."""
+    keys = {axis.key for axis in axes}
+    if stated or not isinstance(scenario, Scenario) or not keys & set(DEGREES):
+        return scenario
+    plan = scenario.plan
+    ranks: Any = plan.tensor_parallel * plan.pipeline_parallel * plan.context_parallel
+    return replace(scenario, plan=replace(plan, data_parallel=scenario.cluster.devices / ranks))
+
+
+def evaluate(
+    base: Asked,
+    axes: Sequence[Axis],
+    keys: Sequence[str],
+    *,
+    prices: Sequence[Price],
+    replicas_stated: bool,
+    reasons: Reasons,
+    progress: Progress,
+) -> Points:
+    """Return the results of every point of the axes.
+
+    Args:
+        base: The scenario that is varied; the micro-batch of a training step is known, or an axis.
+        axes: What is varied, all numbers.
+        keys: Result keys.
+        prices: What numbers add to a device's rent.
+        replicas_stated: Whether the base states data parallelism, so that degrees do not change it.
+        reasons: Counts the points that cannot be, by why.
+        progress: Told of every block.
+    """
+    points = points_of(axes)
+    for index in blocks(axes):
+        if progress.cancelled:
+            break
+        scenario = with_replicas(varied(base, axes, index, prices), axes, stated=replicas_stated)
+        shape = points.done[index].shape
+        with np.errstate(all="ignore"):  # points that cannot be are worked out too
+            possible = _possible(scenario, axes, shape, reasons)
+            put_profile(points, index, predict(scenario), keys, possible)
+        points.done[index] = True
+        progress.advance(prod(shape))
+    return points
+
+
+def put_profile(points: Points, index: Index, profile: Profile, keys: Sequence[str], possible: Any) -> None:
+    """Put a profile's results into a block of the table; where a point cannot be, it has none."""
+    everywhere = bool(np.all(possible))
+    for key in keys:
+        value = result_of(profile, key)
+        values = np.nan if value is None else np.asarray(value, dtype=float)
+        points.put(index, key, values if everywhere else np.where(possible, values, np.nan))
+    if profile.fits is not None:
+        fits = np.asarray(profile.fits, dtype=float)
+        points.put(index, "fits", fits if everywhere else np.where(possible, fits, np.nan))
+    codes = level_codes(profile)
+    points.put(index, BOUND, codes if everywhere else np.where(possible, codes, np.int8(NO_LEVEL)))
+
+
+def _possible(scenario: Asked, axes: Sequence[Axis], shape: tuple[int, ...], reasons: Reasons) -> Any:
+    """Which points break no rule of plans; the others are counted with a sentence."""
+    asks = any(not axis.key.startswith("cluster.") for axis in axes)
+    if not asks or isinstance(scenario, OperatorScenario):
+        return True
+    if not isinstance(scenario, Scenario):
+        judged = verdict(scenario)
+        for rule, count in judged.rejected.items():
+            reasons.add(_in_words(rule), count)
+        return judged.valid
+    left: Any = True
+    for name, mask in masks_of(TRAINING_RULES, facts_of(scenario)):
+        broken = np.broadcast_to(left & ~mask, shape)
+        if count := int(np.count_nonzero(broken)):
+            reasons.add(_sentence(scenario, name, np.argwhere(broken)[0]), count)
+        left = left & mask
+    return left
+
+
+def _sentence(scenario: Scenario, rule: str, place: NDArray[np.intp]) -> str:
+    """What a rule says of the first point that breaks it."""
+
+    def at(value: Any) -> Any:
+        if not isinstance(value, np.ndarray) or not value.ndim:
+            return value
+        one = value[tuple(int(i) if n > 1 else 0 for i, n in zip(place, value.shape, strict=True))]
+        return int(one) if float(one) == int(one) else float(one)
+
+    fields: dict[str, Any] = {name: at(getattr(scenario.plan, name)) for name in scenario.plan.__dataclass_fields__}
+    work: dict[str, Any] = {name: at(getattr(scenario.workload, name)) for name in ("global_batch",)}
+    one = replace(scenario, plan=replace(scenario.plan, **fields), workload=replace(scenario.workload, **work))
+    said = next((str(broken) for broken in broken_by(one) if broken.rule == rule), "")
+    return said or _in_words(rule)
+
+
+def _in_words(rule: str) -> str:
+    return f"the rule about {rule.replace('_', ' ')} is broken"

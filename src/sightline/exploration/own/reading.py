@@ -1,0 +1,229 @@
+"""What a study's table shows, in sentences and figures, and what it assumes."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from sightline.exploration.answer import StudyAnswer, View
+from sightline.exploration.own.axes import Axis
+from sightline.exploration.own.break_even import break_evens, sentences
+from sightline.exploration.own.figures import figures_of
+from sightline.exploration.own.found import Found, lines
+from sightline.exploration.own.reports import BOUND, LEVELS
+from sightline.exploration.own.words import in_unit, label_of, name_of, result, unit_of, value_of
+from sightline.prediction.sensitivity import elasticities
+from sightline.profile import TRAINING
+from sightline.quantities import as_python, counted
+from sightline.scenario import GenerationScenario, Scenario
+
+VIEWS_SAID: Mapping[View, str] = {
+    "ideal": "Ideal view: every device reaches fixed shares of its peak and bandwidth, and launches take no time.",
+    "calibrated": "Calibrated view: devices reach what kernels reach today, as far as they were measured.",
+}
+
+
+def told(found: Found) -> StudyAnswer:
+    """Return a study's answer: its table, read."""
+    study = found.study
+    steps = list(break_evens(found))
+    units = {axis.key: axis.number.unit for axis in found.axes if axis.number is not None}
+    tornado = _elasticities(found)
+    best = _best(found)
+    return StudyAnswer(
+        study=study.name,
+        title=study.name,
+        axes={axis.key: axis.shown for axis in study.axes},
+        columns=found.columns,
+        summary={
+            **_counts(found),
+            "best": best,
+            "bound_level": _shares(found),
+            "elasticities": tornado,
+            "break_even": [step.to_dict() for step in steps],
+        },
+        assumptions=list(_assumptions(found)),
+        reading=[
+            *_counted(found),
+            *_said_of_best(found, best),
+            *_said_of_shares(found),
+            *_said_along(found),
+            *sentences(steps, units),
+        ],
+        figures=figures_of(found, tornado),
+        warnings=list(_warnings(found)),
+    )
+
+
+def _counts(found: Found) -> dict[str, Any]:
+    fits = found.columns["fits"]
+    return {
+        "points": len(fits),
+        "fit": int(np.count_nonzero(fits == True)),  # noqa: E712 - a column that may hold None
+        "do_not_fit": int(np.count_nonzero(fits == False)),  # noqa: E712 - as above
+        "not_possible": dict(found.reasons),
+    }
+
+
+def _counted(found: Found) -> Iterator[str]:
+    counts = _counts(found)
+    more = []
+    if counts["do_not_fit"]:
+        more.append(f"{counts['do_not_fit']:,} do not fit in memory")
+    if impossible := sum(found.reasons.values()):
+        more.append(f"{impossible:,} cannot be")
+    yield f"{counted(counts['points'], 'point')}{': ' if more else ''}{', '.join(more)}."
+
+
+def _best(found: Found) -> dict[str, dict[str, Any]]:
+    """The point of each view that fits and does most work per second; of a single operator the fastest."""
+    best: dict[str, dict[str, Any]] = {}
+    key = found.rate or found.task.whole
+    for view in found.views:
+        top, row = -np.inf, {}
+        for part in found.parts:
+            if part.view != view or part.points is None:
+                continue
+            points = part.points
+            value = points.columns[key] if found.rate else -points.columns[key]
+            fits = points.columns["fits"] == 1.0 if "fits" in points.columns else True
+            value = np.where(points.done & fits & ~np.isnan(value), value, -np.inf)
+            place = np.unravel_index(int(value.argmax()), value.shape) if value.shape else ()
+            if value[place] > top:
+                top = float(value[place])
+                row = {
+                    **part.values,
+                    **{name: part.numbers[name][i] for name, i in zip(part.numbers, place, strict=True)},
+                }
+                row |= {name: as_python(points.columns[name][place]) for name in points.columns if name != BOUND}
+        if row:
+            row = {name: value for name, value in row.items() if name in found.columns and name != "fits"}
+            best[view] = row
+    return best
+
+
+def _said_of_best(found: Found, best: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    axes = {axis.key: axis for axis in found.axes}
+    for view, row in best.items():
+        where = ", ".join(f"{name_of(key)} {_in_words(axis, row[key])}" for key, axis in axes.items())
+        plan = ", ".join(
+            f"{name_of(key)} {value if isinstance(value, str) else format(value, 'g')}"
+            for key, value in row.items()
+            if key.startswith("plan.") and key not in axes
+        )
+        says = ", ".join(result(found.study.task, key, row[key]) for key in found.study.report if key in row)
+        yield f"{_of_view(view)}: best is {where}{f', with {plan}' if plan else ''}: {says}."
+    if not best:
+        yield "No point fits."
+
+
+def _of_view(view: View) -> str:
+    return f"{view.capitalize()} view"
+
+
+def _in_words(axis: Axis, value: Any) -> str:
+    if axis.number is None:
+        return value_of(axis, value)
+    return in_unit(float(value), axis.number.unit)
+
+
+def _shares(found: Found) -> dict[str, dict[str, float]]:
+    """By view, the share of points whose time each level takes most of."""
+    shares: dict[str, dict[str, float]] = {}
+    for view in found.views:
+        counts = np.zeros(len(LEVELS) + 1)
+        for part in found.parts:
+            if part.view == view and part.points is not None and BOUND in part.points.columns:
+                codes = part.points.columns[BOUND][part.points.done]
+                counts += np.bincount(codes.astype(int) % len(counts), minlength=len(counts))
+        whole = counts[:-1].sum()
+        if whole:
+            named = zip(LEVELS, counts, strict=False)
+            shares[view] = {level: float(count / whole) for level, count in named if count}
+    return shares
+
+
+def _said_of_shares(found: Found) -> Iterator[str]:
+    for view, shares in _shares(found).items():
+        ordered = sorted(shares.items(), key=lambda item: -item[1])
+        listed = ", ".join(f"{level} binds {share:.0%}" for level, share in ordered)
+        yield f"{_of_view(view)}: {listed} of the points."
+
+
+def _said_along(found: Found) -> Iterator[str]:
+    """How the headline moves along each axis of numbers, and where another level begins to bind."""
+    key, task = found.headline, found.study.task
+    for line in lines(found):
+        values, codes = line.of(key), line.of(BOUND)
+        there = np.flatnonzero(~np.isnan(values))
+        if len(there) < 2:
+            continue
+        unit = "" if line.axis.number is None else line.axis.number.unit
+        first, last = there[0], there[-1]
+        ends = (
+            f"{name_of(line.axis.key)} from {in_unit(line.values[first], unit)} to {in_unit(line.values[last], unit)}"
+        )
+        moved = f"{in_unit(values[first], unit_of(task, key))} to {in_unit(values[last], unit_of(task, key))}"
+        levels = _sequence([(line.values[i], LEVELS[codes[i]]) for i in there if codes[i] >= 0], unit)
+        yield f"{_of_view(line.view)}: {ends} takes {label_of(task, key)} from {moved}{levels}."
+
+
+def _sequence(bound: list[tuple[float, str]], unit: str) -> str:
+    """Which level binds along a line: one, or each from where it begins to."""
+    changes = [one for i, one in enumerate(bound) if i == 0 or one[1] != bound[i - 1][1]]
+    if not changes:
+        return ""
+    first, *others = changes
+    then = "".join(f", {level} from {in_unit(value, unit)}" for value, level in others)
+    return f"; {first[1]} binds{then or ' throughout'}"
+
+
+def _elasticities(found: Found) -> dict[str, dict[str, float]]:
+    """By view, the elasticity of the headline to each number of the cluster, in the first scenario."""
+    out: dict[str, dict[str, float]] = {}
+    for view, base in found.bases.items():
+        if not isinstance(base, Scenario | GenerationScenario) or base.cluster.groups:
+            continue
+        scenario: Any = base
+        if found.task is TRAINING and base.plan.micro_batch is None:
+            micro_batch = next((int(row["plan.micro_batch"]) for row in (_first(found, view),) if row), 1)
+            scenario = replace(base, plan=replace(base.plan, micro_batch=micro_batch))
+        moved = elasticities(scenario)
+        out[view] = {number: keys[found.headline] for number, keys in moved.items() if found.headline in keys}
+    return out
+
+
+def _first(found: Found, view: View) -> dict[str, Any]:
+    """The plan that was found at the first point of a view."""
+    for part in found.parts:
+        if part.view == view and part.points is not None and "plan.micro_batch" in part.points.columns:
+            value = part.points.columns["plan.micro_batch"].ravel()[0]
+            return {} if np.isnan(value) else {"plan.micro_batch": value}
+    return {}
+
+
+def _assumptions(found: Found) -> Iterator[str]:
+    yield from (VIEWS_SAID[view] for view in found.views)
+    if found.study.search:
+        names = ", ".join(found.study.search)
+        yield f"Every point has the fastest plan that fits, searched over {names}; where none fits, the smallest."
+    for axis in found.axes:
+        if axis.is_multiple:
+            yield f"{axis.key} is varied in multiples of the device's own."
+    for price in found.study.prices:
+        rate = in_unit(price.usd_per_hour_per_unit, "USD/hour")
+        yield f"Each {price.number.unit or 'unit'} of {price.number.key} adds {rate} to a device's rent."
+    if firsts := next((line.where for line in lines(found) if line.where), ""):
+        yield f"Sentences about one axis hold at the first value of the others: {firsts}, ..."
+    yield "Numbers that are not varied stay those of the base, whatever a device with the varied ones would need."
+
+
+def _warnings(found: Found) -> Iterator[str]:
+    for sentence, count in found.reasons.items():
+        yield f"{counted(count, 'point')} cannot be: {sentence}"
+    if found.stopped:
+        whole = found.study.points * len(found.views)
+        yield f"stopped after {len(found.columns['fits']):,} of {whole:,} points"
+    for base in found.bases.values():
+        yield from base.warnings

@@ -1,0 +1,104 @@
+"""``report`` of a study: which results its table has, and how each is read from a profile."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.errors import nearest
+from sightline.loading.input.checks import Complaints
+from sightline.profile import MEMORY_PARTS, Profile, task_of
+from sightline.profile.metric import Task
+from sightline.profile.metrics import BOUNDS
+from sightline.quantities import show
+
+_PER_TOKEN: Final[Mapping[str, Callable[[Profile], Any]]] = {
+    "cost_usd_per_million_tokens": lambda p: (
+        None if p.usd_per_hour is None else p.usd_per_hour / p.tokens_per_s / 3.6e-3
+    ),
+    "energy_j_per_token": lambda p: p.energy_per_step_j / p.scenario.workload.tokens_per_step,
+}
+"""Of training: what a profile has for whole steps and runs only."""
+THROUGHPUT: Final = {
+    "training": "tokens_per_s",
+    "generation": "output_tokens_per_s",
+    "serving": "output_tokens_per_s",
+}
+"""Work per second by task, which a rent is held against."""
+USUAL: Final[Mapping[str, tuple[str, ...]]] = {
+    "training": ("step_time_s", "mfu", "memory_bytes.total"),
+    "generation": ("ttft_s", "tpot_s", "latency_s", "output_tokens_per_s", "memory_bytes.total"),
+    "serving": ("ttft_s.p90", "tpot_s.p90", "output_tokens_per_s", "goodput_requests_per_s"),
+    "operator": ("time_s", "flops_per_s", "bytes_per_s"),
+}
+"""What is reported where a study does not say."""
+BOUND: Final = "bound_level"
+"""The level that takes most of a point's time: a column of every study."""
+
+
+def read_reports(stated: object, workload: str, complaints: Complaints) -> tuple[str, ...]:
+    """Return the result keys that a study of a task reports, mistakes noted."""
+    task = task_of(workload)
+    if task is None:
+        return ()
+    if stated is None:
+        return USUAL[task.name]
+    named = [stated] if isinstance(stated, str) else stated
+    if not isinstance(named, list | tuple) or not named:
+        complaints.add(f"report is {show(stated)}; allowed: a list of result keys, such as {task.whole}")
+        return ()
+    known = known_keys(task)
+    wrong = [key for key in named if key not in known and key not in (BOUND, "fits")]
+    complaints.add(
+        *(
+            f"report names {show(key)}, which is no result of {task.name}{nearest(key, known) or _some(task)}"
+            for key in wrong
+        )
+    )
+    return tuple(dict.fromkeys(str(key) for key in named if key in known))
+
+
+def _some(task: Task) -> str:
+    return f"; allowed: {', '.join(USUAL[task.name])}, ... (`sightline predict FILE --json` shows all)"
+
+
+def known_keys(task: Task) -> tuple[str, ...]:
+    """Return the result keys that a study may report."""
+    derived = tuple(_PER_TOKEN) if task.name == "training" else ()
+    parts = [f"memory_bytes.{part}" for part in (*MEMORY_PARTS, "total")]
+    parts += [f"phases.{phase}" for phase in task.phases]
+    parts += [f"limits.{bound}" for bound in BOUNDS] if task.phases else []
+    return (*(key for key, metric in task.figures.items() if metric.unit != "word"), *derived, *parts)
+
+
+def result_of(profile: Profile, key: str) -> Any:
+    """Return a result of a profile by its key; None where it is not known."""
+    if profile.task.name == "training" and key in _PER_TOKEN:
+        return _PER_TOKEN[key](profile)
+    return profile.figure(key)
+
+
+LEVELS: Final = ("compute", "dram", "l2", "memory", "network", "host", "bubble")
+"""What may take most of a point's time, by code."""
+NO_LEVEL: Final = -1
+
+
+def level_codes(profile: Profile) -> NDArray[np.int8]:
+    """Return the code of the level that takes most of the time, point by point."""
+    seconds = getattr(profile, "levels", None) or profile.limits
+    if not seconds:
+        words = np.asarray(profile.bottleneck)
+        return np.select([words == level for level in LEVELS], range(len(LEVELS)), NO_LEVEL).astype(np.int8)
+    names = [name for name in LEVELS if name in seconds]
+    codes = np.array([LEVELS.index(name) for name in names], dtype=np.int8)
+    most, place = np.asarray(seconds[names[0]]), np.zeros((), dtype=np.int8)
+    for i, name in enumerate(names[1:], start=1):
+        place = np.where(seconds[name] > most, np.int8(i), place)
+        most = np.maximum(most, seconds[name])
+    return codes[place]
+
+
+def level_names(codes: NDArray[np.int8]) -> NDArray[np.str_]:
+    """Return the levels of codes; no word where there is none."""
+    return np.array([*LEVELS, ""])[codes]

@@ -1,0 +1,217 @@
+"""The best plan of every point: the plans of planning's search and the devices of a study as axes of one mesh.
+
+The search's own candidates and rules, and the same formulas as for one plan; the fastest plan that fits is taken point
+by point, or where none fits the one that needs least memory.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.content import fields_of
+from sightline.errors import InputError
+from sightline.exploration.own.axes import Axis
+from sightline.exploration.own.mesh import Index, Points, blocks, points_of, put_profile, varied
+from sightline.exploration.own.prices import Price
+from sightline.exploration.own.reports import NO_LEVEL
+from sightline.planning.training.candidates import DIMENSIONS, Axes, Choice, layout_of, open_plan, resolved
+from sightline.planning.training.search import pieces_of
+from sightline.planning.training.validity import POSSIBLE, Valid, valid_plans
+from sightline.prediction import predict
+from sightline.progress import Progress
+from sightline.scenario import Scenario
+from sightline.scenario.plan import OFFLOADABLE
+from sightline.scenario.space import Space
+
+PLANS_PER_BLOCK: Final = 1 << 17
+"""Plans times points that are worked out together."""
+MOST_PLANS: Final = 200_000_000
+"""Plans times points of one study."""
+_FAR: Final = 1e30
+"""Added to the bytes of a plan that does not fit, so that any that fits comes first."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Best:
+    """The best plan of each point of a block so far."""
+
+    figure: NDArray[np.float64]
+    """Seconds of a step; of plans that do not fit, bytes far above all seconds."""
+    fields: list[Any]
+    """By point, flat."""
+
+
+def search_points(
+    space: Space[Scenario],
+    axes: Sequence[Axis],
+    keys: Sequence[str],
+    *,
+    prices: Sequence[Price],
+    progress: Progress,
+) -> Points:
+    """Return the results of the best plan at every point of the axes; columns ``plan.FIELD`` say which it is.
+
+    Args:
+        space: The base, and what is searched.
+        axes: What is varied: numbers of the cluster.
+        keys: Result keys.
+        prices: What numbers add to a device's rent.
+        progress: Told of every block of points.
+
+    Raises:
+        InputError: the search has no plan, or too many for so many points.
+    """
+    plans = [one for choice, piece in _pieces(space) if (one := _valid(space, choice, piece)) is not None]
+    count = sum(prod(valid.axes.shape) for _, valid in plans)
+    points = points_of(axes)
+    if not plans:
+        raise InputError("search finds no plan that the rules allow; `sightline plan` of the base says why")
+    if count * points.done.size > MOST_PLANS:
+        raise InputError(
+            f"search has {count:,} plans for each of {points.done.size:,} points; allowed: {MOST_PLANS:,} in all, "
+            "so search fewer fields, or vary less"
+        )
+    for index in blocks(axes, max(1, PLANS_PER_BLOCK // max(prod(valid.axes.shape) for _, valid in plans))):
+        if progress.cancelled:
+            break
+        shape = points.done[index].shape
+        best = _Best(figure=np.full(shape, np.inf), fields=[None] * prod(shape))
+        for choice, valid in plans:
+            _improve(best, space, choice, valid, axes, index)
+        _put(points, index, best, space, axes, keys, prices)
+        points.done[index] = True
+        progress.advance(prod(shape))
+    return points
+
+
+def _pieces(space: Space[Scenario]) -> Iterator[tuple[Choice, Axes]]:
+    layout = layout_of(space)
+    for choice, piece in pieces_of(layout):
+        yield choice, layout.axes(piece, both_ways=choice.both_ways)
+
+
+def _valid(space: Space[Scenario], choice: Choice, axes: Axes) -> tuple[Choice, Valid] | None:
+    """The plans of a choice that keep the rules, each once; None without any."""
+    with np.errstate(all="ignore"):
+        valid = valid_plans(space, open_plan(space, axes, choice), axes, POSSIBLE).trimmed()
+    return (choice, valid) if valid.axes.count else None
+
+
+def _improve(
+    best: _Best, space: Space[Scenario], choice: Choice, valid: Valid, axes: Sequence[Axis], index: Index
+) -> None:
+    """Hold the plans of a choice against the best so far, at every point of a block."""
+    scenario = _behind(open_plan(space, valid.axes, choice), len(axes))
+    scenario = replace(scenario, cluster=_cluster(scenario, space, axes, index))
+    mask = _mask(valid, len(axes))
+    shape = (*valid.axes.shape, *best.figure.shape)
+    with np.errstate(all="ignore"):
+        profile = predict(scenario)
+        seconds, fits = np.broadcast_to(profile.step_time_s, shape), np.broadcast_to(profile.fits, shape)
+        figure = np.where(fits, seconds, _FAR * (1.0 + np.asarray(profile.memory_bytes["total"])))
+    figure = np.where(mask & np.isfinite(figure), figure, np.inf).reshape(-1, best.figure.size)
+    place = figure.argmin(axis=0)
+    least = figure[place, np.arange(best.figure.size)]
+    for point in np.flatnonzero(least < best.figure.ravel()):
+        best.fields[point] = _fields(valid.axes, choice, int(place[point]))
+    np.minimum(best.figure, least.reshape(best.figure.shape), out=best.figure)
+
+
+def _cluster(scenario: Scenario, space: Space[Scenario], axes: Sequence[Axis], index: Index) -> Any:
+    """The cluster with the block's numbers behind the dimensions of plans."""
+    cluster = varied(space.scenario, axes, index, before=DIMENSIONS).cluster
+    return replace(cluster, devices=scenario.cluster.devices)
+
+
+def _behind(scenario: Scenario, count: int) -> Scenario:
+    """The scenario of a mesh with further dimensions behind its own."""
+
+    def longer(value: Any) -> Any:
+        if isinstance(value, np.ndarray):
+            return value.reshape(value.shape + (1,) * count)
+        if isinstance(value, dict):
+            return {key: longer(one) for key, one in value.items()}
+        return value
+
+    plan: dict[str, Any] = {name: longer(value) for name, value in fields_of(scenario.plan).items()}
+    batch: Any = longer(scenario.workload.global_batch)
+    devices: Any = longer(scenario.cluster.devices)
+    return replace(
+        scenario,
+        plan=replace(scenario.plan, **plan),
+        workload=replace(scenario.workload, global_batch=batch),
+        cluster=replace(scenario.cluster, devices=devices),
+    )
+
+
+def _mask(valid: Valid, count: int) -> NDArray[np.bool_]:
+    """Where valid plans are, with dimensions of points behind."""
+    mask: Any = valid.states & valid.schedules
+    for one in valid.rest:
+        mask = mask & one
+    whole = np.broadcast_to(mask, valid.axes.shape)
+    return whole.reshape(whole.shape + (1,) * count)
+
+
+def _fields(axes: Axes, choice: Choice, place: int) -> dict[str, Any]:
+    """The plan at a place of a mesh."""
+    row, zero, *offload, schedule = np.unravel_index(place, axes.shape)
+    name, virtual = axes.schedules[schedule]
+    parts = zip(OFFLOADABLE, offload, strict=True)
+    return {
+        **{field: int(column[row]) for field, column in axes.rows.items()},
+        "sequence_parallel": bool(axes.rows["sequence_parallel"][row]),
+        "zero_stage": int(axes.zero_stage[zero]),
+        "offload": frozenset(part for part, there in parts if axes.offload[part][there]),
+        "schedule": name,
+        "virtual_stages": virtual,
+        "recompute": choice.recompute,
+        "attention": choice.attention,
+    }
+
+
+def _put(
+    points: Points,
+    index: Index,
+    best: _Best,
+    space: Space[Scenario],
+    axes: Sequence[Axis],
+    keys: Sequence[str],
+    prices: Sequence[Price],
+) -> None:
+    """Put the results of the best plans into a block, plan by plan: many points share one."""
+    plans: dict[tuple[Any, ...], list[int]] = {}
+    for point, fields in enumerate(best.fields):
+        if fields is not None:
+            plans.setdefault(tuple(fields.items()), []).append(point)
+    shape = best.figure.shape
+    for named, of in plans.items():
+        chosen = np.zeros(shape, dtype=bool)
+        chosen.ravel()[of] = True
+        plan = dict(named)
+        scenario = resolved(space, plan)
+        cluster = varied(space.scenario, axes, index, prices).cluster
+        scenario = replace(scenario, cluster=replace(cluster, devices=scenario.cluster.devices))
+        here = Points(shape=shape, done=np.ones(shape, dtype=bool))
+        put_profile(here, (slice(None),) * len(shape), predict(scenario), keys, chosen)
+        for name, values in here.columns.items():
+            _where(points, index, name, values, chosen)
+        for name in (*space.free, "micro_batch"):
+            value = plan.get(name, scenario.plan.data_parallel if name == "data_parallel" else None)
+            word = "+".join(sorted(value)) or "none" if isinstance(value, frozenset) else value
+            is_word = isinstance(word, str)
+            _where(points, index, f"plan.{name}", np.full(shape, word if is_word else float(word or 0)), chosen)
+
+
+def _where(points: Points, index: Index, name: str, values: NDArray[Any], chosen: NDArray[np.bool_]) -> None:
+    """Put values into some points of a block's column."""
+    if name not in points.columns:
+        is_word, is_code = values.dtype.kind == "U", values.dtype.kind == "i"
+        none: Any = "" if is_word else NO_LEVEL if is_code else np.nan
+        points.columns[name] = np.full(points.shape, none, dtype="<U32" if is_word else values.dtype)
+    part = points.columns[name][index]
+    part[chosen] = values[chosen]

@@ -1,0 +1,195 @@
+"""A study of one's own from its file to its answer."""
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from sightline.errors import InputError
+from sightline.exploration.answer import StudyAnswer, View
+from sightline.exploration.own.axes import Axis
+from sightline.exploration.own.cells import Cell, Reasons, cells, loaded
+from sightline.exploration.own.file import StudyFile, read_study
+from sightline.exploration.own.mesh import Points, evaluate, points_of, put_profile
+from sightline.exploration.own.reading import Found, told
+from sightline.exploration.own.reports import THROUGHPUT
+from sightline.exploration.own.table import Part, columns_of
+from sightline.exploration.request import VIEWS, StudyRequest
+from sightline.exploration.views import in_view
+from sightline.loading.input.checks import Complaints
+from sightline.prediction import needs_equal_devices
+from sightline.profile import task_of
+from sightline.progress import Progress
+from sightline.scenario import GenerationScenario
+from sightline.scenario.space import Space, freed
+
+
+def own_study(source: object, request: StudyRequest) -> StudyAnswer:
+    """Return the answer of a study of one's own.
+
+    Raises:
+        InputError: every mistake in the study's file and its scenarios.
+    """
+    study = read_study(source, request)
+    views: tuple[View, ...] = VIEWS if study.view == "both" else (study.view,)
+    numbers = [axis for axis in study.axes if axis.number is not None]
+    read = _read(study, views, numbers)
+    reasons = Reasons()
+    request.progress.begin(study.points * len(views), "exploring")
+    parts = [_part(study, view, cell, asked, numbers, reasons, request.progress) for view, cell, asked in read]
+    axes = [axis for axis in study.axes if axis.number is None] + numbers
+    columns = columns_of(parts, axes, study.report, has_views=len(views) > 1)
+    bases = {view: asked for view, _, asked in reversed(read) if not isinstance(asked, str)}
+    found = Found(
+        study=study,
+        axes=axes,
+        views=views,
+        columns=columns,
+        parts=parts,
+        reasons=reasons.counts,
+        bases={view: base.scenario if isinstance(base, Space) else base for view, base in bases.items()},
+        stopped=request.progress.cancelled,
+    )
+    return told(found)
+
+
+def _held(study: StudyFile) -> list[str]:
+    """Results that the reading compares points by."""
+    task = task_of(study.task)
+    if task is None:
+        return []
+    return [task.whole, *([THROUGHPUT[task.name]] if task.name in THROUGHPUT else [])]
+
+
+def _read(study: StudyFile, views: Sequence[View], numbers: Sequence[Axis]) -> list[tuple[View, Cell, Any]]:
+    """The scenario of every cell and view, or why it cannot be.
+
+    Raises:
+        InputError: every mistake of any, or that none can be.
+    """
+    complaints = Complaints()
+    others = [axis for axis in study.axes if axis.number is None]
+    is_searched = bool(study.search) and study.task != "generate"
+    found: list[tuple[View, Cell, Any]] = []
+    for view in views:
+        for cell in cells(in_view(study.base, view), others):
+            asked = loaded(cell, numbers, study.folder, complaints, free=is_searched)
+            found.append((view, cell, asked))
+    for _, _, asked in found:
+        if numbers and asked is not None and not isinstance(asked, str):
+            complaints.note(needs_equal_devices, _scenario(asked).cluster, "what numbers of a device bring")
+    complaints.raise_any()
+    if (sentences := [asked for _, _, asked in found if isinstance(asked, str)]) and len(sentences) == len(found):
+        raise InputError(list(dict.fromkeys(sentences)))
+    return found
+
+
+def _scenario(asked: Any) -> Any:
+    return asked.scenario if isinstance(asked, Space) else asked
+
+
+def _part(
+    study: StudyFile,
+    view: View,
+    cell: Cell,
+    asked: Any,
+    numbers: Sequence[Axis],
+    reasons: Reasons,
+    progress: Progress,
+) -> Part:
+    """The points of a cell."""
+    count = prod(len(axis.values) for axis in numbers)
+    if isinstance(asked, str):
+        reasons.add(asked, count)
+        progress.advance(count)
+        return Part(view=view, values=cell.values, numbers=_values(None, numbers), points=None)
+    points = points_of(numbers) if progress.cancelled else _points(study, cell, asked, numbers, reasons, progress)
+    return Part(view=view, values=cell.values, numbers=_values(_scenario(asked), numbers), points=points)
+
+
+def _points(
+    study: StudyFile, cell: Cell, asked: Any, numbers: Sequence[Axis], reasons: Reasons, progress: Progress
+) -> Points:
+    keys = list(dict.fromkeys((*study.report, *_held(study))))
+    if study.task == "serve":
+        return _simulated(asked, keys, progress)
+    if isinstance(asked, Space):
+        from sightline.exploration.own.searched import search_points
+
+        space = freed(asked, study.search)
+        return search_points(space, numbers, keys, prices=study.prices, progress=progress)
+    if study.search:
+        return _planned(study, asked, numbers, keys, reasons, progress)
+    plan = cell.mapping.get("plan")
+    states = isinstance(plan, Mapping) and plan.get("data_parallel") is not None
+    states |= any(axis.key == "plan.data_parallel" for axis in numbers)
+    return evaluate(
+        asked,
+        numbers,
+        keys,
+        prices=study.prices,
+        replicas_stated=states,
+        reasons=reasons,
+        progress=progress,
+    )
+
+
+def _simulated(scenario: Any, keys: Sequence[str], progress: Progress) -> Points:
+    """The one point of a load."""
+    from sightline.simulation.simulate import simulate
+
+    points = points_of([])
+    put_profile(points, (), simulate(scenario, intervals=False), keys, True)
+    points.done[()] = True
+    progress.advance()
+    return points
+
+
+def _planned(
+    study: StudyFile,
+    scenario: GenerationScenario,
+    numbers: Sequence[Axis],
+    keys: Sequence[str],
+    reasons: Reasons,
+    progress: Progress,
+) -> Points:
+    """The points of generation, each with the plan that generates most tokens per second."""
+    from sightline.exploration.own.mesh import Index, varied
+    from sightline.planning.search import plan
+
+    points = points_of(numbers)
+    for place in np.ndindex(points.shape):
+        if progress.cancelled:
+            break
+        index: Index = tuple(slice(i, i + 1) for i in place)
+        one = _at_point(varied(scenario, numbers, index, study.prices))
+        answer = plan(one, free=study.search, objective="throughput", top=1)
+        if answer.plans:
+            put_profile(points, index, answer.plans[0].profile, keys, True)
+        else:
+            reasons.add("no plan of the search fits")
+        points.done[index] = True
+        progress.advance()
+    return points
+
+
+def _at_point(scenario: Any) -> Any:
+    """A scenario with arrays of one element as one with plain numbers."""
+    from sightline.exploration.own.scalars import as_scalars
+
+    return as_scalars(scenario)
+
+
+def _values(base: Any, numbers: Sequence[Axis]) -> dict[str, Sequence[float]]:
+    """The axes' values in SI units; multiples times the base's number, of all peaks the plan's own."""
+    return {axis.key: _si(base, axis) for axis in numbers}
+
+
+def _si(base: Any, axis: Axis) -> Sequence[float]:
+    if not axis.is_multiple or axis.number is None or base is None:
+        return axis.values
+    number = axis.number.get(base)
+    if isinstance(number, Mapping):
+        number = number.get(getattr(base.plan, "dtype", ""), next(iter(number.values()))) if number else np.nan
+    return [np.nan if number is None else float(number * one) for one in axis.values]

@@ -1,0 +1,87 @@
+"""Figures of a study in sentences: each in the unit that people would choose."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from sightline.exploration.own.axes import Axis
+from sightline.profile import task_of
+from sightline.quantities import (
+    BYTES,
+    BYTES_PER_SECOND,
+    FLOPS,
+    JOULES,
+    SECONDS,
+    WATTS,
+    Dimension,
+    format_quantity,
+    show,
+    significant,
+)
+
+_DIMENSIONS: Final[Mapping[str, Dimension]] = {
+    "B": BYTES,
+    "B/s": BYTES_PER_SECOND,
+    "s": SECONDS,
+    "FLOP/s": FLOPS,
+    "W": WATTS,
+    "J": JOULES,
+}
+
+
+def in_unit(value: float, unit: str) -> str:
+    """Return a number in SI units as people write it."""
+    if unit in _DIMENSIONS:
+        return format_quantity(value, _DIMENSIONS[unit])
+    if unit == "share":
+        return f"{value:.1%}"
+    shown = f"{significant(value, 3):,g}" if abs(value) < 1e4 else f"{significant(value, 3):,.0f}"
+    return f"{shown} {unit}".strip()
+
+
+_PARTS: Final = {"device": "", "intra_node": "link ", "network": "network ", "host": "host "}
+"""Words before the name of a number, by part of a cluster."""
+
+
+def name_of(key: str) -> str:
+    """Return a dotted key as words: ``memory bandwidth`` of a device's."""
+    head, *below = key.split(".")
+    if head == "cluster" and below[:1] and below[0] in _PARTS and below[1:]:
+        return _PARTS[below[0]] + " ".join(below[1:]).replace("_", " ")
+    return (" ".join(below) or head).replace("_", " ")
+
+
+def label_of(task: str, key: str) -> str:
+    """Return what readers call a result."""
+    declared = task_of(task)
+    metric = None if declared is None else declared.figures.get(key)
+    return (
+        metric.label
+        if metric is not None
+        else key.removesuffix("_s").removesuffix("_j").replace("_usd_", " ").replace("_", " ").replace(".", " ")
+    )
+
+
+def value_of(axis: Axis, value: Any) -> str:
+    """Return a value of an axis as text."""
+    if axis.is_multiple:
+        return f"{value:g}x"
+    if axis.number is None or not isinstance(value, int | float):
+        return value if isinstance(value, str) else show(value)
+    return in_unit(value, axis.number.unit)
+
+
+def result(task: str, key: str, value: float) -> str:
+    """Return a result with its name: ``step time 1.2 s``."""
+    return f"{label_of(task, key)} {in_unit(value, unit_of(task, key))}"
+
+
+def unit_of(task: str, key: str) -> str:
+    """Return the unit of a result by its key."""
+    declared = task_of(task)
+    metric = None if declared is None else declared.figures.get(key)
+    if metric is not None:
+        return {"tokens/s": "tokens/s", "count": "", "word": ""}.get(metric.unit, metric.unit)
+    for ending, unit in (("_s", "s"), ("_usd_per_million_tokens", "USD"), ("_j_per_token", "J")):
+        if key.endswith(ending):
+            return unit
+    return "B" if key.startswith("memory_bytes") else "s" if key.startswith(("phases.", "limits.")) else ""
