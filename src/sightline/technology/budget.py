@@ -79,8 +79,8 @@ class Budget:
     """Bytes per second and direction over all links to other devices."""
     die_link: Link | None = None
     """Links between dies; None costs neither area, edge nor energy."""
-    area: Split = AREA_OF_A100
-    """Shares of the area of all dies."""
+    area: Split | None = None
+    """Shares of the area of all dies; None for A100's, with room for what memory and links need."""
     edge: Split | None = None
     """Shares of the edge of all dies (only of memory and network); None lets interfaces share the edge freely."""
     power: Split | None = None
@@ -115,9 +115,9 @@ class Budget:
         return self.dies * 4 * self.die_area_m2**0.5
 
     def with_area(self, **shares: Number) -> "Budget":
-        """Return the budget with other shares of the area; those not named keep their proportions in what is left."""
-        left = 1 - sum(shares.values())
-        others = {name: getattr(self.area, name) for name in PARTS if name not in shares}
-        whole = sum(others.values())
+        """Return the budget with stated shares of the area; those not named keep A100's proportions in what is left."""
+        base = self.area or AREA_OF_A100
+        others = {name: getattr(base, name) for name in PARTS if name not in shares}
+        whole, left = sum(others.values()), 1 - sum(shares.values())
         area = Split(**shares, **{name: share / whole * left for name, share in others.items()})
         return replace(self, area=area)

@@ -10,18 +10,16 @@ from dataclasses import dataclass
 from functools import cache
 from math import log, sqrt
 
-import numpy as np
-
 from sightline.quantities import Number, larger, smaller
 from sightline.technology.budget import AREA_OF_A100, Budget, Split
 from sightline.technology.dies import RealDie, real_die
+from sightline.technology.interfaces import BITS_PER_BYTE, interface_watts, memory_area, network_area
 from sightline.technology.nodes import REFERENCE_NODE, Node, node
 
 FIXED_ON = ("v100", "a100")
 """The older and the newer device that the law is fixed on."""
 TESTED_WITH = ("h100", "b200")
 """Devices that the law has not seen."""
-BITS_PER_BYTE = 8
 THRESHOLD = 0.25
 """Share of the nominal voltage at which transistors stop switching. A foundry states for one step the power at the same
 speed and the speed at the same power; if the clock follows the voltage above a threshold linearly, and energy its
@@ -86,19 +84,38 @@ def law() -> Law:
     )
 
 
+def split_of(budget: Budget) -> Split:
+    """Return the split of the area that is stated, or else that of A100 with room for the interfaces.
+
+    Where memory or links need more than their share of A100's die, the share grows, and the others shrink in
+    proportion, down to nothing.
+    """
+    if budget.area is not None:
+        return budget.area
+    a, whole = AREA_OF_A100, budget.total_area_m2
+    between = memory_bandwidth(budget) if budget.die_link is not None else 0.0
+    memory = larger(memory_area(budget) / whole, a.memory)
+    network = larger(network_area(budget, between) / whole, a.network)
+    shrunk = larger(1 - memory - network, 0.0) / logic_share(a)
+    return Split(
+        compute=a.compute * shrunk, registers=a.registers * shrunk, l2=a.l2 * shrunk, memory=memory, network=network
+    )
+
+
 def units_area(budget: Budget) -> Number:
     """Return the area of the enabled compute units with the registers and L1 that they can use, over A100's share.
 
     Units need registers and L1 in the proportion of A100; the scarcer of the two limits how many work.
     """
-    a = AREA_OF_A100
-    share: Number = np.minimum(budget.area.compute / a.compute, budget.area.registers / a.registers)
+    a, split = AREA_OF_A100, split_of(budget)
+    share = smaller(split.compute / a.compute, split.registers / a.registers)
     return budget.total_area_m2 * budget.enabled * share
 
 
 def switched_area(budget: Budget) -> Number:
     """Return the area that draws power with the clock, over A100's share of it: enabled units, registers and L2."""
-    share = (logic_share(budget.area) - budget.area.l2) * budget.enabled + budget.area.l2
+    split = split_of(budget)
+    share = (split.compute + split.registers) * budget.enabled + split.l2
     return budget.total_area_m2 * share / logic_share(AREA_OF_A100)
 
 
@@ -130,25 +147,6 @@ def memory_bandwidth(budget: Budget) -> Number:
     if budget.power is None:
         return wired
     return smaller(wired, budget.power.memory * budget.power_w / (BITS_PER_BYTE * memory.energy_j_per_bit))
-
-
-def interface_watts(budget: Budget, memory_bandwidth: Number) -> dict[str, Number]:
-    """Return what interfaces draw at their full rate: of the memory, of links, and of links between dies.
-
-    Energy per bit times bits per second. Each device draws half of a bit that it sends and half of one that it
-    receives; between dies, all that other dies' memory delivers crosses.
-    """
-    between = die_traffic(budget, memory_bandwidth) * budget.dies
-    return {
-        "memory": BITS_PER_BYTE * memory_bandwidth * budget.memory.energy_j_per_bit,
-        "network": BITS_PER_BYTE * budget.link_bandwidth * (budget.link.energy_j_per_bit if budget.link else 0.0),
-        "dies": BITS_PER_BYTE * between * (budget.die_link.energy_j_per_bit if budget.die_link else 0.0),
-    }
-
-
-def die_traffic(budget: Budget, memory_bandwidth: Number) -> Number:
-    """Return bytes per second that one die receives, and sends, where each may use the memory of all others fully."""
-    return memory_bandwidth * (1 - 1 / budget.dies)
 
 
 def _density(stated: Node) -> float:

@@ -9,6 +9,7 @@ problems_of(b)    a sentence for each limit that a budget of plain numbers excee
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -24,8 +25,8 @@ from sightline.quantities import (
     format_quantity,
 )
 from sightline.technology.budget import PARTS, Budget, Split
-from sightline.technology.law import die_traffic, fastest_clock, interface_watts, law, memory_bandwidth
-from sightline.technology.links import Link
+from sightline.technology.interfaces import interface_watts, memory_area, memory_edge, network_area, network_edge
+from sightline.technology.law import fastest_clock, law, memory_bandwidth
 
 Reason = Literal["split", "area", "edge", "power", "clock"]
 """What rules a device out; where several do, the first in this order is its reason."""
@@ -127,54 +128,51 @@ def _splits(budget: Budget) -> Iterator[Limit]:
 
 
 def _areas(budget: Budget) -> Iterator[Limit]:
-    whole, scale = budget.total_area_m2, budget.node.interface_area
-
-    def area(what: str, of: str, needed: Number, there: Number) -> Limit:
-        return Limit(reason="area", what=what, of=of, needed=needed, there=there, dimension=SQUARE_METRES)
-
-    yield area("a die takes", "one exposure prints", budget.die_area_m2, RETICLE_M2)
+    whole = budget.total_area_m2
+    memory, network = memory_area(budget), network_area(budget, memory_bandwidth(budget))
+    area = partial(Limit, reason="area", dimension=SQUARE_METRES)
+    yield area(what="the area of a die lies below 0 by", of="the least is", needed=-budget.die_area_m2, there=0.0)
+    yield area(what="a die takes", of="one exposure prints", needed=budget.die_area_m2, there=RETICLE_M2)
+    if budget.area is None:
+        what = f"the interfaces of {_stacks(budget)} and the links take"
+        yield area(what=what, of="the dies have", needed=memory + network, there=whole)
+        return
     yield area(
-        f"the interfaces of {_stacks(budget)} take",
-        "the memory's share of the area is",
-        budget.stacks * budget.memory.area_m2 * scale,
-        whole * budget.area.memory,
+        what=f"the interfaces of {_stacks(budget)} take",
+        of="the memory's share of the area is",
+        needed=memory,
+        there=whole * budget.area.memory,
     )
-    yield area(
-        "links take",
-        "the network's share of the area is",
-        (_ports(budget) * _of(budget.link, "area_m2") + _die_ports(budget) * _of(budget.die_link, "area_m2")) * scale,
-        whole * budget.area.network,
-    )
+    of = "the network's share of the area is"
+    yield area(what="the links take", of=of, needed=network, there=whole * budget.area.network)
 
 
 def _edges(budget: Budget) -> Iterator[Limit]:
     whole = budget.total_edge_m
-    memory = budget.stacks * budget.memory.edge_m
-    network = _ports(budget) * _of(budget.link, "edge_m") + _die_ports(budget) * _of(budget.die_link, "edge_m")
-
-    def edge(what: str, of: str, needed: Number, there: Number) -> Limit:
-        return Limit(reason="edge", what=what, of=of, needed=needed, there=there, dimension=METRES)
-
+    memory, network = memory_edge(budget), network_edge(budget, memory_bandwidth(budget))
+    edge = partial(Limit, reason="edge", dimension=METRES)
     if budget.edge is None:
-        yield edge(f"{_stacks(budget)} and the links need", "the dies have", memory + network, whole)
+        yield edge(
+            what=f"{_stacks(budget)} and the links need", of="the dies have", needed=memory + network, there=whole
+        )
         return
-    yield edge(f"{_stacks(budget)} need", "the memory's share of the edge is", memory, whole * budget.edge.memory)
-    yield edge("links need", "the network's share of the edge is", network, whole * budget.edge.network)
+    of = "the memory's share of the edge is"
+    yield edge(what=f"{_stacks(budget)} need", of=of, needed=memory, there=whole * budget.edge.memory)
+    of = "the network's share of the edge is"
+    yield edge(what="the links need", of=of, needed=network, there=whole * budget.edge.network)
 
 
 def _powers(budget: Budget) -> Iterator[Limit]:
-    # With its share of power the memory is slowed down until it fits (`synthesis.memory_bandwidth`).
     watts = interface_watts(budget, memory_bandwidth(budget))
     links = watts["network"] + watts["dies"]
-
-    def power(what: str, of: str, needed: Number, there: Number) -> Limit:
-        return Limit(reason="power", what=what, of=of, needed=needed, there=there, dimension=WATTS)
-
+    power = partial(Limit, reason="power", dimension=WATTS)
     if budget.power is None:
-        interfaces = watts["memory"] + links
-        yield power("memory and links alone draw", "the cap of the whole device is", interfaces, budget.power_w)
+        what, of = "memory and links alone draw", "the cap of the whole device is"
+        yield power(what=what, of=of, needed=watts["memory"] + links, there=budget.power_w)
         return
-    yield power("links draw", "the network's share of power is", links, budget.power_w * budget.power.network)
+    # The memory's share slows it down until it fits (`law.memory_bandwidth`).
+    of = "the network's share of power is"
+    yield power(what="the links draw", of=of, needed=links, there=budget.power_w * budget.power.network)
 
 
 def _clocks(budget: Budget) -> Iterator[Limit]:
@@ -190,23 +188,6 @@ def _clocks(budget: Budget) -> Iterator[Limit]:
     )
 
 
-def _ports(budget: Budget) -> Number:
-    """Links to other devices; a part of one counts as it is, since lanes can be left out."""
-    return budget.link_bandwidth / budget.link.bandwidth if budget.link else 0.0
-
-
-def _die_ports(budget: Budget) -> Number:
-    """Links between dies, counted on both sides."""
-    if budget.die_link is None:
-        return 0.0
-    return die_traffic(budget, memory_bandwidth(budget)) * budget.dies / budget.die_link.bandwidth
-
-
-def _of(link: Link | None, field: str) -> Number:
-    value: Number = getattr(link, field) if link is not None else 0.0
-    return value
-
-
 def _number(split: Split, part: str) -> Number:
     value: Number = getattr(split, part)
     return value
@@ -220,4 +201,5 @@ def _stacks(budget: Budget) -> str:
 def _is_plain(budget: Budget) -> bool:
     """Whether no number of a budget is an array."""
     parts = (budget, budget.node, budget.memory, budget.area, budget.link, budget.die_link, budget.edge, budget.power)
-    return all(np.ndim(getattr(part, f.name)) == 0 for part in parts if part is not None for f in fields(part))
+    numbers = (getattr(part, f.name) for part in parts if part is not None for f in fields(part))
+    return not any(isinstance(number, np.ndarray) and number.ndim for number in numbers)

@@ -28,7 +28,7 @@ from sightline.quantities import (
     Number,
     show,
 )
-from sightline.technology.entries import quantity, read_entry, text, year
+from sightline.technology.entries import Reader, quantity, read_entry, text, year
 
 Scaling = Literal["vendor", "ideal"]
 """How nodes scale: as foundries claim, or by the same factors at every step."""
@@ -54,7 +54,7 @@ def _scaled(value: Any) -> dict[str, float]:
     return {key: read(value[key]) for key, read in _FIGURES.items()}
 
 
-_KEYS = {
+_KEYS: dict[str, Reader] = {
     "process": text,
     "year": year,
     "wafer_price": quantity(USD),

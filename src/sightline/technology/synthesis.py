@@ -16,15 +16,15 @@ from sightline.errors import InputError
 from sightline.quantities import Number, as_python, either, larger, plain, smaller
 from sightline.scenario import Device
 from sightline.technology.budget import Budget
+from sightline.technology.interfaces import BITS_PER_BYTE, interface_watts
 from sightline.technology.law import (
-    BITS_PER_BYTE,
     LOWEST_VOLTAGE,
     THRESHOLD,
     fastest_clock,
-    interface_watts,
     law,
     memory_bandwidth,
     over_nominal,
+    split_of,
     switched_area,
     units_area,
 )
@@ -94,7 +94,7 @@ def _device(budget: Budget, hertz: Number, bandwidth: Number, drawn: Number) -> 
     matmul = constants.flops_per_cycle * density**constants.flops_exponent * units_area(budget) * hertz
     units = larger(np.floor(budget.enabled * _units(budget) + ROUNDING), 1.0)
     vector = units * constants.vector_flops_per_cycle * hertz
-    l2_area = budget.total_area_m2 * budget.area.l2
+    l2_area = budget.total_area_m2 * split_of(budget).l2
     held = budget.stacks * budget.memory.capacity_bytes if budget.memory_bytes is None else budget.memory_bytes
     figures = {
         "memory_bytes": held,

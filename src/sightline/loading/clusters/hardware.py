@@ -131,6 +131,7 @@ DEVICE = Part(
         "architecture": text,
         "price": quantity(USD_PER_HOUR, zero=True),
         "server": anything,
+        "technology": anything,
     },
 )
 INTERCONNECT = Part(
@@ -224,6 +225,13 @@ def _mapped(part: Part, stated: object, below: object, key: str, complaints: Com
     base = read_part(part, base_name, None, complaints) if base_name is not None else {}
     if base is None or len(complaints.problems) > before:
         return None
+    if part is DEVICE and (technology := values.pop("technology", None)) is not None:
+        # Most scenarios name devices, and need not import the technology.
+        from sightline.loading.clusters.technology import synthesized_values
+
+        base = synthesized_values(technology, base, dotted(key, "technology"), complaints)
+        if base is None:
+            return None
     merged = base | values
     if "peak_flops" in base and "peak_flops" in values:
         merged["peak_flops"] = base["peak_flops"] | values["peak_flops"]

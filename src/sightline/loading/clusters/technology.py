@@ -1,0 +1,202 @@
+"""``cluster.device.technology``: a device made of a node, dies, memory, links and power instead of a datasheet.
+
+What is not stated is that of a real device: of ``same_as`` or of the cluster's device where its die is in the catalog
+(`sightline catalog dies`), else of the die whose node is nearest. Where an area is stated, it is that of one die.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import log
+from typing import Any
+
+from sightline import catalog
+from sightline.errors import InputError, nearest
+from sightline.loading.clusters.hardware import Values, device_to_mapping
+from sightline.loading.input.checks import Complaints, Keys, Kind, check, choice, each, fraction, quantity, text, whole
+from sightline.quantities import (
+    BITS_PER_SECOND,
+    BYTES,
+    BYTES_PER_SECOND,
+    HERTZ,
+    SQUARE_METRES,
+    VOLTS,
+    WATTS,
+    show,
+)
+from sightline.technology.budget import FORMATS, PARTS, Budget, Split
+from sightline.technology.dies import RealDie, real_die
+from sightline.technology.interfaces import BITS_PER_BYTE
+from sightline.technology.law import fastest_clock
+from sightline.technology.limits import problems_of
+from sightline.technology.links import link
+from sightline.technology.memories import memory
+from sightline.technology.nodes import SCALINGS, Node, node
+from sightline.technology.synthesis import synthesized
+
+
+def _named(kind: str) -> Kind:
+    """A name of the catalog."""
+
+    def check_name(value: Any) -> str:
+        known = catalog.names(kind)
+        name = catalog.name_of(kind, value) if isinstance(value, str) else ""
+        if name not in known:
+            raise InputError(f"is {show(value)}; allowed: {', '.join(known)}{nearest(value, known)}")
+        return name
+
+    return check_name
+
+
+def _share(value: Any) -> float:
+    """A share of a whole, which may be all of it."""
+    return 1.0 if value == 1 and not isinstance(value, bool) else fraction(value)
+
+
+def _shares(*parts: str) -> Kind:
+    """A mapping of parts to shares."""
+
+    def check_shares(value: Any) -> dict[str, float]:
+        if not isinstance(value, Mapping) or not value or not set(value) <= set(parts):
+            raise InputError(f"is {show(value)}; allowed: a mapping of {', '.join(parts)} to shares that sum to 1")
+        shares = {}
+        for part, share in value.items():
+            try:
+                shares[part] = _share(share)
+            except InputError as error:
+                raise InputError(f"has {part}, which {error}") from None
+        return shares
+
+    return check_shares
+
+
+def _formats(value: Any) -> dict[str, float]:
+    """Dtypes of the matrix units."""
+    names = value if isinstance(value, list) else [value]
+    return {name: FORMATS[name] for name in map(choice(*FORMATS), names)}
+
+
+KEYS: Keys = {
+    "node": _named("nodes"),
+    "scaling": choice(*SCALINGS),
+    "die_area": quantity(SQUARE_METRES),
+    "dies": whole(1, 64),
+    "power": quantity(WATTS),
+    "memory": _named("memories"),
+    "stacks": whole(1, 1024),
+    "pin_rate": quantity(BITS_PER_SECOND),
+    "memory_capacity": quantity(BYTES),
+    **each(_named("links"), "link die_link"),
+    "link_bandwidth": quantity(BYTES_PER_SECOND, zero=True),
+    "split": _shares(*PARTS),
+    "edge_split": _shares("memory", "network"),
+    "power_split": _shares(*PARTS),
+    "enabled": _share,
+    "frequency": quantity(HERTZ),
+    "voltage": quantity(VOLTS),
+    "formats": _formats,
+    "name": text,
+}
+"""What a device may be made of; every key may be left out."""
+
+
+def synthesized_values(stated: object, below: Values, key: str, complaints: Complaints) -> Values | None:
+    """Return the figures of a device that technology makes, over those of the device ``below``; None with mistakes."""
+    before = len(complaints.problems)
+    values = check(KEYS, stated, key, complaints).values
+    if len(complaints.problems) > before:
+        return None
+    die = _die_of(values, below)
+    below = below or _figures_of(die.device)
+    budget = budget_of(values, die, below)
+    problems = problems_of(budget)
+    complaints.add(*(f"{key}: {problem}" for problem in problems))
+    if problems:
+        return None
+    made = device_to_mapping(synthesized(budget))
+    made.pop("usd_per_hour", made.pop("price", None))
+    source = f"synthesized from {budget.node.name} ({budget.node.scaling} scaling) and {budget.memory.name}"
+    kept = {name: value for name, value in below.items() if name not in {"price", "sources", "evidences", "note"}}
+    return {**kept, **made, "server": _server(values, below), "source": source, "evidence": "estimated"}
+
+
+def budget_of(values: Values, die: RealDie, below: Values) -> Budget:
+    """Return the budget that checked keys state over that of a real die, and a device's power and memory."""
+    real = die.budget
+    own_memory = "memory" not in values or values["memory"] == real.memory.name
+    stacks = float(values.get("stacks", real.stacks))
+    pins = real.stacks * real.memory.pins
+    chosen = node(values.get("node", real.node.name), values.get("scaling", real.node.scaling))
+    budget = replace(
+        real,
+        node=chosen,
+        die_area_m2=values.get("die_area", real.die_area_m2),
+        dies=float(values.get("dies", 1 if "die_area" in values else real.dies)),
+        power_w=values.get("power", below["tdp"]),
+        memory=memory(values["memory"]) if "memory" in values else real.memory,
+        stacks=stacks,
+        pin_rate=values.get("pin_rate", below["memory_bandwidth"] * BITS_PER_BYTE / pins if own_memory else None),
+        memory_bytes=values.get("memory_capacity", below["memory"] / real.stacks * stacks if own_memory else None),
+        link=link(values["link"]) if "link" in values else real.link,
+        link_bandwidth=values.get("link_bandwidth", real.link_bandwidth),
+        die_link=link(values["die_link"]) if "die_link" in values else real.die_link,
+        enabled=values.get("enabled", real.enabled),
+        voltage=values.get("voltage"),
+        formats=values.get("formats", FORMATS),
+        name=values.get("name", f"{chosen.name}-{values.get('memory', real.memory.name)}"),
+        relatives=_families(below),
+        architecture=below.get("architecture", "unknown"),
+        **_splits(values),
+    )
+    clock = values.get("frequency", min(die.frequency_hz, float(fastest_clock(budget))))
+    budget = replace(budget, frequency_hz=clock)
+    return budget.with_area(**values["split"]) if "split" in values else budget
+
+
+def _splits(values: Values) -> dict[str, Split]:
+    """Splits of edge and power, where they are stated."""
+    return {name: Split(**values[f"{name}_split"]) for name in ("edge", "power") if f"{name}_split" in values}
+
+
+def _die_of(values: Values, below: Values) -> RealDie:
+    """The die of the device below, else the one whose node is nearest to the stated one."""
+    dies = [real_die(name) for name in catalog.names("dies")]
+    same = next((die for die in dies if die.device == below.get("name")), None)
+    if same is not None:
+        return same
+    wanted = node(values.get("node", real_die("a100").budget.node.name))
+    return min(dies, key=lambda die: _distance(die.budget.node, wanted))
+
+
+def _distance(one: Node, other: Node) -> float:
+    """How far two nodes are apart in density and energy, in logarithms."""
+    density = abs(log(float(one.logic_density) / float(other.logic_density)))
+    return density + abs(log(float(one.energy) / float(other.energy)))
+
+
+def _figures_of(device: str) -> Values:
+    """The figures of a device of the catalog."""
+    from sightline.loading.clusters.hardware import DEVICE, read_part
+
+    complaints = Complaints()
+    found = read_part(DEVICE, device, None, complaints)
+    complaints.raise_any()
+    return dict(found or {})
+
+
+def _families(below: Values) -> tuple[str, ...]:
+    """Families whose constants stand in: that of the device below, then its relatives."""
+    named = (below.get("calibration", "generic"), *below.get("relatives", ()))
+    return tuple(family for family in named if family != "generic")
+
+
+def _server(values: Values, below: Values) -> Values:
+    """The usual server of the device below; its links between devices as fast as the technology states."""
+    server = dict(below.get("server") or {})
+    if "link_bandwidth" in values and values["link_bandwidth"] and isinstance(server.get("intra_node"), str):
+        links = {"same_as": server["intra_node"], "bandwidth": values["link_bandwidth"]}
+        server["intra_node"] = {
+            **links,
+            "name": values.get("link", server["intra_node"]),
+            "source": "stated in the scenario",
+        }
+    return server
