@@ -7,11 +7,15 @@ from hypothesis import strategies as st
 
 from sightline.errors import InputError
 from sightline.quantities import (
+    BITS_PER_SECOND,
     BYTES,
     BYTES_PER_SECOND,
     COUNT,
     FLOPS,
+    JOULES_PER_BIT,
+    METRES,
     SECONDS,
+    SQUARE_METRES,
     USD_PER_HOUR,
     WATTS,
     Dimension,
@@ -36,6 +40,10 @@ DIMENSIONS = (BYTES, BYTES_PER_SECOND, COUNT, FLOPS, SECONDS, USD_PER_HOUR, WATT
         ("2 TB/s", BYTES_PER_SECOND, 2e12),
         ("400 Gbit/s", BYTES_PER_SECOND, 50e9),
         ("400 Gbps", BYTES_PER_SECOND, 50e9),
+        ("6.4 Gbit/s", BITS_PER_SECOND, 6.4e9),
+        ("3.5 pJ/bit", JOULES_PER_BIT, 3.5e-12),
+        ("8 mm", METRES, 8e-3),
+        ("814 mm2", SQUARE_METRES, 814e-6),
         ("5 us", SECONDS, 5e-6),
         ("5 µs", SECONDS, 5e-6),
         ("2 h", SECONDS, 7200.0),
@@ -101,6 +109,10 @@ def test_zero_only_where_it_is_a_value() -> None:
     [
         (80e9, BYTES, "80 GB"),
         (999.6e6, BYTES, "1 GB"),
+        (9.6e9, BITS_PER_SECOND, "9.6 Gbit/s"),
+        (1.3e-12, JOULES_PER_BIT, "1.3 pJ/bit"),
+        (0.0125, METRES, "12.5 mm"),
+        (826e-6, SQUARE_METRES, "826 mm2"),
         (999.4e6, BYTES, "999 MB"),
         (-3.5e9, BYTES, "-3.5 GB"),
         (0, BYTES, "0 B"),

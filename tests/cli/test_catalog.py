@@ -1,6 +1,9 @@
 """``sightline catalog``."""
 
 import json
+import re
+
+import pytest
 
 from sightline import __version__
 from sightline.catalog import KINDS, entry, names
@@ -25,6 +28,32 @@ def test_a_kind_is_a_table_of_its_entries(in_process):
 
 def test_the_singular_will_do(in_process):
     assert in_process("catalog", "device") == in_process("catalog", "devices")
+
+
+@pytest.mark.parametrize(("kind", "singular"), [("memories", "memory"), ("launches", "launch"), ("dies", "die")])
+def test_the_singular_is_that_of_the_language(in_process, kind, singular):
+    assert in_process("catalog", singular) == in_process("catalog", kind)
+    code, _, err = in_process("catalog", singular, "nothing-like-it")
+    assert (code, f"unknown {singular} 'nothing-like-it'" in err) == (2, True)
+
+
+def test_technology_is_listed_in_order_of_time(in_process):
+    out = in_process("catalog", "launches")[1]
+    dates = re.findall(r"\b20[0-2]\d-[01]\d\b", out)
+    assert len(dates) == len(names("launches"))
+    assert dates == sorted(dates)
+    out = in_process("catalog", "memories")[1]
+    assert out.index("hbm2e") < out.index("hbm3") < out.index("hbm4") < out.index("lpddr4x")
+    assert "2.74 TB/s" in out
+
+
+def test_what_follows_from_an_entry_is_shown_with_its_sources(in_process):
+    out = in_process("catalog", "memories", "hbm3e")[1]
+    for said in ("bandwidth of one stack or chip", "1.02 TB/s", "2024", "8 Gbit/s", "estimated"):
+        assert said in out
+    assert "900 GB/s" in in_process("catalog", "links", "nvlink5")[1]
+    assert "51.6" in in_process("catalog", "launches", "geforce-rtx-4090")[1]
+    assert "per USD" not in in_process("catalog", "launches", "mi355x")[1]
 
 
 def test_an_entry_shows_its_figures_and_sources(in_process):

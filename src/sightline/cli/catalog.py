@@ -29,7 +29,7 @@ def catalog(
     delete: Annotated[bool, typer.Option("--delete", help="Delete the named anchor.")] = False,
     store: RunStore = None,
 ) -> None:
-    """Show the models, devices, prices, links, frameworks, calibrations and published results of the catalog.
+    """Show the models, devices, prices, technologies, frameworks, calibrations and published results of the catalog.
 
     The kind anchors holds what predict --save-anchor kept: runs of your own clusters, and what they taught.
 
@@ -39,6 +39,7 @@ def catalog(
       sightline catalog devices
       sightline catalog devices a100-sxm-80gb
       sightline catalog models --json
+      sightline catalog memories hbm3e
       sightline catalog anchors our-cluster
       sightline catalog anchors our-cluster --delete
     """
@@ -112,9 +113,11 @@ def _report() -> Any:
 
 def _kind(kind: str, kinds: tuple[str, ...]) -> str:
     """Return the kind, which may be asked for in the singular."""
-    for spelling in (kind.lower(), f"{kind.lower()}s"):
-        if spelling in kinds:
-            return spelling
+    from sightline.catalog import singular
+
+    found = next((known for known in kinds if kind.lower() in (known, singular(known))), None)
+    if found is not None:
+        return found
     raise InputError(
         f"unknown kind '{kind}'{nearest(kind, (*kinds, ANCHORS))}; kinds are {', '.join((*kinds, ANCHORS))}"
     )
@@ -123,7 +126,9 @@ def _kind(kind: str, kinds: tuple[str, ...]) -> str:
 def _meaning(kind: str, name: str) -> list[tuple[str, str]]:
     """What an entry is read as, where its own keys say it only to those who know the family."""
     if kind != "models":
-        return []
+        from sightline.report.terminal.technology import meaning
+
+        return meaning(kind, name)
     from pathlib import Path
 
     from sightline.loading.models import resolve_model

@@ -36,7 +36,7 @@ def names(ctx: Any, incomplete: str) -> list[str]:
     from sightline import catalog
 
     kind = str(ctx.params.get("kind") or "")
-    known = next((k for k in (kind, f"{kind}s") if k in catalog.KINDS), None)
+    known = next((k for k in catalog.KINDS if kind in (k, catalog.singular(k))), None)
     return [] if known is None else _beginning(incomplete, catalog.names(known))
 
 

@@ -8,7 +8,17 @@ from typing import Any, Literal, get_args
 from sightline import catalog
 from sightline.content import fix_mappings
 from sightline.errors import InputError
-from sightline.quantities import BITS_PER_SECOND, BYTES, COUNT, JOULES_PER_BIT, METRES, SQUARE_METRES, Number, show
+from sightline.quantities import (
+    BITS_PER_SECOND,
+    BYTES,
+    COUNT,
+    JOULES_PER_BIT,
+    METRES,
+    SQUARE_METRES,
+    Number,
+    parse_quantity,
+    show,
+)
 from sightline.technology.entries import one_of, quantity, read_entry, year
 
 MemoryFamily = Literal["gddr", "hbm", "lpddr", "ddr", "later"]
@@ -28,14 +38,15 @@ class MemoryUse:
 
 
 def _uses(value: Any) -> dict[str, MemoryUse]:
-    """Counts and pin rates by the name of a product."""
-    count, rate = quantity(COUNT), quantity(BITS_PER_SECOND)
-    try:
-        return {
-            name: MemoryUse(count=count(use["count"]), pin_rate=rate(use["pin_rate"])) for name, use in value.items()
-        }
-    except (AttributeError, KeyError, TypeError):
-        raise InputError(f"is {show(value)}; allowed: a mapping of devices to {{count, pin_rate}}") from None
+    """Counts and pin rates by the name of a product, each written as "5 x 5.23 Gbit/s"."""
+    if not isinstance(value, Mapping) or not all(" x " in str(written) for written in value.values()):
+        raise InputError(f"is {show(value)}; allowed: a mapping of devices to texts such as '5 x 5.23 Gbit/s'")
+    return {device: _use(written) for device, written in value.items()}
+
+
+def _use(written: object) -> MemoryUse:
+    count, _, rate = str(written).partition(" x ")
+    return MemoryUse(count=parse_quantity(count, COUNT), pin_rate=parse_quantity(rate, BITS_PER_SECOND))
 
 
 _KEYS = {

@@ -12,6 +12,8 @@ from sightline.report import units
 from sightline.report.terminal.listing import Column, Listing
 from sightline.report.terminal.parts import plain_table
 from sightline.report.terminal.prices import price_table, prices_table
+from sightline.report.terminal.technology import COLUMNS as TECHNOLOGY
+from sightline.report.terminal.technology import in_time
 from sightline.scenario import Heads, LayerKind, Model
 from sightline.scenario.blocks import MIXER_WORDS, SOFTMAX
 
@@ -55,10 +57,11 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "TPOT spread": "constants.tpot_spread",
         "evidence": "evidence",
     },
+    **TECHNOLOGY,
 }
 """Figures worth a column by kind, under their headings; of several keys the first that an entry has is shown."""
 
-_UNITS = {"price": " USD/hour", "peak_flops": "FLOP/s"}
+_UNITS = {"price": " USD/hour", "peak_flops": "FLOP/s", "fp32": " TFLOP/s", "fp16": " TFLOP/s"}
 """Units that a list's heading already has, by the beginning of the key."""
 
 _LONGEST = 2000
@@ -80,7 +83,7 @@ def entries_table(kind: str, entries: Mapping[str, Mapping[str, Any]]) -> Render
     """Return the entries of a kind, one line each, with their main figures."""
     if kind == "prices":
         return prices_table(entries)
-    flat = {name: flatten(fields) for name, fields in entries.items()}
+    flat = {name: flatten(fields) for name, fields in in_time(kind, entries).items()}
     if kind not in COLUMNS:
         return plain_table(("name", "source"), rows=((name, _first(of, ["source"])) for name, of in flat.items()))
     figures = {heading: [_first(of, keys.split()) for of in flat.values()] for heading, keys in COLUMNS[kind].items()}
@@ -108,7 +111,7 @@ def entry_table(
     table = plain_table(("figure", "value", *(["source, where it differs"] if sources or evidences else [])))
     for key, value in flatten({k: v for k, v in fields.items() if k not in _ABOUT}).items():
         root = key.partition(".")[0]
-        note = [str(part) for part in (sources.get(root), evidences.get(root)) if part]
+        note = [str(part) for part in (of.get(key, of.get(root)) for of in (sources, evidences)) if part]
         table.add_row(key, _figure(key, value), *(["; ".join(note)] if sources or evidences else []))
     heading = Group(Text(name, style="bold"), Text(about, style="dim"), Text())
     read = (plain_table(("read as", ""), rows=meaning), Text()) if meaning else ()
@@ -120,7 +123,9 @@ def _first(fields: Mapping[str, Any], keys: Sequence[str]) -> str:
 
 
 def _figure(key: str, value: Any) -> str:
-    """A cell; parameters are counted in thousands, millions, ..."""
+    """A cell; parameters are counted in thousands, millions, ..., years have no separators."""
+    if key == "year":
+        return str(value)
     return units.count(value) if key in ("parameters", "active_parameters") else _cell(value)
 
 
