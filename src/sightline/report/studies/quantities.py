@@ -1,5 +1,6 @@
 """What a column of a study holds: its name for people and its unit, both told by its key, and values as text."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -57,6 +58,8 @@ _DEVICE_KEYS = {
     "utilization": "share",
 }
 """Units of keys that do not name theirs."""
+_KEY = re.compile(r"(cluster|plan|workload)\.[a-z0-9_.]+$|[a-z][a-z0-9]*(_[a-z0-9]+)+$")
+"""A value that is a key of a scenario or of a result."""
 _DECIMAL = ("", "k", "M", "G", "T", "P", "E", "Z", "Y")
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _PREFIXED = ("FLOP", "FLOP/s", "B/s", "W", "Wh", "J", "Hz")
@@ -109,7 +112,10 @@ class Quantity:
 
 def worded(value: Any) -> str:
     """Return a value that is no number as words: levels by their names."""
-    return LEVELS.get(str(value), str(value))
+    text = str(value)
+    if _KEY.match(text):
+        return in_words(text.removeprefix("cluster.").removeprefix("device.").removeprefix("plan."))
+    return LEVELS.get(text, text)
 
 
 def plain(value: float) -> str:
@@ -217,7 +223,9 @@ def _text(unit: str, value: float) -> str:
 
 def _money(usd: float) -> str:
     """An amount; one below a cent keeps its digits."""
-    return f"${units.digits(usd)}" if 0 < abs(usd) < 0.1 else units.money(usd)
+    if 0 < abs(usd) < 0.1:
+        return f"${units.digits(usd)}"
+    return f"${usd:,.0f}" if 100 <= abs(usd) < 10_000 else units.money(usd)
 
 
 def numeric(values: Iterable[Any]) -> bool:

@@ -1,0 +1,240 @@
+"""Lines and points of a study: figures over a number, a date, or names in order."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import altair as alt
+
+from sightline.report.charts import drawing
+from sightline.report.charts.axes import Axis
+from sightline.report.charts.front import Point, placed
+from sightline.report.charts.studies.colors import colors_of, dashes_of, in_order
+from sightline.report.charts.studies.data import CHARACTER, Picture, Rows, axis_of, number, panel_title, ticks_of
+from sightline.report.studies.quantities import quantity_of, worded
+
+_HEIGHT, _LOW = 280, 200
+"""Height of a single panel, and of one of several."""
+_MOST_MARKED = 24
+"""Values of x up to which lines mark each of their points."""
+_SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
+_SCATTERED = 3
+_RATIOS = ("gain", "speedup", "ratio", "advantage")
+"""Last words of columns whose break-even is 1."""
+_DIFFERENCES = ("savings", "saved", "benefit", "net", "profit")
+"""Words of columns whose break-even is 0."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Sides:
+    """Both axes of all panels of a figure."""
+
+    x: Axis | None
+    """None where x has names."""
+    y: Axis
+    across: Any
+    up: Any
+
+
+def lines(picture: Picture) -> Any:
+    """Return lines of y over x, one for each series."""
+    return _drawn(picture, joined=True)
+
+
+def points(picture: Picture) -> Any:
+    """Return points of y over x, with the names of those that have room for it."""
+    return _drawn(picture, joined=False)
+
+
+def _drawn(picture: Picture, *, joined: bool) -> Any:
+    panels = picture.panels
+    columns = picture.columns(len(panels))
+    width, height = picture.width(columns), _HEIGHT if len(panels) == 1 else _LOW
+    names = _series(picture)
+    built = []
+    for position, (title, rows) in enumerate(panels):
+        sides = _sides(picture, width, names_y=position % columns == 0)
+        values = _values(picture, rows, sides)
+        layers = [*_break_even(picture, sides), *_marks(picture, values, names, sides, joined=joined)]
+        if not joined and len(panels) == 1:
+            layers += _labels(picture, rows, sides, width)
+        panel = alt.layer(*layers).properties(width=width, height=height)
+        built.append(panel.properties(title=panel_title(title, width)) if title else panel)
+    return picture.together(built, columns)
+
+
+def _series(picture: Picture) -> list[str]:
+    """What tells lines apart, as keys: values of the series, or columns of y."""
+    if picture.figure.series:
+        return in_order([str(value) for value in picture.distinct(picture.figure.series)])
+    return list(picture.ys)
+
+
+def _label(picture: Picture, key: str) -> str:
+    """The name of a line in the legend."""
+    series = picture.figure.series
+    if not series:
+        return picture.quantity(key).label
+    quantity = picture.quantity(series)
+    return next((quantity.text(value) for value in picture.distinct(series) if str(value) == key), worded(key))
+
+
+def _sides(picture: Picture, width: float, *, names_y: bool) -> _Sides:
+    figure = picture.figure
+    title = figure.names.get("y", "") or ("" if len(picture.ys) == 1 else _common(picture))
+    y = axis_of(picture, picture.ys, log=picture.is_log("y", picture.ys), title=title)
+    up = alt.Y("y:Q", title=y.title if names_y else None, scale=y.scale(), axis=y.ticks(6))
+    x, across = x_side(picture, width)
+    return _Sides(x=x, y=y, across=across, up=up)
+
+
+def _common(picture: Picture) -> str:
+    """A title for several columns on one axis: their unit, which the legend's names complete."""
+    return {"s": "time", "B": "memory", "USD": "cost", "share": "share"}.get(
+        picture.quantity(picture.ys[0]).unit, "value"
+    )
+
+
+def x_side(picture: Picture, width: float) -> tuple[Axis | None, Any]:
+    """Return the horizontal axis of numbers or dates, or of names (no `Axis`), and its encoding."""
+    column = picture.figure.x
+    quantity = picture.quantity(column)
+    if picture.is_number(column):
+        x = axis_of(picture, [column], log=picture.is_log("x", [column]))
+        if picture.figure.kind == "lines" and not x.is_log:
+            values = [value / x.divisor for value in picture.values(column)]
+            margin = 0.03 * (max(values) - min(values)) or 1.0
+            x = Axis(title=x.title, low=min(values) - margin, high=max(values) + margin, divisor=x.divisor)
+        marks = sorted({value / x.divisor for value in picture.values(column)})
+        fits = int(width // 55)
+        year = quantity.is_year or not isinstance(picture.distinct(column)[0], int | float)
+        axis = ticks_of(x, quantity_of("year") if year else quantity, max(fits, 2), marks)
+        return x, alt.X("x:Q", title=x.title, scale=x.scale(), axis=axis)
+    words = picture.words(column)
+    return None, alt.X("x:N", sort=words, title=quantity.label, axis=names_axis(words, width), scale=alt.Scale())
+
+
+def names_axis(words: Sequence[str], width: float) -> Any:
+    """Return an axis of names, which are slanted where they would overlap."""
+    wide = max(map(len, words), default=0) * CHARACTER + 8 > width / max(len(words), 1)
+    slanted: dict[str, Any] = {"labelAngle": -40, "labelAlign": "right", "labelBaseline": "middle"}
+    return alt.Axis(grid=False, labelOverlap=False, labelLimit=170, **(slanted if wide else {"labelAngle": 0}))
+
+
+def _values(picture: Picture, rows: Rows, sides: _Sides) -> Rows:
+    """A value for each row and each column of y that has one."""
+    figure, found = picture.figure, []
+    for column in picture.ys:
+        for row in rows:
+            y = number(row.get(column))
+            x = number(row.get(figure.x)) if sides.x else picture.quantity(figure.x).text(row.get(figure.x))
+            if x is None or y is None:
+                continue
+            series = _label(picture, str(row.get(figure.series)) if figure.series else column)
+            found.append(
+                {
+                    "x": x / sides.x.divisor if sides.x else x,
+                    "y": y / sides.y.divisor,
+                    "series": series,
+                    "part": picture.quantity(column).label,
+                    "about": about(picture, row),
+                }
+            )
+    return found
+
+
+def about(picture: Picture, row: dict[str, Any]) -> str:
+    """Return what a row says when it is pointed at: every column that the study shows."""
+    keys = [key for key in picture.answer.shown or picture.answer.columns if row.get(key) is not None][:8]
+    return ", ".join(f"{picture.quantity(key).heading} {picture.quantity(key).text(row[key])}" for key in keys)
+
+
+def _marks(picture: Picture, values: Rows, names: Sequence[str], sides: _Sides, *, joined: bool) -> list[Any]:
+    """Lines with their points, or points alone."""
+    labels = [_label(picture, name) for name in names]
+    style = {"symbolType": "stroke", "symbolStrokeWidth": 3} if joined else {}
+    scale = drawing.palette(dict(zip(labels, colors_of(names), strict=True)))
+    legend = picture.legend(labels, **style)
+    color = alt.Color("series:N", scale=scale, legend=legend)
+    several = bool(picture.figure.series) and len(picture.ys) > 1
+    source = drawing.of(values)
+    if not joined:
+        shapes = alt.Scale(domain=labels, range=[_SHAPES[i % len(_SHAPES)] for i in range(len(labels))])
+        drawn = source.mark_point(filled=True, opacity=0.9, size=56)
+        shape = alt.Shape("series:N", scale=shapes, legend=legend)
+        return [drawn.encode(x=sides.across, y=sides.up, color=color, shape=shape, tooltip=_tooltip())]
+    dash = _dash(picture, labels, legend, several=several)
+    line = source.mark_line(strokeWidth=2, clip=True)
+    order = {"order": "x:Q"} if sides.x else {}
+    drawn = [line.encode(x=sides.across, y=sides.up, color=color, detail="part:N", **dash, **order)]
+    if len({value["x"] for value in values}) <= _MOST_MARKED:
+        dots = source.mark_point(filled=True, size=30, opacity=1)
+        drawn.append(dots.encode(x=sides.across, y=sides.up, color=color, tooltip=_tooltip()))
+    return drawn
+
+
+def _dash(picture: Picture, labels: Sequence[str], legend: Any, *, several: bool) -> dict[str, Any]:
+    """Dashes tell columns of y apart where colors tell series, or lines where colors begin again."""
+    if several:
+        parts = [picture.quantity(column).label for column in picture.ys]
+        scale = alt.Scale(domain=parts, range=[[1, 0], [6, 3], [2, 2], [8, 3, 2, 3]][: len(parts)])
+        return {"strokeDash": alt.StrokeDash("part:N", scale=scale, legend=picture.legend(parts))}
+    dashes = dashes_of(len(labels))
+    if len({tuple(dash) for dash in dashes}) == 1:
+        return {}
+    return {"strokeDash": alt.StrokeDash("series:N", scale=alt.Scale(domain=labels, range=dashes), legend=legend)}
+
+
+def _tooltip() -> Any:
+    return alt.Tooltip("about:N", title=" ")
+
+
+def _break_even(picture: Picture, sides: _Sides) -> list[Any]:
+    """A dashed line at break-even, where values lie on both sides of it."""
+    level = break_even(picture.ys[0])
+    values = picture.values(*picture.ys)
+    if level is None or len(picture.ys) > 1 or not min(values) < level < max(values):
+        return []
+    mark = drawing.of([{"y": level / sides.y.divisor, "text": "break-even"}])
+    rule = mark.mark_rule(strokeDash=[5, 4], strokeWidth=1.5, color=drawing.WARNING)
+    words = mark.mark_text(align="left", baseline="bottom", dx=4, dy=-3, fontSize=11, color=drawing.WARNING)
+    up = alt.Y("y:Q", scale=sides.y.scale())
+    return [rule.encode(y=up), words.encode(x=alt.value(0), y=up, text="text:N")]
+
+
+def break_even(column: str) -> float | None:
+    """Return at which value of a column nothing is gained; None for columns that have no such value."""
+    words = column.rpartition(".")[2].split("_")
+    if words[-1] in _RATIOS:
+        return 1.0
+    return 0.0 if {*words} & {*_DIFFERENCES} else None
+
+
+def _labels(picture: Picture, rows: Rows, sides: _Sides, width: float) -> list[Any]:
+    """The names of points, as far as they overlap neither each other nor a point."""
+    name = _names_rows(picture, rows)
+    if name is None or sides.x is None:
+        return []
+    shown = [
+        Point(x=x, y=y, label=str(row[name]))
+        for row in rows
+        if (x := number(row.get(picture.figure.x))) is not None and (y := number(row.get(picture.ys[0]))) is not None
+    ]
+    layers = []
+    for point, (right, down, align, baseline) in placed(shown, sides.x, sides.y, width):
+        text = drawing.of([{"x": point.x / sides.x.divisor, "y": point.y / sides.y.divisor, "text": point.label}])
+        marks = text.mark_text(
+            align=align, baseline=baseline, dx=right * 4, dy=down * 4, fontSize=10, color=drawing.INK
+        )
+        layers.append(marks.encode(x=sides.across, y=sides.up, text="text:N"))
+    return layers
+
+
+def _names_rows(picture: Picture, rows: Rows) -> str | None:
+    """The column of words that names each row, other than the series."""
+    for key, value in (rows[0] if rows else {}).items():
+        if key not in (picture.figure.series, picture.figure.x) and isinstance(value, str):
+            values = [row[key] for row in rows]
+            if len({*values}) == len(rows) > _SCATTERED and not picture.is_number(key):
+                return str(key)
+    return None
