@@ -1,0 +1,32 @@
+"""The fastest plan of a scenario of training: a study asks for it again after each change of the hardware."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sightline.errors import InputError
+from sightline.planning.search import plan
+from sightline.profile import Profile
+from sightline.progress import Progress
+
+Restricted = Mapping[str, object]
+"""Values that fields of a plan may have, by field: a list, or None for all that are valid."""
+
+
+def fastest(scenario: Mapping[str, Any], fields: Restricted, progress: Progress) -> Profile:
+    """Return the prediction of the fastest plan that fits.
+
+    Args:
+        scenario: A scenario of training as a mapping.
+        fields: Fields of its plan that are searched.
+        progress: Asked between searches whether to stop.
+
+    Raises:
+        InputError: every mistake in the scenario, or that no plan fits.
+    """
+    progress.check()
+    within = {name: {"any": list(values)} for name, values in fields.items() if isinstance(values, list | tuple)}
+    free = [name for name, values in fields.items() if values is None]
+    answer = plan({**scenario, "plan": {**scenario["plan"], **within}}, free=free, top=1)
+    if not answer.plans:
+        raise InputError(f"no plan of {scenario['model']} fits on {scenario['cluster']}")
+    return answer.plans[0].profile

@@ -1,0 +1,248 @@
+"""What a training step of GPT gains from A100s to B200s, taken apart factor by factor (arXiv 2407.14645).
+
+The plan is searched again after each change, so that memory turns into larger micro-batches and less recomputation.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sightline.errors import InputError
+from sightline.exploration.answer import Figure, StudyAnswer, View
+from sightline.exploration.base import base_of
+from sightline.exploration.fastest import Restricted
+from sightline.exploration.generations import ALL, NAMES, NOT_OVERLAPPED, PLAN, PLAN_OF_2021, Ladder
+from sightline.exploration.request import StudyRequest
+from sightline.profile import Profile
+
+DEVICES = 1152
+"""144 servers of eight, or 16 racks of 72."""
+BASE: Mapping[str, Any] = {
+    "model": "gpt-3-175b",
+    "workload": {"task": "pretrain", "sequence_length": 2048, "global_batch": 2304},
+    "plan": {"framework": "megatron"},
+}
+SEARCHED: Restricted = {
+    **dict.fromkeys(("tensor_parallel", "pipeline_parallel", "virtual_stages", "micro_batch", "sequence_parallel")),
+    "schedule": ("1f1b", "interleaved"),
+    "zero_stage": (1, 2, 3),
+}
+QUICKLY_SEARCHED: Restricted = {**SEARCHED, "sequence_parallel": (True,), "zero_stage": (2, 3)}
+VARIED = (
+    *("cluster", "workload.task", "plan.framework", "plan.framework_version", "plan.dtype", "plan.recompute"),
+    *(f"plan.{key}" for key in (*PLAN_OF_2021, *NOT_OVERLAPPED, "data_parallel")),
+)
+OTHER_SIZES = ((DEVICES // 2, 1), (DEVICES, 4), (4 * DEVICES, 4))
+"""Further systems: devices, and multiples of the global batch."""
+OF_2021, FULLY_RECOMPUTED, BEST = "plan of 2021", "best plan", "best plan, any recomputation"
+BASELINES: Mapping[str, frozenset[str]] = {
+    OF_2021: frozenset(),
+    FULLY_RECOMPUTED: frozenset({PLAN}),
+    BEST: frozenset({PLAN, "recomputation"}),
+}
+"""What a gain is over: A100s under these plans, by the changes that they have already."""
+PUBLISHED: Mapping[str, Any] = {
+    "gain": 35,
+    "source": "arXiv 2407.14645, abstract, says about 35; it does not state model, baseline and plan",
+}
+
+
+def study(request: StudyRequest) -> StudyAnswer:
+    """Return the steps from A100s to B200s, each under its fastest plan, and what each gains."""
+    base = _checked(base_of(BASE, request, VARIED))
+    views = request.views("both")
+    searched = QUICKLY_SEARCHED if request.quick else SEARCHED
+    ladders = [
+        Ladder(base=base, devices=DEVICES, view=view, searched=searched, progress=request.progress) for view in views
+    ]
+    request.progress.begin(None, "searching plans")
+    rows = [row for ladder in ladders for row in _rows(ladder)]
+    summary = _summary(ladders, quick=request.quick)
+    return StudyAnswer(
+        study="a100-to-b200",
+        title="What a training step gains from A100 to B200",
+        axes={"change": list(NAMES), "baseline": [OF_2021, FULLY_RECOMPUTED]},
+        columns={key: [row[key] for row in rows] for key in rows[0]},
+        summary=summary,
+        assumptions=_assumptions(views, base),
+        reading=_reading(summary, ladders[0]),
+        figures=_figures(views),
+        shown=("view", "baseline", "change", "step_time_s", "factor", "gain", "recompute"),
+    )
+
+
+def _checked(base: dict[str, Any]) -> dict[str, Any]:
+    """Return the base scenario if it is pretraining on a stated number of sequences."""
+    work = base["workload"]
+    if not isinstance(work, Mapping) or work.get("task") != "pretrain" or not isinstance(work.get("global_batch"), int):
+        raise InputError("workload of a100-to-b200 is pretrain with a whole number as its global_batch")
+    return base
+
+
+def _rows(ladder: Ladder) -> Iterator[dict[str, Any]]:
+    """Yield a row for each step over the plan of 2021, then over the best that recomputes everything."""
+    for baseline in (OF_2021, FULLY_RECOMPUTED):
+        made = BASELINES[baseline]
+        whole = ladder.seconds(made)
+        of_baseline = {"view": ladder.view, "baseline": baseline}
+        yield {**of_baseline, "change": "none", "what": f"A100, {baseline}", "factor": 1.0, "gain": 1.0} | _of_step(
+            ladder.at(made)
+        )
+        for change, before, after in ladder.steps(made):
+            gained = {
+                "factor": ladder.seconds(before) / ladder.seconds(after),
+                "gain": whole / ladder.seconds(after),
+            }
+            yield {**of_baseline, "change": change.name, "what": change.words, **gained} | _of_step(ladder.at(after))
+
+
+def _of_step(profile: Profile) -> dict[str, Any]:
+    """What a row says of a step and its plan."""
+    plan, cluster = profile.scenario.plan, profile.scenario.cluster
+    degrees = ("tensor_parallel", "pipeline_parallel", "data_parallel", "virtual_stages", "micro_batch", "zero_stage")
+    return {
+        "step_time_s": float(profile.step_time_s),
+        "fits": bool(profile.fits),
+        "device": cluster.device.name,
+        "per_node": cluster.per_node,
+        "dtype": plan.dtype,
+        **{key: int(getattr(plan, key)) for key in degrees},
+        "sequence_parallel": bool(plan.sequence_parallel),
+        "recompute": plan.recompute,
+        "attention": plan.attention,
+        "memory_bytes": float(profile.memory_bytes["total"]),
+        "model_flops_per_s_per_device": float(profile.model_flops_per_s_per_device),
+        "exposed_share": float(profile.phases["communication_exposed"] / profile.step_time_s),
+        "bubble_share": float(profile.phases["pipeline_bubble"] / profile.step_time_s),
+    }
+
+
+def _summary(ladders: Sequence[Ladder], *, quick: bool) -> dict[str, Any]:
+    """The gain and its factors in the first view over the plan of 2021, and those of the other views and baselines."""
+    gains = {ladder.view: _gains_of(ladder) for ladder in ladders}
+    factors = {ladder.view: ladder.factors() for ladder in ladders}
+    first = ladders[0]
+    return {
+        "gain": gains[first.view][OF_2021],
+        "factors": factors[first.view],
+        "view": first.view,
+        "baseline": OF_2021,
+        "gains": gains,
+        "factors_by_view": factors,
+        "made_first_and_last": {} if quick else {name: list(both) for name, both in first.first_and_last().items()},
+        "other_sizes": [] if quick else list(_at_other_sizes(first)),
+        "published": dict(PUBLISHED),
+    }
+
+
+def _gains_of(ladder: Ladder) -> dict[str, float]:
+    """The whole gain over each baseline."""
+    return {name: ladder.seconds(made) / ladder.seconds(ALL) for name, made in BASELINES.items()}
+
+
+def _at_other_sizes(ladder: Ladder) -> Iterator[dict[str, Any]]:
+    """Yield the gains on other numbers of devices and sequences."""
+    work = ladder.base["workload"]
+    for devices, multiple in OTHER_SIZES:
+        batch = multiple * work["global_batch"]
+        base = {**ladder.base, "workload": {**work, "global_batch": batch}}
+        found = _gains_of(replace(ladder, base=base, devices=devices, known={}))
+        yield {"devices": devices, "global_batch": batch, "gains": found}
+
+
+def _assumptions(views: Sequence[View], base: Mapping[str, Any]) -> tuple[str, ...]:
+    of_view = {
+        "ideal": "Ideal view: 0.95 of every peak and bandwidth, no launches, all usual fusions; nvfp4 at its datasheet "
+        "rate; under the plan of 2021 communication does not overlap.",
+        "calibrated": "Calibrated view: Megatron-LM, that of April 2021 under the plan of then and today's after it; "
+        "B200's measured constants come with its processor.",
+    }
+    work = base["workload"]
+    return (
+        *(of_view[view] for view in views),
+        (
+            f"{base['model']} on {DEVICES:,} devices before and after, {work['global_batch']:,} sequences of "
+            f"{work['sequence_length']:,} tokens in a step."
+        ),
+        "Baselines are A100s in fp16 with full recomputation, but for the best plan with any recomputation.",
+        (
+            "The plan of 2021 is as in arXiv 2104.04473: tensor and pipeline parallelism of 8, micro-batch 1, "
+            "attention that is not fused."
+        ),
+        "B200 is the one of a GB200 NVL72 rack; nvfp4 is for the layers' linear products, the rest computes in bf16.",
+        (
+            "After each change degrees of parallelism, schedule, micro-batch and ZeRO stage are searched again; "
+            "nothing is offloaded to hosts."
+        ),
+        f"Factors are those of this order: {', '.join(NAMES)}. Another order has other factors and the same product.",
+        "Of other orders only what a change gains when it is made first and last is predicted.",
+    )
+
+
+def _reading(summary: Mapping[str, Any], ladder: Ladder) -> tuple[str, ...]:
+    lines = [_gains(view, gains) for view, gains in summary["gains"].items()]
+    lines.append(f"The paper says about {PUBLISHED['gain']} and not over what; nothing here is fitted to it.")
+    for view, factors in summary["factors_by_view"].items():
+        product = " x ".join(f"{name.replace('_', ' ')} {factor:.2f}" for name, factor in factors.items())
+        lines.append(f"{view.capitalize()} view, in order: {product}.")
+    first, last = ladder.at(BASELINES[FULLY_RECOMPUTED]).scenario.plan, ladder.at(ALL).scenario.plan
+    lines.append(
+        f"From the best A100 plan to B200 the micro-batch goes from {first.micro_batch} to {last.micro_batch} and "
+        f"recomputation from {first.recompute} to {last.recompute}."
+    )
+    lines += [*_order_matters(summary["made_first_and_last"]), *_size_matters(summary["other_sizes"])]
+    return tuple(lines)
+
+
+def _gains(view: str, gains: Mapping[str, float]) -> str:
+    return (
+        f"{view.capitalize()} view: {gains[OF_2021]:.1f} times faster than A100s under a plan of 2021, "
+        f"{gains[FULLY_RECOMPUTED]:.1f} times under their best plan with full recomputation, {gains[BEST]:.1f} times "
+        "under their best plan with any."
+    )
+
+
+def _order_matters(made: Mapping[str, Sequence[float]]) -> Iterator[str]:
+    """Yield a sentence on the changes whose factors depend most on when they are made."""
+    if made:
+        widest = sorted(made, key=lambda name: max(made[name]) / min(made[name]), reverse=True)[:3]
+        ranges = ", ".join(f"{name.replace('_', ' ')} {made[name][0]:.2f} and {made[name][1]:.2f}" for name in widest)
+        yield f"Made first and made last the changes that depend most on the order gain {ranges}."
+
+
+def _size_matters(sizes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield a sentence on the gain over the plan of 2021 on other numbers of devices and sequences."""
+    if sizes:
+        said = ", ".join(
+            f"{size['gains'][OF_2021]:.1f} on {size['devices']:,} devices with {size['global_batch']:,} sequences"
+            for size in sizes
+        )
+        yield f"Over the plan of 2021 the gain is {said}."
+
+
+def _figures(views: Sequence[View]) -> tuple[Figure, ...]:
+    names = {"what": "change", "factor": "times faster"}
+    factors = (
+        Figure(
+            kind="factors",
+            title=f"A training step from A100 to B200, {view} view",
+            x="change",
+            y="factor",
+            names=names,
+            where={"view": view, "baseline": OF_2021},
+        )
+        for view in views
+    )
+    return (
+        *factors,
+        Figure(
+            kind="bars",
+            title="Step time after each change",
+            x="change",
+            y="step_time_s",
+            series="view",
+            log=frozenset({"y"}),
+            names=names,
+            where={"baseline": OF_2021},
+        ),
+    )
