@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -30,6 +30,8 @@ class Axis:
     number: NumberKey | None = None
     """How they are laid out as an array; None where every value makes scenarios of its own."""
     is_multiple: bool = False
+    unit: str = ""
+    """SI unit of numbers; empty for counts, and for what is no number."""
 
     @property
     def is_number(self) -> bool:
@@ -43,17 +45,12 @@ class Axis:
 
     def one_by_one(self) -> "Axis":
         """Return the axis with a scenario of its own for every value."""
-        return Axis(key=self.key, values=self.values)
+        return replace(self, number=None)
 
     def shortened(self) -> "Axis":
         """Return the axis with its first, middle and last value."""
         places = sorted({0, (len(self.values) - 1) // 2, len(self.values) - 1})
-        return Axis(
-            key=self.key,
-            values=tuple(self.values[i] for i in places),
-            number=self.number,
-            is_multiple=self.is_multiple,
-        )
+        return replace(self, values=tuple(self.values[i] for i in places))
 
 
 def read_axes(stated: object, numbers: Mapping[str, NumberKey], complaints: Complaints) -> list[Axis]:
@@ -94,12 +91,12 @@ def _read_axis(key: str, stated: Any, numbers: Mapping[str, NumberKey]) -> Axis:
         return Axis(key=key, values=_distinct(stated))
     multiples = [_multiple(one) if key.startswith("cluster.") else None for one in stated]
     if all(one is not None for one in multiples):
-        return Axis(key=key, values=_distinct(multiples), number=number, is_multiple=True)
+        return Axis(key=key, values=_distinct(multiples), number=number, is_multiple=True, unit=number.unit)
     if key == _PEAKS:
         raise InputError(
             f"{place} is {show(stated)}; allowed: multiples such as [0.5x, 1x, 2x], or {place}.bf16 for one dtype"
         )
-    return Axis(key=key, values=_distinct(_read_values(place, stated, number)), number=number)
+    return Axis(key=key, values=_distinct(_read_values(place, stated, number)), number=number, unit=number.unit)
 
 
 def _read_values(place: str, stated: Sequence[Any], number: NumberKey) -> list[Any]:
@@ -135,7 +132,8 @@ def _ranged(key: str, stated: Mapping[str, Any], number: NumberKey | None) -> Ax
     values = _spread(place, low, high, stated)
     if (number is not None and number.whole) or (number is None and low % 1 == high % 1 == 0):
         values = [round(one) for one in values]
-    return Axis(key=key, values=_distinct(values), number=number, is_multiple=is_multiple)
+    unit = "" if number is None else number.unit
+    return Axis(key=key, values=_distinct(values), number=number, is_multiple=is_multiple, unit=unit)
 
 
 def _spread(place: str, low: float, high: float, stated: Mapping[str, Any]) -> list[float]:

@@ -16,7 +16,7 @@ from sightline.exploration.own.found import Found, Line, lines
 from sightline.exploration.own.words import in_unit, name_of
 
 _NO_HARDWARE: Final = ("cluster.device.price", "cluster.power_cap")
-_PER: Final = {"B/s": (1e12, "TB/s"), "B": (1e9, "GB"), "FLOP/s": (1e12, "TFLOP/s")}
+PER: Final = {"B/s": (1e12, "TB/s"), "B": (1e9, "GB"), "FLOP/s": (1e12, "TFLOP/s")}
 """Unit that a price is said for, in SI units: what is asked for in trade."""
 
 
@@ -103,7 +103,7 @@ def _said(step: BreakEven, unit: str) -> str:
         return f"at no price {ends}, which brings nothing"
     if step.usd_per_hour is None:
         return f"below {gain:.1%} more rent {ends}"
-    scale, name = _PER.get(unit, (1.0, unit))
+    scale, name = PER.get(unit, (1.0, unit))
     each = (step.usd_per_hour_per_unit or 0.0) * scale
     per = f" ({each:.3g} USD/hour per {name})" if name else ""
     return f"below {step.usd_per_hour:.2g} USD/hour more rent per device{per} {ends}, which brings {gain:.1%}"

@@ -86,6 +86,10 @@ def read_study(source: object, request: StudyRequest) -> StudyFile:
     axes = read_axes(stated["axes"], numbers, complaints) if "axes" in stated else []
     axes = [axis for axis in axes if axis.key not in request.overrides]
     search = _search(stated.get("search"), base, axes, complaints)
+    if task_of(base) == "serve":
+        multiples = [axis.key for axis in axes if axis.is_multiple]
+        complaints.add(*(f"axes.{key} has multiples; allowed where a load is simulated: values" for key in multiples))
+        axes = [axis.one_by_one() for axis in axes]
     if search:
         # The search's own axes are the plan's.
         axes = [axis if axis.key.startswith("cluster.") else axis.one_by_one() for axis in axes]

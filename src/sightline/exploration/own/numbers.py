@@ -74,11 +74,9 @@ TRAINING_TASKS: Final = ("pretrain", "finetune")
 
 
 def number_keys(task: str) -> dict[str, NumberKey]:
-    """Return the keys that take arrays in scenarios of a task; a load is simulated point by point and has none."""
-    if task == "serve":
-        return {}
+    """Return the keys that take arrays in scenarios of a task."""
     found = [_of_part(name, field) for name, (_, fields) in _PARTS.items() for field in fields]
-    found += [_power_cap(), _peaks(), *([] if task == "operator" else _of_plan_and_work(task))]
+    found += [_power_cap(), _peaks(), *([] if task in ("operator", "serve") else _of_plan_and_work(task))]
     return {one.key: one for one in found}
 
 
@@ -140,6 +138,7 @@ def _peaks() -> NumberKey:
         get=lambda scenario: scenario.cluster.device.peak_flops,
         put=lambda scenario, value: _with_part(scenario, "device", {"peak_flops": value}),
         of_device=True,
+        unit="FLOP/s",
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from sightline.exploration.answer import StudyAnswer, View
 from sightline.exploration.own.axes import Axis
-from sightline.exploration.own.break_even import break_evens, sentences
+from sightline.exploration.own.break_even import PER, break_evens, sentences
 from sightline.exploration.own.figures import figures_of
 from sightline.exploration.own.found import Found, lines
 from sightline.exploration.own.reports import BOUND, LEVELS
@@ -28,7 +28,7 @@ def told(found: Found) -> StudyAnswer:
     """Return a study's answer: its table, read."""
     study = found.study
     steps = list(break_evens(found))
-    units = {axis.key: axis.number.unit for axis in found.axes if axis.number is not None}
+    units = {axis.key: axis.unit for axis in found.axes}
     tornado = _elasticities(found)
     best = _best(found)
     return StudyAnswer(
@@ -57,9 +57,10 @@ def told(found: Found) -> StudyAnswer:
 
 
 def _counts(found: Found) -> dict[str, Any]:
-    fits = found.columns["fits"]
+    points = len(next(iter(found.columns.values())))
+    fits = found.columns.get("fits", np.ones(points, dtype=bool))
     return {
-        "points": len(fits),
+        "points": points,
         "fit": int(np.count_nonzero(fits == True)),  # noqa: E712 - a column that may hold None
         "do_not_fit": int(np.count_nonzero(fits == False)),  # noqa: E712 - as above
         "not_possible": dict(found.reasons),
@@ -112,10 +113,16 @@ def _said_of_best(found: Found, best: Mapping[str, Mapping[str, Any]]) -> Iterat
             for key, value in row.items()
             if key.startswith("plan.") and key not in axes
         )
-        says = ", ".join(result(found.study.task, key, row[key]) for key in found.study.report if key in row)
+        says = ", ".join(
+            result(found.study.task, key, row[key]) for key in found.study.report if _is_known(row.get(key))
+        )
         yield f"{_of_view(view)}: best is {where}{f', with {plan}' if plan else ''}: {says}."
     if not best:
         yield "No point fits."
+
+
+def _is_known(value: Any) -> bool:
+    return value is not None and not np.isnan(value)
 
 
 def _of_view(view: View) -> str:
@@ -123,9 +130,7 @@ def _of_view(view: View) -> str:
 
 
 def _in_words(axis: Axis, value: Any) -> str:
-    if axis.number is None:
-        return value_of(axis, value)
-    return in_unit(float(value), axis.number.unit)
+    return in_unit(float(value), axis.unit) if axis.is_multiple else value_of(axis, value)
 
 
 def _shares(found: Found) -> dict[str, dict[str, float]]:
@@ -159,14 +164,11 @@ def _said_along(found: Found) -> Iterator[str]:
         there = np.flatnonzero(~np.isnan(values))
         if len(there) < 2:
             continue
-        unit = "" if line.axis.number is None else line.axis.number.unit
-        first, last = there[0], there[-1]
-        ends = (
-            f"{name_of(line.axis.key)} from {in_unit(line.values[first], unit)} to {in_unit(line.values[last], unit)}"
-        )
+        unit, first, last = line.axis.unit, there[0], there[-1]
+        span = f"from {in_unit(line.values[first], unit)} to {in_unit(line.values[last], unit)}"
         moved = f"{in_unit(values[first], unit_of(task, key))} to {in_unit(values[last], unit_of(task, key))}"
         levels = _sequence([(line.values[i], LEVELS[codes[i]]) for i in there if codes[i] >= 0], unit)
-        yield f"{_of_view(line.view)}: {ends} takes {label_of(task, key)} from {moved}{levels}."
+        yield f"{_of_view(line.view)}: {name_of(line.axis.key)} {span} takes {label_of(task, key)} from {moved}{levels}."
 
 
 def _sequence(bound: list[tuple[float, str]], unit: str) -> str:
@@ -212,8 +214,9 @@ def _assumptions(found: Found) -> Iterator[str]:
         if axis.is_multiple:
             yield f"{axis.key} is varied in multiples of the device's own."
     for price in found.study.prices:
-        rate = in_unit(price.usd_per_hour_per_unit, "USD/hour")
-        yield f"Each {price.number.unit or 'unit'} of {price.number.key} adds {rate} to a device's rent."
+        scale, unit = PER.get(price.number.unit, (1.0, price.number.unit or "unit"))
+        rate = in_unit(price.usd_per_hour_per_unit * scale, "USD/hour")
+        yield f"Each {unit} of {price.number.key} adds {rate} to a device's rent."
     if firsts := next((line.where for line in lines(found) if line.where), ""):
         yield f"Sentences about one axis hold at the first value of the others: {firsts}, ..."
     yield "Numbers that are not varied stay those of the base, whatever a device with the varied ones would need."
@@ -224,6 +227,6 @@ def _warnings(found: Found) -> Iterator[str]:
         yield f"{counted(count, 'point')} cannot be: {sentence}"
     if found.stopped:
         whole = found.study.points * len(found.views)
-        yield f"stopped after {len(found.columns['fits']):,} of {whole:,} points"
+        yield f"stopped after {_counts(found)['points']:,} of {whole:,} points"
     for base in found.bases.values():
         yield from base.warnings

@@ -29,7 +29,7 @@ THROUGHPUT: Final = {
 USUAL: Final[Mapping[str, tuple[str, ...]]] = {
     "training": ("step_time_s", "mfu", "memory_bytes.total"),
     "generation": ("ttft_s", "tpot_s", "latency_s", "output_tokens_per_s", "memory_bytes.total"),
-    "serving": ("ttft_s.p90", "tpot_s.p90", "output_tokens_per_s", "goodput_requests_per_s"),
+    "serving": ("ttft_s.p90", "tpot_s.p90", "requests_per_s", "output_tokens_per_s"),
     "operator": ("time_s", "flops_per_s", "bytes_per_s"),
 }
 """What is reported where a study does not say."""

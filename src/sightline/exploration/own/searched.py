@@ -200,11 +200,17 @@ def _put(
         put_profile(here, (slice(None),) * len(shape), predict(scenario), keys, chosen)
         for name, values in here.columns.items():
             _where(points, index, name, values, chosen)
-        for name in (*space.free, "micro_batch"):
+        for name in searched_fields(space):
             value = plan.get(name, scenario.plan.data_parallel if name == "data_parallel" else None)
             word = "+".join(sorted(value)) or "none" if isinstance(value, frozenset) else value
             is_word = isinstance(word, str)
             _where(points, index, f"plan.{name}", np.full(shape, word if is_word else float(word or 0)), chosen)
+
+
+def searched_fields(space: Space[Scenario]) -> list[str]:
+    """Return the fields of the plan that a table shows: those that are searched, and replicas where degrees are."""
+    follows = not {"tensor_parallel", "pipeline_parallel", "context_parallel"} & set(space.free)
+    return [name for name in space.free if name != "data_parallel" or not follows]
 
 
 def _where(points: Points, index: Index, name: str, values: NDArray[Any], chosen: NDArray[np.bool_]) -> None:

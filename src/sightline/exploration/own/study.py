@@ -19,7 +19,7 @@ from sightline.exploration.request import VIEWS, StudyRequest
 from sightline.exploration.views import in_view
 from sightline.loading.input.checks import Complaints
 from sightline.prediction import needs_equal_devices
-from sightline.profile import task_of
+from sightline.profile import Profile, task_of
 from sightline.progress import Progress
 from sightline.scenario import GenerationScenario
 from sightline.scenario.space import Space, freed
@@ -166,12 +166,23 @@ def _planned(
         one = _at_point(varied(scenario, numbers, index, study.prices))
         answer = plan(one, free=study.search, objective="throughput", top=1)
         if answer.plans:
-            put_profile(points, index, answer.plans[0].profile, keys, True)
+            profile = answer.plans[0].profile
+            put_profile(points, index, profile, keys, True)
+            _put_plan(points, place, profile, study.search)
         else:
             reasons.add("no plan of the search fits")
         points.done[index] = True
         progress.advance()
     return points
+
+
+def _put_plan(points: Points, place: tuple[int, ...], profile: Profile, names: Sequence[str]) -> None:
+    """Put what a search of generation found into the columns of its fields."""
+    plan = profile.scenario.plan.to_dict()
+    for name in names:
+        value = plan.get(name)
+        column = points.columns.setdefault(f"plan.{name}", np.full(points.shape, "", dtype="<U32"))
+        column[place] = "" if value is None else f"{value:g}" if isinstance(value, int | float) else str(value)
 
 
 def _at_point(scenario: Any) -> Any:

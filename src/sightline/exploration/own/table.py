@@ -39,13 +39,14 @@ def columns_of(
     """Return the table of all points that were worked out: views, axes, plans that were searched, results, verdicts."""
     plans = dict.fromkeys(name for part in parts if part.points for name in part.points.columns if "plan." in name)
     axis_keys = [axis.key for axis in axes]
-    names = [*plans, *keys, "fits", BOUND]
+    has_memory = any(part.points is not None and "fits" in part.points.columns for part in parts)
+    names = [*plans, *keys, *(["fits"] if has_memory else []), BOUND]
     columns = {"view": [np.full(_count(part), part.view) for part in parts]} if has_views else {}
     columns |= {key: [_axis(part, key) for part in parts] for key in axis_keys}
     columns |= {name: [_result(part, name) for part in parts] for name in names if name not in axis_keys}
     table = {name: _joined(pieces) for name, pieces in columns.items()}
-    table["fits"] = _verdicts(table["fits"])
-    return table
+    table |= {name: _whole(name, table[name]) for name in plans}
+    return table | ({"fits": _verdicts(table["fits"])} if has_memory else {})
 
 
 def _done(part: Part) -> NDArray[np.bool_]:
@@ -96,6 +97,13 @@ def _plain(column: Column) -> Column:
     if kinds <= {str}:
         return column.astype(str)
     return column.astype(float) if float in kinds and kinds <= {int, float} else column
+
+
+def _whole(name: str, column: Column) -> Column:
+    """A field of plans as whole numbers, or true and false, where all rows have one."""
+    if column.dtype.kind != "f" or np.isnan(column).any():
+        return column
+    return column.astype(bool) if name == "plan.sequence_parallel" else column.astype(int)
 
 
 def _verdicts(fits: Column) -> Column:

@@ -50,24 +50,25 @@ def name_of(key: str) -> str:
     return (" ".join(below) or head).replace("_", " ")
 
 
+_LABELS: Final = {"memory_bytes.total": "memory", "energy_j_per_token": "energy per token"}
+
+
 def label_of(task: str, key: str) -> str:
     """Return what readers call a result."""
     declared = task_of(task)
     metric = None if declared is None else declared.figures.get(key)
-    return (
-        metric.label
-        if metric is not None
-        else key.removesuffix("_s").removesuffix("_j").replace("_usd_", " ").replace("_", " ").replace(".", " ")
-    )
+    if metric is not None:
+        return metric.label
+    return _LABELS.get(key) or key.removesuffix("_s").replace("_usd_", " ").replace("_", " ").replace(".", " ")
 
 
 def value_of(axis: Axis, value: Any) -> str:
     """Return a value of an axis as text."""
     if axis.is_multiple:
         return f"{value:g}x"
-    if axis.number is None or not isinstance(value, int | float):
+    if not isinstance(value, int | float) or isinstance(value, bool):
         return value if isinstance(value, str) else show(value)
-    return in_unit(value, axis.number.unit)
+    return in_unit(value, axis.unit)
 
 
 def result(task: str, key: str, value: float) -> str:
