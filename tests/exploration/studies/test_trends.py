@@ -24,14 +24,17 @@ def test_every_segment_of_every_figure_has_a_doubling_time_within_its_interval(a
 def test_compute_per_dollar_grows_faster_than_memory_and_bandwidth_per_dollar(answer):
     doubling = answer.summary["doubling_years"]
     compute, memory, bandwidth = (
-        doubling[key]["all"]["years"] for key in ("fp32_per_usd", "memory_per_usd", "bandwidth_per_usd")
+        doubling[key]["all"]["years"]
+        for key in ("fp32_flops_per_s_per_usd", "memory_bytes_per_usd", "bandwidth_bytes_per_s_per_usd")
     )
     assert compute < memory < bandwidth
 
 
 def test_accelerators_compute_grows_faster_than_their_bandwidth(answer):
     doubling = answer.summary["doubling_years"]
-    assert doubling["fp16"]["datacenter"]["years"] < doubling["bandwidth"]["datacenter"]["years"]
+    assert (
+        doubling["fp16_flops_per_s"]["datacenter"]["years"] < doubling["bandwidth_bytes_per_s"]["datacenter"]["years"]
+    )
 
 
 def test_figures_have_a_point_for_each_card_and_a_line(answer):
@@ -48,7 +51,7 @@ def test_the_reading_gives_doubling_times_beside_published_ones(answer):
 def test_years_can_be_chosen():
     until = explore("trends", overrides={"until": 2015})
     assert until.summary["launches"] < explore("trends").summary["launches"]
-    assert "fp16_per_usd" not in until.summary["doubling_years"]
+    assert "fp16_flops_per_s_per_usd" not in until.summary["doubling_years"]
 
 
 @pytest.mark.parametrize("overrides", [{"since": "soon"}, {"since": 2050}, {"until": 1800}])

@@ -19,8 +19,8 @@ RECENT = 2016
 """Launches since then are a segment of their own: those that deep learning was trained on."""
 BEST = "best of its date"
 PUBLISHED = {
-    "fp32_per_usd": (2.46, 2.24, 2.72, "all, 470 cards of 2006 to 2021"),
-    "fp16_per_usd": (2.30, 1.69, 3.62, "91 cards with fp16"),
+    "fp32_flops_per_s_per_usd": (2.46, 2.24, 2.72, "all, 470 cards of 2006 to 2021"),
+    "fp16_flops_per_s_per_usd": (2.30, 1.69, 3.62, "91 cards with fp16"),
 }
 """Doubling times in years, with 95 % intervals: Hobbhahn and Besiroglu, Trends in GPU Price-Performance, Epoch AI,
 June 2022. Their fp16 is that of any unit, ours that of matrix units."""
@@ -36,6 +36,8 @@ class Metric:
 
     name: str
     """In words."""
+    short: str
+    """In words next to its unit."""
     of: Callable[[Launch], float | None]
 
 
@@ -65,18 +67,26 @@ _FP32, _FP16, _BANDWIDTH, _MEMORY, _USD, _WATTS = map(
     _figure, ("fp32", "fp16", "memory_bandwidth", "memory_bytes", "price_usd", "tdp_w")
 )
 METRICS: Mapping[str, Metric] = {
-    "fp32_per_usd": Metric(name="fp32 FLOP/s per USD", of=_over(_FP32, _USD)),
-    "fp16_per_usd": Metric(name="16-bit matrix FLOP/s per USD", of=_over(_FP16, _USD)),
-    "bandwidth_per_usd": Metric(name="memory bandwidth per USD", of=_over(_BANDWIDTH, _USD)),
-    "memory_per_usd": Metric(name="memory per USD", of=_over(_MEMORY, _USD)),
-    "fp32_per_w": Metric(name="fp32 FLOP/s per watt", of=_over(_FP32, _WATTS)),
-    "fp16_per_w": Metric(name="16-bit matrix FLOP/s per watt", of=_over(_FP16, _WATTS)),
-    "fp32": Metric(name="fp32 FLOP/s", of=_FP32),
-    "fp16": Metric(name="16-bit matrix FLOP/s", of=_FP16),
-    "bandwidth": Metric(name="memory bandwidth", of=_BANDWIDTH),
-    "memory": Metric(name="memory", of=_MEMORY),
-    "balance_fp32": Metric(name="fp32 FLOPs per byte", of=_over(_FP32, _BANDWIDTH)),
-    "balance_fp16": Metric(name="16-bit matrix FLOPs per byte", of=_over(_FP16, _BANDWIDTH)),
+    "fp32_flops_per_s_per_usd": Metric(name="fp32 FLOP/s per USD", short="fp32", of=_over(_FP32, _USD)),
+    "fp16_flops_per_s_per_usd": Metric(
+        name="16-bit matrix FLOP/s per USD", short="16-bit matrices", of=_over(_FP16, _USD)
+    ),
+    "bandwidth_bytes_per_s_per_usd": Metric(
+        name="memory bandwidth per USD", short="memory bandwidth", of=_over(_BANDWIDTH, _USD)
+    ),
+    "memory_bytes_per_usd": Metric(name="memory per USD", short="memory", of=_over(_MEMORY, _USD)),
+    "fp32_flops_per_s_per_w": Metric(name="fp32 FLOP/s per watt", short="fp32", of=_over(_FP32, _WATTS)),
+    "fp16_flops_per_s_per_w": Metric(
+        name="16-bit matrix FLOP/s per watt", short="16-bit matrices", of=_over(_FP16, _WATTS)
+    ),
+    "fp32_flops_per_s": Metric(name="fp32 FLOP/s", short="fp32", of=_FP32),
+    "fp16_flops_per_s": Metric(name="16-bit matrix FLOP/s", short="16-bit matrices", of=_FP16),
+    "bandwidth_bytes_per_s": Metric(name="memory bandwidth", short="memory bandwidth", of=_BANDWIDTH),
+    "memory_bytes": Metric(name="memory", short="memory", of=_MEMORY),
+    "fp32_flops_per_byte": Metric(name="fp32 FLOPs per byte", short="fp32", of=_over(_FP32, _BANDWIDTH)),
+    "fp16_flops_per_byte": Metric(
+        name="16-bit matrix FLOPs per byte", short="16-bit matrices", of=_over(_FP16, _BANDWIDTH)
+    ),
 }
 """What is followed, by the key of its column."""
 SEGMENTS: Mapping[str, Callable[[Launch], bool]] = {
@@ -209,7 +219,7 @@ def _assumptions(cards: Sequence[Launch]) -> tuple[str, ...]:
 
 
 def _reading(fits: Mapping[tuple[str, str], Growth], cards: Sequence[Launch]) -> Iterator[str]:
-    for metric in ("fp32_per_usd", "fp16_per_usd"):
+    for metric in ("fp32_flops_per_s_per_usd", "fp16_flops_per_s_per_usd"):
         growth = fits.get((metric, "all"))
         if growth is None:
             continue
@@ -220,36 +230,40 @@ def _reading(fits: Mapping[tuple[str, str], Growth], cards: Sequence[Launch]) ->
         )
     yield from _of_the_same_years(cards)
     yield from _of_segments(fits)
-    for metric, what in (("bandwidth_per_usd", "Memory bandwidth"), ("memory_per_usd", "Memory")):
+    for metric, what in (("bandwidth_bytes_per_s_per_usd", "Memory bandwidth"), ("memory_bytes_per_usd", "Memory")):
         if (metric, "all") in fits:
             yield f"{what} per USD doubles every {_told(fits[metric, 'all'])}."
-    if ("fp32_per_w", "all") in fits and ("fp16_per_w", "all") in fits:
-        yield (
-            f"FLOP/s per watt double every {_told(fits['fp32_per_w', 'all'])} in fp32 and every "
-            f"{_told(fits['fp16_per_w', 'all'])} in 16-bit matrices."
-        )
+    per_watt = [fits.get((metric, "all")) for metric in ("fp32_flops_per_s_per_w", "fp16_flops_per_s_per_w")]
+    if all(per_watt):
+        fp32, fp16 = (_told(growth) for growth in per_watt if growth is not None)
+        yield f"FLOP/s per watt double every {fp32} in fp32 and every {fp16} in 16-bit matrices."
     yield from _of_balance(fits, cards)
 
 
 def _of_the_same_years(cards: Sequence[Launch]) -> Iterator[str]:
     """What the launches say of the years that the publication looked at."""
-    until = [card for card in _having("fp32_per_usd", cards) if card.years < LAST_PUBLISHED + 1]
-    growth = fit_growth(*_values("fp32_per_usd", until), groups=[card.market for card in until])
-    if growth is not None and len(until) < len(_having("fp32_per_usd", cards)):
+    until = [card for card in _having("fp32_flops_per_s_per_usd", cards) if card.years < LAST_PUBLISHED + 1]
+    growth = fit_growth(*_values("fp32_flops_per_s_per_usd", until), groups=[card.market for card in until])
+    if growth is not None and len(until) < len(_having("fp32_flops_per_s_per_usd", cards)):
         yield f"Launches until {LAST_PUBLISHED} alone say {_told(growth)} for fp32, over {growth.count}."
 
 
 def _of_segments(fits: Mapping[tuple[str, str], Growth]) -> Iterator[str]:
     """What price-performance does in each market, and of the best cards."""
-    segments = [segment for segment in (*SEGMENTS, BEST) if segment != "all" and ("fp32_per_usd", segment) in fits]
+    metric = "fp32_flops_per_s_per_usd"
+    segments = [segment for segment in (*SEGMENTS, BEST) if segment != "all" and (metric, segment) in fits]
     if segments:
-        said = ", ".join(f"{segment} {fits['fp32_per_usd', segment].doubling_years:.1f}" for segment in segments)
+        said = ", ".join(f"{segment} {fits[metric, segment].doubling_years:.1f}" for segment in segments)
         yield f"Years in which fp32 FLOP/s per USD double, by segment: {said}."
 
 
 def _of_balance(fits: Mapping[tuple[str, str], Growth], cards: Sequence[Launch]) -> Iterator[str]:
     """How FLOPs and bytes grow apart on accelerators of data centers."""
-    wanted = [("fp16", "datacenter"), ("bandwidth", "datacenter"), ("memory", "datacenter")]
+    wanted = [
+        ("fp16_flops_per_s", "datacenter"),
+        ("bandwidth_bytes_per_s", "datacenter"),
+        ("memory_bytes", "datacenter"),
+    ]
     if not all(key in fits for key in wanted):
         return
     fp16, bandwidth, memory = (fits[key] for key in wanted)
@@ -257,7 +271,14 @@ def _of_balance(fits: Mapping[tuple[str, str], Growth], cards: Sequence[Launch])
         f"On accelerators of data centers 16-bit matrix FLOP/s double every {_told(fp16)}, memory bandwidth every "
         f"{_told(bandwidth)}, memory every {_told(memory)}."
     )
-    having = [card for card in _having("balance_fp16", cards) if card.market == "datacenter"]
+    gaps = [fits.get((metric, "all")) for metric in ("fp32_flops_per_byte", "fp16_flops_per_byte")]
+    if all(gaps):
+        fp32_gap, fp16_gap = (_told(growth) for growth in gaps if growth is not None)
+        yield (
+            f"FLOPs per byte of memory bandwidth double every {fp32_gap} in fp32, every {fp16_gap} in 16-bit matrices, "
+            "over all markets."
+        )
+    having = [card for card in _having("fp16_flops_per_byte", cards) if card.market == "datacenter"]
     balance = {card: float(card.fp16 or 0.0) / card.memory_bandwidth for card in having}
     marked = dict.fromkeys((having[0], max(having, key=balance.__getitem__), having[-1]))
     said = ", ".join(f"{balance[card]:.0f} on {card.product} ({card.date[:4]})" for card in marked)
@@ -272,7 +293,14 @@ def _told(growth: Growth) -> str:
     return f"{growth.doubling_years:.2f} years ({low:.2f} to {high:.2f})"
 
 
-_DRAWN = ("fp32_per_usd", "fp16_per_usd", "bandwidth_per_usd", "memory_per_usd", "fp16_per_w", "balance_fp16")
+_DRAWN = (
+    "fp32_flops_per_s_per_usd",
+    "fp16_flops_per_s_per_usd",
+    "bandwidth_bytes_per_s_per_usd",
+    "memory_bytes_per_usd",
+    "fp16_flops_per_s_per_w",
+    "fp16_flops_per_byte",
+)
 
 
 def _figures(cards: Sequence[Launch]) -> tuple[Figure, ...]:
@@ -285,7 +313,7 @@ def _figures(cards: Sequence[Launch]) -> tuple[Figure, ...]:
             y=metric,
             series="market",
             log=frozenset(("y",)),
-            names={"year": "launched", metric: METRICS[metric].name},
+            names={"year": "launched", metric: METRICS[metric].short},
             columns=_points(metric, cards),
         )
         for metric in _DRAWN
@@ -293,7 +321,8 @@ def _figures(cards: Sequence[Launch]) -> tuple[Figure, ...]:
 
 
 def _points(metric: str, cards: Sequence[Launch]) -> dict[str, list[Any]]:
-    having = _having(metric, cards)
+    markets = list(SEGMENTS)
+    having = sorted(_having(metric, cards), key=lambda card: markets.index(card.market))
     lines = {
         market: fit_growth(*_values(metric, [card for card in having if card.market == market])) for market in SEGMENTS
     }
