@@ -105,6 +105,9 @@ def synthesized_values(stated: object, below: Values, key: str, complaints: Comp
     values = check(KEYS, stated, key, complaints).values
     if len(complaints.problems) > before:
         return None
+    if "node" not in values and _own_die(below) is None:
+        complaints.add(f"{key}.node is missing; needed: a logic node of the catalog (`sightline catalog nodes`)")
+        return None
     die = _die_of(values, below)
     below = below or _figures_of(die.device)
     budget = budget_of(values, die, below)
@@ -120,51 +123,58 @@ def synthesized_values(stated: object, below: Values, key: str, complaints: Comp
 
 
 def budget_of(values: Values, die: RealDie, below: Values) -> Budget:
-    """Return the budget that checked keys state over that of a real die, and a device's power and memory."""
+    """Return the budget that checked keys state over a real die and over the figures of a device."""
     real = die.budget
-    own_memory = "memory" not in values or values["memory"] == real.memory.name
-    stacks = float(values.get("stacks", real.stacks))
-    pins = real.stacks * real.memory.pins
     chosen = node(values.get("node", real.node.name), values.get("scaling", real.node.scaling))
-    budget = replace(
-        real,
+    rate, held = _memory_of(values, die, below)
+    budget = Budget(
         node=chosen,
         die_area_m2=values.get("die_area", real.die_area_m2),
         dies=float(values.get("dies", 1 if "die_area" in values else real.dies)),
-        power_w=values.get("power", below["tdp"]),
+        power_w=float(values.get("power", below["tdp"])),
         memory=memory(values["memory"]) if "memory" in values else real.memory,
-        stacks=stacks,
-        pin_rate=values.get("pin_rate", below["memory_bandwidth"] * BITS_PER_BYTE / pins if own_memory else None),
-        memory_bytes=values.get("memory_capacity", below["memory"] / real.stacks * stacks if own_memory else None),
+        stacks=float(values.get("stacks", real.stacks)),
+        pin_rate=values.get("pin_rate", rate),
+        memory_bytes=values.get("memory_capacity", held),
         link=link(values["link"]) if "link" in values else real.link,
         link_bandwidth=values.get("link_bandwidth", real.link_bandwidth),
         die_link=link(values["die_link"]) if "die_link" in values else real.die_link,
+        edge=Split(**values["edge_split"]) if "edge_split" in values else None,
+        power=Split(**values["power_split"]) if "power_split" in values else None,
         enabled=values.get("enabled", real.enabled),
         voltage=values.get("voltage"),
         formats=values.get("formats", FORMATS),
         name=values.get("name", f"{chosen.name}-{values.get('memory', real.memory.name)}"),
         relatives=_families(below),
         architecture=below.get("architecture", "unknown"),
-        **_splits(values),
     )
     clock = values.get("frequency", min(die.frequency_hz, float(fastest_clock(budget))))
     budget = replace(budget, frequency_hz=clock)
     return budget.with_area(**values["split"]) if "split" in values else budget
 
 
-def _splits(values: Values) -> dict[str, Split]:
-    """Splits of edge and power, where they are stated."""
-    return {name: Split(**values[f"{name}_split"]) for name in ("edge", "power") if f"{name}_split" in values}
+def _memory_of(values: Values, die: RealDie, below: Values) -> tuple[float | None, float | None]:
+    """The rate of a pin and the capacity of all stacks where the memory is that of the device below; else None."""
+    real = die.budget
+    if die.device != below.get("name") or values.get("memory", real.memory.name) != real.memory.name:
+        return None, None
+    stacks = float(real.stacks)
+    rate = below["memory_bandwidth"] * BITS_PER_BYTE / (stacks * float(real.memory.pins))
+    return rate, below["memory"] / stacks * values.get("stacks", stacks)
 
 
 def _die_of(values: Values, below: Values) -> RealDie:
     """The die of the device below, else the one whose node is nearest to the stated one."""
-    dies = [real_die(name) for name in catalog.names("dies")]
-    same = next((die for die in dies if die.device == below.get("name")), None)
-    if same is not None:
-        return same
-    wanted = node(values.get("node", real_die("a100").budget.node.name))
-    return min(dies, key=lambda die: _distance(die.budget.node, wanted))
+    if (own := _own_die(below)) is not None:
+        return own
+    wanted = node(values["node"])
+    return min(map(real_die, catalog.names("dies")), key=lambda die: _distance(die.budget.node, wanted))
+
+
+def _own_die(below: Values) -> RealDie | None:
+    """The die of a device, where the catalog has it."""
+    dies = map(real_die, catalog.names("dies"))
+    return next((die for die in dies if die.device == below.get("name")), None)
 
 
 def _distance(one: Node, other: Node) -> float:
