@@ -68,6 +68,14 @@ def test_a_folder_of_ones_own_adds_entries(further):
     assert entry("devices", "mine")["memory"] == entry("devices", "rtx-3090")["memory"]
 
 
+def test_sources_of_replaced_figures_are_not_taken_over(further):
+    (further / "memories").mkdir()
+    (further / "memories" / "mine.yaml").write_text("same_as: hbm4\nenergy: 3.1 pJ/bit\nsources: {pins: mine}\n")
+    own, base = entry("memories", "mine"), entry("memories", "hbm4")
+    assert own["evidences"] == {key: of for key, of in base["evidences"].items() if key != "energy"}
+    assert own["sources"] == {key: of for key, of in base["sources"].items() if key != "energy"} | {"pins": "mine"}
+
+
 def test_an_entry_that_a_program_wrote_is_json(further):
     (further / "devices").mkdir()
     (further / "devices" / "mine.json").write_text('{"same_as": "rtx-3090", "tdp": 280}')

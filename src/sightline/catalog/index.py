@@ -69,9 +69,19 @@ def entry(kind: str, name: str) -> Mapping[str, Any]:
         )
     stated = _stated(known[name])
     base = stated.pop("same_as", None)
-    whole = stated if base is None else {**entry(kind, base), **stated}
+    whole = stated if base is None else _over(entry(kind, base), stated)
     priced = kind == "devices" and "price" not in stated and name in _paths("prices")
     return whole | _price_of(name, whole) if priced else whole
+
+
+def _over(base: Mapping[str, Any], stated: Mapping[str, Any]) -> dict[str, Any]:
+    """What is stated over another entry; the sources of figures that it replaces are not taken over."""
+    whole = {**base, **stated}
+    for about in ("sources", "evidences"):
+        kept = {key: of for key, of in base.get(about, {}).items() if key.partition(".")[0] not in stated}
+        if about in whole:
+            whole[about] = {**kept, **stated.get(about, {})}
+    return whole
 
 
 def _price_of(name: str, device: Mapping[str, Any]) -> dict[str, Any]:
