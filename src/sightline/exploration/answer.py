@@ -28,6 +28,8 @@ class Figure:
     """Column that tells lines or groups apart."""
     panel: str = ""
     """Column of which each value has a panel of its own."""
+    line: str = ""
+    """Of points: the column with the height, at each of them, of a line that was fitted to those of its series."""
     log: frozenset[str] = frozenset()
     """Which of x and y are logarithmic."""
     names: Mapping[str, str] = field(default_factory=dict)

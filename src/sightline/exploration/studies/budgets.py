@@ -16,6 +16,7 @@ from sightline.exploration.answer import Figure, StudyAnswer, View
 from sightline.exploration.base import base_of
 from sightline.exploration.budget_reading import assumptions_of, reading_of, summary_of
 from sightline.exploration.footprint import GRID_KG_PER_KWH, PUE, carbon_kg, power_w, rent_usd
+from sightline.exploration.growth import fit_growth
 from sightline.exploration.known_trainings import known_trainings
 from sightline.exploration.request import StudyRequest
 from sightline.exploration.scaling_laws import (
@@ -236,10 +237,6 @@ def _over_years() -> Iterator[Row]:
 
 def _figures(overtrained: Sequence[Row], over_years: Sequence[Row]) -> tuple[Figure, ...]:
     of_money: dict[str, Any] = {"series": "device", "panel": "view", "where": {"budget": "money"}}
-    models, accelerators = (
-        _table([row for row in over_years if row["kind"] == kind]) for kind in ("model", "accelerator")
-    )
-    compute = {"year": "published", "flops": "compute of the training"}
     figures = [
         Figure(
             kind="lines",
@@ -267,10 +264,18 @@ def _figures(overtrained: Sequence[Row], over_years: Sequence[Row]) -> tuple[Fig
         figures.append(
             Figure(kind="lines", title=title, x=x, y=y, log=frozenset("xy"), names=names, columns=_table(overtrained))
         )
-    years: dict[str, Any] = {"kind": "points", "x": "year", "log": frozenset("y")}
-    figures += [
-        Figure(title="Compute of published trainings", y="flops", names=compute, columns=models, **years),
-        Figure(title="Peak of accelerators in 16 bits", y="peak_flops", columns=accelerators, **years),
-        Figure(title="Memory of accelerators", y="memory_bytes", columns=accelerators, **years),
-    ]
+    years: dict[str, Any] = {"kind": "points", "x": "year", "line": "line", "log": frozenset("y")}
+    for title, kind, key, names in (
+        ("Compute of published trainings", "model", "flops", {"year": "published", "flops": "compute of the training"}),
+        ("Peak of accelerators in 16 bits", "accelerator", "peak_flops", {"year": "launched"}),
+        ("Memory of accelerators", "accelerator", "memory_bytes", {"year": "launched"}),
+    ):
+        figures.append(Figure(title=title, y=key, names=names, columns=_with_line(over_years, kind, key), **years))
     return tuple(figures)
+
+
+def _with_line(over_years: Sequence[Row], kind: str, key: str) -> dict[str, list[Any]]:
+    """The rows of a kind as columns, and the line through a figure of them."""
+    columns = _table([row for row in over_years if row["kind"] == kind])
+    growth = fit_growth(columns["year"], columns[key])
+    return columns if growth is None else columns | {"line": growth.at(np.asarray(columns["year"])).tolist()}

@@ -312,6 +312,7 @@ def _figures(cards: Sequence[Launch]) -> tuple[Figure, ...]:
             x="year",
             y=metric,
             series="market",
+            line="line",
             log=frozenset(("y",)),
             names={"year": "launched", metric: METRICS[metric].short},
             columns=_points(metric, cards),

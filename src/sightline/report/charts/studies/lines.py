@@ -17,6 +17,8 @@ _HEIGHT, _LOW = 280, 200
 """Height of a single panel, and of one of several."""
 _MOST_MARKED = 24
 """Values of x up to which lines mark each of their points."""
+_MOST_NAMED = 40
+"""Points up to which those that have room get their names; of more, the few that have say nothing."""
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 _SCATTERED = 3
 _RATIOS = ("gain", "speedup", "ratio", "advantage")
@@ -55,8 +57,9 @@ def _drawn(picture: Picture, *, joined: bool) -> Any:
     for position, (title, rows) in enumerate(panels):
         sides = _sides(picture, width, names_y=position % columns == 0)
         values = _values(picture, rows, sides)
-        layers = [*_break_even(picture, sides), *_marks(picture, values, names, sides, joined=joined)]
-        if not joined and len(panels) == 1:
+        layers = [*_break_even(picture, sides), *_fitted(picture, rows, sides)]
+        layers += _marks(picture, values, names, sides, joined=joined)
+        if not joined and len(panels) == 1 and len(rows) <= _MOST_NAMED:
             layers += _labels(picture, rows, sides, width)
         panel = alt.layer(*layers).properties(width=width, height=height)
         built.append(panel.properties(title=panel_title(title, width)) if title else panel)
@@ -171,6 +174,29 @@ def _marks(picture: Picture, values: Rows, names: Sequence[str], sides: _Sides, 
         dots = source.mark_point(filled=True, size=30, opacity=1)
         drawn.append(dots.encode(x=sides.across, y=sides.up, color=color, tooltip=_tooltip()))
     return drawn
+
+
+def _fitted(picture: Picture, rows: Rows, sides: _Sides) -> list[Any]:
+    """The lines that were fitted to points, in the color of their series."""
+    figure = picture.figure
+    if not figure.line or sides.x is None:
+        return []
+    names = _series(picture)
+    colors = {_label(picture, name): color for name, color in zip(names, colors_of(names), strict=True)}
+    places = [
+        {
+            "x": x / sides.x.divisor,
+            "y": y / sides.y.divisor,
+            "series": _label(picture, str(row.get(figure.series, names[0]))),
+        }
+        for row in rows
+        if (x := number(row.get(figure.x))) is not None and (y := number(row.get(figure.line))) is not None
+    ]
+    if not places:
+        return []
+    drawn = drawing.of(places).mark_line(strokeWidth=1.5, opacity=0.7, clip=True)
+    color = alt.Color("series:N", scale=drawing.palette(colors), legend=picture.legend(list(colors)))
+    return [drawn.encode(x=sides.across, y=sides.up, color=color, order="x:Q")]
 
 
 def _dash(picture: Picture, labels: Sequence[str], legend: Any, *, several: bool) -> dict[str, Any]:
