@@ -101,16 +101,10 @@ KEYS: Keys = {
 
 def synthesized_values(stated: object, below: Values, key: str, complaints: Complaints) -> Values | None:
     """Return the figures of a device that technology makes, over those of the device ``below``; None with mistakes."""
-    before = len(complaints.problems)
-    values = check(KEYS, stated, key, complaints).values
-    if len(complaints.problems) > before:
+    read = read_budget(stated, below, key, complaints)
+    if read is None:
         return None
-    if "node" not in values and _own_die(below) is None:
-        complaints.add(f"{key}.node is missing; needed: a logic node of the catalog (`sightline catalog nodes`)")
-        return None
-    die = _die_of(values, below)
-    below = below or _figures_of(die.device)
-    budget = budget_of(values, die, below)
+    budget, below, values = read
     problems = problems_of(budget)
     complaints.add(*(f"{key}: {problem}" for problem in problems))
     if problems:
@@ -122,6 +116,25 @@ def synthesized_values(stated: object, below: Values, key: str, complaints: Comp
     return {**kept, **made, "server": _server(values, below), "source": source, "evidence": "estimated"}
 
 
+def read_budget(
+    stated: object, below: Values, key: str, complaints: Complaints
+) -> tuple[Budget, Values, Values] | None:
+    """Return the budget that a mapping states, the figures of the device below it, and the mapping's checked values.
+
+    None with mistakes noted. Whether the budget can be built is not asked.
+    """
+    before = len(complaints.problems)
+    values = check(KEYS, stated, key, complaints).values
+    if len(complaints.problems) > before:
+        return None
+    if "node" not in values and _own_die(below) is None:
+        complaints.add(f"{key}.node is missing; needed: a logic node of the catalog (`sightline catalog nodes`)")
+        return None
+    die = _die_of(values, below)
+    below = below or _figures_of(die.device)
+    return budget_of(values, die, below), below, values
+
+
 def budget_of(values: Values, die: RealDie, below: Values) -> Budget:
     """Return the budget that checked keys state over a real die and over the figures of a device."""
     real = die.budget
@@ -131,7 +144,7 @@ def budget_of(values: Values, die: RealDie, below: Values) -> Budget:
         node=chosen,
         die_area_m2=values.get("die_area", real.die_area_m2),
         dies=float(values.get("dies", 1 if "die_area" in values else real.dies)),
-        power_w=float(values.get("power", below["tdp"])),
+        power_w=values.get("power") or below["tdp"],
         memory=memory(values["memory"]) if "memory" in values else real.memory,
         stacks=float(values.get("stacks", real.stacks)),
         pin_rate=values.get("pin_rate", rate),
