@@ -203,7 +203,7 @@ def test_tables_of_several_are_readable_in_narrow_terminals(in_process, example,
 
 def test_json_has_the_tables_of_operators_and_stages(in_process, example):
     result = json.loads(in_process("predict", example, "--json")[1])
-    keys = "phase block module operator count flops bytes network_bytes time_s exposed_s bound"
+    keys = "phase block module operator count flops bytes network_bytes time_s exposed_s bound bound_level"
     assert all(set(row) == set(keys.split()) for row in result["rows"])
     assert sum(row["exposed_s"] for row in result["rows"]) == pytest.approx(result["step_time_s"])
     (stage,) = result["stages"]

@@ -9,7 +9,10 @@ import pytest
 from sightline.scenario.operation import ELEMENTWISE
 
 MATMUL = "{cluster: 1x a100-sxm-80gb, workload: {task: operator, operator: matmul, m: 4096, n: 4096, k: 4096}}"
-KEYS = "version schema scenario source time_s flops bytes flops_per_s bytes_per_s bound interval evidence warnings"
+KEYS = (
+    "version schema scenario source bound_level time_s flops bytes flops_per_s bytes_per_s bound interval evidence "
+    "warnings"
+)
 
 
 @pytest.fixture

@@ -336,7 +336,7 @@ class Ideal:
     peak: float
     """Share of the peak of its matrix and vector units that a device reaches in every operator."""
     bandwidth: float
-    """Share of the memory's bandwidth."""
+    """Share of the memory's bandwidth, and of the L2 cache's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sightline.cost.device_model import DeviceModel
 from sightline.cost.operator_cost import OperatorCost
+from sightline.prediction.levels import level_of
 from sightline.profile import IDLE_PHASES, Profile, Row
 from sightline.program import Collective, Operator
 from sightline.quantities import Number, added_up
@@ -40,9 +42,9 @@ def lower_bounds(profile: Profile, keys: Sequence[str]) -> dict[str, tuple[float
 
 
 def operator_row(
-    op: Operator, price: OperatorCost, *, phase: str, communication: str, block: str, count: Number
+    op: Operator, price: OperatorCost, model: DeviceModel, *, phase: str, communication: str, block: str, count: Number
 ) -> Row:
-    """Return the row of ``count`` executions of an operator in ``phase``, all exposed.
+    """Return the row of ``count`` executions of an operator in ``phase`` on a device of ``model``, all exposed.
 
     A collective counts as ``communication`` and says which phase it runs in.
     """
@@ -60,6 +62,7 @@ def operator_row(
         time_s=float(count * price.time_s),
         exposed_s=float(count * price.time_s),
         bound=bound,
+        bound_level=level_of(op, price, model),
     )
 
 

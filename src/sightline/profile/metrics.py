@@ -16,6 +16,8 @@ IDLE_PHASES = ("pipeline_bubble", "host")
 """Phases in which the device waits."""
 BOUNDS = ("compute", "memory", "network", "host", "bubble")
 """What may limit an operator, a step or a batch."""
+LEVELS = ("compute", "dram", "l2", "network", "host")
+"""Levels of the machine that may bind them. Memory is one of dram and l2; a bubble has the level of what it awaits."""
 
 
 def latency_s(work: "Generate", ttft_s: Number, tpot_s: Number) -> Number:

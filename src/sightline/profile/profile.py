@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sightline.profile.metric import Task
-from sightline.profile.metrics import BOUNDS, TRAINING, task_of
+from sightline.profile.metrics import BOUNDS, LEVELS, TRAINING, task_of
 from sightline.profile.rows import Row, StageMemory, row_table
 from sightline.quantities import Number, as_json, as_python
 
@@ -41,6 +41,8 @@ _DEFAULTS: Mapping[str, Any] = {
     "fits": None,
     "phases": {},
     "limits": {},
+    "levels": {},
+    "levels_by_phase": {},
     "memory_bytes": {},
     "usable_bytes": _usable_bytes,
     "rows": (),
@@ -82,6 +84,11 @@ class Profile:
     """Seconds by phase; they sum to the task's whole."""
     limits: Mapping[str, Number]
     """The same seconds by what bounds them (``BOUNDS``)."""
+    levels: Mapping[str, Number]
+    """The same seconds by the level of the machine that binds (``LEVELS``); waiting for other devices is split in
+    proportion to the pass that it waits for. Empty where it is not predicted."""
+    levels_by_phase: Mapping[str, Mapping[str, Number]]
+    """Of generation: those of ``prefill`` and of ``decode``, which sum to ``levels``."""
     memory_bytes: Mapping[str, Number]
     """The fullest device by part (``MEMORY_PARTS``), with ``total``."""
     usable_bytes: Number
@@ -196,10 +203,12 @@ class Profile:
         """What bounds the largest part of the time; an array of names for many plans, None where it is not known."""
         if not self.limits:
             return self.bound if "bound" in self.task.metrics else None
-        if all(np.ndim(self.limits[b]) == 0 for b in BOUNDS):
-            return max(BOUNDS, key=lambda b: float(self.limits[b]))
-        seconds = np.stack(np.broadcast_arrays(*(self.limits[b] for b in BOUNDS)))
-        return np.array(BOUNDS)[seconds.argmax(axis=0)]
+        return longest(BOUNDS, self.limits)
+
+    @property
+    def bound_level(self) -> Any:
+        """The level of the machine that binds most of the time; an array of names for many plans, None if unknown."""
+        return longest(LEVELS, self.levels) if self.levels else None
 
     @property
     def tight(self) -> bool:
@@ -246,6 +255,14 @@ class Profile:
         title = escape(str(self.scenario.name or f"{self.task.name}, {self.source}"))
         rows = "".join(f"<tr><td>{key}</td><td>{_shown(value)}</td></tr>" for key, value in self._headline().items())
         return f"<table><caption>{title}</caption>{rows}</table>"
+
+
+def longest(names: Sequence[str], seconds: Mapping[str, Number]) -> Any:
+    """Return the name of most seconds, the first of equal ones; an array of names where seconds are arrays."""
+    if all(np.ndim(seconds[name]) == 0 for name in names):
+        return max(names, key=lambda name: float(seconds[name]))
+    stacked = np.stack(np.broadcast_arrays(*(seconds[name] for name in names)))
+    return np.array(names)[stacked.argmax(axis=0)]
 
 
 def _shown(value: Any) -> str:

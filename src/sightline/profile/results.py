@@ -44,8 +44,11 @@ def answer_to_dict(profile: "Profile") -> dict[str, Any]:
         if key in stated or (metric.formula is not None and metric.applies(profile))
     }
     verdicts = {"fits": profile.fits, "bottleneck": profile.bottleneck} if profile.memory_bytes else {}
+    if profile.levels:
+        verdicts["bound_level"] = profile.bound_level
     warnings = list(dict.fromkeys((*profile.scenario.warnings, *profile.warnings)))
-    parts = {key: getattr(profile, key) for key in _PARTS} | {"warnings": warnings}
+    levels = profile.levels if profile.task.phases else {}
+    parts = {key: getattr(profile, key) for key in _PARTS} | {"levels": levels, "warnings": warnings}
     always = ("interval", "warnings", *(("phases", "memory_bytes", "advice") if profile.task.phases else ()))
     held = {key: part for key, part in parts.items() if part or key in always}
     result: dict[str, Any] = as_json({**verdicts, **metrics, **held})

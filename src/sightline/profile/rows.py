@@ -38,6 +38,8 @@ class Row:
     exposed_s: Number
     """Seconds that it adds to the step or batch; they sum to the phases."""
     bound: str
+    bound_level: str = ""
+    """The level of the machine that binds it (``LEVELS``); empty where nobody predicted it, as in older runs."""
 
     @classmethod
     def from_mapping(cls, row: Mapping[str, Any]) -> "Row":

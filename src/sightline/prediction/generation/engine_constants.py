@@ -89,7 +89,7 @@ class InferenceConstants(Stated):
     peak_share: float = 0.0
     """Of a bound on what any engine reaches: share of the peak, for all operators but collectives; 0 for engines."""
     bandwidth_share: float = 0.0
-    """The same of the memory's bandwidth."""
+    """The same of the memory's bandwidth, and of the L2 cache's."""
     ttft_spread: float = 0.0
     """Four in five measured times to first token lie within exp(+-spread) of the prediction; 0 where nobody knows."""
     tpot_spread: float = 0.0

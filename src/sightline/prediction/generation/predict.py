@@ -20,12 +20,14 @@ from sightline.prediction.generation.engine_constants import (
 )
 from sightline.prediction.generation.evidence import evidence_of_passes
 from sightline.prediction.generation.latencies import Latencies, latencies
+from sightline.prediction.generation.levels import levels_by_phase
 from sightline.prediction.generation.memory import generation_memory
 from sightline.prediction.generation.phases import Phase
 from sightline.prediction.generation.policies import Workers, price_workers
 from sightline.prediction.generation.sites import RATES, at_pace, least_latencies
 from sightline.prediction.generation.uncertainty import spreads
 from sightline.prediction.generation.worker import PricedPass, Worker
+from sightline.prediction.levels import summed
 from sightline.profile import Profile, Row
 from sightline.profile.rows import exposed
 from sightline.program import Collective
@@ -101,6 +103,8 @@ def profile_of(
         memory_bytes=memory,
         fits=memory["total"] <= scenario.cluster.device.memory_bytes * scenario.plan.memory_fraction,
         limits=lambda _: _limits(whole, workers.moved_s),
+        levels=lambda p: summed(*p.levels_by_phase.values()),
+        levels_by_phase=lambda _: levels_by_phase(workers, whole["prefill"], whole["decode"], constants),
         energy_j=lambda p: energy_of_generation_j(scenario, p.limits),
         evidence=lambda _: evidence_of_passes(workers.decoding.worker) | {"framework": evidence},
         missing=lambda _: {} if evidence == "calibrated" else _missing(workers.decoding.worker),
@@ -222,7 +226,9 @@ def _of_phase(name: str, of: PricedPass, count: Number, phase: Phase, constants:
     prices, of_phase = of.in_engine(constants), {"phase": name, "communication": "communication"}
     for sends, whole_s in ((False, phase.times.work_s), (True, phase.times.collective_s)):
         rows = [
-            operator_row(op, prices[id(op)], **of_phase, block=block.name, count=count * block.count * op.count)
+            operator_row(
+                op, prices[id(op)], of.device_model, **of_phase, block=block.name, count=count * block.count * op.count
+            )
             for block in of.program.blocks
             for op in block.operators
             if count * op.count > 0 and isinstance(op, Collective) == sends
@@ -233,4 +239,13 @@ def _of_phase(name: str, of: PricedPass, count: Number, phase: Phase, constants:
 def _batch_row(phase: str, module: str, operator: str, time_s: Number, bound: str) -> Row:
     """The row of something outside of blocks, over the whole batch."""
     s = float(time_s)
-    return Row(phase=phase, block="batch", module=module, operator=operator, time_s=s, exposed_s=s, bound=bound)
+    return Row(
+        phase=phase,
+        block="batch",
+        module=module,
+        operator=operator,
+        time_s=s,
+        exposed_s=s,
+        bound=bound,
+        bound_level=bound,
+    )

@@ -8,7 +8,8 @@ from sightline.content import LargeArrayError, Results, content, remembered
 from sightline.cost.clock import at_its_clock
 from sightline.cost.collectives.families import cluster_collectives
 from sightline.cost.collectives.groups import Group, data_group, pipeline_boundary, tensor_group
-from sightline.cost.device_model import KernelChoice, device_model
+from sightline.cost.device_model import DeviceModel, KernelChoice, device_model
+from sightline.cost.l2 import l2_s
 from sightline.cost.matmul.dense import overlapped
 from sightline.cost.matmul.prices import UNIT_BANDWIDTH
 from sightline.cost.operator_cost import OperatorCost, Ranks
@@ -44,14 +45,19 @@ def time_in_engine(op: Operator, cost: OperatorCost, c: InferenceConstants) -> N
     """Return the seconds of an operator in an engine's pass, the gap before the next kernel included."""
     if isinstance(op, Collective):
         return cost.time_s * c.collective_slowdown + (cost.time_s > 0.0) * c.synchronization_s
-    if c.is_bound:
-        return larger(cost.compute_s / c.peak_share, cost.memory_s / c.bandwidth_share)
     gap_s = c.kernel_gap_s * op.kernels
     if isinstance(op, MatrixVector):
         legs = (cost.memory_s / c.vector_memory_fraction, cost.time_s * UNIT_BANDWIDTH / c.vector_unit_bandwidth)
         few_rows = op.m <= op.most_rows
         return either(few_rows, overlapped(*legs), cost.time_s * c.matmul_slowdown) + gap_s
     return cost.time_s * slowdown_of(op, c) + gap_s
+
+
+def least_time_s(op: Operator, cost: OperatorCost, c: InferenceConstants, model: DeviceModel) -> Number:
+    """Return the seconds of an operator in no engine but a bound: of its largest leg - arithmetic, memory, L2."""
+    if isinstance(op, Collective):
+        return time_in_engine(op, cost, c)
+    return larger(cost.compute_s / c.peak_share, larger(cost.memory_s, l2_s(op, model)) / c.bandwidth_share)
 
 
 def slowdown_of(op: Operator, c: InferenceConstants) -> Number:
@@ -74,10 +80,14 @@ class PricedPass:
     kernels: InferenceKernels
     program: Program
     prices: Prices
+    device_model: DeviceModel
 
     def in_engine(self, constants: InferenceConstants) -> Prices:
         """Return the prices as the engine runs the operators."""
-        return in_setting(self.program.operators, self.prices, partial(time_in_engine, c=constants))
+        inside = partial(time_in_engine, c=constants)
+        if constants.is_bound:
+            inside = partial(least_time_s, c=constants, model=self.device_model)
+        return in_setting(self.program.operators, self.prices, inside)
 
     def of_group(self, place: int | None) -> "PricedPass":
         """Return the pass with no other operators than those of one group of its batch's several, or of all tokens."""
@@ -161,7 +171,12 @@ def _priced(kernels: Sequence[InferenceKernels], ranks: Ranks) -> list[PricedPas
     programs = [write(x) for x in kernels]
     prices = price_passes(programs, ranks)
     return [
-        PricedPass(kernels=x, program=of, prices={id(op): prices[id(op)] for op in of.operators})
+        PricedPass(
+            kernels=x,
+            program=of,
+            prices={id(op): prices[id(op)] for op in of.operators},
+            device_model=ranks.device_model,
+        )
         for x, of in zip(kernels, programs, strict=True)
     ]
 

@@ -6,7 +6,8 @@ import numpy as np
 
 from sightline.cost.families import PROCESSOR, Evidence, half_width
 from sightline.cost.operator_cost import OperatorCost
-from sightline.quantities import Number
+from sightline.prediction.levels import bound_of
+from sightline.quantities import Number, as_python
 from sightline.scenario import Device
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ class OperatorAnswer(NamedTuple):
     flops: Number
     bytes: Number
     bound: Any
+    bound_level: Any
+    """The level of the machine that binds (``LEVELS``)."""
     evidence: Evidence
     half_width: Number
     """Of the 80 % interval, as a natural logarithm."""
@@ -30,18 +33,26 @@ class OperatorAnswer(NamedTuple):
 
 
 def on_roofline(
-    cost: OperatorCost, flops_per_s: Number, device: Device, evidence: Evidence, half_width: Number
+    cost: OperatorCost,
+    flops_per_s: Number,
+    device: Device,
+    evidence: Evidence,
+    half_width: Number,
+    crossing_s: Number = 0.0,
 ) -> OperatorAnswer:
     """FLOPs and bytes are the roofline's legs times the datasheet's rates, so that they are what was priced.
 
+    ``crossing_s`` is the leg of the bytes across L2, which a processor has none of.
     Both are whole: a division by a rate and its undoing may leave a last digit.
     """
     bound = np.where(np.greater(cost.compute_s, cost.memory_s), "compute", "memory")
+    by = bound_of(cost, crossing_s)
     return OperatorAnswer(
         cost.time_s,
         np.rint(cost.compute_s * flops_per_s),
         np.rint(cost.memory_s * device.memory_bandwidth),
-        bound.item() if bound.ndim == 0 else bound,
+        as_python(bound),
+        as_python(np.where(by.compute, "compute", np.where(by.l2, "l2", "dram"))),
         evidence,
         half_width,
     )
@@ -53,7 +64,7 @@ def chosen(mask: Any, one: OperatorAnswer, other: OperatorAnswer) -> OperatorAns
     The evidence is the weaker of both.
     """
     ranks: tuple[Evidence, ...] = ("calibrated", "extrapolated", "datasheet")
-    names = ("time_s", "flops", "bytes", "bound", "half_width")
+    names = ("time_s", "flops", "bytes", "bound", "bound_level", "half_width")
     figures = {name: np.where(mask, getattr(one, name), getattr(other, name)) for name in names}
     evidence = max(one.evidence, other.evidence, key=ranks.index)
     return OperatorAnswer(**figures, evidence=evidence, warnings=tuple(dict.fromkeys((*one.warnings, *other.warnings))))

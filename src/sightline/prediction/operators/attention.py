@@ -10,6 +10,7 @@ from sightline.cost.attention.decode import decode_attention_cost, decode_consta
 from sightline.cost.attention.fused import attention_cost
 from sightline.cost.device_model import KernelChoice, device_model
 from sightline.cost.families import covers, evidence_of, family_of, half_width
+from sightline.cost.l2 import l2_s
 from sightline.cost.operator_cost import OperatorCost
 from sightline.prediction.evidence import MEASURED_DTYPES, within
 from sightline.prediction.operators.answer import OperatorAnswer, chosen, on_processor, on_roofline
@@ -57,7 +58,9 @@ def _phase(x: AttentionOperation, device: Device, phase: AttentionPhase, asked: 
     measured = _is_measured(x, device, phase) and bool(np.all(_covers(x, device, phase) | ~np.asarray(asked)))
     evidence = within(evidence_of(device, PHASE_PARTS[phase]), measured=measured)
     width = half_width(device, PHASE_PARTS[phase], ("residuals",), RANGES, evidence)
-    answer = on_roofline(_cost(x, device, phase), device.peak_flops[x.dtype], device, evidence, width)
+    operator = _operator(x, decode=phase != "prefill")
+    cost, crossing_s = _cost(operator, device, phase), l2_s(operator, device_model(device))
+    answer = on_roofline(cost, device.peak_flops[x.dtype], device, evidence, width, crossing_s)
     if phase == "prefill" or not x.causal:
         return answer
     # The kernel computes all scores of few queries; those that the mask hides are no work of the operator.
@@ -65,8 +68,7 @@ def _phase(x: AttentionOperation, device: Device, phase: AttentionPhase, asked: 
     return answer._replace(flops=answer.flops * seen)
 
 
-def _cost(x: AttentionOperation, device: Device, phase: AttentionPhase) -> OperatorCost:
-    operator = _operator(x, decode=phase != "prefill")
+def _cost(operator: CachedAttention, device: Device, phase: AttentionPhase) -> OperatorCost:
     if phase == "prefill":
         return attention_cost(operator, device, prefill_constants(device))
     return decode_attention_cost(operator, device, decode_constants(device, phase), in_l2=True)

@@ -29,5 +29,5 @@ def host_copy_answer(x: HostCopyOperation, cluster: Cluster) -> OperatorAnswer:
         time_s = larger(time_s, moved / (STAGED_BANDWIDTH * host.speed))
     time_s = np.asarray(time_s + START_S)
     return OperatorAnswer(
-        time_s if time_s.ndim else float(time_s), 0.0 * moved, moved, "network", "datasheet", HALF_WIDTH
+        time_s if time_s.ndim else float(time_s), 0.0 * moved, moved, "network", "network", "datasheet", HALF_WIDTH
     )

@@ -24,13 +24,14 @@ from sightline.cost.families import (
     first_stated,
     half_width,
 )
+from sightline.cost.l2 import l2_s
 from sightline.cost.unmeasured import SERVER_UNKNOWN, unmeasured_half_width
 from sightline.prediction.evidence import MEASURED_DTYPES, within
 from sightline.prediction.operators.answer import OperatorAnswer, on_roofline
 from sightline.prediction.operators.attention import attention_answer
 from sightline.prediction.operators.host_copy import host_copy_answer
 from sightline.prediction.operators.products import grouped_answer, matmul_answer
-from sightline.profile import Profile
+from sightline.profile import LEVELS, Profile
 from sightline.program import Elementwise
 from sightline.program.attention_core import RANDOM_ARITHMETIC, SOFTMAX_ARITHMETIC
 from sightline.program.shapes import ELEMENT_BYTES
@@ -104,6 +105,7 @@ def predict_operator(scenario: OperatorScenario) -> Profile:
         flops=answer.flops,
         bytes=answer.bytes,
         bound=answer.bound,
+        levels=lambda _: {level: answer.time_s * np.equal(answer.bound_level, level) for level in LEVELS},
         interval={"time_s": (answer.time_s / factor, answer.time_s * factor)},
         evidence=answer.evidence,
         warnings=answer.warnings,
@@ -149,7 +151,8 @@ def _elementwise(x: ElementwiseOperation, device: Device) -> OperatorAnswer:
     evidence = within(evidence_of(device, "elementwise"), measured=measured)
     place = ("kernels", measured_generation(family), kernel.kind, "residuals")
     width = half_width(device, "elementwise", place, ("width left out", "fit"), evidence)
-    return on_roofline(cost, device.vector_flops, device, evidence, width)
+    crossing_s = l2_s(kernels, device_model(device))
+    return on_roofline(cost, device.vector_flops, device, evidence, width, crossing_s)
 
 
 def _collective(x: CollectiveOperation, cluster: Cluster) -> OperatorAnswer:
@@ -162,7 +165,7 @@ def _collective(x: CollectiveOperation, cluster: Cluster) -> OperatorAnswer:
     measured = cluster.nodes == 1 and _covers_collective(x, cluster, library)
     evidence = within(collective_evidence(cluster, x.operator), measured=measured)
     width = _collective_half_width(x.operator, cluster, library, evidence)
-    return OperatorAnswer(time_s, 0.0 * x.bytes, x.bytes, "network", evidence, width)
+    return OperatorAnswer(time_s, 0.0 * x.bytes, x.bytes, "network", "network", evidence, width)
 
 
 def _covers_collective(x: CollectiveOperation, cluster: Cluster, library: CollectiveConstants) -> bool:

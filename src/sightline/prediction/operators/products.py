@@ -6,6 +6,7 @@ import numpy as np
 
 from sightline.cost.device_model import KernelChoice, device_model
 from sightline.cost.families import Evidence, covers, evidence_of, family_of, half_width
+from sightline.cost.l2 import l2_s
 from sightline.cost.matmul.constants import MatmulConstants, matmul_constants, matmul_evidence
 from sightline.cost.matmul.dense import matmul_cost
 from sightline.cost.matmul.grouped import GroupedLayout, grouped_matmul_cost, load_grouped
@@ -42,8 +43,8 @@ def matmul_answer(x: MatmulOperation, device: Device) -> OperatorAnswer:
     measured = x.kernel != "32-bit" and not warnings and _covers(constants, x, device, kernel)
     evidence = within(matmul_evidence(device, kernel), measured=measured)
     width = _matmul_half_width(x.m, device, kernel, evidence, surface=constants.surface is not None)
-    answer = on_roofline(cost, device.peak_flops[stored.compute_dtype], device, evidence, width)
-    return answer._replace(warnings=warnings)
+    peak, crossing_s = device.peak_flops[stored.compute_dtype], l2_s(product, model)
+    return on_roofline(cost, peak, device, evidence, width, crossing_s)._replace(warnings=warnings)
 
 
 def _on_processor(x: MatmulOperation, model: "ProcessorModel") -> OperatorAnswer:
@@ -100,8 +101,8 @@ def _grouped(x: GroupedMatmulOperation, device: Device, layout: GroupedLayout) -
     evidence = within(evidence_of(device, "grouped"), measured=said == "calibrated" and not warnings)
     place = ("kernels", kernel, layout, "residuals")
     width = half_width(device, "grouped", place, ("shape left out", "fit"), evidence)
-    answer = on_roofline(cost, device.peak_flops[stored.compute_dtype], device, evidence, width)
-    return answer._replace(warnings=warnings)
+    peak, crossing_s = device.peak_flops[stored.compute_dtype], l2_s(products, device_model(device))
+    return on_roofline(cost, peak, device, evidence, width, crossing_s)._replace(warnings=warnings)
 
 
 def _kernel_of(

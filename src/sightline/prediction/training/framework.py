@@ -6,6 +6,8 @@ from functools import partial
 import numpy as np
 
 from sightline.cost.collectives.groups import Group, data_group, pipeline_boundary, ring_neighbours, tensor_group
+from sightline.cost.device_model import DeviceModel
+from sightline.cost.l2 import l2_s
 from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.prices import Prices
 from sightline.frameworks.framework import Ideal
@@ -21,22 +23,31 @@ HEAD = "head"
 
 
 def in_framework(
-    operators: Iterable[Operator], prices: Prices, scenario: Scenario, constants: TrainingConstants
+    operators: Iterable[Operator],
+    prices: Prices,
+    scenario: Scenario,
+    constants: TrainingConstants,
+    model: DeviceModel,
 ) -> Prices:
-    """Return the prices of operators as they run inside a training step."""
+    """Return the prices of operators as they run inside a training step on devices of ``model``."""
     ideal = scenario.plan.framework.ideal
     inside = partial(_time_s, scenario=scenario, c=constants)
     return in_setting(
-        operators, prices, inside if ideal is None else partial(_ideal_time_s, ideal=ideal, others=inside)
+        operators, prices, inside if ideal is None else partial(_ideal_time_s, ideal=ideal, model=model, others=inside)
     )
 
 
 def _ideal_time_s(
-    op: Operator, cost: OperatorCost, ideal: Ideal, others: Callable[[Operator, OperatorCost], Number]
+    op: Operator,
+    cost: OperatorCost,
+    ideal: Ideal,
+    model: DeviceModel,
+    others: Callable[[Operator, OperatorCost], Number],
 ) -> Number:
+    """Seconds of the largest leg: arithmetic, bytes of the memory, bytes across L2."""
     if isinstance(op, Collective):
         return others(op, cost)
-    return larger(cost.compute_s / ideal.peak, cost.memory_s / ideal.bandwidth)
+    return larger(cost.compute_s / ideal.peak, larger(cost.memory_s, l2_s(op, model)) / ideal.bandwidth)
 
 
 def _time_s(op: Operator, cost: OperatorCost, scenario: Scenario, c: TrainingConstants) -> Number:

@@ -17,6 +17,7 @@ from sightline.prediction.figures import LONGER, SHORTER, energy_per_step_j, int
 from sightline.prediction.training.constants import TrainingConstants
 from sightline.prediction.training.flops import hardware_flops, model_flops
 from sightline.prediction.training.knowledge import Knowledge, is_bound
+from sightline.prediction.training.levels import levels_of
 from sightline.prediction.training.memory.ledger import StageLedger, fullest_stage, stage_ledgers
 from sightline.prediction.training.memory.spread import memory_interval
 from sightline.prediction.training.offload import STAYS, as_kept, fits_on_host, host_bytes
@@ -110,6 +111,7 @@ def profile_of(
         model_flops=lambda _: model_flops(scenario),
         hardware_flops=lambda _: hardware_flops(scenario, priced.program),
         limits=lambda _: limits_of(priced, times),
+        levels=lambda _: levels_of(priced, times),
         energy_per_step_j=lambda profile: energy_per_step_j(scenario, profile.phases),
         stages=stages,
         stage_times=lambda _: times.slot_s,

@@ -152,7 +152,7 @@ def step_prices(
         execution=partial(step_execution, program, scenario),
     )
     operators = program.operators
-    prices = in_framework(operators, price_operators(operators, ranks), scenario, constants)
+    prices = in_framework(operators, price_operators(operators, ranks), scenario, constants, model)
     return in_eager_step(program, prices, scenario, model)
 
 

@@ -1,26 +1,34 @@
-"""A step's table: a row per operator address on a device of the pace-setting stage, and what bounds the step."""
+"""A step's table: a row per operator address on a device of the pace-setting stage, and what bounds the step.
 
-from collections.abc import Iterator, Sequence
+A row of waiting (the bubble, the slowest device, the longest samples) has the level that binds most of the pass that it
+waits for.
+"""
+
+from collections.abc import Iterator
 from dataclasses import replace
 
 from sightline.prediction.figures import operator_row
 from sightline.prediction.pass_times import operator_times
+from sightline.prediction.training.levels import level_of_update, levels_of_slot, passes_of
 from sightline.prediction.training.micro_batch import exposed_collectives_s
 from sightline.prediction.training.priced import Priced
 from sightline.prediction.training.step import StepTimes
-from sightline.profile import Row
+from sightline.profile import LEVELS, Row
+from sightline.profile.profile import longest
 from sightline.profile.rows import exposed
 from sightline.program import Collective, Operator
 from sightline.quantities import Number
 
 COMMUNICATION = "communication_exposed"
+WAITING = ("samples", "devices")
+"""Modules of rows in which the device waits for others, not for a transfer."""
 
 
 def rows_of(priced: Priced, times: StepTimes) -> list[Row]:
     """Return the rows of a scalar prediction; by phase their exposed seconds sum to the step's phases."""
     rows: list[Row] = []
     updates: list[Row] = []
-    for phase, block, count, operators in _passes(priced, times):
+    for phase, block, count, operators in passes_of(priced, times):
         found = [(op, _row(priced, phase, block, op, count)) for op in operators if count * op.count > 0]
         if phase == "optimizer":
             updates += [row for _, row in found]
@@ -35,19 +43,9 @@ def rows_of(priced: Priced, times: StepTimes) -> list[Row]:
     return _merged([*rows, *exposed(updates, times.update.operators_s)]) + list(_step_rows(priced, times))
 
 
-def _passes(priced: Priced, times: StepTimes) -> Iterator[tuple[str, str, Number, Sequence[Operator]]]:
-    """Phase, block and operators of each pass, and how often a step executes them on the pace-setting stage."""
-    stage, m = times.slots.slowest, times.micro_batches
-    for block, count in zip(priced.program.blocks, [stage.embedding, *stage.kinds, stage.head], strict=True):
-        yield "forward", block.name, m * count, block.forward
-        yield "recompute", block.name, m * count * block.recomputed_share, block.recomputed
-        yield "backward", block.name, m * count, block.backward
-        yield "optimizer", block.name, count * times.update.share, block.update
-
-
 def _row(priced: Priced, phase: str, block: str, op: Operator, count: Number) -> Row:
     of = {"phase": phase, "communication": COMMUNICATION, "block": block}
-    return operator_row(op, priced.prices[id(op)], **of, count=count * op.count)
+    return operator_row(op, priced.prices[id(op)], priced.device_model, **of, count=count * op.count)
 
 
 def _merged(rows: list[Row]) -> list[Row]:
@@ -65,8 +63,9 @@ def _step_rows(priced: Priced, times: StepTimes) -> Iterator[Row]:
     """What is no part of a block: the optimizer, activations handed over, gradients, the bubble, the host."""
     c, m, phases = priced.constants, times.micro_batches, times.phases
     update_s, own_s = phases["optimizer"] - times.update.operators_s, m * c.micro_batch_s + c.step_s
-    bound = "host" if times.offload.update_s > 0 else "memory"
-    yield _step_row("optimizer", "optimizer", "update", update_s, bound, bytes=float(times.update.traffic_bytes))
+    by_host, waited = times.offload.update_s > 0, longest(LEVELS, levels_of_slot(priced, times))
+    bound, level = ("host", "host") if by_host else ("memory", level_of_update(priced))
+    yield _step_row("optimizer", "optimizer", "update", update_s, bound, level, bytes=float(times.update.traffic_bytes))
     found = [(COMMUNICATION, *sent, "network") for sent in _sent(priced, times)]
     found += [
         ("pipeline_bubble", "schedule", "bubble", 1.0, 0.0, phases["pipeline_bubble"], "bubble"),
@@ -76,12 +75,15 @@ def _step_rows(priced: Priced, times: StepTimes) -> Iterator[Row]:
     ]
     for phase, module, operator, count, sent, time_s, bound in found:
         if time_s > 0:
-            yield _step_row(phase, module, operator, time_s, bound, count=float(count), network_bytes=float(sent))
+            level = waited if bound == "bubble" or module in WAITING else bound
+            yield _step_row(
+                phase, module, operator, time_s, bound, level, count=float(count), network_bytes=float(sent)
+            )
 
 
-def _step_row(phase: str, module: str, operator: str, time_s: Number, bound: str, **amounts: float) -> Row:
+def _step_row(phase: str, module: str, operator: str, time_s: Number, bound: str, level: str, **amounts: float) -> Row:
     """Return the row of something that happens once per step, outside of blocks."""
-    of = {"phase": phase, "block": "step", "module": module, "operator": operator, "bound": bound}
+    of = {"phase": phase, "block": "step", "module": module, "operator": operator, "bound": bound, "bound_level": level}
     return Row.from_mapping({**of, "time_s": float(time_s), **amounts})
 
 
@@ -108,7 +110,7 @@ def _sent(priced: Priced, times: StepTimes) -> list[tuple[str, str, Number, Numb
 def limits_of(priced: Priced, times: StepTimes) -> dict[str, Number]:
     """Seconds of the step by what bounds them; device work splits by its operators' rooflines."""
     compute_s: Number = 0.0
-    for *_, count, operators in _passes(priced, times):
+    for *_, count, operators in passes_of(priced, times):
         compute_s = compute_s + count * operator_times(operators, priced.prices).compute_s
     phases = times.phases
     work_s = phases["forward"] + phases["recompute"] + phases["backward"] + phases["optimizer"]

@@ -248,5 +248,5 @@ def _sent_s(priced: Priced, operators: Sequence[Operator], boundary: Cluster) ->
         library=priced.library,
         group=training_groups(scenario),
     )
-    prices = in_framework(operators, price_operators(operators, ranks), scenario, priced.constants)
+    prices = in_framework(operators, price_operators(operators, ranks), scenario, priced.constants, priced.device_model)
     return seconds_of(operators, prices)

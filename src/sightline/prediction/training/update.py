@@ -155,7 +155,10 @@ def elementwise_s(
         sharded=(plan.shards > 1) * (1.0 * plan.framework.sharding.keeps_root_gathered),
         others_bytes=partial(working_bytes, program, scenario),
     )
-    return model.update_s(update)
+    update_s, ideal = model.update_s(update), plan.framework.ideal
+    if ideal is None or not model.asynchronous:
+        return update_s
+    return larger(update_s, traffic_bytes / (model.device.l2_bandwidth * ideal.bandwidth))
 
 
 def _trained_tensors(scenario: Scenario, layers: Number) -> Number:

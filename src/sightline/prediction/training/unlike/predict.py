@@ -16,6 +16,7 @@ from sightline.prediction.figures import LONGER, SHORTER, energy_per_step_j, int
 from sightline.prediction.training.constants import TrainingConstants
 from sightline.prediction.training.flops import hardware_flops, model_flops
 from sightline.prediction.training.knowledge import Knowledge, is_bound
+from sightline.prediction.training.levels import levels_of
 from sightline.prediction.training.memory.ledger import StageLedger, fullest_stage
 from sightline.prediction.training.memory.spread import memory_interval
 from sightline.prediction.training.offload import fits_on_host
@@ -63,6 +64,7 @@ def unlike_profile(
         fits=all(map(_fits, best.steps)),
         rows=lambda _: rows_of(pace.priced, pace.times),
         limits=lambda _: limits_of(pace.priced, pace.times),
+        levels=lambda _: levels_of(pace.priced, pace.times),
         model_flops=lambda _: model_flops(best.scenario),
         hardware_flops=lambda _: hardware_flops(best.scenario, pace.priced.program),
         energy_per_step_j=lambda _: _energy_j(best),
