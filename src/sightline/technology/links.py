@@ -41,7 +41,7 @@ class Link:
     edge_m: Number
     """Length of die edge that one link or port takes."""
     area_m2: Number
-    """Area of one link's or port's interface on the die."""
+    """Area of one link's or port's interface on a die in 7 nm."""
     latency_s: Number
     """Time of a small message from die to die over one link, without software."""
     usual_count: Number | None = None

@@ -84,7 +84,7 @@ class Memory:
     edge_m: Number
     """Length of the processor's die edge that the interface of one stack or chip takes."""
     area_m2: Number
-    """Area of the interface (PHY) and the memory controller of one stack or chip on the processor's die."""
+    """Area of the interface (PHY) and the memory controller of one stack or chip on a processor's die in 7 nm."""
     products: Mapping[str, MemoryUse] = field(default_factory=dict)
     """What devices of the catalog have of it, by their names."""
 
