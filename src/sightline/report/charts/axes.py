@@ -51,12 +51,12 @@ class Axis:
 
 
 _LEAST_TICKS = 4
-_DIGITS = ((1, 2, 5), (1, 2, 3, 5, 7), (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9))
+_DIGITS = ((1,), (1, 2, 5), (1, 2, 3, 5, 7), (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9))
 """What is marked of each decade, more where few marks fall on the axis."""
 
 
 def decade_ticks(low: float, high: float) -> list[float]:
-    """Return marks between two values of a logarithmic axis: 1, 2 and 5 of each decade, or more of a short one."""
+    """Return marks between two values of a logarithmic axis: the decades of a long one, more of each of a short one."""
     decades = range(floor(log10(low)), ceil(log10(high)) + 1)
     marks: list[float] = []
     for digits in _DIGITS:
