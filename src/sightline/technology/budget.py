@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from math import inf
 
 from sightline.content import fix_mappings
-from sightline.quantities import Number
+from sightline.quantities import Number, larger
 from sightline.technology.links import Link
 from sightline.technology.memories import Memory
 from sightline.technology.nodes import Node
@@ -112,7 +112,7 @@ class Budget:
     @property
     def total_edge_m(self) -> Number:
         """Length of the edges of all dies, taken as squares: ``dies * 4 * sqrt(die area)``."""
-        return self.dies * 4 * self.die_area_m2**0.5
+        return self.dies * 4 * larger(self.die_area_m2, 0.0) ** 0.5
 
     def with_area(self, **shares: Number) -> "Budget":
         """Return the budget with stated shares of the area; those not named keep A100's proportions in what is left."""

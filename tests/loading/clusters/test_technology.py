@@ -1,0 +1,115 @@
+"""Devices of technology in scenarios: what is left out comes from a real die, and every mistake is a sentence."""
+
+import pytest
+
+from sightline import predict
+from sightline.errors import InputError
+from sightline.loading import scenario_from_mapping
+from sightline.loading.clusters import read_cluster
+from sightline.loading.input.dotted_keys import with_value
+
+TECHNOLOGY = {"node": "3nm", "die_area": "814 mm2", "power": "700 W", "memory": "hbm4", "stacks": 6}
+
+
+def cluster(technology, **keys):
+    return read_cluster({"devices": 8, "device": {"technology": technology}} | keys)
+
+
+def problems_of(technology, **keys):
+    with pytest.raises(InputError) as refused:
+        cluster(technology, **keys)
+    return refused.value.problems
+
+
+def test_a_device_of_technology_needs_no_datasheet():
+    found = cluster(TECHNOLOGY)
+    assert found.name == "8x 3nm-hbm4"
+    assert found.device.memory_bytes == 6 * 36 * 2**30
+    assert found.device.tdp_w <= 700 * (1 + 1e-6)
+    assert found.device.calibration == "generic"
+    assert found.device.relatives[0] == "b200-sxm"
+    assert found.intra_node.name == "nvlink5"
+    assert found.per_node == 8
+    assert "3nm" in found.sources["device"]
+
+
+@pytest.mark.parametrize("name", ["a100-sxm-80gb", "h100-sxm-80gb", "b200-sxm-180gb"])
+def test_what_is_not_stated_is_that_of_the_device_below(name):
+    real = read_cluster(f"8x {name}").device
+    made = read_cluster({"devices": f"8x {name}", "device": {"technology": {}}}).device
+    assert made.memory_bytes == pytest.approx(real.memory_bytes)
+    assert made.memory_bandwidth == pytest.approx(real.memory_bandwidth)
+    assert made.tdp_w <= real.tdp_w * (1 + 1e-6)
+    assert made.architecture == real.architecture
+    assert made.relatives == (real.calibration, *real.relatives)
+    assert made.usd_per_hour is None
+    assert made.peak_flops["bf16"] == pytest.approx(real.peak_flops["bf16"], rel=0.25)
+
+
+def test_a_device_named_same_as_gives_its_server_and_family():
+    found = read_cluster({"devices": 8, "device": {"same_as": "h100-sxm-80gb", "technology": {"node": "2nm"}}})
+    assert found.intra_node.name == "nvlink4"
+    assert found.device.relatives[0] == "h100-sxm"
+    assert found.device.name == "2nm-hbm3"
+
+
+def test_stated_figures_replace_those_that_technology_makes():
+    found = read_cluster({"devices": 8, "device": {"technology": TECHNOLOGY, "memory": "100 GB", "price": 3}})
+    assert found.device.memory_bytes == 100e9
+    assert found.device.usd_per_hour == 3
+
+
+def test_a_stated_bandwidth_of_links_is_that_of_the_node():
+    found = cluster(TECHNOLOGY | {"link": "nvlink6", "link_bandwidth": "1.8 TB/s"})
+    assert found.intra_node.bandwidth == 1.8e12
+    assert cluster(TECHNOLOGY | {"link_bandwidth": "1.8 TB/s"}, intra_node="nvlink4").intra_node.name == "nvlink4"
+
+
+def test_ideal_scaling_is_another_device():
+    vendor, ideal = (cluster(TECHNOLOGY | {"scaling": scaling}).device for scaling in ("vendor", "ideal"))
+    assert ideal.l2_bytes > vendor.l2_bytes
+
+
+def test_dotted_keys_reach_into_technology():
+    named = with_value({"cluster": "8x h100-sxm-80gb"}, "cluster.device.technology.node", "1.6nm")
+    assert read_cluster(named["cluster"]).device.name == "1.6nm-hbm3"
+
+
+def test_all_mistakes_are_said_at_once():
+    wrong = {"node": "3mn", "scaling": "idel", "die_area": "-3 mm2", "memory": "hbm5", "stack": 6, "enabled": 2}
+    found = problems_of(wrong | {"split": {"compute": -0.1}, "formats": ["fp7"]})
+    keys = [problem.split(" ")[0].removeprefix("cluster.device.technology.") for problem in found]
+    assert sorted(keys) == ["die_area", "enabled", "formats", "memory", "node", "scaling", "split", "stack"]
+    assert any("did you mean '3nm'" in problem for problem in found)
+    assert any("did you mean 'ideal'" in problem for problem in found)
+
+
+def test_a_device_that_cannot_be_built_says_why():
+    found = problems_of(TECHNOLOGY | {"stacks": 30})
+    assert [problem.split(" ")[1] for problem in found] == ["edge", "power"]
+    assert all(problem.startswith("cluster.device.technology: ") for problem in found)
+
+
+def test_a_node_is_needed_where_no_die_is_known():
+    assert problems_of({"memory": "hbm4"})[0].startswith("cluster.device.technology.node is missing")
+    made = read_cluster({"devices": "8x mi300x", "device": {"technology": {"node": "5nm"}}})
+    assert made.intra_node.name == "xgmi-mi300x"
+
+
+@pytest.mark.parametrize("stated", ["3nm", ["3nm"], 3])
+def test_technology_is_a_mapping(stated):
+    assert "allowed: a mapping" in problems_of(stated)[0]
+
+
+def test_evidence_of_a_synthesized_device_is_extrapolated():
+    scenario = scenario_from_mapping(
+        {
+            "model": "llama-2-7b",
+            "cluster": {"devices": 8, "device": {"technology": TECHNOLOGY}},
+            "workload": {"task": "pretrain", "sequence_length": 4096, "global_batch": 64},
+            "plan": {"framework": "megatron", "micro_batch": 1},
+        }
+    )
+    answer = predict(scenario)
+    assert answer.evidence == "extrapolated"
+    assert answer.fits
