@@ -1,0 +1,259 @@
+"""Latency of generation over the bandwidth of the device memory, from GDDR6 to beyond HBM4 (arXiv 2407.14645).
+
+Every token reads all weights, so that latency falls with the memory's bandwidth until another level binds: the L2
+cache, which all that traffic crosses, the links between devices, or the time that kernels take whatever they move.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sightline.exploration.answer import Figure, StudyAnswer, View
+from sightline.exploration.base import base_of
+from sightline.exploration.memory_knee import STARTS, Floats, Knee, knee_of, with_numbers
+from sightline.exploration.request import StudyRequest
+from sightline.exploration.views import in_view
+from sightline.loading import generation_from_mapping
+from sightline.prediction import predict
+from sightline.profile import LEVELS
+from sightline.scenario import GenerationScenario
+from sightline.technology.memories import Memory, memory
+
+BASE: Mapping[str, Any] = {
+    "workload": {"task": "generate", "batch": 1, "prompt_tokens": 200, "output_tokens": 200},
+    "plan": {"framework": "vllm", "dtype": "fp16"},
+}
+VARIED = ("model", "cluster", "plan.tensor_parallel", "workload.task")
+DEVICE = "a100-sxm-80gb"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A model on as many devices of one node as split its matrices."""
+
+    model: str
+    devices: int
+
+
+CASES = (Case(model="llama-2-13b", devices=1), Case(model="llama-2-70b", devices=8))
+CHIPS, STACKS = 12, 5
+"""Memory interfaces of the device: chips of a bus of 384 bits, or the five stacks that A100 has."""
+MEMORIES = ("gddr6", "gddr6x", "gddr7", "hbm2", "hbm2e", "hbm3", "hbm3e", "hbm4", "hbm4e", "beyond-hbm4e")
+QUICK_MEMORIES = ("gddr6", "hbm2e", "hbm3e", "hbm4", "beyond-hbm4e")
+SLOWEST, FASTEST = 0.4e12, 50e12
+"""Ends of the curve in bytes per second."""
+POINTS, QUICK_POINTS = 400, 100
+ASSUMPTIONS = (
+    "Ideal view: 95 % of each peak and bandwidth, no time for launches or the host; L2 bounds what crosses it.",
+    "Calibrated view: kernels take what they take on an A100 today, in the engine of plan.framework.",
+    f"Only an A100's memory is replaced, by {STACKS} stacks of HBM or {CHIPS} chips of GDDR at the rates of products.",
+    "The bandwidth of A100's L2 cache, 4.8 TB/s, is an estimate; the knee in the ideal view lies where it is.",
+    "One request at a time; the 70B model is split over eight devices that NVLink 3 joins.",
+    "A knee is where latency's elasticity to the rate of another level overtakes that to the memory's bandwidth.",
+)
+WORDS: Mapping[str, str] = {
+    "compute": "arithmetic units",
+    "l2": "bytes across L2",
+    "network": "links between devices",
+    "host": "the host's launches",
+    STARTS: "starts of kernels",
+}
+"""Levels as sentences name them."""
+SECONDS = tuple(f"{level}_s" for level in LEVELS)
+NAMES = {"bandwidth": "memory bandwidth, B/s", "latency_s": "latency, s", **dict(zip(SECONDS, LEVELS, strict=True))}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Curve:
+    """The latency of a case in a view over the memory's bandwidth."""
+
+    case: Case
+    view: View
+    bandwidth: Floats
+    latency_s: Floats
+    knee: Knee | None
+    next_knee: Knee | None
+    """The knee if L2 kept up with the memory."""
+
+
+def study(request: StudyRequest) -> StudyAnswer:
+    """Return latencies by memory, model and view, and the knees of their curves."""
+    base = base_of(BASE, request, VARIED)
+    views = request.views("both")
+    memories = [memory(name) for name in (QUICK_MEMORIES if request.quick else MEMORIES)]
+    grid = np.geomspace(SLOWEST, FASTEST, QUICK_POINTS if request.quick else POINTS)
+    rows: list[dict[str, Any]] = []
+    curves = []
+    for case in CASES:
+        for view in views:
+            request.progress.check()
+            scenario = _scenario(base, case, view)
+            rows += _rows(scenario, case, view, memories)
+            curves.append(_curve(scenario, case, view, grid))
+    return StudyAnswer(
+        study="dram",
+        title="Latency of generation by memory technology, on an A100-class device",
+        axes={"model": [case.model for case in CASES], "memory": [one.name for one in memories], "view": views},
+        columns={key: [row[key] for row in rows] for key in rows[0]},
+        summary=_summary(rows, curves, memories),
+        assumptions=ASSUMPTIONS,
+        reading=tuple(_reading(rows, curves, memories)),
+        figures=_figures(curves),
+        shown=("model", "view", "memory", "units", "bandwidth", "ttft_s", "tpot_s", "latency_s", "bound_level"),
+    )
+
+
+def _scenario(base: Mapping[str, Any], case: Case, view: View) -> GenerationScenario:
+    plan = {**base.get("plan", {}), "tensor_parallel": case.devices}
+    cluster = f"{case.devices}x {DEVICE}"
+    return generation_from_mapping(in_view({**base, "model": case.model, "cluster": cluster, "plan": plan}, view))
+
+
+def _units(of: Memory) -> int:
+    return CHIPS if of.family == "gddr" else STACKS
+
+
+def _bandwidth(of: Memory) -> float:
+    return float(of.bandwidth) * _units(of)
+
+
+def _rows(scenario: GenerationScenario, case: Case, view: View, memories: Sequence[Memory]) -> Iterator[dict[str, Any]]:
+    """A row for each memory."""
+    bandwidth = np.array([_bandwidth(one) for one in memories])
+    capacity = np.array([float(one.capacity_bytes) * _units(one) for one in memories])
+    profile = predict(with_numbers(scenario, memory_bandwidth=bandwidth, memory_bytes=capacity))
+    columns = {
+        "bandwidth": bandwidth,
+        "memory_bytes": capacity,
+        **{name: getattr(profile, name) for name in ("ttft_s", "tpot_s", "latency_s")},
+        **{f"{level}_s": seconds for level, seconds in profile.levels.items()},
+        "bound_level": profile.bound_level,
+        "fits": profile.fits,
+    }
+    each = {name: np.broadcast_to(values, len(memories)).tolist() for name, values in columns.items()}
+    for place, one in enumerate(memories):
+        about = {"model": case.model, "devices": case.devices, "view": view, "memory": one.name, "units": _units(one)}
+        yield about | {name: values[place] for name, values in each.items()}
+
+
+def _curve(scenario: GenerationScenario, case: Case, view: View, bandwidth: Floats) -> Curve:
+    fast_l2 = with_numbers(scenario, l2_bandwidth=scenario.cluster.device.l2_bandwidth * 1e3)
+    latency_s = np.asarray(predict(with_numbers(scenario, memory_bandwidth=bandwidth)).latency_s)
+    return Curve(
+        case=case,
+        view=view,
+        bandwidth=bandwidth,
+        latency_s=latency_s,
+        knee=knee_of(scenario, bandwidth),
+        next_knee=knee_of(fast_l2, bandwidth),
+    )
+
+
+def _summary(rows: Sequence[Mapping[str, Any]], curves: Sequence[Curve], memories: Sequence[Memory]) -> dict[str, Any]:
+    """The knees, and how much latency falls from the slowest memory to the knee and from there to the fastest."""
+    found: dict[str, Any] = {"knee": {}, "knee_if_l2_kept_up": {}, "gain_to_knee": {}, "gain_beyond_knee": {}}
+    for curve in curves:
+        latencies = [row["latency_s"] for row in _of(rows, curve)]
+        at_knee = _at_knee(curve)
+        values = {
+            "knee": _described(curve.knee, memories),
+            "knee_if_l2_kept_up": _described(curve.next_knee, memories),
+            "gain_to_knee": max(latencies) / at_knee,
+            "gain_beyond_knee": at_knee / min(latencies),
+        }
+        for name, value in values.items():
+            found[name].setdefault(curve.view, {})[curve.case.model] = value
+    return found
+
+
+def _of(rows: Sequence[Mapping[str, Any]], curve: Curve) -> list[Mapping[str, Any]]:
+    return [row for row in rows if (row["model"], row["view"]) == (curve.case.model, curve.view)]
+
+
+def _at_knee(curve: Curve) -> float:
+    """The latency at the knee; without one at the end of the curve."""
+    bandwidth = curve.bandwidth[-1] if curve.knee is None else curve.knee.bandwidth
+    return float(np.interp(bandwidth, curve.bandwidth, curve.latency_s))
+
+
+def _described(knee: Knee | None, memories: Sequence[Memory]) -> dict[str, Any] | None:
+    """A knee with the memories between which it lies."""
+    if knee is None:
+        return None
+    by_bandwidth = sorted(memories, key=_bandwidth)
+    below = [one.name for one in by_bandwidth if _bandwidth(one) < knee.bandwidth]
+    beyond = [one.name for one in by_bandwidth if _bandwidth(one) >= knee.bandwidth]
+    return {
+        "level": knee.level,
+        "bandwidth": knee.bandwidth,
+        "last_memory_before": below[-1] if below else None,
+        "first_memory_beyond": beyond[0] if beyond else None,
+    }
+
+
+def _reading(rows: Sequence[Mapping[str, Any]], curves: Sequence[Curve], memories: Sequence[Memory]) -> Iterator[str]:
+    """A sentence for each curve."""
+    for curve in curves:
+        mine = sorted(_of(rows, curve), key=lambda row: row["bandwidth"])
+        slowest, fastest = (
+            f"{row['latency_s']:.2f} s with {row['memory']} ({row['bandwidth'] / 1e12:.1f} TB/s)"
+            for row in (mine[0], mine[-1])
+        )
+        where = f"{curve.case.model} on {curve.case.devices} x {DEVICE}, {curve.view} view"
+        knee = _described(curve.knee, memories)
+        if knee is None:
+            yield f"{where}: latency falls from {slowest} to {fastest}; the memory binds throughout."
+            continue
+        between = f"between {knee['last_memory_before']} and {knee['first_memory_beyond']}"
+        yield (
+            f"{where}: latency falls from {slowest} to {_at_knee(curve):.2f} s at {knee['bandwidth'] / 1e12:.1f} TB/s, "
+            f"the knee, {between}, from which {WORDS[knee['level']]} matter more than the memory, and to {fastest}"
+            f"{_beyond(curve)}."
+        )
+
+
+def _beyond(curve: Curve) -> str:
+    """What would bind if L2 kept up with the memory, where L2 is what binds."""
+    if curve.knee is None or curve.knee.level != "l2":
+        return ""
+    if curve.next_knee is None:
+        return f"; with an L2 that keeps up, the memory binds to {curve.bandwidth[-1] / 1e12:.0f} TB/s and beyond"
+    following = curve.next_knee
+    return f"; with an L2 that keeps up, {WORDS[following.level]} do from {following.bandwidth / 1e12:.1f} TB/s on"
+
+
+def _figures(curves: Sequence[Curve]) -> tuple[Figure, ...]:
+    """Latency over bandwidth, and what it is made of by memory, a figure for each view."""
+    count = [len(curve.bandwidth) for curve in curves]
+    lines = {
+        "bandwidth": np.concatenate([curve.bandwidth for curve in curves]),
+        "latency_s": np.concatenate([curve.latency_s for curve in curves]),
+        "model": np.repeat([curve.case.model for curve in curves], count),
+        "view": np.repeat([curve.view for curve in curves], count),
+    }
+    stacks = (
+        Figure(
+            kind="stacks",
+            title=f"Latency by what binds, {view} view",
+            x="memory",
+            y=SECONDS,
+            panel="model",
+            names=NAMES,
+            where={"view": view},
+        )
+        for view in dict.fromkeys(curve.view for curve in curves)
+    )
+    over_bandwidth = Figure(
+        kind="lines",
+        title="Latency over the bandwidth of the memory",
+        x="bandwidth",
+        y="latency_s",
+        series="view",
+        panel="model",
+        log=frozenset({"x", "y"}),
+        names=NAMES,
+        columns=lines,
+    )
+    return over_bandwidth, *stacks

@@ -1,0 +1,58 @@
+"""Latency of generation by memory technology."""
+
+import numpy as np
+import pytest
+
+from sightline.exploration.request import StudyRequest
+from sightline.exploration.studies.dram import CASES, SECONDS, study
+
+VIEWS = ("ideal", "calibrated")
+
+
+@pytest.fixture(scope="module")
+def answer():
+    return study(StudyRequest())
+
+
+def _of(answer, model, view):
+    rows = [row for row in answer.rows if (row["model"], row["view"]) == (model, view)]
+    return sorted(rows, key=lambda row: row["bandwidth"])
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("model", [case.model for case in CASES])
+def test_latency_falls_with_bandwidth_and_flattens_after_the_knee(answer, model, view):
+    rows = _of(answer, model, view)
+    latency = np.array([row["latency_s"] for row in rows])
+    assert (np.diff(latency) <= latency[:-1] * 1e-9).all()
+    knee = answer.summary["knee"][view][model]
+    assert rows[0]["bandwidth"] < knee["bandwidth"] < rows[-1]["bandwidth"]
+    assert answer.summary["gain_beyond_knee"][view][model] < 1.2 < answer.summary["gain_to_knee"][view][model]
+
+
+@pytest.mark.parametrize("model", [case.model for case in CASES])
+def test_knee_of_the_ideal_view_lies_at_the_bandwidth_of_l2(answer, model):
+    knee = answer.summary["knee"]["ideal"][model]
+    assert knee["level"] == "l2"
+    assert knee["bandwidth"] == pytest.approx(4.8e12, rel=0.02)
+    assert {row["bound_level"] for row in _of(answer, model, "ideal")} == {"dram", "l2"}
+
+
+def test_links_bind_next_where_devices_share_the_model(answer):
+    alone, split = (answer.summary["knee_if_l2_kept_up"]["ideal"][case.model] for case in CASES)
+    assert alone is None
+    assert split["level"] == "network"
+
+
+def test_levels_sum_to_the_latency(answer):
+    for row in answer.rows:
+        assert sum(row[name] for name in SECONDS) == pytest.approx(row["latency_s"])
+
+
+def test_one_view_and_the_small_version(answer):
+    quick = study(StudyRequest(quick=True, view="ideal"))
+    assert list(quick.columns) == list(answer.columns)
+    assert set(quick.columns["view"]) == {"ideal"}
+    for case in CASES:
+        knees = (found.summary["knee"]["ideal"][case.model] for found in (quick, answer))
+        assert next(knees)["bandwidth"] == pytest.approx(next(knees)["bandwidth"], rel=0.06)
