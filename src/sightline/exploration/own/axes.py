@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from sightline.errors import InputError
-from sightline.exploration.own.numbers import NumberKey, peak_key
+from sightline.exploration.own.numbers import TECHNOLOGY, NumberKey, peak_key, technology_key
 from sightline.loading.input.checks import Complaints
 from sightline.quantities import show, significant
 
@@ -80,6 +80,7 @@ def _read_axis(key: str, stated: Any, numbers: Mapping[str, NumberKey]) -> Axis:
     dtype = key.removeprefix(f"{_PEAKS}.") if key.startswith(f"{_PEAKS}.") else ""
     if number is None and dtype and _PEAKS in numbers:
         number = peak_key(dtype)
+    number = number or technology_key(key)
     place = f"axes.{key}"
     if isinstance(stated, Mapping):
         return _ranged(key, stated, number)
@@ -89,7 +90,7 @@ def _read_axis(key: str, stated: Any, numbers: Mapping[str, NumberKey]) -> Axis:
         raise InputError(f"{place} has {len(stated):,} values; allowed: up to {MOST_VALUES:,}")
     if number is None:
         return Axis(key=key, values=_distinct(stated))
-    multiples = [_multiple(one) if key.startswith("cluster.") else None for one in stated]
+    multiples = [_multiple(one) if _has_multiples(key) else None for one in stated]
     if all(one is not None for one in multiples):
         return Axis(key=key, values=_distinct(multiples), number=number, is_multiple=True, unit=number.unit)
     if key == _PEAKS:
@@ -99,13 +100,18 @@ def _read_axis(key: str, stated: Any, numbers: Mapping[str, NumberKey]) -> Axis:
     return Axis(key=key, values=_distinct(_read_values(place, stated, number)), number=number, unit=number.unit)
 
 
+def _has_multiples(key: str) -> bool:
+    """Whether a number of the base can be multiplied."""
+    return key.startswith("cluster.") and not key.startswith(TECHNOLOGY)
+
+
 def _read_values(place: str, stated: Sequence[Any], number: NumberKey) -> list[Any]:
     complaints = Complaints()
     found = []
     for one in stated:
         try:
             value = number.read(one)
-            found.append(value if number.whole else float(value))
+            found.append(value if number.whole or isinstance(value, str) else float(value))
         except InputError as error:
             complaints.add(*(f"{place} {problem}" for problem in error.problems))
     complaints.raise_any()
@@ -120,7 +126,7 @@ def _ranged(key: str, stated: Mapping[str, Any], number: NumberKey | None) -> Ax
     if unknown or None in ends or ("factor" in stated) == ("steps" in stated):
         raise InputError(f"{place} is {show(dict(stated))}; allowed: {_FORMS}")
     multiples = [_multiple(one) for one in ends]
-    is_multiple = number is not None and None not in multiples and key.startswith("cluster.")
+    is_multiple = number is not None and None not in multiples and _has_multiples(key)
     if is_multiple:
         low, high = (float(one or 0.0) for one in multiples)
     elif number is not None and key != _PEAKS:

@@ -57,7 +57,8 @@ def break_evens(found: Found) -> Iterator[BreakEven]:
     """Yield every step along the numbers of the hardware, all other axes at their first values."""
     for line in lines(found) if found.rate else ():
         key = line.axis.key
-        if not key.startswith("cluster.") or key in _NO_HARDWARE or "latency" in key:
+        is_hardware = key.startswith("cluster.") and key not in _NO_HARDWARE and "latency" not in key
+        if not is_hardware or not line.axis.is_number:
             continue
         rate, rent = line.of(found.rate), _rent(line, found)
         for i, j in pairwise(np.argsort(line.values)):

@@ -5,7 +5,7 @@ and device, and the whole grid is touched in the last steps only. Points are wor
 cache; blocks are cut along the device's axes, of which no price is shared, before others.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from math import prod
@@ -14,11 +14,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.errors import InputError
 from sightline.exploration.own.axes import Axis
 from sightline.exploration.own.cells import Reasons
-from sightline.exploration.own.prices import Price, with_prices
 from sightline.exploration.own.reports import BOUND, NO_LEVEL, level_codes, result_of
+from sightline.exploration.own.variation import Index, Variation, with_replicas
 from sightline.loading.possible import Asked
 from sightline.prediction import predict
 from sightline.profile import Profile
@@ -29,8 +28,6 @@ from sightline.scenario.rules.rulebook import masks_of
 
 POINTS_PER_BLOCK: Final = 1 << 16
 """512 KiB per array: more lose the cache, fewer price the same operators again."""
-DEGREES: Final = ("plan.tensor_parallel", "plan.pipeline_parallel", "plan.context_parallel")
-Index = tuple[slice, ...]
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -47,7 +44,8 @@ class Points:
         values = np.asarray(values)
         column = self.columns.get(name)
         if column is None:
-            column = self.columns[name] = np.empty(self.shape, dtype=values.dtype)
+            none: Any = NO_LEVEL if values.dtype.kind == "i" else np.nan
+            column = self.columns[name] = np.full(self.shape, none, dtype=values.dtype)
         column[index] = values
 
 
@@ -70,81 +68,27 @@ def blocks(axes: Sequence[Axis], most: int = POINTS_PER_BLOCK) -> Iterator[Index
         yield tuple(slice(start, start + size) for start, size in zip(corner, sizes, strict=True))
 
 
-def along(values: Sequence[Any], dimension: int, dimensions: int) -> NDArray[np.float64]:
-    """Return values as an array along one dimension of several."""
-    shape = [-1 if i == dimension else 1 for i in range(dimensions)]
-    return np.asarray(values, dtype=float).reshape(shape)
-
-
-def varied(base: Asked, axes: Sequence[Axis], index: Index, prices: Sequence[Price] = (), before: int = 0) -> Asked:
-    """Return the scenario of a block: each number of an axis as an array along its dimension.
-
-    Args:
-        base: The scenario that is varied.
-        axes: What is varied.
-        index: The block's part of each axis.
-        prices: What numbers add to a device's rent.
-        before: Dimensions of the plan that come before those of the axes.
-    """
-    scenario = base
-    for i, (axis, part) in enumerate(zip(axes, index, strict=True)):
-        values = along(axis.values[part], before + i, before + len(axes))
-        scenario = _put(scenario, base, axis, values)
-    return with_prices(scenario, base, prices)
-
-
-def _put(scenario: Asked, base: Asked, axis: Axis, values: NDArray[np.float64]) -> Asked:
-    key = axis.number
-    if key is None:
-        raise TypeError(f"{axis.key} is no number")
-    if not axis.is_multiple:
-        return key.put(scenario, values)
-    number = key.get(base)
-    if number is None:
-        raise InputError(f"axes.{axis.key} has multiples of a number that {base.cluster.device.name} lacks")
-    scaled = {key: rate * values for key, rate in number.items()} if isinstance(number, Mapping) else number * values
-    return key.put(scenario, scaled)
-
-
-def with_replicas(scenario: Asked, axes: Sequence[Axis], *, stated: bool) -> Asked:
-    """Return a training scenario whose replicas take the devices that varied degrees leave, unless they are stated."""
-    keys = {axis.key for axis in axes}
-    if stated or not isinstance(scenario, Scenario) or not keys & set(DEGREES):
-        return scenario
-    plan = scenario.plan
-    ranks: Any = plan.tensor_parallel * plan.pipeline_parallel * plan.context_parallel
-    return replace(scenario, plan=replace(plan, data_parallel=scenario.cluster.devices / ranks))
-
-
 def evaluate(
-    base: Asked,
-    axes: Sequence[Axis],
-    keys: Sequence[str],
-    *,
-    prices: Sequence[Price],
-    replicas_stated: bool,
-    reasons: Reasons,
-    progress: Progress,
+    varied: Variation, keys: Sequence[str], *, replicas_stated: bool, reasons: Reasons, progress: Progress
 ) -> Points:
-    """Return the results of every point of the axes.
+    """Return the results of every point.
 
     Args:
-        base: The scenario that is varied; the micro-batch of a training step is known, or an axis.
-        axes: What is varied, all numbers.
+        varied: What is varied; the micro-batch of a training step is known, or an axis.
         keys: Result keys.
-        prices: What numbers add to a device's rent.
         replicas_stated: Whether the base states data parallelism, so that degrees do not change it.
         reasons: Counts the points that cannot be, by why.
         progress: Told of every block.
     """
-    points = points_of(axes)
-    for index in blocks(axes):
+    points = points_of(varied.axes)
+    for index in blocks(varied.axes):
         if progress.cancelled:
             break
-        scenario = with_replicas(varied(base, axes, index, prices), axes, stated=replicas_stated)
+        scenario = with_replicas(varied.at(index), varied.axes, stated=replicas_stated)
         shape = points.done[index].shape
         with np.errstate(all="ignore"):  # points that cannot be are worked out too
-            possible = _possible(scenario, axes, shape, reasons)
+            buildable = varied.buildable(index)
+            possible = _possible(scenario, varied.axes, np.broadcast_to(buildable, shape), reasons)
             put_profile(points, index, predict(scenario), keys, possible)
         points.done[index] = True
         progress.advance(prod(shape))
@@ -165,19 +109,17 @@ def put_profile(points: Points, index: Index, profile: Profile, keys: Sequence[s
     points.put(index, BOUND, codes if everywhere else np.where(possible, codes, np.int8(NO_LEVEL)))
 
 
-def _possible(scenario: Asked, axes: Sequence[Axis], shape: tuple[int, ...], reasons: Reasons) -> Any:
-    """Which points break no rule of plans; the others are counted with a sentence."""
-    asks = any(not axis.key.startswith("cluster.") for axis in axes)
-    if not asks or isinstance(scenario, OperatorScenario):
-        return True
+def _possible(scenario: Asked, axes: Sequence[Axis], left: NDArray[np.bool_], reasons: Reasons) -> Any:
+    """Which of the points that are left break no rule of plans; the others are counted with a sentence."""
+    if all(axis.key.startswith("cluster.") for axis in axes) or isinstance(scenario, OperatorScenario):
+        return left
     if not isinstance(scenario, Scenario):
         judged = verdict(scenario)
         for rule, count in judged.rejected.items():
             reasons.add(_in_words(rule), count)
-        return judged.valid
-    left: Any = True
+        return left & judged.valid
     for name, mask in masks_of(TRAINING_RULES, facts_of(scenario)):
-        broken = np.broadcast_to(left & ~mask, shape)
+        broken = left & ~mask
         if count := int(np.count_nonzero(broken)):
             reasons.add(_sentence(scenario, name, np.argwhere(broken)[0]), count)
         left = left & mask

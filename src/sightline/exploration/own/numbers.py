@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.loading.clusters.hardware import DEVICE, HOST, INTERCONNECT, NETWORK, Part
-from sightline.loading.input.checks import Kind, quantity
+from sightline.loading.input.checks import Kind, fraction, quantity
 from sightline.loading.possible import Asked
 from sightline.quantities import FLOPS, WATTS
 
@@ -70,6 +70,18 @@ _TRAINING_PLAN: Final = (
 """Fields of a training plan that may be arrays. A number of virtual stages is none: it changes the schedule."""
 _TRAINING_WORK: Final = ("global_batch",)
 _GENERATION_WORK: Final = ("batch", "prompt_tokens", "output_tokens")
+TECHNOLOGY: Final = "cluster.device.technology"
+"""The key of what a device is made of."""
+SPLIT: Final = "split."
+_UNITS: Final[Mapping[str, str]] = {
+    "die_area": "m2",
+    "power": "W",
+    "pin_rate": "bit/s",
+    "memory_capacity": "B",
+    "link_bandwidth": "B/s",
+    "frequency": "Hz",
+    "voltage": "V",
+}
 TRAINING_TASKS: Final = ("pretrain", "finetune")
 
 
@@ -94,6 +106,29 @@ def peak_key(dtype: str) -> NumberKey:
         put=put,
         of_device=True,
         unit="FLOP/s",
+    )
+
+
+def technology_key(key: str) -> NumberKey | None:
+    """Return the key of a device's technology, None for any other; all axes of it are put in together."""
+    below = key.removeprefix(f"{TECHNOLOGY}.")
+    if below == key:
+        return None
+    from sightline.loading.clusters.technology import KEYS
+    from sightline.technology.budget import PARTS
+
+    kind: Kind | None = KEYS.get(below)
+    if below.startswith(SPLIT) and below.removeprefix(SPLIT) in PARTS:
+        kind = fraction
+    if kind is None:
+        return None
+    return NumberKey(
+        key=key,
+        read=kind,
+        get=lambda _: None,
+        put=lambda scenario, _: scenario,
+        of_device=True,
+        unit=_UNITS.get(below, ""),
     )
 
 

@@ -164,20 +164,21 @@ def _said_along(found: Found) -> Iterator[str]:
         there = np.flatnonzero(~np.isnan(values))
         if len(there) < 2:
             continue
-        unit, first, last = line.axis.unit, there[0], there[-1]
-        span = f"from {in_unit(line.values[first], unit)} to {in_unit(line.values[last], unit)}"
+        first, last = there[0], there[-1]
+        span = f"from {_in_words(line.axis, line.values[first])} to {_in_words(line.axis, line.values[last])}"
         moved = f"{in_unit(values[first], unit_of(task, key))} to {in_unit(values[last], unit_of(task, key))}"
-        levels = _sequence([(line.values[i], LEVELS[codes[i]]) for i in there if codes[i] >= 0], unit)
-        yield f"{_of_view(line.view)}: {name_of(line.axis.key)} {span} takes {label_of(task, key)} from {moved}{levels}."
+        levels = _sequence([(line.values[i], LEVELS[codes[i]]) for i in there if codes[i] >= 0], line.axis)
+        what, of = name_of(line.axis.key), label_of(task, key)
+        yield f"{_of_view(line.view)}: {what} {span} takes {of} from {moved}{levels}."
 
 
-def _sequence(bound: list[tuple[float, str]], unit: str) -> str:
+def _sequence(bound: list[tuple[Any, str]], axis: Axis) -> str:
     """Which level binds along a line: one, or each from where it begins to."""
     changes = [one for i, one in enumerate(bound) if i == 0 or one[1] != bound[i - 1][1]]
     if not changes:
         return ""
     first, *others = changes
-    then = "".join(f", {level} from {in_unit(value, unit)}" for value, level in others)
+    then = "".join(f", {level} from {_in_words(axis, value)}" for value, level in others)
     return f"; {first[1]} binds{then or ' throughout'}"
 
 

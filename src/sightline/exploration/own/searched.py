@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from sightline.content import fields_of
 from sightline.errors import InputError
-from sightline.exploration.own.axes import Axis
-from sightline.exploration.own.mesh import Index, Points, blocks, points_of, put_profile, varied
-from sightline.exploration.own.prices import Price
+from sightline.exploration.own.mesh import Points, blocks, points_of, put_profile
 from sightline.exploration.own.reports import NO_LEVEL
+from sightline.exploration.own.variation import Index, Variation
 from sightline.planning.training.candidates import DIMENSIONS, Axes, Choice, layout_of, open_plan, resolved
 from sightline.planning.training.search import pieces_of
 from sightline.planning.training.validity import POSSIBLE, Valid, valid_plans
@@ -45,21 +44,13 @@ class _Best:
     """By point, flat."""
 
 
-def search_points(
-    space: Space[Scenario],
-    axes: Sequence[Axis],
-    keys: Sequence[str],
-    *,
-    prices: Sequence[Price],
-    progress: Progress,
-) -> Points:
+def search_points(space: Space[Scenario], varied: Variation, keys: Sequence[str], progress: Progress) -> Points:
     """Return the results of the best plan at every point of the axes; columns ``plan.FIELD`` say which it is.
 
     Args:
         space: The base, and what is searched.
-        axes: What is varied: numbers of the cluster.
+        varied: What is varied of the space's scenario: numbers of the cluster.
         keys: Result keys.
-        prices: What numbers add to a device's rent.
         progress: Told of every block of points.
 
     Raises:
@@ -67,7 +58,7 @@ def search_points(
     """
     plans = [one for choice, piece in _pieces(space) if (one := _valid(space, choice, piece)) is not None]
     count = sum(prod(valid.axes.shape) for _, valid in plans)
-    points = points_of(axes)
+    points = points_of(varied.axes)
     if not plans:
         raise InputError("search finds no plan that the rules allow; `sightline plan` of the base says why")
     if count * points.done.size > MOST_PLANS:
@@ -75,14 +66,14 @@ def search_points(
             f"search has {count:,} plans for each of {points.done.size:,} points; allowed: {MOST_PLANS:,} in all, "
             "so search fewer fields, or vary less"
         )
-    for index in blocks(axes, max(1, PLANS_PER_BLOCK // max(prod(valid.axes.shape) for _, valid in plans))):
+    for index in blocks(varied.axes, max(1, PLANS_PER_BLOCK // max(prod(valid.axes.shape) for _, valid in plans))):
         if progress.cancelled:
             break
         shape = points.done[index].shape
         best = _Best(figure=np.full(shape, np.inf), fields=[None] * prod(shape))
         for choice, valid in plans:
-            _improve(best, space, choice, valid, axes, index)
-        _put(points, index, best, space, axes, keys, prices)
+            _improve(best, space, choice, valid, varied, index)
+        _put(points, index, best, space, varied, keys)
         points.done[index] = True
         progress.advance(prod(shape))
     return points
@@ -102,12 +93,13 @@ def _valid(space: Space[Scenario], choice: Choice, axes: Axes) -> tuple[Choice, 
 
 
 def _improve(
-    best: _Best, space: Space[Scenario], choice: Choice, valid: Valid, axes: Sequence[Axis], index: Index
+    best: _Best, space: Space[Scenario], choice: Choice, valid: Valid, varied: Variation, index: Index
 ) -> None:
     """Hold the plans of a choice against the best so far, at every point of a block."""
-    scenario = _behind(open_plan(space, valid.axes, choice), len(axes))
-    scenario = replace(scenario, cluster=_cluster(scenario, space, axes, index))
-    mask = _mask(valid, len(axes))
+    scenario = _behind(open_plan(space, valid.axes, choice), len(index))
+    cluster = varied.at(index, before=DIMENSIONS).cluster
+    scenario = replace(scenario, cluster=replace(cluster, devices=scenario.cluster.devices))
+    mask = _mask(valid, len(index)) & varied.buildable(index)
     shape = (*valid.axes.shape, *best.figure.shape)
     with np.errstate(all="ignore"):
         profile = predict(scenario)
@@ -119,12 +111,6 @@ def _improve(
     for point in np.flatnonzero(least < best.figure.ravel()):
         best.fields[point] = _fields(valid.axes, choice, int(place[point]))
     np.minimum(best.figure, least.reshape(best.figure.shape), out=best.figure)
-
-
-def _cluster(scenario: Scenario, space: Space[Scenario], axes: Sequence[Axis], index: Index) -> Any:
-    """The cluster with the block's numbers behind the dimensions of plans."""
-    cluster = varied(space.scenario, axes, index, before=DIMENSIONS).cluster
-    return replace(cluster, devices=scenario.cluster.devices)
 
 
 def _behind(scenario: Scenario, count: int) -> Scenario:
@@ -179,9 +165,8 @@ def _put(
     index: Index,
     best: _Best,
     space: Space[Scenario],
-    axes: Sequence[Axis],
+    varied: Variation,
     keys: Sequence[str],
-    prices: Sequence[Price],
 ) -> None:
     """Put the results of the best plans into a block, plan by plan: many points share one."""
     plans: dict[tuple[Any, ...], list[int]] = {}
@@ -194,7 +179,7 @@ def _put(
         chosen.ravel()[of] = True
         plan = dict(named)
         scenario = resolved(space, plan)
-        cluster = varied(space.scenario, axes, index, prices).cluster
+        cluster = varied.at(index).cluster
         scenario = replace(scenario, cluster=replace(cluster, devices=scenario.cluster.devices))
         here = Points(shape=shape, done=np.ones(shape, dtype=bool))
         put_profile(here, (slice(None),) * len(shape), predict(scenario), keys, chosen)

@@ -14,14 +14,16 @@ from sightline.exploration.own.file import StudyFile, read_study
 from sightline.exploration.own.mesh import Points, evaluate, points_of, put_profile
 from sightline.exploration.own.reading import Found, told
 from sightline.exploration.own.reports import THROUGHPUT
+from sightline.exploration.own.scalars import as_scalars
 from sightline.exploration.own.table import Part, columns_of
+from sightline.exploration.own.technology import count_reasons, devices_of
+from sightline.exploration.own.variation import Index, Variation
 from sightline.exploration.request import VIEWS, StudyRequest
 from sightline.exploration.views import in_view
 from sightline.loading.input.checks import Complaints
 from sightline.prediction import needs_equal_devices
 from sightline.profile import Profile, task_of
 from sightline.progress import Progress
-from sightline.scenario import GenerationScenario
 from sightline.scenario.space import Space, freed
 
 
@@ -114,25 +116,21 @@ def _points(
     keys = list(dict.fromkeys((*study.report, *_held(study))))
     if study.task == "serve":
         return _simulated(asked, keys, progress)
+    devices = devices_of(cell.mapping, numbers)
+    if devices is not None:
+        count_reasons(devices, tuple(len(axis.values) for axis in numbers), reasons)
+    varied = Variation(base=_scenario(asked), axes=numbers, prices=study.prices, devices=devices)
     if isinstance(asked, Space):
         from sightline.exploration.own.searched import search_points
 
         space = freed(asked, study.search)
-        return search_points(space, numbers, keys, prices=study.prices, progress=progress)
+        return search_points(space, varied, keys, progress)
     if study.search:
-        return _planned(study, asked, numbers, keys, reasons, progress)
+        return _planned(varied, study.search, keys, reasons, progress)
     plan = cell.mapping.get("plan")
     states = isinstance(plan, Mapping) and plan.get("data_parallel") is not None
     states |= any(axis.key == "plan.data_parallel" for axis in numbers)
-    return evaluate(
-        asked,
-        numbers,
-        keys,
-        prices=study.prices,
-        replicas_stated=states,
-        reasons=reasons,
-        progress=progress,
-    )
+    return evaluate(varied, keys, replicas_stated=states, reasons=reasons, progress=progress)
 
 
 def _simulated(scenario: Any, keys: Sequence[str], progress: Progress) -> Points:
@@ -147,30 +145,23 @@ def _simulated(scenario: Any, keys: Sequence[str], progress: Progress) -> Points
 
 
 def _planned(
-    study: StudyFile,
-    scenario: GenerationScenario,
-    numbers: Sequence[Axis],
-    keys: Sequence[str],
-    reasons: Reasons,
-    progress: Progress,
+    varied: Variation, search: Sequence[str], keys: Sequence[str], reasons: Reasons, progress: Progress
 ) -> Points:
     """The points of generation, each with the plan that generates most tokens per second."""
-    from sightline.exploration.own.mesh import Index, varied
     from sightline.planning.search import plan
 
-    points = points_of(numbers)
+    points = points_of(varied.axes)
     for place in np.ndindex(points.shape):
         if progress.cancelled:
             break
         index: Index = tuple(slice(i, i + 1) for i in place)
-        one = _at_point(varied(scenario, numbers, index, study.prices))
-        answer = plan(one, free=study.search, objective="throughput", top=1)
-        if answer.plans:
-            profile = answer.plans[0].profile
-            put_profile(points, index, profile, keys, True)
-            _put_plan(points, place, profile, study.search)
-        else:
-            reasons.add("no plan of the search fits")
+        if np.all(varied.buildable(index)):
+            answer = plan(as_scalars(varied.at(index)), free=search, objective="throughput", top=1)
+            if answer.plans:
+                put_profile(points, index, answer.plans[0].profile, keys, True)
+                _put_plan(points, place, answer.plans[0].profile, search)
+            else:
+                reasons.add("no plan of the search fits")
         points.done[index] = True
         progress.advance()
     return points
@@ -183,13 +174,6 @@ def _put_plan(points: Points, place: tuple[int, ...], profile: Profile, names: S
         value = plan.get(name)
         column = points.columns.setdefault(f"plan.{name}", np.full(points.shape, "", dtype="<U32"))
         column[place] = "" if value is None else f"{value:g}" if isinstance(value, int | float) else str(value)
-
-
-def _at_point(scenario: Any) -> Any:
-    """A scenario with arrays of one element as one with plain numbers."""
-    from sightline.exploration.own.scalars import as_scalars
-
-    return as_scalars(scenario)
 
 
 def _values(base: Any, numbers: Sequence[Axis]) -> dict[str, Sequence[float]]:

@@ -6,11 +6,15 @@ from typing import Any, Final
 from sightline.exploration.own.axes import Axis
 from sightline.profile import task_of
 from sightline.quantities import (
+    BITS_PER_SECOND,
     BYTES,
     BYTES_PER_SECOND,
     FLOPS,
+    HERTZ,
     JOULES,
     SECONDS,
+    SQUARE_METRES,
+    VOLTS,
     WATTS,
     Dimension,
     format_quantity,
@@ -25,6 +29,10 @@ _DIMENSIONS: Final[Mapping[str, Dimension]] = {
     "FLOP/s": FLOPS,
     "W": WATTS,
     "J": JOULES,
+    "m2": SQUARE_METRES,
+    "bit/s": BITS_PER_SECOND,
+    "Hz": HERTZ,
+    "V": VOLTS,
 }
 
 
