@@ -32,7 +32,7 @@ def summary_of(
     budgets: dict[str, Any] = {}
     keys = ("parameters", "tokens", "loss", "mfu", "devices", "run_time_s", "energy_j", "carbon_kg", "cost_usd")
     for row in rows:
-        budget = f"{row['budget_usd']:.0f} USD" if row["budget"] == "money" else f"{row['budget_s'] / DAY:.0f} days"
+        budget = f"{row['budget_usd']:.0f} USD" if row["budget"] == "money" else f"{row['deadline_s'] / DAY:.0f} days"
         of_budget = budgets.setdefault(row["view"], {}).setdefault(budget, {})
         of_budget[row["device"]] = {key: row[key] for key in keys if key in row}
     return {
@@ -99,9 +99,9 @@ def _of_time(timed: Sequence[Row]) -> Iterator[str]:
     """What the longest time trains on the first and the last device."""
     if not timed:
         return
-    longest = max(row["budget_s"] for row in timed)
+    longest = max(row["deadline_s"] for row in timed)
     for view in dict.fromkeys(row["view"] for row in timed):
-        of_view = [row for row in timed if row["view"] == view and row["budget_s"] == longest]
+        of_view = [row for row in timed if row["view"] == view and row["deadline_s"] == longest]
         said = ", ".join(
             f"{_count(row['parameters'])} parameters on {_count(row['tokens'])} tokens with {row['device']} "
             f"(loss {row['loss']:.3f}, {_usd(row['cost_usd'])})"

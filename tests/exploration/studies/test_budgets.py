@@ -33,7 +33,7 @@ def test_a_budget_is_spent(rows):
             assert row["cost_usd"] == pytest.approx(row["budget_usd"])
             assert row["devices"] >= 8
         else:
-            assert row["run_time_s"] == pytest.approx(row["budget_s"])
+            assert row["run_time_s"] == pytest.approx(row["deadline_s"])
 
 
 def test_devices_never_train_faster_than_their_peak(rows):

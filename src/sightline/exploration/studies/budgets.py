@@ -75,13 +75,13 @@ def study(request: StudyRequest) -> StudyAnswer:
                 rows.append(money | _trained(base, view, device, count, seconds, law, grid))
             for number in days:
                 request.progress.check()
-                time: Row = {"budget": "time", "budget_s": number * DAY}
+                time: Row = {"budget": "time", "deadline_s": number * DAY}
                 rows.append(time | _trained(base, view, device, TIMED_DEVICES, number * DAY, law, grid))
     overtrained, over_years = list(_overtrained(rows, law)), list(_over_years())
     return StudyAnswer(
         study="budgets",
         title="The best model for a budget of money or time",
-        axes={"cluster.device": devices, "budget_usd": budgets, "budget_s": [number * DAY for number in days]},
+        axes={"cluster.device": devices, "budget_usd": budgets, "deadline_s": [number * DAY for number in days]},
         columns=_table(rows),
         summary=summary_of(rows, overtrained, over_years, law),
         assumptions=assumptions_of(request.views("both"), law, grid, SHORTEST_DAYS, TIMED_DEVICES),
@@ -93,7 +93,7 @@ def study(request: StudyRequest) -> StudyAnswer:
             if "loss" not in row
         ),
         shown=(
-            *("view", "device", "budget_usd", "budget_s", "devices", "run_time_s", "parameters", "tokens", "mfu"),
+            *("view", "device", "budget_usd", "deadline_s", "devices", "run_time_s", "parameters", "tokens", "mfu"),
             *("loss", "energy_j", "carbon_kg", "cost_usd"),
         ),
     )
