@@ -14,7 +14,8 @@ from sightline.exploration.base import base_of
 from sightline.exploration.request import StudyRequest
 from sightline.loading import generation_from_mapping
 from sightline.loading.input.dotted_keys import with_value
-from sightline.prediction.operators.roofline_table import Phase, RooflineRow, roofline_table
+from sightline.prediction.operators.roofline_table import Phase, roofline_table
+from sightline.quantities import larger
 
 BASE: Mapping[str, Any] = {
     "model": "llama-2-13b",
@@ -50,7 +51,7 @@ LOADS = (
 )
 QUICK_LOADS = (LOADS[1], LOADS[2], LOADS[4], LOADS[-1])
 ASSUMPTIONS = (
-    "Ideal view (bound_level, roofline_s): the longest of arithmetic and compulsory bytes at the datasheet's rates.",
+    "Ideal view (bound_level, roofline_s): the longest of arithmetic, compulsory bytes of memory and bytes across L2.",
     "Calibrated view (calibrated_s): the time that kernels measured on the device, or on its relatives, take.",
     "Attention is two products, scores and context, as in the source; engines fuse them and keep scores on the chip.",
     "One device holds a layer's whole matrices, whether or not all layers fit into its memory.",
@@ -130,15 +131,12 @@ def _rows(base: Mapping[str, Any], load: Load, device: str) -> Iterator[Row]:
                 "matmul": row.matmul,
                 **{name: getattr(row, name) for name in ("m", "n", "k", "flops", "bytes", "intensity", "ridge")},
                 "bound": row.bound,
-                "bound_level": _level(row),
-                "roofline_s": row.roofline_s,
-                "roofline_flops_per_s": row.flops / row.roofline_s,
+                "bound_level": row.bound_level,
+                "roofline_s": larger(row.roofline_s, row.l2_s),
+                "roofline_flops_per_s": row.flops / larger(row.roofline_s, row.l2_s),
+                "l2_s": row.l2_s,
                 "calibrated_s": row.predicted_s,
             }
-
-
-def _level(row: RooflineRow) -> str:
-    return "compute" if row.bound == "compute" else "dram"
 
 
 def _summary(rows: Sequence[Row], devices: Sequence[str]) -> dict[str, Any]:
@@ -152,6 +150,7 @@ def _summary(rows: Sequence[Row], devices: Sequence[str]) -> dict[str, Any]:
         "prefill_compute_bound_share": _by_device(long, devices, lambda x: 1.0 - _memory_share(x)),
         "prefill_compute_bound_share_of_flops": _by_device(long, devices, _compute_share_of_flops),
         "decode_memory_bound_share": _by_device(single, devices, _memory_share),
+        "l2_over_bound": {device: max(row["l2_s"] / row["roofline_s"] for row in of[device]) for device in devices},
         "memory_bound_on_h100_only": _differences(of, H100, A100),
         "memory_bound_on_a100_only": _differences(of, A100, H100),
     }
@@ -208,6 +207,9 @@ def _reading(summary: Mapping[str, Any]) -> list[str]:
             f"Memory bounds {share[A100]:.0%} of all matmuls on {A100} and {share[H100]:.0%} on {H100}, whose ridge "
             f"point is {ridge[H100] / ridge[A100]:.1f} times as high; {more}."
         )
+    over = summary["l2_over_bound"]
+    nearest = max(over, key=lambda device: over[device])
+    sentences.append(f"L2 takes at most {over[nearest]:.0%} of a matmul's time at the roofline, on {nearest}.")
     return sentences
 
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import numpy as np
 
+from sightline.cost.device_model import DeviceModel
+from sightline.cost.l2 import l2_s
 from sightline.cost.prices import price
 from sightline.errors import InputError
 from sightline.loading.clusters import read_device
@@ -50,6 +52,8 @@ class RooflineRow:
     peak_flops: float
     """Of the device, in the type the product is computed in."""
     memory_bandwidth: float
+    l2_s: float
+    """Seconds in which its bytes cross L2 at the datasheet's bandwidth (`sightline.cost.l2`)."""
     predicted_s: float
     """With the device's calibrated constants."""
 
@@ -69,6 +73,13 @@ class RooflineRow:
         return "compute" if self.intensity >= self.ridge else "memory"
 
     @property
+    def bound_level(self) -> Literal["compute", "dram", "l2"]:
+        """Which level of the machine bounds it: memory is told apart by whether its bytes take longer across L2."""
+        if self.l2_s > self.roofline_s:
+            return "l2"
+        return "compute" if self.bound == "compute" else "dram"
+
+    @property
     def roofline_s(self) -> float:
         """Seconds at the datasheet's peak or bandwidth, whichever is longer."""
         return max(self.flops / self.peak_flops, self.bytes / self.memory_bandwidth)
@@ -86,7 +97,8 @@ class RooflineTable:
         """The rows as a data frame, with their intensity, ridge, bound and time at the roofline."""
         import polars
 
-        names = (*(f.name for f in fields(RooflineRow)), "intensity", "ridge", "bound", "roofline_s")
+        derived = ("intensity", "ridge", "bound", "bound_level", "roofline_s")
+        names = (*(f.name for f in fields(RooflineRow)), *derived)
         return polars.DataFrame({name: [getattr(row, name) for row in self.rows] for name in names})
 
 
@@ -116,12 +128,11 @@ def roofline_table(scenario: GenerationScenario) -> RooflineTable:
     mean context. Left out: the embedding and the head, and mixers that keep a state (they are no matmuls).
     """
     priced = price_generation(scenario)
-    device = scenario.cluster.device
     found = [*_matmuls("prefill", priced.prefill.program), *_matmuls("decode", priced.decode.program)]
     executed = [_in_blocks(op) for *_, op in found]
     prices = price(executed, priced.worker.ranks)
     rows = (
-        _row(phase, layer, op, float(prices[id(run)].time_s), device)
+        _row(phase, layer, op, float(prices[id(run)].time_s), priced.worker.ranks.device_model)
         for (phase, layer, op), run in zip(found, executed, strict=True)
     )
     return RooflineTable(scenario=scenario, rows=tuple(rows))
@@ -167,7 +178,8 @@ def _in_blocks(op: Matmul | GroupedMatmul) -> Matmul | GroupedMatmul:
     return replace(op, n=rounded_up(op.n, ALIGNED), k=rounded_up(op.k, ALIGNED))
 
 
-def _row(phase: Phase, layer: str, op: Matmul | GroupedMatmul, time_s: float, device: Device) -> RooflineRow:
+def _row(phase: Phase, layer: str, op: Matmul | GroupedMatmul, time_s: float, model: DeviceModel) -> RooflineRow:
+    device = model.device
     batch, m = (op.active, op.rows / op.active) if isinstance(op, GroupedMatmul) else (op.batch, op.m)
     return RooflineRow(
         phase=phase,
@@ -181,6 +193,7 @@ def _row(phase: Phase, layer: str, op: Matmul | GroupedMatmul, time_s: float, de
         bytes=float(op.bytes),
         peak_flops=float(device.peak_flops[op.dtype]),
         memory_bandwidth=float(device.memory_bandwidth),
+        l2_s=float(l2_s(op, model)),
         predicted_s=time_s,
     )
 

@@ -17,7 +17,8 @@ from sightline.report.terminal import parts
 from sightline.report.terminal.listing import Column, Listing
 
 _STYLES = {"compute": "cyan", "memory": "yellow"}
-_FIGURES = ("batch", "m", "n", "k", "flops", "bytes", "intensity", "ridge", "bound", "roofline_s", "predicted_s")
+_SIZES = ("batch", "m", "n", "k", "flops", "bytes")
+_FIGURES = (*_SIZES, "intensity", "ridge", "bound", "bound_level", "roofline_s", "predicted_s")
 
 
 def classification(label: str, tables: Sequence[RooflineTable]) -> RenderableType:
