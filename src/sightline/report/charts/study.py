@@ -38,5 +38,14 @@ def study_chart(answer: StudyAnswer, room: Room = SCREEN, *, titled: bool = True
         panels = [drawing.of([{"text": "nothing to draw"}]).mark_text(color=drawing.FAINT).encode(text="text:N")]
     # Scales of one picture say nothing of another.
     apart = dict.fromkeys(("color", "shape", "strokeDash", "x", "y"), "independent")
-    chart = alt.concat(*panels, columns=1, align="none", spacing=34).resolve_scale(**apart)
+    chart = alt.vconcat(*map(_from_the_left, panels), spacing=34).resolve_scale(**apart)
     return drawing.configure(chart, answer.title if titled else "", room=room)
+
+
+def _from_the_left(panel: Any) -> Any:
+    """A figure that begins at the left edge, however long the names of other figures' rows are.
+
+    Plots below each other begin at one place, and so would leave a gap before short names; a plot of no width does.
+    """
+    nothing = drawing.of([{}]).mark_point(opacity=0).properties(width=1, height=1)
+    return alt.hconcat(nothing, panel, spacing=0)

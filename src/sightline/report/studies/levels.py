@@ -12,6 +12,8 @@ _WRITTEN = {
     "gpu": "GPU",
     "gpus": "GPUs",
     "hbm": "HBM",
+    "w": "W",
+    "j": "J",
     "hfu": "HFU",
     "itl": "ITL",
     "kv": "KV",

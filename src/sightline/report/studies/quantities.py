@@ -131,7 +131,7 @@ def plain(value: float) -> str:
 def quantity_of(column: str, names: Mapping[str, str] | None = None) -> Quantity:
     """Return what a column holds; ``names`` has what readers see in place of its name."""
     found = _quantity_of(column)
-    label = (names or {}).get(column)
+    label = (names or {}).get(column, "").removesuffix(f", {found.unit}")
     return Quantity(label=label, unit=found.unit, per=found.per, is_year=found.is_year) if label else found
 
 

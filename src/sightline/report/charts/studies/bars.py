@@ -9,7 +9,7 @@ import altair as alt
 from sightline.report.charts import drawing
 from sightline.report.charts.axes import Axis
 from sightline.report.charts.studies.colors import colors_of, in_order, part_of
-from sightline.report.charts.studies.data import CHARACTER, Picture, Rows, axis_of, number, panel_title
+from sightline.report.charts.studies.data import CHARACTER, Picture, Rows, axis_of, number, panel_title, ticks_of
 from sightline.report.charts.studies.lines import about
 from sightline.report.charts.studies.rows import Names, names_of
 from sightline.report.studies.levels import LEVELS
@@ -154,7 +154,12 @@ class _Bars:
             scale=alt.Scale(domain=self.words, paddingInner=0.25),
         )
         title = self.axis.title if first else None
-        y = alt.Y("start:Q", title=title, scale=self.axis.scale(), axis=self.axis.ticks(5))
+        y = alt.Y(
+            "start:Q",
+            title=title,
+            scale=self.axis.scale(),
+            axis=ticks_of(self.axis, self.picture.quantity(self.picture.ys[0]), 5),
+        )
         mark = drawing.of(rows).mark_bar().encode(x=x, y=y, y2="end:Q", color=self.color, tooltip=_tooltip())
         return mark.properties(width=width, height=_COLUMNS_HEIGHT)
 
@@ -168,7 +173,7 @@ class _Bars:
         scale = (
             drawing.logarithmic(self.axis.low, reach) if self.axis.is_log else alt.Scale(domain=[0, reach], nice=False)
         )
-        ticks = self.axis.ticks(max(int(width // 70), 2))
+        ticks = ticks_of(self.axis, self.picture.quantity(self.picture.ys[0]), max(int(width // 48), 2))
         x = alt.X("start:Q", title=self.axis.title, scale=scale, axis=ticks)
         order = list(names.lines.values())
         y = alt.Y(

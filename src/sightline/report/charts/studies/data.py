@@ -27,7 +27,10 @@ _GAP = 30
 """Pixels between panels."""
 _Y_LABELS = 46
 """Pixels of numbers and title next to a vertical axis."""
-_PADDING = 0.06
+_PADDING = 0.07
+_BILLION = 1e9
+_IN_BILLIONS = ("", "USD", "tokens", "parameters", "requests")
+"""Units of which a billion is B, in place of the G of SI units."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,11 +191,15 @@ def axis_of(picture: Picture, columns: Sequence[str], *, log: bool, zero: bool =
 
 def ticks_of(axis: Axis, quantity: Quantity, count: int, values: Sequence[float] = ()) -> Any:
     """Return the ticks of an axis: at the values themselves where they are few and the axis is logarithmic."""
-    if axis.is_log and 2 <= len(values) <= count:
-        return alt.Axis(values=list(values), format="~s" if axis.high >= 1e4 else "~g", labelOverlap="greedy")
     if quantity.is_year:
         return alt.Axis(format="d", tickCount=count, labelOverlap=True)
-    return axis.ticks(count)
+    ticks = axis.ticks(count)
+    if axis.is_log and 2 <= len(values) <= count:
+        ticks.values = list(values)
+    ticks.labelOverlap, ticks.labelSeparation = "greedy", 6
+    if axis.high >= _BILLION and quantity.unit in _IN_BILLIONS:
+        ticks.labelExpr = "replace(datum.label, 'G', 'B')"
+    return ticks
 
 
 def by(rows: Rows, key: Callable[[dict[str, Any]], Any]) -> dict[Any, Rows]:

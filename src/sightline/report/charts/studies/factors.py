@@ -84,8 +84,9 @@ def _panel(bars: Rows, names: Names, axis: Axis, width: float, *, first: bool) -
     order = [names.lines[bar["name"]] for bar in bars]
     drawn = [{**bar, "name": names.lines[bar["name"]]} for bar in bars]
     ticks = axis.ticks(max(int(width // 60), 2))
+    scale = alt.Scale(domain=order, paddingInner=0.3)
     x = alt.X("start:Q", title=axis.title, scale=axis.scale(), axis=ticks)
-    y = alt.Y("name:N", sort=order, title=None, axis=names.axis(shown=first), scale=alt.Scale(paddingInner=0.3))
+    y = alt.Y("name:N", sort=order, title=None, axis=names.axis(shown=first), scale=scale)
     source = drawing.of(drawn)
     color = alt.Color("color:N", scale=None, legend=None)
     tooltip = [alt.Tooltip("name:N"), alt.Tooltip("text:N", title="factor")]
@@ -94,7 +95,7 @@ def _panel(bars: Rows, names: Names, axis: Axis, width: float, *, first: bool) -
     one = drawing.of([{"at": 1.0}]).mark_rule(strokeWidth=1, color=drawing.FAINT).encode(x="at:Q")
     links = [{"at": before["end"], "name": before["name"], "below": after["name"]} for before, after in pairwise(drawn)]
     link = drawing.of(links).mark_rule(strokeWidth=1, color=drawing.FAINT, strokeDash=[2, 2])
-    linked = link.encode(x="at:Q", y=alt.Y("name:N", bandPosition=1), y2=alt.Y2("below", bandPosition=0))
+    linked = link.encode(x="at:Q", y=alt.Y("name:N", bandPosition=1, scale=scale), y2=alt.Y2("below", bandPosition=0))
     return alt.layer(one, linked, mark, text).properties(width=width, height=max(_STEP, names.height) * len(order))
 
 
@@ -139,7 +140,7 @@ def _sorted(bars: Rows, names: Names, axis: Axis, width: float) -> Any:
     """A panel of a tornado, whose rows have an order of its own."""
     order = list(dict.fromkeys(bar["name"] for bar in bars))
     x = alt.X("value:Q", title=axis.title, scale=axis.scale(), axis=axis.ticks(max(int(width // 70), 2)))
-    y = alt.Y("name:N", sort=order, title=None, axis=names.axis(), scale=alt.Scale(paddingInner=0.25))
+    y = alt.Y("name:N", sort=order, title=None, axis=names.axis(), scale=alt.Scale(domain=order, paddingInner=0.25))
     color = alt.Color("color:N", scale=None, legend=None)
     mark = drawing.of(bars).mark_bar().encode(x=x, y=y, color=color, tooltip=[alt.Tooltip("text:N", title=" ")])
     layers = [mark, drawing.of([{"at": 0.0}]).mark_rule(color=drawing.FAINT).encode(x="at:Q")]

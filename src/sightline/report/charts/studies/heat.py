@@ -7,6 +7,7 @@ from typing import Any
 
 import altair as alt
 
+from sightline.report import units
 from sightline.report.charts import drawing
 from sightline.report.charts.axes import decade_ticks
 from sightline.report.charts.studies.colors import DARK_TEXT, LIGHT_TEXT, colors_of, in_order, text_on
@@ -22,7 +23,10 @@ _CELL = 30
 """Height of a cell with a text."""
 _SPREAD = 12.0
 """Largest over smallest value from which colors are logarithmic."""
-_LEAST_TEXT = 22
+_LEAST_TEXT = 16
+"""Height of a cell that has room for a text."""
+_FINE = 30
+"""Cells in a row from which they have no edges."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,8 +57,14 @@ def heat_map(picture: Picture) -> Any:
     for position, (title, rows) in enumerate(panels):
         cells = _cells(picture, rows, across, up, value, paint)
         layers = [
-            _rectangles(cells, across, up, names, width, paint.color, first=position % columns == 0),
-            *_texts(cells, width / max(len(across.names), 1), step, paint),
+            _rectangles(
+                cells,
+                _x(across, width, named=position + columns >= len(panels)),
+                _y(up, names, named=position % columns == 0),
+                paint.color,
+                edges=len(across.names) < _FINE,
+            ),
+            *_texts(cells, width / max(len(across.names), 1), step),
             *_borders(picture, cells, value),
         ]
         panel = alt.layer(*layers).properties(width=width, height=step * len(up.names))
@@ -125,7 +135,7 @@ class _Levels:
     def of(self, value: Any) -> dict[str, Any] | None:
         """Return the value of a cell, its text and the color of that."""
         label = LEVELS.get(str(value), str(value))
-        return {"value": label, "text": label, "ink": text_on(self.colors[str(value)])}
+        return {"value": label, "text": label, "short": label, "ink": text_on(self.colors[str(value)])}
 
 
 class _Figures:
@@ -190,25 +200,37 @@ class _Figures:
             return None
         shown = figure / self.divisor
         text = f"{shown:,.0f}" if abs(shown) >= 100 else f"{shown:.2f}" if abs(shown) >= 0.1 else f"{shown:.2g}"
-        return {"value": shown, "text": text, "ink": LIGHT_TEXT if self._place(shown) > 0.6 else DARK_TEXT}
+        short = units.count(float(f"{shown:.2g}")).replace(" ", "") if abs(shown) >= 1000 else text
+        return {
+            "value": shown,
+            "text": text,
+            "short": short,
+            "ink": LIGHT_TEXT if self._place(shown) > 0.6 else DARK_TEXT,
+        }
 
 
-def _rectangles(cells: Rows, across: _Side, up: _Side, names: Names, width: float, color: Any, *, first: bool) -> Any:
-    x_axis = names_axis(across.names, width)
-    if len(across.names) * 14 > width:
-        x_axis = alt.Axis(grid=False, labelOverlap=True, labelAngle=0)
-    x = alt.X("column:O", title=across.title, axis=_named(x_axis, across.names), scale=_band(len(across.names)))
-    y_axis = names.axis(shown=first) if len(up.names) <= 30 else alt.Axis(grid=False, labelOverlap=True, labels=first)
-    lines = [names.lines[name] for name in up.names]
-    is_words = not _is_figure(up)
-    y = alt.Y(
-        "row:O",
-        title=up.title if first and not is_words else None,
-        axis=_named(y_axis, lines),
-        scale=_band(len(up.names), upward=not is_words),
-    )
-    mark = drawing.of(cells).mark_rect(stroke="white", strokeWidth=0.5 if len(across.names) < 30 else 0)
+def _rectangles(cells: Rows, x: Any, y: Any, color: Any, *, edges: bool) -> Any:
+    mark = drawing.of(cells).mark_rect(stroke="white", strokeWidth=0.5 if edges else 0)
     return mark.encode(x=x, y=y, color=color, tooltip=alt.Tooltip("about:N", title=" "))
+
+
+def _x(across: _Side, width: float, *, named: bool) -> Any:
+    """The horizontal axis, with names below the last row of panels alone."""
+    axis = names_axis(across.names, width)
+    if len(across.names) * 14 > width:
+        axis = alt.Axis(grid=False, labelOverlap=True, labelAngle=0)
+    axis.labels = named
+    title = across.title if named else None
+    return alt.X("column:O", title=title, axis=_named(axis, across.names), scale=_band(len(across.names)))
+
+
+def _y(up: _Side, names: Names, *, named: bool) -> Any:
+    """The vertical axis, with names in the first column of panels alone; numbers grow upward, words stand in order."""
+    axis = names.axis(shown=named) if len(up.names) <= 30 else alt.Axis(grid=False, labelOverlap=True, labels=named)
+    lines = [names.lines[name] for name in up.names]
+    title = up.title if named and _is_figure(up) else None
+    scale = _band(len(up.names), upward=_is_figure(up))
+    return alt.Y("row:O", title=title, axis=_named(axis, lines), scale=scale)
 
 
 def _is_figure(side: _Side) -> bool:
@@ -228,19 +250,20 @@ def _named(axis: Any, names: Sequence[str]) -> Any:
     return axis
 
 
-def _texts(cells: Rows, width: float, height: float, paint: "_Levels | _Figures") -> list[Any]:
+def _texts(cells: Rows, width: float, height: float) -> list[Any]:
     """The text of each cell, if all have room for theirs."""
-    longest = max((len(cell["text"]) for cell in cells), default=0)
-    size = 11 if longest * CHARACTER + 4 <= width else 9
-    if longest * CHARACTER * size / 11 + 3 > width or height < _LEAST_TEXT - 6:
+    for key, size in (("text", 11), ("text", 9), ("short", 10), ("short", 9)):
+        longest = max((len(cell[key]) for cell in cells), default=0)
+        if longest * CHARACTER * size / 12 + 4 <= width and height >= _LEAST_TEXT:
+            break
+    else:
         return []
-    del paint
     texts = []
     for ink in (LIGHT_TEXT, DARK_TEXT):
         found = [cell for cell in cells if cell["ink"] == ink]
         if found:
             mark = drawing.of(found).mark_text(fontSize=size, color=ink)
-            texts.append(mark.encode(x="column:O", y="row:O", text="text:N"))
+            texts.append(mark.encode(x="column:O", y="row:O", text=f"{key}:N"))
     return texts
 
 

@@ -17,10 +17,11 @@ _HEIGHT, _LOW = 280, 200
 """Height of a single panel, and of one of several."""
 _MOST_MARKED = 24
 """Values of x up to which lines mark each of their points."""
-_MOST_NAMED = 40
-"""Points up to which those that have room get their names; of more, the few that have say nothing."""
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 _SCATTERED = 3
+"""Points above which they may have names."""
+_MOST_NAMED = 24
+"""Points of which all may have names; of more, those above all before them."""
 _RATIOS = ("gain", "speedup", "ratio", "advantage")
 """Last words of columns whose break-even is 1."""
 _DIFFERENCES = ("savings", "saved", "benefit", "net", "profit")
@@ -59,7 +60,7 @@ def _drawn(picture: Picture, *, joined: bool) -> Any:
         values = _values(picture, rows, sides)
         layers = [*_break_even(picture, sides), *_fitted(picture, rows, sides)]
         layers += _marks(picture, values, names, sides, joined=joined)
-        if not joined and len(panels) == 1 and len(rows) <= _MOST_NAMED:
+        if not joined and len(panels) == 1:
             layers += _labels(picture, rows, sides, width)
         panel = alt.layer(*layers).properties(width=width, height=height)
         built.append(panel.properties(title=panel_title(title, width)) if title else panel)
@@ -86,7 +87,9 @@ def _sides(picture: Picture, width: float, *, names_y: bool) -> _Sides:
     figure = picture.figure
     title = figure.names.get("y", "") or ("" if len(picture.ys) == 1 else _common(picture))
     y = axis_of(picture, picture.ys, log=picture.is_log("y", picture.ys), title=title)
-    up = alt.Y("y:Q", title=y.title if names_y else None, scale=y.scale(), axis=y.ticks(6))
+    up = alt.Y(
+        "y:Q", title=y.title if names_y else None, scale=y.scale(), axis=ticks_of(y, picture.quantity(picture.ys[0]), 6)
+    )
     x, across = x_side(picture, width)
     return _Sides(x=x, y=y, across=across, up=up)
 
@@ -119,9 +122,11 @@ def x_side(picture: Picture, width: float) -> tuple[Axis | None, Any]:
 
 def names_axis(words: Sequence[str], width: float) -> Any:
     """Return an axis of names, which are slanted where they would overlap."""
-    wide = max(map(len, words), default=0) * CHARACTER + 8 > width / max(len(words), 1)
+    wide = max(map(len, words), default=0) * CHARACTER + 2 > width / max(len(words), 1)
     slanted: dict[str, Any] = {"labelAngle": -40, "labelAlign": "right", "labelBaseline": "middle"}
-    return alt.Axis(grid=False, labelOverlap=False, labelLimit=170, **(slanted if wide else {"labelAngle": 0}))
+    return alt.Axis(
+        grid=False, labelOverlap=False, labelLimit=170, labelFontSize=11, **(slanted if wide else {"labelAngle": 0})
+    )
 
 
 def _values(picture: Picture, rows: Rows, sides: _Sides) -> Rows:
@@ -241,19 +246,34 @@ def _labels(picture: Picture, rows: Rows, sides: _Sides, width: float) -> list[A
     name = _names_rows(picture, rows)
     if name is None or sides.x is None:
         return []
+    found = [(number(row.get(picture.figure.x)), number(row.get(picture.ys[0])), str(row[name])) for row in rows]
+    there = [(x, y, label) for x, y, label in found if x is not None and y is not None]
+    records = _records(there)
+    several = len(there) > _MOST_NAMED
     shown = [
-        Point(x=x, y=y, label=str(row[name]))
-        for row in rows
-        if (x := number(row.get(picture.figure.x))) is not None and (y := number(row.get(picture.ys[0]))) is not None
+        Point(x=x, y=y, label="" if several and (x, y) not in records else label, on_front=(x, y) in records)
+        for x, y, label in there
     ]
     layers = []
     for point, (right, down, align, baseline) in placed(shown, sides.x, sides.y, width):
+        if not point.label:
+            continue
         text = drawing.of([{"x": point.x / sides.x.divisor, "y": point.y / sides.y.divisor, "text": point.label}])
         marks = text.mark_text(
             align=align, baseline=baseline, dx=right * 4, dy=down * 4, fontSize=10, color=drawing.INK
         )
         layers.append(marks.encode(x=sides.across, y=sides.up, text="text:N"))
     return layers
+
+
+def _records(points: Sequence[tuple[float, float, str]]) -> set[tuple[float, float]]:
+    """The points above all before them."""
+    highest, found = float("-inf"), set()
+    for x, y, _ in sorted(points):
+        if y > highest:
+            highest = y
+            found.add((x, y))
+    return found
 
 
 def _names_rows(picture: Picture, rows: Rows) -> str | None:
