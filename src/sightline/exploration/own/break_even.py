@@ -15,9 +15,14 @@ import numpy as np
 from sightline.exploration.own.found import Found, Line, lines
 from sightline.exploration.own.words import in_unit, name_of
 
-_NO_HARDWARE: Final = ("cluster.device.price", "cluster.power_cap")
-PER: Final = {"B/s": (1e12, "TB/s"), "B": (1e9, "GB"), "FLOP/s": (1e12, "TFLOP/s")}
-"""Unit that a price is said for, in SI units: what is asked for in trade."""
+PER: Final = {
+    "B/s": (1e12, "TB/s"),
+    "B": (1e9, "GB"),
+    "FLOP/s": (1e12, "TFLOP/s"),
+    "bit/s": (1e9, "Gbit/s"),
+    "m2": (1e-6, "mm2"),
+}
+"""What is bought, by SI unit: the unit that a price is said for, and its size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +62,7 @@ def break_evens(found: Found) -> Iterator[BreakEven]:
     """Yield every step along the numbers of the hardware, all other axes at their first values."""
     for line in lines(found) if found.rate else ():
         key = line.axis.key
-        is_hardware = key.startswith("cluster.") and key not in _NO_HARDWARE and "latency" not in key
-        if not is_hardware or not line.axis.is_number:
+        if not key.startswith("cluster.") or line.axis.unit not in PER:
             continue
         rate, rent = line.of(found.rate), _rent(line, found)
         for i, j in pairwise(np.argsort(line.values)):
@@ -104,7 +108,7 @@ def _said(step: BreakEven, unit: str) -> str:
         return f"at no price {ends}, which brings nothing"
     if step.usd_per_hour is None:
         return f"below {gain:.1%} more rent {ends}"
-    scale, name = PER.get(unit, (1.0, unit))
+    scale, name = PER[unit]
     each = (step.usd_per_hour_per_unit or 0.0) * scale
-    per = f" ({each:.3g} USD/hour per {name})" if name else ""
-    return f"below {step.usd_per_hour:.2g} USD/hour more rent per device{per} {ends}, which brings {gain:.1%}"
+    more = f"below {step.usd_per_hour:.2g} USD/hour more rent per device ({each:.3g} USD/hour per {name})"
+    return f"{more} {ends}, which brings {gain:.1%}"

@@ -67,10 +67,9 @@ def _put(scenario: Asked, base: Asked, axis: Axis, values: NDArray[np.float64]) 
     number = key.get(base)
     if number is None:
         raise InputError(f"axes.{axis.key} has multiples of a number that {base.cluster.device.name} lacks")
-    scaled = (
-        {dtype: rate * values for dtype, rate in number.items()} if isinstance(number, Mapping) else number * values
-    )
-    return key.put(scenario, scaled)
+    if isinstance(number, Mapping):
+        return key.put(scenario, {dtype: rate * values for dtype, rate in number.items()})
+    return key.put(scenario, number * values)
 
 
 def with_replicas(scenario: Asked, axes: Sequence[Axis], *, stated: bool) -> Asked:
