@@ -85,7 +85,7 @@ def _rows(ladder: Ladder) -> Iterator[dict[str, Any]]:
         made = BASELINES[baseline]
         whole = ladder.seconds(made)
         of_baseline = {"view": ladder.view, "baseline": baseline}
-        yield {**of_baseline, "change": "none", "what": f"A100, {baseline}", "factor": 1.0, "gain": 1.0} | _of_step(
+        yield {**of_baseline, "change": "A100", "what": f"A100, {baseline}", "factor": 1.0, "gain": 1.0} | _of_step(
             ladder.at(made)
         )
         for change, before, after in ladder.steps(made):
