@@ -5,9 +5,9 @@ import math
 import pytest
 
 from sightline.errors import InputError
+from sightline.exploration.budget.known import known_trainings
+from sightline.exploration.budget.trained import shape_of
 from sightline.exploration.explore import explore
-from sightline.exploration.known_trainings import known_trainings
-from sightline.exploration.training_budget import shape_of
 from sightline.loading.models.config import read_model
 
 
@@ -110,6 +110,8 @@ def test_the_grid_the_building_and_the_law_can_be_set():
     ("overrides", "key"),
     [
         ({"law": "moore"}, "law"),
+        ({"devices": ["h100-sxm-80bg"]}, "h100-sxm-80gb"),
+        ({"devices": []}, "devices is empty"),
         ({"pue": 0}, "pue"),
         ({"model": "llama-2-7b"}, "model"),
         ({"grid_kg_per_kwh": "green"}, "grid"),
@@ -118,6 +120,13 @@ def test_the_grid_the_building_and_the_law_can_be_set():
 def test_bad_input_is_refused(overrides, key):
     with pytest.raises(InputError, match=key):
         explore("budgets", quick=True, overrides=overrides)
+
+
+def test_devices_can_be_chosen():
+    answer = explore("budgets", quick=True, view="ideal", overrides={"devices": ["h200"], "plan.dtype": "fp8"})
+    assert {row["device"] for row in answer.rows} == {"h200-sxm-141gb"}
+    assert any("fp8" in sentence for sentence in answer.assumptions)
+    assert answer.summary["same_loss"][0]["device"] == "h200-sxm-141gb"
 
 
 @pytest.mark.parametrize("parameters", [1e9, 7e9, 70e9, 400e9, 3e12])

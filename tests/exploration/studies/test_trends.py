@@ -54,7 +54,7 @@ def test_years_can_be_chosen():
     assert "fp16_flops_per_s_per_usd" not in until.summary["doubling_years"]
 
 
-@pytest.mark.parametrize("overrides", [{"since": "soon"}, {"since": 2050}, {"until": 1800}])
+@pytest.mark.parametrize("overrides", [{"since": "soon"}, {"since": 2050}, {"until": 1800}, {"model": "llama-2-7b"}])
 def test_years_without_launches_are_refused(overrides):
     with pytest.raises(InputError):
         explore("trends", overrides=overrides)

@@ -11,25 +11,27 @@ from typing import Any
 import numpy as np
 
 from sightline import catalog
-from sightline.errors import InputError
+from sightline.errors import InputError, nearest
 from sightline.exploration.answer import Figure, StudyAnswer, View
 from sightline.exploration.base import base_of
-from sightline.exploration.budget_reading import assumptions_of, reading_of, summary_of
-from sightline.exploration.footprint import GRID_KG_PER_KWH, PUE, carbon_kg, power_w, rent_usd
-from sightline.exploration.growth import fit_growth
-from sightline.exploration.known_trainings import known_trainings
-from sightline.exploration.request import StudyRequest
-from sightline.exploration.scaling_laws import (
+from sightline.exploration.budget.known import known_trainings
+from sightline.exploration.budget.laws import (
     FLOPS_PER_PARAMETER_AND_TOKEN,
     LAWS,
     ChinchillaLaw,
     flops_to_match,
     tokens_of,
 )
-from sightline.exploration.training_budget import PLAN, SEQUENCE_LENGTH, Trained, best_trained
+from sightline.exploration.budget.reading import assumptions_of, reading_of, summary_of
+from sightline.exploration.budget.trained import PLAN, SEQUENCE_LENGTH, Trained, best_trained
+from sightline.exploration.footprint import GRID_KG_PER_KWH, PUE, carbon_kg, power_w, rent_usd
+from sightline.exploration.growth import fit_growth
+from sightline.exploration.request import StudyRequest
 from sightline.quantities import USD_PER_HOUR, parse_quantity
 
+DEVICES = ("a100-sxm-80gb", "h100-sxm-80gb", "b200-sxm-180gb")
 BASE: Mapping[str, Any] = {
+    "devices": list(DEVICES),
     "workload": {"task": "pretrain", "sequence_length": SEQUENCE_LENGTH},
     "plan": PLAN,
     "law": "chinchilla-2024",
@@ -37,7 +39,6 @@ BASE: Mapping[str, Any] = {
     "pue": PUE,
 }
 VARIED = ("model", "cluster", "workload.global_batch", "workload.total_tokens", "workload.task")
-DEVICES = ("a100-sxm-80gb", "h100-sxm-80gb", "b200-sxm-180gb")
 BUDGETS_USD = (1e4, 1e5, 1e6, 1e7, 1e8, 1e9)
 DAYS = (7, 30, 90)
 """Budgets of time, of `TIMED_DEVICES` devices."""
@@ -48,8 +49,9 @@ NODE = 8
 """Devices that are rented at least."""
 RATIOS = (10, 20, 50, 100, 200, 500, 1000, 2000)
 """Tokens per parameter of models of one loss."""
-TYPICAL = {"device": "h100-sxm-80gb", "budget_usd": 1e6}
-"""The row whose compute, spent best, gives the loss that models of all those ratios reach."""
+TYPICAL_DEVICE, TYPICAL_USD = "h100-sxm-80gb", 1e6
+"""The budget whose compute, spent best, gives the loss that models of all those ratios reach; the first device's where
+this one is not compared."""
 FLOPS_OF_INFERENCE = 2.0
 """Per parameter and token that is read or generated."""
 DAY = 86400.0
@@ -62,7 +64,8 @@ def study(request: StudyRequest) -> StudyAnswer:
     base = base_of(BASE, request, VARIED)
     law = _law(base.pop("law"))
     grid = {"intensity": _above_zero(base, "grid_kg_per_kwh"), "pue": _above_zero(base, "pue")}
-    devices = DEVICES[1:] if request.quick else DEVICES
+    devices = _devices(base.pop("devices"))
+    devices = devices[-2:] if request.quick else devices
     budgets = BUDGETS_USD[::2] if request.quick else BUDGETS_USD
     days = DAYS[1:2] if request.quick else DAYS
     rows: list[Row] = []
@@ -84,7 +87,7 @@ def study(request: StudyRequest) -> StudyAnswer:
         axes={"cluster.device": devices, "budget_usd": budgets, "deadline_s": [number * DAY for number in days]},
         columns=_table(rows),
         summary=summary_of(rows, overtrained, over_years, law),
-        assumptions=assumptions_of(request.views("both"), law, grid, SHORTEST_DAYS, TIMED_DEVICES),
+        assumptions=assumptions_of(base, request.views("both"), law, grid, SHORTEST_DAYS, TIMED_DEVICES),
         reading=reading_of(rows, overtrained, over_years),
         figures=_figures(overtrained, over_years),
         warnings=tuple(
@@ -105,6 +108,24 @@ def _law(name: object) -> ChinchillaLaw:
     if name not in allowed:
         raise InputError(f"law is {name!r}; allowed: {', '.join(allowed)}")
     return allowed[str(name)]
+
+
+def _devices(stated: object) -> tuple[str, ...]:
+    """The devices that are compared: catalog names of those that have a rent and matrix units."""
+    names = stated if isinstance(stated, list | tuple) else [stated]
+    problems, found = [], []
+    for name in map(str, names):
+        device = catalog.name_of("devices", name)
+        if device not in catalog.names("devices"):
+            near = nearest(device, catalog.names("devices"))
+            problems.append(f"devices names '{name}'{near}; `sightline catalog devices` lists all")
+        elif not {"price"} <= {*(entry := catalog.entry("devices", device))} or "bf16" not in entry["peak_flops"]:
+            problems.append(f"devices names '{name}', of which the catalog knows no rent or no bf16 peak")
+        else:
+            found.append(device)
+    if problems or not found:
+        raise InputError(problems or "devices is empty; allowed: names of `sightline catalog devices`")
+    return tuple(dict.fromkeys(found))
 
 
 def _above_zero(base: dict[str, Any], key: str) -> float:
@@ -187,8 +208,8 @@ def _footprint(found: Trained, device: str, devices: int, grid: Mapping[str, flo
 
 def _overtrained(rows: Sequence[Row], law: ChinchillaLaw) -> Iterator[Row]:
     """Models that reach the loss of one budget's with other numbers of tokens per parameter, in the first view."""
-    typical = (row for row in rows if "loss" in row and all(row.get(key) == of for key, of in TYPICAL.items()))
-    reached = next(typical, None)
+    typical = [row for row in rows if "loss" in row and row.get("budget_usd") == TYPICAL_USD]
+    reached = next((row for row in typical if row["device"] == TYPICAL_DEVICE), next(iter(typical), None))
     if reached is None:
         return
     best = float(law.best_parameters(reached["flops"]))
@@ -198,6 +219,8 @@ def _overtrained(rows: Sequence[Row], law: ChinchillaLaw) -> Iterator[Row]:
         parameters = float(np.sqrt(needed / FLOPS_PER_PARAMETER_AND_TOKEN / ratio))
         saved = FLOPS_OF_INFERENCE * (best - parameters)
         yield {
+            "device": reached["device"],
+            "budget_usd": reached["budget_usd"],
             "tokens_per_parameter": ratio,
             "parameters": parameters,
             "tokens": ratio * parameters,

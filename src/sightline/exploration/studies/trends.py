@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sightline.errors import InputError
+from sightline.errors import InputError, nearest
 from sightline.exploration.answer import Figure, StudyAnswer
 from sightline.exploration.base import base_of
 from sightline.exploration.growth import CONFIDENCE, Growth, fit_growth, records
@@ -100,6 +100,8 @@ SEGMENTS: Mapping[str, Callable[[Launch], bool]] = {
 
 def study(request: StudyRequest) -> StudyAnswer:
     """Return how fast each figure doubles in each segment; views of devices are not asked for."""
+    if unknown := [key for key in request.overrides if key not in BASE]:
+        raise InputError([f"{key} is not a key of trends{nearest(key, BASE)}; keys: since, until" for key in unknown])
     base = base_of(BASE, request, ())
     since, until = (_year(base, key) for key in BASE)
     cards = [card for card in launches() if since <= int(card.years) <= until]

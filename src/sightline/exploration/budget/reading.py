@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 
 from sightline.exploration.answer import View
+from sightline.exploration.budget.laws import ChinchillaLaw
+from sightline.exploration.budget.trained import VOCABULARY
 from sightline.exploration.footprint import assumption_of
 from sightline.exploration.growth import CONFIDENCE, Growth, fit_growth
-from sightline.exploration.scaling_laws import ChinchillaLaw
 
 Row = Mapping[str, Any]
 DAY = 86400.0
@@ -89,8 +90,8 @@ def _of_money(money: Sequence[Row], view: str) -> Iterator[str]:
         factor = (best[-1]["parameters"] / best[0]["parameters"]) ** (1 / decades)
         compute = (best[-1]["flops"] / best[0]["flops"]) ** (1 / decades)
         yield (
-            f"Ten times the money buys {compute:.1f} times the FLOPs and a best model {factor:.1f} times as large: "
-            f"larger clusters reach a smaller share of their peak, {100 * best[0]['mfu']:.0f} % to "
+            f"There ten times the money buys {compute:.1f} times the FLOPs and a model {factor:.1f} times as large; the "
+            f"share of peak that clusters reach goes from {100 * best[0]['mfu']:.0f} % to "
             f"{100 * best[-1]['mfu']:.0f} %."
         )
 
@@ -142,11 +143,11 @@ def _of_overtraining(rows: Sequence[Row]) -> Iterator[str]:
     """What smaller models take."""
     for row in rows:
         if row["tokens_per_parameter"] in (200, 1000):
-            extra = row["flops_over_best"]
             yield (
-                f"A model with {row['tokens_per_parameter']:.0f} tokens per parameter reaches the loss that 1M USD of "
-                f"H100s can buy with {_count(row['parameters'])} parameters and {extra:.2f} times the FLOPs; it pays "
-                f"after {_count(row['pays_after_tokens'])} tokens are generated or read."
+                f"A model with {row['tokens_per_parameter']:.0f} tokens per parameter reaches the loss that "
+                f"{_usd(row['budget_usd'])} can buy of {row['device']} with {_count(row['parameters'])} parameters and "
+                f"{row['flops_over_best']:.2f} times the FLOPs; it pays after {_count(row['pays_after_tokens'])} tokens "
+                "are generated or read."
             )
 
 
@@ -176,7 +177,12 @@ def _years(growth: Growth) -> str:
 
 
 def assumptions_of(
-    views: Sequence[View], law: ChinchillaLaw, grid: Mapping[str, float], shortest_days: int, timed_devices: int
+    base: Mapping[str, Any],
+    views: Sequence[View],
+    law: ChinchillaLaw,
+    grid: Mapping[str, float],
+    shortest_days: int,
+    timed_devices: int,
 ) -> tuple[str, ...]:
     """Return what the study assumes, the views first."""
     formula = f"L = {law.irreducible} + {law.a} / N^{law.alpha} + {law.b} / D^{law.beta}"
@@ -192,8 +198,9 @@ def assumptions_of(
         "Kaplan's law (arXiv 2001.08361, table 6) counts no embeddings and other tokens: only its sizes are compared."
     )
     of_models = (
-        "Models are Llama-like with a vocabulary of 128,256; sequences have 4,096 tokens; training is in bf16 on every "
-        "device, with ZeRO-1. Batches are those of arXiv 2401.02954, equation 1, as powers of two."
+        f"Models are Llama-like with a vocabulary of {VOCABULARY:,}; sequences have "
+        f"{base['workload']['sequence_length']:,} tokens; training is in {base['plan']['dtype']} on every device. "
+        "Batches are those of arXiv 2401.02954, equation 1, as powers of two."
     )
     of_budgets = (
         f"A budget rents the largest power of two of devices, one server at least, that it pays for {shortest_days} "
