@@ -23,8 +23,8 @@ TESTED_WITH = ("h100", "b200")
 THRESHOLD = 0.25
 """Share of the nominal voltage at which transistors stop switching. A foundry states for one step the power at the same
 speed and the speed at the same power; if the clock follows the voltage above a threshold linearly, and energy its
-square, each such pair gives the threshold: 0.11 to 0.39 for TSMC's steps from 10FF to A16, of which this is about the
-median."""
+square, each such pair gives the threshold: 0.11 to 0.39 for the steps of TSMC from 10FF to A16, and this is the
+middle."""
 LOWEST_VOLTAGE = 0.7
 """Share of the nominal voltage that circuits of SRAM and logic still work at; below, only the clock falls (assumed)."""
 

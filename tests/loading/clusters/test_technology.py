@@ -26,7 +26,6 @@ def test_a_device_of_technology_needs_no_datasheet():
     assert found.name == "8x 3nm-hbm4"
     assert found.device.memory_bytes == 6 * 36 * 2**30
     assert found.device.tdp_w <= 700 * (1 + 1e-6)
-    assert found.device.calibration == "generic"
     assert found.device.relatives[0] == "b200-sxm"
     assert found.intra_node.name == "nvlink5"
     assert found.per_node == 8
@@ -40,7 +39,6 @@ def test_what_is_not_stated_is_that_of_the_device_below(name):
     assert made.memory_bytes == pytest.approx(real.memory_bytes)
     assert made.memory_bandwidth == pytest.approx(real.memory_bandwidth)
     assert made.tdp_w <= real.tdp_w * (1 + 1e-6)
-    assert made.architecture == real.architecture
     assert made.relatives == (real.calibration, *real.relatives)
     assert made.usd_per_hour is None
     assert made.peak_flops["bf16"] == pytest.approx(real.peak_flops["bf16"], rel=0.25)
@@ -111,5 +109,5 @@ def test_evidence_of_a_synthesized_device_is_extrapolated():
         }
     )
     answer = predict(scenario)
-    assert answer.evidence == "extrapolated"
+    assert set(answer.evidence.values()) == {"extrapolated"}
     assert answer.fits

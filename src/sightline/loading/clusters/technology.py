@@ -34,6 +34,10 @@ from sightline.technology.nodes import SCALINGS, Node, node
 from sightline.technology.synthesis import synthesized
 
 
+UNMEASURED = "unmeasured"
+"""Family of what nobody measured: it has no constants, so that those of relatives stand in, as extrapolated ones."""
+
+
 def _named(kind: str) -> Kind:
     """A name of the catalog."""
 
@@ -158,8 +162,8 @@ def budget_of(values: Values, die: RealDie, below: Values) -> Budget:
         voltage=values.get("voltage"),
         formats=values.get("formats", FORMATS),
         name=values.get("name", f"{chosen.name}-{values.get('memory', real.memory.name)}"),
+        calibration=UNMEASURED,
         relatives=_families(below),
-        architecture=below.get("architecture", "unknown"),
     )
     clock = values.get("frequency", min(die.frequency_hz, float(fastest_clock(budget))))
     budget = replace(budget, frequency_hz=clock)
