@@ -90,8 +90,8 @@ def _of_money(money: Sequence[Row], view: str) -> Iterator[str]:
         factor = (best[-1]["parameters"] / best[0]["parameters"]) ** (1 / decades)
         compute = (best[-1]["flops"] / best[0]["flops"]) ** (1 / decades)
         yield (
-            f"There ten times the money buys {compute:.1f} times the FLOPs and a model {factor:.1f} times as large; the "
-            f"share of peak that clusters reach goes from {100 * best[0]['mfu']:.0f} % to "
+            f"There ten times the money buys {compute:.1f} times the FLOPs and a model {factor:.1f} times as large; "
+            f"the share of peak that clusters reach goes from {100 * best[0]['mfu']:.0f} % to "
             f"{100 * best[-1]['mfu']:.0f} %."
         )
 
@@ -146,8 +146,8 @@ def _of_overtraining(rows: Sequence[Row]) -> Iterator[str]:
             yield (
                 f"A model with {row['tokens_per_parameter']:.0f} tokens per parameter reaches the loss that "
                 f"{_usd(row['budget_usd'])} can buy of {row['device']} with {_count(row['parameters'])} parameters and "
-                f"{row['flops_over_best']:.2f} times the FLOPs; it pays after {_count(row['pays_after_tokens'])} tokens "
-                "are generated or read."
+                f"{row['flops_over_best']:.2f} times the FLOPs; it pays after {_count(row['pays_after_tokens'])} "
+                "tokens are generated or read."
             )
 
 

@@ -11,9 +11,9 @@ from typing import Any, Literal
 from sightline.errors import InputError
 from sightline.exploration.answer import Figure, StudyAnswer, View
 from sightline.exploration.base import base_of
+from sightline.exploration.budget.laws import LAWS
 from sightline.exploration.fastest import Restricted, fastest
 from sightline.exploration.request import StudyRequest
-from sightline.exploration.scaling_laws import LAWS
 from sightline.exploration.views import in_view
 from sightline.profile import Profile
 
