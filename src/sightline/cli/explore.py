@@ -50,8 +50,8 @@ def explore(
       sightline explore
       sightline explore a100-to-b200 --chart factors.svg
       sightline explore dram --view both --html dram.html
-      sightline explore examples/studies/memory-and-network.yaml
-      sightline explore examples/studies/memory-and-network.yaml --set model=llama-3.1-8b --csv
+      sightline explore examples/studies/compute-and-network.yaml
+      sightline explore examples/studies/compute-and-network.yaml --set model=llama-3.1-8b --csv
       sightline explore technology-nodes --quick --json
     """
     output.check({"--chart": chart, "--html": html}, json=as_json, csv=as_csv)

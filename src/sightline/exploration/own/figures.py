@@ -7,6 +7,7 @@ from sightline.exploration.answer import Figure
 from sightline.exploration.own.axes import Axis
 from sightline.exploration.own.found import Found
 from sightline.exploration.own.reports import BOUND
+from sightline.exploration.own.words import label_of, name_of, sentence_case
 
 _LOGARITHMIC = 4.0
 """Ratio of an axis's ends from which on it is drawn logarithmically."""
@@ -51,7 +52,7 @@ def _lines(found: Found, axes: Sequence[Axis]) -> Iterator[Figure]:
     both = found.has_views and series is not None
     yield Figure(
         kind=kind,
-        title=f"{found.headline} by {x.key}",
+        title=f"{sentence_case(label_of(found.study.task, found.headline))} by {name_of(x.key)}",
         x=x.key,
         y=found.headline,
         series=series.key if series else "view" if found.has_views else "",
@@ -73,7 +74,7 @@ def _logarithmic(*axes: Axis) -> frozenset[str]:
 def _tornado(found: Found, elasticities: Mapping[str, Mapping[str, float]]) -> Iterator[Figure]:
     """Elasticities at the base, the largest first."""
     rows = [
-        (view, number, value)
+        (view, name_of(f"cluster.{number}"), value)
         for view, of in elasticities.items()
         for number, value in sorted(of.items(), key=lambda item: -abs(item[1]))
         if abs(value) >= 0.001
@@ -82,7 +83,7 @@ def _tornado(found: Found, elasticities: Mapping[str, Mapping[str, float]]) -> I
         views, numbers, values = zip(*rows, strict=True)
         yield Figure(
             kind="tornado",
-            title=f"What {found.headline} depends on at the base",
+            title=f"What the {label_of(found.study.task, found.headline)} depends on at the base",
             x="elasticity",
             y="number",
             panel="view" if found.has_views else "",

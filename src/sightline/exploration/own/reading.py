@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -11,10 +11,12 @@ from sightline.exploration.own.axes import Axis
 from sightline.exploration.own.break_even import PER, break_evens, sentences
 from sightline.exploration.own.figures import figures_of
 from sightline.exploration.own.found import Found, lines
-from sightline.exploration.own.reports import BOUND, LEVELS
+from sightline.exploration.own.mesh import Points
+from sightline.exploration.own.reports import BOUND
+from sightline.exploration.own.table import Part
 from sightline.exploration.own.words import in_unit, label_of, name_of, result, unit_of, value_of
 from sightline.prediction.sensitivity import elasticities
-from sightline.profile import TRAINING
+from sightline.profile import LEVELS, TRAINING
 from sightline.quantities import as_python, counted
 from sightline.scenario import GenerationScenario, Scenario
 
@@ -30,7 +32,8 @@ def told(found: Found) -> StudyAnswer:
     steps = list(break_evens(found))
     units = {axis.key: axis.unit for axis in found.axes}
     tornado = _elasticities(found)
-    best = _best(found)
+    best = _best(found, found.rate, 1.0) if found.rate else _best(found, found.task.whole, -1.0)
+    cheapest = _best(found, COST, -1.0) if COST in found.study.report else {}
     return StudyAnswer(
         study=study.name,
         title=study.name,
@@ -39,6 +42,7 @@ def told(found: Found) -> StudyAnswer:
         summary={
             **_counts(found),
             "best": best,
+            **({"cheapest": cheapest} if cheapest else {}),
             "bound_level": _shares(found),
             "elasticities": tornado,
             "break_even": [step.to_dict() for step in steps],
@@ -46,7 +50,8 @@ def told(found: Found) -> StudyAnswer:
         assumptions=list(_assumptions(found)),
         reading=[
             *_counted(found),
-            *_said_of_best(found, best),
+            *(_said_of_best(found, best, "fastest") if best else ["No point fits."]),
+            *_said_of_best(found, {view: row for view, row in cheapest.items() if row != best.get(view)}, "cheapest"),
             *_said_of_shares(found),
             *_said_along(found),
             *sentences(steps, units),
@@ -77,34 +82,44 @@ def _counted(found: Found) -> Iterator[str]:
     yield f"{counted(counts['points'], 'point')}{': ' if more else ''}{', '.join(more)}."
 
 
-def _best(found: Found) -> dict[str, dict[str, Any]]:
-    """The point of each view that fits and does most work per second; of a single operator the fastest."""
+COST: Final = "cost_usd_per_million_tokens"
+
+
+def _best(found: Found, key: str, sign: float) -> dict[str, dict[str, Any]]:
+    """The point of each view that fits and has the most of a result, or the least where ``sign`` is -1."""
     best: dict[str, dict[str, Any]] = {}
-    key = found.rate or found.task.whole
     for view in found.views:
         top, row = -np.inf, {}
         for part in found.parts:
-            if part.view != view or part.points is None:
+            if part.view != view or part.points is None or key not in part.points.columns:
                 continue
-            points = part.points
-            value = points.columns[key] if found.rate else -points.columns[key]
-            fits = points.columns["fits"] == 1.0 if "fits" in points.columns else True
-            value = np.where(points.done & fits & ~np.isnan(value), value, -np.inf)
-            place = np.unravel_index(int(value.argmax()), value.shape) if value.shape else ()
-            if value[place] > top:
-                top = float(value[place])
-                row = {
-                    **part.values,
-                    **{name: part.numbers[name][i] for name, i in zip(part.numbers, place, strict=True)},
-                }
-                row |= {name: as_python(points.columns[name][place]) for name in points.columns if name != BOUND}
+            place, value = _top(part.points, key, sign)
+            if value > top:
+                top, row = value, _row(found, part, place)
         if row:
-            row = {name: value for name, value in row.items() if name in found.columns and name != "fits"}
             best[view] = row
     return best
 
 
-def _said_of_best(found: Found, best: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+def _top(points: Points, key: str, sign: float) -> tuple[tuple[int, ...], float]:
+    """The place of a part's best point that fits, and its figure; minus infinity without any."""
+    value = sign * points.columns[key]
+    fits = points.columns["fits"] == 1.0 if "fits" in points.columns else True
+    value = np.where(points.done & fits & ~np.isnan(value), value, -np.inf)
+    place = tuple(map(int, np.unravel_index(int(value.argmax()), value.shape))) if value.shape else ()
+    return place, float(value[place])
+
+
+def _row(found: Found, part: Part, place: tuple[int, ...]) -> dict[str, Any]:
+    """The columns of one point of the table."""
+    points = part.points
+    numbers = {name: part.numbers[name][i] for name, i in zip(part.numbers, place, strict=True)}
+    results = {} if points is None else {name: as_python(column[place]) for name, column in points.columns.items()}
+    row = {**part.values, **numbers, **results}
+    return {name: value for name, value in row.items() if name in found.columns and name not in ("fits", BOUND)}
+
+
+def _said_of_best(found: Found, best: Mapping[str, Mapping[str, Any]], word: str) -> Iterator[str]:
     axes = {axis.key: axis for axis in found.axes}
     for view, row in best.items():
         where = ", ".join(f"{name_of(key)} {_in_words(axis, row[key])}" for key, axis in axes.items())
@@ -113,20 +128,9 @@ def _said_of_best(found: Found, best: Mapping[str, Mapping[str, Any]]) -> Iterat
             for key, value in row.items()
             if key.startswith("plan.") and key not in axes
         )
-        says = ", ".join(
-            result(found.study.task, key, row[key]) for key in found.study.report if _is_known(row.get(key))
-        )
-        yield f"{_of_view(view)}: best is {where}{f', with {plan}' if plan else ''}: {says}."
-    if not best:
-        yield "No point fits."
-
-
-def _is_known(value: Any) -> bool:
-    return value is not None and not np.isnan(value)
-
-
-def _of_view(view: View) -> str:
-    return f"{view.capitalize()} view"
+        known = [key for key in found.study.report if _is_known(row.get(key))]
+        says = ", ".join(result(found.study.task, key, row[key]) for key in known)
+        yield f"{_of_view(view)}: {word} is {where}{f', with {plan}' if plan else ''}: {says}."
 
 
 def _in_words(axis: Axis, value: Any) -> str:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from sightline.errors import nearest
 from sightline.loading.input.checks import Complaints
-from sightline.profile import MEMORY_PARTS, Profile, task_of
+from sightline.profile import LEVELS, MEMORY_PARTS, Profile, task_of
 from sightline.profile.metric import Task
 from sightline.profile.metrics import BOUNDS
 from sightline.quantities import show
@@ -79,17 +79,17 @@ def result_of(profile: Profile, key: str) -> Any:
     return profile.figure(key)
 
 
-LEVELS: Final = ("compute", "dram", "l2", "memory", "network", "host", "bubble")
-"""What may take most of a point's time, by code."""
 NO_LEVEL: Final = -1
+_LEVEL_OF: Final = {"memory": "dram"}
+"""The level of a bound that a simulation names."""
 
 
 def level_codes(profile: Profile) -> NDArray[np.int8]:
-    """Return the code of the level that takes most of the time, point by point."""
-    seconds = getattr(profile, "levels", None) or profile.limits
+    """Return the place in ``LEVELS`` of the level that takes most of the time, point by point."""
+    seconds = profile.levels
     if not seconds:
-        words = np.asarray(profile.bottleneck)
-        return np.select([words == level for level in LEVELS], range(len(LEVELS)), NO_LEVEL).astype(np.int8)
+        level = _LEVEL_OF.get(str(profile.bottleneck), str(profile.bottleneck))
+        return np.asarray(LEVELS.index(level) if level in LEVELS else NO_LEVEL, dtype=np.int8)
     names = [name for name in LEVELS if name in seconds]
     codes = np.array([LEVELS.index(name) for name in names], dtype=np.int8)
     most, place = np.asarray(seconds[names[0]]), np.zeros((), dtype=np.int8)

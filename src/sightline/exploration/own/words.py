@@ -46,6 +46,7 @@ def in_unit(value: float, unit: str) -> str:
     return f"{shown} {unit}".strip()
 
 
+_WRITTEN: Final = {"l2": "L2", "flops": "FLOP/s", "tdp": "TDP"}
 _PARTS: Final = {"device": "", "intra_node": "link ", "network": "network ", "host": "host "}
 """Words before the name of a number, by part of a cluster."""
 
@@ -54,8 +55,13 @@ def name_of(key: str) -> str:
     """Return a dotted key as words: ``memory bandwidth`` of a device's."""
     head, *below = key.split(".")
     if head == "cluster" and below[:1] and below[0] in _PARTS and below[1:]:
-        return _PARTS[below[0]] + " ".join(below[1:]).replace("_", " ")
-    return (" ".join(below) or head).replace("_", " ")
+        return _PARTS[below[0]] + _in_words(" ".join(below[1:]))
+    return _in_words(" ".join(below) or head)
+
+
+def _in_words(key: str) -> str:
+    words = key.removeprefix("technology ").removesuffix("_s").removesuffix("_bytes").replace("_", " ").split()
+    return " ".join(_WRITTEN.get(word, word) for word in words)
 
 
 _LABELS: Final = {"memory_bytes.total": "memory", "energy_j_per_token": "energy per token"}
@@ -68,6 +74,11 @@ def label_of(task: str, key: str) -> str:
     if metric is not None:
         return metric.label
     return _LABELS.get(key) or key.removesuffix("_s").replace("_usd_", " ").replace("_", " ").replace(".", " ")
+
+
+def sentence_case(words: str) -> str:
+    """Return words with a capital first letter, whatever the others are."""
+    return words[:1].upper() + words[1:]
 
 
 def value_of(axis: Axis, value: Any) -> str:
