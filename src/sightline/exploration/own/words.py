@@ -55,11 +55,11 @@ def name_of(key: str) -> str:
     """Return a dotted key as words: ``memory bandwidth`` of a device's."""
     head, *below = key.split(".")
     if head == "cluster" and below[:1] and below[0] in _PARTS and below[1:]:
-        return _PARTS[below[0]] + _in_words(" ".join(below[1:]))
-    return _in_words(" ".join(below) or head)
+        return _PARTS[below[0]] + _written(" ".join(below[1:]))
+    return _written(" ".join(below) or head)
 
 
-def _in_words(key: str) -> str:
+def _written(key: str) -> str:
     words = key.removeprefix("technology ").removesuffix("_s").removesuffix("_bytes").replace("_", " ").split()
     return " ".join(_WRITTEN.get(word, word) for word in words)
 
@@ -105,3 +105,13 @@ def unit_of(task: str, key: str) -> str:
         if key.endswith(ending):
             return unit
     return "B" if key.startswith("memory_bytes") else "s" if key.startswith(("phases.", "limits.")) else ""
+
+
+def in_words(axis: Axis, value: Any) -> str:
+    """Return a value of an axis as the table has it: multiples in SI units."""
+    return in_unit(float(value), axis.unit) if axis.is_multiple else value_of(axis, value)
+
+
+def of_view(view: str) -> str:
+    """Return how a sentence about one view begins."""
+    return f"{view.capitalize()} view"
