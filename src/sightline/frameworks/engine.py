@@ -63,6 +63,8 @@ class Collectives:
     block_bandwidth: float | None = None
     """Bytes per second that a block of those kernels takes in from its peers, where blocks share a message evenly, so
     that next to none of them work where its size has a large prime factor; None: as many as the links need."""
+    launches: bool = True
+    """Starting a collective takes time; in a bound only its hops and bytes do."""
     dispatch: ExpertDispatch = "all-gather"
     """How tokens reach experts on other data-parallel ranks: everything to all, each token where it is needed, or
     whichever moves less."""

@@ -353,7 +353,7 @@ class Framework:
     model_code: str = ""
     """The lineage whose code of a model's layers it runs: launching their kernels takes the host as long."""
     ideal: Ideal | None = None
-    """Fixed shares of the device's rates take the place of what kernels reach, and hosts take no time."""
+    """Fixed shares of the device's rates take the place of what kernels reach; neither hosts nor launches take time."""
     native_host: bool = False
     """Its host code is compiled, or captured in one graph, instead of interpreted."""
     sharding: Sharding

@@ -75,6 +75,7 @@ def cluster_collectives(
     *,
     whole_domain: bool = False,
     block_bandwidth: float | None = None,
+    launches: bool = True,
 ) -> CollectiveConstants:
     """Return the constants for a cluster's links, of the newest version of NCCL unless one is named.
 
@@ -82,16 +83,17 @@ def cluster_collectives(
     up to the size at which the engine turns to NCCL. Families without kernels take their relative's. With
     ``whole_domain`` those kernels reach all devices that one switch joins, though fewer were measured. A
     ``block_bandwidth`` is what a block of theirs takes in where blocks share messages evenly, as over a switch.
+    Without ``launches`` only what links do takes time.
     """
     link = cluster.intra_node
-    constants = _constants(cluster.device, link, version, all_reduce)
+    constants = _constants(cluster.device, link, version, all_reduce, launches)
     if whole_domain and constants.custom is not None:
         constants = replace(constants, custom=constants.custom.among(cluster.per_node))
     if block_bandwidth is not None and constants.custom is not None and link.topology != PCIE:
         constants = replace(constants, custom=replace(constants.custom, block_bandwidth=block_bandwidth))
     if link.beyond is None:
         return constants
-    return replace(constants, beyond=bridged(_constants(cluster.device, link.beyond, "", all_reduce)))
+    return replace(constants, beyond=bridged(_constants(cluster.device, link.beyond, "", all_reduce, launches)))
 
 
 def bridged(constants: CollectiveConstants) -> CollectiveConstants:
@@ -115,8 +117,21 @@ def slowed(kinds: Mapping[str, KindConstants], slower: Number) -> dict[str, Kind
     }
 
 
+def without_launches(constants: CollectiveConstants) -> CollectiveConstants:
+    """Return constants of collectives that start in no time: only hops and bytes over links take some."""
+    custom = constants.custom
+    if custom is not None:
+        algorithms = {name: replace(kernel, launch_s=0.0) for name, kernel in custom.algorithms.items()}
+        custom = replace(custom, algorithms=algorithms)
+    return replace(constants, kinds=slowed(constants.kinds, 0.0), custom=custom)
+
+
 @remembered(entries=256)
-def _constants(device: Device, link: Interconnect, version: str, all_reduce: str) -> CollectiveConstants:
+def _constants(
+    device: Device, link: Interconnect, version: str, all_reduce: str, launches: bool
+) -> CollectiveConstants:
+    if not launches:
+        return without_launches(_constants(device, link, version, all_reduce, True))
     library = _library(next(_families(device, link)), version, device)
     if link.shares is not None:
         library = replace(library, kinds={k: replace(kind, shares=link.shares) for k, kind in library.kinds.items()})

@@ -202,6 +202,7 @@ def worker_of(scenario: GenerationScenario) -> Worker:
                 all_reduce=engine.all_reduce_library,
                 whole_domain=engine.collectives.reduces_over_domain,
                 block_bandwidth=engine.collectives.block_bandwidth,
+                launches=engine.collectives.launches,
             ),
         ),
     )

@@ -98,7 +98,8 @@ def _alone(plan: Plan) -> Plan:
 @remembered(entries=128, kind="blocks")
 def _priced(scenario: Scenario, constants: TrainingConstants) -> Priced:
     program = write_out(scenario)
-    model, library = training_device(scenario, constants), cluster_collectives(scenario.cluster)
+    model = training_device(scenario, constants)
+    library = cluster_collectives(scenario.cluster, launches=scenario.plan.framework.ideal is None)
 
     def priced(one: Scenario) -> tuple[Program, Prices]:
         written = program if one is scenario else write_out(one)
