@@ -29,6 +29,10 @@ LOWEST_VOLTAGE = 0.7
 """Share of the nominal voltage that circuits of SRAM and logic still work at; below, only the clock falls (assumed)."""
 
 
+SLOWEST = 0.1
+"""Share of its clock below which a device is none."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Law:
     """The constants; areas are of silicon in square metres, of all dies together."""
@@ -134,6 +138,22 @@ def fastest_clock(budget: Budget) -> Number:
     return law().fastest_hz * larger(budget.node.speed, 1.0) * larger(above, 0.0)
 
 
+def asked_clock(budget: Budget) -> Number:
+    """Return the clock that is stated, else that of the devices that the law is fixed on, where the node allows it."""
+    return smaller(law().frequency_hz, fastest_clock(budget)) if budget.frequency_hz is None else budget.frequency_hz
+
+
+def joules_of_cycle(budget: Budget) -> Number:
+    """Return the energy of one cycle of all that the clock drives, at the node's nominal voltage."""
+    return law().joules_per_cycle * density_of(budget.node) * budget.node.energy * switched_area(budget)
+
+
+def least_watts(budget: Budget) -> Number:
+    """Return the power of all that the clock drives at a tenth of the clock, with the voltage as low as it goes."""
+    volts = smaller(over_nominal(budget), LOWEST_VOLTAGE)
+    return SLOWEST * asked_clock(budget) * joules_of_cycle(budget) * volts**2
+
+
 def over_nominal(budget: Budget) -> Number:
     """Return the supply voltage over the node's nominal one."""
     return 1.0 if budget.voltage is None else budget.voltage / budget.node.voltage
@@ -149,9 +169,13 @@ def memory_bandwidth(budget: Budget) -> Number:
     return smaller(wired, budget.power.memory * budget.power_w / (BITS_PER_BYTE * memory.energy_j_per_bit))
 
 
+def density_of(stated: Node) -> Number:
+    """Return a node's density of logic over that at 7 nm."""
+    return stated.logic_density / node(REFERENCE_NODE).logic_density
+
+
 def _density(stated: Node) -> float:
-    """Density of logic over that at 7 nm."""
-    return float(stated.logic_density) / float(node(REFERENCE_NODE).logic_density)
+    return float(density_of(stated))
 
 
 def _flops_per_cycle(die: RealDie) -> float:

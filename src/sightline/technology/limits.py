@@ -23,15 +23,21 @@ from sightline.quantities import (
     Number,
     anywhere,
     format_quantity,
+    larger,
 )
 from sightline.technology.budget import PARTS, Budget, Split
 from sightline.technology.interfaces import interface_watts, memory_area, memory_edge, network_area, network_edge
-from sightline.technology.law import fastest_clock, law, memory_bandwidth
+from sightline.technology.law import asked_clock, fastest_clock, least_watts, logic_share, memory_bandwidth
 
 Reason = Literal["split", "area", "edge", "power", "clock"]
 """What rules a device out; where several do, the first in this order is its reason."""
 RETICLE_M2 = 858e-6
 """Area that one exposure prints: 26 mm by 33 mm."""
+LOGIC = ("compute", "registers", "l2")
+LEAST_SHARE = 0.001
+"""Of the area, for each part that a device cannot do without."""
+LOWEST_HZ = 1e8
+"""Clock that a voltage must allow."""
 ROUNDING = 1e-6
 """By how much a sum of shares may differ from 1, and a need from what there is."""
 
@@ -118,11 +124,12 @@ def _splits(budget: Budget) -> Iterator[Limit]:
             there=0.0,
         )
         for part in PARTS:
+            least = LEAST_SHARE if name == "area" and part in LOGIC else 0.0
             yield Limit(
                 reason="split",
-                what=f"the share of {part} in the {name} lies below 0 by",
-                of="no share may be negative",
-                needed=-_number(split, part),
+                what=f"the share of {part} in the {name} lies below {least:g} by",
+                of="a device needs compute units, registers and L2" if least else "no share may be negative",
+                needed=least - _number(split, part),
                 there=0.0,
             )
 
@@ -167,22 +174,29 @@ def _powers(budget: Budget) -> Iterator[Limit]:
     links = watts["network"] + watts["dies"]
     power = partial(Limit, reason="power", dimension=WATTS)
     if budget.power is None:
-        what, of = "memory and links alone draw", "the cap of the whole device is"
-        yield power(what=what, of=of, needed=watts["memory"] + links, there=budget.power_w)
+        of = "the cap of the whole device is"
+        yield power(what="memory and links draw", of=of, needed=watts["memory"] + links, there=budget.power_w)
+        slowest = watts["memory"] + links + least_watts(budget)
+        what = "memory, links, and units at a tenth of their clock draw"
+        yield power(
+            what=what, of=of, needed=slowest * (watts["memory"] + links <= budget.power_w), there=budget.power_w
+        )
         return
     # The memory's share slows it down until it fits (`law.memory_bandwidth`).
+    units = budget.power_w * logic_share(budget.power)
+    what = "units at a tenth of their clock draw"
+    yield power(what=what, of="their share of power is", needed=least_watts(budget), there=units)
     of = "the network's share of power is"
     yield power(what="the links draw", of=of, needed=links, there=budget.power_w * budget.power.network)
 
 
 def _clocks(budget: Budget) -> Iterator[Limit]:
-    asked = law().frequency_hz if budget.frequency_hz is None else budget.frequency_hz
     fastest = fastest_clock(budget)
     yield Limit(
         reason="clock",
         what="the frequency is",
         of=f"{budget.node.name} allows, at this voltage,",
-        needed=asked if budget.frequency_hz is not None else asked * (fastest <= 0),
+        needed=larger(asked_clock(budget), LOWEST_HZ),
         there=fastest,
         dimension=HERTZ,
     )

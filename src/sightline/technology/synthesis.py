@@ -20,16 +20,17 @@ from sightline.technology.interfaces import BITS_PER_BYTE, interface_watts
 from sightline.technology.law import (
     LOWEST_VOLTAGE,
     THRESHOLD,
-    fastest_clock,
+    asked_clock,
+    density_of,
+    joules_of_cycle,
     law,
+    logic_share,
     memory_bandwidth,
     over_nominal,
     split_of,
-    switched_area,
     units_area,
 )
 from sightline.technology.limits import problems_of
-from sightline.technology.nodes import REFERENCE_NODE, node
 
 ROUNDING = 1e-6
 """By which a number of units may miss a whole one."""
@@ -72,8 +73,8 @@ def made_of(budget: Budget) -> Made:
 def _made(budget: Budget) -> Made:
     bandwidth = memory_bandwidth(budget)
     interfaces = interface_watts(budget, bandwidth)
-    asked, volts = _asked_clock(budget), over_nominal(budget)
-    full = _joules_of_cycle(budget) * asked * volts**2
+    asked, volts = asked_clock(budget), over_nominal(budget)
+    full = joules_of_cycle(budget) * asked * volts**2
     share = _clock_share(_for_units(budget, interfaces) / full, volts)
     units_w = full * share * _voltage_share(share, volts) ** 2
     hertz = asked * share
@@ -90,7 +91,7 @@ def _made(budget: Budget) -> Made:
 
 def _device(budget: Budget, hertz: Number, bandwidth: Number, drawn: Number) -> Device:
     constants = law()
-    density = budget.node.logic_density / node(REFERENCE_NODE).logic_density
+    density = density_of(budget.node)
     matmul = constants.flops_per_cycle * density**constants.flops_exponent * units_area(budget) * hertz
     units = larger(np.floor(budget.enabled * _units(budget) + ROUNDING), 1.0)
     vector = units * constants.vector_flops_per_cycle * hertz
@@ -120,29 +121,16 @@ def _device(budget: Budget, hertz: Number, bandwidth: Number, drawn: Number) -> 
 def _units(budget: Budget) -> Number:
     """Compute units on all dies, those disabled too."""
     constants = law()
-    density = budget.node.logic_density / node(REFERENCE_NODE).logic_density
+    density = density_of(budget.node)
     share = units_area(budget) / budget.enabled
     return constants.units * density**constants.units_exponent * share
-
-
-def _joules_of_cycle(budget: Budget) -> Number:
-    """Energy of one cycle of all that the clock drives, at nominal voltage."""
-    density = budget.node.logic_density / node(REFERENCE_NODE).logic_density
-    return law().joules_per_cycle * density * budget.node.energy * switched_area(budget)
-
-
-def _asked_clock(budget: Budget) -> Number:
-    """The clock that is stated, else that of the devices that the law is fixed on, where the node allows it."""
-    if budget.frequency_hz is not None:
-        return budget.frequency_hz
-    return smaller(law().frequency_hz, fastest_clock(budget))
 
 
 def _for_units(budget: Budget, interfaces: dict[str, Number]) -> Number:
     """Power that the cap leaves to units, registers and L2."""
     if budget.power is None:
         return larger(budget.power_w - sum(interfaces.values()), 0.0)
-    return budget.power_w * (budget.power.compute + budget.power.registers + budget.power.l2)
+    return budget.power_w * logic_share(budget.power)
 
 
 def _voltage_share(clock: Number, volts: Number) -> Number:

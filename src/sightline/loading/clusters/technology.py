@@ -33,7 +33,6 @@ from sightline.technology.memories import memory
 from sightline.technology.nodes import SCALINGS, Node, node
 from sightline.technology.synthesis import synthesized
 
-
 UNMEASURED = "unmeasured"
 """Family of what nobody measured: it has no constants, so that those of relatives stand in, as extrapolated ones."""
 
@@ -54,6 +53,13 @@ def _named(kind: str) -> Kind:
 def _share(value: Any) -> float:
     """A share of a whole, which may be all of it."""
     return 1.0 if value == 1 and not isinstance(value, bool) else fraction(value)
+
+
+def _some(value: Any) -> float:
+    """A share that is more than nothing."""
+    if value == 0:
+        raise InputError(f"is {show(value)}; allowed: a number above 0, up to 1")
+    return _share(value)
 
 
 def _shares(*parts: str) -> Kind:
@@ -94,7 +100,7 @@ KEYS: Keys = {
     "split": _shares(*PARTS),
     "edge_split": _shares("memory", "network"),
     "power_split": _shares(*PARTS),
-    "enabled": _share,
+    "enabled": _some,
     "frequency": quantity(HERTZ),
     "voltage": quantity(VOLTS),
     "formats": _formats,
