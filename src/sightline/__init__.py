@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from sightline.anchors import anchored, find_capacity, predict, sensitivity, simulate
     from sightline.errors import InputError, SightlineError
     from sightline.explanation.comparison import Comparison, compare
+    from sightline.exploration.explore import explore
     from sightline.loading import load
     from sightline.measurement.measure import measure
     from sightline.planning.search import plan
@@ -41,6 +42,7 @@ else:
             "sightline.anchors.answers": "anchored find_capacity predict sensitivity simulate",
             "sightline.errors": "InputError SightlineError",
             "sightline.explanation.comparison": "Comparison compare",
+            "sightline.exploration.explore": "explore",
             "sightline.loading": "load",
             "sightline.measurement.measure": "measure",
             "sightline.planning.search": "plan",
@@ -78,6 +80,7 @@ __all__ = [
     "SightlineError",
     "anchored",
     "compare",
+    "explore",
     "find_capacity",
     "load",
     "measure",

@@ -2,11 +2,14 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from sightline.quantities import as_python
+
+if TYPE_CHECKING:
+    import polars
 
 View = Literal["ideal", "calibrated"]
 """How devices are seen: with fixed shares of peak and bandwidth and no launches, or as kernels reach them today."""
@@ -67,6 +70,15 @@ class StudyAnswer:
     def __len__(self) -> int:
         """Return the number of rows."""
         return len(next(iter(self.columns.values()), ()))
+
+    @property
+    def table(self) -> "polars.DataFrame":
+        """The table as a data frame."""
+        import polars
+
+        return polars.DataFrame(
+            {name: np.asarray(values).tolist() for name, values in self.columns.items()}, strict=False
+        )
 
     @property
     def rows(self) -> Iterator[dict[str, Any]]:

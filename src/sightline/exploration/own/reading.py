@@ -13,7 +13,7 @@ from sightline.exploration.own.elasticity import elasticities_of
 from sightline.exploration.own.figures import figures_of
 from sightline.exploration.own.found import Found, lines
 from sightline.exploration.own.reports import BOUND
-from sightline.exploration.own.words import in_unit, in_words, label_of, name_of, of_view, unit_of
+from sightline.exploration.own.words import in_unit, in_words, label_of, level_in_words, name_of, of_view, unit_of
 from sightline.profile import LEVELS
 from sightline.quantities import counted
 
@@ -98,7 +98,7 @@ def _shares(found: Found) -> dict[str, dict[str, float]]:
 def _said_of_shares(found: Found) -> Iterator[str]:
     for view, shares in _shares(found).items():
         ordered = sorted(shares.items(), key=lambda item: -item[1])
-        listed = ", ".join(f"{level} binds {share:.0%}" for level, share in ordered)
+        listed = ", ".join(f"{level_in_words(level)} binds {share:.0%}" for level, share in ordered)
         yield f"{of_view(view)}: {listed} of the points."
 
 
@@ -124,8 +124,8 @@ def _sequence(bound: list[tuple[Any, str]], axis: Axis) -> str:
     if not changes:
         return ""
     first, *others = changes
-    then = "".join(f", {level} from {in_words(axis, value)}" for value, level in others)
-    return f"; {first[1]} binds{then or ' throughout'}"
+    then = "".join(f", {level_in_words(level)} from {in_words(axis, value)}" for value, level in others)
+    return f"; {level_in_words(first[1])} binds{then or ' throughout'}"
 
 
 def _assumptions(found: Found) -> Iterator[str]:

@@ -46,7 +46,7 @@ def in_unit(value: float, unit: str) -> str:
     return f"{shown} {unit}".strip()
 
 
-_WRITTEN: Final = {"l2": "L2", "flops": "FLOP/s", "tdp": "TDP"}
+_WRITTEN: Final = {"l2": "L2", "dram": "DRAM", "flops": "FLOP/s", "tdp": "TDP"}
 _PARTS: Final = {"device": "", "intra_node": "link ", "network": "network ", "host": "host "}
 """Words before the name of a number, by part of a cluster."""
 
@@ -79,6 +79,11 @@ def label_of(task: str, key: str) -> str:
 def sentence_case(words: str) -> str:
     """Return words with a capital first letter, whatever the others are."""
     return words[:1].upper() + words[1:]
+
+
+def level_in_words(level: str) -> str:
+    """Return a level as readers know it: ``DRAM``."""
+    return _WRITTEN.get(level, level)
 
 
 def value_of(axis: Axis, value: Any) -> str:
