@@ -111,12 +111,15 @@ def test_a_budget_that_cannot_be_built_is_refused_with_every_reason():
     assert [problem.split()[0] for problem in refused.value.problems] == ["edge", "power", "clock"]
 
 
-def test_area_split_keeps_the_proportions_of_what_is_not_named():
-    area = a_budget().with_area(l2=0.1).area
+def test_stated_shares_of_the_area_leave_interfaces_their_room():
+    budget = a_budget()
+    area, before = budget.with_area(l2=0.1).area, split_of(budget)
     assert area.total == pytest.approx(1)
     assert area.l2 == 0.1
-    assert area.compute / area.memory == pytest.approx(AREA_OF_A100.compute / AREA_OF_A100.memory)
-    assert PARTS == ("compute", "registers", "l2", "memory", "network")
+    assert (area.memory, area.network) == (before.memory, before.network)
+    assert area.compute / area.registers == pytest.approx(AREA_OF_A100.compute / AREA_OF_A100.registers)
+    assert budget.with_area(compute=0.4, registers=0.1, l2=0.2).area.total == pytest.approx(1)
+    assert budget.with_area(**dict.fromkeys(PARTS, 0.1)).area.total == pytest.approx(0.5)
 
 
 def test_devices_of_arrays_are_predicted_as_one():

@@ -50,6 +50,8 @@ class Split:
 
 PARTS = tuple(f.name for f in fields(Split))
 """The parts that area, edge and power are split between."""
+INTERFACES = ("memory", "network")
+"""The parts that are interfaces."""
 AREA_OF_A100 = Split(compute=435 / 826, registers=71 / 826, l2=180 / 826, memory=91 / 826, network=49 / 826)
 """Shares of A100's die, whose 826 mm2 DeepFlow (UCLA) splits into 435 of cores, 71 of registers and L1, 180 of L2, and
 140 of interfaces and memory controllers; of these 140, 91 are taken here for six HBM interfaces with controllers."""
@@ -115,9 +117,18 @@ class Budget:
         return self.dies * 4 * larger(self.die_area_m2, 0.0) ** 0.5
 
     def with_area(self, **shares: Number) -> "Budget":
-        """Return the budget with stated shares of the area; those not named keep A100's proportions in what is left."""
-        base = self.area or AREA_OF_A100
-        others = {name: getattr(base, name) for name in PARTS if name not in shares}
-        whole, left = sum(others.values()), 1 - sum(shares.values())
-        area = Split(**shares, **{name: share / whole * left for name, share in others.items()})
-        return replace(self, area=area)
+        """Return the budget with stated shares of the area.
+
+        Interfaces that are not named keep what they have in `law.split_of`; other parts that are not named keep their
+        proportions in what is left. Where all of those are named, the interfaces do.
+        """
+        from sightline.technology.law import split_of
+
+        base = split_of(self)
+        unnamed = [part for part in PARTS if part not in shares]
+        flexible = [part for part in unnamed if part not in INTERFACES] or unnamed
+        fixed = {part: getattr(base, part) for part in unnamed if part not in flexible}
+        whole = sum(getattr(base, part) for part in flexible)
+        left = 1 - sum(shares.values()) - sum(fixed.values())
+        scaled = {part: getattr(base, part) / whole * left for part in flexible}
+        return replace(self, area=Split(**shares, **fixed, **scaled))

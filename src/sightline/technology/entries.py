@@ -53,7 +53,9 @@ def read_entry(kind: str, name: str, keys: Mapping[str, Reader], optional: Colle
     name = catalog.name_of(kind, name)
     stated = catalog.entry(kind, name)
     place = f"catalog.{kind}.{name}"
-    problems = [f"{place}.{key} is not a known key{nearest(key, tuple(keys))}" for key in stated if key not in {*keys, *ABOUT}]
+    problems = [
+        f"{place}.{key} is not a known key{nearest(key, tuple(keys))}" for key in stated if key not in {*keys, *ABOUT}
+    ]
     values: dict[str, Any] = {}
     for key, read in keys.items():
         if stated.get(key) is None:
