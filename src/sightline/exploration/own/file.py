@@ -1,13 +1,14 @@
 """The file of a study: its keys, read and checked, every mistake at once."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
 from typing import Any, Final, cast, get_args
 
 from sightline.errors import InputError, nearest
 from sightline.exploration.own.axes import Axis, read_axes
+from sightline.exploration.own.derived import Electricity, read_electricity
 from sightline.exploration.own.numbers import TRAINING_TASKS, number_keys
 from sightline.exploration.own.prices import Price, read_prices
 from sightline.exploration.own.reports import read_reports
@@ -25,7 +26,7 @@ STUDY: Final[Keys] = {
         anything, "dotted keys of the base, each with values, such as cluster.network.latency: [1 us, 5 us]"
     ),
     "view": choice(*get_args(Views)),
-    **dict.fromkeys(("search", "report", "prices"), anything),
+    **dict.fromkeys(("search", "report", "prices", "electricity"), anything),
 }
 """Keys of a study file."""
 MOST_AXES: Final = 8
@@ -52,6 +53,8 @@ class StudyFile:
     report: tuple[str, ...] = ()
     """Result keys, in order."""
     prices: Sequence[Price] = ()
+    electricity: Electricity = field(default_factory=Electricity)
+    """What carbon is worked out with."""
 
     @property
     def task(self) -> str:
@@ -104,6 +107,7 @@ def read_study(source: object, request: StudyRequest) -> StudyFile:
         search=search,
         report=read_reports(stated.get("report"), task_of(base), complaints) if base else (),
         prices=read_prices(stated.get("prices"), numbers, complaints),
+        electricity=read_electricity(stated.get("electricity"), complaints),
     )
     _check_size(study, complaints)
     if complaints.problems:

@@ -9,6 +9,7 @@ from sightline.exploration.answer import StudyAnswer, View
 from sightline.exploration.own.axes import Axis
 from sightline.exploration.own.best import COST, best_points, said_of_best
 from sightline.exploration.own.break_even import PER, break_evens, sentences
+from sightline.exploration.own.derived import CARBON
 from sightline.exploration.own.elasticity import elasticities_of
 from sightline.exploration.own.figures import figures_of
 from sightline.exploration.own.found import Found, lines
@@ -140,6 +141,8 @@ def _assumptions(found: Found) -> Iterator[str]:
         scale, unit = PER.get(price.number.unit, (1.0, price.number.unit or "unit"))
         rate = in_unit(price.usd_per_hour_per_unit * scale, "USD/hour")
         yield f"Each {unit} of {price.number.key} adds {rate} to a device's rent."
+    if any(key.startswith(CARBON) for key in found.study.report):
+        yield found.study.electricity.sentence
     if firsts := next((line.where for line in lines(found) if line.where), ""):
         yield f"Sentences about one axis hold at the first value of the others: {firsts}, ..."
     yield "Numbers that are not varied stay those of the base, whatever a device with the varied ones would need."

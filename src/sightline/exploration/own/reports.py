@@ -1,25 +1,19 @@
 """``report`` of a study: which results its table has, and how each is read from a profile."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import nearest
+from sightline.exploration.own.derived import DERIVED
 from sightline.loading.input.checks import Complaints
 from sightline.profile import LEVELS, MEMORY_PARTS, Profile, task_of
 from sightline.profile.metric import Task
 from sightline.profile.metrics import BOUNDS
 from sightline.quantities import show
 
-_PER_TOKEN: Final[Mapping[str, Callable[[Profile], Any]]] = {
-    "cost_usd_per_million_tokens": lambda p: (
-        None if p.usd_per_hour is None else p.usd_per_hour / p.tokens_per_s / 3.6e-3
-    ),
-    "energy_j_per_token": lambda p: p.energy_per_step_j / p.scenario.workload.tokens_per_step,
-}
-"""Of training: what a profile has for whole steps and runs only."""
 THROUGHPUT: Final = {
     "training": "tokens_per_s",
     "generation": "output_tokens_per_s",
@@ -65,7 +59,7 @@ def _some(task: Task) -> str:
 
 def known_keys(task: Task) -> tuple[str, ...]:
     """Return the result keys that a study may report."""
-    derived = tuple(_PER_TOKEN) if task.name == "training" else ()
+    derived = tuple(DERIVED.get(task.name, ()))
     parts = [f"memory_bytes.{part}" for part in (*MEMORY_PARTS, "total")]
     parts += [f"phases.{phase}" for phase in task.phases]
     parts += [f"limits.{bound}" for bound in BOUNDS] if task.phases else []
@@ -74,9 +68,8 @@ def known_keys(task: Task) -> tuple[str, ...]:
 
 def result_of(profile: Profile, key: str) -> Any:
     """Return a result of a profile by its key; None where it is not known."""
-    if profile.task.name == "training" and key in _PER_TOKEN:
-        return _PER_TOKEN[key](profile)
-    return profile.figure(key)
+    derived = DERIVED.get(profile.task.name, {}).get(key)
+    return profile.figure(key) if derived is None else derived(profile)
 
 
 NO_LEVEL: Final = -1

@@ -10,6 +10,7 @@ from sightline.errors import InputError
 from sightline.exploration.answer import StudyAnswer, View
 from sightline.exploration.own.axes import Axis
 from sightline.exploration.own.cells import Cell, Reasons, cells, loaded
+from sightline.exploration.own.derived import CARBON
 from sightline.exploration.own.file import StudyFile, read_study
 from sightline.exploration.own.mesh import Points, evaluate, points_of, put_profile
 from sightline.exploration.own.reading import Found, told
@@ -107,6 +108,9 @@ def _part(
         progress.advance(count)
         return Part(view=view, values=cell.values, numbers=_values(None, numbers), points=None)
     points = points_of(numbers) if progress.cancelled else _points(study, cell, asked, numbers, reasons, progress)
+    for key in points.columns:
+        if key.startswith(CARBON):
+            points.columns[key] *= study.electricity.over_usual
     return Part(view=view, values=cell.values, numbers=_values(_scenario(asked), numbers), points=points)
 
 

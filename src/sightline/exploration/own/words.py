@@ -64,7 +64,13 @@ def _written(key: str) -> str:
     return " ".join(_WRITTEN.get(word, word) for word in words)
 
 
-_LABELS: Final = {"memory_bytes.total": "memory", "energy_j_per_token": "energy per token"}
+_LABELS: Final = {
+    "memory_bytes.total": "memory",
+    "energy_j_per_token": "energy per token",
+    "power_w": "power of a device",
+    "carbon_kg": "carbon",
+    "carbon_kg_per_million_tokens": "carbon per million tokens",
+}
 
 
 def label_of(task: str, key: str) -> str:
@@ -106,7 +112,14 @@ def unit_of(task: str, key: str) -> str:
     metric = None if declared is None else declared.figures.get(key)
     if metric is not None:
         return {"tokens/s": "tokens/s", "count": "", "word": ""}.get(metric.unit, metric.unit)
-    for ending, unit in (("_s", "s"), ("_usd_per_million_tokens", "USD"), ("_j_per_token", "J")):
+    for ending, unit in (
+        ("_s", "s"),
+        ("_usd_per_million_tokens", "USD"),
+        ("_j_per_token", "J"),
+        ("_w", "W"),
+        ("_kg", "kg"),
+        ("_kg_per_million_tokens", "kg"),
+    ):
         if key.endswith(ending):
             return unit
     return "B" if key.startswith("memory_bytes") else "s" if key.startswith(("phases.", "limits.")) else ""
