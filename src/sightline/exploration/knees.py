@@ -1,0 +1,104 @@
+"""Knees: where along one number of the hardware another level of the machine begins to matter most.
+
+A level matters as much as a time's elasticity to it: by how many per cent the time falls where everything of the level
+is one per cent faster - rates larger, latencies shorter. A knee is where one level's elasticity overtakes another's.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.prediction import predict
+from sightline.prediction.sensitivity import STEP, AnyScenario, scaled
+from sightline.profile import LEVELS
+from sightline.quantities import Number
+from sightline.scenario import Cluster
+
+Floats = NDArray[np.float64]
+RATES: Mapping[str, Sequence[str]] = {
+    "compute": ("device.peak_flops", "device.vector_flops"),
+    "dram": ("device.memory_bandwidth",),
+    "l2": ("device.l2_bandwidth", "device.l2_bytes"),
+    "network": ("intra_node.bandwidth", "network.bandwidth_per_node", "host.device_bandwidth"),
+    "host": ("host.speed", "host.memory_bandwidth"),
+}
+"""Numbers of a cluster of which each level has more where it is faster."""
+LATENCIES: Mapping[str, Sequence[str]] = {"network": ("intra_node.latency_s", "network.latency_s")}
+"""Numbers of which it has less."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Knee:
+    """Where one level overtakes another."""
+
+    position: float
+    """The number's value, between two points of the axis where both elasticities, as straight lines, are equal."""
+    before: str
+    """The level that matters most up to there (``LEVELS``)."""
+    after: str
+    """The level that matters most from there on."""
+
+
+def find_knees(scenario: AnyScenario, values: Sequence[float] | Floats, key: str) -> list[Knee]:
+    """Return the knees of a time along one number, in the order of the axis.
+
+    Args:
+        scenario: A scenario in which that number, alone, is an array along one axis.
+        values: The number's values along the axis, rising or falling.
+        key: The time, such as ``step_time_s`` or ``tpot_s``.
+    """
+    return knees(values, elasticities_by_level(scenario, key))
+
+
+def elasticities_by_level(scenario: AnyScenario, key: str) -> dict[str, Floats]:
+    """Return by level (``LEVELS``) how much a time depends on it, at every point of a scenario with arrays.
+
+    With 0.4, everything of the level 10 % faster makes the time about 4 % shorter. They sum to 1 but for what no level
+    shortens, such as the starts of kernels, and but for kinks. All are varied in one array-valued prediction.
+    """
+    shape = np.shape(predict(scenario).figure(key))
+    cluster = scenario.cluster
+    for place, level in enumerate(LEVELS):
+        factors = np.ones((2 * len(LEVELS), *(1 for _ in shape)))
+        factors[2 * place : 2 * place + 2] = np.array([1.0 - STEP, 1.0 + STEP]).reshape(-1, *(1 for _ in shape))
+        cluster = _faster(cluster, level, factors)
+    times = np.asarray(predict(replace(scenario, cluster=cluster)).figure(key), dtype=float)
+    logs = np.broadcast_to(np.log(times), (2 * len(LEVELS), *shape))
+    width = np.log1p(STEP) - np.log1p(-STEP)
+    return {level: (logs[2 * place] - logs[2 * place + 1]) / width for place, level in enumerate(LEVELS)}
+
+
+def knees(values: Sequence[float] | Floats, elasticity: Mapping[str, Floats]) -> list[Knee]:
+    """Return where the level with the largest elasticity changes along an axis, each with both levels.
+
+    Positions lie between the two points in proportion of logarithms, or of the values themselves where some are not
+    positive. Equal elasticities count for the first level.
+    """
+    names = list(elasticity)
+    stacked = np.stack([elasticity[name] for name in names])
+    most = stacked.argmax(axis=0)
+    axis = np.asarray(values, dtype=float)
+    positive = bool((axis > 0.0).all())
+    along = np.log(axis) if positive else axis
+    found = []
+    for i in np.flatnonzero(np.diff(most)):
+        before, after = most[i], most[i + 1]
+        here, there = (stacked[before] - stacked[after])[i : i + 2]
+        place = along[i] + here / (here - there) * (along[i + 1] - along[i])
+        position = float(np.exp(place) if positive else place)
+        found.append(Knee(position=position, before=names[before], after=names[after]))
+    return found
+
+
+def _faster(cluster: Cluster, level: str, factor: Number) -> Cluster:
+    """The cluster with everything of a level so many times faster; times of launches are the host's."""
+    for number in RATES[level]:
+        cluster = scaled(cluster, number, factor)
+    for number in LATENCIES.get(level, ()):
+        cluster = scaled(cluster, number, 1.0 / factor)
+    launch_s = cluster.host.launch_time_s
+    if level != "host" or launch_s is None:
+        return cluster
+    return replace(cluster, host=replace(cluster.host, launch_time_s=launch_s / factor))
