@@ -166,6 +166,15 @@ def _of_years(over_years: Sequence[Row]) -> Iterator[str]:
         f"Parameters of these models double every {years['parameters']}, memory of accelerators every "
         f"{years['accelerator memory']}."
     )
+    models = [row for row in over_years if row["kind"] == "model"]
+    first, longest = models[0], max(models, key=lambda row: row["device_years"])
+    largest = max(models, key=lambda row: row["parameters"])
+    yield (
+        f"Of the best accelerator of its date at its peak {first['name']} takes {first['device_years']:,.0f} years, "
+        f"{longest['name']} {longest['device_years']:,.0f}. Weights, gradients and optimizer of {first['name']} fill the "
+        f"memory of {first['devices_of_states']:.0f}, those of {largest['name']} that of "
+        f"{largest['devices_of_states']:.0f}."
+    )
 
 
 def _years(growth: Growth) -> str:

@@ -54,6 +54,8 @@ TYPICAL_DEVICE, TYPICAL_USD = "h100-sxm-80gb", 1e6
 this one is not compared."""
 FLOPS_OF_INFERENCE = 2.0
 """Per parameter and token that is read or generated."""
+BYTES_OF_STATES = 16.0
+"""Bytes per parameter of a model in training: weights and gradients in 16 bits, weights and two moments in 32."""
 DAY = 86400.0
 
 Row = dict[str, Any]
@@ -233,10 +235,13 @@ def _overtrained(rows: Sequence[Row], law: ChinchillaLaw) -> Iterator[Row]:
 
 
 def _over_years() -> Iterator[Row]:
-    """Published trainings, and accelerators of data centers, by date."""
+    """Published trainings, with what they would take of the best accelerator of their date, and the accelerators."""
     from sightline.technology.launches import launches
 
+    cards = [card for card in launches() if card.market == "datacenter" and card.fp16 is not None]
     for one in known_trainings():
+        there = [card for card in cards if card.years <= one.years]
+        peak, memory = (max(getattr(card, key) for card in there) for key in ("fp16", "memory_bytes"))
         yield {
             "kind": "model",
             "name": one.model,
@@ -245,17 +250,13 @@ def _over_years() -> Iterator[Row]:
             "tokens": one.tokens,
             "tokens_per_parameter": one.tokens / one.parameters,
             "flops": one.flops,
+            "device_years": one.flops / peak / (365.25 * DAY),
+            "devices_of_states": BYTES_OF_STATES * one.parameters / memory,
             "source": one.source,
         }
-    for card in launches():
-        if card.market == "datacenter" and card.fp16 is not None:
-            yield {
-                "kind": "accelerator",
-                "name": card.name,
-                "year": card.years,
-                "memory_bytes": card.memory_bytes,
-                "peak_flops": card.fp16,
-            }
+    for card in cards:
+        peak, memory = card.fp16, card.memory_bytes
+        yield {"kind": "accelerator", "name": card.name, "year": card.years, "peak_flops": peak, "memory_bytes": memory}
 
 
 def _figures(overtrained: Sequence[Row], over_years: Sequence[Row]) -> tuple[Figure, ...]:
@@ -290,6 +291,10 @@ def _figures(overtrained: Sequence[Row], over_years: Sequence[Row]) -> tuple[Fig
     years: dict[str, Any] = {"kind": "points", "x": "year", "line": "line", "log": frozenset("y")}
     for title, kind, key, names in (
         ("Compute of published trainings", "model", "flops", {"year": "published", "flops": "compute of the training"}),
+        (
+            "Trainings at the 16-bit peak of the best accelerator of their date",
+            *("model", "device_years", {"year": "published", "device_years": "device-years"}),
+        ),
         ("Peak of accelerators in 16 bits", "accelerator", "peak_flops", {"year": "launched"}),
         ("Memory of accelerators", "accelerator", "memory_bytes", {"year": "launched"}),
     ):
