@@ -171,8 +171,8 @@ def _of_years(over_years: Sequence[Row]) -> Iterator[str]:
     largest = max(models, key=lambda row: row["parameters"])
     yield (
         f"Of the best accelerator of its date at its peak {first['name']} takes {first['device_years']:,.0f} years, "
-        f"{longest['name']} {longest['device_years']:,.0f}. Weights, gradients and optimizer of {first['name']} fill the "
-        f"memory of {first['devices_of_states']:.0f}, those of {largest['name']} that of "
+        f"{longest['name']} {longest['device_years']:,.0f}. Weights, gradients and optimizer of {first['name']} fill "
+        f"the memory of {first['devices_of_states']:.0f}, those of {largest['name']} that of "
         f"{largest['devices_of_states']:.0f}."
     )
 
