@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from sightline.catalog import names
+from sightline.catalog import index, names
 from sightline.errors import InputError
 from sightline.technology.nodes import NUMBERS, SCALINGS, node, node_names, nodes_along
 
@@ -58,6 +58,31 @@ def test_nodes_along_an_axis_are_those_nodes():
     table = axis.at(np.array([[0], [2]]))
     assert table.energy.shape == (2, 1)
     assert table.energy[1, 0] == node("1.6nm").energy
+
+
+@pytest.fixture
+def own_nodes(tmp_path, monkeypatch):
+    """A folder of nodes of one's own, and the catalog's caches emptied before and after."""
+    monkeypatch.setenv("SIGHTLINE_CATALOG", str(tmp_path))
+    caches = (index.names, index.entry, index._paths, node)
+    for cache in caches:
+        cache.cache_clear()
+    (tmp_path / "nodes").mkdir()
+    yield tmp_path / "nodes"
+    for cache in caches:
+        cache.cache_clear()
+
+
+def test_a_node_of_ones_own_builds_on_another(own_nodes):
+    (own_nodes / "mine.yaml").write_text("same_as: 2nm\nwafer_price: 25000 USD\n")
+    assert node("mine").wafer_price == 25000
+    assert node("mine").logic_density == node("2nm").logic_density
+
+
+def test_a_node_without_all_figures_is_refused(own_nodes):
+    (own_nodes / "mine.yaml").write_text("same_as: 2nm\nvendor: {energy: 0.3}\n")
+    with pytest.raises(InputError, match=r"catalog.nodes.mine.vendor is .*; allowed: a mapping with logic_density"):
+        node("mine")
 
 
 def test_unknown_names_are_refused_with_the_nearest():

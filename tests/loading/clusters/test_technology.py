@@ -3,9 +3,10 @@
 import pytest
 
 from sightline import predict
+from sightline.catalog import index
 from sightline.errors import InputError
 from sightline.loading import scenario_from_mapping
-from sightline.loading.clusters import read_cluster
+from sightline.loading.clusters import hardware, read_cluster
 from sightline.loading.input.dotted_keys import with_value
 
 TECHNOLOGY = {"node": "3nm", "die_area": "814 mm2", "power": "700 W", "memory": "hbm4", "stacks": 6}
@@ -97,6 +98,26 @@ def test_a_node_is_needed_where_no_die_is_known():
 @pytest.mark.parametrize("stated", ["3nm", ["3nm"], 3])
 def test_technology_is_a_mapping(stated):
     assert "allowed: a mapping" in problems_of(stated)[0]
+
+
+@pytest.fixture
+def own_devices(tmp_path, monkeypatch):
+    """A folder of devices of one's own, and the catalog's caches emptied before and after."""
+    monkeypatch.setenv("SIGHTLINE_CATALOG", str(tmp_path))
+    caches = (index.names, index.entry, index._paths, hardware._of_catalog)
+    for cache in caches:
+        cache.cache_clear()
+    folder = tmp_path / "devices"
+    folder.mkdir()
+    yield folder
+    for cache in caches:
+        cache.cache_clear()
+
+
+def test_entries_of_the_catalog_have_no_technology(own_devices):
+    (own_devices / "imagined-3nm.yaml").write_text("same_as: h100-sxm-80gb\ntechnology: {node: 3nm}\n")
+    with pytest.raises(InputError, match=r"technology is not for entries; a scenario states it"):
+        read_cluster({"devices": "8x imagined-3nm"})
 
 
 def test_evidence_of_a_synthesized_device_is_extrapolated():

@@ -209,6 +209,8 @@ def _of_catalog(folder: str, name: str) -> Values:
     part = next(p for p in (DEVICE, INTERCONNECT, NETWORK, HOST) if p.folder == folder)
     complaints = Complaints()
     values = _checked(part, catalog.entry(folder, name), f"catalog.{folder}.{name}", complaints)
+    if "technology" in values:
+        complaints.add(f"catalog.{folder}.{name}.technology is not for entries; a scenario states it in cluster.device")
     require(Checked(values=values), needs_of(part.keys), f"catalog.{folder}.{name}", complaints)
     complaints.raise_any()
     return {**values, "name": name}
