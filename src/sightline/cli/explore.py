@@ -12,6 +12,17 @@ from sightline.cli.progress_bar import end_if_stopped, progress_bar
 if TYPE_CHECKING:
     from sightline.exploration.answer import StudyAnswer
 
+OWN = """A study of your own is a file, run with `sightline explore FILE`:
+
+  base: scenario.yaml                                # or a scenario itself
+  axes:
+    cluster.device.memory_bandwidth: {from: 2 TB/s, to: 16 TB/s, factor: 2}
+    cluster.device: [a100-sxm-80gb, h100-sxm-80gb]   # names, or numbers
+  view: both                                         # ideal | calibrated | both
+  search: [tensor_parallel, micro_batch]             # the plan, at every point
+  report: [step_time_s, mfu]"""
+"""How one of one's own is written."""
+
 
 def explore(
     study: Annotated[
@@ -74,7 +85,7 @@ def _show_list(*, as_json: bool) -> None:
     def table() -> Any:
         from sightline.report.studies.listing import studies_table
 
-        return [studies_table(BUILT_IN)]
+        return [studies_table(BUILT_IN), OWN]
 
     output.show(lambda: [{"study": name, "asks": asks} for name, asks in BUILT_IN.items()], table, json=as_json)
     if not as_json:

@@ -1,6 +1,6 @@
 """The best plan of every point: the plans of planning's search and the devices of a study as axes of one mesh.
 
-The search's own candidates and rules, and the same formulas as for one plan; the fastest plan that fits is taken point
+The search's own candidates, of which those count that the framework offers, and the same formulas as for one plan; the fastest plan that fits is taken point
 by point, or where none fits the one that needs least memory.
 """
 
@@ -19,11 +19,12 @@ from sightline.exploration.own.reports import NO_LEVEL
 from sightline.exploration.own.variation import Index, Variation
 from sightline.planning.training.candidates import DIMENSIONS, Axes, Choice, layout_of, open_plan, resolved
 from sightline.planning.training.search import pieces_of
-from sightline.planning.training.validity import POSSIBLE, Valid, valid_plans
+from sightline.planning.training.validity import Valid, valid_plans
 from sightline.prediction import predict
 from sightline.progress import Progress
 from sightline.scenario import Scenario
 from sightline.scenario.plan import OFFLOADABLE
+from sightline.scenario.rules import TRAINING_RULES
 from sightline.scenario.space import Space
 
 PLANS_PER_BLOCK: Final = 1 << 17
@@ -88,7 +89,7 @@ def _pieces(space: Space[Scenario]) -> Iterator[tuple[Choice, Axes]]:
 def _valid(space: Space[Scenario], choice: Choice, axes: Axes) -> tuple[Choice, Valid] | None:
     """The plans of a choice that keep the rules, each once; None without any."""
     with np.errstate(all="ignore"):
-        valid = valid_plans(space, open_plan(space, axes, choice), axes, POSSIBLE).trimmed()
+        valid = valid_plans(space, open_plan(space, axes, choice), axes, TRAINING_RULES).trimmed()
     return (choice, valid) if valid.axes.count else None
 
 

@@ -1,0 +1,111 @@
+"""What a study's table comes to: best points, break-evens, shares of levels, pictures and assumptions."""
+
+import numpy as np
+import pytest
+from study_bases import GENERATION, OPERATOR, TRAINING
+
+from sightline.exploration.explore import explore
+from sightline.progress import Progress
+
+BANDWIDTH = "cluster.device.memory_bandwidth"
+
+
+@pytest.fixture(scope="module")
+def answer():
+    axes = {BANDWIDTH: {"from": "1 TB/s", "to": "16 TB/s", "factor": 2}, "workload.batch": [1, 64]}
+    report = ["tpot_s", "output_tokens_per_s", "cost_usd_per_million_tokens"]
+    return explore({"study": "memory", "base": GENERATION, "axes": axes, "view": "both", "report": report})
+
+
+def test_the_best_point_does_most_work_per_second(answer):
+    for view, best in answer.summary["best"].items():
+        rows = [row for row in answer.rows if row["view"] == view]
+        assert best["output_tokens_per_s"] == max(row["output_tokens_per_s"] for row in rows)
+        assert any(all(row[key] == value for key, value in best.items()) for row in rows)
+
+
+def test_at_break_even_both_values_cost_the_same_per_token(answer):
+    rent = 2 * 3600.0  # seconds of an hour, on two devices
+    for step in answer.summary["break_even"]:
+        rows = [row for row in answer.rows if (row["view"], row["workload.batch"]) == (step["view"], 1)]
+        low, high = (next(row for row in rows if row[step["key"]] == step[end]) for end in ("from", "to"))
+        usd_per_hour = low["cost_usd_per_million_tokens"] * low["output_tokens_per_s"] / 1e6 * rent / 4
+        more = (usd_per_hour + step["usd_per_hour"]) / high["output_tokens_per_s"]
+        assert more == pytest.approx(usd_per_hour / low["output_tokens_per_s"], rel=1e-6)
+        assert step["gain"] >= 1.0
+
+
+def test_shares_of_levels_are_those_of_the_table(answer):
+    for view, shares in answer.summary["bound_level"].items():
+        levels = [row["bound_level"] for row in answer.rows if row["view"] == view]
+        assert shares == {level: pytest.approx(levels.count(level) / len(levels)) for level in set(levels)}
+
+
+def test_elasticities_are_of_the_base(answer):
+    for of in answer.summary["elasticities"].values():
+        assert of["device.memory_bandwidth"] < 0
+        assert set(of) > {"device.peak_flops", "intra_node.bandwidth"}
+
+
+def test_two_axes_are_a_map_lines_and_a_tornado(answer):
+    assert [figure.kind for figure in answer.figures] == ["map", "lines", "tornado"]
+    for figure in answer.figures:
+        columns = figure.columns or answer.columns
+        ys = (figure.y,) if isinstance(figure.y, str) else figure.y
+        assert {figure.x, *ys, *filter(None, (figure.series, figure.panel))} <= set(columns)
+
+
+def test_the_view_is_the_first_assumption(answer):
+    assert answer.assumptions[0].startswith("Ideal view")
+    assert answer.assumptions[1].startswith("Calibrated view")
+
+
+def test_sentences_have_the_numbers_of_the_table(answer):
+    text = " ".join(answer.reading)
+    assert "20 points" in text
+    assert "memory bandwidth from 1 TB/s to 16 TB/s takes" in text
+    assert "pays below" in text
+
+
+def test_one_axis_is_drawn_as_lines():
+    figures = explore({"base": TRAINING, "axes": {BANDWIDTH: ["1x", "2x"]}}).figures
+    assert [figure.kind for figure in figures] == ["lines", "tornado"]
+
+
+def test_names_are_drawn_as_bars():
+    figures = explore({"base": TRAINING, "axes": {"cluster.device": ["a100-sxm-80gb", "h100-sxm-80gb"]}}).figures
+    assert figures[0].kind == "bars"
+
+
+def test_prices_add_to_the_rent():
+    prices = {BANDWIDTH: "0.5 USD/hour per TB/s"}
+    asked = {"base": TRAINING, "axes": {BANDWIDTH: ["1 TB/s", "4 TB/s"]}, "report": ["usd_per_hour"]}
+    free, paid = (explore({**asked, **more}).columns["usd_per_hour"] for more in ({}, {"prices": prices}))
+    assert np.diff(paid) == pytest.approx(32 * 0.5 * 3)
+    assert free[0] == free[1]
+
+
+def test_a_single_operator_has_no_memory_and_no_rent():
+    answer = explore({"base": OPERATOR, "axes": {BANDWIDTH: ["1 TB/s", "4 TB/s"]}})
+    assert "fits" not in answer.columns
+    assert answer.summary["break_even"] == []
+    assert answer.summary["best"]["calibrated"][BANDWIDTH] == 4e12
+
+
+def test_a_study_that_is_stopped_keeps_what_is_there():
+    progress = Progress()
+    axes = {"cluster.device": ["a100-sxm-80gb", "h100-sxm-80gb"], BANDWIDTH: ["1x", "2x"]}
+
+    def stop(state):
+        if state.what == "exploring" and state.done:
+            progress.cancel()
+
+    progress = Progress(stop, every_s=0)
+    answer = explore({"base": TRAINING, "axes": axes}, progress=progress)
+    assert [row["cluster.device"] for row in answer.rows] == ["a100-sxm-80gb"] * 2
+    assert answer.warnings[0] == "stopped after 2 of 4 points"
+
+
+def test_the_table_is_a_data_frame(answer):
+    assert answer.table.columns[:3] == ["view", BANDWIDTH, "workload.batch"]
+    assert len(answer.table) == len(answer)
