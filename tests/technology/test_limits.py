@@ -21,6 +21,7 @@ WRONG = {
     "split is wrong: the share of compute in the area lies below 0.001 by 0.001": {
         "area": Split(compute=0.0, registers=0.2, l2=0.3, memory=0.3, network=0.2)
     },
+    "voltage exceeded by 1.05 V: the voltage is 2 V, and 3nm withstands 949 mV": {"voltage": 2.0, "frequency_hz": 1e9},
     "clock exceeded by": {"frequency_hz": 3e9},
     "split is wrong: the shares of area differ from a sum of 1 by 0.1": {
         "area": Split(compute=0.4, registers=0.1, l2=0.1, memory=0.2, network=0.1)

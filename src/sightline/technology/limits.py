@@ -18,6 +18,7 @@ from sightline.quantities import (
     HERTZ,
     METRES,
     SQUARE_METRES,
+    VOLTS,
     WATTS,
     Dimension,
     Number,
@@ -29,13 +30,15 @@ from sightline.technology.budget import PARTS, Budget, Split
 from sightline.technology.interfaces import interface_watts, memory_area, memory_edge, network_area, network_edge
 from sightline.technology.law import asked_clock, fastest_clock, least_watts, logic_share, memory_bandwidth
 
-Reason = Literal["split", "area", "edge", "power", "clock"]
+Reason = Literal["split", "area", "edge", "power", "voltage", "clock"]
 """What rules a device out; where several do, the first in this order is its reason."""
 RETICLE_M2 = 858e-6
 """Area that one exposure prints: 26 mm by 33 mm."""
 LOGIC = ("compute", "registers", "l2")
 LEAST_SHARE = 0.001
 """Of the area, for each part that a device cannot do without."""
+HIGHEST_VOLTAGE = 1.3
+"""Of the nominal voltage: what circuits withstand for years (assumed)."""
 LOWEST_HZ = 1e8
 """Clock that a voltage must allow."""
 ROUNDING = 1e-6
@@ -90,7 +93,7 @@ class Buildable:
 
 def buildable(budget: Budget) -> Buildable:
     """Return where a budget can be built, and the reason where it cannot."""
-    reasons: Any = np.array("", dtype="<U5")
+    reasons: Any = np.array("", dtype="<U7")
     for limit in limits_of(budget):
         fresh = limit.exceeded & (reasons == "")
         reasons = np.where(fresh, limit.reason, reasons)
@@ -191,6 +194,15 @@ def _powers(budget: Budget) -> Iterator[Limit]:
 
 
 def _clocks(budget: Budget) -> Iterator[Limit]:
+    if budget.voltage is not None:
+        yield Limit(
+            reason="voltage",
+            what="the voltage is",
+            of=f"{budget.node.name} withstands",
+            needed=budget.voltage,
+            there=HIGHEST_VOLTAGE * budget.node.voltage,
+            dimension=VOLTS,
+        )
     fastest = fastest_clock(budget)
     yield Limit(
         reason="clock",
