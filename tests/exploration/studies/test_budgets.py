@@ -9,6 +9,7 @@ from sightline.exploration.budget.known import known_trainings
 from sightline.exploration.budget.trained import shape_of
 from sightline.exploration.explore import explore
 from sightline.loading.models.config import read_model
+from sightline.progress import Progress
 
 
 @pytest.fixture(scope="module")
@@ -134,3 +135,9 @@ def test_models_have_about_the_parameters_that_are_asked_for(parameters):
     model = read_model(shape_of(parameters)).model
     assert model.parameters == pytest.approx(parameters, rel=0.04)
     assert math.isclose(model.hidden_size / model.layers, 128, rel_tol=0.45)
+
+
+def test_a_stopped_study_answers_what_it_has():
+    progress = Progress()
+    progress.cancel()
+    assert len(explore("budgets", quick=True, progress=progress)) == 0

@@ -5,6 +5,7 @@ catalog, and the share of their peak that devices reach with that model, as Sigh
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from math import floor, log2
 from typing import Any
 
@@ -70,18 +71,13 @@ def study(request: StudyRequest) -> StudyAnswer:
     devices = devices[-2:] if request.quick else devices
     budgets = BUDGETS_USD[::2] if request.quick else BUDGETS_USD
     days = DAYS[1:2] if request.quick else DAYS
-    rows: list[Row] = []
-    for view in request.views("both"):
-        for device in devices:
-            for usd in budgets:
-                request.progress.check()
-                count, seconds = _rented(device, usd)
-                money: Row = {"budget": "money", "budget_usd": usd}
-                rows.append(money | _trained(base, view, device, count, seconds, law, grid))
-            for number in days:
-                request.progress.check()
-                time: Row = {"budget": "time", "deadline_s": number * DAY}
-                rows.append(time | _trained(base, view, device, TIMED_DEVICES, number * DAY, law, grid))
+    views = request.views("both")
+    asked: list[Row] = [{"budget": "money", "budget_usd": usd} for usd in budgets]
+    asked += [{"budget": "time", "deadline_s": number * DAY} for number in days]
+    rows = [
+        {**budget, **_trained(base, view, device, *_rented(device, budget), law, grid)}
+        for view, device, budget in request.progress.over(list(product(views, devices, asked)), "training")
+    ]
     overtrained, over_years = list(_overtrained(rows, law)), list(_over_years())
     return StudyAnswer(
         study="budgets",
@@ -89,7 +85,7 @@ def study(request: StudyRequest) -> StudyAnswer:
         axes={"cluster.device": devices, "budget_usd": budgets, "deadline_s": [number * DAY for number in days]},
         columns=_table(rows),
         summary=summary_of(rows, overtrained, over_years, law),
-        assumptions=assumptions_of(base, request.views("both"), law, grid, SHORTEST_DAYS, TIMED_DEVICES),
+        assumptions=assumptions_of(base, views, law, grid, SHORTEST_DAYS, TIMED_DEVICES),
         reading=reading_of(rows, overtrained, over_years),
         figures=_figures(overtrained, over_years),
         warnings=tuple(
@@ -148,9 +144,11 @@ def _price(device: str) -> float:
     return parse_quantity(catalog.entry("devices", device)["price"], USD_PER_HOUR)
 
 
-def _rented(device: str, usd: float) -> tuple[int, float]:
+def _rented(device: str, budget: Row) -> tuple[int, float]:
     """How many devices a budget rents, and for how many seconds."""
-    device_seconds = usd / rent_usd(1, 1, _price(device))
+    if "deadline_s" in budget:
+        return TIMED_DEVICES, float(budget["deadline_s"])
+    device_seconds = budget["budget_usd"] / rent_usd(1, 1, _price(device))
     nodes = device_seconds / (SHORTEST_DAYS * DAY * NODE)
     count = NODE * 2 ** max(floor(log2(nodes)), 0)
     return count, float(device_seconds / count)
