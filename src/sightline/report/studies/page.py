@@ -14,6 +14,7 @@ from sightline.report.studies.table import StudyColumn, columns_of
 _STYLE = """
 main { max-width: 1000px; } table { width: auto; } li { margin: 0 0 4px; } ul { padding-left: 20px; }
 td { white-space: nowrap; } p { overflow-wrap: anywhere; }
+@media (max-width: 560px) { th, td { padding-right: 9px; font-size: 12px; } h1 { overflow-wrap: anywhere; } }
 """
 _MOST_ROWS = 200
 """Rows of the table; of a longer one these, and all in the text of the CSV file."""

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from math import floor, isfinite, log10
 from typing import Any
@@ -58,7 +58,9 @@ _DEVICE_KEYS = {
     "utilization": "share",
 }
 """Units of keys that do not name theirs."""
-_KEY = re.compile(r"(cluster|plan|workload)\.[a-z0-9_.]+$|[a-z][a-z0-9]*(_[a-z0-9]+)+$")
+_KEY = re.compile(
+    r"(cluster|device|intra_node|network|host|technology|plan|workload|model)\.[a-z0-9_.]+$|[a-z][a-z0-9]*(_[a-z0-9]+)+$"
+)
 """A value that is a key of a scenario or of a result."""
 _DECIMAL = ("", "k", "M", "G", "T", "P", "E", "Z", "Y")
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
@@ -114,8 +116,14 @@ def worded(value: Any) -> str:
     """Return a value that is no number as words: levels by their names."""
     text = str(value)
     if _KEY.match(text):
-        return in_words(text.removeprefix("cluster.").removeprefix("device.").removeprefix("plan."))
+        known = text.startswith(("cluster.", "plan.", "workload.", "model.")) or "." not in text
+        return quantity_of(text if known else f"cluster.{text}").heading
     return LEVELS.get(text, text)
+
+
+def words_of(text: str) -> str:
+    """Return a title with the keys in it as words."""
+    return " ".join(worded(word) if _KEY.match(word) else word for word in text.split(" "))
 
 
 def plain(value: float) -> str:
@@ -144,6 +152,10 @@ def _quantity_of(column: str) -> Quantity:
     if column.startswith("memory_bytes."):
         return Quantity(label=f"{in_words(key)} memory" if key != "total" else "memory", unit="B")
     unit = next((unit for end, unit in _DEVICE_KEYS.items() if key == end or key.endswith(f"_{end}")), "")
+    parent = column.split(".")[-2] if column.startswith("cluster.") else ""
+    if parent not in ("", "cluster", "device"):
+        told = Quantity(label=in_words(key), unit=unit) if unit else _parsed(key)
+        return told if parent in told.label else replace(told, label=f"{in_words(parent)} {told.label}")
     if "peak_flops" in column.split("."):
         return Quantity(label=f"{in_words(key)} peak" if key != "peak_flops" else "peak", unit="FLOP/s")
     if unit:
@@ -183,6 +195,8 @@ _KNOWN = _of_results() | {
     "bound_level": Quantity(label="bound by"),
     "bottleneck": Quantity(label="bound by"),
     "peak_flops": Quantity(label="peak", unit="FLOP/s"),
+    "cluster.device.l2_bytes": Quantity(label="L2 capacity", unit="B"),
+    "cluster.device.vector_flops": Quantity(label="vector peak", unit="FLOP/s"),
 }
 
 

@@ -7,6 +7,10 @@ from typing import Any
 from sightline.exploration.answer import StudyAnswer
 from sightline.quantities import as_python
 from sightline.report.studies.quantities import NOTHING, numeric, quantity_of
+from sightline.report.units import digits
+
+_TRIED = 100
+"""Values that tell whether a column holds numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -25,7 +29,9 @@ def columns_of(answer: StudyAnswer, rows: int | None = None) -> list[StudyColumn
     """Return the columns that the study shows, of its first ``rows`` only if a number is given."""
     keys = [key for key in answer.shown or answer.columns if key in answer.columns]
     names = {key: name for figure in answer.figures for key, name in figure.names.items()}
-    headings = _headings(keys, names)
+    # The axis of words in a figure may say more than its name, such as an order.
+    numbers = {key: name for key, name in names.items() if key in answer.columns and numeric(_head(answer, key))}
+    headings = _headings(keys, numbers)
     found: list[StudyColumn] = []
     for key in keys:
         values = [as_python(value) for value in list(answer.columns[key])[:rows]]
@@ -43,6 +49,11 @@ def columns_of(answer: StudyAnswer, rows: int | None = None) -> list[StudyColumn
     return found
 
 
+def _head(answer: StudyAnswer, key: str) -> list[Any]:
+    """The first values of a column."""
+    return [as_python(value) for value in list(answer.columns[key])[:_TRIED]]
+
+
 def _headings(keys: Sequence[str], names: dict[str, str]) -> dict[str, str]:
     """The names of columns; those that two would share are told by their whole key."""
     labels = {key: quantity_of(key, names).heading for key in keys}
@@ -52,4 +63,7 @@ def _headings(keys: Sequence[str], names: dict[str, str]) -> dict[str, str]:
 
 def _cells(key: str, values: Sequence[Any]) -> list[str]:
     quantity = quantity_of(key)
+    if not quantity.unit and any(isinstance(value, float) and not value.is_integer() for value in values):
+        # Whole numbers among others get as many digits as these.
+        return [digits(one) if isinstance(one, float) and abs(one) < 1e6 else quantity.text(one) for one in values]
     return [NOTHING if value is None else quantity.text(value) for value in values]

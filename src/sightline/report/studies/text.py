@@ -1,10 +1,14 @@
 """What the terminal shows of a study: what it found in sentences, the head of its table, what it assumes."""
 
+from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING
+
+from rich.console import Console, ConsoleOptions, RenderResult
 
 from sightline.exploration.answer import StudyAnswer
 from sightline.quantities import counted
-from sightline.report.studies.table import columns_of
+from sightline.report.studies.table import StudyColumn, columns_of
 from sightline.report.terminal.listing import Column, Listing
 from sightline.report.terminal.parts import Sentence
 
@@ -33,7 +37,19 @@ def study_text(answer: StudyAnswer) -> "RenderableType":
     return Group(*blocks)
 
 
-def _table(answer: StudyAnswer) -> Listing:
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A table that names what rows share above them, where the terminal has no room for it in each."""
+
+    whole: Listing
+    grouped: Listing
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the form that fits."""
+        yield self.whole if self.whole.narrowest <= options.max_width else self.grouped
+
+
+def _table(answer: StudyAnswer) -> _Table:
     columns = columns_of(answer, _head(answer))
     labels = [column for column in columns if column.tells_apart] or columns[:1]
     found = {
@@ -41,7 +57,16 @@ def _table(answer: StudyAnswer) -> Listing:
         for one in columns
     }
     figures = [found[one.key] for one in columns if one not in labels]
-    return Listing(labels=[found[one.key] for one in labels], figures=figures)
+    whole = Listing(labels=[found[one.key] for one in labels], figures=figures)
+    groups = [", ".join(cells) for cells in zip(*map(_named, labels[:-1]), strict=True)]
+    if len(list(groupby(groups))) > len({*groups}):
+        return _Table(whole, whole)
+    return _Table(whole, Listing(labels=[found[labels[-1].key]], figures=figures, groups=groups))
+
+
+def _named(column: StudyColumn) -> list[str]:
+    """The cells of a column as they stand above rows: a number after what it is."""
+    return [f"{column.heading} {cell}" if column.is_number else cell for cell in column.cells]
 
 
 def _head(answer: StudyAnswer) -> int:

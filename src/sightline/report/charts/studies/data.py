@@ -16,7 +16,7 @@ from sightline.quantities import as_python
 from sightline.report.charts import drawing
 from sightline.report.charts.axes import Axis
 from sightline.report.charts.drawing import Room
-from sightline.report.studies.quantities import Quantity, numeric, quantity_of
+from sightline.report.studies.quantities import Quantity, numeric, quantity_of, words_of
 
 Rows = list[dict[str, Any]]
 
@@ -115,7 +115,7 @@ class Picture:
 
     def together(self, panels: Sequence[Any], columns: int, subtitle: str = "") -> Any:
         """Return the panels below the figure's title."""
-        title = drawing.heading(self.wrapped(self.figure.title), subtitle)
+        title = drawing.heading(self.wrapped(words_of(self.figure.title)), subtitle)
         if len(panels) == 1:
             return panels[0].properties(title=title)
         joined = alt.concat(*panels, columns=columns, spacing=_GAP, title=title)

@@ -25,6 +25,8 @@ _SPREAD = 12.0
 """Largest over smallest value from which colors are logarithmic."""
 _LEAST_TEXT = 16
 """Height of a cell that has room for a text."""
+_TITLE = 5.6
+"""Pixels of a character of an axis's title."""
 _FINE = 30
 """Cells in a row from which they have no edges."""
 
@@ -52,6 +54,9 @@ def heat_map(picture: Picture) -> Any:
     columns = picture.columns(len(panels), least=min(len(across.names) * 34.0, 300.0), beside=names.width / 2 + 10)
     width = (picture.whole - names.width - 20 - (columns - 1) * 30) / columns
     step = _height_of_cell(len(up.names), names)
+    if _is_figure(up):
+        # The title of the axis runs along it.
+        step = max(step, (len(up.title) * _TITLE + 10) / len(up.names))
     paint = _Levels(picture, value) if not numeric(picture.distinct(value)) else _Figures(picture, value)
     built = []
     for position, (title, rows) in enumerate(panels):

@@ -162,7 +162,9 @@ def _marks(picture: Picture, values: Rows, names: Sequence[str], sides: _Sides, 
     labels = [_label(picture, name) for name in names]
     style = {"symbolType": "stroke", "symbolStrokeWidth": 3} if joined else {}
     scale = drawing.palette(dict(zip(labels, colors_of(names), strict=True)))
-    legend = picture.legend(labels, **style)
+    series = picture.figure.series
+    is_number = bool(series) and picture.is_number(series)
+    legend = picture.legend(labels, picture.quantity(series).label if is_number else None, **style)
     color = alt.Color("series:N", scale=scale, legend=legend)
     several = bool(picture.figure.series) and len(picture.ys) > 1
     source = drawing.of(values)
