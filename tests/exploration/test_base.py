@@ -15,7 +15,7 @@ def test_request_sets_what_the_study_leaves():
     assert BASE["model"] == "llama-2-7b"
 
 
-@pytest.mark.parametrize("key", ["cluster", "cluster.device", "workload.batch"])
+@pytest.mark.parametrize("key", ["cluster", "cluster.device", "workload.batch", "workload"])
 def test_what_a_study_varies_is_not_set(key):
     with pytest.raises(InputError, match=f"{key} cannot be set: the study varies"):
         base_of(BASE, StudyRequest(overrides={key: 1}), ("cluster", "workload.batch"))

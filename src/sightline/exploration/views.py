@@ -14,9 +14,11 @@ def in_view(scenario: Mapping[str, Any], view: View) -> dict[str, Any]:
     """Return a scenario's mapping as a view sees it.
 
     The ideal view, which papers of hardware assume, replaces the framework or the engine, and so what they keep in
-    memory too; the calibrated one leaves the scenario as it is stated.
+    memory too; the calibrated one leaves the scenario as it is stated. A plan that is no mapping is left for loading to
+    refuse.
     """
-    if view == "calibrated":
+    stated = scenario.get("plan") or {}
+    if view == "calibrated" or not isinstance(stated, Mapping):
         return dict(scenario)
-    plan = {key: value for key, value in dict(scenario.get("plan") or {}).items() if key != "framework_version"}
+    plan = {key: value for key, value in stated.items() if key != "framework_version"}
     return with_value({**scenario, "plan": plan}, "plan.framework", IDEAL_FRAMEWORK)

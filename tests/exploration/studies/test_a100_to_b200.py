@@ -90,7 +90,7 @@ def test_one_view_is_answered_on_request() -> None:
 def test_what_the_study_varies_is_not_set() -> None:
     with pytest.raises(InputError, match=r"plan\.dtype cannot be set"):
         explore("a100-to-b200", overrides={"plan.dtype": "bf16"})
-    with pytest.raises(InputError, match="workload of a100-to-b200"):
+    with pytest.raises(InputError, match=r"workload\.global_batch of a100-to-b200"):
         explore("a100-to-b200", overrides={"workload.global_batch": {"at_most": 2304}})
 
 

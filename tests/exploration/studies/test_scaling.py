@@ -66,7 +66,7 @@ def test_summary_tells_each_curve(answer: StudyAnswer) -> None:
 
 
 def test_what_cannot_be_scaled_is_refused() -> None:
-    with pytest.raises(InputError, match="multiple of 16 as its global_batch"):
+    with pytest.raises(InputError, match="a multiple of 16"):
         explore("scaling", overrides={"workload.global_batch": 100})
     with pytest.raises(InputError, match=r"workload\.total_tokens"):
         explore("scaling", overrides={"workload.total_tokens": None})

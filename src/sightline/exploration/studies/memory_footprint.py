@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from sightline import catalog
-from sightline.errors import InputError
 from sightline.exploration.answer import Figure, StudyAnswer, View
 from sightline.exploration.base import base_of
 from sightline.exploration.request import StudyRequest
@@ -63,7 +62,7 @@ TECHNIQUES: Mapping[str, Mapping[str, Any]] = {
 }
 """The bars of the paper's figure 7, by name."""
 VARIED = (
-    *("model", "cluster", "workload.global_batch", "plan.tensor_parallel", "plan.pipeline_parallel"),
+    *("model", "cluster", "workload.task", "workload.global_batch", "plan.tensor_parallel", "plan.pipeline_parallel"),
     *("plan.data_parallel", "plan.virtual_stages", "plan.micro_batch", "plan.recompute", "plan.sequence_parallel"),
 )
 
@@ -71,8 +70,6 @@ VARIED = (
 def study(request: StudyRequest) -> StudyAnswer:
     """Return the memory of each model's fullest device by technique, and the largest micro-batch that fits."""
     base = base_of(BASE, request, VARIED)
-    if dict(base["workload"]).get("task") != "pretrain":
-        raise InputError("workload.task of memory-footprint is the study's own; allowed: pretrain")
     models = MODELS[:2] if request.quick else MODELS
     devices = (A100, B200) if request.quick else DEVICES
     rows = []

@@ -92,13 +92,12 @@ def study(request: StudyRequest) -> StudyAnswer:
 
 
 def _checked(base: dict[str, Any]) -> dict[str, Any]:
-    """Return the base scenario if it is pretraining whose batch can be split."""
-    work = base["workload"]
-    batch = work.get("global_batch") if isinstance(work, Mapping) else None
+    """Return the base scenario if it states its tokens and a batch that weak scaling can split."""
+    batch, tokens = (base["workload"][key] for key in ("global_batch", "total_tokens"))
     smallest = MEETING // COUNTS[0]
-    if not isinstance(batch, int) or work.get("task") != "pretrain" or batch < smallest or batch % smallest:
-        raise InputError(f"workload of scaling is pretrain with a multiple of {smallest} as its global_batch")
-    if not isinstance(work.get("total_tokens"), int | float):
+    if not isinstance(batch, int) or batch < smallest or batch % smallest:
+        raise InputError(f"workload.global_batch of scaling is a multiple of {smallest}, such as 2048")
+    if not isinstance(tokens, int | float):
         raise InputError("workload.total_tokens of scaling is a number of tokens, such as 15.6e12")
     return base
 
