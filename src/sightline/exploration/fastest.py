@@ -28,5 +28,12 @@ def fastest(scenario: Mapping[str, Any], fields: Restricted, progress: Progress)
     free = [name for name, values in fields.items() if values is None]
     answer = plan({**scenario, "plan": {**scenario["plan"], **within}}, free=free, top=1)
     if not answer.plans:
-        raise InputError(f"no plan of {scenario['model']} fits on {scenario['cluster']}")
+        raise InputError(f"no plan of {_named(scenario['model'])} fits on {_named(scenario['cluster'])}")
     return answer.plans[0].profile
+
+
+def _named(part: object) -> str:
+    """A model or cluster as a message names it."""
+    if isinstance(part, Mapping):
+        return str(part.get("devices") or part.get("name") or "what is stated")
+    return str(part)
