@@ -57,7 +57,7 @@ def said_of_best(found: Found, best: Mapping[str, Mapping[str, Any]], word: str)
         plan = ", ".join(
             f"{name_of(key)} {value if isinstance(value, str) else format(value, 'g')}"
             for key, value in row.items()
-            if key.startswith("plan.") and key not in axes
+            if key.startswith(("plan.", "cluster.")) and key not in axes
         )
         known = [key for key in found.study.report if _is_known(row.get(key))]
         says = ", ".join(result(found.study.task, key, row[key]) for key in known)

@@ -1,12 +1,16 @@
 """What a study's headline depends on at its base: elasticities to the numbers of the cluster."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from sightline.exploration.answer import View
-from sightline.exploration.own.found import Found
+from sightline.exploration.knees import elasticities_by_level, knees
+from sightline.exploration.own.found import Found, lines
+from sightline.exploration.own.numbers import TECHNOLOGY
+from sightline.exploration.own.variation import Variation
 from sightline.prediction.sensitivity import elasticities
 from sightline.profile import TRAINING
 from sightline.scenario import GenerationScenario, Scenario
@@ -34,3 +38,32 @@ def _first(found: Found, view: View) -> dict[str, Any]:
             value = part.points.columns["plan.micro_batch"].ravel()[0]
             return {} if np.isnan(value) else {"plan.micro_batch": value}
     return {}
+
+
+FEWEST = 3
+"""Values of an axis between which knees are looked for."""
+
+
+def knees_of(found: Found) -> Iterator[dict[str, Any]]:
+    """Yield where, along each number of the cluster, one level's elasticity overtakes another's.
+
+    The other axes are at their first value. Plans that are searched change along an axis, and knees of one plan would
+    say nothing of the others.
+    """
+    study = found.study
+    if (
+        study.search
+        or study.designs
+        or not all(isinstance(one, Scenario | GenerationScenario) for one in found.bases.values())
+    ):
+        return
+    for line in lines(found):
+        key = line.axis.key
+        if len(line.values) < FEWEST or not key.startswith("cluster.") or key.startswith(TECHNOLOGY):
+            continue
+        numbers = [axis for axis in found.axes if axis.number is not None and not axis.key.startswith(TECHNOLOGY)]
+        varied = Variation(base=found.bases[line.view], axes=numbers)
+        index = tuple(slice(None) if axis.key == key else slice(0, 1) for axis in numbers)
+        by_level = elasticities_by_level(varied.at(index), found.headline)
+        for knee in knees(line.values, {level: values.ravel() for level, values in by_level.items()}):
+            yield {"view": line.view, "key": key, "position": knee.position, "before": knee.before, "after": knee.after}

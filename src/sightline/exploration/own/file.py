@@ -50,6 +50,8 @@ class StudyFile:
     view: Views
     search: tuple[str, ...] = ()
     """Fields of the plan that are searched at every point."""
+    designs: Sequence[Axis] = ()
+    """What is searched of the device's technology."""
     report: tuple[str, ...] = ()
     """Result keys, in order."""
     prices: Sequence[Price] = ()
@@ -88,7 +90,9 @@ def read_study(source: object, request: StudyRequest) -> StudyFile:
     numbers = number_keys(task_of(base))
     axes = read_axes(stated["axes"], numbers, complaints) if "axes" in stated else []
     axes = [axis for axis in axes if axis.key not in request.overrides]
-    search = _search(stated.get("search"), base, axes, complaints)
+    plans, devices = _searched(stated.get("search"))
+    search = _search(plans, base, axes, complaints)
+    searched_designs = _designs(devices, axes, task_of(base), complaints)
     if task_of(base) == "serve":
         multiples = [axis.key for axis in axes if axis.is_multiple]
         complaints.add(*(f"axes.{key} has multiples; allowed where a load is simulated: values" for key in multiples))
@@ -105,6 +109,7 @@ def read_study(source: object, request: StudyRequest) -> StudyFile:
         axes=[axis.shortened() for axis in axes] if request.quick else axes,
         view=view,
         search=search,
+        designs=searched_designs,
         report=read_reports(stated.get("report"), task_of(base), complaints) if base else (),
         prices=read_prices(stated.get("prices"), numbers, complaints),
         electricity=read_electricity(stated.get("electricity"), complaints),
@@ -156,6 +161,33 @@ def _needed(key: str) -> str:
     return kind.what if isinstance(kind, Needed) else ""
 
 
+def _searched(stated: Any) -> tuple[Any, list[str]]:
+    """What a study searches of the plan, as it is stated, and the keys of the device's technology."""
+    named = [stated] if isinstance(stated, str) else stated
+    if not isinstance(named, list | tuple):
+        return stated, []
+    devices = [name for name in named if isinstance(name, str) and name.startswith("cluster.")]
+    return [name for name in named if name not in devices], devices
+
+
+def _designs(names: Sequence[str], axes: Sequence[Axis], task: str, complaints: Complaints) -> list[Axis]:
+    """The axes of the device's technology that are searched."""
+    if not names:
+        return []
+    from sightline.exploration.own.designs import design_axis, designs
+
+    known, varied = designs(), [axis.key for axis in axes]
+    if task == "serve":
+        complaints.add("search is for training and generation; workload.task is 'serve'")
+    wrong = [name for name in names if name not in known]
+    complaints.add(
+        *(f"search names {show(name)}; allowed of a device: {', '.join(known)}{nearest(name, known)}" for name in wrong)
+    )
+    complaints.add(*(f"search names {show(name)}, which is an axis; allowed: the one or the other"
+                     for name in names if name in varied))  # fmt: skip
+    return [design_axis(name) for name in dict.fromkeys(names) if name in known and name not in varied]
+
+
 def _search(stated: Any, base: Mapping[str, Any], axes: Sequence[Axis], complaints: Complaints) -> tuple[str, ...]:
     """The fields of the plan that are searched: those that are named, and a micro-batch that nobody states."""
     task = task_of(base)
@@ -200,8 +232,10 @@ def _check_size(study: StudyFile, complaints: Complaints) -> None:
     axes = study.axes
     if len(axes) > MOST_AXES:
         complaints.add(f"axes has {len(axes)} keys; allowed: up to {MOST_AXES}")
-    if study.points > MOST_POINTS:
-        complaints.add(f"axes stand for {study.points:,} points; allowed: up to {MOST_POINTS:,}")
+    tried = prod(len(axis.values) for axis in study.designs)
+    if study.points * tried > MOST_POINTS:
+        each = f", with {tried:,} devices each" if tried > 1 else ""
+        complaints.add(f"axes stand for {study.points:,} points{each}; allowed: up to {MOST_POINTS:,}")
     loaded = prod(len(axis.values) for axis in axes if axis.number is None)
     most, what = (MOST_SIMULATED, "simulated") if study.task == "serve" else (MOST_READ, "read one by one")
     if loaded > most:

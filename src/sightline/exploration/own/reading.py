@@ -1,6 +1,7 @@
 """What a study's table shows, in sentences and figures, and what it assumes."""
 
 from collections.abc import Iterator, Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from sightline.exploration.own.axes import Axis
 from sightline.exploration.own.best import COST, best_points, said_of_best
 from sightline.exploration.own.break_even import PER, break_evens, sentences
 from sightline.exploration.own.derived import CARBON
-from sightline.exploration.own.elasticity import elasticities_of
+from sightline.exploration.own.elasticity import elasticities_of, knees_of
 from sightline.exploration.own.figures import figures_of
 from sightline.exploration.own.found import Found, lines
 from sightline.exploration.own.reports import BOUND
@@ -30,6 +31,7 @@ def told(found: Found) -> StudyAnswer:
     steps = list(break_evens(found))
     units = {axis.key: axis.unit for axis in found.axes}
     tornado = elasticities_of(found)
+    knees_found = list(knees_of(found))
     best = best_points(found, found.rate, 1.0) if found.rate else best_points(found, found.task.whole, -1.0)
     cheapest = best_points(found, COST, -1.0) if COST in found.study.report else {}
     return StudyAnswer(
@@ -43,6 +45,7 @@ def told(found: Found) -> StudyAnswer:
             **({"cheapest": cheapest} if cheapest else {}),
             "bound_level": _shares(found),
             "elasticities": tornado,
+            "knees": knees_found,
             "break_even": [step.to_dict() for step in steps],
         },
         assumptions=list(_assumptions(found)),
@@ -52,6 +55,7 @@ def told(found: Found) -> StudyAnswer:
             *said_of_best(found, {view: row for view, row in cheapest.items() if row != best.get(view)}, "cheapest"),
             *_said_of_shares(found),
             *_said_along(found),
+            *_said_of_knees(found, knees_found),
             *sentences(steps, units),
         ],
         figures=figures_of(found, tornado),
@@ -119,6 +123,14 @@ def _said_along(found: Found) -> Iterator[str]:
         yield f"{of_view(line.view)}: {what} {span} takes {of} from {moved}{levels}."
 
 
+def _said_of_knees(found: Found, knees: list[dict[str, Any]]) -> Iterator[str]:
+    units = {axis.key: axis.unit for axis in found.axes}
+    for knee in knees:
+        at = f"{name_of(knee['key'])} {in_unit(knee['position'], units[knee['key']])}"
+        before, after = level_in_words(knee["before"]), level_in_words(knee["after"])
+        yield f"{of_view(knee['view'])}: beyond {at} the time depends on {after} more than on {before}."
+
+
 def _sequence(bound: list[tuple[Any, str]], axis: Axis) -> str:
     """Which level binds along a line: one, or each from where it begins to."""
     changes = [one for i, one in enumerate(bound) if i == 0 or one[1] != bound[i - 1][1]]
@@ -131,6 +143,10 @@ def _sequence(bound: list[tuple[Any, str]], axis: Axis) -> str:
 
 def _assumptions(found: Found) -> Iterator[str]:
     yield from (VIEWS_SAID[view] for view in found.views)
+    if found.study.designs:
+        names = ", ".join(axis.key for axis in found.study.designs)
+        tried = prod(len(axis.values) for axis in found.study.designs)
+        yield f"Every point has the fastest of {tried:,} devices that can be built, searched over {names}."
     if found.study.search:
         names = ", ".join(found.study.search)
         yield f"Every point has the fastest plan that fits, searched over {names}; where none fits, the smallest."

@@ -1,7 +1,7 @@
 """The best plan of every point: the plans of planning's search and the devices of a study as axes of one mesh.
 
-The search's own candidates, of which those count that the framework offers, and the same formulas as for one plan; the fastest plan that fits is taken point
-by point, or where none fits the one that needs least memory.
+The search's own candidates, of which those count that the framework offers, with the same formulas as one plan. The
+fastest plan that fits is taken point by point, or where none fits the one that needs least memory.
 """
 
 from collections.abc import Iterator, Sequence
@@ -74,7 +74,8 @@ def search_points(space: Space[Scenario], varied: Variation, keys: Sequence[str]
         best = _Best(figure=np.full(shape, np.inf), fields=[None] * prod(shape))
         for choice, valid in plans:
             _improve(best, space, choice, valid, varied, index)
-        _put(points, index, best, space, varied, keys)
+        with np.errstate(all="ignore"):
+            _put(points, index, best, space, varied, keys)
         points.done[index] = True
         progress.advance(prod(shape))
     return points

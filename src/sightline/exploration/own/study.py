@@ -11,6 +11,7 @@ from sightline.exploration.answer import StudyAnswer, View
 from sightline.exploration.own.axes import Axis
 from sightline.exploration.own.cells import Cell, Reasons, cells, loaded
 from sightline.exploration.own.derived import CARBON
+from sightline.exploration.own.designs import best_designs, devices_each
 from sightline.exploration.own.file import StudyFile, read_study
 from sightline.exploration.own.mesh import Points, evaluate, points_of, put_profile
 from sightline.exploration.own.reading import Found, told
@@ -39,7 +40,7 @@ def own_study(source: object, request: StudyRequest) -> StudyAnswer:
     numbers = [axis for axis in study.axes if axis.number is not None]
     read = _read(study, views, numbers)
     reasons = Reasons()
-    request.progress.begin(study.points * len(views), "exploring")
+    request.progress.begin(study.points * len(views) * devices_each(study.designs), "exploring")
     parts = [_part(study, view, cell, asked, numbers, reasons, request.progress) for view, cell, asked in read]
     axes = [axis for axis in study.axes if axis.number is None] + numbers
     columns = columns_of(parts, axes, study.report, has_views=len(views) > 1)
@@ -120,6 +121,17 @@ def _points(
     keys = list(dict.fromkeys((*study.report, *_held(study))))
     if study.task == "serve":
         return _simulated(asked, keys, progress)
+    if study.designs:
+        everything = _varied_points(study, cell, asked, [*numbers, *study.designs], Reasons(), progress)
+        return best_designs(everything, study.designs, _held(study)[0], reasons)
+    return _varied_points(study, cell, asked, numbers, reasons, progress)
+
+
+def _varied_points(
+    study: StudyFile, cell: Cell, asked: Any, numbers: Sequence[Axis], reasons: Reasons, progress: Progress
+) -> Points:
+    """The points of all numbers, and of what is searched of the device."""
+    keys = list(dict.fromkeys((*study.report, *_held(study))))
     devices = devices_of(cell.mapping, numbers)
     if devices is not None:
         count_reasons(devices, tuple(len(axis.values) for axis in numbers), reasons)

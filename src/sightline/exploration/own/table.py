@@ -37,7 +37,9 @@ def columns_of(
     parts: Sequence[Part], axes: Sequence[Axis], keys: Sequence[str], *, has_views: bool
 ) -> dict[str, Column]:
     """Return the table of all points that were worked out: views, axes, plans that were searched, results, verdicts."""
-    plans = dict.fromkeys(name for part in parts if part.points for name in part.points.columns if "plan." in name)
+    searched = ("plan.", "cluster.")
+    names = [name for part in parts if part.points for name in part.points.columns]
+    plans = dict.fromkeys(name for name in names if name.startswith(searched))
     axis_keys = [axis.key for axis in axes]
     has_memory = any(part.points is not None and "fits" in part.points.columns for part in parts)
     names = [*plans, *keys, *(["fits"] if has_memory else []), BOUND]
@@ -101,7 +103,7 @@ def _plain(column: Column) -> Column:
 
 def _whole(name: str, column: Column) -> Column:
     """A field of plans as whole numbers, or true and false, where all rows have one."""
-    if column.dtype.kind != "f" or np.isnan(column).any():
+    if column.dtype.kind != "f" or np.isnan(column).any() or (column % 1).any():
         return column
     return column.astype(bool) if name == "plan.sequence_parallel" else column.astype(int)
 
