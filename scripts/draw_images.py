@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from sightline.exploration.listed import BUILT_IN
 from sightline.report.charts import drawing
 from sightline.report.charts.measured_rates import RateMeasured, measured_rates_chart
 from sightline.validation.serving.logs import RATE, Log, MeasuredRun
@@ -38,6 +39,8 @@ PICTURES = {
     ],
 }
 """By name: what is asked for."""
+STUDIES = {f"studies/{name}.svg": ["explore", name] for name in BUILT_IN}
+"""The pictures of the built-in studies."""
 
 
 TIMES = ("ttft_s", "tpot_s", "latency_s")
@@ -49,13 +52,15 @@ def main() -> None:
     """Draw each picture anew."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, help="draw the picture of published runs alone, from this folder")
+    parser.add_argument("--study", choices=BUILT_IN, action="append", help="draw the pictures of these studies alone")
     asked = parser.parse_args()
     if asked.data is not None:
         path = IMAGES / "serving-measured-h100.svg"
         path.write_text(str(drawing.draw(published_rates(asked.data), str(path))), encoding="utf-8")
         return
-    IMAGES.mkdir(parents=True, exist_ok=True)
-    for name, words in PICTURES.items():
+    (IMAGES / "studies").mkdir(parents=True, exist_ok=True)
+    pictures = {f"studies/{name}.svg": STUDIES[f"studies/{name}.svg"] for name in asked.study or ()}
+    for name, words in (pictures or {**PICTURES, **STUDIES}).items():
         command = [sys.executable, "-m", "sightline", *words, "--chart", str(IMAGES / name)]
         subprocess.run(command, check=True, cwd=ROOT)
 
