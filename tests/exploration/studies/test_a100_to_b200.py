@@ -63,6 +63,13 @@ def test_each_change_is_made_at_its_step_alone(answer: StudyAnswer) -> None:
     assert changed == {"dtype": ["precision"], "per_node": ["domain"], "attention": ["plan"]}
 
 
+def test_faster_compute_moves_what_binds_off_compute(answer: StudyAnswer) -> None:
+    for view in ("ideal", "calibrated"):
+        bound = {row["change"]: row["bound_level"] for row in answer.rows if row["view"] == view}
+        assert bound["A100"] == "compute"
+        assert bound["precision"] == "dram"
+
+
 def test_published_gain_is_shown_with_its_source(answer: StudyAnswer) -> None:
     published = answer_to_dict(answer)["summary"]["published"]
     assert published["gain"] == 35

@@ -65,9 +65,9 @@ def study(request: StudyRequest) -> StudyAnswer:
         columns={key: [row[key] for row in rows] for key in rows[0]},
         summary=summary,
         assumptions=_assumptions(views, base),
-        reading=_reading(summary, ladders[0]),
+        reading=_reading(summary, ladders),
         figures=_figures(views),
-        shown=("view", "baseline", "change", "step_time_s", "factor", "gain", "recompute"),
+        shown=("view", "baseline", "change", "step_time_s", "factor", "gain", "recompute", "bound_level"),
     )
 
 
@@ -113,6 +113,7 @@ def _of_step(profile: Profile) -> dict[str, Any]:
         "model_flops_per_s_per_device": float(profile.model_flops_per_s_per_device),
         "exposed_share": float(profile.phases["communication_exposed"] / profile.step_time_s),
         "bubble_share": float(profile.phases["pipeline_bubble"] / profile.step_time_s),
+        "bound_level": str(profile.bound_level),
     }
 
 
@@ -178,17 +179,19 @@ def _assumptions(views: Sequence[View], base: Mapping[str, Any]) -> tuple[str, .
     )
 
 
-def _reading(summary: Mapping[str, Any], ladder: Ladder) -> tuple[str, ...]:
+def _reading(summary: Mapping[str, Any], ladders: Sequence[Ladder]) -> tuple[str, ...]:
     lines = [_gains(view, gains) for view, gains in summary["gains"].items()]
     lines.append(f"The paper says about {PUBLISHED['gain']} and not over what; nothing here is fitted to it.")
     for view, factors in summary["factors_by_view"].items():
         product = " x ".join(f"{name.replace('_', ' ')} {factor:.2f}" for name, factor in factors.items())
         lines.append(f"{view.capitalize()} view, in order: {product}.")
+    ladder = ladders[0]
     first, last = ladder.at(BASELINES[FULLY_RECOMPUTED]).scenario.plan, ladder.at(ALL).scenario.plan
     lines.append(
         f"From the best A100 plan to B200 the micro-batch goes from {first.micro_batch} to {last.micro_batch} and "
         f"recomputation from {first.recompute} to {last.recompute}."
     )
+    lines += [_what_binds(ladder) for ladder in ladders]
     lines += [*_order_matters(summary["made_first_and_last"]), *_size_matters(summary["other_sizes"])]
     return tuple(lines)
 
@@ -199,6 +202,18 @@ def _gains(view: str, gains: Mapping[str, float]) -> str:
         f"{gains[FULLY_RECOMPUTED]:.1f} times under their best plan with full recomputation, {gains[BEST]:.1f} times "
         "under their best plan with any."
     )
+
+
+def _what_binds(ladder: Ladder) -> str:
+    """What binds most of the time before all changes and after each, in a sentence."""
+    start: frozenset[str] = frozenset()
+    levels = [f"{ladder.at(start).bound_level} at first"]
+    levels += [
+        f"{ladder.at(after).bound_level} after {change.name.replace('_', ' ')}"
+        for change, before, after in ladder.steps(start)
+        if ladder.at(after).bound_level != ladder.at(before).bound_level
+    ]
+    return f"{ladder.view.capitalize()} view: most of the time is bound by {', '.join(levels)}."
 
 
 def _order_matters(made: Mapping[str, Sequence[float]]) -> Iterator[str]:

@@ -142,6 +142,7 @@ def _row(curve: Curve, profile: Profile, efficiency: float) -> dict[str, Any]:
         "mfu": float(profile.mfu),
         "exposed_share": float(profile.phases["communication_exposed"] / profile.step_time_s),
         "bubble_share": float(profile.phases["pipeline_bubble"] / profile.step_time_s),
+        "bottleneck": str(profile.bottleneck),
         "useful_share": useful,
         "useful_tokens_per_s": useful * float(profile.tokens_per_s),
         "run_time_s": float(profile.run_time_s),
