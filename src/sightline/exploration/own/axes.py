@@ -122,7 +122,7 @@ def _ranged(key: str, stated: Mapping[str, Any], number: NumberKey | None) -> Ax
     """The axis of ``{from, to, factor}`` (each value that many times the one before) or ``{from, to, steps}``."""
     place = f"axes.{key}"
     unknown = [name for name in stated if name not in _RANGE]
-    ends = [stated.get("from"), stated.get("to")]
+    ends: list[Any] = [stated.get("from"), stated.get("to")]
     if unknown or None in ends or ("factor" in stated) == ("steps" in stated):
         raise InputError(f"{place} is {show(dict(stated))}; allowed: {_FORMS}")
     multiples = [_multiple(one) for one in ends]

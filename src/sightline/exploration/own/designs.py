@@ -48,7 +48,7 @@ def best_designs(points: Points, searched: Sequence[Axis], whole: str, reasons: 
     seconds = np.where(np.isnan(seconds), np.inf, seconds)
     place = seconds.argmin(axis=-1)[..., np.newaxis]
     none = ~np.isfinite(np.take_along_axis(seconds, place, axis=-1)[..., 0])
-    found = Points(shape=kept, done=points.done.reshape(*kept, -1).all(axis=-1))
+    found = Points(shape=kept, done=np.asarray(points.done.reshape(*kept, -1).all(axis=-1)))
     for name, column in flat.items():
         found.columns[name] = np.take_along_axis(column, place, axis=-1)[..., 0]
     lengths = [len(axis.values) for axis in searched]

@@ -12,7 +12,6 @@ from sightline.exploration.own.found import Found, lines
 from sightline.exploration.own.numbers import TECHNOLOGY
 from sightline.exploration.own.variation import Variation
 from sightline.prediction.sensitivity import elasticities
-from sightline.profile import TRAINING
 from sightline.scenario import GenerationScenario, Scenario
 
 
@@ -22,22 +21,20 @@ def elasticities_of(found: Found) -> dict[str, dict[str, float]]:
     for view, base in found.bases.items():
         if not isinstance(base, Scenario | GenerationScenario) or base.cluster.groups:
             continue
-        scenario: Any = base
-        if found.task is TRAINING and base.plan.micro_batch is None:
-            micro_batch = next((int(row["plan.micro_batch"]) for row in (_first(found, view),) if row), 1)
-            scenario = replace(base, plan=replace(base.plan, micro_batch=micro_batch))
-        moved = elasticities(scenario)
+        if isinstance(base, Scenario) and base.plan.micro_batch is None:
+            base = replace(base, plan=replace(base.plan, micro_batch=_micro_batch(found, view)))  # noqa: PLW2901 - the same
+        moved = elasticities(base)
         out[view] = {number: keys[found.headline] for number, keys in moved.items() if found.headline in keys}
     return out
 
 
-def _first(found: Found, view: View) -> dict[str, Any]:
-    """The plan that was found at the first point of a view."""
+def _micro_batch(found: Found, view: View) -> int:
+    """The micro-batch that was found at the first point of a view; 1 where nothing was."""
     for part in found.parts:
         if part.view == view and part.points is not None and "plan.micro_batch" in part.points.columns:
             value = part.points.columns["plan.micro_batch"].ravel()[0]
-            return {} if np.isnan(value) else {"plan.micro_batch": value}
-    return {}
+            return 1 if np.isnan(value) else int(value)
+    return 1
 
 
 FEWEST = 3

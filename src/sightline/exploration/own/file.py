@@ -6,18 +6,18 @@ from math import prod
 from pathlib import Path
 from typing import Any, Final, cast, get_args
 
-from sightline.errors import InputError, nearest
+from sightline.errors import InputError
 from sightline.exploration.own.axes import Axis, read_axes
 from sightline.exploration.own.derived import Electricity, read_electricity
-from sightline.exploration.own.numbers import TRAINING_TASKS, number_keys
+from sightline.exploration.own.numbers import number_keys
 from sightline.exploration.own.prices import Price, read_prices
 from sightline.exploration.own.reports import read_reports
+from sightline.exploration.own.search_keys import read_designs, read_search, split_search
 from sightline.exploration.request import StudyRequest, Views
 from sightline.loading.input.checks import Complaints, Keys, Needed, anything, check, choice, text
 from sightline.loading.input.dotted_keys import with_value
 from sightline.loading.input.sources import Source, read_source
 from sightline.quantities import show
-from sightline.scenario.space import TRAINING_FIELDS
 
 STUDY: Final[Keys] = {
     "study": text,
@@ -90,9 +90,9 @@ def read_study(source: object, request: StudyRequest) -> StudyFile:
     numbers = number_keys(task_of(base))
     axes = read_axes(stated["axes"], numbers, complaints) if "axes" in stated else []
     axes = [axis for axis in axes if axis.key not in request.overrides]
-    plans, devices = _searched(stated.get("search"))
-    search = _search(plans, base, axes, complaints)
-    searched_designs = _designs(devices, axes, task_of(base), complaints)
+    plans, devices = split_search(stated.get("search"))
+    search = read_search(plans, base, task_of(base), axes, complaints)
+    searched_designs = read_designs(devices, axes, task_of(base), complaints)
     if task_of(base) == "serve":
         multiples = [axis.key for axis in axes if axis.is_multiple]
         complaints.add(*(f"axes.{key} has multiples; allowed where a load is simulated: values" for key in multiples))
@@ -159,62 +159,6 @@ def _base(stated: Any, read: Source, overrides: Mapping[str, Any]) -> tuple[dict
 def _needed(key: str) -> str:
     kind = STUDY[key]
     return kind.what if isinstance(kind, Needed) else ""
-
-
-def _searched(stated: Any) -> tuple[Any, list[str]]:
-    """What a study searches of the plan, as it is stated, and the keys of the device's technology."""
-    named = [stated] if isinstance(stated, str) else stated
-    if not isinstance(named, list | tuple):
-        return stated, []
-    devices = [name for name in named if isinstance(name, str) and name.startswith("cluster.")]
-    return [name for name in named if name not in devices], devices
-
-
-def _designs(names: Sequence[str], axes: Sequence[Axis], task: str, complaints: Complaints) -> list[Axis]:
-    """The axes of the device's technology that are searched."""
-    if not names:
-        return []
-    from sightline.exploration.own.designs import design_axis, designs
-
-    known, varied = designs(), [axis.key for axis in axes]
-    if task == "serve":
-        complaints.add("search is for training and generation; workload.task is 'serve'")
-    wrong = [name for name in names if name not in known]
-    complaints.add(
-        *(f"search names {show(name)}; allowed of a device: {', '.join(known)}{nearest(name, known)}" for name in wrong)
-    )
-    complaints.add(*(f"search names {show(name)}, which is an axis; allowed: the one or the other"
-                     for name in names if name in varied))  # fmt: skip
-    return [design_axis(name) for name in dict.fromkeys(names) if name in known and name not in varied]
-
-
-def _search(stated: Any, base: Mapping[str, Any], axes: Sequence[Axis], complaints: Complaints) -> tuple[str, ...]:
-    """The fields of the plan that are searched: those that are named, and a micro-batch that nobody states."""
-    task = task_of(base)
-    plan = base.get("plan")
-    is_open = task in TRAINING_TASKS and not (isinstance(plan, Mapping) and plan.get("micro_batch"))
-    usual = ("micro_batch",) if is_open and all(axis.key != "plan.micro_batch" for axis in axes) else ()
-    if stated is None or stated == []:
-        return usual
-    named = [stated] if isinstance(stated, str) else stated
-    if task not in (*TRAINING_TASKS, "generate"):
-        complaints.add(f"search is for training and generation; workload.task is {show(task)}")
-        return ()
-    if task == "generate":
-        from sightline.scenario.space import GENERATION_FIELDS as FIELDS
-    else:
-        FIELDS = TRAINING_FIELDS  # noqa: N806 - as the other is called
-    if not isinstance(named, list | tuple):
-        complaints.add(f"search is {show(stated)}; allowed: a list of {', '.join(FIELDS)}")
-        return ()
-    names = [str(name).removeprefix("plan.") for name in named]
-    wrong = [name for name in names if name not in FIELDS]
-    complaints.add(
-        *(f"search names {show(name)}; allowed: {', '.join(FIELDS)}{nearest(name, FIELDS)}" for name in wrong)
-    )
-    varied = [name for name in names if any(axis.key == f"plan.{name}" for axis in axes)]
-    complaints.add(*(f"search names {show(name)}, which is an axis; allowed: the one or the other" for name in varied))
-    return tuple(dict.fromkeys((*(name for name in names if name in FIELDS), *usual)))
 
 
 def _check_view(view: Views, task: str, axes: Sequence[Axis], complaints: Complaints) -> None:

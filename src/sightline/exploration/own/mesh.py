@@ -22,7 +22,7 @@ from sightline.loading.possible import Asked
 from sightline.prediction import predict
 from sightline.profile import Profile
 from sightline.progress import Progress
-from sightline.scenario import OperatorScenario, Scenario
+from sightline.scenario import GenerationScenario, Scenario
 from sightline.scenario.rules import TRAINING_RULES, broken_by, facts_of, verdict
 from sightline.scenario.rules.rulebook import masks_of
 
@@ -111,13 +111,15 @@ def put_profile(points: Points, index: Index, profile: Profile, keys: Sequence[s
 
 def _possible(scenario: Asked, axes: Sequence[Axis], left: NDArray[np.bool_], reasons: Reasons) -> Any:
     """Which of the points that are left break no rule of plans; the others are counted with a sentence."""
-    if all(axis.key.startswith("cluster.") for axis in axes) or isinstance(scenario, OperatorScenario):
+    if all(axis.key.startswith("cluster.") for axis in axes):
         return left
-    if not isinstance(scenario, Scenario):
+    if isinstance(scenario, GenerationScenario):
         judged = verdict(scenario)
         for rule, count in judged.rejected.items():
             reasons.add(_in_words(rule), count)
         return left & judged.valid
+    if not isinstance(scenario, Scenario):
+        return left
     for name, mask in masks_of(TRAINING_RULES, facts_of(scenario)):
         broken = left & ~mask
         if count := int(np.count_nonzero(broken)):

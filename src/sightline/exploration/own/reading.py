@@ -112,7 +112,7 @@ def _said_along(found: Found) -> Iterator[str]:
     key, task = found.headline, found.study.task
     for line in lines(found):
         values, codes = line.of(key), line.of(BOUND)
-        there = np.flatnonzero(~np.isnan(values))
+        there = np.flatnonzero(~np.isnan(values)).tolist()
         if len(there) < 2:
             continue
         first, last = there[0], there[-1]

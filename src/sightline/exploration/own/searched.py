@@ -147,7 +147,7 @@ def _mask(valid: Valid, count: int) -> NDArray[np.bool_]:
 
 def _fields(axes: Axes, choice: Choice, place: int) -> dict[str, Any]:
     """The plan at a place of a mesh."""
-    row, zero, *offload, schedule = np.unravel_index(place, axes.shape)
+    row, zero, *offload, schedule = map(int, np.unravel_index(place, axes.shape))
     name, virtual = axes.schedules[schedule]
     parts = zip(OFFLOADABLE, offload, strict=True)
     return {

@@ -13,8 +13,9 @@ from sightline.exploration.own.cells import Cell, Reasons, cells, loaded
 from sightline.exploration.own.derived import CARBON
 from sightline.exploration.own.designs import best_designs, devices_each
 from sightline.exploration.own.file import StudyFile, read_study
+from sightline.exploration.own.found import Found
 from sightline.exploration.own.mesh import Points, evaluate, points_of, put_profile
-from sightline.exploration.own.reading import Found, told
+from sightline.exploration.own.reading import told
 from sightline.exploration.own.reports import THROUGHPUT
 from sightline.exploration.own.scalars import as_scalars
 from sightline.exploration.own.table import Part, columns_of

@@ -113,6 +113,6 @@ def _verdicts(fits: Column) -> Column:
     unknown = np.isnan(fits)
     if not unknown.any():
         return fits.astype(bool)
-    out = (fits == 1.0).astype(object)
+    out: Column = (fits == 1.0).astype(object)
     out[unknown] = None
     return out

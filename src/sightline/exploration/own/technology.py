@@ -154,7 +154,8 @@ def _built(mapping: Mapping[str, Any], below: Values, axes: Sequence[Axis], arra
         raise InputError(f"{TECHNOLOGY} makes no device")
     budget, _, values = read
     along = {key: _along(axes[i].values, i, len(axes)) for key, i in own.items()}
-    budget = replace(budget, **{_FIELDS[key]: along[key] for key in given})
+    fields: dict[str, Any] = {_FIELDS[key]: along[key] for key in given}
+    budget = replace(budget, **fields)
     shares = {key.removeprefix(SPLIT): array for key, array in along.items() if key.startswith(SPLIT)}
     if shares:
         budget = replace(budget, area=None).with_area(**{**values.get("split", {}), **shares})

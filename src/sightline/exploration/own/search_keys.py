@@ -1,0 +1,64 @@
+"""``search`` of a study: fields of the plan, and what a device is made of, that are searched at every point."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sightline.errors import nearest
+from sightline.exploration.own.axes import Axis
+from sightline.exploration.own.designs import design_axis, designs
+from sightline.exploration.own.numbers import TRAINING_TASKS
+from sightline.loading.input.checks import Complaints
+from sightline.quantities import show
+from sightline.scenario.space import GENERATION_FIELDS, TRAINING_FIELDS
+
+
+def split_search(stated: Any) -> tuple[Any, list[str]]:
+    """Return what a study searches of the plan, as it is stated, and the keys of the device's technology."""
+    named = [stated] if isinstance(stated, str) else stated
+    if not isinstance(named, list | tuple):
+        return stated, []
+    devices = [name for name in named if isinstance(name, str) and name.startswith("cluster.")]
+    return [name for name in named if name not in devices], devices
+
+
+def read_designs(names: Sequence[str], axes: Sequence[Axis], task: str, complaints: Complaints) -> list[Axis]:
+    """Return the axes of the device's technology that are searched."""
+    if not names:
+        return []
+    known, varied = designs(), [axis.key for axis in axes]
+    if task == "serve":
+        complaints.add("search is for training and generation; workload.task is 'serve'")
+    wrong = [name for name in names if name not in known]
+    complaints.add(
+        *(f"search names {show(name)}; allowed of a device: {', '.join(known)}{nearest(name, known)}" for name in wrong)
+    )
+    complaints.add(*(f"search names {show(name)}, which is an axis; allowed: the one or the other"
+                     for name in names if name in varied))  # fmt: skip
+    return [design_axis(name) for name in dict.fromkeys(names) if name in known and name not in varied]
+
+
+def read_search(
+    stated: Any, base: Mapping[str, Any], task: str, axes: Sequence[Axis], complaints: Complaints
+) -> tuple[str, ...]:
+    """Return the fields of the plan that are searched: those that are named, and a micro-batch that nobody states."""
+    plan = base.get("plan")
+    is_open = task in TRAINING_TASKS and not (isinstance(plan, Mapping) and plan.get("micro_batch"))
+    usual = ("micro_batch",) if is_open and all(axis.key != "plan.micro_batch" for axis in axes) else ()
+    if stated is None or stated == []:
+        return usual
+    named = [stated] if isinstance(stated, str) else stated
+    if task not in (*TRAINING_TASKS, "generate"):
+        complaints.add(f"search is for training and generation; workload.task is {show(task)}")
+        return ()
+    fields: tuple[str, ...] = GENERATION_FIELDS if task == "generate" else TRAINING_FIELDS
+    if not isinstance(named, list | tuple):
+        complaints.add(f"search is {show(stated)}; allowed: a list of {', '.join(fields)}")
+        return ()
+    names = [str(name).removeprefix("plan.") for name in named]
+    wrong = [name for name in names if name not in fields]
+    complaints.add(
+        *(f"search names {show(name)}; allowed: {', '.join(fields)}{nearest(name, fields)}" for name in wrong)
+    )
+    varied = [name for name in names if any(axis.key == f"plan.{name}" for axis in axes)]
+    complaints.add(*(f"search names {show(name)}, which is an axis; allowed: the one or the other" for name in varied))
+    return tuple(dict.fromkeys((*(name for name in names if name in fields), *usual)))
