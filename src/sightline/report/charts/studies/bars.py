@@ -20,6 +20,8 @@ _FEWEST_COLUMNS = 4
 """Names from which short ones stand below columns in place of next to rows."""
 _TEXT = 0.24
 """Share of the width of a panel that is left for texts behind its bars."""
+_MOST_OF_IT = 0.7
+"""Share from which an axis of shares ends at the whole."""
 _THIN = 15
 """Height of one of several bars of a name."""
 
@@ -95,7 +97,8 @@ def _axis_of_wholes(picture: Picture, wholes: Sequence[float]) -> Axis:
         "W": "power",
     }.get(quantity.unit, "")
     if quantity.unit == "share" or (not quantity.unit and abs(largest - 1.0) < 1e-6):
-        return Axis(title=f"{named or 'share'} (%)", low=0.0, high=100.0, divisor=0.01)
+        whole = 100.0 if largest > _MOST_OF_IT else 104.0 * largest
+        return Axis(title=f"{named or 'share'} (%)", low=0.0, high=whole, divisor=0.01)
     title = f"{named} ({unit})" if unit and named else named or unit
     return Axis(title=title, low=0.0, high=largest / divisor * 1.04, divisor=divisor)
 
