@@ -48,7 +48,7 @@ def test_elasticities_are_of_the_base(answer):
 
 
 def test_two_axes_are_a_map_lines_and_a_tornado(answer):
-    assert [figure.kind for figure in answer.figures] == ["map", "lines", "tornado"]
+    assert [figure.kind for figure in answer.figures] == ["map", "lines", "tornado", "lines"]
     for figure in answer.figures:
         columns = figure.columns or answer.columns
         ys = (figure.y,) if isinstance(figure.y, str) else figure.y

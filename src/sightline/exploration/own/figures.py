@@ -5,6 +5,7 @@ from typing import Any
 
 from sightline.exploration.answer import Figure
 from sightline.exploration.own.axes import Axis
+from sightline.exploration.own.break_even import BreakEven
 from sightline.exploration.own.found import Found
 from sightline.exploration.own.reports import BOUND
 from sightline.exploration.own.words import label_of, name_of, sentence_case
@@ -13,13 +14,15 @@ _LOGARITHMIC = 4.0
 """Ratio of an axis's ends from which on it is drawn logarithmically."""
 
 
-def figures_of(found: Found, elasticities: Mapping[str, Mapping[str, float]]) -> list[Figure]:
+def figures_of(
+    found: Found, elasticities: Mapping[str, Mapping[str, float]], steps: Sequence[BreakEven]
+) -> list[Figure]:
     """Return the pictures, the one that says the most first."""
     axes = sorted((axis for axis in found.axes if len(axis.values) > 1), key=lambda axis: not axis.is_number)
     if not axes:
         return list(_tornado(found, elasticities))
     pictures = [*_maps(found, axes), *_lines(found, axes)] if len(axes) > 1 else list(_lines(found, axes))
-    return [*pictures, *_tornado(found, elasticities)]
+    return [*pictures, *_tornado(found, elasticities), *_break_even(found, steps)]
 
 
 def _fixed(found: Found, shown: Sequence[Axis]) -> dict[str, Any]:
@@ -68,6 +71,29 @@ def _logarithmic(*axes: Axis) -> frozenset[str]:
         name
         for name, axis in zip("xy", axes, strict=False)
         if axis.is_number and min(axis.values) > 0 and max(axis.values) / min(axis.values) >= _LOGARITHMIC
+    )
+
+
+def _break_even(found: Found, steps: Sequence[BreakEven]) -> Iterator[Figure]:
+    """What each step along a number may add to a device's rent, of the number with the most steps."""
+    known = [step for step in steps if step.usd_per_hour is not None]
+    keys = [step.key for step in known]
+    key = max(dict.fromkeys(keys), key=keys.count, default="")
+    if keys.count(key) <= len(found.views):
+        return
+    shown = [step for step in known if step.key == key]
+    yield Figure(
+        kind="lines",
+        title=f"Rent per device that the step to each {name_of(key)} may add",
+        x=key,
+        y="usd_per_hour",
+        series="view" if found.has_views else "",
+        log=frozenset({"x"}) if shown[-1].high / shown[0].high >= _LOGARITHMIC else frozenset(),
+        columns={
+            "view": [step.view for step in shown],
+            key: [step.high for step in shown],
+            "usd_per_hour": [step.usd_per_hour for step in shown],
+        },
     )
 
 

@@ -58,7 +58,7 @@ def told(found: Found) -> StudyAnswer:
             *_said_of_knees(found, knees_found),
             *sentences(steps, units),
         ],
-        figures=figures_of(found, tornado),
+        figures=figures_of(found, tornado, steps),
         warnings=list(_warnings(found)),
     )
 
