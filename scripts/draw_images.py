@@ -37,6 +37,7 @@ PICTURES = {
         *("simulate", "examples/serving/llama-3.1-8b-h100.yaml", "--sweep"),
         "workload.arrival.rate=1,2,4,6,8,10,12,14,16,18,20",
     ],
+    "exploring.svg": ["explore", "examples/studies/compute-and-network.yaml"],
 }
 """By name: what is asked for."""
 STUDIES = {f"studies/{name}.svg": ["explore", name] for name in BUILT_IN}

@@ -18,7 +18,7 @@ sys.exit(f"`sightline predict` imported {', '.join(found)}" if found else code)
 
 
 def main(examples: Path) -> None:
-    """Predict every example, draw one, plan, simulate, and see that a prediction imports nothing heavy."""
+    """Predict every example, draw one, plan, explore, simulate, and see that a prediction imports nothing heavy."""
     tool = Path(sys.executable).with_name("sightline")
     example = examples / "llama-2-7b-zero2-8xa800.yaml"
     subprocess.run([tool, "--version"], check=True)
@@ -42,6 +42,10 @@ def main(examples: Path) -> None:
         planned = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
         if not planned["plans"] or not any(launch.iterdir()):
             raise SystemExit("nothing was planned, or not written")
+    for file in sorted((examples / "studies").glob("*.yaml")):
+        explored = [tool, "explore", file, "--quick", "--json"]
+        if not json.loads(subprocess.run(explored, check=True, capture_output=True).stdout)["rows"]:
+            raise SystemExit(f"{file.name}: the study has no points")
     for file in sorted((examples / "serving").glob("*.yaml")):
         command = [tool, "simulate", file, "--no-intervals", "--json"]
         if not json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["completed"]:
@@ -49,7 +53,7 @@ def main(examples: Path) -> None:
     subprocess.run(
         [sys.executable, "-c", PREDICT_IN_PROCESS, example, ",".join(HEAVY)], check=True, stdout=subprocess.DEVNULL
     )
-    print("smoke: the installed package predicts, draws, plans, simulates and stays light")
+    print("smoke: the installed package predicts, draws, plans, explores, simulates and stays light")
 
 
 if __name__ == "__main__":
