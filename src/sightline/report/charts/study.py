@@ -37,7 +37,7 @@ def study_chart(answer: StudyAnswer, room: Room = SCREEN, *, titled: bool = True
     if not panels:
         panels = [drawing.of([{"text": "nothing to draw"}]).mark_text(color=drawing.FAINT).encode(text="text:N")]
     # Scales of one picture say nothing of another.
-    apart = dict.fromkeys(("color", "shape", "strokeDash", "x", "y"), "independent")
+    apart: dict[str, Any] = dict.fromkeys(("color", "shape", "strokeDash", "x", "y"), "independent")
     chart = alt.vconcat(*map(_from_the_left, panels), spacing=34).resolve_scale(**apart)
     return drawing.configure(chart, answer.title if titled else "", room=room)
 

@@ -195,6 +195,7 @@ _KNOWN = _of_results() | {
     "bound_level": Quantity(label="bound by"),
     "bottleneck": Quantity(label="bound by"),
     "peak_flops": Quantity(label="peak", unit="FLOP/s"),
+    "output_tokens_per_s": Quantity(label="throughput", unit="tokens/s"),
     "cluster.device.l2_bytes": Quantity(label="L2 capacity", unit="B"),
     "cluster.device.vector_flops": Quantity(label="vector peak", unit="FLOP/s"),
 }

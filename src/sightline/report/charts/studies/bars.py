@@ -176,7 +176,7 @@ class _Bars:
         scale = (
             drawing.logarithmic(self.axis.low, reach) if self.axis.is_log else alt.Scale(domain=[0, reach], nice=False)
         )
-        ticks = ticks_of(self.axis, self.picture.quantity(self.picture.ys[0]), max(int(width // 48), 2))
+        ticks = ticks_of(self.axis, self.picture.quantity(self.picture.ys[0]), max(min(int(width // 48), 8), 2))
         x = alt.X("start:Q", title=self.axis.title, scale=scale, axis=ticks)
         order = list(names.lines.values())
         y = alt.Y(

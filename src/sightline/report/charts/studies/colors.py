@@ -14,7 +14,13 @@ LEVEL_COLORS = {
 }
 """Colors of levels, which differ in hue and in lightness, for the color-blind and for print in grey."""
 _PARTS = {**drawing.MEMORY_COLORS, **drawing.PHASE_COLORS, **LEVEL_COLORS}
-_ALIKE = {"memory": "dram", "kv": "kv_cache", "communication_exposed": "communication", "bubble": "pipeline_bubble", "exposed": "communication_exposed"}
+_ALIKE = {
+    "memory": "dram",
+    "kv": "kv_cache",
+    "communication_exposed": "communication",
+    "bubble": "pipeline_bubble",
+    "exposed": "communication_exposed",
+}
 """Parts that have the color of another one."""
 _FILLING = ("share", "time", "s", "bytes", "energy", "j", "cost", "usd", "fraction", "seconds", "exposed")
 """Words of a column's name that do not say which part it holds."""

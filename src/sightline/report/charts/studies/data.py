@@ -132,7 +132,15 @@ class Picture:
             return None
         longest = max(map(len, labels)) * CHARACTER + 34
         columns = max(min(int(self.whole // longest), len(labels)), 1)
-        return alt.Legend(title=title, orient="bottom", columns=columns, offset=10, labelLimit=self.whole - 30, **style)
+        return alt.Legend(
+            title=title,
+            orient="bottom",
+            columns=columns,
+            offset=10,
+            labelLimit=self.whole - 30,
+            titleFontWeight="normal",
+            **style,
+        )
 
 
 def _table(columns: Mapping[str, Any]) -> Rows:
@@ -143,8 +151,9 @@ def _table(columns: Mapping[str, Any]) -> Rows:
 
 def panel_title(text: str, width: float) -> Any:
     """Return the title of one of several panels."""
-    lines = wrap(text, max(int(width / 6.4), 8))
-    return drawing.heading(lines if len(lines) > 1 else text, fontSize=12, fontWeight="normal", frame="group", offset=6)
+    lines: Any = wrap(text, max(int(width / 6.4), 8))
+    said = lines if len(lines) > 1 else text
+    return drawing.heading(said, fontSize=12, fontWeight="normal", frame="group", offset=6)
 
 
 def _is(value: Any, wanted: Any) -> bool:

@@ -170,7 +170,7 @@ class _Figures:
 
     def _scale(self) -> Any:
         if self.middle is None:
-            kind = {"type": "log"} if self.is_log else {}
+            kind: dict[str, Any] = {"type": "log"} if self.is_log else {}
             return alt.Scale(scheme="blues", domain=[self.low, self.high], nice=False, **kind)
         reach = max(self._from_middle(self.low), self._from_middle(self.high))
         if self.is_log or self.middle == 1.0:

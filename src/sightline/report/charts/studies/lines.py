@@ -134,14 +134,13 @@ def _values(picture: Picture, rows: Rows, sides: _Sides) -> Rows:
     figure, found = picture.figure, []
     for column in picture.ys:
         for row in rows:
-            y = number(row.get(column))
-            x = number(row.get(figure.x)) if sides.x else picture.quantity(figure.x).text(row.get(figure.x))
+            x, y = _place(picture, row.get(figure.x), sides.x), number(row.get(column))
             if x is None or y is None:
                 continue
             series = _label(picture, str(row.get(figure.series)) if figure.series else column)
             found.append(
                 {
-                    "x": x / sides.x.divisor if sides.x else x,
+                    "x": x,
                     "y": y / sides.y.divisor,
                     "series": series,
                     "part": picture.quantity(column).label,
@@ -151,9 +150,18 @@ def _values(picture: Picture, rows: Rows, sides: _Sides) -> Rows:
     return found
 
 
+def _place(picture: Picture, value: Any, axis: Axis | None) -> float | str | None:
+    """Where a value stands: a number in the axis's unit, or a name."""
+    if axis is None:
+        return picture.quantity(picture.figure.x).text(value)
+    found = number(value)
+    return None if found is None else found / axis.divisor
+
+
 def about(picture: Picture, row: dict[str, Any]) -> str:
     """Return what a row says when it is pointed at: every column that the study shows."""
-    keys = [key for key in picture.answer.shown or picture.answer.columns if row.get(key) is not None][:8]
+    table = picture.figure.columns or picture.answer.shown or picture.answer.columns
+    keys = [key for key in table if row.get(key) is not None][:8]
     return ", ".join(f"{picture.quantity(key).heading} {picture.quantity(key).text(row[key])}" for key in keys)
 
 

@@ -42,7 +42,7 @@ class Names:
             "value": 0,
         }
         several = any("\n" in text for text in self.lines.values())
-        style = {"labelOffset": raised, "labelLineHeight": _LINE} if several else {}
+        style: dict[str, Any] = {"labelOffset": raised, "labelLineHeight": _LINE} if several else {}
         return alt.Axis(grid=False, labelLimit=self.width + 20, labelOverlap=False, labelFontSize=11, **style)
 
 
