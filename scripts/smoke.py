@@ -42,10 +42,7 @@ def main(examples: Path) -> None:
         planned = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
         if not planned["plans"] or not any(launch.iterdir()):
             raise SystemExit("nothing was planned, or not written")
-    for file in sorted((examples / "studies").glob("*.yaml")):
-        explored = [tool, "explore", file, "--quick", "--json"]
-        if not json.loads(subprocess.run(explored, check=True, capture_output=True).stdout)["rows"]:
-            raise SystemExit(f"{file.name}: the study has no points")
+    explore(tool, examples)
     for file in sorted((examples / "serving").glob("*.yaml")):
         command = [tool, "simulate", file, "--no-intervals", "--json"]
         if not json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["completed"]:
@@ -54,6 +51,14 @@ def main(examples: Path) -> None:
         [sys.executable, "-c", PREDICT_IN_PROCESS, example, ",".join(HEAVY)], check=True, stdout=subprocess.DEVNULL
     )
     print("smoke: the installed package predicts, draws, plans, explores, simulates and stays light")
+
+
+def explore(tool: Path, examples: Path) -> None:
+    """Run every example of a study."""
+    for file in sorted((examples / "studies").glob("*.yaml")):
+        command = [tool, "explore", file, "--quick", "--json"]
+        if not json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["rows"]:
+            raise SystemExit(f"{file.name}: the study has no points")
 
 
 if __name__ == "__main__":
