@@ -56,7 +56,7 @@ def main(examples: Path) -> None:
 def explore(tool: Path, examples: Path) -> None:
     """Run every example of a study."""
     for file in sorted((examples / "studies").glob("*.yaml")):
-        command = [tool, "explore", file, "--quick", "--json"]
+        command: list[str | Path] = [tool, "explore", file, "--quick", "--json"]
         if not json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["rows"]:
             raise SystemExit(f"{file.name}: the study has no points")
 
