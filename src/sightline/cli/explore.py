@@ -76,6 +76,13 @@ def explore(
     _write_files(answer, chart, html)
     _show(answer, as_json=as_json, as_csv=as_csv)
     end_if_stopped(progress)
+    if study != "-" and not (as_json or as_csv or chart or html):
+        try_next(*_again(study, settings), "--html", "study.html")
+
+
+def _again(study: str, settings: list[str] | None) -> list[str]:
+    """Words of the command that asks for the same study."""
+    return ["explore", study, *(word for setting in settings or () for word in ("--set", setting))]
 
 
 def _show_list(*, as_json: bool) -> None:

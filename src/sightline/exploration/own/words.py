@@ -36,13 +36,18 @@ _DIMENSIONS: Final[Mapping[str, Dimension]] = {
 }
 
 
+_LONGEST: Final = 1e7
+"""Counts below are written out."""
+
+
 def in_unit(value: float, unit: str) -> str:
     """Return a number in SI units as people write it."""
     if unit in _DIMENSIONS:
         return format_quantity(value, _DIMENSIONS[unit])
     if unit == "share":
         return f"{value:.1%}"
-    shown = f"{significant(value, 3):,g}" if abs(value) < 1e4 else f"{significant(value, 3):,.0f}"
+    exact = float(value).is_integer() and abs(value) < _LONGEST
+    shown = f"{value:,.0f}" if exact or abs(value) >= _LONGEST else f"{significant(value, 3):,g}"
     return f"{shown} {unit}".strip()
 
 
