@@ -10,7 +10,7 @@ import altair as alt
 from sightline.report.charts.drawing import Room
 from sightline.report.charts.studies.data import CHARACTER
 
-_LINE = 13
+LINE = 13
 """Pixels of a line of a name."""
 _GAP = 12
 
@@ -27,7 +27,7 @@ class Names:
     @property
     def height(self) -> float:
         """Pixels that the name of a row needs."""
-        return _LINE * max((text.count("\n") + 1 for text in self.lines.values()), default=1) + 7
+        return LINE * max((text.count("\n") + 1 for text in self.lines.values()), default=1) + 7
 
     def axis(self, *, shown: bool = True) -> Any:
         """Return the axis with these names, or with none."""
@@ -36,13 +36,13 @@ class Names:
         # A label of several lines begins at the middle of its row, if it is not raised.
         raised = {
             "condition": [
-                {"test": f"split(datum.label, '\\n').length === {count}", "value": -_LINE / 2 * (count - 1)}
+                {"test": f"split(datum.label, '\\n').length === {count}", "value": -LINE / 2 * (count - 1)}
                 for count in (2, 3, 4)
             ],
             "value": 0,
         }
         several = any("\n" in text for text in self.lines.values())
-        style: dict[str, Any] = {"labelOffset": raised, "labelLineHeight": _LINE} if several else {}
+        style: dict[str, Any] = {"labelOffset": raised, "labelLineHeight": LINE} if several else {}
         return alt.Axis(grid=False, labelLimit=self.width + 20, labelOverlap=False, labelFontSize=11, **style)
 
 
