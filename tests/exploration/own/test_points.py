@@ -140,7 +140,7 @@ def test_a_plan_that_does_not_fit_is_a_point():
 
 
 def test_blocks_do_not_change_the_answer(monkeypatch):
-    from sightline.exploration.own import mesh
+    from sightline.exploration.own.points import mesh
 
     axes = {
         "cluster.device.memory_bandwidth": {"from": "1 TB/s", "to": "5 TB/s", "steps": 7},

@@ -8,19 +8,19 @@ import numpy as np
 
 from sightline.errors import InputError
 from sightline.exploration.answer import StudyAnswer, View
-from sightline.exploration.own.axes import Axis
-from sightline.exploration.own.cells import Cell, Reasons, cells, loaded
-from sightline.exploration.own.derived import CARBON
-from sightline.exploration.own.designs import best_designs, devices_each
-from sightline.exploration.own.file import StudyFile, read_study
-from sightline.exploration.own.found import Found
-from sightline.exploration.own.mesh import Points, evaluate, points_of, put_profile
-from sightline.exploration.own.reading import told
-from sightline.exploration.own.reports import THROUGHPUT
-from sightline.exploration.own.scalars import as_scalars
-from sightline.exploration.own.table import Part, columns_of
-from sightline.exploration.own.technology import count_reasons, devices_of
-from sightline.exploration.own.variation import Index, Variation
+from sightline.exploration.own.asked.axes import Axis
+from sightline.exploration.own.asked.cells import Cell, Reasons, cells, loaded
+from sightline.exploration.own.asked.derived import CARBON
+from sightline.exploration.own.asked.file import StudyFile, read_study
+from sightline.exploration.own.asked.reports import THROUGHPUT
+from sightline.exploration.own.points.designs import best_designs, devices_each
+from sightline.exploration.own.points.mesh import Points, evaluate, points_of, put_profile
+from sightline.exploration.own.points.scalars import as_scalars
+from sightline.exploration.own.points.table import Part, columns_of
+from sightline.exploration.own.points.technology import count_reasons, devices_of
+from sightline.exploration.own.points.variation import Index, Variation
+from sightline.exploration.own.told.found import Found
+from sightline.exploration.own.told.reading import told
 from sightline.exploration.request import VIEWS, StudyRequest
 from sightline.exploration.views import in_view
 from sightline.loading.input.checks import Complaints
@@ -138,7 +138,7 @@ def _varied_points(
         count_reasons(devices, tuple(len(axis.values) for axis in numbers), reasons)
     varied = Variation(base=_scenario(asked), axes=numbers, prices=study.prices, devices=devices)
     if isinstance(asked, Space):
-        from sightline.exploration.own.searched import search_points
+        from sightline.exploration.own.points.searched import search_points
 
         space = freed(asked, study.search)
         return search_points(space, varied, keys, progress)

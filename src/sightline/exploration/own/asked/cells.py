@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sightline.errors import InputError
-from sightline.exploration.own.axes import Axis
+from sightline.exploration.own.asked.axes import Axis
 from sightline.loading.input.checks import Complaints
 from sightline.loading.input.dotted_keys import with_value
 from sightline.loading.possible import is_impossible

@@ -1,15 +1,31 @@
 """``search`` of a study: fields of the plan, and what a device is made of, that are searched at every point."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
 
 from sightline.errors import nearest
-from sightline.exploration.own.axes import Axis
-from sightline.exploration.own.designs import design_axis, designs
-from sightline.exploration.own.numbers import TRAINING_TASKS
+from sightline.exploration.own.asked.axes import Axis
+from sightline.exploration.own.asked.numbers import SPLIT, TECHNOLOGY, TRAINING_TASKS, technology_key
 from sightline.loading.input.checks import Complaints
 from sightline.quantities import show
 from sightline.scenario.space import GENERATION_FIELDS, TRAINING_FIELDS
+from sightline.technology.budget import PARTS
+
+_SHARES: Final = tuple(float(f"{share:.3g}") for share in np.geomspace(0.02, 0.8, 20))
+_STACKS: Final = tuple(range(1, 13))
+
+
+def designs() -> tuple[str, ...]:
+    """Return the keys of a device's technology that may be searched."""
+    return (*(f"{TECHNOLOGY}.{SPLIT}{part}" for part in PARTS), f"{TECHNOLOGY}.stacks")
+
+
+def design_axis(key: str) -> Axis:
+    """Return the axis of a key that is searched."""
+    values: tuple[Any, ...] = _STACKS if key.endswith(".stacks") else _SHARES
+    return Axis(key=key, values=values, number=technology_key(key))
 
 
 def split_search(stated: Any) -> tuple[Any, list[str]]:

@@ -14,10 +14,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.exploration.own.axes import Axis
-from sightline.exploration.own.cells import Reasons
-from sightline.exploration.own.reports import BOUND, NO_LEVEL, level_codes, result_of
-from sightline.exploration.own.variation import Index, Variation, with_replicas
+from sightline.exploration.own.asked.axes import Axis
+from sightline.exploration.own.asked.cells import Reasons
+from sightline.exploration.own.asked.reports import BOUND, NO_LEVEL, level_codes, result_of
+from sightline.exploration.own.points.variation import Index, Variation, with_replicas
 from sightline.loading.possible import Asked
 from sightline.prediction import predict
 from sightline.profile import Profile

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import InputError
-from sightline.exploration.own.axes import Axis
-from sightline.exploration.own.cells import Reasons
-from sightline.exploration.own.numbers import SPLIT, TECHNOLOGY
+from sightline.exploration.own.asked.axes import Axis
+from sightline.exploration.own.asked.cells import Reasons
+from sightline.exploration.own.asked.numbers import SPLIT, TECHNOLOGY
 from sightline.loading.clusters.cluster import read_cluster
 from sightline.loading.clusters.hardware import DEVICE, Values, read_part
 from sightline.loading.clusters.technology import read_budget

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sightline.exploration.answer import Figure
-from sightline.exploration.own.axes import Axis
-from sightline.exploration.own.break_even import BreakEven
-from sightline.exploration.own.found import Found
-from sightline.exploration.own.reports import BOUND
-from sightline.exploration.own.words import label_of, name_of, sentence_case
+from sightline.exploration.own.asked.axes import Axis
+from sightline.exploration.own.asked.reports import BOUND
+from sightline.exploration.own.told.break_even import BreakEven
+from sightline.exploration.own.told.found import Found
+from sightline.exploration.own.told.words import label_of, name_of, sentence_case
 
 _LOGARITHMIC = 4.0
 """Ratio of an axis's ends from which on it is drawn logarithmically."""

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import nearest
-from sightline.exploration.own.derived import DERIVED
+from sightline.exploration.own.asked.derived import DERIVED
 from sightline.loading.input.checks import Complaints
 from sightline.profile import LEVELS, MEMORY_PARTS, Profile, task_of
 from sightline.profile.metric import Task

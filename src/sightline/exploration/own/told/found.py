@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.exploration.answer import View
-from sightline.exploration.own.axes import Axis
-from sightline.exploration.own.file import StudyFile
-from sightline.exploration.own.reports import THROUGHPUT
-from sightline.exploration.own.table import Part
-from sightline.exploration.own.words import name_of, value_of
+from sightline.exploration.own.asked.axes import Axis
+from sightline.exploration.own.asked.file import StudyFile
+from sightline.exploration.own.asked.reports import THROUGHPUT
+from sightline.exploration.own.points.table import Part
+from sightline.exploration.own.told.words import name_of, value_of
 from sightline.profile import task_of
 from sightline.profile.metric import Task
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from sightline.exploration.own.found import Found, Line, lines
-from sightline.exploration.own.words import in_unit, name_of
+from sightline.exploration.own.told.found import Found, Line, lines
+from sightline.exploration.own.told.words import in_unit, name_of
 
 PER: Final = {
     "B/s": (1e12, "TB/s"),

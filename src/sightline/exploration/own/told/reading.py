@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 
 from sightline.exploration.answer import StudyAnswer, View
-from sightline.exploration.own.axes import Axis
-from sightline.exploration.own.best import COST, best_points, said_of_best
-from sightline.exploration.own.break_even import PER, break_evens, sentences
-from sightline.exploration.own.derived import CARBON
-from sightline.exploration.own.elasticity import elasticities_of, knees_of
-from sightline.exploration.own.figures import figures_of
-from sightline.exploration.own.found import Found, lines
-from sightline.exploration.own.reports import BOUND
-from sightline.exploration.own.words import in_unit, in_words, label_of, level_in_words, name_of, of_view, unit_of
+from sightline.exploration.own.asked.axes import Axis
+from sightline.exploration.own.asked.derived import CARBON
+from sightline.exploration.own.asked.reports import BOUND
+from sightline.exploration.own.told.best import COST, best_points, said_of_best
+from sightline.exploration.own.told.break_even import PER, break_evens, sentences
+from sightline.exploration.own.told.elasticity import elasticities_of, knees_of
+from sightline.exploration.own.told.figures import figures_of
+from sightline.exploration.own.told.found import Found, lines
+from sightline.exploration.own.told.words import in_unit, in_words, label_of, level_in_words, name_of, of_view, unit_of
 from sightline.profile import LEVELS
 from sightline.quantities import counted
 

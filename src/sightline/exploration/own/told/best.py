@@ -5,11 +5,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from sightline.exploration.own.found import Found
-from sightline.exploration.own.mesh import Points
-from sightline.exploration.own.reports import BOUND
-from sightline.exploration.own.table import Part
-from sightline.exploration.own.words import in_words, name_of, of_view, result
+from sightline.exploration.own.asked.reports import BOUND
+from sightline.exploration.own.points.mesh import Points
+from sightline.exploration.own.points.table import Part
+from sightline.exploration.own.told.found import Found
+from sightline.exploration.own.told.words import in_words, name_of, of_view, result
 from sightline.quantities import as_python
 
 COST: Final = "cost_usd_per_million_tokens"

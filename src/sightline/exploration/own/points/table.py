@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.exploration.answer import View
-from sightline.exploration.own.axes import Axis
-from sightline.exploration.own.mesh import Points
-from sightline.exploration.own.reports import BOUND, level_names
+from sightline.exploration.own.asked.axes import Axis
+from sightline.exploration.own.asked.reports import BOUND, level_names
+from sightline.exploration.own.points.mesh import Points
 
 Column = NDArray[Any]
 

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from sightline.content import fields_of
 from sightline.errors import InputError
-from sightline.exploration.own.mesh import Points, blocks, points_of, put_profile
-from sightline.exploration.own.reports import NO_LEVEL
-from sightline.exploration.own.variation import Index, Variation
+from sightline.exploration.own.asked.reports import NO_LEVEL
+from sightline.exploration.own.points.mesh import Points, blocks, points_of, put_profile
+from sightline.exploration.own.points.variation import Index, Variation
 from sightline.planning.training.candidates import DIMENSIONS, Axes, Choice, layout_of, open_plan, resolved
 from sightline.planning.training.search import pieces_of
 from sightline.planning.training.validity import Valid, valid_plans

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from sightline.errors import InputError
-from sightline.exploration.own.numbers import TECHNOLOGY, NumberKey, peak_key, technology_key
+from sightline.exploration.own.asked.numbers import TECHNOLOGY, NumberKey, peak_key, technology_key
 from sightline.loading.input.checks import Complaints
 from sightline.quantities import show, significant
 

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import InputError
-from sightline.exploration.own.axes import Axis
-from sightline.exploration.own.numbers import TECHNOLOGY
-from sightline.exploration.own.prices import Price, with_prices
-from sightline.exploration.own.technology import Devices
+from sightline.exploration.own.asked.axes import Axis
+from sightline.exploration.own.asked.numbers import TECHNOLOGY
+from sightline.exploration.own.asked.prices import Price, with_prices
+from sightline.exploration.own.points.technology import Devices
 from sightline.loading.possible import Asked
 from sightline.scenario import Scenario
 

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any, Final, cast, get_args
 
 from sightline.errors import InputError
-from sightline.exploration.own.axes import Axis, read_axes
-from sightline.exploration.own.derived import Electricity, read_electricity
-from sightline.exploration.own.numbers import number_keys
-from sightline.exploration.own.prices import Price, read_prices
-from sightline.exploration.own.reports import read_reports
-from sightline.exploration.own.search_keys import read_designs, read_search, split_search
+from sightline.exploration.own.asked.axes import Axis, read_axes
+from sightline.exploration.own.asked.derived import Electricity, read_electricity
+from sightline.exploration.own.asked.numbers import number_keys
+from sightline.exploration.own.asked.prices import Price, read_prices
+from sightline.exploration.own.asked.reports import read_reports
+from sightline.exploration.own.asked.search_keys import read_designs, read_search, split_search
 from sightline.exploration.request import StudyRequest, Views
 from sightline.loading.input.checks import Complaints, Keys, Needed, anything, check, choice, text
 from sightline.loading.input.dotted_keys import with_value
@@ -93,13 +93,7 @@ def read_study(source: object, request: StudyRequest) -> StudyFile:
     plans, devices = split_search(stated.get("search"))
     search = read_search(plans, base, task_of(base), axes, complaints)
     searched_designs = read_designs(devices, axes, task_of(base), complaints)
-    if task_of(base) == "serve":
-        multiples = [axis.key for axis in axes if axis.is_multiple]
-        complaints.add(*(f"axes.{key} has multiples; allowed where a load is simulated: values" for key in multiples))
-        axes = [axis.one_by_one() for axis in axes]
-    if search:
-        # The search's own axes are the plan's.
-        axes = [axis if axis.key.startswith("cluster.") else axis.one_by_one() for axis in axes]
+    axes = _laid_out(axes, task_of(base), complaints, is_searched=bool(search))
     view = cast("Views", request.view or stated.get("view", "calibrated"))
     _check_view(view, task_of(base), axes, complaints)
     study = StudyFile(
@@ -119,6 +113,15 @@ def read_study(source: object, request: StudyRequest) -> StudyFile:
         place = f"{document.place}: " if document.place else ""
         raise InputError([place + problem for problem in complaints.problems])
     return study
+
+
+def _laid_out(axes: list[Axis], task: str, complaints: Complaints, *, is_searched: bool) -> list[Axis]:
+    """The axes, of which those are no arrays that a simulation, or a search with axes of its own, does not take so."""
+    if task == "serve":
+        multiples = [axis.key for axis in axes if axis.is_multiple]
+        complaints.add(*(f"axes.{key} has multiples; allowed where a load is simulated: values" for key in multiples))
+        return [axis.one_by_one() for axis in axes]
+    return [axis.one_by_one() if is_searched and not axis.key.startswith("cluster.") else axis for axis in axes]
 
 
 def _overridden(stated: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:

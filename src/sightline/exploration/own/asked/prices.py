@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sightline.errors import InputError, nearest
-from sightline.exploration.own.numbers import NumberKey
+from sightline.exploration.own.asked.numbers import NumberKey
 from sightline.loading.input.checks import Complaints
 from sightline.loading.possible import Asked
 from sightline.quantities import USD_PER_HOUR, parse_quantity, show

@@ -5,32 +5,17 @@ Each is an axis that the answer does not have: at every point of the others the 
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from sightline.exploration.own.axes import Axis
-from sightline.exploration.own.cells import Reasons
-from sightline.exploration.own.mesh import Points
-from sightline.exploration.own.numbers import SPLIT, TECHNOLOGY, technology_key
-from sightline.technology.budget import PARTS
+from sightline.exploration.own.asked.axes import Axis
+from sightline.exploration.own.asked.cells import Reasons
+from sightline.exploration.own.points.mesh import Points
 
-_SHARES: Final = tuple(float(f"{share:.3g}") for share in np.geomspace(0.02, 0.8, 20))
-_STACKS: Final = tuple(range(1, 13))
 _FAR: Final = 1e30
 """Seconds that are added to those of a device whose plan does not fit."""
 NONE_IS_POSSIBLE: Final = "no device of the search can be built and has a plan"
-
-
-def designs() -> tuple[str, ...]:
-    """Return the keys of a device's technology that may be searched."""
-    return (*(f"{TECHNOLOGY}.{SPLIT}{part}" for part in PARTS), f"{TECHNOLOGY}.stacks")
-
-
-def design_axis(key: str) -> Axis:
-    """Return the axis of a key that is searched."""
-    values: tuple[Any, ...] = _STACKS if key.endswith(".stacks") else _SHARES
-    return Axis(key=key, values=values, number=technology_key(key))
 
 
 def best_designs(points: Points, searched: Sequence[Axis], whole: str, reasons: Reasons) -> Points:

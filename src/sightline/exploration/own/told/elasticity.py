@@ -8,9 +8,9 @@ import numpy as np
 
 from sightline.exploration.answer import View
 from sightline.exploration.knees import elasticities_by_level, knees
-from sightline.exploration.own.found import Found, lines
-from sightline.exploration.own.numbers import TECHNOLOGY
-from sightline.exploration.own.variation import Variation
+from sightline.exploration.own.asked.numbers import TECHNOLOGY
+from sightline.exploration.own.points.variation import Variation
+from sightline.exploration.own.told.found import Found, lines
 from sightline.prediction.sensitivity import elasticities
 from sightline.scenario import GenerationScenario, Scenario
 

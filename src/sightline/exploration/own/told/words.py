@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from sightline.exploration.own.axes import Axis
+from sightline.exploration.own.asked.axes import Axis
 from sightline.profile import task_of
 from sightline.quantities import (
     BITS_PER_SECOND,

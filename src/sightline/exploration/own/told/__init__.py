@@ -1,0 +1,1 @@
+"""What a study says: best points, what binds where, break-evens, pictures and sentences."""
