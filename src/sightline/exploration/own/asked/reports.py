@@ -62,7 +62,7 @@ def known_keys(task: Task) -> tuple[str, ...]:
     derived = tuple(DERIVED.get(task.name, ()))
     parts = [f"memory_bytes.{part}" for part in (*MEMORY_PARTS, "total")]
     parts += [f"phases.{phase}" for phase in task.phases]
-    parts += [f"limits.{bound}" for bound in BOUNDS] if task.phases else []
+    parts += [f"limits.{bound}" for bound in BOUNDS] + [f"levels.{level}" for level in LEVELS] if task.phases else []
     return (*(key for key, metric in task.figures.items() if metric.unit != "word"), *derived, *parts)
 
 
