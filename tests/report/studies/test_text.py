@@ -89,3 +89,15 @@ def test_the_list_of_studies_is_cut_nowhere(width):
     for name in asks:
         assert name in text
     assert {"GDDR6", "HBM4"} <= {*text.split()}
+
+
+def test_a_count_does_not_repeat_its_heading():
+    answer = replace(study_answers.nodes(), columns={"model": ["a"], "parameters": [7e9]}, shown=(), figures=())
+    assert shown(study_text(answer)).count("parameters") == 1
+    assert "7 B" in shown(study_text(answer))
+
+
+def test_columns_without_a_figure_in_the_head_are_left_out():
+    empty = {"budget_usd": [1e6, 1e7], "limit_s": [float("nan")] * 2, "loss": [2.0, 1.9]}
+    answer = replace(study_answers.nodes(), columns=empty, shown=(), figures=())
+    assert "limit" not in shown(study_text(answer))

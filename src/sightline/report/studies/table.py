@@ -9,6 +9,7 @@ from sightline.quantities import as_python
 from sightline.report.studies.quantities import NOTHING, numeric, quantity_of
 from sightline.report.units import digits
 
+_COUNTS = ("tokens", "parameters", "requests")
 _TRIED = 100
 """Values that tell whether a column holds numbers."""
 
@@ -41,7 +42,7 @@ def columns_of(answer: StudyAnswer, rows: int | None = None) -> list[StudyColumn
             StudyColumn(
                 key=key,
                 heading=headings[key],
-                cells=_cells(key, values),
+                cells=_cells(key, values, headings[key]),
                 is_number=is_number,
                 tells_apart=told,
             )
@@ -61,8 +62,11 @@ def _headings(keys: Sequence[str], names: dict[str, str]) -> dict[str, str]:
     return {key: key.replace("_", " ").replace(".", " ") if label in shared else label for key, label in labels.items()}
 
 
-def _cells(key: str, values: Sequence[Any]) -> list[str]:
+def _cells(key: str, values: Sequence[Any], heading: str) -> list[str]:
+    """The texts of values; a count does not repeat the heading that says of what."""
     quantity = quantity_of(key)
+    if quantity.unit in _COUNTS and quantity.unit in heading.split():
+        return [quantity.text(one).removesuffix(f" {quantity.unit}") for one in values]
     if not quantity.unit and any(isinstance(value, float) and not value.is_integer() for value in values):
         # Whole numbers among others get as many digits as these.
         return [digits(one) if isinstance(one, float) and abs(one) < 1e6 else quantity.text(one) for one in values]

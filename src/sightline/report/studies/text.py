@@ -8,6 +8,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 
 from sightline.exploration.answer import StudyAnswer
 from sightline.quantities import counted
+from sightline.report.studies.quantities import NOTHING
 from sightline.report.studies.table import StudyColumn, columns_of
 from sightline.report.terminal.listing import Column, Listing
 from sightline.report.terminal.parts import Sentence
@@ -50,7 +51,7 @@ class _Table:
 
 
 def _table(answer: StudyAnswer) -> _Table:
-    columns = columns_of(answer, _head(answer))
+    columns = [one for one in columns_of(answer, _head(answer)) if {*one.cells} != {NOTHING}]
     labels = [column for column in columns if column.tells_apart] or columns[:1]
     found = {
         one.key: Column(heading=one.heading, cells=one.cells, is_number=one.is_number and one not in labels)
