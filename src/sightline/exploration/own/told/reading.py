@@ -20,7 +20,7 @@ from sightline.profile import LEVELS
 from sightline.quantities import counted
 
 VIEWS_SAID: Mapping[View, str] = {
-    "ideal": "Ideal view: every device reaches 0.95 of its peak and bandwidths, without launches and with all usual fusions.",
+    "ideal": "Ideal view: devices reach 0.95 of peak and bandwidths, without launches and with all usual fusions.",
     "calibrated": "Calibrated view: devices reach what kernels reach today, as far as they were measured.",
 }
 
