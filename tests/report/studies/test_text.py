@@ -101,3 +101,12 @@ def test_columns_without_a_figure_in_the_head_are_left_out():
     empty = {"budget_usd": [1e6, 1e7], "limit_s": [float("nan")] * 2, "loss": [2.0, 1.9]}
     answer = replace(study_answers.nodes(), columns=empty, shown=(), figures=())
     assert "limit" not in shown(study_text(answer))
+
+
+def test_rows_that_lack_the_last_label_are_named_by_the_one_before():
+    columns = {"view": ["ideal"] * 2, "budget_usd": [1e6, None], "limit_s": [None, 86400.0], "loss": [2.0, 1.9]}
+    axes = {"view": ["ideal"], "budget_usd": [1e6], "limit_s": [86400.0]}
+    answer = replace(study_answers.nodes(), axes=axes, columns=columns, shown=(), figures=())
+    lines = [line.split() for line in shown(study_text(answer), 20).splitlines()]
+    assert ["budget", "$1M", "2.00"] in lines
+    assert ["limit", "24.0", "h", "1.90"] in lines

@@ -1,5 +1,6 @@
 """What the terminal shows of a study: what it found in sentences, the head of its table, what it assumes."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -59,10 +60,28 @@ def _table(answer: StudyAnswer) -> _Table:
     }
     figures = [found[one.key] for one in columns if one not in labels]
     whole = Listing(labels=[found[one.key] for one in labels], figures=figures)
-    groups = [", ".join(cells) for cells in zip(*map(_named, labels[:-1]), strict=True)]
+    own = _of_a_row(labels)
+    groups = [", ".join(cells) for cells in zip(*map(_named, labels[:-own]), strict=True)]
     if len(list(groupby(groups))) > len({*groups}):
         return _Table(whole, whole)
-    return _Table(whole, Listing(labels=[found[labels[-1].key]], figures=figures, groups=groups))
+    return _Table(whole, Listing(labels=[_joined(labels[-own:])], figures=figures, groups=groups))
+
+
+def _of_a_row(labels: Sequence[StudyColumn]) -> int:
+    """How many of the last labels it takes to name each row: one, or more where rows lack the last."""
+    for count in range(1, len(labels)):
+        if all({*cells} != {NOTHING} for cells in zip(*(one.cells for one in labels[-count:]), strict=True)):
+            return count
+    return len(labels)
+
+
+def _joined(labels: Sequence[StudyColumn]) -> Column:
+    """Labels as one column; of several, each with its name and without those that a row lacks."""
+    if len(labels) == 1:
+        return Column(heading=labels[0].heading, cells=labels[0].cells, is_number=False)
+    rows = zip(*(zip(_named(one), one.cells, strict=True) for one in labels), strict=True)
+    cells = [", ".join(named for named, cell in row if cell != NOTHING) for row in rows]
+    return Column(heading="", cells=cells, is_number=False)
 
 
 def _named(column: StudyColumn) -> list[str]:
