@@ -1,0 +1,105 @@
+"""Devices of every logic node and memory at one die area and power, split in several ways, as one array-valued device.
+
+The axes are, in this order, the share of L2 in the area of the logic, the stacks of memory, the node, and the memory.
+Links cost area and power, too; they differ from network to network, which is a loop outside.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from sightline.scenario import Device
+from sightline.technology.budget import Budget, Split
+from sightline.technology.law import fastest_clock, split_of
+from sightline.technology.limits import buildable
+from sightline.technology.links import link
+from sightline.technology.memories import Memory, memory
+from sightline.technology.nodes import Scaling, nodes_along
+from sightline.technology.synthesis import synthesized
+
+AXES = ("l2_share", "stacks", "node", "memory")
+DIE_AREA_M2 = 826e-6
+POWER_W = 400.0
+"""Area of the die and power cap of A100."""
+KERNELS = ("h100-sxm",)
+"""Families whose constants kernels of these devices take in the calibrated view."""
+
+
+NUMBERS = (
+    *("pin_rate", "fastest_pin_rate", "pins", "capacity_bytes"),
+    *("energy_j_per_bit", "edge_m", "area_m2"),
+)
+"""Fields of a memory that are numbers of its technology."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fabric:
+    """Links inside of nodes of eight devices, and the network between nodes with a port for each device."""
+
+    link: str
+    """A name among links and among interconnects of the catalog."""
+    network: str
+
+    @property
+    def name(self) -> str:
+        """Both."""
+        return f"{self.link} + {self.network}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choices:
+    """What devices are made from."""
+
+    nodes: Sequence[str]
+    memories: Sequence[str]
+    l2_shares: Sequence[float]
+    """Shares of L2 in the area that is left for logic, without interfaces."""
+    stacks: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Devices:
+    """Devices along `AXES`."""
+
+    device: Device
+    buildable: Any
+    """Where area, edge and power suffice."""
+
+
+def devices(choices: Choices, scaling: Scaling, fabric: Fabric) -> Devices:
+    """Return the devices of all choices under a scaling model, with the links of a fabric.
+
+    The clock is the highest that the node allows, or what the power cap leaves.
+    """
+    links = link(fabric.link)
+    node_places = np.arange(len(choices.nodes))[:, None]
+    budget = Budget(
+        node=nodes_along(choices.nodes, scaling).at(node_places),
+        die_area_m2=DIE_AREA_M2,
+        power_w=POWER_W,
+        memory=memories_along(choices.memories),
+        stacks=np.array(choices.stacks, dtype=float)[:, None, None],
+        link=links,
+        link_bandwidth=links.bandwidth * (links.usual_count or 1.0),
+        relatives=KERNELS,
+    )
+    shares = np.array(choices.l2_shares)[:, None, None, None]
+    split = replace(budget, area=_with_l2(split_of(budget), shares))
+    clocked = replace(split, frequency_hz=fastest_clock(split))
+    return Devices(device=synthesized(clocked), buildable=buildable(clocked).mask)
+
+
+def memories_along(names: Sequence[str]) -> Memory:
+    """Return several memories as one whose numbers are arrays along one axis, in the order of their names."""
+    each = [memory(name) for name in names]
+    arrays: dict[str, Any] = {name: np.array([getattr(one, name) for one in each], dtype=float) for name in NUMBERS}
+    return replace(each[0], name=", ".join(names), **arrays)
+
+
+def _with_l2(split: Split, share: Any) -> Split:
+    """The split with another share of L2 in the logic; units and registers keep their proportion."""
+    units = split.compute + split.registers
+    left = (1.0 - share) * (units + split.l2) / units
+    return replace(split, compute=split.compute * left, registers=split.registers * left, l2=share * (units + split.l2))

@@ -1,0 +1,209 @@
+"""What a logic node gains, with each memory and network: before 3 nm, and after it, and what binds at each."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import isnan
+from typing import Any
+
+from sightline.exploration.nodes.times import SHARES
+
+GENERATIONS: Mapping[str, int] = {"12nm": 0, "10nm": 1, "7nm": 2, "5nm": 3, "3nm": 4, "2nm": 5, "1nm": 6}
+"""Steps from 12 nm on, as roadmaps name them."""
+TURN = "3nm"
+"""The node before and after which gains are compared."""
+SATURATED = 0.5
+"""A gain per node after `TURN` that is less than this share of that before it counts as saturated."""
+SMALL = 0.05
+"""Shares below this are not told."""
+Key = tuple[str, str, str, str, str]
+"""Task, view, scaling, network and memory."""
+Columns = Mapping[str, Sequence[Any]]
+
+
+def gains(columns: Columns) -> dict[Key, tuple[float, float]]:
+    """Return how much faster each node is than the one before it, to 3 nm and after it, by `Key`.
+
+    0.5 means 1.5 times as fast per node, the geometric mean over the nodes.
+    """
+    times = _times(columns)
+    found = {}
+    for key, by_node in times.items():
+        nodes = sorted(by_node, key=GENERATIONS.__getitem__)
+        first, last = nodes[0], nodes[-1]
+        found[key] = (_gain(by_node, first, TURN), _gain(by_node, TURN, last))
+    return found
+
+
+def _times(columns: Columns) -> dict[Key, dict[str, float]]:
+    """Seconds by key and node."""
+    found: dict[Key, dict[str, float]] = {}
+    names = ("task", "view", "scaling", "network", "memory", "node", "time_s")
+    for *key, node, time_s in zip(*(columns[name] for name in names), strict=True):
+        task, view, scaling, network, memory = key
+        found.setdefault((task, view, scaling, network, memory), {})[node] = time_s
+    return found
+
+
+def _gain(times: Mapping[str, float], before: str, after: str) -> float:
+    steps = GENERATIONS[after] - GENERATIONS[before]
+    return float((times[before] / times[after]) ** (1 / steps) - 1.0)
+
+
+def summary(columns: Columns, nodes: Sequence[str]) -> dict[str, Any]:
+    """Return the gains by view, scaling, task, network and memory, their ratios, and what binds from node to node."""
+    before: dict[str, Any] = {}
+    after: dict[str, Any] = {}
+    ratio: dict[str, Any] = {}
+    for (task, view, scaling, network, memory), (early, late) in gains(columns).items():
+        for table, value in ((before, early), (after, late), (ratio, _ratio(early, late))):
+            table.setdefault(view, {}).setdefault(scaling, {}).setdefault(task, {}).setdefault(network, {})[memory] = (
+                value
+            )
+    return {
+        "gain_per_node_before_3nm": before,
+        "gain_per_node_after_3nm": after,
+        "after_over_before": ratio,
+        "bound_level": _bound_levels(columns),
+        "sequence": _sequences(columns),
+        "largest_network_share": _largest_network_shares(columns),
+        "nodes": list(nodes),
+    }
+
+
+def _ratio(early: float, late: float) -> float | None:
+    """Gain after over gain before; None where there was none before."""
+    return None if isnan(early) or isnan(late) or early < 0.01 else late / early
+
+
+def _bound_levels(columns: Columns) -> dict[str, Any]:
+    """By view, scaling, task, network and memory, the level that binds most of the time at each node, in order."""
+    found: dict[str, Any] = {}
+    names = ("view", "scaling", "task", "network", "memory", "bound_level")
+    for view, scaling, task, network, memory, level in zip(*(columns[name] for name in names), strict=True):
+        of_task = found.setdefault(view, {}).setdefault(scaling, {}).setdefault(task, {})
+        of_task.setdefault(network, {}).setdefault(memory, []).append(level)
+    return found
+
+
+def _largest_network_shares(columns: Columns) -> dict[str, dict[str, Any]]:
+    """By view and task, where the network binds the largest share of the time."""
+    found: dict[str, dict[str, Any]] = {}
+    names = ("view", "task", "scaling", "network", "memory", "node", "network_share", "bound_level")
+    for view, task, *point, share, level in zip(*(columns[name] for name in names), strict=True):
+        best = found.setdefault(view, {}).get(task)
+        if best is None or share > best["share"]:
+            about = dict(zip(("scaling", "network", "memory", "node"), point, strict=True))
+            found[view][task] = {"share": share, "bound_level": level, **about}
+    return found
+
+
+def _sequences(columns: Columns) -> dict[str, dict[str, list[str]]]:
+    """By view and task, in which order levels become what limits the time, under `vendor` scaling.
+
+    First what binds most at each node with the oldest memory and links, then what binds most besides arithmetic once
+    the memory alone is the newest, at the newest node.
+    """
+    networks, memories, nodes = (list(dict.fromkeys(columns[name])) for name in ("network", "memory", "node"))
+    found: dict[str, dict[str, list[str]]] = {}
+    for view, by_scaling in _bound_levels(columns).items():
+        for task, levels in by_scaling["vendor"].items():
+            shares = _shares_at(columns, (task, view, "vendor", networks[0], memories[-1]), nodes[-1])
+            shares.pop("compute")
+            following = max(shares, key=lambda level: shares[level])
+            order = [*levels[networks[0]][memories[0]], following]
+            found.setdefault(view, {})[task] = list(dict.fromkeys(order))
+    return found
+
+
+def reading(columns: Columns, told: Mapping[str, Any]) -> list[str]:
+    """What the table shows, with its numbers."""
+    networks, memories = (list(dict.fromkeys(columns[name])) for name in ("network", "memory"))
+    return [
+        *_saturation(told, networks, memories),
+        *_binding(columns, told, networks, memories),
+        *_decoding(told, networks, memories),
+    ]
+
+
+def _saturation(told: Mapping[str, Any], networks: Sequence[str], memories: Sequence[str]) -> Iterator[str]:
+    """Whether logic alone saturates in training, and whether memory and links restore its gain."""
+    corners = (
+        (networks[0], memories[0]),
+        (networks[0], memories[-1]),
+        (networks[-1], memories[0]),
+        (networks[-1], memories[-1]),
+    )
+    for view, by_scaling in told["gain_per_node_before_3nm"].items():
+        for scaling in by_scaling:
+            early, late, ratio = (
+                [told[name][view][scaling]["training"][network][memory] for network, memory in corners]
+                for name in ("gain_per_node_before_3nm", "gain_per_node_after_3nm", "after_over_before")
+            )
+            alone = "saturates" if (ratio[0] or 0.0) < SATURATED else "does not saturate"
+            both = "restore it" if (ratio[-1] or 0.0) >= SATURATED else "do not restore it to half"
+            yield (
+                f"Training, {view} view, {scaling} scaling: with {memories[0]} and {networks[0]} a node gains "
+                f"{early[0]:.0%} to {TURN} and {late[0]:.0%} after it, {_share(ratio[0])} of that: logic alone "
+                f"{alone}. After {TURN} it gains {late[1]:.0%} with {memories[-1]} alone, {late[2]:.0%} with "
+                f"{networks[-1]} alone, and {late[3]:.0%} with both, {_share(ratio[3])} of the gain before: together they {both}."
+            )
+
+
+def _share(ratio: float | None) -> str:
+    """A share of a gain in words."""
+    return "no share" if ratio is None else f"{ratio:.1%}"
+
+
+def _binding(
+    columns: Columns, told: Mapping[str, Any], networks: Sequence[str], memories: Sequence[str]
+) -> Iterator[str]:
+    """What binds from the oldest to the newest node."""
+    nodes, old = told["nodes"], networks[0]
+    for view, by_scaling in told["bound_level"].items():
+        for task in ("training", "prefill"):
+            runs = _runs(by_scaling["vendor"][task][old][memories[0]], nodes)
+            first, second = (
+                _listed(_shares_at(columns, (task, view, "vendor", old, memory), nodes[-1]))
+                for memory in (memories[0], memories[-1])
+            )
+            most = told["largest_network_share"][view][task]
+            yield (
+                f"{task.capitalize()}, {view} view, vendor scaling: with {memories[0]} and {old} most is bound by "
+                f"{runs}; at {nodes[-1]} {first}. With {memories[-1]} it is {second}. The network binds at most "
+                f"{most['share']:.0%}, at {most['node']} with {most['memory']} and {most['network']}."
+            )
+
+
+def _runs(levels: Sequence[str], nodes: Sequence[str]) -> str:
+    """Levels in order, each with the nodes at which it binds most."""
+    runs: list[tuple[str, list[str]]] = []
+    for level, node in zip(levels, nodes, strict=True):
+        if not runs or runs[-1][0] != level:
+            runs.append((level, []))
+        runs[-1][1].append(node)
+    return ", then ".join(
+        f"{level} ({among[0]}{f' to {among[-1]}' if len(among) > 1 else ''})" for level, among in runs
+    )
+
+
+def _shares_at(columns: Columns, key: Key, node: str) -> dict[str, float]:
+    """Shares of the levels at a point."""
+    names = ("task", "view", "scaling", "network", "memory", "node")
+    place = list(zip(*(columns[name] for name in names), strict=True)).index((*key, node))
+    return {name.removesuffix("_share"): float(columns[name][place]) for name in SHARES}
+
+
+def _listed(shares: Mapping[str, float]) -> str:
+    """Shares in words, the largest first, without small ones."""
+    ranked = sorted(shares.items(), key=lambda item: -item[1])
+    return ", ".join(f"{level} {share:.0%}" for level, share in ranked if share >= SMALL)
+
+
+def _decoding(told: Mapping[str, Any], networks: Sequence[str], memories: Sequence[str]) -> Iterator[str]:
+    """What nodes do for decoding, which reads all weights for every token."""
+    early, late = told["gain_per_node_before_3nm"], told["gain_per_node_after_3nm"]
+    for view in early:
+        before, after = (table[view]["vendor"]["decode"][networks[0]][memories[0]] for table in (early, late))
+        yield (
+            f"Decode, {view} view, vendor scaling: with {memories[0]} and {networks[0]} a node gains {before:.1%} to "
+            f"{TURN} and {after:.1%} after it: only memory and links make it faster."
+        )

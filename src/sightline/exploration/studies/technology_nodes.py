@@ -1,0 +1,152 @@
+"""Time of training and of generation from 12 nm to 1 nm, by memory and network, at one die area and power.
+
+The studies of nodes in arXiv 2407.14645 and DeepFlow (UCLA). At every point the device's split and the plan are
+searched again: a newer node has more arithmetic, which memory and links of the same generation cannot feed.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from sightline.exploration.answer import Figure, StudyAnswer, View
+from sightline.exploration.base import base_of
+from sightline.exploration.nodes.best import Best
+from sightline.exploration.nodes.devices import DIE_AREA_M2, POWER_W, Choices, Fabric, devices
+from sightline.exploration.nodes.gains import reading, summary
+from sightline.exploration.nodes.times import SERVED_ON, SHARES, TASKS, TRAINED_ON, Plans, Search, generation, training
+from sightline.exploration.request import StudyRequest
+from sightline.profile import LEVELS
+from sightline.technology.nodes import SCALINGS, Scaling
+
+BASE: Mapping[str, Any] = {
+    "model": "gpt-3-175b",
+    "workload": {"task": "pretrain", "global_batch": 1024, "sequence_length": 2048},
+    "plan": {"framework": "megatron", "dtype": "bf16", "zero_stage": 1, "sequence_parallel": True},
+}
+GENERATION: Mapping[str, Any] = {
+    "model": "llama-2-70b",
+    "workload": {"task": "generate", "batch": 16, "prompt_tokens": 1024, "output_tokens": 256},
+    "plan": {"framework": "vllm", "dtype": "bf16"},
+}
+VARIED = (
+    *("cluster", "workload.task", "plan.dtype", "plan.recompute"),
+    *("plan.tensor_parallel", "plan.pipeline_parallel", "plan.data_parallel", "plan.micro_batch"),
+)
+NODES = ("12nm", "10nm", "7nm", "5nm", "3nm", "2nm", "1nm")
+MEMORIES = ("hbm2", "hbm2e", "hbm3", "hbm4")
+FABRICS = tuple(
+    Fabric(link=f"nvlink{generation}", network=f"infiniband-{network}")
+    for generation, network in ((3, "hdr"), (4, "ndr"), (5, "xdr"), (6, "gdr"))
+)
+SEARCH = Search(
+    choices=Choices(nodes=NODES, memories=MEMORIES, l2_shares=(0.1, 0.18, 0.26, 0.4), stacks=(1, 2, 3, 4, 5, 6))
+)
+QUICK_SEARCH = Search(
+    choices=Choices(
+        nodes=("12nm", "7nm", "3nm", "1nm"), memories=("hbm2", "hbm4"), l2_shares=(0.18, 0.4), stacks=(2, 6)
+    ),
+    plans=Plans(tensor_parallel=(4, 8), pipeline_parallel=(2, 4, 8, 16), micro_batch=(1, 2)),
+)
+ASSUMPTIONS = (
+    "Ideal view: 95 % of each peak and bandwidth, no launches, collectives of training overlap where they can.",
+    "Calibrated view: kernels reach the shares that they reach on an H100, in Megatron and vLLM.",
+    f"Every device has A100's {DIE_AREA_M2 * 1e6:.0f} mm2 and {POWER_W:.0f} W, for memory and links too.",
+    "The clock is the highest that the node allows or that the power leaves.",
+    "At every point are searched: the share of L2, 1 to 6 stacks of memory, and the plan; arithmetic is in bf16.",
+    f"{TRAINED_ON:,} devices train; {SERVED_ON} generate with Llama-2 70B, 16 prompts of 1,024 tokens at once.",
+    "Nodes of eight devices: NVLink 3 with InfiniBand HDR, 4 with NDR, 5 with XDR, 6 with GDR, a port per device.",
+    "Scaling `vendor`: claims of foundries, with SRAM that stalls; `ideal`: equal factors at each step (DeepFlow).",
+)
+NAMES = {"time_s": "time, s", "node": "logic node", **dict(zip(SHARES, LEVELS, strict=True))}
+Columns = dict[str, list[Any]]
+
+
+def study(request: StudyRequest) -> StudyAnswer:
+    """Return the times of the best device and plan at every node, memory and network."""
+    base = base_of(BASE, request, VARIED)
+    search = QUICK_SEARCH if request.quick else SEARCH
+    fabrics = (FABRICS[0], FABRICS[-1]) if request.quick else FABRICS
+    views, choices = request.views("both"), search.choices
+    parts: list[dict[str, Any]] = []
+    for scaling in SCALINGS:
+        for fabric in fabrics:
+            found = devices(choices, scaling, fabric)
+            for view in views:
+                request.progress.check()
+                bests = {
+                    "training": training(base, view, fabric, found, search),
+                    **generation(GENERATION, view, fabric, found, search),
+                }
+                parts += _parts(bests, view, scaling, fabric, choices)
+    columns = {name: np.concatenate([np.asarray(part[name]) for part in parts]).tolist() for name in parts[0]}
+    told = summary(columns, choices.nodes)
+    return StudyAnswer(
+        study="technology-nodes",
+        title="Training and generation from 12 nm to 1 nm, by memory and network",
+        axes={
+            "view": views,
+            "scaling": SCALINGS,
+            "network": [fabric.name for fabric in fabrics],
+            "memory": choices.memories,
+            "node": choices.nodes,
+        },
+        columns=columns,
+        summary=told,
+        assumptions=ASSUMPTIONS,
+        reading=reading(columns, told),
+        figures=tuple(_figures(views, fabrics, choices)),
+        shown=("task", "view", "scaling", "network", "memory", "node", "time_s", "bound_level", "stacks", "l2_share"),
+    )
+
+
+def _parts(
+    bests: Mapping[str, Best], view: View, scaling: Scaling, fabric: Fabric, choices: Choices
+) -> Iterator[dict[str, Any]]:
+    """The rows of one view, scaling and network as columns: a task, memory and node each."""
+    shape = (len(choices.nodes), len(choices.memories))
+    node, memory = np.meshgrid(np.array(choices.nodes), np.array(choices.memories), indexing="ij")
+    for task in TASKS:
+        best = bests[task]
+        levels = np.stack([best.figures[name] for name in SHARES])
+        columns = {
+            "task": np.full(shape, task),
+            "view": np.full(shape, view),
+            "scaling": np.full(shape, scaling),
+            "network": np.full(shape, fabric.name),
+            "memory": memory,
+            "node": node,
+            "time_s": np.where(np.isfinite(best.time_s), best.time_s, np.nan),
+            "bound_level": np.array(LEVELS)[levels.argmax(axis=0)],
+            **best.figures,
+        }
+        yield {name: values.T.ravel() for name, values in columns.items()}
+
+
+def _figures(views: Sequence[View], fabrics: Sequence[Fabric], choices: Choices) -> Iterator[Figure]:
+    """Lines of time over the nodes, and shares of what binds with the oldest links."""
+    oldest, newest = fabrics[0].name, fabrics[-1].name
+    view = views[0]
+    of = {"view": view, "scaling": "vendor"}
+    for name, network in (("oldest", oldest), ("newest", newest)):
+        yield Figure(
+            kind="lines",
+            title=f"Time over the logic node with the {name} links ({network}), {view} view",
+            x="node",
+            y="time_s",
+            series="memory",
+            panel="task",
+            log=frozenset({"y"}),
+            names=NAMES,
+            where={**of, "network": network},
+        )
+    for memory, network in ((choices.memories[0], oldest), (choices.memories[-1], oldest)):
+        yield Figure(
+            kind="stacks",
+            title=f"What binds with {memory} and {network}, {view} view",
+            x="node",
+            y=SHARES,
+            panel="task",
+            names=NAMES,
+            where={**of, "memory": memory, "network": network},
+        )

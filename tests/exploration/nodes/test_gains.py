@@ -1,0 +1,38 @@
+"""What a logic node gains before 3 nm and after it."""
+
+import pytest
+
+from sightline.exploration.nodes.gains import gains, summary
+from sightline.exploration.nodes.times import SHARES
+
+NODES = ("12nm", "7nm", "3nm", "1nm")
+
+
+def _columns(times, levels):
+    count = len(NODES)
+    fixed = {"task": "training", "view": "ideal", "scaling": "vendor", "network": "old", "memory": "hbm2"}
+    columns = {name: [value] * count for name, value in fixed.items()} | {"node": list(NODES), "time_s": times}
+    shares = {name: [0.9 if level == name.removesuffix("_share") else 0.025 for level in levels] for name in SHARES}
+    return {**columns, **shares, "bound_level": levels}
+
+
+COLUMNS = _columns([16.0, 4.0, 1.0, 0.25], ["compute", "compute", "dram", "network"])
+
+
+def test_gain_is_per_node_also_where_nodes_are_left_out():
+    ((early, late),) = gains(COLUMNS).values()
+    # A factor of 16 over the four nodes from 12 to 3 nm, of 4 over the two after them.
+    assert early == pytest.approx(1.0)
+    assert late == pytest.approx(1.0)
+
+
+def test_summary_tells_ratio_and_sequence():
+    told = summary(COLUMNS, NODES)
+    assert told["after_over_before"]["ideal"]["vendor"]["training"]["old"]["hbm2"] == pytest.approx(1.0)
+    assert told["sequence"]["ideal"]["training"] == ["compute", "dram", "network"]
+    assert told["largest_network_share"]["ideal"]["training"]["node"] == "1nm"
+
+
+def test_no_ratio_where_nothing_was_gained_before():
+    told = summary(_columns([1.0, 1.0, 1.0, 0.5], ["dram"] * 4), NODES)
+    assert told["after_over_before"]["ideal"]["vendor"]["training"]["old"]["hbm2"] is None

@@ -1,0 +1,58 @@
+"""Times from 12 nm to 1 nm."""
+
+import numpy as np
+import pytest
+
+from sightline.errors import InputError
+from sightline.exploration.nodes.times import SHARES
+from sightline.exploration.request import StudyRequest
+from sightline.exploration.studies.technology_nodes import MEMORIES, NODES, study
+
+
+@pytest.fixture(scope="module")
+def answer():
+    return study(StudyRequest(view="ideal"))
+
+
+def _ratio(answer, scaling, network, memory):
+    ratios = answer.summary["after_over_before"]["ideal"][scaling]["training"]
+    return list(ratios.values())[network][memory]
+
+
+@pytest.mark.parametrize("scaling", ["vendor", "ideal"])
+def test_logic_alone_saturates_and_memory_with_links_restore_it(answer, scaling):
+    assert _ratio(answer, scaling, 0, "hbm2") < 0.5
+    assert _ratio(answer, scaling, -1, "hbm4") > 0.5
+
+
+def test_what_binds_goes_from_compute_to_memory_to_network(answer):
+    assert answer.summary["sequence"]["ideal"]["training"] == ["compute", "dram", "network"]
+
+
+def test_newer_nodes_are_not_slower(answer):
+    columns = {name: np.asarray(values) for name, values in answer.columns.items()}
+    keys = ("task", "scaling", "network", "memory")
+    for key in {tuple(row) for row in np.stack([columns[name] for name in keys], axis=1)}:
+        mine = np.all([columns[name] == value for name, value in zip(keys, key, strict=True)], axis=0)
+        time_s = columns["time_s"][mine]
+        assert columns["node"][mine].tolist() == list(NODES)
+        # Decoding may wait for L2, whose clock falls where the units of a dense node leave it little power.
+        assert (np.diff(time_s) <= time_s[:-1] * (0.05 if "decode" in key else 1e-6)).all()
+
+
+def test_shares_sum_to_one_and_numbers_are_there(answer):
+    assert len(answer) == 3 * 2 * 4 * len(MEMORIES) * len(NODES)
+    assert np.sum([answer.columns[name] for name in SHARES], axis=0) == pytest.approx(np.ones(len(answer)))
+    assert np.isfinite(answer.columns["time_s"]).all()
+
+
+def test_small_version_of_both_views_has_the_same_columns(answer):
+    quick = study(StudyRequest(quick=True))
+    assert list(quick.columns) == list(answer.columns)
+    assert set(quick.columns["view"]) == {"ideal", "calibrated"}
+    assert len(quick.reading) == 2 * 2 + 2 * 2 + 2
+
+
+def test_what_the_study_searches_is_not_set():
+    with pytest.raises(InputError, match=r"plan\.micro_batch cannot be set"):
+        study(StudyRequest(overrides={"plan.micro_batch": 2}))
