@@ -6,7 +6,7 @@ import pytest
 from sightline.errors import InputError
 from sightline.exploration.nodes.times import SHARES
 from sightline.exploration.request import StudyRequest
-from sightline.exploration.studies.technology_nodes import MEMORIES, NODES, study
+from sightline.exploration.studies.technology_nodes import MEMORIES, NODES, SEARCH, study
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +44,12 @@ def test_shares_sum_to_one_and_numbers_are_there(answer):
     assert len(answer) == 3 * 2 * 4 * len(MEMORIES) * len(NODES)
     assert np.sum([answer.columns[name] for name in SHARES], axis=0) == pytest.approx(np.ones(len(answer)))
     assert np.isfinite(answer.columns["time_s"]).all()
+
+
+def test_best_designs_are_among_those_searched(answer):
+    assert set(answer.columns["area_of_l2"]) <= set(SEARCH.choices.l2_shares)
+    assert set(answer.columns["stacks"]) <= set(SEARCH.choices.stacks)
+    assert len(set(answer.columns["stacks"])) > 1
 
 
 def test_small_version_of_both_views_has_the_same_columns(answer):

@@ -144,7 +144,8 @@ def _saturation(told: Mapping[str, Any], networks: Sequence[str], memories: Sequ
                 f"Training, {view} view, {scaling} scaling: with {memories[0]} and {networks[0]} a node gains "
                 f"{early[0]:.0%} to {TURN} and {late[0]:.0%} after it, {_share(ratio[0])} of that: logic alone "
                 f"{alone}. After {TURN} it gains {late[1]:.0%} with {memories[-1]} alone, {late[2]:.0%} with "
-                f"{networks[-1]} alone, and {late[3]:.0%} with both, {_share(ratio[3])} of the gain before: together they {both}."
+                f"{networks[-1]} alone, and {late[3]:.0%} with both, {_share(ratio[3])} of the gain before: "
+                f"together they {both}."
             )
 
 

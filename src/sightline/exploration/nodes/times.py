@@ -53,7 +53,7 @@ class Search:
     def design(self) -> dict[str, Number]:
         """The numbers of devices that are chosen, along `AXES`."""
         shares, stacks = np.array(self.choices.l2_shares), np.array(self.choices.stacks)
-        return {"l2_share": shares[:, None, None, None], "stacks": stacks[:, None, None]}
+        return {"area_of_l2": shares[:, None, None, None], "stacks": stacks[:, None, None]}
 
 
 def training(base: Mapping[str, Any], view: View, fabric: Fabric, found: Devices, search: Search) -> Best:

@@ -58,7 +58,12 @@ ASSUMPTIONS = (
     "Nodes of eight devices: NVLink 3 with InfiniBand HDR, 4 with NDR, 5 with XDR, 6 with GDR, a port per device.",
     "Scaling `vendor`: claims of foundries, with SRAM that stalls; `ideal`: equal factors at each step (DeepFlow).",
 )
-NAMES = {"time_s": "time, s", "node": "logic node", **dict(zip(SHARES, LEVELS, strict=True))}
+NAMES = {
+    "time_s": "time, s",
+    "node": "logic node",
+    "area_of_l2": "share of L2 in the area of logic",
+    **dict(zip(SHARES, LEVELS, strict=True)),
+}
 Columns = dict[str, list[Any]]
 
 
@@ -96,7 +101,7 @@ def study(request: StudyRequest) -> StudyAnswer:
         assumptions=ASSUMPTIONS,
         reading=reading(columns, told),
         figures=tuple(_figures(views, fabrics, choices)),
-        shown=("task", "view", "scaling", "network", "memory", "node", "time_s", "bound_level", "stacks", "l2_share"),
+        shown=("task", "view", "scaling", "network", "memory", "node", "time_s", "bound_level", "stacks", "area_of_l2"),
     )
 
 
