@@ -33,8 +33,8 @@ def test_knee_moves_with_l2(scenario):
     l2 = scenario.cluster.device.l2_bandwidth
     for factor in (0.5, 1.0, 2.0):
         knee = knee_of(with_numbers(scenario, l2_bandwidth=l2 * factor), BANDWIDTH)
-        assert knee.level == "l2"
-        assert knee.bandwidth == pytest.approx(l2 * factor, rel=0.1)
+        assert knee.after == "l2"
+        assert knee.position == pytest.approx(l2 * factor, rel=0.1)
 
 
 def test_no_knee_where_the_memory_binds_throughout(scenario):

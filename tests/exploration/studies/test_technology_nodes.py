@@ -46,6 +46,15 @@ def test_shares_sum_to_one_and_numbers_are_there(answer):
     assert np.isfinite(answer.columns["time_s"]).all()
 
 
+def test_speedup_is_over_the_first_row_of_each_task_view_and_scaling(answer):
+    rows = list(answer.rows)
+    first = {(row["task"], row["scaling"]): row for row in reversed(rows)}
+    for row in rows:
+        start = first[row["task"], row["scaling"]]
+        assert row["speedup"] == pytest.approx(start["time_s"] / row["time_s"])
+        assert (start["node"], start["memory"]) == ("12nm", "hbm2")
+
+
 def test_best_designs_are_among_those_searched(answer):
     assert set(answer.columns["area_of_l2"]) <= set(SEARCH.choices.l2_shares)
     assert set(answer.columns["stacks"]) <= set(SEARCH.choices.stacks)

@@ -19,6 +19,15 @@ Key = tuple[str, str, str, str, str]
 Columns = Mapping[str, Sequence[Any]]
 
 
+def speedups(columns: Columns) -> list[float]:
+    """Return the speed of every row over that with the first node, memory and network of its task, view and scaling."""
+    first: dict[tuple[str, str, str], float] = {}
+    rows = list(zip(*(columns[name] for name in ("task", "view", "scaling", "time_s")), strict=True))
+    for *about, time_s in rows:
+        first.setdefault((about[0], about[1], about[2]), time_s)
+    return [first[task, view, scaling] / time_s for task, view, scaling, time_s in rows]
+
+
 def gains(columns: Columns) -> dict[Key, tuple[float, float]]:
     """Return how much faster each node is than the one before it, to 3 nm and after it, by `Key`.
 

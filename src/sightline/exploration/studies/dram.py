@@ -12,7 +12,8 @@ import numpy as np
 
 from sightline.exploration.answer import Figure, StudyAnswer, View
 from sightline.exploration.base import base_of
-from sightline.exploration.memory_knee import STARTS, Floats, Knee, knee_of, with_numbers
+from sightline.exploration.knees import Knee
+from sightline.exploration.memory_knee import STARTS, Floats, knee_of, with_numbers
 from sightline.exploration.request import StudyRequest
 from sightline.exploration.views import in_view
 from sightline.loading import generation_from_mapping
@@ -42,7 +43,7 @@ CHIPS, STACKS = 12, 5
 """Memory interfaces of the device: chips of a bus of 384 bits, or the five stacks that A100 has."""
 MEMORIES = ("gddr6", "gddr6x", "gddr7", "hbm2", "hbm2e", "hbm3", "hbm3e", "hbm4", "hbm4e", "beyond-hbm4e")
 QUICK_MEMORIES = ("gddr6", "hbm2e", "hbm3e", "hbm4", "beyond-hbm4e")
-SLOWEST, FASTEST = 0.4e12, 50e12
+SLOWEST, FASTEST = 0.4e12, 100e12
 """Ends of the curve in bytes per second."""
 POINTS, QUICK_POINTS = 400, 100
 ASSUMPTIONS = (
@@ -174,7 +175,7 @@ def _of(rows: Sequence[Mapping[str, Any]], curve: Curve) -> list[Mapping[str, An
 
 def _at_knee(curve: Curve) -> float:
     """The latency at the knee; without one at the end of the curve."""
-    bandwidth = curve.bandwidth[-1] if curve.knee is None else curve.knee.bandwidth
+    bandwidth = curve.bandwidth[-1] if curve.knee is None else curve.knee.position
     return float(np.interp(bandwidth, curve.bandwidth, curve.latency_s))
 
 
@@ -183,11 +184,11 @@ def _described(knee: Knee | None, memories: Sequence[Memory]) -> dict[str, Any] 
     if knee is None:
         return None
     by_bandwidth = sorted(memories, key=_bandwidth)
-    below = [one.name for one in by_bandwidth if _bandwidth(one) < knee.bandwidth]
-    beyond = [one.name for one in by_bandwidth if _bandwidth(one) >= knee.bandwidth]
+    below = [one.name for one in by_bandwidth if _bandwidth(one) < knee.position]
+    beyond = [one.name for one in by_bandwidth if _bandwidth(one) >= knee.position]
     return {
-        "level": knee.level,
-        "bandwidth": knee.bandwidth,
+        "level": knee.after,
+        "bandwidth": knee.position,
         "last_memory_before": below[-1] if below else None,
         "first_memory_beyond": beyond[0] if beyond else None,
     }
@@ -216,12 +217,12 @@ def _reading(rows: Sequence[Mapping[str, Any]], curves: Sequence[Curve], memorie
 
 def _beyond(curve: Curve) -> str:
     """What would bind if L2 kept up with the memory, where L2 is what binds."""
-    if curve.knee is None or curve.knee.level != "l2":
+    if curve.knee is None or curve.knee.after != "l2":
         return ""
     if curve.next_knee is None:
         return f"; with an L2 that keeps up, the memory binds to {curve.bandwidth[-1] / 1e12:.0f} TB/s and beyond"
     following = curve.next_knee
-    return f"; with an L2 that keeps up, {WORDS[following.level]} do from {following.bandwidth / 1e12:.1f} TB/s on"
+    return f"; with an L2 that keeps up, {WORDS[following.after]} do from {following.position / 1e12:.1f} TB/s on"
 
 
 def _figures(curves: Sequence[Curve]) -> tuple[Figure, ...]:

@@ -13,7 +13,7 @@ from sightline.exploration.answer import Figure, StudyAnswer, View
 from sightline.exploration.base import base_of
 from sightline.exploration.nodes.best import Best
 from sightline.exploration.nodes.devices import DIE_AREA_M2, POWER_W, Choices, Fabric, devices
-from sightline.exploration.nodes.gains import reading, summary
+from sightline.exploration.nodes.gains import reading, speedups, summary
 from sightline.exploration.nodes.times import SERVED_ON, SHARES, TASKS, TRAINED_ON, Plans, Search, generation, training
 from sightline.exploration.request import StudyRequest
 from sightline.profile import LEVELS
@@ -61,6 +61,7 @@ ASSUMPTIONS = (
 NAMES = {
     "time_s": "time, s",
     "node": "logic node",
+    "speedup": "speed over the first node's",
     "area_of_l2": "share of L2 in the area of logic",
     **dict(zip(SHARES, LEVELS, strict=True)),
 }
@@ -85,6 +86,7 @@ def study(request: StudyRequest) -> StudyAnswer:
                 }
                 parts += _parts(bests, view, scaling, fabric, choices)
     columns = {name: np.concatenate([np.asarray(part[name]) for part in parts]).tolist() for name in parts[0]}
+    columns["speedup"] = speedups(columns)
     told = summary(columns, choices.nodes)
     return StudyAnswer(
         study="technology-nodes",
@@ -101,7 +103,19 @@ def study(request: StudyRequest) -> StudyAnswer:
         assumptions=ASSUMPTIONS,
         reading=reading(columns, told),
         figures=tuple(_figures(views, fabrics, choices)),
-        shown=("task", "view", "scaling", "network", "memory", "node", "time_s", "bound_level", "stacks", "area_of_l2"),
+        shown=(
+            "task",
+            "view",
+            "scaling",
+            "network",
+            "memory",
+            "node",
+            "time_s",
+            "speedup",
+            "bound_level",
+            "stacks",
+            "area_of_l2",
+        ),
     )
 
 
@@ -129,16 +143,16 @@ def _parts(
 
 
 def _figures(views: Sequence[View], fabrics: Sequence[Fabric], choices: Choices) -> Iterator[Figure]:
-    """Lines of time over the nodes, and shares of what binds with the oldest links."""
+    """Lines of speed over the nodes, and shares of what binds with the oldest links."""
     oldest, newest = fabrics[0].name, fabrics[-1].name
     view = views[0]
     of = {"view": view, "scaling": "vendor"}
     for name, network in (("oldest", oldest), ("newest", newest)):
         yield Figure(
             kind="lines",
-            title=f"Time over the logic node with the {name} links ({network}), {view} view",
+            title=f"Speed by logic node with the {name} links, {network}, {view} view",
             x="node",
-            y="time_s",
+            y="speedup",
             series="memory",
             panel="task",
             log=frozenset({"y"}),
