@@ -130,6 +130,7 @@ def reading(columns: Columns, told: Mapping[str, Any]) -> list[str]:
         *_saturation(told, networks, memories),
         *_binding(columns, told, networks, memories),
         *_decoding(told, networks, memories),
+        *_designs(columns, networks, memories),
     ]
 
 
@@ -197,9 +198,15 @@ def _runs(levels: Sequence[str], nodes: Sequence[str]) -> str:
 
 def _shares_at(columns: Columns, key: Key, node: str) -> dict[str, float]:
     """Shares of the levels at a point."""
+    row = _row_at(columns, key, node)
+    return {name.removesuffix("_share"): float(row[name]) for name in SHARES}
+
+
+def _row_at(columns: Columns, key: Key, node: str) -> dict[str, Any]:
+    """The row of a point."""
     names = ("task", "view", "scaling", "network", "memory", "node")
     place = list(zip(*(columns[name] for name in names), strict=True)).index((*key, node))
-    return {name.removesuffix("_share"): float(columns[name][place]) for name in SHARES}
+    return {name: values[place] for name, values in columns.items()}
 
 
 def _listed(shares: Mapping[str, float]) -> str:
@@ -217,3 +224,17 @@ def _decoding(told: Mapping[str, Any], networks: Sequence[str], memories: Sequen
             f"Decode, {view} view, vendor scaling: with {memories[0]} and {networks[0]} a node gains {before:.1%} to "
             f"{TURN} and {after:.1%} after it: only memory and links make it faster."
         )
+
+
+def _designs(columns: Columns, networks: Sequence[str], memories: Sequence[str]) -> Iterator[str]:
+    """How the best device changes from the oldest to the newest node, in training."""
+    for view in dict.fromkeys(columns["view"]):
+        told = []
+        for memory in (memories[0], memories[-1]):
+            key = ("training", view, "vendor", networks[0], memory)
+            first, last = (_row_at(columns, key, node) for node in (columns["node"][0], columns["node"][-1]))
+            told.append(
+                f"with {memory} L2 takes {first['area_of_l2']:.0%} of the area of logic at {first['node']} and "
+                f"{last['area_of_l2']:.0%} at {last['node']}, with {first['stacks']} and {last['stacks']} stacks"
+            )
+        yield f"The best devices of training, {view} view, vendor scaling, {networks[0]}: {'; '.join(told)}."

@@ -40,7 +40,9 @@ FABRICS = tuple(
     for generation, network in ((3, "hdr"), (4, "ndr"), (5, "xdr"), (6, "gdr"))
 )
 SEARCH = Search(
-    choices=Choices(nodes=NODES, memories=MEMORIES, l2_shares=(0.1, 0.18, 0.26, 0.4), stacks=(1, 2, 3, 4, 5, 6))
+    choices=Choices(
+        nodes=NODES, memories=MEMORIES, l2_shares=(0.03, 0.08, 0.15, 0.25, 0.4, 0.6), stacks=(1, 2, 3, 4, 6)
+    )
 )
 QUICK_SEARCH = Search(
     choices=Choices(
