@@ -36,8 +36,9 @@ def test_newer_nodes_are_not_slower(answer):
         mine = np.all([columns[name] == value for name, value in zip(keys, key, strict=True)], axis=0)
         time_s = columns["time_s"][mine]
         assert columns["node"][mine].tolist() == list(NODES)
-        # Decoding may wait for L2, whose clock falls where the units of a dense node leave it little power.
-        assert (np.diff(time_s) <= time_s[:-1] * (0.05 if "decode" in key else 1e-6)).all()
+        # Decoding may wait for L2, whose clock falls where the units of a dense node leave it little power: no area is
+        # left without units.
+        assert (np.diff(time_s) <= time_s[:-1] * (0.1 if "decode" in key else 1e-6)).all()
 
 
 def test_shares_sum_to_one_and_numbers_are_there(answer):
