@@ -69,6 +69,15 @@ def test_small_version_of_both_views_has_the_same_columns(answer):
     assert len(quick.reading) == 2 * (2 + 2 + 1 + 1)
 
 
+def test_points_at_which_nothing_fits_have_no_time():
+    found = study(StudyRequest(quick=True, view="calibrated", overrides={"model": "megatron-1t"}))
+    unfit = [row for row in found.rows if row["bound_level"] == ""]
+    assert unfit
+    assert all(np.isnan([row["time_s"], *(row[name] for name in SHARES)]).all() for row in unfit)
+    assert found.warnings == [f"no device and plan fits at {len(unfit)} of {len(found)} points"]
+    assert not found.reading
+
+
 def test_what_the_study_searches_is_not_set():
     with pytest.raises(InputError, match=r"plan\.micro_batch cannot be set"):
         study(StudyRequest(overrides={"plan.micro_batch": 2}))

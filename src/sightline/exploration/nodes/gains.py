@@ -99,6 +99,8 @@ def _largest_network_shares(columns: Columns) -> dict[str, dict[str, Any]]:
     names = ("view", "task", "scaling", "network", "memory", "node", "network_share", "bound_level")
     for view, task, *point, share, level in zip(*(columns[name] for name in names), strict=True):
         best = found.setdefault(view, {}).get(task)
+        if isnan(share):
+            continue
         if best is None or share > best["share"]:
             about = dict(zip(("scaling", "network", "memory", "node"), point, strict=True))
             found[view][task] = {"share": share, "bound_level": level, **about}
@@ -119,12 +121,14 @@ def _sequences(columns: Columns) -> dict[str, dict[str, list[str]]]:
             shares.pop("compute")
             following = max(shares, key=lambda level: shares[level])
             order = [*levels[networks[0]][memories[0]], following]
-            found.setdefault(view, {})[task] = list(dict.fromkeys(order))
+            found.setdefault(view, {})[task] = list(dict.fromkeys(level for level in order if level))
     return found
 
 
 def reading(columns: Columns, told: Mapping[str, Any]) -> list[str]:
-    """What the table shows, with its numbers."""
+    """What the table shows, with its numbers; nothing where a point has none, because no plan fits."""
+    if any(map(isnan, columns["time_s"])):
+        return []
     networks, memories = (list(dict.fromkeys(columns[name])) for name in ("network", "memory"))
     return [
         *_saturation(told, networks, memories),

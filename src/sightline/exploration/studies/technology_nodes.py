@@ -63,8 +63,8 @@ ASSUMPTIONS = (
 NAMES = {
     "time_s": "time, s",
     "node": "logic node",
-    "speedup": "speed over the first node's",
-    "area_of_l2": "share of L2 in the area of logic",
+    "speedup": "speed-up",
+    "area_of_l2": "L2 area",
     **dict(zip(SHARES, LEVELS, strict=True)),
 }
 Columns = dict[str, list[Any]]
@@ -88,6 +88,7 @@ def study(request: StudyRequest) -> StudyAnswer:
                 }
                 parts += _parts(bests, view, scaling, fabric, choices)
     columns = {name: np.concatenate([np.asarray(part[name]) for part in parts]).tolist() for name in parts[0]}
+    unfit = int(np.isnan(columns["time_s"]).sum())
     columns["speedup"] = speedups(columns)
     told = summary(columns, choices.nodes)
     return StudyAnswer(
@@ -104,6 +105,7 @@ def study(request: StudyRequest) -> StudyAnswer:
         summary=told,
         assumptions=ASSUMPTIONS,
         reading=reading(columns, told),
+        warnings=[f"no device and plan fits at {unfit:,} of {len(columns['node']):,} points"] if unfit else (),
         figures=tuple(_figures(views, fabrics, choices)),
         shown=(
             "task",
@@ -129,7 +131,9 @@ def _parts(
     node, memory = np.meshgrid(np.array(choices.nodes), np.array(choices.memories), indexing="ij")
     for task in TASKS:
         best = bests[task]
-        levels = np.stack([best.figures[name] for name in SHARES])
+        fits = np.isfinite(best.time_s)
+        shares = {name: np.where(fits, best.figures[name], np.nan) for name in SHARES}
+        largest = np.stack([best.figures[name] for name in SHARES]).argmax(axis=0)
         columns = {
             "task": np.full(shape, task),
             "view": np.full(shape, view),
@@ -137,9 +141,10 @@ def _parts(
             "network": np.full(shape, fabric.name),
             "memory": memory,
             "node": node,
-            "time_s": np.where(np.isfinite(best.time_s), best.time_s, np.nan),
-            "bound_level": np.array(LEVELS)[levels.argmax(axis=0)],
+            "time_s": np.where(fits, best.time_s, np.nan),
+            "bound_level": np.where(fits, np.array(LEVELS)[largest], ""),
             **best.figures,
+            **shares,
         }
         yield {name: values.T.ravel() for name, values in columns.items()}
 
