@@ -5,6 +5,7 @@ from math import isnan
 from typing import Any
 
 from sightline.exploration.nodes.times import SHARES
+from sightline.exploration.words import percent
 
 GENERATIONS: Mapping[str, int] = {"12nm": 0, "10nm": 1, "7nm": 2, "5nm": 3, "3nm": 4, "2nm": 5, "1nm": 6}
 """Steps from 12 nm on, as roadmaps name them."""
@@ -156,16 +157,16 @@ def _saturation(told: Mapping[str, Any], networks: Sequence[str], memories: Sequ
             both = "restore it" if (ratio[-1] or 0.0) >= SATURATED else "do not restore it to half"
             yield (
                 f"Training, {view} view, {scaling} scaling: with {memories[0]} and {networks[0]} a node gains "
-                f"{early[0]:.0%} to {TURN} and {late[0]:.0%} after it, {_share(ratio[0])} of that: logic alone "
-                f"{alone}. After {TURN} it gains {late[1]:.0%} with {memories[-1]} alone, {late[2]:.0%} with "
-                f"{networks[-1]} alone, and {late[3]:.0%} with both, {_share(ratio[3])} of the gain before: "
+                f"{percent(early[0])} to {TURN} and {percent(late[0])} after it, {_share(ratio[0])} of that: logic "
+                f"alone {alone}. After {TURN} it gains {percent(late[1])} with {memories[-1]} alone, "
+                f"{percent(late[2])} with {networks[-1]} alone, and {percent(late[3])} with both, {_share(ratio[3])} of the gain before: "
                 f"together they {both}."
             )
 
 
 def _share(ratio: float | None) -> str:
     """A share of a gain in words."""
-    return "no share" if ratio is None else f"{ratio:.1%}"
+    return "no share" if ratio is None else percent(ratio, 1)
 
 
 def _binding(
@@ -184,7 +185,7 @@ def _binding(
             yield (
                 f"{task.capitalize()}, {view} view, vendor scaling: with {memories[0]} and {old} most is bound by "
                 f"{runs}; at {nodes[-1]} {first}. With {memories[-1]} it is {second}. The network binds at most "
-                f"{most['share']:.0%}, at {most['node']} with {most['memory']} and {most['network']}."
+                f"{percent(most['share'])}, at {most['node']} with {most['memory']} and {most['network']}."
             )
 
 
@@ -216,7 +217,7 @@ def _row_at(columns: Columns, key: Key, node: str) -> dict[str, Any]:
 def _listed(shares: Mapping[str, float]) -> str:
     """Shares in words, the largest first, without small ones."""
     ranked = sorted(shares.items(), key=lambda item: -item[1])
-    return ", ".join(f"{level} {share:.0%}" for level, share in ranked if share >= SMALL)
+    return ", ".join(f"{level} {percent(share)}" for level, share in ranked if share >= SMALL)
 
 
 def _decoding(told: Mapping[str, Any], networks: Sequence[str], memories: Sequence[str]) -> Iterator[str]:
@@ -225,8 +226,8 @@ def _decoding(told: Mapping[str, Any], networks: Sequence[str], memories: Sequen
     for view in early:
         before, after = (table[view]["vendor"]["decode"][networks[0]][memories[0]] for table in (early, late))
         yield (
-            f"Decode, {view} view, vendor scaling: with {memories[0]} and {networks[0]} a node gains {before:.1%} to "
-            f"{TURN} and {after:.1%} after it: only memory and links make it faster."
+            f"Decode, {view} view, vendor scaling: with {memories[0]} and {networks[0]} a node gains "
+            f"{percent(before, 1)} to {TURN} and {percent(after, 1)} after it: only memory and links make it faster."
         )
 
 
@@ -238,7 +239,7 @@ def _designs(columns: Columns, networks: Sequence[str], memories: Sequence[str])
             key = ("training", view, "vendor", networks[0], memory)
             first, last = (_row_at(columns, key, node) for node in (columns["node"][0], columns["node"][-1]))
             told.append(
-                f"with {memory} L2 takes {first['area_of_l2']:.0%} of the area of logic at {first['node']} and "
-                f"{last['area_of_l2']:.0%} at {last['node']}, with {first['stacks']} and {last['stacks']} stacks"
+                f"with {memory} L2 takes {percent(first['area_of_l2'])} of the area of logic at {first['node']} and "
+                f"{percent(last['area_of_l2'])} at {last['node']}, with {first['stacks']} and {last['stacks']} stacks"
             )
         yield f"The best devices of training, {view} view, vendor scaling, {networks[0]}: {'; '.join(told)}."

@@ -12,6 +12,7 @@ from sightline.errors import InputError
 from sightline.exploration.answer import Figure, StudyAnswer
 from sightline.exploration.base import base_of
 from sightline.exploration.request import StudyRequest
+from sightline.exploration.words import percent
 from sightline.loading import generation_from_mapping
 from sightline.loading.input.dotted_keys import with_value
 from sightline.prediction.operators.roofline_table import Phase, roofline_table
@@ -97,7 +98,7 @@ def study(request: StudyRequest) -> StudyAnswer:
         reading=_reading(summary),
         figures=(*FIGURES, _shares_figure(summary)),
         warnings=warnings,
-        shown=("load", "matmul", "device", "intensity", "ridge", "bound_level", "roofline_s", "calibrated_s"),
+        shown=("load", "device", "matmul", "intensity", "ridge", "bound_level", "roofline_s", "calibrated_s"),
     )
 
 
@@ -204,12 +205,12 @@ def _reading(summary: Mapping[str, Any]) -> list[str]:
         only = summary["memory_bound_on_h100_only"]
         more = f"memory-bound on the H100 only: {', '.join(only)}" if only else "none is memory-bound on the H100 only"
         sentences.append(
-            f"Memory bounds {share[A100]:.0%} of all matmuls on {A100} and {share[H100]:.0%} on {H100}, whose ridge "
-            f"point is {ridge[H100] / ridge[A100]:.1f} times as high; {more}."
+            f"Memory bounds {percent(share[A100])} of all matmuls on {A100} and {percent(share[H100])} on {H100}, "
+            f"whose ridge point is {ridge[H100] / ridge[A100]:.1f} times as high; {more}."
         )
     over = summary["l2_over_bound"]
     nearest = max(over, key=lambda device: over[device])
-    sentences.append(f"L2 takes at most {over[nearest]:.0%} of a matmul's time at the roofline, on {nearest}.")
+    sentences.append(f"L2 takes at most {percent(over[nearest])} of a matmul's time at the roofline, on {nearest}.")
     return sentences
 
 
@@ -219,6 +220,6 @@ def _reading_of(summary: Mapping[str, Any], device: str) -> str:
     flops = summary["prefill_compute_bound_share_of_flops"][device]
     decode = summary["decode_memory_bound_share"][device]
     return (
-        f"On {device} arithmetic bounds {count:.0%} of the matmuls of prompts of {LONG_PROMPT} tokens or more, with "
-        f"{flops:.0%} of their FLOPs; memory bounds {decode:.0%} of the matmuls that decode a single sequence."
+        f"On {device} arithmetic bounds {percent(count)} of the matmuls of prompts of {LONG_PROMPT} tokens or more, "
+        f"with {percent(flops)} of their FLOPs; memory bounds {percent(decode)} of those that decode one sequence."
     )
