@@ -155,12 +155,12 @@ def _saturation(told: Mapping[str, Any], networks: Sequence[str], memories: Sequ
             )
             alone = "saturates" if (ratio[0] or 0.0) < SATURATED else "does not saturate"
             both = "restore it" if (ratio[-1] or 0.0) >= SATURATED else "do not restore it to half"
+            one, other, together = map(percent, late[1:])
             yield (
                 f"Training, {view} view, {scaling} scaling: with {memories[0]} and {networks[0]} a node gains "
                 f"{percent(early[0])} to {TURN} and {percent(late[0])} after it, {_share(ratio[0])} of that: logic "
-                f"alone {alone}. After {TURN} it gains {percent(late[1])} with {memories[-1]} alone, "
-                f"{percent(late[2])} with {networks[-1]} alone, and {percent(late[3])} with both, {_share(ratio[3])} of the gain before: "
-                f"together they {both}."
+                f"alone {alone}. After {TURN} it gains {one} with {memories[-1]} alone, {other} with {networks[-1]} "
+                f"alone, and {together} with both, {_share(ratio[3])} of the gain before: together they {both}."
             )
 
 
