@@ -13,7 +13,7 @@ def _columns(times, levels):
     fixed = {"task": "training", "view": "ideal", "scaling": "vendor", "network": "old", "memory": "hbm2"}
     columns = {name: [value] * count for name, value in fixed.items()} | {"node": list(NODES), "time_s": times}
     shares = {name: [0.9 if level == name.removesuffix("_share") else 0.025 for level in levels] for name in SHARES}
-    return {**columns, **shares, "bound_level": levels}
+    return {**columns, **shares, "bound_level": levels, "peak_flops": [1e14, 4e14, 16e14, 64e14]}
 
 
 COLUMNS = _columns([16.0, 4.0, 1.0, 0.25], ["compute", "compute", "dram", "network"])
@@ -30,6 +30,7 @@ def test_summary_tells_ratio_and_sequence():
     told = summary(COLUMNS, NODES)
     assert told["after_over_before"]["ideal"]["vendor"]["training"]["old"]["hbm2"] == pytest.approx(1.0)
     assert told["sequence"]["ideal"]["training"] == ["compute", "dram", "network"]
+    assert told["peak_gain_per_node"]["ideal"]["vendor"] == pytest.approx([1.0, 1.0])
     assert told["largest_network_share"]["ideal"]["training"]["node"] == "1nm"
 
 

@@ -72,11 +72,28 @@ def summary(columns: Columns, nodes: Sequence[str]) -> dict[str, Any]:
         "gain_per_node_before_3nm": before,
         "gain_per_node_after_3nm": after,
         "after_over_before": ratio,
+        "peak_gain_per_node": _peak_gains(columns),
         "bound_level": _bound_levels(columns),
         "sequence": _sequences(columns),
         "largest_network_share": _largest_network_shares(columns),
         "nodes": list(nodes),
     }
+
+
+def _peak_gains(columns: Columns) -> dict[str, dict[str, list[float]]]:
+    """By view and scaling, the gain per node of the peak of what trains best with the oldest memory and links.
+
+    To `TURN` and after it: what logic alone would gain.
+    """
+    networks, memories, nodes = (list(dict.fromkeys(columns[name])) for name in ("network", "memory", "node"))
+    found: dict[str, dict[str, list[float]]] = {}
+    for view in dict.fromkeys(columns["view"]):
+        for scaling in dict.fromkeys(columns["scaling"]):
+            key = ("training", view, scaling, networks[0], memories[0])
+            inverse = {node: 1.0 / _row_at(columns, key, node)["peak_flops"] for node in nodes}
+            gained = [_gain(inverse, nodes[0], TURN), _gain(inverse, TURN, nodes[-1])]
+            found.setdefault(view, {})[scaling] = gained
+    return found
 
 
 def _ratio(early: float, late: float) -> float | None:
@@ -156,11 +173,13 @@ def _saturation(told: Mapping[str, Any], networks: Sequence[str], memories: Sequ
             alone = "saturates" if (ratio[0] or 0.0) < SATURATED else "does not saturate"
             both = "restore it" if (ratio[-1] or 0.0) >= SATURATED else "do not restore it to half"
             one, other, together = map(percent, late[1:])
+            first, second = map(percent, told["peak_gain_per_node"][view][scaling])
             yield (
                 f"Training, {view} view, {scaling} scaling: with {memories[0]} and {networks[0]} a node gains "
-                f"{percent(early[0])} to {TURN} and {percent(late[0])} after it, {_share(ratio[0])} of that: logic "
-                f"alone {alone}. After {TURN} it gains {one} with {memories[-1]} alone, {other} with {networks[-1]} "
-                f"alone, and {together} with both, {_share(ratio[3])} of the gain before: together they {both}."
+                f"{percent(early[0])} to {TURN} and {percent(late[0])} after it, {_share(ratio[0])} of that "
+                f"(the peak gains {first} and {second}): logic alone {alone}. After {TURN} it gains {one} with "
+                f"{memories[-1]} alone, {other} with {networks[-1]} alone, and {together} with both, "
+                f"{_share(ratio[3])} of the gain before: together they {both}."
             )
 
 
