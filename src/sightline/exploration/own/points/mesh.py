@@ -6,7 +6,7 @@ cache; blocks are cut along the device's axes, of which no price is shared, befo
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import product
 from math import prod
 from typing import Any, Final
@@ -14,17 +14,14 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from sightline.exploration.mesh import possible_points
 from sightline.exploration.own.asked.axes import Axis
 from sightline.exploration.own.asked.cells import Reasons
 from sightline.exploration.own.asked.reports import BOUND, NO_LEVEL, level_codes, result_of
 from sightline.exploration.own.points.variation import Index, Variation, with_replicas
-from sightline.loading.possible import Asked
 from sightline.prediction import predict
 from sightline.profile import Profile
 from sightline.progress import Progress
-from sightline.scenario import GenerationScenario, Scenario
-from sightline.scenario.rules import TRAINING_RULES, broken_by, facts_of, verdict
-from sightline.scenario.rules.rulebook import masks_of
 
 POINTS_PER_BLOCK: Final = 1 << 16
 """512 KiB per array: more lose the cache, fewer price the same operators again."""
@@ -88,7 +85,9 @@ def evaluate(
         shape = points.done[index].shape
         with np.errstate(all="ignore"):  # points that cannot be are worked out too
             buildable = varied.buildable(index)
-            possible = _possible(scenario, varied.axes, np.broadcast_to(buildable, shape), reasons)
+            possible = np.broadcast_to(buildable, shape)
+            if not all(axis.key.startswith("cluster.") for axis in varied.axes):
+                possible = possible_points(scenario, possible, reasons.add)
             put_profile(points, index, predict(scenario), keys, possible)
         points.done[index] = True
         progress.advance(prod(shape))
@@ -107,42 +106,3 @@ def put_profile(points: Points, index: Index, profile: Profile, keys: Sequence[s
         points.put(index, "fits", fits if everywhere else np.where(possible, fits, np.nan))
     codes = level_codes(profile)
     points.put(index, BOUND, codes if everywhere else np.where(possible, codes, np.int8(NO_LEVEL)))
-
-
-def _possible(scenario: Asked, axes: Sequence[Axis], left: NDArray[np.bool_], reasons: Reasons) -> Any:
-    """Which of the points that are left break no rule of plans; the others are counted with a sentence."""
-    if all(axis.key.startswith("cluster.") for axis in axes):
-        return left
-    if isinstance(scenario, GenerationScenario):
-        judged = verdict(scenario)
-        for rule, count in judged.rejected.items():
-            reasons.add(_in_words(rule), count)
-        return left & judged.valid
-    if not isinstance(scenario, Scenario):
-        return left
-    for name, mask in masks_of(TRAINING_RULES, facts_of(scenario)):
-        broken = left & ~mask
-        if count := int(np.count_nonzero(broken)):
-            reasons.add(_sentence(scenario, name, np.argwhere(broken)[0]), count)
-        left = left & mask
-    return left
-
-
-def _sentence(scenario: Scenario, rule: str, place: NDArray[np.intp]) -> str:
-    """What a rule says of the first point that breaks it."""
-
-    def at(value: Any) -> Any:
-        if not isinstance(value, np.ndarray) or not value.ndim:
-            return value
-        one = value[tuple(int(i) if n > 1 else 0 for i, n in zip(place, value.shape, strict=True))]
-        return int(one) if float(one) == int(one) else float(one)
-
-    fields: dict[str, Any] = {name: at(getattr(scenario.plan, name)) for name in scenario.plan.__dataclass_fields__}
-    work: dict[str, Any] = {name: at(getattr(scenario.workload, name)) for name in ("global_batch",)}
-    one = replace(scenario, plan=replace(scenario.plan, **fields), workload=replace(scenario.workload, **work))
-    said = next((str(broken) for broken in broken_by(one) if broken.rule == rule), "")
-    return said or _in_words(rule)
-
-
-def _in_words(rule: str) -> str:
-    return f"the rule about {rule.replace('_', ' ')} is broken"
