@@ -17,6 +17,18 @@ FigureKind = Literal["lines", "stacks", "bars", "map", "points", "factors", "tor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """What a column of a table holds, as readers see it."""
+
+    label: str
+    unit: str = ""
+    """In which its numbers are, without prefix: s, B, B/s, FLOP, FLOP/s, J, W, USD, share, tokens, m2, year, ...; empty
+    for counts and words."""
+    per: str = ""
+    """What each of them is for: ``per million tokens``; empty where they stand for themselves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
     """A picture of a study's table, as columns of it; the chart room draws it."""
 
@@ -35,8 +47,10 @@ class Figure:
     """Of points: the column with the height, at each of them, of a line that was fitted to those of its series."""
     log: frozenset[str] = frozenset()
     """Which of x and y are logarithmic."""
+    break_even: float | None = None
+    """Where a line is drawn: the value of lines, or of a map's colors, at which nothing is gained."""
     names: Mapping[str, str] = field(default_factory=dict)
-    """What readers see in place of a column's name."""
+    """What readers see in place of a column's label; ``y``: the title of an axis that several columns share."""
     where: Mapping[str, Any] = field(default_factory=dict)
     """Rows that are drawn: those with these values."""
     columns: Mapping[str, Sequence[Any] | np.ndarray] = field(default_factory=dict)
@@ -55,6 +69,8 @@ class StudyAnswer:
     """What was varied, by dotted key, and its values."""
     columns: Mapping[str, Sequence[Any] | np.ndarray]
     """The table by column, all of one length; figures in SI units, NaN where a row has none."""
+    about: Mapping[str, Column] = field(default_factory=dict)
+    """Label and unit of columns, those of figures too; one that is not here has its key as label and no unit."""
     summary: Mapping[str, Any] = field(default_factory=dict)
     """What the table comes to; keys are the study's own."""
     assumptions: Sequence[str] = ()

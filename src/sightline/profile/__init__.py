@@ -1,9 +1,30 @@
 """The one answer type: what a prediction or a measurement of any task says, under the same names."""
 
 from sightline.profile.metric import Task
-from sightline.profile.metrics import BOUNDS, GENERATION, IDLE_PHASES, LEVELS, SERVING, TASKS, TRAINING, task_of
+from sightline.profile.metrics import (
+    BOUNDS,
+    GENERATION,
+    IDLE_PHASES,
+    LEVEL_NAMES,
+    LEVELS,
+    SERVING,
+    TASKS,
+    TRAINING,
+    task_of,
+)
 from sightline.profile.profile import Profile
 from sightline.profile.rows import BETWEEN_PASSES, MEMORY_PARTS, NumbersOnDemand, Row, StageMemory
 
-__all__ = ["BETWEEN_PASSES", "BOUNDS", "GENERATION", "IDLE_PHASES", "LEVELS", "MEMORY_PARTS", "SERVING", "TASKS"]
-__all__ += ["TRAINING", "NumbersOnDemand", "Profile", "Row", "StageMemory", "Task", "task_of"]
+__all__ = ["BETWEEN_PASSES", "BOUNDS", "GENERATION", "IDLE_PHASES", "LEVELS", "LEVEL_NAMES"]
+__all__ += [
+    "MEMORY_PARTS",
+    "SERVING",
+    "TASKS",
+    "TRAINING",
+    "NumbersOnDemand",
+    "Profile",
+    "Row",
+    "StageMemory",
+    "Task",
+    "task_of",
+]

@@ -16,7 +16,9 @@ IDLE_PHASES = ("pipeline_bubble", "host")
 """Phases in which the device waits."""
 BOUNDS = ("compute", "memory", "network", "host", "bubble")
 """What may limit an operator, a step or a batch."""
-LEVELS = ("compute", "dram", "l2", "network", "host")
+LEVEL_NAMES = {"compute": "compute", "dram": "DRAM", "l2": "L2", "network": "network", "host": "host"}
+"""What readers see of a level."""
+LEVELS = tuple(LEVEL_NAMES)
 """Levels of the machine that may bind them. Memory is one of dram and l2; a bubble has the level of what it awaits."""
 
 
