@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from sightline.calibration.manifest import device_of
 from sightline.cost.device_model import device_model
-from sightline.cost.l2 import BLOCK_SIDE, l2_bytes, l2_s
+from sightline.cost.l2 import BLOCK_SIDE, l2_bytes, l2_s, least_s
+from sightline.cost.operator_cost import OperatorCost
 from sightline.program import CachedAttention, Collective, Elementwise, FlashAttention, GroupedMatmul, Matmul
 from sightline.program.mixer_operators import SelectedAttention
 
@@ -123,3 +124,23 @@ def test_kernels_that_stream_cross_once_and_collectives_and_processors_have_no_l
     assert l2_s(kernel, gpu) == pytest.approx(1e9 / gpu.device.l2_bandwidth)
     collective = Collective(module="mlp", part="all-reduce", kind="all_reduce", buffer_bytes=1e9)
     assert l2_s(collective, gpu) == 0.0
+
+
+def test_the_longest_leg_is_reached_with_a_share_of_its_rate():
+    kernel = Elementwise(module="norm", part="norm", traffic_bytes=1e9)
+    gpu = device_model(device_of("h100-sxm"))
+    for compute_s, memory_s, leg_s in (
+        (1.0, 0.5, 1.0 / 0.8),
+        (0.5, 1.0, 1.0 / 0.4),
+        (0.0, 0.0, l2_s(kernel, gpu) / 0.4),
+    ):
+        price = OperatorCost(3.0, compute_s, memory_s)
+        assert least_s(kernel, price, gpu, peak_share=0.8, bandwidth_share=0.4) == pytest.approx(leg_s)
+
+
+def test_an_unknown_kind_of_operator_is_an_error():
+    class Unheard(Elementwise):
+        pass
+
+    with pytest.raises(KeyError, match="Unheard"):
+        l2_bytes(Unheard(module="norm", part="norm", traffic_bytes=1.0))

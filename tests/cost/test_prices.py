@@ -119,7 +119,7 @@ def test_products_of_one_format_have_their_own_output_bytes():
 def test_each_kind_of_operator_has_an_entry_whose_functions_exist():
     import_module("sightline.program.mixer_operators")
     for entry in REGISTRY.values():
-        for path in filter(None, (entry.accelerator, entry.processor)):
+        for path in filter(None, (entry.accelerator, entry.l2, entry.processor)):
             module, _, name = path.partition(":")
             assert callable(getattr(import_module(f"sightline.cost.{module}"), name))
     common = {"FusedAttention", "SequenceOperator", "StateOperator"}  # fields that several kinds have

@@ -7,11 +7,14 @@ do since Hopper, and hold the results in their registers. Left out: what L2 save
 memory inside of the compute units, which would let a block be larger.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from sightline.cost.device_model import DeviceModel
 from sightline.cost.matmul.dense import RESIDENT_ELEMENTS
+from sightline.cost.operator_cost import OperatorCost
+from sightline.cost.prices import REGISTRY, function
 from sightline.program import (
     CachedAttention,
     FlashAttention,
@@ -34,6 +37,16 @@ SUM_BYTES = 4.0
 """Gradients of cached tokens are added up in fp32."""
 
 
+def least_s(
+    op: Operator, price: OperatorCost, model: DeviceModel, *, peak_share: Number = 1.0, bandwidth_share: Number = 1.0
+) -> Number:
+    """Return the seconds of the largest of an operator's three legs: arithmetic, bytes of the memory, bytes across L2.
+
+    ``peak_share`` and ``bandwidth_share`` are what is reached of the peak and of both bandwidths.
+    """
+    return larger(price.compute_s / peak_share, larger(price.memory_s, l2_s(op, model)) / bandwidth_share)
+
+
 def l2_s(op: Operator, model: DeviceModel) -> Number:
     """Return the seconds in which an operator's bytes cross L2 at the device's bandwidth.
 
@@ -44,8 +57,15 @@ def l2_s(op: Operator, model: DeviceModel) -> Number:
 
 def l2_bytes(op: Operator) -> Number:
     """Return the least bytes that cross L2 in one execution: those of the memory, and operands that are read again."""
-    read = _READ_AGAIN.get(type(op).__name__)
-    return op.bytes if read is None else read(op)
+    crossing: Number = _crossing(type(op))(op)
+    return crossing
+
+
+@cache
+def _crossing(kind: Any) -> Callable[[Any], Number]:
+    """The function of a kind of operators, from its entry."""
+    found: Callable[[Any], Number] = function(REGISTRY[kind.__name__].l2)
+    return found
 
 
 def _product_bytes(m: Number, n: Number, k: Number, input_bytes: Number, weight_bytes: Number) -> Number:
@@ -59,14 +79,15 @@ def _product_bytes(m: Number, n: Number, k: Number, input_bytes: Number, weight_
     return m * n * k * (input_bytes / columns + weight_bytes / rows)
 
 
-def _matmul(op: Matmul) -> Number:
+def matmul_bytes(op: Matmul) -> Number:
+    """Return the bytes of both operands, read again for every block of results, and of the product."""
     weight_bytes = op.element_bytes if op.weight_bytes is None else op.weight_bytes
     m, n, k = plain(op.m), plain(op.n), plain(op.k)
     return op.batch * (_product_bytes(m, n, k, op.element_bytes, weight_bytes) + op.output_bytes * m * n)
 
 
-def _grouped(op: GroupedMatmul) -> Number:
-    """Each active expert's rows times its matrix."""
+def grouped_bytes(op: GroupedMatmul) -> Number:
+    """Return the same of each active expert's rows times its matrix."""
     rows = larger(op.rows * 1.0, 1e-9)
     active = smaller(op.active * 1.0, rows)
     each = _product_bytes(rows / active, plain(op.n), plain(op.k), op.element_bytes, op.weight_bytes)
@@ -84,16 +105,22 @@ def _seen(op: FlashAttention | CachedAttention) -> Number:
     return context - op.causal * (smaller(query, context) - 1.0) / 2.0
 
 
-def _flash_attention(op: FlashAttention) -> Number:
-    """Heads that share keys and values read them together; a backward pass reads, and adds to, twice as much."""
+def flash_bytes(op: FlashAttention) -> Number:
+    """Return the bytes of all, and of keys and values again for every block of queries.
+
+    Heads that share keys and values read them together; a backward pass reads, and adds to, twice as much.
+    """
     pairs = op.query_tokens * _seen(op) * op.heads / op.kv_heads
     keys = op.batch * op.context_tokens * op.kv_heads * (op.head_dim + op.value_dim) * op.element_bytes
     again = _read_again(pairs, plain(op.context_tokens), op.head_dim + op.value_dim) - 1.0
     return op.bytes + (2.0 if op.backward else 1.0) * again * keys
 
 
-def _cached_attention(op: CachedAttention) -> Number:
-    """The same of cached keys and values, which a step of decoding reads once, or once for each head that is apart."""
+def cached_bytes(op: CachedAttention) -> Number:
+    """Return the same of cached keys and values.
+
+    A step of decoding reads them once, or once for each head that is apart.
+    """
     seen = _seen(op) if op.window is None else smaller(_seen(op), op.window)
     group = op.heads / op.kv_heads
     read = _read_again(op.query_tokens * seen * group, plain(op.reach), op.head_dim + op.value_dim)
@@ -102,21 +129,22 @@ def _cached_attention(op: CachedAttention) -> Number:
     return op.bytes + (read - 1.0) * op.batch * op.reach * op.kv_heads * op.width * op.cache_bytes
 
 
-def _selected_attention(op: "SelectedAttention") -> Number:
-    """Every query gathers the tokens that it selected, which its heads share, and backward adds to their gradients."""
+def selected_bytes(op: "SelectedAttention") -> Number:
+    """Return the bytes of the tokens that every query selected, which its heads share, at least those of the memory.
+
+    A backward pass adds to the tokens' gradients.
+    """
     summed = 2.0 * SUM_BYTES * op.key_dim if op.backward else 0.0
     chosen = smaller(op.context_tokens, op.selected_tokens)
     gathered = op.sequences * op.new_tokens * chosen * (op.key_dim * op.cache_bytes + summed)
     return larger(op.bytes, gathered)
 
 
-_READ_AGAIN: Mapping[str, Callable[[Any], Number]] = {
-    "Matmul": _matmul,
-    "MatrixVector": _matmul,
-    "GroupedMatmul": _grouped,
-    "FlashAttention": _flash_attention,
-    "CachedAttention": _cached_attention,
-    "SelectedAttention": _selected_attention,
-    "Collective": lambda _: 0.0,
-}
-"""By the name of the operator's class; others move their bytes once: element-wise and recurrent kernels, indexers."""
+def bytes_once(op: Operator) -> Number:
+    """Return the bytes of the memory, which cross once: element-wise and recurrent kernels, indexers."""
+    return op.bytes
+
+
+def none(_: Operator) -> Number:
+    """Return 0: links bind a collective."""
+    return 0.0

@@ -31,6 +31,8 @@ class Entry:
     """Attributes that choose a kernel: only operators equal in them are priced in one call."""
     sizes: tuple[str, ...]
     """Attributes in which they may differ, and which may be arrays."""
+    l2: str
+    """Function of one operator that returns the bytes that cross L2 (``sightline.cost.l2``)."""
     processor: str | None = None
     """Function of one operator, the one before it and the pass; None where no processor was measured with the kind."""
 
@@ -40,43 +42,64 @@ _MATMUL_SIZES = ("m", "n", "k", "batch", "row", "output_bytes")
 _ATTENTION_SIZES = ("batch", "heads", "kv_heads", "head_dim", "value_dim", "query_tokens", "context_tokens")
 _TOKENS = ("sequences", "new_tokens")
 REGISTRY: Mapping[str, Entry] = {
-    "Matmul": Entry("matmul.prices:price_matmuls", _MATMUL, _MATMUL_SIZES, "processor.prices:price_product"),
-    "MatrixVector": Entry("matmul.prices:price_matrix_vector", _MATMUL, _MATMUL_SIZES),
+    "Matmul": Entry(
+        "matmul.prices:price_matmuls", _MATMUL, _MATMUL_SIZES, "l2:matmul_bytes", "processor.prices:price_product"
+    ),
+    "MatrixVector": Entry("matmul.prices:price_matrix_vector", _MATMUL, _MATMUL_SIZES, "l2:matmul_bytes"),
     "GroupedMatmul": Entry(
-        "matmul.grouped:price_experts", ("kernel", "dtype"), ("rows", "experts", "active", "n", "k", "in_slots")
+        "matmul.grouped:price_experts",
+        ("kernel", "dtype"),
+        ("rows", "experts", "active", "n", "k", "in_slots"),
+        "l2:grouped_bytes",
     ),
     "FlashAttention": Entry(
         "attention.fused:price_fused",
         ("dtype", "causal", "direction"),
         _ATTENTION_SIZES,
+        "l2:flash_bytes",
         "processor.prices:price_attention",
     ),
     "CachedAttention": Entry(
         "attention.fused:price_cached",
         ("decode", "shared_kv", "heads_apart", "window", "dtype"),
         _ATTENTION_SIZES,
+        "l2:cached_bytes",
         "processor.prices:price_cached_attention",
     ),
     "Elementwise": Entry(
-        "elementwise:price_streams", (), ("traffic_bytes", "arithmetic", "kernels"), "processor.prices:price_kernels"
+        "elementwise:price_streams",
+        (),
+        ("traffic_bytes", "arithmetic", "kernels"),
+        "l2:bytes_once",
+        "processor.prices:price_kernels",
     ),
-    "Collective": Entry("collectives.collective:price_collectives", ("kind", "ranks"), ("buffer_bytes",)),
+    "Collective": Entry("collectives.collective:price_collectives", ("kind", "ranks"), ("buffer_bytes",), "l2:none"),
     "GatedDelta": Entry(
         "recurrent:price_gated_delta",
         ("decode", "dtype", "direction"),
         (*_TOKENS, "key_heads", "value_heads", "key_dim", "value_dim"),
+        "l2:bytes_once",
     ),
     "StateSpaceScan": Entry(
         "recurrent:price_state_space",
         ("decode", "dtype", "direction"),
         (*_TOKENS, "heads", "head_dim", "groups", "state"),
+        "l2:bytes_once",
     ),
-    "ShortConvolution": Entry("recurrent:price_convolution", ("decode", "direction"), (*_TOKENS, "channels", "width")),
-    "Indexer": Entry("sparse:price_indexer", ("dtype", "direction"), (*_TOKENS, "context_tokens", "heads", "head_dim")),
+    "ShortConvolution": Entry(
+        "recurrent:price_convolution", ("decode", "direction"), (*_TOKENS, "channels", "width"), "l2:bytes_once"
+    ),
+    "Indexer": Entry(
+        "sparse:price_indexer",
+        ("dtype", "direction"),
+        (*_TOKENS, "context_tokens", "heads", "head_dim"),
+        "l2:bytes_once",
+    ),
     "SelectedAttention": Entry(
         "sparse:price_selected",
         ("decode", "dtype", "direction"),
         (*_TOKENS, "context_tokens", "selected_tokens", "heads", "key_dim", "value_dim"),
+        "l2:selected_bytes",
     ),
 }
 """By the name of the operator's class."""
@@ -89,7 +112,7 @@ def price(operators: Iterable[Operator], on: Ranks) -> Prices:
     for (kind, shape, *_), alike in _alike(op for op in distinct if id(op) not in prices).items():
         axes = max(len(shape), on.device_model.axes)
         entry = REGISTRY[kind.__name__]
-        costs = _function(entry.accelerator)(Alike(alike, entry.sizes, axes), on)
+        costs = function(entry.accelerator)(Alike(alike, entry.sizes, axes), on)
         legs = (unstacked(leg, len(alike)) for leg in costs)
         prices.update(zip(map(id, alike), map(OperatorCost._make, zip(*legs, strict=True)), strict=True))
     return prices
@@ -102,8 +125,8 @@ def _called_one_by_one(operators: Sequence[Operator], on: Ranks) -> Prices:
     of = ProcessorPass.on(on)
     prices: Prices = {}
     for before, op in zip([None, *operators], operators, strict=False):
-        function = REGISTRY[type(op).__name__].processor
-        cost = None if function is None else _function(function)(op, before, of)
+        path = REGISTRY[type(op).__name__].processor
+        cost = None if path is None else function(path)(op, before, of)
         if cost is not None:
             prices[id(op)] = cost
     return prices
@@ -135,6 +158,6 @@ def _reader(names: tuple[str, ...]) -> Any:
     return read if len(names) > 1 else lambda op: (read(op),)
 
 
-def _function(path: str) -> Any:
-    """The function that an entry names."""
+def function(path: str) -> Any:
+    """Return the function that an entry names."""
     return named(f"sightline.cost.{path}")

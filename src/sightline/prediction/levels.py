@@ -16,7 +16,9 @@ Every predicted profile of training and generation has
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
 
 from sightline.cost.device_model import DeviceModel
 from sightline.cost.l2 import l2_s
@@ -27,14 +29,33 @@ from sightline.program import Collective, Operator
 from sightline.quantities import Number, larger
 
 
+class Legs(Protocol):
+    """Seconds of arithmetic at the peak and of the memory's bytes: a price, or a matmul on the roofline."""
+
+    @property
+    def compute_s(self) -> Number:
+        """Arithmetic."""
+
+    @property
+    def memory_s(self) -> Number:
+        """Bytes of the memory."""
+
+
 class Bound(NamedTuple):
     """Where each leg of an operator is the largest; of arrays masks. Elsewhere it is the memory's."""
 
     compute: Any
     l2: Any
 
+    @property
+    def level(self) -> Any:
+        """The level that binds, an array of names where the legs are arrays."""
+        if isinstance(self.compute, np.ndarray):
+            return np.where(self.compute, "compute", np.where(self.l2, "l2", "dram"))
+        return "compute" if self.compute else "l2" if self.l2 else "dram"
 
-def bound_of(price: OperatorCost, crossing_s: Number) -> Bound:
+
+def bound_of(price: Legs, crossing_s: Number) -> Bound:
     """Return which leg binds, with ``crossing_s`` for the bytes across L2; equal ones go to compute, then to dram."""
     compute = (price.compute_s >= price.memory_s) & (price.compute_s >= crossing_s)
     return Bound(compute, crossing_s > larger(price.compute_s, price.memory_s))
@@ -44,8 +65,7 @@ def level_of(op: Operator, price: OperatorCost, model: DeviceModel) -> str:
     """Return the level that binds an operator of plain numbers."""
     if isinstance(op, Collective):
         return "network"
-    bound = bound_of(price, l2_s(op, model))
-    return "compute" if bound.compute else "l2" if bound.l2 else "dram"
+    return str(bound_of(price, l2_s(op, model)).level)
 
 
 def work_by_level(operators: Iterable[Operator], prices: Prices, model: DeviceModel) -> dict[str, Number]:

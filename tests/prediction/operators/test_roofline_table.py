@@ -1,5 +1,7 @@
 """Matmuls on the roofline, against what arXiv 2407.14645 finds and what can be computed by hand."""
 
+from dataclasses import replace
+
 import pytest
 from generation_scenarios import generation
 from training_scenarios import training
@@ -103,3 +105,18 @@ def test_training_has_no_roofline() -> None:
         roofline(training())
     with pytest.raises(InputError, match="device is 'h999'"):
         roofline(generation(model="llama-2-7b", cluster="1x a100-sxm-80gb"), "h999")
+
+
+def test_a_device_without_the_number_format_is_a_sentence() -> None:
+    scenario = generation(model="llama-2-7b", cluster="1x a100-sxm-80gb", plan={"dtype": "bf16"})
+    with pytest.raises(InputError, match=r"plan\.dtype is 'bf16'; v100-sxm2-32gb computes in fp32, fp16"):
+        roofline(scenario, "v100-sxm2-32gb")
+
+
+def test_the_longest_leg_names_the_level() -> None:
+    scenario = generation(model="llama-2-7b", cluster="1x a100-sxm-80gb")
+    slow = replace(scenario.cluster.device, l2_bandwidth=1e11)
+    for row in (*roofline(scenario).rows, *roofline(scenario, slow).rows):
+        legs = {"compute": row.compute_s, "dram": row.memory_s, "l2": row.l2_s}
+        assert row.least_s == max(legs.values()) == legs[row.bound_level]
+    assert {row.bound_level for row in roofline(scenario, slow).rows} == {"l2"}

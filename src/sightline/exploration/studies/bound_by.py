@@ -16,7 +16,6 @@ from sightline.exploration.words import percent
 from sightline.loading import generation_from_mapping
 from sightline.loading.input.dotted_keys import with_value
 from sightline.prediction.operators.roofline_table import Phase, roofline_table
-from sightline.quantities import larger
 
 BASE: Mapping[str, Any] = {
     "model": "llama-2-13b",
@@ -133,8 +132,8 @@ def _rows(base: Mapping[str, Any], load: Load, device: str) -> Iterator[Row]:
                 **{name: getattr(row, name) for name in ("m", "n", "k", "flops", "bytes", "intensity", "ridge")},
                 "bound": row.bound,
                 "bound_level": row.bound_level,
-                "roofline_s": larger(row.roofline_s, row.l2_s),
-                "roofline_flops_per_s": row.flops / larger(row.roofline_s, row.l2_s),
+                "roofline_s": row.least_s,
+                "roofline_flops_per_s": row.flops / row.least_s,
                 "l2_s": row.l2_s,
                 "calibrated_s": row.predicted_s,
             }

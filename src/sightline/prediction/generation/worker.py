@@ -9,7 +9,7 @@ from sightline.cost.clock import at_its_clock
 from sightline.cost.collectives.families import cluster_collectives
 from sightline.cost.collectives.groups import Group, data_group, pipeline_boundary, tensor_group
 from sightline.cost.device_model import DeviceModel, KernelChoice, device_model
-from sightline.cost.l2 import l2_s
+from sightline.cost.l2 import least_s
 from sightline.cost.matmul.dense import overlapped
 from sightline.cost.matmul.prices import UNIT_BANDWIDTH
 from sightline.cost.operator_cost import OperatorCost, Ranks
@@ -34,7 +34,7 @@ from sightline.program import (
 )
 from sightline.program.formats import HALF_SUMS, Formats, formats_of, plain_dtype
 from sightline.program.mixer_operators import SelectedAttention
-from sightline.quantities import Number, either, larger
+from sightline.quantities import Number, either
 from sightline.scenario import Cluster, Device, GenerationPlan, GenerationScenario, Model
 
 ATTENDING = (CachedAttention, SelectedAttention)
@@ -57,7 +57,7 @@ def least_time_s(op: Operator, cost: OperatorCost, c: InferenceConstants, model:
     """Return the seconds of an operator in no engine but a bound: of its largest leg - arithmetic, memory, L2."""
     if isinstance(op, Collective):
         return time_in_engine(op, cost, c)
-    return larger(cost.compute_s / c.peak_share, larger(cost.memory_s, l2_s(op, model)) / c.bandwidth_share)
+    return least_s(op, cost, model, peak_share=c.peak_share, bandwidth_share=c.bandwidth_share)
 
 
 def slowdown_of(op: Operator, c: InferenceConstants) -> Number:

@@ -46,13 +46,12 @@ def on_roofline(
     Both are whole: a division by a rate and its undoing may leave a last digit.
     """
     bound = np.where(np.greater(cost.compute_s, cost.memory_s), "compute", "memory")
-    by = bound_of(cost, crossing_s)
     return OperatorAnswer(
         cost.time_s,
         np.rint(cost.compute_s * flops_per_s),
         np.rint(cost.memory_s * device.memory_bandwidth),
         as_python(bound),
-        as_python(np.where(by.compute, "compute", np.where(by.l2, "l2", "dram"))),
+        bound_of(cost, crossing_s).level,
         evidence,
         half_width,
     )

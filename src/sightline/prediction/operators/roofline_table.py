@@ -17,10 +17,14 @@ from sightline.cost.prices import price
 from sightline.errors import InputError
 from sightline.loading.clusters import read_device
 from sightline.prediction.generation.phases import price_generation
+from sightline.prediction.levels import bound_of
 from sightline.program import CachedAttention, GroupedMatmul, Matmul, Program
 from sightline.program.address import ATTENTION_CORE, Part
 from sightline.quantities import Number, rounded_up
 from sightline.scenario import Device, GenerationScenario, OperatorScenario, Scenario, ServingScenario
+from sightline.scenario.rules import facts_of
+from sightline.scenario.rules.generation import engine_dtype
+from sightline.scenario.rules.rulebook import broken_rules
 
 if TYPE_CHECKING:
     import polars
@@ -73,16 +77,29 @@ class RooflineRow:
         return "compute" if self.intensity >= self.ridge else "memory"
 
     @property
-    def bound_level(self) -> Literal["compute", "dram", "l2"]:
-        """Which level of the machine bounds it: memory is told apart by whether its bytes take longer across L2."""
-        if self.l2_s > self.roofline_s:
-            return "l2"
-        return "compute" if self.bound == "compute" else "dram"
+    def compute_s(self) -> float:
+        """Seconds of its arithmetic at the datasheet's peak."""
+        return self.flops / self.peak_flops
+
+    @property
+    def memory_s(self) -> float:
+        """Seconds of its bytes at the datasheet's bandwidth."""
+        return self.bytes / self.memory_bandwidth
+
+    @property
+    def bound_level(self) -> str:
+        """Which level of the machine bounds it, as everywhere: compute, dram or l2."""
+        return str(bound_of(self, self.l2_s).level)
 
     @property
     def roofline_s(self) -> float:
         """Seconds at the datasheet's peak or bandwidth, whichever is longer."""
-        return max(self.flops / self.peak_flops, self.bytes / self.memory_bandwidth)
+        return max(self.compute_s, self.memory_s)
+
+    @property
+    def least_s(self) -> float:
+        """Seconds of the longest of three legs: arithmetic, bytes of the memory, and bytes across L2."""
+        return max(self.roofline_s, self.l2_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -97,7 +114,7 @@ class RooflineTable:
         """The rows as a data frame, with their intensity, ridge, bound and time at the roofline."""
         import polars
 
-        derived = ("intensity", "ridge", "bound", "bound_level", "roofline_s")
+        derived = ("intensity", "ridge", "bound", "bound_level", "roofline_s", "least_s")
         names = (*(f.name for f in fields(RooflineRow)), *derived)
         return polars.DataFrame({name: [getattr(row, name) for row in self.rows] for name in names})
 
@@ -110,7 +127,7 @@ def roofline(scenario: AnyScenario, device: str | Device | None = None) -> Roofl
         device: A device, or the name of one in the catalog, that replaces the scenario's own.
 
     Raises:
-        InputError: The scenario is of another task, or there is no such device.
+        InputError: The scenario is of another task, there is no such device, or it has no rate in the plan's format.
     """
     if not isinstance(scenario, GenerationScenario):
         task = scenario.workload.task
@@ -118,7 +135,11 @@ def roofline(scenario: AnyScenario, device: str | Device | None = None) -> Roofl
     if device is None:
         return roofline_table(scenario)
     other = read_device(device) if isinstance(device, str) else device
-    return roofline_table(replace(scenario, cluster=replace(scenario.cluster, device=other)))
+    moved = replace(scenario, cluster=replace(scenario.cluster, device=other))
+    problems = list(broken_rules([engine_dtype], facts_of(moved)))
+    if problems:
+        raise InputError(list(map(str, problems)))
+    return roofline_table(moved)
 
 
 def roofline_table(scenario: GenerationScenario) -> RooflineTable:

@@ -7,7 +7,7 @@ import numpy as np
 
 from sightline.cost.collectives.groups import Group, data_group, pipeline_boundary, ring_neighbours, tensor_group
 from sightline.cost.device_model import DeviceModel
-from sightline.cost.l2 import l2_s
+from sightline.cost.l2 import least_s
 from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.prices import Prices
 from sightline.frameworks.framework import Ideal
@@ -47,7 +47,7 @@ def _ideal_time_s(
     """Seconds of the largest leg: arithmetic, bytes of the memory, bytes across L2."""
     if isinstance(op, Collective):
         return others(op, cost)
-    return larger(cost.compute_s / ideal.peak, larger(cost.memory_s, l2_s(op, model)) / ideal.bandwidth)
+    return least_s(op, cost, model, peak_share=ideal.peak, bandwidth_share=ideal.bandwidth)
 
 
 def _time_s(op: Operator, cost: OperatorCost, scenario: Scenario, c: TrainingConstants) -> Number:

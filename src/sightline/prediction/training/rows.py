@@ -53,7 +53,7 @@ def _merged(rows: list[Row]) -> list[Row]:
     names = ("count", "flops", "bytes", "network_bytes", "time_s", "exposed_s")
     merged: dict[tuple[str, ...], Row] = {}
     for row in rows:
-        key = (row.phase, row.block, row.module, row.operator, row.bound)
+        key = (row.phase, row.block, row.module, row.operator, row.bound, row.bound_level)
         old = merged.get(key)
         merged[key] = row if old is None else replace(old, **{n: getattr(old, n) + getattr(row, n) for n in names})
     return list(merged.values())
