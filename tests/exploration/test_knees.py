@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import sightline as sl
-from sightline.exploration.knees import elasticities_by_level, find_knees, knees
+from sightline.exploration.knees import elasticities_by_level, knees
 from sightline.profile import LEVELS
 
 BANDWIDTHS = np.geomspace(0.5e12, 50e12, 60)
@@ -30,7 +30,7 @@ def _with_memory(scenario, bandwidth, **numbers):
 
 def test_decode_leaves_memory_for_l2_at_its_bandwidth():
     scenario = _generation()
-    (knee,) = find_knees(_with_memory(scenario, BANDWIDTHS), BANDWIDTHS, "tpot_s")
+    (knee,) = knees(BANDWIDTHS, elasticities_by_level(_with_memory(scenario, BANDWIDTHS), "tpot_s"))
     assert (knee.before, knee.after) == ("dram", "l2")
     assert knee.position == pytest.approx(scenario.cluster.device.l2_bandwidth, rel=0.1)
 
@@ -38,7 +38,7 @@ def test_decode_leaves_memory_for_l2_at_its_bandwidth():
 def test_decode_on_many_devices_leaves_memory_for_the_network_where_l2_keeps_up():
     many = _generation("8x a100-sxm-80gb", tensor_parallel=8)
     scenario = _with_memory(many, BANDWIDTHS, l2_bandwidth=1e15)
-    found = find_knees(scenario, BANDWIDTHS, "tpot_s")
+    found = knees(BANDWIDTHS, elasticities_by_level(scenario, "tpot_s"))
     assert [(knee.before, knee.after) for knee in found] == [("dram", "network")]
 
 

@@ -6,12 +6,13 @@ is one per cent faster - rates larger, latencies shorter. A knee is where one le
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sightline.prediction import predict
-from sightline.prediction.sensitivity import STEP, AnyScenario, scaled
+from sightline.prediction.sensitivity import AnyScenario, scaled, varied
 from sightline.profile import LEVELS
 from sightline.quantities import Number
 from sightline.scenario import Cluster
@@ -41,33 +42,15 @@ class Knee:
     """The level that matters most from there on."""
 
 
-def find_knees(scenario: AnyScenario, values: Sequence[float] | Floats, key: str) -> list[Knee]:
-    """Return the knees of a time along one number, in the order of the axis.
-
-    Args:
-        scenario: A scenario in which that number, alone, is an array along one axis.
-        values: The number's values along the axis, rising or falling.
-        key: The time, such as ``step_time_s`` or ``tpot_s``.
-    """
-    return knees(values, elasticities_by_level(scenario, key))
-
-
 def elasticities_by_level(scenario: AnyScenario, key: str) -> dict[str, Floats]:
     """Return by level (``LEVELS``) how much a time depends on it, at every point of a scenario with arrays.
 
     With 0.4, everything of the level 10 % faster makes the time about 4 % shorter. They sum to 1 but for what no level
     shortens, such as the starts of kernels, and but for kinks. All are varied in one array-valued prediction.
     """
-    shape = np.shape(predict(scenario).figure(key))
-    cluster = scenario.cluster
-    for place, level in enumerate(LEVELS):
-        factors = np.ones((2 * len(LEVELS), *(1 for _ in shape)))
-        factors[2 * place : 2 * place + 2] = np.array([1.0 - STEP, 1.0 + STEP]).reshape(-1, *(1 for _ in shape))
-        cluster = _faster(cluster, level, factors)
-    times = np.asarray(predict(replace(scenario, cluster=cluster)).figure(key), dtype=float)
-    logs = np.broadcast_to(np.log(times), (2 * len(LEVELS), *shape))
-    width = np.log1p(STEP) - np.log1p(-STEP)
-    return {level: (logs[2 * place] - logs[2 * place + 1]) / width for place, level in enumerate(LEVELS)}
+    parts = {level: partial(_faster, level=level) for level in LEVELS}
+    found = varied(scenario, parts, [key], shape=np.shape(predict(scenario).figure(key)))
+    return {level: -found[level][key] for level in LEVELS}
 
 
 def knees(values: Sequence[float] | Floats, elasticity: Mapping[str, Floats]) -> list[Knee]:
@@ -92,7 +75,7 @@ def knees(values: Sequence[float] | Floats, elasticity: Mapping[str, Floats]) ->
     return found
 
 
-def _faster(cluster: Cluster, level: str, factor: Number) -> Cluster:
+def _faster(cluster: Cluster, *, level: str, factor: Number) -> Cluster:
     """The cluster with everything of a level so many times faster; times of launches are the host's."""
     for number in RATES[level]:
         cluster = scaled(cluster, number, factor)

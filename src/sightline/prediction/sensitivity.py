@@ -7,7 +7,8 @@ costs no more than one small search.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +47,14 @@ NUMBERS = (
     *("intra_node.bandwidth", "intra_node.latency_s", "network.bandwidth_per_node", "network.latency_s"),
 )
 """Numbers of a cluster's parts that are varied. The device's units are left out: they come whole."""
+
+
+class Change(Protocol):
+    """Returns a cluster with a multiple of some of its numbers."""
+
+    def __call__(self, cluster: Cluster, *, factor: Number) -> Cluster:
+        """Return the cluster with the numbers times ``factor``."""
+
 
 AnyScenario: TypeAlias = Scenario | GenerationScenario | OperatorScenario | ServingScenario
 
@@ -89,23 +98,39 @@ def elasticities(scenario: AnyScenario, known: "Anchored | None" = None) -> dict
 
     The micro-batch of a training step must be known.
     """
-    cluster = scenario.cluster
-    for position, number in enumerate(NUMBERS):
-        cluster = scaled(cluster, number, _factors(position))
+    found = varied(scenario, {number: partial(scaled, number=number) for number in NUMBERS}, known=known)
+    return {number: {key: float(value) for key, value in by_key.items()} for number, by_key in found.items()}
+
+
+def varied(
+    scenario: AnyScenario,
+    parts: Mapping[str, Change],
+    keys: Sequence[str] = (),
+    *,
+    shape: tuple[int, ...] = (),
+    known: "Anchored | None" = None,
+) -> dict[str, dict[str, NDArray[np.float64]]]:
+    """Return ``d ln y / d ln x`` of each time y to each part x of a cluster: part, then result key.
+
+    A central difference. All parts are varied in one prediction, each at two places of an axis before the scenario's.
+
+    Args:
+        scenario: Its micro-batch must be known; its numbers may be arrays.
+        parts: By name, what returns a cluster with a part multiplied by ``factor``.
+        keys: Result keys; all times of the task where none are named.
+        shape: That of these results.
+        known: Corrects the predictions.
+    """
+    cluster, axes = scenario.cluster, tuple(1 for _ in shape)
+    for position, change in enumerate(parts.values()):
+        factors = np.ones((2 * len(parts), *axes))
+        factors[2 * position : 2 * position + 2] = np.array([1.0 - STEP, 1.0 + STEP]).reshape(-1, *axes)
+        cluster = change(cluster, factor=factors)
     answer = predict(replace(scenario, cluster=cluster), anchor=known)
-    results = {key: answer.figure(key) for key in answer.task.times}
     width = np.log1p(STEP) - np.log1p(-STEP)
-    out: dict[str, dict[str, float]] = {}
-    for position, name in enumerate(NUMBERS):
-        out[name] = {}
-        for key, values in results.items():
-            low, high = np.broadcast_to(values, 2 * len(NUMBERS))[2 * position : 2 * position + 2]
-            out[name][key] = float((np.log(high) - np.log(low)) / width)
+    out: dict[str, dict[str, NDArray[np.float64]]] = {name: {} for name in parts}
+    for key in keys or answer.task.times:
+        logs = np.log(np.broadcast_to(np.asarray(answer.figure(key), dtype=float), (2 * len(parts), *shape)))
+        for position, name in enumerate(parts):
+            out[name][key] = (logs[2 * position + 1] - logs[2 * position]) / width
     return out
-
-
-def _factors(position: int) -> NDArray[np.float64]:
-    """The multiples of one number along the axis: less and more at its own two places, 1 at the others'."""
-    factors = np.ones(2 * len(NUMBERS))
-    factors[2 * position : 2 * position + 2] = 1.0 - STEP, 1.0 + STEP
-    return factors
