@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from sightline.technology.cost import Making, dies_per_wafer, made_for
 from sightline.technology.dies import real_die
+from sightline.technology.memories import memories_along, memory
 from tests.technology.budgets import a_budget
 
 MODELS = ("negative-binomial", "murphy", "poisson")
@@ -54,3 +55,11 @@ def test_stated_prices_replace_those_of_the_node():
     )
     prices = made_for(a100, Making(wafer_price=np.array([1e4, 2e4]), defect_density=np.array([[500.0], [2000.0]])))
     assert prices.dies_usd.shape == (2, 2)
+
+
+def test_each_of_several_memories_has_the_price_of_its_family():
+    names = ["hbm4", "gddr7", "ddr5"]
+    together = made_for(a_budget(memory=memories_along(names), stacks=2.0)).memory_usd
+    assert together.tolist() == pytest.approx(
+        [made_for(a_budget(memory=memory(name), stacks=2.0)).memory_usd for name in names]
+    )

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sightline.technology.budget import AREA_OF_A100, Split
 from sightline.technology.limits import buildable, limits_of, problems_of
 from sightline.technology.links import link
-from sightline.technology.memories import memory
+from sightline.technology.memories import memories_along, memory
 from sightline.technology.nodes import node
 from tests.technology.budgets import a_budget
 
@@ -81,3 +81,12 @@ def test_mask_and_sentences_agree(area, stacks, cap, name, kind):
     budget = a_budget(node=node(name), die_area_m2=area, stacks=float(stacks), power_w=cap, memory=memory(kind))
     assert buildable(budget).mask == (problems_of(budget) == [])
     assert all(limit.sentence for limit in limits_of(budget))
+
+
+@pytest.mark.parametrize(
+    ("names", "unit"),
+    [(["hbm3", "hbm4"], "stacks"), (["gddr6", "gddr7"], "chips"), (["hbm4", "gddr7"], "stacks or chips")],
+)
+def test_limits_of_several_memories_name_what_they_come_in(names, unit):
+    edge = next(limit for limit in limits_of(a_budget(memory=memories_along(names))) if limit.reason == "edge")
+    assert edge.what.startswith(f"6 {unit} of {', '.join(names)}")

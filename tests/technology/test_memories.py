@@ -9,7 +9,7 @@ import pytest
 from sightline.catalog import entry, names
 from sightline.errors import InputError
 from sightline.quantities import BYTES_PER_SECOND, parse_quantity
-from sightline.technology.memories import memory
+from sightline.technology.memories import memories_along, memory
 
 STACKED = ("hbm1", "hbm2", "hbm2e", "hbm3", "hbm3e", "hbm4", "hbm4e", "beyond-hbm4e")
 CHIPS = ("gddr5", "gddr5x", "gddr6", "gddr7")
@@ -71,3 +71,10 @@ def test_an_unknown_memory_is_refused_with_the_nearest():
 
 def test_case_and_spaces_do_not_count():
     assert memory("HBM3E").name == "hbm3e"
+
+
+def test_several_memories_are_one_with_arrays_that_keeps_each_family():
+    both = memories_along(["hbm4", "gddr7"])
+    assert both.bandwidth.tolist() == [memory("hbm4").bandwidth, memory("gddr7").bandwidth]
+    assert both.year.tolist() == [memory("hbm4").year, memory("gddr7").year]
+    assert both.family.tolist() == ["hbm", "gddr"]

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from sightline import predict
 from sightline.errors import InputError
 from sightline.loading import scenario_from_mapping
-from sightline.technology.budget import AREA_OF_A100, PARTS, Split
-from sightline.technology.law import split_of
+from sightline.technology.budget import AREA_OF_A100, PARTS, UNMEASURED, Split
+from sightline.technology.law import split_of, with_area, with_l2_share
 from sightline.technology.limits import buildable
 from sightline.technology.memories import memory
 from sightline.technology.nodes import node, node_names, nodes_along
-from sightline.technology.synthesis import made_of, synthesized
+from sightline.technology.synthesis import made_anyway, made_of, synthesized
 from tests.technology.budgets import a_budget
 
 FIGURES = ("memory_bytes", "memory_bandwidth", "l2_bytes", "l2_bandwidth", "compute_units", "vector_flops", "tdp_w")
@@ -83,7 +83,7 @@ def test_arrays_are_their_scalars():
 
 
 def test_registers_that_are_scarce_leave_units_without_work():
-    budget = a_budget().with_area(registers=AREA_OF_A100.registers / 2)
+    budget = with_area(a_budget(), registers=AREA_OF_A100.registers / 2)
     fair = a_budget(area=AREA_OF_A100)
     assert synthesized(replace(budget, power_w=np.inf, stacks=4.0)).peak_flops["fp16"] < (
         0.7 * synthesized(replace(fair, power_w=np.inf, stacks=4.0)).peak_flops["fp16"]
@@ -113,13 +113,13 @@ def test_a_budget_that_cannot_be_built_is_refused_with_every_reason():
 
 def test_stated_shares_of_the_area_leave_interfaces_their_room():
     budget = a_budget()
-    area, before = budget.with_area(l2=0.1).area, split_of(budget)
+    area, before = with_area(budget, l2=0.1).area, split_of(budget)
     assert area.total == pytest.approx(1)
     assert area.l2 == 0.1
     assert (area.memory, area.network) == (before.memory, before.network)
     assert area.compute / area.registers == pytest.approx(AREA_OF_A100.compute / AREA_OF_A100.registers)
-    assert budget.with_area(compute=0.4, registers=0.1, l2=0.2).area.total == pytest.approx(1)
-    assert budget.with_area(**dict.fromkeys(PARTS, 0.1)).area.total == pytest.approx(0.5)
+    assert with_area(budget, compute=0.4, registers=0.1, l2=0.2).area.total == pytest.approx(1)
+    assert with_area(budget, **dict.fromkeys(PARTS, 0.1)).area.total == pytest.approx(0.5)
 
 
 def test_devices_of_arrays_are_predicted_as_one():
@@ -140,3 +140,26 @@ def test_devices_of_arrays_are_predicted_as_one():
     together = step(synthesized(a_budget(node=nodes_along(names), stacks=4.0)))
     assert together == pytest.approx([step(synthesized(a_budget(node=node(name), stacks=4.0))) for name in names])
     assert together[0] > together[1] > together[2]
+
+
+@given(share=st.floats(0.01, 0.9))
+def test_a_share_of_l2_leaves_units_their_proportion_and_interfaces_their_area(share):
+    before = split_of(a_budget())
+    after = with_l2_share(before, share)
+    assert after.l2 / (after.compute + after.registers + after.l2) == pytest.approx(share)
+    assert after.compute / after.registers == pytest.approx(before.compute / before.registers)
+    assert (after.memory, after.network) == (before.memory, before.network)
+    assert after.total == pytest.approx(before.total)
+
+
+def test_what_cannot_be_built_has_numbers_all_the_same():
+    too_large = a_budget(die_area_m2=1000e-6)
+    with pytest.raises(InputError, match="area exceeded"):
+        made_of(too_large)
+    assert made_anyway(too_large).device.peak_flops["fp16"] > synthesized(a_budget()).peak_flops["fp16"]
+    assert made_anyway(a_budget()).device.peak_flops == synthesized(a_budget()).peak_flops
+
+
+def test_kernels_of_relatives_stand_in_unless_a_family_is_named():
+    assert synthesized(a_budget(relatives=("h100-sxm",))).calibration == UNMEASURED
+    assert synthesized(a_budget(calibration="a100-sxm")).calibration == "a100-sxm"

@@ -19,7 +19,7 @@ from sightline.prediction import predict
 from sightline.quantities import Number
 from sightline.scenario import Device, GenerationScenario, Scenario
 from sightline.technology.budget import Budget, Split
-from sightline.technology.law import LOWEST_VOLTAGE, logic_share, split_of
+from sightline.technology.law import LOWEST_VOLTAGE, split_of, with_l2_share
 from sightline.technology.limits import buildable, problems_of
 from sightline.technology.synthesis import synthesized
 
@@ -89,12 +89,7 @@ def best_split(budget: Budget, time_of: TimeOf) -> BestSplit:
 
 def _with(budget: Budget, l2_share: Any, voltage: Any) -> Budget:
     """The budget with a share of L2 in the logic, and a voltage over the nominal one."""
-    usual = split_of(replace(budget, area=None))
-    logic, own = logic_share(usual), usual.compute + usual.registers
-    rest = logic * (1.0 - l2_share)
-    area = replace(
-        usual, compute=rest * usual.compute / own, registers=rest * usual.registers / own, l2=logic * l2_share
-    )
+    area = with_l2_share(split_of(replace(budget, area=None)), l2_share)
     return replace(budget, area=area, voltage=voltage * budget.node.voltage)
 
 

@@ -6,7 +6,7 @@ buildable(budget)        where it can be built, and why not elsewhere (`sightlin
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from math import inf
 
 from sightline.content import fix_mappings
@@ -17,6 +17,8 @@ from sightline.technology.nodes import Node
 
 ENABLED = 0.9
 """Share of the units on a die that products enable: between V100's 80 of 84 and A100's 108 of 128."""
+UNMEASURED = "unmeasured"
+"""Family of what nobody measured. It has no constants, not even the generic ones, so that those of relatives count."""
 FORMATS: Mapping[str, float] = {
     "tf32": 0.5,
     "fp16": 1.0,
@@ -97,9 +99,10 @@ class Budget:
     """Rate of matrix units by dtype, over that in fp16."""
     name: str = ""
     """Name of the device; empty for one made of the node's and the memory's."""
-    calibration: str = "generic"
-    """Family whose constants its kernels take; those of ``relatives`` are borrowed, as extrapolated evidence."""
+    calibration: str = UNMEASURED
+    """Family whose constants its kernels take."""
     relatives: tuple[str, ...] = ()
+    """Families whose constants stand in, as extrapolated evidence, for those that ``calibration`` lacks."""
     architecture: str = "unknown"
     usd_per_hour: Number | None = None
 
@@ -115,20 +118,3 @@ class Budget:
     def total_edge_m(self) -> Number:
         """Length of the edges of all dies, taken as squares: ``dies * 4 * sqrt(die area)``."""
         return self.dies * 4 * larger(self.die_area_m2, 0.0) ** 0.5
-
-    def with_area(self, **shares: Number) -> "Budget":
-        """Return the budget with stated shares of the area.
-
-        Interfaces that are not named keep what they have in `law.split_of`; other parts that are not named keep their
-        proportions in what is left. Where all of those are named, the interfaces do.
-        """
-        from sightline.technology.law import split_of
-
-        base = split_of(self)
-        unnamed = [part for part in PARTS if part not in shares]
-        flexible = [part for part in unnamed if part not in INTERFACES] or unnamed
-        fixed = {part: getattr(base, part) for part in unnamed if part not in flexible}
-        whole = sum(getattr(base, part) for part in flexible)
-        left = 1 - sum(shares.values()) - sum(fixed.values())
-        scaled = {part: getattr(base, part) / whole * left for part in flexible}
-        return replace(self, area=Split(**shares, **fixed, **scaled))

@@ -17,6 +17,7 @@ from sightline.content import fix_mappings
 from sightline.quantities import Number, either, larger
 from sightline.technology.budget import Budget
 from sightline.technology.law import split_of
+from sightline.technology.memories import Memory
 
 YieldModel = Literal["negative-binomial", "murphy", "poisson"]
 """How defects spread over a wafer: in clusters, with a density that varies evenly, or each anywhere."""
@@ -72,10 +73,17 @@ def made_for(budget: Budget, making: Making | None = None) -> MakingCost:
     held = budget.stacks * budget.memory.capacity_bytes if budget.memory_bytes is None else budget.memory_bytes
     return MakingCost(
         dies_usd=budget.dies * price / (per_wafer * good),
-        memory_usd=held / 1e9 * assumed.usd_per_gb[budget.memory.family],
+        memory_usd=held / 1e9 * _usd_per_gb(budget.memory, assumed.usd_per_gb),
         yield_share=good,
         dies_per_wafer=per_wafer,
     )
+
+
+def _usd_per_gb(memory: Memory, prices: Mapping[str, float]) -> Number:
+    """The price of a GB of a memory, or of each of several."""
+    if isinstance(memory.family, str):
+        return prices[memory.family]
+    return np.array([prices[family] for family in memory.family.ravel()]).reshape(memory.family.shape)
 
 
 def dies_per_wafer(die_area_m2: Number) -> Number:

@@ -3,8 +3,7 @@
 from sightline.quantities import Number
 from sightline.technology.budget import Budget
 from sightline.technology.links import Link
-
-BITS_PER_BYTE = 8
+from sightline.technology.memories import BITS_PER_BYTE
 
 
 def die_traffic(budget: Budget, memory_bandwidth: Number) -> Number:

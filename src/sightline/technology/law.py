@@ -6,20 +6,19 @@ number, the geometric mean of the two devices'. Each further number is one that 
 No later device is looked at.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from math import log, sqrt
 
 from sightline.quantities import Number, larger, smaller
-from sightline.technology.budget import AREA_OF_A100, Budget, Split
+from sightline.technology.budget import AREA_OF_A100, INTERFACES, PARTS, Budget, Split
 from sightline.technology.dies import RealDie, real_die
-from sightline.technology.interfaces import BITS_PER_BYTE, interface_watts, memory_area, network_area
+from sightline.technology.interfaces import interface_watts, memory_area, network_area
+from sightline.technology.memories import BITS_PER_BYTE
 from sightline.technology.nodes import REFERENCE_NODE, Node, node
 
 FIXED_ON = ("v100", "a100")
 """The older and the newer device that the law is fixed on."""
-TESTED_WITH = ("h100", "b200")
-"""Devices that the law has not seen."""
 THRESHOLD = 0.25
 """Share of the nominal voltage at which transistors stop switching. A foundry states for one step the power at the same
 speed and the speed at the same power; if the clock follows the voltage above a threshold linearly, and energy its
@@ -104,6 +103,29 @@ def split_of(budget: Budget) -> Split:
     return Split(
         compute=a.compute * shrunk, registers=a.registers * shrunk, l2=a.l2 * shrunk, memory=memory, network=network
     )
+
+
+def with_area(budget: Budget, **shares: Number) -> Budget:
+    """Return a budget with stated shares of the area.
+
+    Interfaces that are not named keep what they have in `split_of`; other parts that are not named keep their
+    proportions in what is left. Where all of those are named, the interfaces do.
+    """
+    base = split_of(budget)
+    unnamed = [part for part in PARTS if part not in shares]
+    flexible = [part for part in unnamed if part not in INTERFACES] or unnamed
+    fixed = {part: getattr(base, part) for part in unnamed if part not in flexible}
+    whole = sum(getattr(base, part) for part in flexible)
+    left = 1 - sum(shares.values()) - sum(fixed.values())
+    scaled = {part: getattr(base, part) / whole * left for part in flexible}
+    return replace(budget, area=Split(**shares, **fixed, **scaled))
+
+
+def with_l2_share(split: Split, share: Number) -> Split:
+    """Return a split with another share of L2 in the area of the logic; units and registers keep their proportion."""
+    logic, units = logic_share(split), split.compute + split.registers
+    left = (1.0 - share) * logic / units
+    return replace(split, compute=split.compute * left, registers=split.registers * left, l2=share * logic)
 
 
 def units_area(budget: Budget) -> Number:

@@ -220,8 +220,11 @@ def _number(split: Split, part: str) -> Number:
 
 
 def _stacks(budget: Budget) -> str:
-    unit = "stacks" if budget.memory.family == "hbm" else "chips"
-    return f"{float(budget.stacks):g} {unit} of {budget.memory.name}" if np.ndim(budget.stacks) == 0 else "the memory"
+    if np.ndim(budget.stacks):
+        return "the memory"
+    stacked = np.asarray(budget.memory.family) == "hbm"
+    unit = "stacks" if stacked.all() else "stacks or chips" if stacked.any() else "chips"
+    return f"{float(budget.stacks):g} {unit} of {budget.memory.name}"
 
 
 def _is_plain(budget: Budget) -> bool:

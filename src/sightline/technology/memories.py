@@ -1,9 +1,12 @@
 """Memories outside the die: what one stack or chip of a generation holds, moves and costs in energy and area."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sightline import catalog
 from sightline.content import fix_mappings
@@ -68,8 +71,9 @@ class Memory:
     """A generation of memory; the figures are of one stack (HBM) or one chip (all others)."""
 
     name: str
-    family: MemoryFamily
-    year: int
+    family: MemoryFamily | NDArray[np.str_]
+    """One, or that of each of several memories."""
+    year: Number
     """First year in products."""
     pin_rate: Number
     """Bits per second over one data pin, as the fastest products run it."""
@@ -97,6 +101,10 @@ class Memory:
         return self.pins * self.pin_rate / BITS_PER_BYTE
 
 
+NUMBERS = ("year", "pin_rate", "fastest_pin_rate", "pins", "capacity_bytes", "energy_j_per_bit", "edge_m", "area_m2")
+"""Fields of a memory that are numbers."""
+
+
 @cache
 def memory(name: str) -> Memory:
     """Return a memory of the catalog; raise `InputError` for a name that it lacks."""
@@ -113,4 +121,13 @@ def memory(name: str) -> Memory:
         edge_m=values["edge"],
         area_m2=values["area"],
         products=values.get("products", {}),
+    )
+
+
+def memories_along(names: Sequence[str]) -> Memory:
+    """Return several memories as one whose numbers are arrays along one axis, in the order of their names."""
+    each = [memory(name) for name in names]
+    arrays: dict[str, Any] = {name: np.array([getattr(one, name) for one in each], dtype=float) for name in NUMBERS}
+    return Memory(
+        name=", ".join(one.name for one in each), family=np.array([str(one.family) for one in each]), **arrays
     )

@@ -16,7 +16,7 @@ from sightline.errors import InputError
 from sightline.quantities import Number, as_python, either, larger, plain, smaller
 from sightline.scenario import Device
 from sightline.technology.budget import Budget
-from sightline.technology.interfaces import BITS_PER_BYTE, interface_watts
+from sightline.technology.interfaces import interface_watts
 from sightline.technology.law import (
     LOWEST_VOLTAGE,
     THRESHOLD,
@@ -31,6 +31,7 @@ from sightline.technology.law import (
     units_area,
 )
 from sightline.technology.limits import problems_of
+from sightline.technology.memories import BITS_PER_BYTE
 
 ROUNDING = 1e-6
 """By which a number of units may miss a whole one."""
@@ -66,11 +67,12 @@ def made_of(budget: Budget) -> Made:
     problems = problems_of(budget)
     if problems:
         raise InputError(problems)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        return _made(budget)
+    return made_anyway(budget)
 
 
-def _made(budget: Budget) -> Made:
+@np.errstate(divide="ignore", invalid="ignore", over="ignore")
+def made_anyway(budget: Budget) -> Made:
+    """Return the same whether or not it can be built: else the numbers that it would have."""
     bandwidth = memory_bandwidth(budget)
     interfaces = interface_watts(budget, bandwidth)
     asked, volts = asked_clock(budget), over_nominal(budget)

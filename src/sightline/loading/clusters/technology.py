@@ -25,16 +25,12 @@ from sightline.quantities import (
 )
 from sightline.technology.budget import FORMATS, PARTS, Budget, Split
 from sightline.technology.dies import RealDie, real_die
-from sightline.technology.interfaces import BITS_PER_BYTE
-from sightline.technology.law import fastest_clock
+from sightline.technology.law import fastest_clock, with_area
 from sightline.technology.limits import problems_of
 from sightline.technology.links import link
-from sightline.technology.memories import memory
+from sightline.technology.memories import BITS_PER_BYTE, memory
 from sightline.technology.nodes import SCALINGS, Node, node
 from sightline.technology.synthesis import synthesized
-
-UNMEASURED = "unmeasured"
-"""Family of what nobody measured: it has no constants, so that those of relatives stand in, as extrapolated ones."""
 
 
 def _named(kind: str) -> Kind:
@@ -120,7 +116,7 @@ def synthesized_values(stated: object, below: Values, key: str, complaints: Comp
     if problems:
         return None
     made = device_to_mapping(synthesized(budget))
-    made.pop("usd_per_hour", made.pop("price", None))
+    made.pop("price")
     source = f"synthesized from {budget.node.name} ({budget.node.scaling} scaling) and {budget.memory.name}"
     kept = {name: value for name, value in below.items() if name not in {"price", "sources", "evidences", "note"}}
     return {**kept, **made, "server": _server(values, below), "source": source, "evidence": "estimated"}
@@ -168,12 +164,11 @@ def budget_of(values: Values, die: RealDie, below: Values) -> Budget:
         voltage=values.get("voltage"),
         formats=values.get("formats", FORMATS),
         name=values.get("name", f"{chosen.name}-{values.get('memory', real.memory.name)}"),
-        calibration=UNMEASURED,
         relatives=_families(below),
     )
     clock = values.get("frequency", min(die.frequency_hz, float(fastest_clock(budget))))
     budget = replace(budget, frequency_hz=clock)
-    return budget.with_area(**values["split"]) if "split" in values else budget
+    return with_area(budget, **values["split"]) if "split" in values else budget
 
 
 def _memory_of(values: Values, die: RealDie, below: Values) -> tuple[float | None, float | None]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sightline.errors import InputError
 from sightline.exploration.own.asked.numbers import TECHNOLOGY, NumberKey, peak_key, technology_key
@@ -18,6 +19,12 @@ _RANGE: Final = frozenset({"from", "to", "factor", "steps"})
 _FORMS: Final = "a list of values, {from, to, factor} or {from, to, steps}"
 _MULTIPLE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*[xX×]\s*", re.ASCII)
 _PEAKS: Final = "cluster.device.peak_flops"
+
+
+def along(values: Sequence[Any], dimension: int, dimensions: int) -> NDArray[np.float64]:
+    """Return values as an array along one dimension of several."""
+    shape = [-1 if i == dimension else 1 for i in range(dimensions)]
+    return np.asarray(values, dtype=float).reshape(shape)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import InputError
-from sightline.exploration.own.asked.axes import Axis
+from sightline.exploration.own.asked.axes import Axis, along
 from sightline.exploration.own.asked.cells import Reasons
 from sightline.exploration.own.asked.numbers import SPLIT, TECHNOLOGY
 from sightline.loading.clusters.cluster import read_cluster
@@ -22,9 +22,9 @@ from sightline.loading.input.checks import Complaints
 from sightline.loading.input.dotted_keys import with_value
 from sightline.loading.possible import Asked
 from sightline.scenario import Device
-from sightline.technology.budget import Budget
+from sightline.technology.law import with_area
 from sightline.technology.limits import Limit, limits_of
-from sightline.technology.synthesis import synthesized
+from sightline.technology.synthesis import made_anyway
 
 _FIELDS: Final[Mapping[str, str]] = {
     "die_area": "die_area_m2",
@@ -153,24 +153,13 @@ def _built(mapping: Mapping[str, Any], below: Values, axes: Sequence[Axis], arra
     if read is None:
         raise InputError(f"{TECHNOLOGY} makes no device")
     budget, _, values = read
-    along = {key: _along(axes[i].values, i, len(axes)) for key, i in own.items()}
-    fields: dict[str, Any] = {_FIELDS[key]: along[key] for key in given}
+    arrayed = {key: along(axes[i].values, i, len(axes)) for key, i in own.items()}
+    fields: dict[str, Any] = {_FIELDS[key]: arrayed[key] for key in given}
     budget = replace(budget, **fields)
-    shares = {key.removeprefix(SPLIT): array for key, array in along.items() if key.startswith(SPLIT)}
+    shares = {key.removeprefix(SPLIT): array for key, array in arrayed.items() if key.startswith(SPLIT)}
     if shares:
-        budget = replace(budget, area=None).with_area(**{**values.get("split", {}), **shares})
-    return _Built(device=synthesized_anyway(budget), links=values.get("link_bandwidth"), limits=limits_of(budget))
-
-
-def synthesized_anyway(budget: Budget) -> Device:
-    """Return the device of a budget; of one that cannot be built, the numbers that it would have."""
-    # Arrays are computed everywhere, plain numbers refused.
-    node = replace(budget.node, energy=np.asarray(budget.node.energy).reshape(1))
-    return synthesized(replace(budget, node=node))
-
-
-def _along(values: Sequence[Any], dimension: int, dimensions: int) -> Array:
-    return np.asarray(values, dtype=float).reshape([-1 if i == dimension else 1 for i in range(dimensions)])
+        budget = with_area(replace(budget, area=None), **{**values.get("split", {}), **shares})
+    return _Built(device=made_anyway(budget).device, links=values.get("link_bandwidth"), limits=limits_of(budget))
 
 
 def _joined(stacked: Mapping[tuple[int, ...], _Built], shape: tuple[int, ...], names: Sequence[int]) -> Devices:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import InputError
-from sightline.exploration.own.asked.axes import Axis
+from sightline.exploration.own.asked.axes import Axis, along
 from sightline.exploration.own.asked.numbers import TECHNOLOGY
 from sightline.exploration.own.asked.prices import Price, with_prices
 from sightline.exploration.own.points.technology import Devices
@@ -17,12 +17,6 @@ from sightline.scenario import Scenario
 
 DEGREES: Final = ("plan.tensor_parallel", "plan.pipeline_parallel", "plan.context_parallel")
 Index = tuple[slice, ...]
-
-
-def along(values: Sequence[Any], dimension: int, dimensions: int) -> NDArray[np.float64]:
-    """Return values as an array along one dimension of several."""
-    shape = [-1 if i == dimension else 1 for i in range(dimensions)]
-    return np.asarray(values, dtype=float).reshape(shape)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
