@@ -4,11 +4,26 @@ import itertools
 
 import numpy as np
 
-from sightline.exploration.answer import Figure, StudyAnswer
+from sightline.exploration.answer import Column, Figure, StudyAnswer
 
 NODES = ("12 nm", "7 nm", "5 nm", "3 nm", "2 nm", "1 nm")
 MEMORIES = ("HBM2", "HBM2E", "HBM3", "HBM4")
-LEVELS = ("compute", "dram", "l2", "network", "host")
+LEVELS = {"compute": "compute", "dram": "DRAM", "l2": "L2", "network": "network", "host": "host"}
+ABOUT = {
+    **{f"{level}_s": Column(label=name, unit="s") for level, name in LEVELS.items()},
+    "step_time_s": Column(label="step time", unit="s"),
+    "bound_level": Column(label="bound by"),
+    "energy_per_step_j": Column(label="energy of a step", unit="J"),
+    "cluster.device.memory_bandwidth": Column(label="memory bandwidth", unit="B/s"),
+    "cluster.device.peak_flops": Column(label="peak FLOP/s", unit="FLOP/s"),
+    "tokens_per_s": Column(label="throughput", unit="tokens/s"),
+    "mfu": Column(label="MFU", unit="share"),
+    "memory_bytes.total": Column(label="memory", unit="B"),
+    "year": Column(label="launched", unit="year"),
+    "price_usd": Column(label="price", unit="USD"),
+    "peak_flops": Column(label="peak", unit="FLOP/s"),
+    "flops_per_s_per_usd": Column(label="FLOP/s", unit="FLOP/s", per="per USD"),
+}
 
 
 def nodes():
@@ -31,6 +46,7 @@ def nodes():
         study="technology-nodes",
         title="Training GPT-3 175B on devices of 12 nm to 1 nm",
         axes={"node": NODES, "memory": MEMORIES},
+        about=ABOUT,
         columns={
             "memory": [one for one, _ in rows],
             "node": [one for _, one in rows],
@@ -65,6 +81,7 @@ def factors():
         study="a100-to-b200",
         title="From A100 to B200: the gain of a GPT-3 training step, factor by factor",
         axes={"view": ("ideal", "calibrated")},
+        about=ABOUT,
         columns={"view": view, "factor": factor, "gain": value},
         summary={"gain": 35.1},
         reading=("In the ideal view the gain is 20.5.",),
@@ -74,11 +91,18 @@ def factors():
 
 def tornado():
     """Elasticities, not sorted."""
-    named = {"memory_bandwidth": -0.42, "peak_flops": -0.35, "bandwidth": -0.21, "latency": 0.02, "launch_time": 0.004}
+    named = {
+        "memory bandwidth": -0.42,
+        "peak FLOP/s": -0.35,
+        "link bandwidth": -0.21,
+        "latency": 0.02,
+        "launches": 0.004,
+    }
     return StudyAnswer(
         study="own",
         title="What a step depends on",
         axes={"cluster.device.memory_bandwidth": (1e12, 2e12)},
+        about=ABOUT,
         columns={"number": list(reversed(named)), "elasticity": list(reversed(named.values()))},
         figures=(Figure(kind="tornado", title="Elasticities of the step time", x="number", y="elasticity"),),
     )
@@ -93,6 +117,7 @@ def grid(count=9):
         study="own",
         title="Peak and bandwidth of a device",
         axes={"cluster.device.memory_bandwidth": bandwidths, "cluster.device.peak_flops": peaks},
+        about=ABOUT,
         columns={
             "cluster.device.memory_bandwidth": b,
             "cluster.device.peak_flops": p,
@@ -114,6 +139,7 @@ def grid(count=9):
                 x="cluster.device.memory_bandwidth",
                 y="cluster.device.peak_flops",
                 series="gain",
+                break_even=1.0,
             ),
             Figure(
                 kind="map",
@@ -127,23 +153,24 @@ def grid(count=9):
 
 
 def trends():
-    """Prices by date."""
-    rows = [("2006-11", "GeForce 8800 GTX", 599, 0.3456e12), ("2012-03", "GTX 680", 499, 3.09e12)]
+    """Prices by year."""
+    rows = [(2006.83, "GeForce 8800 GTX", 599, 0.3456e12), (2012.17, "GTX 680", 499, 3.09e12)]
     rows += [
-        ("2017-05", "V100", 10664, 125e12),
-        ("2020-05", "A100", 12500, 312e12),
-        ("2022-09", "RTX 4090", 1599, 165e12),
+        (2017.33, "V100", 10664, 125e12),
+        (2020.33, "A100", 12500, 312e12),
+        (2022.67, "RTX 4090", 1599, 165e12),
     ]
-    rows += [("2022-10", "H100", 30000, 989e12), ("2025-01", "RTX 5090", 1999, 209e12)]
-    date, device, usd, flops = zip(*rows, strict=True)
+    rows += [(2022.75, "H100", 30000, 989e12), (2025.00, "RTX 5090", 1999, 209e12)]
+    year, device, usd, flops = zip(*rows, strict=True)
     usage = ["data center" if one in ("V100", "A100", "H100") else "desktop" for one in device]
     return StudyAnswer(
         study="trends",
         title="What a dollar bought since 2006",
         axes={"device": device},
+        about=ABOUT,
         columns={
             "device": device,
-            "date": date,
+            "year": year,
             "use": usage,
             "price_usd": usd,
             "peak_flops": flops,
@@ -153,7 +180,7 @@ def trends():
             Figure(
                 kind="points",
                 title="Peak per dollar",
-                x="date",
+                x="year",
                 y="flops_per_s_per_usd",
                 series="use",
                 log=frozenset("y"),
@@ -172,6 +199,7 @@ def scaling():
         study="scaling",
         title="Scaling to 131,072 devices",
         axes={"devices": counts},
+        about=ABOUT,
         columns={
             "mode": [mode for mode, _ in rows],
             "devices": [n for _, n in rows],

@@ -4,7 +4,7 @@ import json
 from io import StringIO
 
 from sightline.measurement.arxiv_2311_03687 import Cell, Table
-from sightline.report.charts.accuracy import study_chart
+from sightline.report.charts.accuracy import cells_chart
 from sightline.report.study import Answered, study_page, study_terminal, study_to_list
 
 
@@ -56,5 +56,5 @@ def test_json_has_every_cell_with_its_scenario():
 
 
 def test_a_table_without_measurements_has_no_picture():
-    assert study_chart([("N", "7b", None, 1.0)]) is None
-    assert study_chart([("N", "7b", 2.0, 1.0), ("N", "13b", 2.0, None)]) is not None
+    assert cells_chart([("N", "7b", None, 1.0)]) is None
+    assert cells_chart([("N", "7b", 2.0, 1.0), ("N", "13b", 2.0, None)]) is not None

@@ -102,7 +102,7 @@ def _show_list(*, as_json: bool) -> None:
 def _write_files(answer: "StudyAnswer", chart: str | None, html: str | None) -> None:
     if chart is not None:
         from sightline.report.charts.drawing import PHONE
-        from sightline.report.charts.study import study_chart
+        from sightline.report.charts.studies.chart import study_chart
 
         output.draw(chart, study_chart(answer), lambda: study_chart(answer, PHONE))
     if html is not None:
@@ -125,7 +125,7 @@ def _show(answer: "StudyAnswer", *, as_json: bool, as_csv: bool) -> None:
         return [study_text(answer)]
 
     def lines() -> str:
-        from sightline.report.studies.lines import study_to_csv
+        from sightline.report.studies.csv import study_to_csv
 
         return study_to_csv(answer)
 

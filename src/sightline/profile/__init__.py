@@ -15,16 +15,5 @@ from sightline.profile.metrics import (
 from sightline.profile.profile import Profile
 from sightline.profile.rows import BETWEEN_PASSES, MEMORY_PARTS, NumbersOnDemand, Row, StageMemory
 
-__all__ = ["BETWEEN_PASSES", "BOUNDS", "GENERATION", "IDLE_PHASES", "LEVELS", "LEVEL_NAMES"]
-__all__ += [
-    "MEMORY_PARTS",
-    "SERVING",
-    "TASKS",
-    "TRAINING",
-    "NumbersOnDemand",
-    "Profile",
-    "Row",
-    "StageMemory",
-    "Task",
-    "task_of",
-]
+__all__ = ["BETWEEN_PASSES", "BOUNDS", "GENERATION", "IDLE_PHASES", "LEVELS", "LEVEL_NAMES", "MEMORY_PARTS"]
+__all__ += ["SERVING", "TASKS", "TRAINING", "NumbersOnDemand", "Profile", "Row", "StageMemory", "Task", "task_of"]

@@ -12,7 +12,7 @@ from sightline.explanation.comparison import Comparison
 from sightline.measurement.arxiv_2311_03687 import Cell, Table
 from sightline.report import comparison as words
 from sightline.report import page, units
-from sightline.report.charts.accuracy import study_chart
+from sightline.report.charts.accuracy import cells_chart
 from sightline.report.charts.drawing import chart_element, html_document
 from sightline.report.terminal import parts
 
@@ -117,7 +117,7 @@ def _outcomes(study: Study) -> str:
 
 def _section(position: int, table: Table, cells: Sequence[Answered]) -> str:
     notes = "".join(f'<p class="faint">{escape(note)}</p>' for note in table.notes)
-    chart = study_chart([_dots(table, a) for a in cells])
+    chart = cells_chart([_dots(table, a) for a in cells])
     return (
         f"<h2>{escape(table.title)}</h2>{notes}{_matrix(table, cells)}"
         + (f'<div class="scroll">{chart_element(chart, f"chart{position}")}</div>' if chart else "")

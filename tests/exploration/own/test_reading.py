@@ -109,3 +109,48 @@ def test_a_study_that_is_stopped_keeps_what_is_there():
 def test_the_table_is_a_data_frame(answer):
     assert answer.table.columns[:3] == ["view", BANDWIDTH, "workload.batch"]
     assert len(answer.table) == len(answer)
+
+
+def test_columns_have_the_units_of_axes_and_results():
+    technology = "cluster.device.technology"
+    axes = {f"{technology}.die_area": ["400 mm2", "800 mm2"], f"{technology}.pin_rate": ["4 Gbit/s", "6 Gbit/s"]}
+    report = ["latency_s", "limits.memory", "levels.dram", "phases.prefill", "cost_usd_per_million_tokens"]
+    answer = explore({"base": GENERATION, "axes": axes, "report": report})
+    assert {key: column.unit for key, column in answer.about.items() if key in answer.columns} == {
+        f"{technology}.die_area": "m2",
+        f"{technology}.pin_rate": "bit/s",
+        **dict.fromkeys(("latency_s", "limits.memory", "levels.dram", "phases.prefill"), "s"),
+        "cost_usd_per_million_tokens": "USD",
+        "fits": "",
+        "bound_level": "",
+    }
+    assert answer.about["levels.dram"].label == "time bound by DRAM"
+    assert "levels" not in " ".join(answer.reading)
+
+
+def test_prices_are_drawn_as_where_more_pays_and_as_what_a_step_may_add():
+    axes = {BANDWIDTH: ["1 TB/s", "2 TB/s", "8 TB/s"], "workload.batch": [1, 64]}
+    prices = {BANDWIDTH: "0.5 USD/hour per TB/s"}
+    report = ["tpot_s", "cost_usd_per_million_tokens"]
+    answer = explore({"base": GENERATION, "axes": axes, "prices": prices, "view": "both", "report": report})
+    paying = next(figure for figure in answer.figures if figure.break_even == 1.0)
+    rows = list(answer.rows)
+    for place, gain in enumerate(paying.columns[paying.series]):
+        same = (row for row in rows if all(row[key] == rows[place][key] for key in ("view", "workload.batch")))
+        least = min(same, key=lambda row: row[BANDWIDTH])
+        cost = "cost_usd_per_million_tokens"
+        assert gain == pytest.approx(least[cost] / rows[place][cost])
+    steps = answer.figures[-1]
+    assert steps.columns["adds_usd_per_hour"] == pytest.approx([0.5, 3.0] * 2)
+
+
+def test_figures_of_a_load_draw_what_is_reported():
+    clusters = ["1x a100-sxm-80gb", "1x h100-sxm-80gb"]
+    work = {
+        "task": "serve",
+        "requests": {"count": 4, "prompt_tokens": 64, "output_tokens": 4},
+        "arrival": {"process": "poisson", "rate": 8},
+    }
+    base = {"model": "llama-3.1-8b", "cluster": clusters[0], "workload": work, "plan": {"framework": "vllm"}}
+    answer = explore({"base": base, "axes": {"cluster": clusters}, "report": ["ttft_s.p90", "output_tokens_per_s"]})
+    assert [(figure.kind, figure.y) for figure in answer.figures] == [("bars", "ttft_s.p90")]

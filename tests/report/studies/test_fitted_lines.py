@@ -3,7 +3,7 @@
 import json
 
 from sightline.exploration.answer import Figure, StudyAnswer
-from sightline.report.charts.study import study_chart
+from sightline.report.charts.studies.chart import study_chart
 
 COLUMNS = {
     "year": [2020, 2021, 2022, 2023],

@@ -8,7 +8,8 @@ import pytest
 import study_answers
 from rich.console import Console
 
-from sightline.report.studies.lines import study_to_csv
+from sightline.exploration.answer import Column
+from sightline.report.studies.csv import study_to_csv
 from sightline.report.studies.listing import studies_table
 from sightline.report.studies.text import study_text
 
@@ -92,7 +93,9 @@ def test_the_list_of_studies_is_cut_nowhere(width):
 
 
 def test_a_count_does_not_repeat_its_heading():
-    answer = replace(study_answers.nodes(), columns={"model": ["a"], "parameters": [7e9]}, shown=(), figures=())
+    about = {"parameters": Column(label="parameters", unit="parameters")}
+    columns = {"model": ["a"], "parameters": [7e9]}
+    answer = replace(study_answers.nodes(), about=about, columns=columns, shown=(), figures=())
     assert shown(study_text(answer)).count("parameters") == 1
     assert "7 B" in shown(study_text(answer))
 
@@ -106,7 +109,8 @@ def test_columns_without_a_figure_in_the_head_are_left_out():
 def test_rows_that_lack_the_last_label_are_named_by_the_one_before():
     columns = {"view": ["ideal"] * 2, "budget_usd": [1e6, None], "limit_s": [None, 86400.0], "loss": [2.0, 1.9]}
     axes = {"view": ["ideal"], "budget_usd": [1e6], "limit_s": [86400.0]}
-    answer = replace(study_answers.nodes(), axes=axes, columns=columns, shown=(), figures=())
+    about = {"budget_usd": Column(label="budget", unit="USD"), "limit_s": Column(label="limit", unit="s")}
+    answer = replace(study_answers.nodes(), axes=axes, about=about, columns=columns, shown=(), figures=())
     lines = [line.split() for line in shown(study_text(answer), 20).splitlines()]
     assert ["budget", "$1M", "2.00"] in lines
     assert ["limit", "24.0", "h", "1.90"] in lines

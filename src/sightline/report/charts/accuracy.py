@@ -123,7 +123,7 @@ def _kernel_panel(panel: Panel, most_points: int) -> Any:
     return drawn.properties(width=_KERNEL_WIDTH, height=_KERNEL_HEIGHT, title=drawing.heading(panel.title, said))
 
 
-def study_chart(cells: Sequence[tuple[str, str, float | None, float | None]]) -> dict[str, Any] | None:
+def cells_chart(cells: Sequence[tuple[str, str, float | None, float | None]]) -> dict[str, Any] | None:
     """Return the dots of a table's first quantity; None where nothing was measured.
 
     Args:

@@ -6,9 +6,9 @@ from html import escape
 from sightline.exploration.answer import StudyAnswer
 from sightline.quantities import counted
 from sightline.report.charts.drawing import PHONE, chart_element, html_document
-from sightline.report.charts.study import study_chart
+from sightline.report.charts.studies.chart import study_chart
 from sightline.report.page import STYLE
-from sightline.report.studies.lines import study_to_csv
+from sightline.report.studies.csv import study_to_csv
 from sightline.report.studies.table import StudyColumn, columns_of
 
 _STYLE = """

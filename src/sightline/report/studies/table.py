@@ -1,17 +1,15 @@
 """The columns of a study that people read: which they are, their headings and their cells."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from sightline.exploration.answer import StudyAnswer
 from sightline.quantities import as_python
-from sightline.report.studies.quantities import NOTHING, numeric, quantity_of
+from sightline.report.studies.quantities import NOTHING, Quantity, numeric, quantity_of
 from sightline.report.units import digits
 
 _COUNTS = ("tokens", "parameters", "requests")
-_TRIED = 100
-"""Values that tell whether a column holds numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -29,20 +27,18 @@ class StudyColumn:
 def columns_of(answer: StudyAnswer, rows: int | None = None) -> list[StudyColumn]:
     """Return the columns that the study shows, of its first ``rows`` only if a number is given."""
     keys = [key for key in answer.shown or answer.columns if key in answer.columns]
-    names = {key: name for figure in answer.figures for key, name in figure.names.items()}
-    # The axis of words in a figure may say more than its name, such as an order.
-    numbers = {key: name for key, name in names.items() if key in answer.columns and numeric(_head(answer, key))}
-    headings = _headings(keys, numbers)
+    quantities = {key: quantity_of(key, answer.about) for key in keys}
+    headings = _headings(quantities)
     found: list[StudyColumn] = []
     for key in keys:
-        values = [as_python(value) for value in list(answer.columns[key])[:rows]]
+        values = [as_python(value) for value in answer.columns[key][:rows]]
         is_number = numeric(values)
         told = (not found or found[-1].tells_apart) and (key in answer.axes or not is_number) and "bound" not in key
         found.append(
             StudyColumn(
                 key=key,
                 heading=headings[key],
-                cells=_cells(key, values, headings[key]),
+                cells=_cells(quantities[key], values, headings[key]),
                 is_number=is_number,
                 tells_apart=told,
             )
@@ -50,21 +46,15 @@ def columns_of(answer: StudyAnswer, rows: int | None = None) -> list[StudyColumn
     return found
 
 
-def _head(answer: StudyAnswer, key: str) -> list[Any]:
-    """The first values of a column."""
-    return [as_python(value) for value in list(answer.columns[key])[:_TRIED]]
-
-
-def _headings(keys: Sequence[str], names: dict[str, str]) -> dict[str, str]:
+def _headings(quantities: Mapping[str, Quantity]) -> dict[str, str]:
     """The names of columns; those that two would share are told by their whole key."""
-    labels = {key: quantity_of(key, names).heading for key in keys}
+    labels = {key: quantity.heading for key, quantity in quantities.items()}
     shared = {label for label in labels.values() if list(labels.values()).count(label) > 1}
-    return {key: key.replace("_", " ").replace(".", " ") if label in shared else label for key, label in labels.items()}
+    return {key: quantity_of(key, {}).label if label in shared else label for key, label in labels.items()}
 
 
-def _cells(key: str, values: Sequence[Any], heading: str) -> list[str]:
+def _cells(quantity: Quantity, values: Sequence[Any], heading: str) -> list[str]:
     """The texts of values; a count does not repeat the heading that says of what."""
-    quantity = quantity_of(key)
     if quantity.unit in _COUNTS and quantity.unit in heading.split():
         return [quantity.text(one).removesuffix(f" {quantity.unit}") for one in values]
     if not quantity.unit and any(isinstance(value, float) and not value.is_integer() for value in values):

@@ -1,17 +1,28 @@
-"""The pictures of a study's table: lines over one axis, a map of what binds over two, and a tornado."""
+"""The pictures of a study's table: lines over one axis, maps over two, a tornado, and what may be paid."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
-from sightline.exploration.answer import Figure
+import numpy as np
+
+from sightline.exploration.answer import Column, Figure
 from sightline.exploration.own.asked.axes import Axis
 from sightline.exploration.own.asked.reports import BOUND
+from sightline.exploration.own.told.best import COST
 from sightline.exploration.own.told.break_even import BreakEven
 from sightline.exploration.own.told.found import Found
 from sightline.exploration.own.told.words import label_of, name_of, sentence_case
 
-_LOGARITHMIC = 4.0
+_LOGARITHMIC: Final = 4.0
 """Ratio of an axis's ends from which on it is drawn logarithmically."""
+_MAY_ADD, _ADDS, _GAIN = "may_add_usd_per_hour", "adds_usd_per_hour", "work_per_usd_gain"
+ABOUT: Final[Mapping[str, Column]] = {
+    "elasticity": Column(label="elasticity"),
+    _MAY_ADD: Column(label="what it may add", unit="USD", per="per hour"),
+    _ADDS: Column(label="what it adds at the stated price", unit="USD", per="per hour"),
+    _GAIN: Column(label="gain of work per dollar"),
+}
+"""Columns that only pictures have."""
 
 
 def figures_of(
@@ -21,8 +32,8 @@ def figures_of(
     axes = sorted((axis for axis in found.axes if len(axis.values) > 1), key=lambda axis: not axis.is_number)
     if not axes:
         return list(_tornado(found, elasticities))
-    pictures = [*_maps(found, axes), *_lines(found, axes)] if len(axes) > 1 else list(_lines(found, axes))
-    return [*pictures, *_tornado(found, elasticities), *_break_even(found, steps)]
+    maps = [*_maps(found, axes), *_paying(found, axes)] if len(axes) > 1 else []
+    return [*maps, *_lines(found, axes), *_tornado(found, elasticities), *_break_even(found, steps)]
 
 
 def _fixed(found: Found, shown: Sequence[Axis]) -> dict[str, Any]:
@@ -47,17 +58,48 @@ def _maps(found: Found, axes: Sequence[Axis]) -> Iterator[Figure]:
     )
 
 
+def _paying(found: Found, axes: Sequence[Axis]) -> Iterator[Figure]:
+    """Where more of a priced number pays: work per dollar over that at its first value, over the first other axis."""
+    priced = {price.number.key for price in found.study.prices}
+    x = next((axis for axis in axes if axis.key in priced), None)
+    if x is None or COST not in found.columns:
+        return
+    y = next(axis for axis in axes if axis is not x)
+    columns, cost = found.columns, np.asarray(found.columns[COST], dtype=float)
+    others = [name for name in ("view", *(axis.key for axis in axes if axis is not x)) if name in columns]
+    places = np.unique(
+        [np.unique(columns[name], return_inverse=True)[1] for name in others], axis=1, return_inverse=True
+    )
+    line, first = places[1].ravel(), np.full(len(cost), np.nan)
+    starts = columns[x.key] == np.asarray(columns[x.key], dtype=float).min()
+    first[line[starts]] = cost[starts]
+    yield Figure(
+        kind="map",
+        title=f"Work per dollar over that at the least {name_of(x.key)}",
+        x=x.key,
+        y=y.key,
+        series=_GAIN,
+        panel="view" if found.has_views else "",
+        break_even=1.0,
+        where=_fixed(found, (x, y)),
+        columns={**{name: columns[name] for name in (x.key, *others)}, _GAIN: first[line] / cost},
+    )
+
+
 def _lines(found: Found, axes: Sequence[Axis]) -> Iterator[Figure]:
     """The headline over the first axis, a line for each value of the second; of one axis a line for each view."""
+    drawn = next((key for key in (found.headline, *found.study.report) if key in found.columns), None)
+    if drawn is None:
+        return
     x, series = axes[0], axes[1] if len(axes) > 1 else None
     kind: Any = "lines" if x.is_number else "bars"
     shown = [x] if series is None else [x, series]
     both = found.has_views and series is not None
     yield Figure(
         kind=kind,
-        title=f"{sentence_case(label_of(found.study.task, found.headline))} by {name_of(x.key)}",
+        title=f"{sentence_case(label_of(found.study.task, drawn))} by {name_of(x.key)}",
         x=x.key,
-        y=found.headline,
+        y=drawn,
         series=series.key if series else "view" if found.has_views else "",
         panel="view" if both else "",
         log=_logarithmic(x),
@@ -75,34 +117,37 @@ def _logarithmic(*axes: Axis) -> frozenset[str]:
 
 
 def _break_even(found: Found, steps: Sequence[BreakEven]) -> Iterator[Figure]:
-    """What each step along a number may add to a device's rent, of the number with the most steps."""
+    """What each step along a number may add to a device's rent, next to what it adds where its price is stated."""
+    prices = {price.number.key: price.usd_per_hour_per_unit for price in found.study.prices}
     known = [step for step in steps if step.usd_per_hour is not None]
-    keys = [step.key for step in known]
-    key = max(dict.fromkeys(keys), key=keys.count, default="")
-    if keys.count(key) <= len(found.views):
-        return
-    shown = [step for step in known if step.key == key]
-    yield Figure(
-        kind="lines",
-        title=f"Rent per device that the step to each {name_of(key)} may add",
-        x=key,
-        y="usd_per_hour",
-        series="view" if found.has_views else "",
-        log=frozenset({"x"}) if shown[-1].high / shown[0].high >= _LOGARITHMIC else frozenset(),
-        columns={
-            "view": [step.view for step in shown],
-            key: [step.high for step in shown],
-            "usd_per_hour": [step.usd_per_hour for step in shown],
-        },
-    )
+    for key in dict.fromkeys(step.key for step in known):
+        shown = [step for step in known if step.key == key]
+        if len(shown) <= len(found.views):
+            continue
+        added = {_ADDS: [prices[key] * (step.high - step.low) for step in shown]} if key in prices else {}
+        yield Figure(
+            kind="lines",
+            title=f"Rent of a device that the step to each {name_of(key)} may add",
+            x=key,
+            y=(_MAY_ADD, *added) if added else _MAY_ADD,
+            series="view" if found.has_views else "",
+            log=frozenset({"x"}) if shown[-1].high / shown[0].high >= _LOGARITHMIC else frozenset(),
+            names={"y": "more rent"},
+            columns={
+                "view": [step.view for step in shown],
+                key: [step.high for step in shown],
+                _MAY_ADD: [step.usd_per_hour for step in shown],
+                **added,
+            },
+        )
 
 
 def _tornado(found: Found, elasticities: Mapping[str, Mapping[str, float]]) -> Iterator[Figure]:
     """Elasticities at the base, the largest first."""
     rows = [
         (view, name_of(f"cluster.{number}"), value)
-        for view, of in elasticities.items()
-        for number, value in sorted(of.items(), key=lambda item: -abs(item[1]))
+        for view in found.views
+        for number, value in sorted(elasticities.get(view, {}).items(), key=lambda item: -abs(item[1]))
         if abs(value) >= 0.001
     ]
     if rows:
@@ -110,8 +155,8 @@ def _tornado(found: Found, elasticities: Mapping[str, Mapping[str, float]]) -> I
         yield Figure(
             kind="tornado",
             title=f"What the {label_of(found.study.task, found.headline)} depends on at the base",
-            x="elasticity",
-            y="number",
+            x="number",
+            y="elasticity",
             panel="view" if found.has_views else "",
             columns={"view": views, "number": numbers, "elasticity": values},
         )

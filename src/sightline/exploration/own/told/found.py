@@ -44,8 +44,9 @@ class Found:
     @property
     def headline(self) -> str:
         """The time that readers compare first: the first that is reported, else the whole."""
-        times = (key for key in self.study.report if key in self.task.times)
-        return next(times, self.task.whole)
+        known = self.task.figures
+        times = [key for key in self.study.report if key in known and known[key].unit == "s"]
+        return next((key for key in times if key in self.task.times), next(iter(times), self.task.whole))
 
     @property
     def rate(self) -> str:

@@ -13,10 +13,10 @@ from sightline.exploration.own.asked.reports import BOUND
 from sightline.exploration.own.told.best import COST, best_points, said_of_best
 from sightline.exploration.own.told.break_even import PER, break_evens, sentences
 from sightline.exploration.own.told.elasticity import elasticities_of, knees_of
-from sightline.exploration.own.told.figures import figures_of
+from sightline.exploration.own.told.figures import ABOUT, figures_of
 from sightline.exploration.own.told.found import Found, lines
-from sightline.exploration.own.told.words import in_unit, in_words, label_of, level_in_words, name_of, of_view, unit_of
-from sightline.profile import LEVELS
+from sightline.exploration.own.told.words import about, column_of, in_unit, in_words, label_of, name_of, of_view
+from sightline.profile import LEVEL_NAMES, LEVELS
 from sightline.quantities import counted
 
 VIEWS_SAID: Mapping[View, str] = {
@@ -39,6 +39,7 @@ def told(found: Found) -> StudyAnswer:
         title=study.name,
         axes={axis.key: axis.shown for axis in study.axes},
         columns=found.columns,
+        about=about(study.task, [*found.axes, *study.designs], list(found.columns)) | ABOUT,
         summary={
             **_counts(found),
             "best": best,
@@ -103,7 +104,7 @@ def _shares(found: Found) -> dict[str, dict[str, float]]:
 def _said_of_shares(found: Found) -> Iterator[str]:
     for view, shares in _shares(found).items():
         ordered = sorted(shares.items(), key=lambda item: -item[1])
-        listed = ", ".join(f"{level_in_words(level)} binds {share:.0%}" for level, share in ordered)
+        listed = ", ".join(f"{LEVEL_NAMES[level]} binds {share:.0%}" for level, share in ordered)
         yield f"{of_view(view)}: {listed} of the points."
 
 
@@ -117,7 +118,8 @@ def _said_along(found: Found) -> Iterator[str]:
             continue
         first, last = there[0], there[-1]
         span = f"from {in_words(line.axis, line.values[first])} to {in_words(line.axis, line.values[last])}"
-        moved = f"{in_unit(values[first], unit_of(task, key))} to {in_unit(values[last], unit_of(task, key))}"
+        unit = column_of(task, key).unit
+        moved = f"{in_unit(values[first], unit)} to {in_unit(values[last], unit)}"
         levels = _sequence([(line.values[i], LEVELS[codes[i]]) for i in there if codes[i] >= 0], line.axis)
         what, of = name_of(line.axis.key), label_of(task, key)
         yield f"{of_view(line.view)}: {what} {span} takes {of} from {moved}{levels}."
@@ -127,7 +129,7 @@ def _said_of_knees(found: Found, knees: list[dict[str, Any]]) -> Iterator[str]:
     units = {axis.key: axis.unit for axis in found.axes}
     for knee in knees:
         at = f"{name_of(knee['key'])} {in_unit(knee['position'], units[knee['key']])}"
-        before, after = level_in_words(knee["before"]), level_in_words(knee["after"])
+        before, after = LEVEL_NAMES[knee["before"]], LEVEL_NAMES[knee["after"]]
         yield f"{of_view(knee['view'])}: beyond {at} the time depends on {after} more than on {before}."
 
 
@@ -137,8 +139,8 @@ def _sequence(bound: list[tuple[Any, str]], axis: Axis) -> str:
     if not changes:
         return ""
     first, *others = changes
-    then = "".join(f", {level_in_words(level)} from {in_words(axis, value)}" for value, level in others)
-    return f"; {level_in_words(first[1])} binds{then or ' throughout'}"
+    then = "".join(f", {LEVEL_NAMES[level]} from {in_words(axis, value)}" for value, level in others)
+    return f"; {LEVEL_NAMES[first[1]]} binds{then or ' throughout'}"
 
 
 def _assumptions(found: Found) -> Iterator[str]:

@@ -1,8 +1,11 @@
-"""Figures of a study in sentences: each in the unit that people would choose."""
+"""Names and figures of a study of one's own: in sentences each in the unit that people would choose."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, Final
 
+from sightline.exploration.answer import Column
+from sightline.exploration.columns import BOUND_BY, result_columns
 from sightline.exploration.own.asked.axes import Axis
 from sightline.profile import task_of
 from sightline.quantities import (
@@ -51,13 +54,16 @@ def in_unit(value: float, unit: str) -> str:
     return f"{shown} {unit}".strip()
 
 
-_WRITTEN: Final = {"l2": "L2", "dram": "DRAM", "flops": "FLOP/s", "tdp": "TDP"}
+_WRITTEN: Final = {"l2": "L2", "dram": "DRAM", "flops": "FLOP/s", "tdp": "TDP", "zero": "ZeRO"}
+_NAMES: Final = {"cluster.device.l2": "L2 capacity"}
 _PARTS: Final = {"device": "", "intra_node": "link ", "network": "network ", "host": "host "}
 """Words before the name of a number, by part of a cluster."""
 
 
 def name_of(key: str) -> str:
     """Return a dotted key as words: ``memory bandwidth`` of a device's."""
+    if key in _NAMES:
+        return _NAMES[key]
     head, *below = key.split(".")
     if head == "cluster" and below[:1] and below[0] in _PARTS and below[1:]:
         return _PARTS[below[0]] + _written(" ".join(below[1:]))
@@ -69,32 +75,40 @@ def _written(key: str) -> str:
     return " ".join(_WRITTEN.get(word, word) for word in words)
 
 
-_LABELS: Final = {
-    "memory_bytes.total": "memory",
-    "energy_j_per_token": "energy per token",
-    "power_w": "power of a device",
-    "carbon_kg": "carbon",
-    "carbon_kg_per_million_tokens": "carbon per million tokens",
-}
+def about(task: str, axes: Sequence[Axis], keys: Sequence[str]) -> dict[str, Column]:
+    """Return what the columns of a table hold: axes and what is searched by their keys, else results of the task."""
+    units = {axis.key: axis.unit for axis in axes}
+    return {
+        key: _of_number(key, units.get(key, "")) if key in units or key.startswith("plan.") else column_of(task, key)
+        for key in keys
+    }
+
+
+def _of_number(key: str, unit: str) -> Column:
+    money = unit == "USD/hour"
+    return Column(label=name_of(key), unit="USD" if money else unit, per="per hour" if money else "")
+
+
+@cache
+def _results(task: str) -> Mapping[str, Column]:
+    declared = task_of(task)
+    return {"bound_level": BOUND_BY} if declared is None else result_columns(declared)
+
+
+def column_of(task: str, key: str) -> Column:
+    """Return what readers see of a result."""
+    return _results(task).get(key) or Column(label=name_of(key))
 
 
 def label_of(task: str, key: str) -> str:
     """Return what readers call a result."""
-    declared = task_of(task)
-    metric = None if declared is None else declared.figures.get(key)
-    if metric is not None:
-        return metric.label
-    return _LABELS.get(key) or key.removesuffix("_s").replace("_usd_", " ").replace("_", " ").replace(".", " ")
+    column = column_of(task, key)
+    return f"{column.label} {column.per}".strip()
 
 
 def sentence_case(words: str) -> str:
     """Return words with a capital first letter, whatever the others are."""
     return words[:1].upper() + words[1:]
-
-
-def level_in_words(level: str) -> str:
-    """Return a level as readers know it: ``DRAM``."""
-    return _WRITTEN.get(level, level)
 
 
 def value_of(axis: Axis, value: Any) -> str:
@@ -108,26 +122,7 @@ def value_of(axis: Axis, value: Any) -> str:
 
 def result(task: str, key: str, value: float) -> str:
     """Return a result with its name: ``step time 1.2 s``."""
-    return f"{label_of(task, key)} {in_unit(value, unit_of(task, key))}"
-
-
-def unit_of(task: str, key: str) -> str:
-    """Return the unit of a result by its key."""
-    declared = task_of(task)
-    metric = None if declared is None else declared.figures.get(key)
-    if metric is not None:
-        return {"tokens/s": "tokens/s", "count": "", "word": ""}.get(metric.unit, metric.unit)
-    for ending, unit in (
-        ("_s", "s"),
-        ("_usd_per_million_tokens", "USD"),
-        ("_j_per_token", "J"),
-        ("_w", "W"),
-        ("_kg", "kg"),
-        ("_kg_per_million_tokens", "kg"),
-    ):
-        if key.endswith(ending):
-            return unit
-    return "B" if key.startswith("memory_bytes") else "s" if key.startswith(("phases.", "limits.")) else ""
+    return f"{label_of(task, key)} {in_unit(value, column_of(task, key).unit)}"
 
 
 def in_words(axis: Axis, value: Any) -> str:

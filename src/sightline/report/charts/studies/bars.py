@@ -1,19 +1,19 @@
 """Bars and stacks of a study: a figure, or the parts of a whole, for each of several names."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any
 
 import altair as alt
 
+from sightline.profile import LEVELS
 from sightline.report.charts import drawing
 from sightline.report.charts.axes import Axis
 from sightline.report.charts.studies.colors import colors_of, in_order, part_of
-from sightline.report.charts.studies.data import CHARACTER, Picture, Rows, axis_of, number, panel_title, ticks_of
+from sightline.report.charts.studies.data import CHARACTER, Layout, Picture, Place, Rows, axis_of, number, ticks_of
 from sightline.report.charts.studies.lines import about
 from sightline.report.charts.studies.rows import Names, names_of
-from sightline.report.studies.levels import LEVELS
-from sightline.report.studies.quantities import worded
+from sightline.report.studies.quantities import NOUNS
 
 _COLUMNS_HEIGHT = 220
 _FEWEST_COLUMNS = 4
@@ -32,9 +32,7 @@ def bars(picture: Picture) -> Any:
     keys = in_order([str(one) for one in picture.distinct(series)]) if series else list(picture.ys)
     labels = _labels(picture, keys)
     colors = colors_of([key if series else part_of(key) for key in keys])
-    log = picture.is_log("y", picture.ys)
-    axis = axis_of(picture, picture.ys, log=log, zero=not log)
-    low = axis.low if log else 0.0
+    axis = axis_of(picture, picture.ys, log=False, zero=True)
 
     def values(rows: Rows) -> Rows:
         found = []
@@ -45,7 +43,7 @@ def bars(picture: Picture) -> Any:
                     key = str(row[series]) if series else column
                     text = picture.quantity(column).text(y)
                     group = labels[keys.index(key)]
-                    found.append(_bar(picture, row, group, low, y / axis.divisor) | {"text": text, "group": group})
+                    found.append(_bar(picture, row, group, 0.0, y / axis.divisor) | {"text": text, "group": group})
         return found
 
     return _Bars(picture, axis, labels, colors, grouped=_is_grouped(picture)).drawn(values)
@@ -61,27 +59,22 @@ def _is_grouped(picture: Picture) -> bool:
 
 def stacks(picture: Picture) -> Any:
     """Return the parts of a whole, one behind the other, for each name."""
-    keys = sorted(picture.ys, key=lambda one: list(LEVELS).index(part_of(one)) if part_of(one) in LEVELS else -1)
-    labels = [picture.figure.names.get(one) or worded(picture.quantity(part_of(one)).label) for one in keys]
-    labels = [LEVELS.get(label.lower(), label) for label in labels]
+    keys = sorted(picture.ys, key=lambda one: LEVELS.index(part_of(one)) if part_of(one) in LEVELS else -1)
+    labels = [picture.quantity(one).label for one in keys]
+    quantity = picture.quantity(keys[0])
     wholes = [sum(number(row.get(one)) or 0.0 for one in keys) for row in picture.rows]
     axis = _axis_of_wholes(picture, wholes)
-    is_share = picture.quantity(keys[0]).unit == "share" or max(wholes, default=0.0) <= 1.0 + 1e-9
-    series = picture.figure.series
 
     def values(rows: Rows) -> Rows:
         found = []
         for row in rows:
             ends = list(accumulate((number(row.get(one)) or 0.0) / axis.divisor for one in keys))
-            text = "" if is_share else picture.quantity(keys[0]).text(ends[-1] * axis.divisor)
-            group = picture.quantity(series).text(row[series]) if series else ""
             for label, start, end in zip(labels, [0.0, *ends], ends, strict=False):
-                found.append(_bar(picture, row, label, start, end) | {"text": "", "group": group})
-            found[-1]["text"] = text
+                found.append(_bar(picture, row, label, start, end) | {"text": "", "group": ""})
+            found[-1]["text"] = "" if quantity.unit == "share" else quantity.text(ends[-1] * axis.divisor)
         return found
 
-    colors = colors_of([part_of(one) for one in keys])
-    return _Bars(picture, axis, labels, colors, grouped=bool(series)).drawn(values)
+    return _Bars(picture, axis, labels, colors_of([part_of(one) for one in keys]), grouped=False).drawn(values)
 
 
 def _axis_of_wholes(picture: Picture, wholes: Sequence[float]) -> Axis:
@@ -89,16 +82,10 @@ def _axis_of_wholes(picture: Picture, wholes: Sequence[float]) -> Axis:
     quantity = picture.quantity(picture.ys[0])
     largest = max(wholes, default=1.0) or 1.0
     divisor, unit = quantity.scaled(largest)
-    named = picture.figure.names.get("y") or {
-        "s": "time",
-        "B": "memory",
-        "USD": "cost",
-        "J": "energy",
-        "W": "power",
-    }.get(quantity.unit, "")
-    if quantity.unit == "share" or (not quantity.unit and abs(largest - 1.0) < 1e-6):
+    named = picture.figure.names.get("y") or NOUNS.get(quantity.unit, "")
+    if quantity.unit == "share":
         whole = 100.0 if largest > _MOST_OF_IT else 104.0 * largest
-        return Axis(title=f"{named or 'share'} (%)", low=0.0, high=whole, divisor=0.01)
+        return Axis(title=f"{named} (%)", low=0.0, high=whole, divisor=0.01)
     title = f"{named} ({unit})" if unit and named else named or unit
     return Axis(title=title, low=0.0, high=largest / divisor * 1.04, divisor=divisor)
 
@@ -126,27 +113,18 @@ class _Bars:
         scale = drawing.palette(dict(zip(parts, colors, strict=True)))
         self.color = alt.Color("part:N", scale=scale, legend=picture.legend(parts, symbolType="square"))
 
-    def drawn(self, values: Any) -> Any:
+    def drawn(self, values: Callable[[Rows], Rows]) -> Any:
         """Return the panels; ``values`` makes bars of rows."""
-        picture = self.picture
-        panels = [(title, values(rows)) for title, rows in picture.panels]
-        columns = picture.columns(len(panels))
-        width = picture.width(columns)
+        picture, layout = self.picture, self.picture.layout()
         longest = max(map(len, self.words), default=0) * CHARACTER + 8
-        if len(self.words) >= _FEWEST_COLUMNS and longest <= width / len(self.words) and not self.grouped:
-            built = [self._upright(rows, width, first=i % columns == 0) for i, (_, rows) in enumerate(panels)]
-        else:
-            names = names_of(self.words, picture.room)
-            columns = picture.columns(len(panels), least=120, beside=names.width / max(min(len(panels), 3), 1))
-            width = (picture.whole - names.width - (columns - 1) * 30) / columns
-            built = [self._lying(rows, names, width, first=i % columns == 0) for i, (_, rows) in enumerate(panels)]
-        titled = [
-            one.properties(title=panel_title(title, width)) if title else one
-            for one, (title, _) in zip(built, panels, strict=True)
-        ]
-        return picture.together(titled, columns)
+        if len(self.words) >= _FEWEST_COLUMNS and longest <= layout.width / len(self.words) and not self.grouped:
+            return picture.panelled(lambda rows, place: self._upright(values(rows), place), layout)
+        names = names_of(self.words, picture.room)
+        panels = max(len(picture.distinct(picture.figure.panel)), 1)
+        layout = picture.layout(least=120, labels=names.width / min(panels, 3), shared=names.width)
+        return picture.panelled(lambda rows, place: self._lying(values(rows), names, layout, place), layout)
 
-    def _upright(self, rows: Rows, width: float, *, first: bool) -> Any:
+    def _upright(self, rows: Rows, place: Place) -> Any:
         """Columns with their names below."""
         quantity = self.picture.quantity(self.picture.figure.x)
         x = alt.X(
@@ -156,7 +134,7 @@ class _Bars:
             axis=alt.Axis(grid=False, labelAngle=0, labelOverlap=False),
             scale=alt.Scale(domain=self.words, paddingInner=0.25),
         )
-        title = self.axis.title if first else None
+        title = self.axis.title if place.first else None
         y = alt.Y(
             "start:Q",
             title=title,
@@ -164,18 +142,16 @@ class _Bars:
             axis=ticks_of(self.axis, self.picture.quantity(self.picture.ys[0]), 5),
         )
         mark = drawing.of(rows).mark_bar().encode(x=x, y=y, y2="end:Q", color=self.color, tooltip=_tooltip())
-        return mark.properties(width=width, height=_COLUMNS_HEIGHT)
+        return mark.properties(height=_COLUMNS_HEIGHT)
 
-    def _lying(self, rows: Rows, names: Names, width: float, *, first: bool) -> Any:
+    def _lying(self, rows: Rows, names: Names, layout: Layout, place: Place) -> Any:
         """Rows with their names next to them, and a text behind each."""
-        groups = list(dict.fromkeys(row["group"] for row in rows)) if self.grouped else [""]
+        width, groups = layout.width, list(dict.fromkeys(row["group"] for row in rows)) if self.grouped else [""]
         step = max(_THIN * len(groups) + 8, names.height, drawing.ROW_HEIGHT)
         drawn = [{**row, "name": names.lines[row["name"]]} for row in rows]
         texts = [row for row in drawn if row["text"]]
         reach = self._reach(width, max((len(row["text"]) for row in texts), default=0))
-        scale = (
-            drawing.logarithmic(self.axis.low, reach) if self.axis.is_log else alt.Scale(domain=[0, reach], nice=False)
-        )
+        scale = alt.Scale(domain=[0, reach], nice=False)
         ticks = ticks_of(self.axis, self.picture.quantity(self.picture.ys[0]), max(min(int(width // 48), 8), 2))
         x = alt.X("start:Q", title=self.axis.title, scale=scale, axis=ticks)
         order = list(names.lines.values())
@@ -183,7 +159,7 @@ class _Bars:
             "name:N",
             sort=order,
             title=None,
-            axis=names.axis(shown=first),
+            axis=names.axis(shown=place.first),
             scale=alt.Scale(domain=order, paddingInner=0.25, paddingOuter=0.1),
         )
         offset = (
@@ -195,13 +171,11 @@ class _Bars:
         text = drawing.of(texts).mark_text(align="left", dx=4, fontSize=11, color=drawing.INK)
         said = text.encode(x=alt.X("end:Q", scale=scale), y=y, text="text:N", **offset)
         panel = alt.layer(bars_, said) if texts else bars_
-        return panel.properties(width=width, height=step * len(self.words))
+        return panel.properties(height=step * len(self.words))
 
     def _reach(self, width: float, characters: int) -> float:
         """Where the axis ends so that the text behind the longest bar has room."""
         free = min(characters * CHARACTER + 8, 0.5 * width) / width if characters else 0.0
-        if self.axis.is_log:
-            return self.axis.low * float((self.axis.high / self.axis.low) ** (1 / (1 - free)))
         return self.axis.high / (1 - free)
 
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from sightline.profile import LEVELS
 from sightline.report.charts import drawing
-from sightline.report.studies.levels import LEVELS
 
 LEVEL_COLORS = {
     "compute": "#174a8c",
@@ -62,7 +62,7 @@ def dashes_of(count: int) -> list[list[int]]:
 
 def in_order(keys: Sequence[str]) -> list[str]:
     """Return keys in the order of levels where they are levels, else as they are."""
-    return sorted(keys, key=list(LEVELS).index) if set(keys) <= set(LEVELS) else list(keys)
+    return sorted(keys, key=LEVELS.index) if set(keys) <= set(LEVELS) else list(keys)
 
 
 def text_on(color: str) -> str:

@@ -1,6 +1,5 @@
 """What a figure of a study draws: its rows, the names and units of its columns, its panels and their sizes."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,20 +9,20 @@ from typing import Any
 
 import altair as alt
 import numpy as np
+from numpy.typing import NDArray
 
 from sightline.exploration.answer import Figure, StudyAnswer
 from sightline.quantities import as_python
 from sightline.report.charts import drawing
 from sightline.report.charts.axes import Axis
 from sightline.report.charts.drawing import Room
-from sightline.report.studies.quantities import Quantity, numeric, quantity_of, words_of
+from sightline.report.studies.quantities import Quantity, numeric, quantity_of
 
 Rows = list[dict[str, Any]]
 
 CHARACTER = 6.6
 """Pixels of a character of a label."""
-_DATE = re.compile(r"(\d{4})-(\d{2})(-\d{2})?$")
-_GAP = 30
+GAP = 30
 """Pixels between panels."""
 _Y_LABELS = 46
 """Pixels of numbers and title next to a vertical axis."""
@@ -31,6 +30,25 @@ _PADDING = 0.07
 _BILLION = 1e9
 _IN_BILLIONS = ("", "USD", "tokens", "parameters", "requests")
 """Units of which a billion is B, in place of the G of SI units."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """How the panels of a figure stand."""
+
+    columns: int
+    width: float
+    """Of the plot of each."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where a panel stands."""
+
+    first: bool
+    """Whether it is the first of its row, and has what all panels of a row share."""
+    last: bool
+    """Whether no panel stands below it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,10 +60,23 @@ class Picture:
     room: Room
 
     @cached_property
+    def columns(self) -> Mapping[str, NDArray[Any]]:
+        """The columns of the rows that are drawn, of the figure's own table if it has one."""
+        table = {key: _array(values) for key, values in (self.figure.columns or self.answer.columns).items()}
+        drawn = np.ones(len(next(iter(table.values()), ())), dtype=bool)
+        for key, wanted in self.figure.where.items():
+            drawn &= _is(table[key], wanted) if key in table else False
+        return table if drawn.all() else {key: values[drawn] for key, values in table.items()}
+
+    @cached_property
     def rows(self) -> Rows:
-        """The rows that are drawn, of the figure's own table if it has one."""
-        table = _table(self.figure.columns) if self.figure.columns else self.answer.rows
-        return [row for row in table if all(_is(row.get(k), v) for k, v in self.figure.where.items())]
+        """The rows that are drawn."""
+        return self.rows_of(slice(None))
+
+    def rows_of(self, chosen: Any) -> Rows:
+        """Return some of the rows that are drawn, in Python's own numbers."""
+        values = (column[chosen].tolist() for column in self.columns.values())
+        return [dict(zip(self.columns, map(as_python, row), strict=True)) for row in zip(*values, strict=True)]
 
     @property
     def ys(self) -> tuple[str, ...]:
@@ -59,13 +90,12 @@ class Picture:
         return asked and bool(values) and min(values) > 0
 
     def values(self, *columns: str) -> list[float]:
-        """Return all numbers of columns, dates as years."""
-        found = (number(row.get(column)) for column in columns for row in self.rows)
-        return [value for value in found if value is not None]
+        """Return all numbers of columns."""
+        return [value for column in columns if column in self.columns for value in _numbers(self.columns[column])]
 
     def quantity(self, column: str) -> Quantity:
         """Return what a column holds, by the name that readers see."""
-        return quantity_of(column, self.figure.names)
+        return quantity_of(column, self.answer.about, self.figure.names.get(column, ""))
 
     def words(self, column: str) -> list[str]:
         """Return the distinct values of a column as text: numbers sorted, words as they come."""
@@ -73,53 +103,59 @@ class Picture:
 
     def distinct(self, column: str) -> list[Any]:
         """Return the distinct values of a column: numbers sorted, words as they come."""
-        found = list(dict.fromkeys(row[column] for row in self.rows if row.get(column) is not None))
+        values = self.columns.get(column, np.empty(0))
+        if values.dtype.kind in "fiu":
+            return np.unique(values[np.isfinite(values)]).tolist()
+        found = [value for value in dict.fromkeys(values.tolist()) if value is not None]
         return sorted(found) if numeric(found) else found
 
     def is_number(self, column: str) -> bool:
-        """Return whether a column holds numbers or dates alone."""
-        values = [row.get(column) for row in self.rows if row.get(column) is not None]
-        return numeric(values) or (bool(values) and all(_DATE.match(str(value)) for value in values))
+        """Return whether a column holds numbers alone."""
+        return numeric(self.distinct(column))
 
-    @property
-    def panels(self) -> list[tuple[str, Rows]]:
-        """Title and rows of each panel; one without a title where the figure has a single one."""
-        return self.split(self.figure.panel)
+    def layout(self, least: float = 150.0, labels: float = _Y_LABELS, shared: float | None = None) -> Layout:
+        """Return how the panels stand: in as few rows as their least width allows, evenly filled.
 
-    def split(self, column: str) -> list[tuple[str, Rows]]:
-        """Return the rows by the value of a column, with that value in words."""
+        Args:
+            least: Pixels that the plot of each has at least.
+            labels: Pixels of the names next to each, as far as they count for the number of columns.
+            shared: Pixels of names that only the first of a row has, in place of ``labels``.
+        """
+        panels = len(self.distinct(self.figure.panel)) if self.figure.panel else 1
+        most = max(int((self.whole + GAP) // (least + labels + GAP)), 1)
+        columns = ceil(panels / ceil(panels / most))
+        free = self.whole - (columns - 1) * GAP
+        width = free / columns - labels if shared is None else (free - shared) / columns
+        return Layout(columns=columns, width=width)
+
+    def panelled(
+        self, panel: Callable[[Rows, Place], Any], layout: Layout, *, rows: Rows | None = None, subtitle: str = ""
+    ) -> Any:
+        """Return the panels of the figure, each below its title; ``panel`` draws the rows of one in its place."""
+        panels, columns, built = self.split(self.rows if rows is None else rows), layout.columns, []
+        for position, (title, of_panel) in enumerate(panels):
+            place = Place(first=position % columns == 0, last=position + columns >= len(panels))
+            drawn = panel(of_panel, place).properties(width=layout.width)
+            built.append(drawn.properties(title=panel_title(title, layout.width)) if title else drawn)
+        heading = drawing.heading(self.wrapped(self.figure.title), subtitle)
+        if len(built) == 1:
+            return built[0].properties(title=heading)
+        joined = alt.concat(*built, columns=columns, spacing=GAP, title=heading)
+        return joined.resolve_scale(x="independent", y="independent", yOffset="independent")
+
+    def split(self, rows: Rows) -> list[tuple[str, Rows]]:
+        """Return title and rows of each panel; one without a title where the figure has a single one."""
+        column = self.figure.panel
         if not column:
-            return [("", self.rows)]
-        quantity = self.quantity(column)
-        found = [
-            (quantity.text(value), [row for row in self.rows if row[column] == value])
-            for value in self.distinct(column)
-        ]
-        if numeric(self.distinct(column)):
-            return [(f"{quantity.label} {text}", rows) for text, rows in found]
-        return found
-
-    def columns(self, panels: int, least: float = 150.0, beside: float = _Y_LABELS) -> int:
-        """Return how many panels stand in a row: as few rows as panels of ``least`` pixels allow, evenly filled."""
-        most = max(int((self.whole + _GAP) // (least + beside + _GAP)), 1)
-        return ceil(panels / ceil(panels / most))
-
-    def width(self, columns: int, beside: float = _Y_LABELS) -> float:
-        """Return the width of each of several panels in a row, of which each has ``beside`` pixels of labels."""
-        return (self.whole - (columns - 1) * _GAP) / columns - beside
+            return [("", rows)]
+        quantity, values = self.quantity(column), self.distinct(column)
+        label = f"{quantity.label} " if numeric(values) else ""
+        return [(f"{label}{quantity.text(one)}", [row for row in rows if row[column] == one]) for one in values]
 
     @property
     def whole(self) -> float:
         """Pixels of all panels in a row with their labels."""
         return self.room.panel + self.room.labels
-
-    def together(self, panels: Sequence[Any], columns: int, subtitle: str = "") -> Any:
-        """Return the panels below the figure's title."""
-        title = drawing.heading(self.wrapped(words_of(self.figure.title)), subtitle)
-        if len(panels) == 1:
-            return panels[0].properties(title=title)
-        joined = alt.concat(*panels, columns=columns, spacing=_GAP, title=title)
-        return joined.resolve_scale(x="independent", y="independent", yOffset="independent")
 
     def wrapped(self, text: str) -> Any:
         """Return a title in as many lines as it needs."""
@@ -143,10 +179,31 @@ class Picture:
         )
 
 
-def _table(columns: Mapping[str, Any]) -> Rows:
-    """A table by column, row by row, in Python's own numbers."""
-    values = (np.asarray(column, dtype=object).tolist() for column in columns.values())
-    return [dict(zip(columns, map(as_python, row), strict=True)) for row in zip(*values, strict=True)]
+def _array(values: Sequence[Any] | np.ndarray) -> NDArray[Any]:
+    """A column as an array: of numbers or words as they are, of anything else as objects."""
+    if isinstance(values, np.ndarray):
+        return values
+    found = np.asarray(values)
+    same = found.ndim == 1 and (found.dtype.kind in "fiu" or len({type(value) for value in values}) == 1)
+    return found if same and found.dtype.kind in "fiuU" else np.asarray(values, dtype=object)
+
+
+def _is(values: NDArray[Any], wanted: Any) -> Any:
+    """Which values are the wanted one, or one of several."""
+    several = wanted if isinstance(wanted, list | tuple | set | frozenset) else [wanted]
+    found = np.zeros(len(values), dtype=bool)
+    for one in several:
+        found |= np.asarray(values == one, dtype=bool)
+    return found
+
+
+def _numbers(values: NDArray[Any]) -> list[float]:
+    """The numbers among values."""
+    if values.dtype.kind in "fiu":
+        finite: list[float] = values[np.isfinite(values)].tolist()
+        return finite
+    found = (number(value) for value in values.tolist())
+    return [value for value in found if value is not None]
 
 
 def panel_title(text: str, width: float) -> Any:
@@ -156,16 +213,8 @@ def panel_title(text: str, width: float) -> Any:
     return drawing.heading(said, fontSize=12, fontWeight="normal", frame="group", offset=6)
 
 
-def _is(value: Any, wanted: Any) -> bool:
-    """Whether a value is the wanted one, or one of several."""
-    return value in wanted if isinstance(wanted, list | tuple | set | frozenset) else bool(value == wanted)
-
-
 def number(value: Any) -> float | None:
-    """Return a value as a number, a date as a year; None for what is not there."""
-    if isinstance(value, str):
-        date = _DATE.match(value)
-        return int(date[1]) + (int(date[2]) - 1) / 12 if date else None
+    """Return a value as a number; None for what is not there."""
     if value is None or isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
         return None
     return float(value)
@@ -209,11 +258,3 @@ def ticks_of(axis: Axis, quantity: Quantity, count: int, values: Sequence[float]
     if axis.high >= _BILLION and quantity.unit in _IN_BILLIONS:
         ticks.labelExpr = "replace(datum.label, 'G', 'B')"
     return ticks
-
-
-def by(rows: Rows, key: Callable[[dict[str, Any]], Any]) -> dict[Any, Rows]:
-    """Return rows by what a function says of them, in the order in which they come."""
-    found: dict[Any, Rows] = {}
-    for row in rows:
-        found.setdefault(key(row), []).append(row)
-    return found

@@ -6,13 +6,14 @@ from math import ceil
 from typing import Any
 
 import altair as alt
+import numpy as np
 
 from sightline.report.charts import drawing
 from sightline.report.charts.studies.colors import DARK_TEXT, LIGHT_TEXT
-from sightline.report.charts.studies.data import CHARACTER, Picture, Rows, number, panel_title
-from sightline.report.charts.studies.lines import about, break_even, names_axis
+from sightline.report.charts.studies.data import CHARACTER, Picture, Place, Rows, number
+from sightline.report.charts.studies.lines import about, crossed, names_axis
 from sightline.report.charts.studies.rows import LINE, Names, names_of
-from sightline.report.charts.studies.shades import FigureShades, LevelShades, Shades, crossed
+from sightline.report.charts.studies.shades import FigureShades, LevelShades, Shades
 from sightline.report.studies.quantities import numeric
 
 _MOST_CELLS = 48
@@ -45,33 +46,33 @@ def heat_map(picture: Picture) -> Any:
     figure = picture.figure
     value = figure.series or picture.ys[-1]
     across, up = _side(picture, figure.x), _side(picture, picture.ys[0])
-    panels = picture.panels
     names = names_of(up.names, picture.room)
-    columns = picture.columns(len(panels), least=min(len(across.names) * 34.0, 300.0), beside=names.width / 2 + 10)
-    width = (picture.whole - names.width - 20 - (columns - 1) * 30) / columns
+    layout = picture.layout(
+        least=min(len(across.names) * 34.0, 300.0), labels=names.width / 2 + 10, shared=names.width + 20
+    )
     step = _height_of_cell(len(up.names), names)
     if _is_figure(up):
         # The title of the axis runs along it.
         step = max(step, (len(up.title) * _TITLE + 10) / len(up.names))
-    paint: Shades = (FigureShades if numeric(picture.distinct(value)) else LevelShades)(picture, value)
-    told = [(title, _cells(picture, rows, across, up, value, paint)) for title, rows in panels]
-    style = _style([cell for _, cells in told for cell in cells], width / max(len(across.names), 1), step)
-    built = []
-    for position, (title, cells) in enumerate(told):
-        x = _x(across, width, named=position + columns >= len(panels))
-        y = _y(up, names, named=position % columns == 0)
+    paint: Shades = (FigureShades if picture.is_number(value) else LevelShades)(picture, value)
+    shown = np.isin(picture.columns[figure.x], across.values) & np.isin(picture.columns[picture.ys[0]], up.values)
+    rows = picture.rows_of(shown)
+    style = _style(_cells(picture, rows, across, up, value, paint), layout.width / max(len(across.names), 1), step)
+
+    def panel(of_panel: Rows, place: Place) -> Any:
+        cells = _cells(picture, of_panel, across, up, value, paint)
+        x, y = _x(across, layout.width, named=place.last), _y(up, names, named=place.first)
         rectangles = _rectangles(cells, x, y, paint.color, edges=len(across.names) < _FINE)
-        panel = alt.layer(rectangles, *_texts(cells, style), *_borders(picture, cells, value))
-        panel = panel.properties(width=width, height=step * len(up.names))
-        built.append(panel.properties(title=panel_title(title, width)) if title else panel)
-    return picture.together(built, columns, _about_line(picture, value))
+        layers = alt.layer(rectangles, *_texts(cells, style), *_borders(cells, crossed(picture, [value])))
+        return layers.properties(height=step * len(up.names))
+
+    return picture.panelled(panel, layout, rows=rows, subtitle=_about_line(picture, value))
 
 
 def _about_line(picture: Picture, value: str) -> str:
     """What the line through a map is; empty where there is none."""
-    if not crossed(picture, value):
-        return ""
-    return f"line: break-even, where {picture.quantity(value).label} is {break_even(value):g}"
+    level = crossed(picture, [value])
+    return "" if level is None else f"line: break-even, where {picture.quantity(value).label} is {level:g}"
 
 
 def _height_of_cell(count: int, names: Names) -> float:
@@ -191,10 +192,9 @@ def _texts(cells: Rows, style: tuple[str, int] | None) -> list[Any]:
     return texts
 
 
-def _borders(picture: Picture, cells: Rows, value: str) -> list[Any]:
+def _borders(cells: Rows, level: float | None) -> list[Any]:
     """The line between cells on either side of break-even."""
-    level = break_even(value)
-    if level is None or not crossed(picture, value):
+    if level is None:
         return []
     at = {(cell["column"], cell["row"]): cell["figure"] >= level for cell in cells}
     right = [{"column": x, "row": y} for (x, y), above in at.items() if at.get((x + 1, y), above) != above]

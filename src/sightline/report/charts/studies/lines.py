@@ -1,17 +1,18 @@
 """Lines and points of a study: figures over a number, a date, or names in order."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
 
+from sightline.exploration.growth import records
 from sightline.report.charts import drawing
 from sightline.report.charts.axes import Axis
 from sightline.report.charts.front import Point, placed
-from sightline.report.charts.studies.colors import colors_of, dashes_of, in_order
-from sightline.report.charts.studies.data import CHARACTER, Picture, Rows, axis_of, number, panel_title, ticks_of
-from sightline.report.studies.quantities import quantity_of, worded
+from sightline.report.charts.studies.colors import DASHES, colors_of, dashes_of, in_order
+from sightline.report.charts.studies.data import CHARACTER, Picture, Place, Rows, axis_of, number, ticks_of
+from sightline.report.studies.quantities import NOUNS
 
 _HEIGHT, _LOW = 280, 200
 """Height of a single panel, and of one of several."""
@@ -22,10 +23,6 @@ _SCATTERED = 3
 """Points above which they may have names."""
 _MOST_NAMED = 24
 """Points of which all may have names; of more, those above all before them."""
-_RATIOS = ("gain", "speedup", "ratio", "advantage")
-"""Last words of columns whose break-even is 1."""
-_DIFFERENCES = ("savings", "saved", "benefit", "net", "profit")
-"""Words of columns whose break-even is 0."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,42 +47,35 @@ def points(picture: Picture) -> Any:
 
 
 def _drawn(picture: Picture, *, joined: bool) -> Any:
-    panels = picture.panels
-    columns = picture.columns(len(panels))
-    width, height = picture.width(columns), _HEIGHT if len(panels) == 1 else _LOW
-    names = _series(picture)
-    built = []
-    for position, (title, rows) in enumerate(panels):
-        sides = _sides(picture, width, names_y=position % columns == 0)
-        values = _values(picture, rows, sides)
-        layers = [*_break_even(picture, sides), *_fitted(picture, rows, sides)]
+    layout, names = picture.layout(), _series(picture)
+    several = bool(picture.figure.panel)
+
+    def panel(rows: Rows, place: Place) -> Any:
+        sides = _sides(picture, layout.width, names_y=place.first)
+        values = _values(picture, rows, sides, names)
+        layers = [*_break_even(picture, sides), *_fitted(picture, rows, sides, names)]
         layers += _marks(picture, values, names, sides, joined=joined)
-        if not joined and len(panels) == 1:
-            layers += _labels(picture, rows, sides, width)
-        panel = alt.layer(*layers).properties(width=width, height=height)
-        built.append(panel.properties(title=panel_title(title, width)) if title else panel)
-    return picture.together(built, columns)
+        if not joined and not several:
+            layers += _labels(picture, rows, sides, layout.width)
+        return alt.layer(*layers).properties(height=_LOW if several else _HEIGHT)
+
+    return picture.panelled(panel, layout)
 
 
-def _series(picture: Picture) -> list[str]:
-    """What tells lines apart, as keys: values of the series, or columns of y."""
-    if picture.figure.series:
-        return in_order([str(value) for value in picture.distinct(picture.figure.series)])
-    return list(picture.ys)
-
-
-def _label(picture: Picture, key: str) -> str:
-    """The name of a line in the legend."""
+def _series(picture: Picture) -> dict[str, str]:
+    """What tells lines apart, by key its name in the legend: values of the series, or columns of y."""
     series = picture.figure.series
     if not series:
-        return picture.quantity(key).label
+        return {key: picture.quantity(key).label for key in picture.ys}
     quantity = picture.quantity(series)
-    return next((quantity.text(value) for value in picture.distinct(series) if str(value) == key), worded(key))
+    named = {str(value): quantity.text(value) for value in picture.distinct(series)}
+    return {key: named[key] for key in in_order(list(named))}
 
 
 def _sides(picture: Picture, width: float, *, names_y: bool) -> _Sides:
     figure = picture.figure
-    title = figure.names.get("y", "") or ("" if len(picture.ys) == 1 else _common(picture))
+    common = "" if len(picture.ys) == 1 else NOUNS.get(picture.quantity(picture.ys[0]).unit, "value")
+    title = figure.names.get("y", common)
     y = axis_of(picture, picture.ys, log=picture.is_log("y", picture.ys), title=title)
     up = alt.Y(
         "y:Q", title=y.title if names_y else None, scale=y.scale(), axis=ticks_of(y, picture.quantity(picture.ys[0]), 6)
@@ -94,15 +84,8 @@ def _sides(picture: Picture, width: float, *, names_y: bool) -> _Sides:
     return _Sides(x=x, y=y, across=across, up=up)
 
 
-def _common(picture: Picture) -> str:
-    """A title for several columns on one axis: their unit, which the legend's names complete."""
-    return {"s": "time", "B": "memory", "USD": "cost", "share": "share"}.get(
-        picture.quantity(picture.ys[0]).unit, "value"
-    )
-
-
 def x_side(picture: Picture, width: float) -> tuple[Axis | None, Any]:
-    """Return the horizontal axis of numbers or dates, or of names (no `Axis`), and its encoding."""
+    """Return the horizontal axis of numbers, or of names (no `Axis`), and its encoding."""
     column = picture.figure.x
     quantity = picture.quantity(column)
     if picture.is_number(column):
@@ -113,8 +96,7 @@ def x_side(picture: Picture, width: float) -> tuple[Axis | None, Any]:
             x = Axis(title=x.title, low=min(values) - margin, high=max(values) + margin, divisor=x.divisor)
         marks = sorted({value / x.divisor for value in picture.values(column)})
         fits = int(width // 55)
-        year = quantity.is_year or not isinstance(picture.distinct(column)[0], int | float)
-        axis = ticks_of(x, quantity_of("year") if year else quantity, max(fits, 2), marks)
+        axis = ticks_of(x, quantity, max(fits, 2), marks)
         return x, alt.X("x:Q", title=x.title, scale=x.scale(), axis=axis)
     words = picture.words(column)
     return None, alt.X("x:N", sort=words, title=quantity.label, axis=names_axis(words, width), scale=alt.Scale())
@@ -129,7 +111,7 @@ def names_axis(words: Sequence[str], width: float) -> Any:
     )
 
 
-def _values(picture: Picture, rows: Rows, sides: _Sides) -> Rows:
+def _values(picture: Picture, rows: Rows, sides: _Sides, names: Mapping[str, str]) -> Rows:
     """A value for each row and each column of y that has one."""
     figure, found = picture.figure, []
     for column in picture.ys:
@@ -137,12 +119,11 @@ def _values(picture: Picture, rows: Rows, sides: _Sides) -> Rows:
             x, y = _place(picture, row.get(figure.x), sides.x), number(row.get(column))
             if x is None or y is None:
                 continue
-            series = _label(picture, str(row.get(figure.series)) if figure.series else column)
             found.append(
                 {
                     "x": x,
                     "y": y / sides.y.divisor,
-                    "series": series,
+                    "series": names[str(row[figure.series]) if figure.series else column],
                     "part": picture.quantity(column).label,
                     "about": about(picture, row),
                 }
@@ -165,11 +146,11 @@ def about(picture: Picture, row: dict[str, Any]) -> str:
     return ", ".join(f"{picture.quantity(key).heading} {picture.quantity(key).text(row[key])}" for key in keys)
 
 
-def _marks(picture: Picture, values: Rows, names: Sequence[str], sides: _Sides, *, joined: bool) -> list[Any]:
+def _marks(picture: Picture, values: Rows, names: Mapping[str, str], sides: _Sides, *, joined: bool) -> list[Any]:
     """Lines with their points, or points alone."""
-    labels = [_label(picture, name) for name in names]
+    labels = list(names.values())
     style = {"symbolType": "stroke", "symbolStrokeWidth": 3} if joined else {}
-    scale = drawing.palette(dict(zip(labels, colors_of(names), strict=True)))
+    scale = drawing.palette(dict(zip(labels, colors_of(list(names)), strict=True)))
     series = picture.figure.series
     is_number = bool(series) and picture.is_number(series)
     legend = picture.legend(labels, picture.quantity(series).label if is_number else None, **style)
@@ -191,18 +172,17 @@ def _marks(picture: Picture, values: Rows, names: Sequence[str], sides: _Sides, 
     return drawn
 
 
-def _fitted(picture: Picture, rows: Rows, sides: _Sides) -> list[Any]:
+def _fitted(picture: Picture, rows: Rows, sides: _Sides, names: Mapping[str, str]) -> list[Any]:
     """The lines that were fitted to points, in the color of their series."""
     figure = picture.figure
     if not figure.line or sides.x is None:
         return []
-    names = _series(picture)
-    colors = {_label(picture, name): color for name, color in zip(names, colors_of(names), strict=True)}
+    colors = dict(zip(names.values(), colors_of(list(names)), strict=True))
     places = [
         {
             "x": x / sides.x.divisor,
             "y": y / sides.y.divisor,
-            "series": _label(picture, str(row.get(figure.series, names[0]))),
+            "series": names[str(row[figure.series]) if figure.series else picture.ys[0]],
         }
         for row in rows
         if (x := number(row.get(figure.x))) is not None and (y := number(row.get(figure.line))) is not None
@@ -218,7 +198,7 @@ def _dash(picture: Picture, labels: Sequence[str], legend: Any, *, several: bool
     """Dashes tell columns of y apart where colors tell series, or lines where colors begin again."""
     if several:
         parts = [picture.quantity(column).label for column in picture.ys]
-        scale = alt.Scale(domain=parts, range=[[1, 0], [6, 3], [2, 2], [8, 3, 2, 3]][: len(parts)])
+        scale = alt.Scale(domain=parts, range=list(DASHES[: len(parts)]))
         return {"strokeDash": alt.StrokeDash("part:N", scale=scale, legend=picture.legend(parts))}
     dashes = dashes_of(len(labels))
     if len({tuple(dash) for dash in dashes}) == 1:
@@ -232,9 +212,8 @@ def _tooltip() -> Any:
 
 def _break_even(picture: Picture, sides: _Sides) -> list[Any]:
     """A dashed line at break-even, where values lie on both sides of it."""
-    level = break_even(picture.ys[0])
-    values = picture.values(*picture.ys)
-    if level is None or len(picture.ys) > 1 or not min(values) < level < max(values):
+    level = crossed(picture, picture.ys)
+    if level is None:
         return []
     mark = drawing.of([{"y": level / sides.y.divisor, "text": "break-even"}])
     rule = mark.mark_rule(strokeDash=[5, 4], strokeWidth=1.5, color=drawing.WARNING)
@@ -243,12 +222,10 @@ def _break_even(picture: Picture, sides: _Sides) -> list[Any]:
     return [rule.encode(y=up), words.encode(x=alt.value(0), y=up, text="text:N")]
 
 
-def break_even(column: str) -> float | None:
-    """Return at which value of a column nothing is gained; None for columns that have no such value."""
-    words = column.rpartition(".")[2].split("_")
-    if words[-1] in _RATIOS:
-        return 1.0
-    return 0.0 if {*words} & {*_DIFFERENCES} else None
+def crossed(picture: Picture, columns: Sequence[str]) -> float | None:
+    """Return break-even, if values of columns lie on both sides of it."""
+    level, values = picture.figure.break_even, picture.values(*columns)
+    return level if level is not None and values and min(values) < level < max(values) else None
 
 
 def _labels(picture: Picture, rows: Rows, sides: _Sides, width: float) -> list[Any]:
@@ -258,11 +235,11 @@ def _labels(picture: Picture, rows: Rows, sides: _Sides, width: float) -> list[A
         return []
     found = [(number(row.get(picture.figure.x)), number(row.get(picture.ys[0])), str(row[name])) for row in rows]
     there = [(x, y, label) for x, y, label in found if x is not None and y is not None]
-    records = _records(there)
+    best = records([x for x, _, _ in there], [y for _, y, _ in there])
     several = len(there) > _MOST_NAMED
     shown = [
-        Point(x=x, y=y, label="" if several and (x, y) not in records else label, on_front=(x, y) in records)
-        for x, y, label in there
+        Point(x=x, y=y, label=label if is_best or not several else "", on_front=bool(is_best))
+        for (x, y, label), is_best in zip(there, best, strict=True)
     ]
     layers = []
     for point, (right, down, align, baseline) in placed(shown, sides.x, sides.y, width):
@@ -274,16 +251,6 @@ def _labels(picture: Picture, rows: Rows, sides: _Sides, width: float) -> list[A
         )
         layers.append(marks.encode(x=sides.across, y=sides.up, text="text:N"))
     return layers
-
-
-def _records(points: Sequence[tuple[float, float, str]]) -> set[tuple[float, float]]:
-    """The points above all before them."""
-    highest, found = float("-inf"), set()
-    for x, y, _ in sorted(points):
-        if y > highest:
-            highest = y
-            found.add((x, y))
-    return found
 
 
 def _names_rows(picture: Picture, rows: Rows) -> str | None:

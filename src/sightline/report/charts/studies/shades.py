@@ -5,13 +5,13 @@ from typing import Any
 
 import altair as alt
 
+from sightline.profile import LEVEL_NAMES
 from sightline.report import units
 from sightline.report.charts import drawing
 from sightline.report.charts.axes import decade_ticks
 from sightline.report.charts.studies.colors import DARK_TEXT, LIGHT_TEXT, colors_of, in_order, text_on
 from sightline.report.charts.studies.data import Picture, number
-from sightline.report.charts.studies.lines import break_even
-from sightline.report.studies.levels import LEVELS
+from sightline.report.charts.studies.lines import crossed
 from sightline.report.studies.quantities import Quantity
 
 _SPREAD = 12.0
@@ -24,68 +24,64 @@ class LevelShades:
     def __init__(self, picture: Picture, value: str) -> None:
         keys = in_order([str(one) for one in picture.distinct(value)])
         self.colors = dict(zip(keys, colors_of(keys), strict=True))
-        labels = [LEVELS.get(key, key) for key in keys]
+        labels = [LEVEL_NAMES.get(key, key) for key in keys]
         scale = drawing.palette(dict(zip(labels, self.colors.values(), strict=True)))
         legend = picture.legend([*labels, ""][: max(len(labels), 2)], symbolType="square")
         self.color = alt.Color("value:N", scale=scale, legend=legend)
 
     def of(self, value: Any) -> dict[str, Any] | None:
         """Return the value of a cell, its text and the color of that."""
-        label = LEVELS.get(str(value), str(value))
+        label = LEVEL_NAMES.get(str(value), str(value))
         return {"value": label, "text": label, "short": label, "ink": text_on(self.colors[str(value)])}
 
 
 class FigureShades:
-    """Cells in shades: more is darker, or both sides of break-even in a color of their own."""
+    """Cells in shades: more is darker, or the ratios on both sides of break-even in a color of their own."""
 
     def __init__(self, picture: Picture, value: str) -> None:
-        self.quantity: Quantity = picture.quantity(value)
+        quantity: Quantity = picture.quantity(value)
         values = picture.values(value) or [0.0, 1.0]
-        self.divisor, unit = self.quantity.scaled(max(map(abs, values)))
+        self.divisor, unit = quantity.scaled(max(map(abs, values)))
         self.low, self.high = min(values) / self.divisor, max(values) / self.divisor
         self.is_log = self.low > 0 and self.high / self.low > _SPREAD
-        self.middle = break_even(value) if crossed(picture, value) else None
+        self.middle = crossed(picture, [value])
+        if self.middle is not None:
+            reach = max(self._from_middle(self.low), self._from_middle(self.high))
+            self.low, self.high = self.middle / e**reach, self.middle * e**reach
         self.color = alt.Color(
             "value:Q",
             scale=self._scale(),
             legend=alt.Legend(
-                title=self.quantity.titled(unit),
+                title=quantity.titled(unit),
                 orient="bottom",
                 gradientLength=min(picture.whole * 0.5, 260),
                 gradientThickness=10,
                 titleFontWeight="normal",
                 format="~s" if self.high >= 1e4 else "~g",
                 labelOverlap="greedy",
-                **self._ticks(),
+                **({"tickCount": 4} if self._is_linear else {"values": decade_ticks(self.low, self.high)}),
             ),
         )
 
-    def _scale(self) -> Any:
-        if self.middle is None:
-            kind: dict[str, Any] = {"type": "log"} if self.is_log else {}
-            return alt.Scale(scheme="blues", domain=[self.low, self.high], nice=False, **kind)
-        reach = max(self._from_middle(self.low), self._from_middle(self.high))
-        if self.is_log or self.middle == 1.0:
-            ends = [self.middle / e**reach, self.middle * e**reach]
-            return alt.Scale(type="log", scheme="redblue", domain=ends, nice=False)
-        return alt.Scale(scheme="redblue", domain=[-reach, reach], nice=False)
+    @property
+    def _is_linear(self) -> bool:
+        return self.middle is None and not self.is_log
 
-    def _ticks(self) -> dict[str, Any]:
-        """Marks of the legend's colors."""
-        return {"values": decade_ticks(self.low, self.high)} if self.is_log or self.middle == 1.0 else {"tickCount": 4}
+    def _scale(self) -> Any:
+        kind: dict[str, Any] = {} if self._is_linear else {"type": "log"}
+        scheme = "blues" if self.middle is None else "redblue"
+        return alt.Scale(scheme=scheme, domain=[self.low, self.high], nice=False, **kind)
 
     def _from_middle(self, value: float) -> float:
         """How far a value is from break-even, as colors see it."""
-        if self.middle == 1.0:
-            return abs(log(max(value, 1e-9)))
-        return abs(value)
+        return abs(log(value / (self.middle or 1.0)))
 
     def _place(self, value: float) -> float:
         """How dark a value is, from 0 to 1."""
-        if self.middle is not None:
-            return self._from_middle(value) / (max(self._from_middle(self.low), self._from_middle(self.high)) or 1.0)
         if self.high <= self.low:
             return 1.0
+        if self.middle is not None:
+            return self._from_middle(value) / self._from_middle(self.high)
         if self.is_log:
             return log(value / self.low) / log(self.high / self.low)
         return (value - self.low) / (self.high - self.low)
@@ -98,18 +94,8 @@ class FigureShades:
         shown = figure / self.divisor
         text = f"{shown:,.0f}" if abs(shown) >= 100 else f"{shown:.2f}" if abs(shown) >= 0.1 else f"{shown:.2g}"
         short = units.count(float(f"{shown:.2g}")).replace(" ", "") if abs(shown) >= 1000 else text
-        return {
-            "value": shown,
-            "text": text,
-            "short": short,
-            "ink": LIGHT_TEXT if self._place(shown) > 0.6 else DARK_TEXT,
-        }
-
-
-def crossed(picture: Picture, value: str) -> bool:
-    """Whether a figure lies on both sides of its break-even."""
-    level, values = break_even(value), picture.values(value)
-    return level is not None and bool(values) and min(values) < level < max(values)
+        ink = LIGHT_TEXT if self._place(shown) > 0.6 else DARK_TEXT
+        return {"value": shown, "text": text, "short": short, "ink": ink}
 
 
 Shades = LevelShades | FigureShades

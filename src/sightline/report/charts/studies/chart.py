@@ -32,7 +32,7 @@ def study_chart(answer: StudyAnswer, room: Room = SCREEN, *, titled: bool = True
     panels = [
         _KINDS[one.figure.kind](one)
         for one in pictures
-        if one.values(one.figure.x, *one.ys) or (one.figure.kind == "map" and one.rows)
+        if one.values(*one.ys) or (one.figure.kind == "map" and len(one.columns[one.figure.x]))
     ]
     if not panels:
         panels = [drawing.of([{"text": "nothing to draw"}]).mark_text(color=drawing.FAINT).encode(text="text:N")]
