@@ -73,7 +73,19 @@ PLANNING = (
     "search",
 )
 """Shelves of the planning package, from the ground up."""
-SHELVES = {"measurement": MEASUREMENT, "planning": PLANNING}
+TECHNOLOGY = (
+    *("entries", "nodes", "memories", "links", "launches", "budget", "interfaces", "dies"),
+    *("law", "limits", "synthesis", "sentences", "cost"),
+)
+"""Shelves of the technology package, from the ground up."""
+CLUSTERS = ("hardware", "technology", "this_machine", "mixed", "cluster")
+"""Shelves of the clusters that are loaded, from the ground up."""
+SHELVES = {
+    "measurement": MEASUREMENT,
+    "planning": PLANNING,
+    "technology": TECHNOLOGY,
+    "loading/clusters": CLUSTERS,
+}
 
 
 def _imports(path: Path, within: Path = PACKAGE) -> Iterator[str]:

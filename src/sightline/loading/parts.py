@@ -1,10 +1,10 @@
 """The parts that scenarios of every task have: a name, a model, a cluster, and what somebody measured."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sightline.loading.clusters import forgotten_units, read_as, read_cluster
+from sightline.loading.clusters import forgotten_units, made_of_technology, read_as, read_cluster
 from sightline.loading.input.checks import (
     Complaints,
     Keys,
@@ -61,8 +61,14 @@ def read_parts(
         measured=check(MEASURED, top.values.get("measured"), "measured", complaints).values,
         workload=top.values.get("workload"),
         plan=top.values.get("plan"),
-        remarks=() if cluster is None or stated is None else (*read_as(stated), *forgotten_units(cluster)),
+        remarks=() if cluster is None or stated is None else tuple(_remarks(stated, cluster)),
     )
+
+
+def _remarks(stated: str | Mapping[str, Any], cluster: Cluster) -> Iterator[str]:
+    yield from read_as(stated)
+    yield from made_of_technology(cluster)
+    yield from forgotten_units(cluster)
 
 
 def facts_of(

@@ -46,6 +46,8 @@ class Made:
     device: Device
     frequency_hz: Number
     """The clock, lowered where the power cap binds."""
+    asked_hz: Number
+    """The clock without a power cap."""
     voltage: Number
     watts: dict[str, Number]
     """Power at the peak by part: units (with registers and L2), memory, network, and links between dies."""
@@ -85,6 +87,7 @@ def made_anyway(budget: Budget) -> Made:
     return Made(
         device=_device(budget, hertz, bandwidth, drawn),
         frequency_hz=_told(hertz),
+        asked_hz=_told(asked),
         voltage=_told(budget.node.voltage * volts * _voltage_share(share, volts)),
         watts={part: _told(value) for part, value in watts.items()},
         power_bound=share < 1,

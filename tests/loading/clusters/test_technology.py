@@ -6,7 +6,7 @@ from sightline import predict
 from sightline.catalog import index
 from sightline.errors import InputError
 from sightline.loading import scenario_from_mapping
-from sightline.loading.clusters import hardware, read_cluster
+from sightline.loading.clusters import hardware, made_of_technology, read_cluster
 from sightline.loading.input.dotted_keys import with_value
 
 TECHNOLOGY = {"node": "3nm", "die_area": "814 mm2", "power": "700 W", "memory": "hbm4", "stacks": 6}
@@ -132,3 +132,25 @@ def test_evidence_of_a_synthesized_device_is_extrapolated():
     answer = predict(scenario)
     assert set(answer.evidence.values()) == {"extrapolated"}
     assert answer.fits
+
+
+def test_what_comes_out_is_said():
+    (said,) = made_of_technology(cluster(TECHNOLOGY))
+    made = "cluster.device is synthesized from 3nm (vendor scaling) and hbm4: 3nm-hbm4 makes "
+    assert said.startswith(made)
+    assert "in bf16 at" in said
+    assert "of 232 GB of memory" in said
+    assert list(made_of_technology(read_cluster("8x h100-sxm-80gb"))) == []
+
+
+def test_what_the_power_cap_leaves_is_said():
+    (free,) = made_of_technology(cluster({**TECHNOLOGY, "power": "2 kW"}))
+    (capped,) = made_of_technology(cluster({**TECHNOLOGY, "power": "500 W"}))
+    assert "which lowers the clock" not in free
+    assert "draws 500 W: of 500 W the memory takes" in capped
+    assert capped.endswith("which lowers the clock from 1.86 GHz")
+
+
+def test_a_device_of_technology_in_one_of_several_groups_is_said():
+    mixed = read_cluster({"devices": ["8x h100-sxm-80gb", {"devices": 8, "device": {"technology": TECHNOLOGY}}]})
+    assert len(list(made_of_technology(mixed))) == 1

@@ -7,7 +7,16 @@ from typing import Any
 
 from sightline import catalog
 from sightline.errors import nearest
-from sightline.loading.clusters.hardware import DEVICE, HOST, INTERCONNECT, NETWORK, SOURCED, Values, read_part
+from sightline.loading.clusters.hardware import (
+    DEVICE,
+    HOST,
+    INTERCONNECT,
+    NETWORK,
+    SOURCED,
+    SYNTHESIZED,
+    Values,
+    read_part,
+)
 from sightline.loading.clusters.mixed import mixed_cluster
 from sightline.loading.clusters.this_machine import THIS_MACHINE, this_machine
 from sightline.loading.input.checks import (
@@ -76,7 +85,7 @@ def read_equal(mapping: Mapping[str, Any]) -> Cluster:
         complaints.add(
             "cluster.device is missing; needed: a name of the catalog (`sightline catalog devices`) or a mapping"
         )
-    device = read_part(DEVICE, stated.get("device"), device_name, complaints) if knows_device else None
+    device = _device(stated.get("device"), device_name, complaints) if knows_device else None
     server = dict((device or {}).get("server") or {})
     below = server | base
     parts: dict[str, Values] = {"device": device} if device else {}
@@ -93,6 +102,16 @@ def read_equal(mapping: Mapping[str, Any]) -> Cluster:
         complaints.add(f"cluster.power_cap is {cap:g} W; allowed: more than the {idle:g} W the device takes when idle")
     complaints.raise_any()
     return _cluster(count, min(per_node or count, count), parts, stated, base)
+
+
+def _device(stated: object, below: str | None, complaints: Complaints) -> Values | None:
+    """The figures of the device, which may be made of technology."""
+    if not isinstance(stated, Mapping) or stated.get("technology") is None:
+        return read_part(DEVICE, stated, below, complaints)
+    # Most scenarios name devices, and need not import the technology.
+    from sightline.loading.clusters.technology import read_made
+
+    return read_made(stated, below, complaints)
 
 
 def _with_this_machine(mapping: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -135,6 +154,14 @@ def read_as(value: str | Mapping[str, Any]) -> tuple[str, ...]:
     counted = _COUNTED.fullmatch(stated) if isinstance(stated, str) else None
     written = device if isinstance(device, str) else counted[2] if counted else ""
     return tuple(filter(None, [catalog.said_of("devices", written)])) if written else ()
+
+
+def made_of_technology(cluster: Cluster) -> Iterator[str]:
+    """Yield a remark on each device that is made of technology: what came out."""
+    for part in cluster.parts:
+        source = part.sources.get(DEVICE.key, "")
+        if source.startswith(SYNTHESIZED):
+            yield f"cluster.device is {source}"
 
 
 _USUAL_UNITS = {

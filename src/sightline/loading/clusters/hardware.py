@@ -51,6 +51,8 @@ _KEYS = {
 }
 """The catalog's key for a field of a description, where it is another word."""
 
+SYNTHESIZED = "synthesized from"
+"""How the source of a device begins that is made of technology."""
 SOURCED: Keys = {
     **each(text, "name same_as source date evidence"),
     **each(anything, "sources evidences"),
@@ -217,6 +219,14 @@ def _of_catalog(folder: str, name: str) -> Values:
 
 
 def _mapped(part: Part, stated: object, below: object, key: str, complaints: Complaints) -> Values | None:
+    read = stated_over(part, stated, below, key, complaints)
+    return None if read is None else merged(part, *read, key, complaints)
+
+
+def stated_over(
+    part: Part, stated: object, below: object, key: str, complaints: Complaints
+) -> tuple[Values, Values] | None:
+    """Return the figures that a mapping states, and those of what lies below it; None with mistakes noted."""
     before = len(complaints.problems)
     values = _checked(part, stated, key, complaints)
     base_name = values.pop("same_as", below)
@@ -225,22 +235,19 @@ def _mapped(part: Part, stated: object, below: object, key: str, complaints: Com
             f"{dotted(key, 'server')} is not a known key here; state per_node, intra_node, network, host in cluster"
         )
     base = read_part(part, base_name, None, complaints) if base_name is not None else {}
-    if base is None or len(complaints.problems) > before:
-        return None
-    if part is DEVICE and (technology := values.pop("technology", None)) is not None:
-        # Most scenarios name devices, and need not import the technology.
-        from sightline.loading.clusters.technology import synthesized_values
+    return None if base is None or len(complaints.problems) > before else (values, base)
 
-        base = synthesized_values(technology, base, dotted(key, "technology"), complaints)
-        if base is None:
-            return None
-    merged = base | values
+
+def merged(part: Part, values: Values, base: Values, key: str, complaints: Complaints) -> Values | None:
+    """Return stated figures over those below them; None where one that is needed is missing, which is noted."""
+    before = len(complaints.problems)
+    whole = base | values
     if "peak_flops" in base and "peak_flops" in values:
-        merged["peak_flops"] = base["peak_flops"] | values["peak_flops"]
+        whole["peak_flops"] = base["peak_flops"] | values["peak_flops"]
     if values:
-        merged["source"] = values.get("source", "stated in the scenario")
-    require(Checked(values=merged), needs_of(part.keys), key, complaints)
-    return {"name": part.key, **merged} if len(complaints.problems) == before else None
+        whole["source"] = values.get("source", "stated in the scenario")
+    require(Checked(values=whole), needs_of(part.keys), key, complaints)
+    return {"name": part.key, **whole} if len(complaints.problems) == before else None
 
 
 def _checked(part: Part, mapping: object, key: str, complaints: Complaints) -> Values:

@@ -11,8 +11,17 @@ from typing import Any
 
 from sightline import catalog
 from sightline.errors import InputError, nearest
-from sightline.loading.clusters.hardware import Values, device_to_mapping
+from sightline.loading.clusters.hardware import (
+    DEVICE,
+    SYNTHESIZED,
+    Values,
+    device_to_mapping,
+    merged,
+    read_part,
+    stated_over,
+)
 from sightline.loading.input.checks import Complaints, Keys, Kind, check, choice, each, fraction, quantity, text, whole
+from sightline.loading.input.dotted_keys import dotted
 from sightline.quantities import (
     BITS_PER_SECOND,
     BYTES,
@@ -30,7 +39,8 @@ from sightline.technology.limits import problems_of
 from sightline.technology.links import link
 from sightline.technology.memories import BITS_PER_BYTE, memory
 from sightline.technology.nodes import SCALINGS, Node, node
-from sightline.technology.synthesis import synthesized
+from sightline.technology.sentences import said_of_device
+from sightline.technology.synthesis import made_of
 
 
 def _named(kind: str) -> Kind:
@@ -105,6 +115,20 @@ KEYS: Keys = {
 """What a device may be made of; every key may be left out."""
 
 
+def read_made(stated: object, below: object, complaints: Complaints) -> Values | None:
+    """Return the figures of a device that states ``technology``, under those that it states next to it.
+
+    None with mistakes noted.
+    """
+    key = f"cluster.{DEVICE.key}"
+    read = stated_over(DEVICE, stated, below, key, complaints)
+    if read is None:
+        return None
+    values, base = read
+    made = synthesized_values(values.pop("technology"), base, dotted(key, "technology"), complaints)
+    return None if made is None else merged(DEVICE, values, made, key, complaints)
+
+
 def synthesized_values(stated: object, below: Values, key: str, complaints: Complaints) -> Values | None:
     """Return the figures of a device that technology makes, over those of the device ``below``; None with mistakes."""
     read = read_budget(stated, below, key, complaints)
@@ -115,9 +139,13 @@ def synthesized_values(stated: object, below: Values, key: str, complaints: Comp
     complaints.add(*(f"{key}: {problem}" for problem in problems))
     if problems:
         return None
-    made = device_to_mapping(synthesized(budget))
+    found = made_of(budget)
+    made = device_to_mapping(found.device)
     made.pop("price")
-    source = f"synthesized from {budget.node.name} ({budget.node.scaling} scaling) and {budget.memory.name}"
+    source = (
+        f"{SYNTHESIZED} {budget.node.name} ({budget.node.scaling} scaling) and {budget.memory.name}: "
+        f"{said_of_device(budget, found)}"
+    )
     kept = {name: value for name, value in below.items() if name not in {"price", "sources", "evidences", "note"}}
     return {**kept, **made, "server": _server(values, below), "source": source, "evidence": "estimated"}
 
@@ -203,8 +231,6 @@ def _distance(one: Node, other: Node) -> float:
 
 def _figures_of(device: str) -> Values:
     """The figures of a device of the catalog."""
-    from sightline.loading.clusters.hardware import DEVICE, read_part
-
     complaints = Complaints()
     found = read_part(DEVICE, device, None, complaints)
     complaints.raise_any()

@@ -59,7 +59,6 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
 """Figures worth a column by kind, as those of other kinds."""
 
 _ORDERS: Mapping[str, tuple[str, ...]] = {
-    "nodes": ("year",),
     "memories": ("family", "year"),
     "links": ("scope", "year"),
     "launches": ("date",),
@@ -69,6 +68,10 @@ _ORDERS: Mapping[str, tuple[str, ...]] = {
 
 def in_time(kind: str, entries: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
     """Return the entries of a kind in the order of a list, those of technology with the figures that follow."""
+    if kind == "nodes":
+        from sightline.technology.nodes import node_names
+
+        return {name: entries[name] for name in node_names() if name in entries}
     follow = _FOLLOWING.get(kind)
     keys = _ORDERS.get(kind, ())
     ordered = sorted(entries.items(), key=lambda one: ([str(one[1].get(key, "")) for key in keys], one[0]))
