@@ -57,8 +57,8 @@ def l2_s(op: Operator, model: DeviceModel) -> Number:
 
 def l2_bytes(op: Operator) -> Number:
     """Return the least bytes that cross L2 in one execution: those of the memory, and operands that are read again."""
-    crossing: Number = _crossing(type(op))(op)
-    return crossing
+    kind: Any = type(op)
+    return _crossing(kind)(op)
 
 
 @cache

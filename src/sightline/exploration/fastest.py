@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sightline.errors import InputError
+from sightline.exploration.base import name_of
 from sightline.planning.search import plan
 from sightline.profile import Profile
 from sightline.progress import Progress
@@ -28,12 +29,5 @@ def fastest(scenario: Mapping[str, Any], fields: Restricted, progress: Progress)
     free = [name for name, values in fields.items() if values is None]
     answer = plan({**scenario, "plan": {**scenario["plan"], **within}}, free=free, top=1)
     if not answer.plans:
-        raise InputError(f"no plan of {_named(scenario['model'])} fits on {_named(scenario['cluster'])}")
+        raise InputError(f"no plan of {name_of(scenario['model'])} fits on {name_of(scenario['cluster'])}")
     return answer.plans[0].profile
-
-
-def _named(part: object) -> str:
-    """A model or cluster as a message names it."""
-    if isinstance(part, Mapping):
-        return str(part.get("devices") or part.get("name") or "what is stated")
-    return str(part)

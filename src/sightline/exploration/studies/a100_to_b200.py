@@ -9,11 +9,11 @@ from typing import Any
 
 from sightline.errors import InputError
 from sightline.exploration.answer import Figure, StudyAnswer, View
-from sightline.exploration.base import base_of
+from sightline.exploration.base import base_of, name_of
 from sightline.exploration.fastest import Restricted
 from sightline.exploration.generations import ALL, NAMES, NOT_OVERLAPPED, PLAN, PLAN_OF_2021, Ladder
 from sightline.exploration.request import StudyRequest
-from sightline.profile import Profile
+from sightline.profile import LEVEL_NAMES, TRAINING, Profile
 
 DEVICES = 1152
 """144 servers of eight, or 16 racks of 72."""
@@ -41,10 +41,37 @@ BASELINES: Mapping[str, frozenset[str]] = {
     BEST: frozenset({PLAN, "recomputation"}),
 }
 """What a gain is over: A100s under these plans, by the changes that they have already."""
+ABOUT: Mapping[str, Column] = {
+    **result_columns(TRAINING),
+    "change": Column(label="change", values={name: name.replace("_", " ") for name in NAMES}),
+    "what": Column(label="change in words"),
+    "factor": Column(label="times faster"),
+    "per_node": Column(label="devices of a node"),
+    "memory_bytes": Column(label="memory", unit="B"),
+}
 PUBLISHED: Mapping[str, Any] = {
     "gain": 35,
     "source": "arXiv 2407.14645, abstract, says about 35; it does not state model, baseline and plan",
 }
+FIGURES = (
+    Figure(
+        kind="factors",
+        title="A training step from A100 to B200",
+        x="change",
+        y="factor",
+        panel="view",
+        where={"baseline": OF_2021, "change": NAMES},
+    ),
+    Figure(
+        kind="lines",
+        title="Step time after each change",
+        x="change",
+        y="step_time_s",
+        series="view",
+        log=frozenset({"y"}),
+        where={"baseline": OF_2021},
+    ),
+)
 
 
 def study(request: StudyRequest) -> StudyAnswer:
@@ -63,10 +90,11 @@ def study(request: StudyRequest) -> StudyAnswer:
         title="What a training step gains from A100 to B200",
         axes={"change": list(NAMES), "baseline": [OF_2021, FULLY_RECOMPUTED]},
         columns={key: [row[key] for row in rows] for key in rows[0]},
+        about=ABOUT,
         summary=summary,
         assumptions=_assumptions(views, base),
         reading=_reading(summary, ladders),
-        figures=_figures(views),
+        figures=FIGURES,
         shown=("view", "baseline", "change", "step_time_s", "factor", "gain", "recompute", "bound_level"),
     )
 
@@ -161,7 +189,7 @@ def _assumptions(views: Sequence[View], base: Mapping[str, Any]) -> tuple[str, .
     return (
         *(of_view[view] for view in views),
         (
-            f"{base['model']} on {DEVICES:,} devices before and after, {work['global_batch']:,} sequences of "
+            f"{name_of(base['model'])} on {DEVICES:,} devices before and after, {work['global_batch']:,} sequences of "
             f"{work['sequence_length']:,} tokens in a step."
         ),
         "Baselines are A100s in fp16 with full recomputation, but for the best plan with any recomputation.",
@@ -207,13 +235,18 @@ def _gains(view: str, gains: Mapping[str, float]) -> str:
 def _what_binds(ladder: Ladder) -> str:
     """What binds most of the time before all changes and after each, in a sentence."""
     start: frozenset[str] = frozenset()
-    levels = [f"{ladder.at(start).bound_level} at first"]
+    levels = [f"{_level(ladder, start)} at first"]
     levels += [
-        f"{ladder.at(after).bound_level} after {change.name.replace('_', ' ')}"
+        f"{_level(ladder, after)} after {change.name.replace('_', ' ')}"
         for change, before, after in ladder.steps(start)
-        if ladder.at(after).bound_level != ladder.at(before).bound_level
+        if _level(ladder, after) != _level(ladder, before)
     ]
     return f"{ladder.view.capitalize()} view: most of the time is bound by {', '.join(levels)}."
+
+
+def _level(ladder: Ladder, made: frozenset[str]) -> str:
+    """What binds most of the time after some changes, as readers know it."""
+    return LEVEL_NAMES[str(ladder.at(made).bound_level)]
 
 
 def _order_matters(made: Mapping[str, Sequence[float]]) -> Iterator[str]:
@@ -232,31 +265,3 @@ def _size_matters(sizes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             for size in sizes
         )
         yield f"Over the plan of 2021 the gain is {said}."
-
-
-def _figures(views: Sequence[View]) -> tuple[Figure, ...]:
-    names = {"what": "change", "factor": "times faster"}
-    factors = (
-        Figure(
-            kind="factors",
-            title=f"A training step from A100 to B200, {view} view",
-            x="change",
-            y="factor",
-            names=names,
-            where={"view": view, "baseline": OF_2021},
-        )
-        for view in views
-    )
-    return (
-        *factors,
-        Figure(
-            kind="bars",
-            title="Step time after each change",
-            x="change",
-            y="step_time_s",
-            series="view",
-            log=frozenset({"y"}),
-            names=names,
-            where={"baseline": OF_2021},
-        ),
-    )

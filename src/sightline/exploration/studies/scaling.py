@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from sightline.errors import InputError
-from sightline.exploration.answer import Figure, StudyAnswer, View
-from sightline.exploration.base import base_of
+from sightline.exploration.answer import Column, Figure, StudyAnswer, View
+from sightline.exploration.base import base_of, name_of
 from sightline.exploration.budget.laws import LAWS
 from sightline.exploration.fastest import Restricted, fastest
 from sightline.exploration.request import StudyRequest
@@ -29,7 +29,7 @@ BASE: Mapping[str, Any] = {
     "plan": {"framework": "megatron", "dtype": "bf16"},
 }
 """Batch and tokens about as arXiv 2407.21783 states them for 16,384 H100s."""
-MEETING = 16384
+SAME_BATCH_DEVICES = 16384
 """Devices on which both kinds of scaling have the same batch."""
 SEARCHED: Restricted = {
     **dict.fromkeys(("pipeline_parallel", "virtual_stages", "micro_batch")),
@@ -45,6 +45,16 @@ CRITICAL_SCALE, CRITICAL_EXPONENT = 2e8, 0.21
 """Kaplan 2020 (arXiv 2001.08361), equation 1.4: B_crit = 2e8 tokens / L^(1 / 0.21), L the loss in nats per token."""
 LAW = LAWS["chinchilla-2024"]
 """What the loss at the end is taken from."""
+ABOUT: Mapping[str, Column] = {
+    **result_columns(TRAINING),
+    "mode": Column(label="scaling"),
+    "curve": Column(label="curve"),
+    "batch_tokens": Column(label="batch", unit="tokens"),
+    "efficiency": Column(label="efficiency", unit="share"),
+    "bottleneck": Column(label="limited by"),
+    "useful_share": Column(label="useful tokens", unit="share"),
+    "useful_tokens_per_s": Column(label="useful tokens/s", unit="tokens/s"),
+}
 SHOWN = ("view", "mode", "devices", "tokens_per_s", "efficiency", "mfu", "exposed_share", "bubble_share")
 
 
@@ -58,7 +68,7 @@ class Curve:
 
     def batch(self, devices: int, largest: int) -> int:
         """Return the sequences of a step; ``largest`` is that of strong scaling."""
-        return largest if self.mode == "strong" else largest * devices // MEETING
+        return largest if self.mode == "strong" else largest * devices // SAME_BATCH_DEVICES
 
     @property
     def words(self) -> str:
@@ -83,6 +93,7 @@ def study(request: StudyRequest) -> StudyAnswer:
         title=f"Scaling of training to {counts[-1]:,} devices",
         axes={"devices": list(counts), "mode": list(MODES), "cluster.network": list(networks)},
         columns={key: [row[key] for row in rows] for key in rows[0]},
+        about=ABOUT,
         summary=summary,
         assumptions=_assumptions(views, base, critical),
         reading=tuple(_reading(rows, curves, critical)),
@@ -94,7 +105,7 @@ def study(request: StudyRequest) -> StudyAnswer:
 def _checked(base: dict[str, Any]) -> dict[str, Any]:
     """Return the base scenario if it states its tokens and a batch that weak scaling can split."""
     batch, tokens = (base["workload"][key] for key in ("global_batch", "total_tokens"))
-    smallest = MEETING // COUNTS[0]
+    smallest = SAME_BATCH_DEVICES // COUNTS[0]
     if not isinstance(batch, int) or batch < smallest or batch % smallest:
         raise InputError(f"workload.global_batch of scaling is a multiple of {smallest}, such as 2048")
     if not isinstance(tokens, int | float):
@@ -193,8 +204,8 @@ def _assumptions(views: Sequence[View], base: Mapping[str, Any], critical: float
     return (
         *(of_view[view] for view in views),
         (
-            f"{base['model']} on {DEVICE}; strong scaling has {work['global_batch']:,} sequences of "
-            f"{work['sequence_length']:,} tokens in every step, weak scaling as many on {MEETING:,} devices."
+            f"{name_of(base['model'])} on {DEVICE}; strong scaling has {work['global_batch']:,} sequences of "
+            f"{work['sequence_length']:,} tokens in every step, weak scaling as many on {SAME_BATCH_DEVICES:,} devices."
         ),
         "The plan is searched again for each number of devices, batch and network; nothing is offloaded to hosts.",
         f"Efficiency is tokens/s and device over those on {COUNTS[0]:,} devices of the same curve.",
@@ -271,13 +282,6 @@ def _of_batches(rows: Sequence[Mapping[str, Any]], critical: float) -> Iterator[
 
 def _figures(views: Sequence[View]) -> tuple[Figure, ...]:
     both = frozenset({"x", "y"})
-    names = {
-        "network": "network",
-        "mode": "scaling",
-        "useful_tokens_per_s": "useful tokens/s",
-        "exposed_share": "exposed communication",
-        "bubble_share": "pipeline bubbles",
-    }
     return (
         Figure(
             kind="lines",
@@ -287,7 +291,6 @@ def _figures(views: Sequence[View]) -> tuple[Figure, ...]:
             series="network",
             panel="curve",
             log=frozenset({"x"}),
-            names=names,
         ),
         Figure(
             kind="lines",
@@ -297,7 +300,6 @@ def _figures(views: Sequence[View]) -> tuple[Figure, ...]:
             series="mode",
             panel="view",
             log=both,
-            names=names,
             where={"network": NDR},
         ),
         Figure(
@@ -308,7 +310,6 @@ def _figures(views: Sequence[View]) -> tuple[Figure, ...]:
             series="mode",
             panel="view",
             log=both,
-            names=names,
             where={"network": NDR},
         ),
         *(
@@ -318,8 +319,7 @@ def _figures(views: Sequence[View]) -> tuple[Figure, ...]:
                 x="devices",
                 y=("exposed_share", "bubble_share"),
                 panel="mode",
-                names=names,
-                where={"network": NDR, "view": view},
+                    where={"network": NDR, "view": view},
             )
             for view in views
         ),
