@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from sightline.exploration.nodes.devices import AXES, POWER_W, Choices, Fabric, devices, memories_along
-from sightline.technology.memories import memory
+from sightline.exploration.nodes.devices import AXES, POWER_W, Choices, Fabric, devices
 
 CHOICES = Choices(nodes=("12nm", "7nm", "1nm"), memories=("hbm2", "hbm4"), l2_shares=(0.1, 0.3), stacks=(2, 4))
 FABRIC = Fabric(link="nvlink3", network="infiniband-hdr")
@@ -33,8 +32,3 @@ def test_stacks_add_bandwidth_and_capacity(found):
     along = AXES.index("stacks")
     for values in (found.device.memory_bandwidth, found.device.memory_bytes):
         assert (np.diff(np.broadcast_to(values, found.buildable.shape), axis=along) > 0).all()
-
-
-def test_memories_along_an_axis_are_those_of_the_catalog():
-    both = memories_along(["hbm2", "hbm4"])
-    assert both.bandwidth.tolist() == [memory("hbm2").bandwidth, memory("hbm4").bandwidth]

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from sightline.scenario import Device
-from sightline.technology.budget import Budget, Split
-from sightline.technology.law import fastest_clock, split_of
+from sightline.technology.budget import Budget
+from sightline.technology.law import fastest_clock, split_of, with_l2_share
 from sightline.technology.limits import buildable
 from sightline.technology.links import link
-from sightline.technology.memories import Memory, memory
+from sightline.technology.memories import memories_along
 from sightline.technology.nodes import Scaling, nodes_along
 from sightline.technology.synthesis import synthesized
 
@@ -25,13 +25,6 @@ POWER_W = 400.0
 """Area of the die and power cap of A100."""
 KERNELS = ("h100-sxm",)
 """Families whose constants kernels of these devices take in the calibrated view."""
-
-
-NUMBERS = (
-    *("pin_rate", "fastest_pin_rate", "pins", "capacity_bytes"),
-    *("energy_j_per_bit", "edge_m", "area_m2"),
-)
-"""Fields of a memory that are numbers of its technology."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,20 +79,6 @@ def devices(choices: Choices, scaling: Scaling, fabric: Fabric) -> Devices:
         relatives=KERNELS,
     )
     shares = np.array(choices.l2_shares)[:, None, None, None]
-    split = replace(budget, area=_with_l2(split_of(budget), shares))
+    split = replace(budget, area=with_l2_share(split_of(budget), shares))
     clocked = replace(split, frequency_hz=fastest_clock(split))
     return Devices(device=synthesized(clocked), buildable=buildable(clocked).mask)
-
-
-def memories_along(names: Sequence[str]) -> Memory:
-    """Return several memories as one whose numbers are arrays along one axis, in the order of their names."""
-    each = [memory(name) for name in names]
-    arrays: dict[str, Any] = {name: np.array([getattr(one, name) for one in each], dtype=float) for name in NUMBERS}
-    return replace(each[0], name=", ".join(names), **arrays)
-
-
-def _with_l2(split: Split, share: Any) -> Split:
-    """The split with another share of L2 in the logic; units and registers keep their proportion."""
-    units = split.compute + split.registers
-    left = (1.0 - share) * (units + split.l2) / units
-    return replace(split, compute=split.compute * left, registers=split.registers * left, l2=share * (units + split.l2))
