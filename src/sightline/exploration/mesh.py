@@ -42,7 +42,7 @@ def _sentence(scenario: Scenario, rule: str, place: NDArray[np.intp]) -> str:
     def at(value: Any) -> Any:
         if not isinstance(value, np.ndarray) or not value.ndim:
             return value
-        one = value[tuple(int(i) if n > 1 else 0 for i, n in zip(place, value.shape, strict=True))]
+        one = value[tuple(int(i) if n > 1 else 0 for i, n in zip(place[-value.ndim :], value.shape, strict=True))]
         return int(one) if float(one) == int(one) else float(one)
 
     fields: dict[str, Any] = {name: at(getattr(scenario.plan, name)) for name in scenario.plan.__dataclass_fields__}

@@ -34,6 +34,22 @@ def test_summary_tells_ratio_and_sequence():
     assert told["largest_network_share"]["ideal"]["training"]["node"] == "1nm"
 
 
+def test_what_binds_nowhere_is_no_part_of_the_sequence_but_may_be_next():
+    old = _columns([16.0, 4.0, 1.0, 0.25], ["compute", "compute", "dram", "dram"])
+    new = {**_columns([8.0, 2.0, 0.5, 0.1], ["compute"] * 4), "memory": ["hbm4"] * len(NODES)}
+    new["compute_share"], new["network_share"] = [0.6] * 4, [0.3] * 4
+    told = summary({name: [*old[name], *new[name]] for name in old}, NODES)
+    assert told["sequence"]["ideal"]["training"] == ["compute", "dram"]
+    assert told["runner_up"]["ideal"]["training"] == {
+        "level": "network",
+        "share": 0.3,
+        "bound_level": "compute",
+        "node": "1nm",
+        "memory": "hbm4",
+        "network": "old",
+    }
+
+
 def test_no_ratio_where_nothing_was_gained_before():
     told = summary(_columns([1.0, 1.0, 1.0, 0.5], ["dram"] * 4), NODES)
     assert told["after_over_before"]["ideal"]["vendor"]["training"]["old"]["hbm2"] is None

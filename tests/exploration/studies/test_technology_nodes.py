@@ -25,8 +25,11 @@ def test_logic_alone_saturates_and_memory_with_links_restore_it(answer, scaling)
     assert _ratio(answer, scaling, -1, "hbm4") > 0.5
 
 
-def test_what_binds_goes_from_compute_to_memory_to_network(answer):
-    assert answer.summary["sequence"]["ideal"]["training"] == ["compute", "dram", "network"]
+def test_what_binds_goes_from_compute_to_memory_and_the_network_is_next(answer):
+    assert answer.summary["sequence"]["ideal"]["training"] == ["compute", "dram"]
+    following = answer.summary["runner_up"]["ideal"]["training"]
+    assert (following["bound_level"], following["level"]) == ("compute", "network")
+    assert following["share"] > 0.1
 
 
 def test_newer_nodes_are_not_slower(answer):
@@ -47,13 +50,13 @@ def test_shares_sum_to_one_and_numbers_are_there(answer):
     assert np.isfinite(answer.columns["time_s"]).all()
 
 
-def test_speedup_is_over_the_first_row_of_each_task_view_and_scaling(answer):
-    rows = list(answer.rows)
-    first = {(row["task"], row["scaling"]): row for row in reversed(rows)}
-    for row in rows:
-        start = first[row["task"], row["scaling"]]
-        assert row["speedup"] == pytest.approx(start["time_s"] / row["time_s"])
-        assert (start["node"], start["memory"]) == ("12nm", "hbm2")
+def test_speedup_is_over_the_oldest_device_of_each_task_and_scaling(answer):
+    for key in {(row["task"], row["scaling"]) for row in answer.rows}:
+        mine = [row for row in answer.rows if (row["task"], row["scaling"]) == key]
+        oldest = [row for row in mine if (row["node"], row["memory"]) == ("12nm", "hbm2")]
+        assert oldest[0]["speedup"] == 1.0
+        # The faster, the larger the speed-up, whatever the units.
+        assert sorted(mine, key=lambda row: row["time_s"]) == sorted(mine, key=lambda row: -row["speedup"])
 
 
 def test_best_designs_are_among_those_searched(answer):

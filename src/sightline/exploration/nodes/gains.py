@@ -6,6 +6,7 @@ from typing import Any
 
 from sightline.exploration.nodes.times import SHARES
 from sightline.exploration.words import percent
+from sightline.profile import LEVEL_NAMES
 
 GENERATIONS: Mapping[str, int] = {"12nm": 0, "10nm": 1, "7nm": 2, "5nm": 3, "3nm": 4, "2nm": 5, "1nm": 6}
 """Steps from 12 nm on, as roadmaps name them."""
@@ -75,6 +76,7 @@ def summary(columns: Columns, nodes: Sequence[str]) -> dict[str, Any]:
         "peak_gain_per_node": _peak_gains(columns),
         "bound_level": _bound_levels(columns),
         "sequence": _sequences(columns),
+        "runner_up": _runners_up(columns),
         "largest_network_share": _largest_network_shares(columns),
         "nodes": list(nodes),
     }
@@ -126,20 +128,39 @@ def _largest_network_shares(columns: Columns) -> dict[str, dict[str, Any]]:
 
 
 def _sequences(columns: Columns) -> dict[str, dict[str, list[str]]]:
-    """By view and task, in which order levels become what limits the time, under `vendor` scaling.
+    """By view and task, the levels that bind most of the time, in the order in which they do, under `vendor` scaling.
 
-    First what binds most at each node with the oldest memory and links, then what binds most besides arithmetic once
-    the memory alone is the newest, at the newest node.
+    At each node with the oldest memory and links, then at the newest node once the memory alone is the newest. A level
+    that binds most nowhere on this way is not in it.
     """
-    networks, memories, nodes = (list(dict.fromkeys(columns[name])) for name in ("network", "memory", "node"))
+    networks, memories = (list(dict.fromkeys(columns[name])) for name in ("network", "memory"))
     found: dict[str, dict[str, list[str]]] = {}
     for view, by_scaling in _bound_levels(columns).items():
         for task, levels in by_scaling["vendor"].items():
-            shares = _shares_at(columns, (task, view, "vendor", networks[0], memories[-1]), nodes[-1])
-            shares.pop("compute")
-            following = max(shares, key=lambda level: shares[level])
-            order = [*levels[networks[0]][memories[0]], following]
+            order = [*levels[networks[0]][memories[0]], levels[networks[0]][memories[-1]][-1]]
             found.setdefault(view, {})[task] = list(dict.fromkeys(level for level in order if level))
+    return found
+
+
+def _runners_up(columns: Columns) -> dict[str, dict[str, Any]]:
+    """By view and task, what binds second most at the newest node with the newest memory and the oldest links.
+
+    With its share of the time, and with what binds most, under `vendor` scaling: what would bind next.
+    """
+    networks, memories, nodes = (list(dict.fromkeys(columns[name])) for name in ("network", "memory", "node"))
+    about = {"node": nodes[-1], "memory": memories[-1], "network": networks[0]}
+    found: dict[str, dict[str, Any]] = {}
+    for view in dict.fromkeys(columns["view"]):
+        for task in dict.fromkeys(columns["task"]):
+            shares = _shares_at(columns, (task, view, "vendor", networks[0], memories[-1]), nodes[-1])
+            if not any(map(isnan, shares.values())):
+                first, second = sorted(shares, key=lambda level: -shares[level])[:2]
+                found.setdefault(view, {})[task] = {
+                    "level": second,
+                    "share": shares[second],
+                    "bound_level": first,
+                    **about,
+                }
     return found
 
 
@@ -216,7 +237,8 @@ def _runs(levels: Sequence[str], nodes: Sequence[str]) -> str:
             runs.append((level, []))
         runs[-1][1].append(node)
     return ", then ".join(
-        f"{level} ({among[0]}{f' to {among[-1]}' if len(among) > 1 else ''})" for level, among in runs
+        f"{LEVEL_NAMES.get(level, level)} ({among[0]}{f' to {among[-1]}' if len(among) > 1 else ''})"
+        for level, among in runs
     )
 
 
@@ -236,7 +258,7 @@ def _row_at(columns: Columns, key: Key, node: str) -> dict[str, Any]:
 def _listed(shares: Mapping[str, float]) -> str:
     """Shares in words, the largest first, without small ones."""
     ranked = sorted(shares.items(), key=lambda item: -item[1])
-    return ", ".join(f"{level} {percent(share)}" for level, share in ranked if share >= SMALL)
+    return ", ".join(f"{LEVEL_NAMES.get(level, level)} {percent(share)}" for level, share in ranked if share >= SMALL)
 
 
 def _decoding(told: Mapping[str, Any], networks: Sequence[str], memories: Sequence[str]) -> Iterator[str]:

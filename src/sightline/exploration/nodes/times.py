@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sightline.exploration.answer import View
+from sightline.exploration.mesh import possible_points
 from sightline.exploration.nodes.best import Best, best_of
 from sightline.exploration.nodes.devices import AXES, Choices, Devices, Fabric
 from sightline.exploration.views import in_view
@@ -25,6 +26,7 @@ SOME_DEVICE = "a100-sxm-80gb"
 SHARES = tuple(f"{level}_share" for level in LEVELS)
 """Shares of a time that each level binds."""
 RECOMPUTE = ("none", "full")
+TENSOR_PARALLEL_OF_GENERATION = (1, 2, 4, 8)
 TASKS = ("training", "prefill", "decode")
 
 
@@ -76,28 +78,29 @@ def _training(
     replicas = TRAINED_ON / (degrees["tensor_parallel"] * degrees["pipeline_parallel"])
     plan = replace(scenario.plan, **degrees, data_parallel=replicas)
     cluster = replace(scenario.cluster, device=found.device)
-    profile = predict(replace(scenario, plan=plan, cluster=cluster))
-    possible = found.buildable & profile.fits & _valid(scenario, degrees, replicas)
+    everywhere = replace(scenario, plan=plan, cluster=cluster)
+    profile = predict(everywhere)
+    possible = _possible(everywhere, found, profile.fits)
     figures = {**search.design, **degrees, "recompute": recompute, **_figures(found)}
     return best_of(profile.step_time_s, possible, figures | _shares(profile.levels), search.points)
 
 
-def _valid(scenario: Scenario, degrees: Mapping[str, Any], replicas: Any) -> Any:
-    """Where heads, layers and samples can be split like that."""
-    samples = scenario.workload.global_batch / (replicas * degrees["micro_batch"])
-    heads = scenario.model.heads % degrees["tensor_parallel"] == 0
-    return heads & (degrees["pipeline_parallel"] <= scenario.model.layers) & (samples % 1.0 == 0.0)
+def _possible(scenario: Scenario | GenerationScenario, found: Devices, fits: Any) -> Any:
+    """Where devices can be built, plans break no rule, and both fit."""
+    shape = np.broadcast_shapes(np.shape(found.buildable), np.shape(fits))
+    return fits & possible_points(scenario, np.broadcast_to(found.buildable, shape), lambda *_: None)
 
 
 def generation(base: Mapping[str, Any], view: View, fabric: Fabric, found: Devices, search: Search) -> dict[str, Best]:
     """Return the least time to first token (prefill), and per further token (decode), at every node and memory."""
     scenario: GenerationScenario = generation_from_mapping(in_view(_on(base, SERVED_ON, fabric), view))
-    tensor = _along([degree for degree in (2, 4, 8) if scenario.model.heads % degree == 0], len(AXES))
+    tensor = _along(TENSOR_PARALLEL_OF_GENERATION, len(AXES))
     plan = replace(scenario.plan, tensor_parallel=tensor, replicas=SERVED_ON // tensor)
     cluster = replace(scenario.cluster, device=found.device)
-    profile = predict(replace(scenario, plan=plan, cluster=cluster))
+    everywhere = replace(scenario, plan=plan, cluster=cluster)
+    profile = predict(everywhere)
     figures = {**search.design, "tensor_parallel": tensor, "pipeline_parallel": 1, "micro_batch": 0, "recompute": ""}
-    possible = found.buildable & profile.fits
+    possible = _possible(everywhere, found, profile.fits)
     return {
         phase: best_of(
             profile.figure(key),
