@@ -12,7 +12,7 @@ LEVELS = {"compute": "compute", "dram": "DRAM", "l2": "L2", "network": "network"
 ABOUT = {
     **{f"{level}_s": Column(label=name, unit="s") for level, name in LEVELS.items()},
     "step_time_s": Column(label="step time", unit="s"),
-    "bound_level": Column(label="bound by"),
+    "bound_level": Column(label="bound by", values=LEVELS),
     "energy_per_step_j": Column(label="energy of a step", unit="J"),
     "cluster.device.memory_bandwidth": Column(label="memory bandwidth", unit="B/s"),
     "cluster.device.peak_flops": Column(label="peak FLOP/s", unit="FLOP/s"),

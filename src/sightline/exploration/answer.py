@@ -26,6 +26,8 @@ class Column:
     for counts and words."""
     per: str = ""
     """What each of them is for: ``per million tokens``; empty where they stand for themselves."""
+    values: Mapping[str, str] = field(default_factory=dict)
+    """Words that readers see in place of values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,21 +1,12 @@
 """Labels and units of columns that several studies have: results of a task, and parts by level."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from sightline.exploration.answer import Column
 from sightline.profile import BOUNDS, LEVEL_NAMES, MEMORY_PARTS, Task
 
-BOUND_BY: Final = Column(label="bound by")
-PLAN: Final[Mapping[str, Column]] = {
-    "tensor_parallel": Column(label="TP"),
-    "pipeline_parallel": Column(label="PP"),
-    "context_parallel": Column(label="CP"),
-    "data_parallel": Column(label="DP"),
-    "expert_parallel": Column(label="EP"),
-    "zero_stage": Column(label="ZeRO stage"),
-}
-"""Fields of a plan whose names are not written as their keys."""
+BOUND_BY: Final = Column(label="bound by", values=LEVEL_NAMES)
 _DERIVED: Final[Mapping[str, Column]] = {
     "cost_usd_per_million_tokens": Column(label="rent", unit="USD", per="per million tokens"),
     "energy_j_per_token": Column(label="energy", unit="J", per="per token"),
@@ -29,6 +20,11 @@ _DERIVED: Final[Mapping[str, Column]] = {
 def memory_name(part: str) -> str:
     """Return what readers call a part of memory."""
     return part.replace("kv_cache", "KV cache")
+
+
+def memories(names: Iterable[str]) -> Column:
+    """Return a column of memories of the catalog, which are written as products are: ``HBM3E``."""
+    return Column(label="memory", values={name: name.upper().replace("BEYOND-", "beyond ") for name in names})
 
 
 def by_level(key: str, unit: str, label: str = "{}") -> dict[str, Column]:
@@ -55,4 +51,6 @@ def result_columns(task: Task) -> dict[str, Column]:
         **limits,
         **by_level("levels.{}", "s", "time bound by {}"),
         "bound_level": BOUND_BY,
+        "exposed_share": Column(label="exposed communication", unit="share"),
+        "bubble_share": Column(label="pipeline bubbles", unit="share"),
     }

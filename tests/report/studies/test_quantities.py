@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline.exploration.answer import Column
+from sightline.exploration.columns import BOUND_BY
 from sightline.report.studies.quantities import NOTHING, quantity_of
 
 
@@ -54,11 +55,10 @@ def test_readers_may_see_another_name():
 
 
 @pytest.mark.parametrize(
-    ("value", "words"),
-    [("dram", "DRAM"), ("l2", "L2"), ("compute", "compute"), ("qwen2.5", "qwen2.5"), (True, "yes")],
+    ("value", "words"), [("dram", "DRAM"), ("l2", "L2"), ("compute", "compute"), ("host-1", "host-1"), (True, "yes")]
 )
-def test_levels_are_said_by_their_names(value, words):
-    assert quantity_of("bound_level", {}).text(value) == words
+def test_values_are_said_in_the_words_of_their_column(value, words):
+    assert quantity_of("bound_level", {"bound_level": BOUND_BY}).text(value) == words
 
 
 @pytest.mark.parametrize("value", [None, float("nan"), float("inf")])

@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from sightline.errors import InputError
-from sightline.exploration.answer import Figure, StudyAnswer, View
+from sightline.exploration.answer import Column, Figure, StudyAnswer, View
 from sightline.exploration.base import base_of, name_of
+from sightline.exploration.columns import result_columns
 from sightline.exploration.fastest import Restricted
 from sightline.exploration.generations import ALL, NAMES, NOT_OVERLAPPED, PLAN, PLAN_OF_2021, Ladder
 from sightline.exploration.request import StudyRequest

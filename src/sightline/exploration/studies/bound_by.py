@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from sightline.errors import InputError
-from sightline.exploration.answer import Figure, StudyAnswer
+from sightline.exploration.answer import Column, Figure, StudyAnswer
 from sightline.exploration.base import base_of
+from sightline.exploration.columns import BOUND_BY
 from sightline.exploration.request import StudyRequest
 from sightline.exploration.words import percent
 from sightline.loading import generation_from_mapping
@@ -57,27 +58,21 @@ ASSUMPTIONS = (
     "One device holds a layer's whole matrices, whether or not all layers fit into its memory.",
     f"Decode is of the middle of the output, after a prompt of {LONG_PROMPT} tokens.",
 )
-NAMES = {"bound_level": "bound by", "device": "device, by ridge point", "intensity": "FLOPs per byte"}
-FIGURES = (
-    Figure(
-        kind="map",
-        title="What bounds each matmul",
-        x="device",
-        y="matmul",
-        series="bound_level",
-        panel="load",
-        names=NAMES,
-    ),
-    Figure(
-        kind="points",
-        title="Matmuls on the roofline",
-        x="intensity",
-        y="roofline_flops_per_s",
-        series="device",
-        log=frozenset({"x", "y"}),
-        names={**NAMES, "roofline_flops_per_s": "FLOP/s at the roofline"},
-    ),
-)
+ABOUT: Mapping[str, Column] = {
+    "flops": Column(label="FLOPs", unit="FLOP"),
+    "bytes": Column(label="bytes", unit="B"),
+    "intensity": Column(label="FLOPs per byte"),
+    "ridge": Column(label="ridge point"),
+    "bound": Column(label="limited by"),
+    "bound_level": BOUND_BY,
+    "roofline_s": Column(label="roofline", unit="s"),
+    "roofline_flops_per_s": Column(label="FLOP/s at the roofline", unit="FLOP/s"),
+    "l2_s": Column(label="across L2", unit="s"),
+    "calibrated_s": Column(label="calibrated", unit="s"),
+    "share": Column(label="share of matmuls", unit="share"),
+}
+BY_RIDGE = {"device": "device, by ridge point"}
+"""Devices stand in this order."""
 
 
 def study(request: StudyRequest) -> StudyAnswer:
@@ -92,10 +87,11 @@ def study(request: StudyRequest) -> StudyAnswer:
         title="What bounds each matmul of a layer, by device and memory level",
         axes={"cluster.device": devices, "load": [load.name for load in loads]},
         columns={key: [row[key] for row in rows] for key in rows[0]},
+        about=ABOUT,
         summary=summary,
         assumptions=ASSUMPTIONS,
         reading=_reading(summary),
-        figures=(*FIGURES, _shares_figure(summary)),
+        figures=_figures(rows, summary),
         warnings=warnings,
         shown=("load", "device", "matmul", "intensity", "ridge", "bound_level", "roofline_s", "calibrated_s"),
     )
@@ -156,17 +152,47 @@ def _summary(rows: Sequence[Row], devices: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _shares_figure(summary: Mapping[str, Any]) -> Figure:
-    """Shares of memory-bound matmuls over the devices, which come by ridge point."""
+def _figures(rows: Sequence[Row], summary: Mapping[str, Any]) -> tuple[Figure, ...]:
+    """What bounds matmuls under the loads for which devices differ, the roofline, and what memory bounds."""
     share = summary["memory_bound_share"]
-    return Figure(
-        kind="bars",
-        title="Share of matmuls that memory bounds",
-        x="device",
-        y="share",
-        names={**NAMES, "share": "share of matmuls"},
-        columns={"device": list(share), "share": list(share.values())},
+    differing = _differing(rows)
+    loads = {"load": differing} if differing else {}
+    return (
+        Figure(
+            kind="map",
+            title=f"What bounds each matmul{', where devices differ' if differing else ''}",
+            x="device",
+            y="matmul",
+            series="bound_level",
+            panel="load",
+            names=BY_RIDGE,
+            where=loads,
+        ),
+        Figure(
+            kind="points",
+            title="Matmuls on the roofline",
+            x="intensity",
+            y="roofline_flops_per_s",
+            series="device",
+            log=frozenset({"x", "y"}),
+        ),
+        Figure(
+            kind="bars",
+            title="Share of matmuls that memory bounds",
+            x="device",
+            y="share",
+            names=BY_RIDGE,
+            columns={"device": list(share), "share": list(share.values())},
+        ),
     )
+
+
+def _differing(rows: Sequence[Row]) -> tuple[str, ...]:
+    """The loads under which a matmul is bound by another level on another device."""
+    levels: dict[tuple[str, str, str], set[str]] = {}
+    for row in rows:
+        levels.setdefault((row["load"], row["layer"], row["matmul"]), set()).add(row["bound_level"])
+    return tuple(dict.fromkeys(load for (load, *_), several in levels.items() if len(several) > 1))
 
 
 def _by_device(rows: Sequence[Row], devices: Sequence[str], share: Any) -> dict[str, float]:

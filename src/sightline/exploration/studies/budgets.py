@@ -13,7 +13,7 @@ import numpy as np
 
 from sightline import catalog
 from sightline.errors import InputError, nearest
-from sightline.exploration.answer import Figure, StudyAnswer, View
+from sightline.exploration.answer import Column, Figure, StudyAnswer, View
 from sightline.exploration.base import base_of
 from sightline.exploration.budget.known import known_trainings
 from sightline.exploration.budget.laws import (
@@ -25,9 +25,11 @@ from sightline.exploration.budget.laws import (
 )
 from sightline.exploration.budget.reading import assumptions_of, reading_of, summary_of
 from sightline.exploration.budget.trained import PLAN, SEQUENCE_LENGTH, Trained, best_trained
+from sightline.exploration.columns import result_columns
 from sightline.exploration.footprint import GRID_KG_PER_KWH, PUE, carbon_kg, power_w, rent_usd
 from sightline.exploration.growth import fit_growth
 from sightline.exploration.request import StudyRequest
+from sightline.profile import TRAINING
 from sightline.quantities import USD_PER_HOUR, parse_quantity
 
 DEVICES = ("a100-sxm-80gb", "h100-sxm-80gb", "b200-sxm-180gb")
@@ -58,6 +60,25 @@ FLOPS_OF_INFERENCE = 2.0
 BYTES_OF_STATES = 16.0
 """Bytes per parameter of a model in training: weights and gradients in 16 bits, weights and two moments in 32."""
 DAY = 86400.0
+ABOUT: Mapping[str, Column] = {
+    **result_columns(TRAINING),
+    "budget_usd": Column(label="budget", unit="USD"),
+    "deadline_s": Column(label="deadline", unit="s"),
+    "parameters": Column(label="parameters", unit="parameters"),
+    "tokens": Column(label="tokens", unit="tokens"),
+    "tokens_per_parameter": Column(label="tokens per parameter"),
+    "flops": Column(label="compute", unit="FLOP"),
+    "flops_over_best": Column(label="FLOPs over those of the best"),
+    "loss_chinchilla_2022": Column(label="loss by Chinchilla's own fit"),
+    "kaplan_parameters": Column(label="parameters by Kaplan's law", unit="parameters"),
+    "kaplan_tokens": Column(label="tokens by Kaplan's law", unit="tokens"),
+    "power_w": Column(label="power", unit="W", per="per device"),
+    "cost_usd": Column(label="cost", unit="USD"),
+    "year": Column(label="year", unit="year"),
+    "peak_flops": Column(label="peak", unit="FLOP/s"),
+    "memory_bytes": Column(label="memory", unit="B"),
+    "device_years": Column(label="device-years"),
+}
 
 Row = dict[str, Any]
 
@@ -84,6 +105,7 @@ def study(request: StudyRequest) -> StudyAnswer:
         title="The best model for a budget of money or time",
         axes={"cluster.device": devices, "budget_usd": budgets, "deadline_s": [number * DAY for number in days]},
         columns=_table(rows),
+        about=ABOUT,
         summary=summary_of(rows, overtrained, over_years, law),
         assumptions=assumptions_of(base, views, law, grid, SHORTEST_DAYS, TIMED_DEVICES),
         reading=reading_of(rows, overtrained, over_years),
@@ -266,7 +288,7 @@ def _figures(overtrained: Sequence[Row], over_years: Sequence[Row]) -> tuple[Fig
             x="budget_usd",
             y="loss",
             log=frozenset(("x",)),
-            names={"budget_usd": "budget", "loss": "loss (nats per token)"},
+            names={"loss": "loss (nats per token)"},
             **of_money,
         ),
         Figure(
@@ -275,23 +297,19 @@ def _figures(overtrained: Sequence[Row], over_years: Sequence[Row]) -> tuple[Fig
             x="budget_usd",
             y="parameters",
             log=frozenset(("x", "y")),
-            names={"budget_usd": "budget"},
             **of_money,
         ),
     ]
     if overtrained:
         title = "Compute of models that reach one loss"
-        names = {"tokens_per_parameter": "tokens per parameter", "flops_over_best": "FLOPs over those of the best"}
-        x, y = names
-        figures.append(
-            Figure(kind="lines", title=title, x=x, y=y, log=frozenset("xy"), names=names, columns=_table(overtrained))
-        )
+        x, y = "tokens_per_parameter", "flops_over_best"
+        figures.append(Figure(kind="lines", title=title, x=x, y=y, log=frozenset("xy"), columns=_table(overtrained)))
     years: dict[str, Any] = {"kind": "points", "x": "year", "line": "line", "log": frozenset("y")}
     for title, kind, key, names in (
-        ("Compute of published trainings", "model", "flops", {"year": "published", "flops": "compute of the training"}),
+        ("Compute of published trainings", "model", "flops", {"year": "published"}),
         (
             "Trainings at the 16-bit peak of the best accelerator of their date",
-            *("model", "device_years", {"year": "published", "device_years": "device-years"}),
+            *("model", "device_years", {"year": "published"}),
         ),
         ("Peak of accelerators in 16 bits", "accelerator", "peak_flops", {"year": "launched"}),
         ("Memory of accelerators", "accelerator", "memory_bytes", {"year": "launched"}),

@@ -10,15 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from sightline.exploration.answer import Figure, StudyAnswer, View
+from sightline.exploration.answer import Column, Figure, StudyAnswer, View
 from sightline.exploration.base import base_of
+from sightline.exploration.columns import by_level, memories, result_columns
 from sightline.exploration.knees import Knee
 from sightline.exploration.memory_knee import STARTS, Floats, knee_of, with_numbers
 from sightline.exploration.request import StudyRequest
 from sightline.exploration.views import in_view
 from sightline.loading import generation_from_mapping
 from sightline.prediction import predict
-from sightline.profile import LEVELS
+from sightline.profile import GENERATION, LEVELS
 from sightline.scenario import GenerationScenario
 from sightline.technology.memories import Memory, memory
 
@@ -63,7 +64,14 @@ WORDS: Mapping[str, str] = {
 }
 """Levels as sentences name them."""
 SECONDS = tuple(f"{level}_s" for level in LEVELS)
-NAMES = {"bandwidth": "memory bandwidth, B/s", "latency_s": "latency, s", **dict(zip(SECONDS, LEVELS, strict=True))}
+ABOUT: Mapping[str, Column] = {
+    **result_columns(GENERATION),
+    **by_level("{}_s", "s"),
+    "memory": memories(MEMORIES),
+    "units": Column(label="stacks or chips"),
+    "bandwidth": Column(label="memory bandwidth", unit="B/s"),
+    "memory_bytes": Column(label="capacity", unit="B"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -98,6 +106,7 @@ def study(request: StudyRequest) -> StudyAnswer:
         title="Latency of generation by memory technology, on an A100-class device",
         axes={"model": [case.model for case in CASES], "memory": [one.name for one in memories], "view": views},
         columns={key: [row[key] for row in rows] for key in rows[0]},
+        about=ABOUT,
         summary=_summary(rows, curves, memories),
         assumptions=ASSUMPTIONS,
         reading=tuple(_reading(rows, curves, memories)),
@@ -241,7 +250,6 @@ def _figures(curves: Sequence[Curve]) -> tuple[Figure, ...]:
             x="memory",
             y=SECONDS,
             panel="model",
-            names=NAMES,
             where={"view": view},
         )
         for view in dict.fromkeys(curve.view for curve in curves)
@@ -254,7 +262,6 @@ def _figures(curves: Sequence[Curve]) -> tuple[Figure, ...]:
         series="view",
         panel="model",
         log=frozenset({"x", "y"}),
-        names=NAMES,
         columns=lines,
     )
     return over_bandwidth, *stacks

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from sightline import catalog
-from sightline.exploration.answer import Figure, StudyAnswer, View
+from sightline.exploration.answer import Column, Figure, StudyAnswer, View
 from sightline.exploration.base import base_of
+from sightline.exploration.columns import memory_name, result_columns
 from sightline.exploration.request import StudyRequest
 from sightline.exploration.views import in_view
 from sightline.loading import scenario_from_mapping
 from sightline.prediction import predict
-from sightline.profile import MEMORY_PARTS, Profile
+from sightline.profile import MEMORY_PARTS, TRAINING, Profile
 from sightline.quantities import GIB
 from sightline.scenario import Scenario
 
@@ -27,6 +28,19 @@ BASE: Mapping[str, Any] = {
 A100, H100, B200 = DEVICES = ("a100-sxm-80gb", "h100-sxm-80gb", "b200-sxm-180gb")
 PARTS = tuple(part for part in MEMORY_PARTS if part != "kv_cache")
 """Parts of memory that a training step has."""
+ABOUT: Mapping[str, Column] = {
+    **result_columns(TRAINING),
+    **{f"{part}_bytes": Column(label=memory_name(part), unit="B") for part in PARTS},
+    "name": Column(label="model"),
+    "model": Column(label="catalog entry"),
+    "technique": Column(label="recomputation"),
+    "total_bytes": Column(label="memory", unit="B"),
+    "device_memory_bytes": Column(label="memory of the device", unit="B"),
+    "most_micro_batch": Column(label="largest micro-batch"),
+    "layer_activations_bytes": Column(label="layers' activations", unit="B"),
+    "layer_activations_share": Column(label="layers' activations over those of none", unit="share"),
+    "published_share": Column(label="published", unit="share"),
+}
 LARGEST_MICRO_BATCH = 128
 """Micro-batches up to this are tried."""
 MICRO_BATCHES_PER_STAGE = 2
@@ -86,6 +100,7 @@ def study(request: StudyRequest) -> StudyAnswer:
             "cluster.device": list(devices),
         },
         columns={key: [row[key] for row in rows] for key in rows[0]},
+        about=ABOUT,
         summary=_summary(rows),
         assumptions=_assumptions(request),
         reading=_reading(rows),
@@ -259,7 +274,6 @@ def _what_fits(rows: Sequence[Mapping[str, Any]], device: str) -> str:
 
 
 def _figures(view: View) -> tuple[Figure, ...]:
-    techniques = {"technique": "recomputation", "name": "model"}
     return (
         Figure(
             kind="stacks",
@@ -267,7 +281,6 @@ def _figures(view: View) -> tuple[Figure, ...]:
             x="technique",
             y=tuple(f"{part}_bytes" for part in PARTS),
             panel="name",
-            names={**techniques, **{f"{part}_bytes": part for part in PARTS}},
             where={"view": view, "device": A100},
         ),
         Figure(
@@ -277,7 +290,7 @@ def _figures(view: View) -> tuple[Figure, ...]:
             y="most_micro_batch",
             series="device",
             panel="name",
-            names={**techniques, "most_micro_batch": "sequences in a micro-batch"},
+            names={"most_micro_batch": "sequences in a micro-batch"},
             where={"view": view},
         ),
     )

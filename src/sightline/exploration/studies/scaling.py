@@ -12,10 +12,11 @@ from sightline.errors import InputError
 from sightline.exploration.answer import Column, Figure, StudyAnswer, View
 from sightline.exploration.base import base_of, name_of
 from sightline.exploration.budget.laws import LAWS
+from sightline.exploration.columns import result_columns
 from sightline.exploration.fastest import Restricted, fastest
 from sightline.exploration.request import StudyRequest
 from sightline.exploration.views import in_view
-from sightline.profile import Profile
+from sightline.profile import TRAINING, Profile
 
 Mode = Literal["strong", "weak"]
 MODES: tuple[Mode, ...] = ("strong", "weak")
@@ -319,7 +320,7 @@ def _figures(views: Sequence[View]) -> tuple[Figure, ...]:
                 x="devices",
                 y=("exposed_share", "bubble_share"),
                 panel="mode",
-                    where={"network": NDR, "view": view},
+                where={"network": NDR, "view": view},
             )
             for view in views
         ),

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from sightline.exploration.answer import Figure, StudyAnswer, View
+from sightline.exploration.answer import Column, Figure, StudyAnswer, View
 from sightline.exploration.base import base_of
+from sightline.exploration.columns import BOUND_BY, by_level, memories
 from sightline.exploration.nodes.best import Best
 from sightline.exploration.nodes.devices import DIE_AREA_M2, POWER_W, Choices, Fabric, devices
 from sightline.exploration.nodes.gains import reading, speedups, summary
@@ -60,12 +61,19 @@ ASSUMPTIONS = (
     "Nodes of eight devices: NVLink 3 with InfiniBand HDR, 4 with NDR, 5 with XDR, 6 with GDR, a port per device.",
     "Scaling `vendor`: claims of foundries, with SRAM that stalls; `ideal`: equal factors at each step (DeepFlow).",
 )
-NAMES = {
-    "time_s": "time, s",
-    "node": "logic node",
-    "speedup": "speed-up",
-    "area_of_l2": "L2 area",
-    **dict(zip(SHARES, LEVELS, strict=True)),
+ABOUT: Mapping[str, Column] = {
+    **by_level("{}_share", "share"),
+    "time_s": Column(label="time", unit="s"),
+    "node": Column(label="logic node"),
+    "memory": memories(MEMORIES),
+    "speedup": Column(label="speed-up"),
+    "area_of_l2": Column(label="L2 of the die", unit="share"),
+    "bound_level": BOUND_BY,
+    "peak_flops": Column(label="peak FLOP/s", unit="FLOP/s"),
+    "memory_bandwidth": Column(label="memory bandwidth", unit="B/s"),
+    "l2_bandwidth": Column(label="L2 bandwidth", unit="B/s"),
+    "memory_bytes": Column(label="capacity", unit="B"),
+    "tdp_w": Column(label="power", unit="W"),
 }
 Columns = dict[str, list[Any]]
 
@@ -102,6 +110,7 @@ def study(request: StudyRequest) -> StudyAnswer:
             "node": choices.nodes,
         },
         columns=columns,
+        about=ABOUT,
         summary=told,
         assumptions=ASSUMPTIONS,
         reading=reading(columns, told),
@@ -151,28 +160,26 @@ def _parts(
 
 def _figures(views: Sequence[View], fabrics: Sequence[Fabric], choices: Choices) -> Iterator[Figure]:
     """Lines of speed over the nodes, and shares of what binds with the oldest links."""
-    oldest, newest = fabrics[0].name, fabrics[-1].name
-    view = views[0]
+    view, ends = views[0], (fabrics[0].name, fabrics[-1].name)
     of = {"view": view, "scaling": "vendor"}
-    for name, network in (("oldest", oldest), ("newest", newest)):
+    for task in TASKS:
         yield Figure(
             kind="lines",
-            title=f"Speed by logic node with the {name} links, {network}, {view} view",
+            title=f"Speed of {task} by logic node with the oldest and the newest links, {view} view",
             x="node",
             y="speedup",
             series="memory",
-            panel="task",
+            panel="network",
             log=frozenset({"y"}),
-            names=NAMES,
-            where={**of, "network": network},
+            where={**of, "task": task, "network": ends},
         )
-    for memory, network in ((choices.memories[0], oldest), (choices.memories[-1], oldest)):
+    for memory in (choices.memories[0], choices.memories[-1]):
         yield Figure(
             kind="stacks",
-            title=f"What binds with {memory} and {network}, {view} view",
+            title=f"What binds with {ABOUT['memory'].values[memory]} and {ends[0]}, {view} view",
             x="node",
             y=SHARES,
             panel="task",
-            names=NAMES,
-            where={**of, "memory": memory, "network": network},
+            names={"y": "share of time"},
+            where={**of, "memory": memory, "network": ends[0]},
         )

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sightline.errors import InputError, nearest
-from sightline.exploration.answer import Figure, StudyAnswer
+from sightline.exploration.answer import Column, Figure, StudyAnswer
 from sightline.exploration.base import base_of
 from sightline.exploration.growth import CONFIDENCE, Growth, fit_growth, records
 from sightline.exploration.request import StudyRequest
@@ -38,6 +38,8 @@ class Metric:
     """In words."""
     short: str
     """In words next to its unit."""
+    unit: str
+    per: str = ""
     of: Callable[[Launch], float | None]
 
 
@@ -67,28 +69,56 @@ _FP32, _FP16, _BANDWIDTH, _MEMORY, _USD, _WATTS = map(
     _figure, ("fp32", "fp16", "memory_bandwidth", "memory_bytes", "price_usd", "tdp_w")
 )
 METRICS: Mapping[str, Metric] = {
-    "fp32_flops_per_s_per_usd": Metric(name="fp32 FLOP/s per USD", short="fp32", of=_over(_FP32, _USD)),
+    "fp32_flops_per_s_per_usd": Metric(
+        name="fp32 FLOP/s per USD", short="fp32", unit="FLOP/s", per="per USD", of=_over(_FP32, _USD)
+    ),
     "fp16_flops_per_s_per_usd": Metric(
-        name="16-bit matrix FLOP/s per USD", short="16-bit matrices", of=_over(_FP16, _USD)
+        name="16-bit matrix FLOP/s per USD",
+        short="16-bit matrices",
+        unit="FLOP/s",
+        per="per USD",
+        of=_over(_FP16, _USD),
     ),
     "bandwidth_bytes_per_s_per_usd": Metric(
-        name="memory bandwidth per USD", short="memory bandwidth", of=_over(_BANDWIDTH, _USD)
+        name="memory bandwidth per USD", short="memory bandwidth", unit="B/s", per="per USD", of=_over(_BANDWIDTH, _USD)
     ),
-    "memory_bytes_per_usd": Metric(name="memory per USD", short="memory", of=_over(_MEMORY, _USD)),
-    "fp32_flops_per_s_per_w": Metric(name="fp32 FLOP/s per watt", short="fp32", of=_over(_FP32, _WATTS)),
+    "memory_bytes_per_usd": Metric(
+        name="memory per USD", short="memory", unit="B", per="per USD", of=_over(_MEMORY, _USD)
+    ),
+    "fp32_flops_per_s_per_w": Metric(
+        name="fp32 FLOP/s per watt", short="fp32", unit="FLOP/s", per="per watt", of=_over(_FP32, _WATTS)
+    ),
     "fp16_flops_per_s_per_w": Metric(
-        name="16-bit matrix FLOP/s per watt", short="16-bit matrices", of=_over(_FP16, _WATTS)
+        name="16-bit matrix FLOP/s per watt",
+        short="16-bit matrices",
+        unit="FLOP/s",
+        per="per watt",
+        of=_over(_FP16, _WATTS),
     ),
-    "fp32_flops_per_s": Metric(name="fp32 FLOP/s", short="fp32", of=_FP32),
-    "fp16_flops_per_s": Metric(name="16-bit matrix FLOP/s", short="16-bit matrices", of=_FP16),
-    "bandwidth_bytes_per_s": Metric(name="memory bandwidth", short="memory bandwidth", of=_BANDWIDTH),
-    "memory_bytes": Metric(name="memory", short="memory", of=_MEMORY),
-    "fp32_flops_per_byte": Metric(name="fp32 FLOPs per byte", short="fp32", of=_over(_FP32, _BANDWIDTH)),
+    "fp32_flops_per_s": Metric(name="fp32 FLOP/s", short="fp32", unit="FLOP/s", of=_FP32),
+    "fp16_flops_per_s": Metric(name="16-bit matrix FLOP/s", short="16-bit matrices", unit="FLOP/s", of=_FP16),
+    "bandwidth_bytes_per_s": Metric(name="memory bandwidth", short="memory bandwidth", unit="B/s", of=_BANDWIDTH),
+    "memory_bytes": Metric(name="memory", short="memory", unit="B", of=_MEMORY),
+    "fp32_flops_per_byte": Metric(
+        name="fp32 FLOPs per byte", short="fp32", unit="FLOP", per="per byte", of=_over(_FP32, _BANDWIDTH)
+    ),
     "fp16_flops_per_byte": Metric(
-        name="16-bit matrix FLOPs per byte", short="16-bit matrices", of=_over(_FP16, _BANDWIDTH)
+        name="16-bit matrix FLOPs per byte",
+        short="16-bit matrices",
+        unit="FLOP",
+        per="per byte",
+        of=_over(_FP16, _BANDWIDTH),
     ),
 }
 """What is followed, by the key of its column."""
+ABOUT: Mapping[str, Column] = {
+    **{key: Column(label=one.short, unit=one.unit, per=one.per) for key, one in METRICS.items()},
+    "name": Column(label="figure"),
+    "year": Column(label="launched", unit="year"),
+    "low_years": Column(label="at least"),
+    "high_years": Column(label="at most"),
+    "explained_share": Column(label="explained by the fit", unit="share"),
+}
 SEGMENTS: Mapping[str, Callable[[Launch], bool]] = {
     "all": lambda _: True,
     "gaming": lambda card: card.market == "gaming",
@@ -119,6 +149,7 @@ def study(request: StudyRequest) -> StudyAnswer:
         title="Price-performance of graphics cards and accelerators",
         axes={"metric": list(METRICS), "segment": list(dict.fromkeys(segment for _, segment in fits))},
         columns={key: [row[key] for row in rows] for key in rows[0]},
+        about=ABOUT,
         summary=_summary(fits, cards),
         assumptions=_assumptions(cards),
         reading=tuple(_reading(fits, cards)),
@@ -316,7 +347,6 @@ def _figures(cards: Sequence[Launch]) -> tuple[Figure, ...]:
             series="market",
             line="line",
             log=frozenset(("y",)),
-            names={"year": "launched", metric: METRICS[metric].short},
             columns=_points(metric, cards),
         )
         for metric in _DRAWN

@@ -6,7 +6,6 @@ from math import floor, isfinite, log10
 from typing import Any
 
 from sightline.exploration.answer import Column
-from sightline.profile import LEVEL_NAMES
 from sightline.report import units
 
 NOTHING = "-"
@@ -55,7 +54,7 @@ class Quantity(Column):
         if isinstance(value, bool):
             return "yes" if value else "no"
         if not isinstance(value, int | float):
-            return LEVEL_NAMES.get(str(value), str(value))
+            return self.values.get(str(value), str(value))
         if self.is_year:
             return f"{value:g}"
         if self.unit == "J" and not self.per:
@@ -76,7 +75,7 @@ def plain(value: float) -> str:
 def quantity_of(key: str, about: Mapping[str, Column], label: str = "") -> Quantity:
     """Return what a column holds as its study states it, with another label if one is given."""
     column = about.get(key) or Column(label=key.replace("_", " ").replace(".", " "))
-    return Quantity(label=label or column.label, unit=column.unit, per=column.per)
+    return Quantity(label=label or column.label, unit=column.unit, per=column.per, values=column.values)
 
 
 def _divided(unit: str, largest: float) -> tuple[float, str]:

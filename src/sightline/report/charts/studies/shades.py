@@ -5,7 +5,6 @@ from typing import Any
 
 import altair as alt
 
-from sightline.profile import LEVEL_NAMES
 from sightline.report import units
 from sightline.report.charts import drawing
 from sightline.report.charts.axes import decade_ticks
@@ -22,16 +21,17 @@ class LevelShades:
     """Cells in the colors of levels or other words."""
 
     def __init__(self, picture: Picture, value: str) -> None:
+        self.quantity: Quantity = picture.quantity(value)
         keys = in_order([str(one) for one in picture.distinct(value)])
         self.colors = dict(zip(keys, colors_of(keys), strict=True))
-        labels = [LEVEL_NAMES.get(key, key) for key in keys]
+        labels = [self.quantity.text(key) for key in keys]
         scale = drawing.palette(dict(zip(labels, self.colors.values(), strict=True)))
         legend = picture.legend([*labels, ""][: max(len(labels), 2)], symbolType="square")
         self.color = alt.Color("value:N", scale=scale, legend=legend)
 
     def of(self, value: Any) -> dict[str, Any] | None:
         """Return the value of a cell, its text and the color of that."""
-        label = LEVEL_NAMES.get(str(value), str(value))
+        label = self.quantity.text(value)
         return {"value": label, "text": label, "short": label, "ink": text_on(self.colors[str(value)])}
 
 
