@@ -15,11 +15,10 @@ from sightline.exploration.own.told.words import label_of, name_of, sentence_cas
 
 _LOGARITHMIC: Final = 4.0
 """Ratio of an axis's ends from which on it is drawn logarithmically."""
-_MAY_ADD, _ADDS, _GAIN = "may_add_usd_per_hour", "adds_usd_per_hour", "work_per_usd_gain"
+_RENT, _GAIN = "more_usd_per_hour", "work_per_usd_gain"
 ABOUT: Final[Mapping[str, Column]] = {
     "elasticity": Column(label="elasticity"),
-    _MAY_ADD: Column(label="what it may add", unit="USD", per="per hour"),
-    _ADDS: Column(label="what it adds at the stated price", unit="USD", per="per hour"),
+    _RENT: Column(label="more rent", unit="USD", per="per hour"),
     _GAIN: Column(label="gain of work per dollar"),
 }
 """Columns that only pictures have."""
@@ -124,20 +123,20 @@ def _break_even(found: Found, steps: Sequence[BreakEven]) -> Iterator[Figure]:
         shown = [step for step in known if step.key == key]
         if len(shown) <= len(found.views):
             continue
-        added = {_ADDS: [prices[key] * (step.high - step.low) for step in shown]} if key in prices else {}
+        ends = dict.fromkeys((step.low, step.high) for step in shown)
+        added = [(high, prices[key] * (high - low)) for low, high in ends if key in prices]
+        named = [(f"may add{f', {step.view} view' if found.has_views else ''}", step) for step in shown]
         yield Figure(
             kind="lines",
             title=f"Rent of a device that the step to each {name_of(key)} may add",
             x=key,
-            y=(_MAY_ADD, *added) if added else _MAY_ADD,
-            series="view" if found.has_views else "",
+            y=_RENT,
+            series="rent",
             log=frozenset({"x"}) if shown[-1].high / shown[0].high >= _LOGARITHMIC else frozenset(),
-            names={"y": "more rent"},
             columns={
-                "view": [step.view for step in shown],
-                key: [step.high for step in shown],
-                _MAY_ADD: [step.usd_per_hour for step in shown],
-                **added,
+                "rent": [*(name for name, _ in named), *("adds at its price" for _ in added)],
+                key: [*(step.high for step in shown), *(high for high, _ in added)],
+                _RENT: [*(step.usd_per_hour for step in shown), *(usd for _, usd in added)],
             },
         )
 
