@@ -36,10 +36,12 @@ def explore(
         view: How devices are seen: ideal (fixed shares of peak and bandwidth, no launches), calibrated (as kernels
             reach them today) or both; default: the study's own.
         overrides: Values by dotted key of the study's base scenario, as ``--set`` takes them.
-        progress: Told how far the study is; when it is cancelled, the points until then are returned.
+        progress: Told how far the study is. When it is cancelled, studies of one's own, budgets, dram and
+            memory-footprint return the points until then.
 
     Raises:
         InputError: every mistake in the request.
+        Cancelled: another study was cancelled, or one of those before its first point.
     """
     request = StudyRequest(quick=quick, view=read_view(view), overrides=read_overrides(overrides), progress=progress)
     if isinstance(source, str) and is_name(source):

@@ -58,3 +58,8 @@ def test_devices_without_the_number_format_are_left_out():
 def test_no_device_is_an_error():
     with pytest.raises(InputError, match=r"plan\.dtype"):
         study(StudyRequest(overrides={"plan.dtype": "fp17"}))
+
+
+def test_one_view_is_told_that_rows_have_both():
+    assert not study(StudyRequest(quick=True, view="both")).warnings
+    assert "view ideal changes nothing" in study(StudyRequest(quick=True, view="ideal")).warnings[0]

@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+from sightline.errors import InputError
 from sightline.exploration.request import StudyRequest
 from sightline.exploration.studies.dram import CASES, SECONDS, study
+from sightline.progress import Cancelled, Progress
 
 VIEWS = ("ideal", "calibrated")
 
@@ -56,3 +58,40 @@ def test_one_view_and_the_small_version(answer):
     for case in CASES:
         knees = (found.summary["knee"]["ideal"][case.model] for found in (quick, answer))
         assert next(knees)["bandwidth"] == pytest.approx(next(knees)["bandwidth"], rel=0.06)
+
+
+@pytest.mark.parametrize(
+    ("settings", "cases"),
+    [
+        ({"model": "llama-2-7b"}, [("llama-2-7b", 1)]),
+        ({"model": "llama-2-70b"}, [("llama-2-70b", 2)]),
+        ({"model": {"same_as": "llama-2-7b"}, "plan.tensor_parallel": 4}, [("llama-2-7b", 4)]),
+        ({"plan.tensor_parallel": 8}, [("llama-2-13b", 8), ("llama-2-70b", 8)]),
+    ],
+)
+def test_a_model_that_is_set_runs_on_the_fewest_devices_or_on_those_that_are_set(settings, cases):
+    found = study(StudyRequest(quick=True, view="ideal", overrides=settings))
+    assert list(dict.fromkeys((row["model"], row["devices"]) for row in found.rows)) == cases
+    assert any(f"{model} on {count}" in said for model, count in cases for said in found.assumptions)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"model": "megatron-1t"}, "model megatron-1t does not fit on a node of 8 a100-sxm-80gb"),
+        ({"model": "llama-2-7bb"}, "model is 'llama-2-7bb'"),
+        ({"plan.tensor_parallel": 3}, "tensor_parallel is 3"),
+    ],
+)
+def test_a_model_that_cannot_run_is_a_sentence(settings, said):
+    with pytest.raises(InputError, match=said):
+        study(StudyRequest(quick=True, overrides=settings))
+
+
+def test_a_study_that_is_stopped_returns_the_curves_so_far():
+    progress = Progress(lambda state: progress.cancel() if state.done == 1 else None, every_s=0.0)
+    found = study(StudyRequest(quick=True, progress=progress))
+    assert {(row["model"], row["view"]) for row in found.rows} == {(CASES[0].model, "ideal")}
+    assert len(found.reading) == 1
+    with pytest.raises(Cancelled):
+        study(StudyRequest(quick=True, progress=progress))

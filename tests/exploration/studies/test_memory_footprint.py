@@ -5,6 +5,7 @@ from sightline.errors import InputError
 from sightline.exploration.answer import StudyAnswer
 from sightline.exploration.explore import explore
 from sightline.exploration.studies.memory_footprint import A100, BEST, FULL, NONE, PARTS
+from sightline.progress import Cancelled, Progress
 
 
 @pytest.fixture(scope="module")
@@ -64,3 +65,11 @@ def test_settings_reach_the_scenario_but_not_what_is_varied() -> None:
         explore("memory-footprint", overrides={"plan.recompute": "none"})
     with pytest.raises(InputError, match=r"workload\.task"):
         explore("memory-footprint", overrides={"workload.task": "generate"})
+
+
+def test_a_study_that_is_stopped_returns_the_models_so_far() -> None:
+    progress = Progress(lambda state: progress.cancel() if state.done == 1 else None, every_s=0.0)
+    found = explore("memory-footprint", quick=True, progress=progress)
+    assert {row["name"] for row in found.rows} == {"22B"}
+    with pytest.raises(Cancelled):
+        explore("memory-footprint", quick=True, progress=progress)

@@ -84,3 +84,19 @@ def test_points_at_which_nothing_fits_have_no_time():
 def test_what_the_study_searches_is_not_set():
     with pytest.raises(InputError, match=r"plan\.micro_batch cannot be set"):
         study(StudyRequest(overrides={"plan.micro_batch": 2}))
+
+
+def test_both_tasks_take_what_is_set_of_them():
+    settings = {"model": "llama-2-13b", "cluster.devices": 256, "workload.batch": 4, "workload.global_batch": 512}
+    found = study(StudyRequest(quick=True, view="ideal", overrides=settings))
+    assert any("256 devices train llama-2-13b, 512 seq" in said and ", 4 prompts" in said for said in found.assumptions)
+    usual = study(StudyRequest(quick=True, view="ideal"))
+    for task in ("training", "prefill", "decode"):
+        times = ([row["time_s"] for row in one.rows if row["task"] == task] for one in (found, usual))
+        assert next(times) != next(times)
+
+
+@pytest.mark.parametrize("count", [12, 0, "many", 64.0])
+def test_devices_come_in_whole_nodes(count):
+    with pytest.raises(InputError, match=r"cluster\.devices of technology-nodes is .*a multiple of 8"):
+        study(StudyRequest(quick=True, overrides={"cluster.devices": count}))

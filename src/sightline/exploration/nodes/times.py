@@ -19,8 +19,8 @@ from sightline.quantities import Number
 from sightline.scenario import GenerationScenario, Scenario
 
 PER_NODE = 8
-TRAINED_ON, SERVED_ON = 1024, 8
-"""Devices that train, and that generate."""
+SERVED_ON = 8
+"""Devices that generate."""
 SOME_DEVICE = "a100-sxm-80gb"
 """Stands in the scenario until a synthesized device takes its place."""
 SHARES = tuple(f"{level}_share" for level in LEVELS)
@@ -71,11 +71,12 @@ def _training(
     axes = zip(("tensor_parallel", "pipeline_parallel", "micro_batch"), range(3), strict=True)
     degrees = {name: _along(getattr(plans, name), 2 - place + len(AXES)) for name, place in axes}
     stated = {name: int(values.flat[0]) for name, values in degrees.items()}
-    mapping = _on(base, TRAINED_ON, fabric)
+    count = base["cluster"]["devices"]
+    mapping = _on(base, count, fabric)
     scenario = scenario_from_mapping(
         in_view({**mapping, "plan": {**mapping["plan"], **stated, "recompute": recompute}}, view)
     )
-    replicas = TRAINED_ON / (degrees["tensor_parallel"] * degrees["pipeline_parallel"])
+    replicas = count / (degrees["tensor_parallel"] * degrees["pipeline_parallel"])
     plan = replace(scenario.plan, **degrees, data_parallel=replicas)
     cluster = replace(scenario.cluster, device=found.device)
     everywhere = replace(scenario, plan=plan, cluster=cluster)
@@ -119,6 +120,7 @@ def _along(values: Sequence[int], after: int) -> Any:
 
 def _on(base: Mapping[str, Any], count: int, fabric: Fabric) -> dict[str, Any]:
     cluster = {
+        **base.get("cluster", {}),
         "devices": f"{count}x {SOME_DEVICE}",
         "per_node": PER_NODE,
         "intra_node": fabric.link,

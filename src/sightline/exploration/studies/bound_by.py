@@ -92,9 +92,16 @@ def study(request: StudyRequest) -> StudyAnswer:
         assumptions=ASSUMPTIONS,
         reading=_reading(summary),
         figures=_figures(rows, summary),
-        warnings=warnings,
+        warnings=[*warnings, *_of_view(request)],
         shown=("load", "device", "matmul", "intensity", "ridge", "bound_level", "roofline_s", "calibrated_s"),
     )
+
+
+def _of_view(request: StudyRequest) -> list[str]:
+    """What a request for one view is told."""
+    if request.view in (None, "both"):
+        return []
+    return [f"view {request.view} changes nothing: each row has the ideal roofline_s and the calibrated calibrated_s"]
 
 
 def _on(base: Mapping[str, Any], device: str) -> dict[str, Any]:

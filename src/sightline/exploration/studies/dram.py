@@ -6,12 +6,14 @@ cache, which all that traffic crosses, the links between devices, or the time th
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 
+from sightline.errors import InputError
 from sightline.exploration.answer import Column, Figure, StudyAnswer, View
-from sightline.exploration.base import base_of
+from sightline.exploration.base import base_of, name_of
 from sightline.exploration.columns import by_level, memories, result_columns
 from sightline.exploration.knees import Knee
 from sightline.exploration.memory_knee import STARTS, Floats, knee_of, with_numbers
@@ -27,7 +29,7 @@ BASE: Mapping[str, Any] = {
     "workload": {"task": "generate", "batch": 1, "prompt_tokens": 200, "output_tokens": 200},
     "plan": {"framework": "vllm", "dtype": "fp16"},
 }
-VARIED = ("model", "cluster", "plan.tensor_parallel", "workload.task")
+VARIED = ("cluster", "workload.task")
 DEVICE = "a100-sxm-80gb"
 
 
@@ -35,11 +37,19 @@ DEVICE = "a100-sxm-80gb"
 class Case:
     """A model on as many devices of one node as split its matrices."""
 
-    model: str
+    model: Any
+    """A name of the catalog, or a mapping."""
     devices: int
+
+    @property
+    def name(self) -> str:
+        """The model's."""
+        return name_of(self.model)
 
 
 CASES = (Case(model="llama-2-13b", devices=1), Case(model="llama-2-70b", devices=8))
+COUNTS = (1, 2, 4, 8)
+"""Devices on which a model that is set is tried."""
 CHIPS, STACKS = 12, 5
 """Memory interfaces of the device: chips of a bus of 384 bits, or the five stacks that A100 has."""
 MEMORIES = ("gddr6", "gddr6x", "gddr7", "hbm2", "hbm2e", "hbm3", "hbm3e", "hbm4", "hbm4e", "beyond-hbm4e")
@@ -47,14 +57,6 @@ QUICK_MEMORIES = ("gddr6", "hbm2e", "hbm3e", "hbm4", "beyond-hbm4e")
 SLOWEST, FASTEST = 0.4e12, 100e12
 """Ends of the curve in bytes per second."""
 POINTS, QUICK_POINTS = 400, 100
-ASSUMPTIONS = (
-    "Ideal view: 95 % of each peak and bandwidth, no time for launches or the host; L2 bounds what crosses it.",
-    "Calibrated view: kernels take what they take on an A100 today, in the engine of plan.framework.",
-    f"Only an A100's memory is replaced, by {STACKS} stacks of HBM or {CHIPS} chips of GDDR at the rates of products.",
-    "The bandwidth of A100's L2 cache, 4.8 TB/s, is an estimate; the knee in the ideal view lies where it is.",
-    "One request at a time; the 70B model is split over eight devices that NVLink 3 joins.",
-    "A knee is where latency's elasticity to the rate of another level overtakes that to the memory's bandwidth.",
-)
 WORDS: Mapping[str, str] = {
     "compute": "arithmetic units",
     "l2": "bytes across L2",
@@ -95,23 +97,61 @@ def study(request: StudyRequest) -> StudyAnswer:
     grid = np.geomspace(SLOWEST, FASTEST, QUICK_POINTS if request.quick else POINTS)
     rows: list[dict[str, Any]] = []
     curves = []
-    for case in CASES:
-        for view in views:
-            request.progress.check()
-            scenario = _scenario(base, case, view)
-            rows += _rows(scenario, case, view, memories)
-            curves.append(_curve(scenario, case, view, grid))
+    cases = _cases(base)
+    for case, view in request.progress.over(list(product(cases, views)), "predicting"):
+        scenario = _scenario(base, case, view)
+        rows += _rows(scenario, case, view, memories)
+        curves.append(_curve(scenario, case, view, grid))
+    if not rows:
+        request.progress.check()
     return StudyAnswer(
         study="dram",
         title="Latency of generation by memory technology, on an A100-class device",
-        axes={"model": [case.model for case in CASES], "memory": [one.name for one in memories], "view": views},
+        axes={"model": [case.name for case in cases], "memory": [one.name for one in memories], "view": views},
         columns={key: [row[key] for row in rows] for key in rows[0]},
         about=ABOUT,
         summary=_summary(rows, curves, memories),
-        assumptions=ASSUMPTIONS,
+        assumptions=_assumptions(base, cases),
         reading=tuple(_reading(rows, curves, memories)),
         figures=_figures(curves),
         shown=("model", "view", "memory", "units", "bandwidth", "ttft_s", "tpot_s", "latency_s", "bound_level"),
+    )
+
+
+def _cases(base: Mapping[str, Any]) -> tuple[Case, ...]:
+    """The study's two models, or the one that is set; on devices that are set, or the fewest that hold it."""
+    model, stated = base.get("model"), base["plan"].get("tensor_parallel")
+    if model is None or stated is not None:
+        models = [(case.model, case.devices) for case in CASES] if model is None else [(model, 1)]
+        return tuple(Case(model=one, devices=count if stated is None else stated) for one, count in models)
+    problems: list[InputError] = []
+    for count in COUNTS:
+        case = Case(model=model, devices=count)
+        try:
+            fits = bool(predict(_scenario(base, case, "calibrated")).fits)
+        except InputError as error:
+            problems.append(error)
+            continue
+        if fits:
+            return (case,)
+    if problems:
+        raise problems[0]
+    raise InputError(f"model {name_of(model)} does not fit on a node of {COUNTS[-1]} {DEVICE}")
+
+
+def _assumptions(base: Mapping[str, Any], cases: Sequence[Case]) -> tuple[str, ...]:
+    work = base["workload"]
+    on = " and ".join(f"{case.name} on {case.devices}" for case in cases)
+    return (
+        "Ideal view: 95 % of each peak and bandwidth, no time for launches or the host; L2 bounds what crosses it.",
+        "Calibrated view: kernels take what they take on an A100 today, in the engine of plan.framework.",
+        f"Only an A100's memory is replaced, by {STACKS} stacks of HBM or {CHIPS} chips of GDDR at products' rates.",
+        "The bandwidth of A100's L2 cache, 4.8 TB/s, is an estimate; the knee in the ideal view lies where it is.",
+        (
+            f"Requests at a time: {work['batch']:,}, each with a prompt of {work['prompt_tokens']:,} tokens and "
+            f"{work['output_tokens']:,} of output; {on} of these devices, which NVLink 3 joins."
+        ),
+        "A knee is where latency's elasticity to the rate of another level overtakes that to the memory's bandwidth.",
     )
 
 
@@ -144,7 +184,7 @@ def _rows(scenario: GenerationScenario, case: Case, view: View, memories: Sequen
     }
     each = {name: np.broadcast_to(values, len(memories)).tolist() for name, values in columns.items()}
     for place, one in enumerate(memories):
-        about = {"model": case.model, "devices": case.devices, "view": view, "memory": one.name, "units": _units(one)}
+        about = {"model": case.name, "devices": case.devices, "view": view, "memory": one.name, "units": _units(one)}
         yield about | {name: values[place] for name, values in each.items()}
 
 
@@ -174,12 +214,12 @@ def _summary(rows: Sequence[Mapping[str, Any]], curves: Sequence[Curve], memorie
             "gain_beyond_knee": at_knee / min(latencies),
         }
         for name, value in values.items():
-            found[name].setdefault(curve.view, {})[curve.case.model] = value
+            found[name].setdefault(curve.view, {})[curve.case.name] = value
     return found
 
 
 def _of(rows: Sequence[Mapping[str, Any]], curve: Curve) -> list[Mapping[str, Any]]:
-    return [row for row in rows if (row["model"], row["view"]) == (curve.case.model, curve.view)]
+    return [row for row in rows if (row["model"], row["view"]) == (curve.case.name, curve.view)]
 
 
 def _at_knee(curve: Curve) -> float:
@@ -211,7 +251,7 @@ def _reading(rows: Sequence[Mapping[str, Any]], curves: Sequence[Curve], memorie
             f"{row['latency_s']:.2f} s with {row['memory']} ({row['bandwidth'] / 1e12:.1f} TB/s)"
             for row in (mine[0], mine[-1])
         )
-        where = f"{curve.case.model} on {curve.case.devices} x {DEVICE}, {curve.view} view"
+        where = f"{curve.case.name} on {curve.case.devices} x {DEVICE}, {curve.view} view"
         knee = _described(curve.knee, memories)
         if knee is None:
             yield f"{where}: latency falls from {slowest} to {fastest}; the memory binds throughout."
@@ -240,7 +280,7 @@ def _figures(curves: Sequence[Curve]) -> tuple[Figure, ...]:
     lines = {
         "bandwidth": np.concatenate([curve.bandwidth for curve in curves]),
         "latency_s": np.concatenate([curve.latency_s for curve in curves]),
-        "model": np.repeat([curve.case.model for curve in curves], count),
+        "model": np.repeat([curve.case.name for curve in curves], count),
         "view": np.repeat([curve.view for curve in curves], count),
     }
     stacks = (

@@ -5,6 +5,7 @@ The models and plans are those of arXiv 2205.05198, table 3, whose figures 1 and
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -87,10 +88,11 @@ def study(request: StudyRequest) -> StudyAnswer:
     models = MODELS[:2] if request.quick else MODELS
     devices = (A100, B200) if request.quick else DEVICES
     rows = []
-    for view in request.views("calibrated"):
-        for trained in models:
-            request.progress.check()
-            rows += list(_of_model(in_view(base, view), view, trained, devices))
+    cases = list(product(request.views("calibrated"), models))
+    for view, trained in request.progress.over(cases, "predicting"):
+        rows += list(_of_model(in_view(base, view), view, trained, devices))
+    if not rows:
+        request.progress.check()
     return StudyAnswer(
         study="memory-footprint",
         title="Memory of a training step by recomputation",

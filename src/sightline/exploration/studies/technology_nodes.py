@@ -5,23 +5,28 @@ searched again: a newer node has more arithmetic, which memory and links of the 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from sightline.errors import InputError
 from sightline.exploration.answer import Column, Figure, StudyAnswer, View
-from sightline.exploration.base import base_of
+from sightline.exploration.base import base_of, name_of
 from sightline.exploration.columns import BOUND_BY, by_level, memories
 from sightline.exploration.nodes.best import Best
 from sightline.exploration.nodes.devices import DIE_AREA_M2, POWER_W, Choices, Fabric, devices
 from sightline.exploration.nodes.gains import reading, speedups, summary
-from sightline.exploration.nodes.times import SERVED_ON, SHARES, TASKS, TRAINED_ON, Plans, Search, generation, training
+from sightline.exploration.nodes.times import PER_NODE, SERVED_ON, SHARES, TASKS, Plans, Search, generation, training
 from sightline.exploration.request import StudyRequest
 from sightline.profile import LEVELS
+from sightline.quantities import show
+from sightline.technology.law import law
 from sightline.technology.nodes import SCALINGS, Scaling
 
 BASE: Mapping[str, Any] = {
     "model": "gpt-3-175b",
+    "cluster": {"devices": 1024},
     "workload": {"task": "pretrain", "global_batch": 1024, "sequence_length": 2048},
     "plan": {"framework": "megatron", "dtype": "bf16", "zero_stage": 1, "sequence_parallel": True},
 }
@@ -30,9 +35,12 @@ GENERATION: Mapping[str, Any] = {
     "workload": {"task": "generate", "batch": 16, "prompt_tokens": 1024, "output_tokens": 256},
     "plan": {"framework": "vllm", "dtype": "bf16"},
 }
+OF_GENERATION = ("workload.batch", "workload.prompt_tokens", "workload.output_tokens")
+"""Keys that are set of generation; a model is set of both, all others of training."""
 VARIED = (
-    *("cluster", "workload.task", "plan.dtype", "plan.recompute"),
-    *("plan.tensor_parallel", "plan.pipeline_parallel", "plan.data_parallel", "plan.micro_batch"),
+    *(f"cluster.{part}" for part in ("device", "per_node", "intra_node", "network")),
+    *("workload.task", "plan.dtype", "plan.recompute", "plan.tensor_parallel", "plan.pipeline_parallel"),
+    *("plan.data_parallel", "plan.micro_batch"),
 )
 NODES = ("12nm", "10nm", "7nm", "5nm", "3nm", "2nm", "1nm")
 MEMORIES = ("hbm2", "hbm2e", "hbm3", "hbm4")
@@ -50,16 +58,6 @@ QUICK_SEARCH = Search(
         nodes=("12nm", "7nm", "3nm", "1nm"), memories=("hbm2", "hbm4"), l2_shares=(0.18, 0.4), stacks=(2, 6)
     ),
     plans=Plans(tensor_parallel=(4, 8), pipeline_parallel=(2, 4, 8, 16), micro_batch=(1, 2)),
-)
-ASSUMPTIONS = (
-    "Ideal view: 95 % of each peak and bandwidth, no launches, collectives of training overlap where they can.",
-    "Calibrated view: kernels reach the shares that they reach on an H100, in Megatron and vLLM.",
-    f"Every device has A100's {DIE_AREA_M2 * 1e6:.0f} mm2 and {POWER_W:.0f} W, for memory and links too.",
-    "The clock is the highest that the node allows or that the power leaves.",
-    "At every point are searched: the share of L2, 1 to 6 stacks of memory, and the plan; arithmetic is in bf16.",
-    f"{TRAINED_ON:,} devices train; {SERVED_ON} generate with Llama-2 70B, 16 prompts of 1,024 tokens at once.",
-    "Nodes of eight devices: NVLink 3 with InfiniBand HDR, 4 with NDR, 5 with XDR, 6 with GDR, a port per device.",
-    "Scaling `vendor`: claims of foundries, with SRAM that stalls; `ideal`: equal factors at each step (DeepFlow).",
 )
 ABOUT: Mapping[str, Column] = {
     **by_level("{}_share", "share"),
@@ -80,7 +78,7 @@ Columns = dict[str, list[Any]]
 
 def study(request: StudyRequest) -> StudyAnswer:
     """Return the times of the best device and plan at every node, memory and network."""
-    base = base_of(BASE, request, VARIED)
+    base, served = _bases(request)
     search = QUICK_SEARCH if request.quick else SEARCH
     fabrics = (FABRICS[0], FABRICS[-1]) if request.quick else FABRICS
     views, choices = request.views("both"), search.choices
@@ -92,7 +90,7 @@ def study(request: StudyRequest) -> StudyAnswer:
                 request.progress.check()
                 bests = {
                     "training": training(base, view, fabric, found, search),
-                    **generation(GENERATION, view, fabric, found, search),
+                    **generation(served, view, fabric, found, search),
                 }
                 parts += _parts(bests, view, scaling, fabric, choices)
     columns = {name: np.concatenate([np.asarray(part[name]) for part in parts]).tolist() for name in parts[0]}
@@ -112,7 +110,7 @@ def study(request: StudyRequest) -> StudyAnswer:
         columns=columns,
         about=ABOUT,
         summary=told,
-        assumptions=ASSUMPTIONS,
+        assumptions=_assumptions(base, served),
         reading=reading(columns, told),
         warnings=[f"no device and plan fits at {unfit:,} of {len(columns['node']):,} points"] if unfit else (),
         figures=tuple(_figures(views, fabrics, choices)),
@@ -129,6 +127,40 @@ def study(request: StudyRequest) -> StudyAnswer:
             "stacks",
             "area_of_l2",
         ),
+    )
+
+
+def _bases(request: StudyRequest) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What is trained and what generates, each with what is set of it."""
+    stated = request.overrides
+    generates = {key: value for key, value in stated.items() if key == "model" or key in OF_GENERATION}
+    trains = {key: value for key, value in stated.items() if key not in OF_GENERATION}
+    base = base_of(BASE, replace(request, overrides=trains), VARIED)
+    count = base["cluster"].get("devices")
+    if type(count) is not int or count < PER_NODE or count % PER_NODE:
+        raise InputError(f"cluster.devices of technology-nodes is {show(count)}; allowed: a multiple of {PER_NODE}")
+    return base, base_of(GENERATION, replace(request, overrides=generates), ("workload.task",))
+
+
+def _assumptions(base: Mapping[str, Any], served: Mapping[str, Any]) -> tuple[str, ...]:
+    work, prompts = base["workload"], served["workload"]
+    return (
+        "Ideal view: 95 % of each peak and bandwidth, no launches, collectives of training overlap where they can.",
+        "Calibrated view: kernels reach the shares that they reach on an H100, in Megatron and vLLM.",
+        f"Every device has A100's {DIE_AREA_M2 * 1e6:.0f} mm2 and {POWER_W:.0f} W, for memory and links too.",
+        (
+            f"The clock is the highest that the node allows, V100's {law().fastest_hz / 1e9:.2f} GHz times the node's "
+            "speed over that of 7 nm where it is faster (under `vendor` as foundries claim, under `ideal` never), or "
+            "what the power cap leaves."
+        ),
+        "At every point are searched: the share of L2, 1 to 6 stacks of memory, and the plan; arithmetic is in bf16.",
+        (
+            f"{base['cluster']['devices']:,} devices train {name_of(base['model'])}, {work['global_batch']:,} "
+            f"sequences of {work['sequence_length']:,} tokens in a step; {SERVED_ON} generate with "
+            f"{name_of(served['model'])}, {prompts['batch']:,} prompts of {prompts['prompt_tokens']:,} tokens at once."
+        ),
+        "Nodes of eight devices: NVLink 3 with InfiniBand HDR, 4 with NDR, 5 with XDR, 6 with GDR, a port per device.",
+        "Scaling `vendor`: claims of foundries, with SRAM that stalls; `ideal`: equal factors at each step (DeepFlow).",
     )
 
 
