@@ -34,7 +34,10 @@ ABOUT: Mapping[str, Column] = {
     **{f"{part}_bytes": Column(label=memory_name(part), unit="B") for part in PARTS},
     "name": Column(label="model"),
     "model": Column(label="catalog entry"),
-    "technique": Column(label="recomputation"),
+    "technique": Column(
+        label="recomputation",
+        values={"none, sequence-parallel": "none + SP", "selective, sequence-parallel": "selective + SP"},
+    ),
     "total_bytes": Column(label="memory", unit="B"),
     "device_memory_bytes": Column(label="memory of the device", unit="B"),
     "most_micro_batch": Column(label="largest micro-batch"),
@@ -279,7 +282,7 @@ def _figures(view: View) -> tuple[Figure, ...]:
     return (
         Figure(
             kind="stacks",
-            title="Memory of the fullest A100 by recomputation",
+            title="Memory of the fullest A100 by recomputation, with and without sequence parallelism (SP)",
             x="technique",
             y=tuple(f"{part}_bytes" for part in PARTS),
             panel="name",

@@ -49,6 +49,7 @@ LAW = LAWS["chinchilla-2024"]
 ABOUT: Mapping[str, Column] = {
     **result_columns(TRAINING),
     "mode": Column(label="scaling"),
+    "network": Column(label="network", values={NDR: "InfiniBand NDR", GDR: "InfiniBand GDR"}),
     "curve": Column(label="curve"),
     "batch_tokens": Column(label="batch", unit="tokens"),
     "efficiency": Column(label="efficiency", unit="share"),
@@ -320,6 +321,7 @@ def _figures(views: Sequence[View]) -> tuple[Figure, ...]:
                 x="devices",
                 y=("exposed_share", "bubble_share"),
                 panel="mode",
+                names={"y": "share of the step"},
                 where={"network": NDR, "view": view},
             )
             for view in views

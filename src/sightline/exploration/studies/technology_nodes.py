@@ -44,10 +44,14 @@ VARIED = (
 )
 NODES = ("12nm", "10nm", "7nm", "5nm", "3nm", "2nm", "1nm")
 MEMORIES = ("hbm2", "hbm2e", "hbm3", "hbm4")
-FABRICS = tuple(
-    Fabric(link=f"nvlink{generation}", network=f"infiniband-{network}")
-    for generation, network in ((3, "hdr"), (4, "ndr"), (5, "xdr"), (6, "gdr"))
-)
+GENERATIONS = ((3, "hdr"), (4, "ndr"), (5, "xdr"), (6, "gdr"))
+"""Of NVLink, and of InfiniBand in its time."""
+FABRICS = tuple(Fabric(link=f"nvlink{nvlink}", network=f"infiniband-{rate}") for nvlink, rate in GENERATIONS)
+LINKS = {
+    fabric.name: f"NVLink {nvlink} + InfiniBand {rate.upper()}"
+    for fabric, (nvlink, rate) in zip(FABRICS, GENERATIONS, strict=True)
+}
+"""Links as readers know them."""
 SEARCH = Search(
     choices=Choices(
         nodes=NODES, memories=MEMORIES, l2_shares=(0.03, 0.08, 0.15, 0.25, 0.4, 0.6), stacks=(1, 2, 3, 4, 6)
@@ -62,7 +66,8 @@ QUICK_SEARCH = Search(
 ABOUT: Mapping[str, Column] = {
     **by_level("{}_share", "share"),
     "time_s": Column(label="time", unit="s"),
-    "node": Column(label="logic node"),
+    "node": Column(label="logic node", values={node: node.replace("nm", " nm") for node in NODES}),
+    "network": Column(label="links", values=LINKS),
     "memory": memories(MEMORIES),
     "speedup": Column(label="speed-up"),
     "area_of_l2": Column(label="L2 of the die", unit="share"),
@@ -208,7 +213,7 @@ def _figures(views: Sequence[View], fabrics: Sequence[Fabric], choices: Choices)
     for memory in (choices.memories[0], choices.memories[-1]):
         yield Figure(
             kind="stacks",
-            title=f"What binds with {ABOUT['memory'].values[memory]} and {ends[0]}, {view} view",
+            title=f"What binds with {ABOUT['memory'].values[memory]} and {LINKS[ends[0]]}, {view} view",
             x="node",
             y=SHARES,
             panel="task",

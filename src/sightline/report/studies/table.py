@@ -9,7 +9,7 @@ from sightline.quantities import as_python
 from sightline.report.studies.quantities import NOTHING, Quantity, numeric, quantity_of
 from sightline.report.units import digits
 
-_COUNTS = ("tokens", "parameters", "requests")
+_COUNTS = ("tokens", "parameters", "requests", "tokens/s", "requests/s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

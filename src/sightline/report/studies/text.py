@@ -21,6 +21,8 @@ MOST_ROWS = 40
 """Rows of a table that is shown in full."""
 _HEAD = 24
 """Rows that are shown of a longer one."""
+_FEW = 5
+"""Rows that share a line above them, in the mean, if wider labels can make them as many."""
 
 
 def study_text(answer: StudyAnswer) -> "RenderableType":
@@ -43,12 +45,12 @@ def study_text(answer: StudyAnswer) -> "RenderableType":
 class _Table:
     """A table that names what rows share above them, where the terminal has no room for it in each."""
 
-    whole: Listing
-    grouped: Listing
+    forms: Sequence[Listing]
+    """Of which the first that fits is shown, else the last: that with the shortest labels."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the form that fits."""
-        yield self.whole if self.whole.narrowest <= options.max_width else self.grouped
+        yield next((form for form in self.forms if form.narrowest <= options.max_width), self.forms[-1])
 
 
 def _table(answer: StudyAnswer) -> _Table:
@@ -60,11 +62,15 @@ def _table(answer: StudyAnswer) -> _Table:
     }
     figures = [found[one.key] for one in columns if one not in labels]
     whole = Listing(labels=[found[one.key] for one in labels], figures=figures)
-    own = _of_a_row(labels)
-    groups = [", ".join(cells) for cells in zip(*map(_named, labels[:-own]), strict=True)]
-    if len(list(groupby(groups))) > len({*groups}):
-        return _Table(whole, whole)
-    return _Table(whole, Listing(labels=[_joined(labels[-own:])], figures=figures, groups=groups))
+    least, grouped = _of_a_row(labels), []
+    for count in range(least, len(labels)):
+        groups = [", ".join(cells) for cells in zip(*map(_named, labels[:-count]), strict=True)]
+        runs = len(list(groupby(groups)))
+        if runs == len({*groups}):
+            form = Listing(labels=[_joined(labels[-count:])], figures=figures, groups=groups)
+            grouped.append((len(groups) >= _FEW * runs, form))
+    enough = [form for is_enough, form in grouped if is_enough]
+    return _Table([whole, *enough, *(form for _, form in grouped[:1])])
 
 
 def _of_a_row(labels: Sequence[StudyColumn]) -> int:

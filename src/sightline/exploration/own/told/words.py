@@ -5,8 +5,9 @@ from functools import cache
 from typing import Any, Final
 
 from sightline.exploration.answer import Column
-from sightline.exploration.columns import BOUND_BY, result_columns
+from sightline.exploration.columns import BOUND_BY, memories, result_columns
 from sightline.exploration.own.asked.axes import Axis
+from sightline.exploration.own.asked.numbers import TECHNOLOGY
 from sightline.profile import task_of
 from sightline.quantities import (
     BITS_PER_SECOND,
@@ -55,7 +56,7 @@ def in_unit(value: float, unit: str) -> str:
 
 
 _WRITTEN: Final = {"l2": "L2", "dram": "DRAM", "flops": "FLOP/s", "tdp": "TDP", "zero": "ZeRO"}
-_NAMES: Final = {"cluster.device.l2": "L2 capacity"}
+_NAMES: Final = dict.fromkeys(("cluster.device.l2", "cluster.device.l2_bytes"), "L2 capacity")
 _PARTS: Final = {"device": "", "intra_node": "link ", "network": "network ", "host": "host "}
 """Words before the name of a number, by part of a cluster."""
 
@@ -77,16 +78,15 @@ def _written(key: str) -> str:
 
 def about(task: str, axes: Sequence[Axis], keys: Sequence[str]) -> dict[str, Column]:
     """Return what the columns of a table hold: axes and what is searched by their keys, else results of the task."""
-    units = {axis.key: axis.unit for axis in axes}
-    return {
-        key: _of_number(key, units.get(key, "")) if key in units or key.startswith("plan.") else column_of(task, key)
-        for key in keys
-    }
+    of_axes = {axis.key: _of_axis(axis) for axis in axes}
+    return {key: of_axes.get(key) or column_of(task, key) for key in keys}
 
 
-def _of_number(key: str, unit: str) -> Column:
-    money = unit == "USD/hour"
-    return Column(label=name_of(key), unit="USD" if money else unit, per="per hour" if money else "")
+def _of_axis(axis: Axis) -> Column:
+    if axis.key == f"{TECHNOLOGY}.memory":
+        return memories(axis.values)
+    money = axis.unit == "USD/hour"
+    return Column(label=name_of(axis.key), unit="USD" if money else axis.unit, per="per hour" if money else "")
 
 
 @cache

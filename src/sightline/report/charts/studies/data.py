@@ -1,7 +1,7 @@
 """What a figure of a study draws: its rows, the names and units of its columns, its panels and their sizes."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil, isfinite
 from textwrap import wrap
@@ -233,7 +233,7 @@ def axis_of(picture: Picture, columns: Sequence[str], *, log: bool, zero: bool =
     values, quantity = picture.values(*columns) or [0.0, 1.0], picture.quantity(columns[0])
     divisor, unit = quantity.scaled(max(map(abs, values)))
     low, high = min(values) / divisor, max(values) / divisor
-    named = Quantity(label=title or quantity.label).titled(unit)
+    named = replace(quantity, label=title or quantity.label).titled(unit)
     money = quantity.unit == "USD"
     if log:
         room = max((high / low) ** _PADDING, 1.1)

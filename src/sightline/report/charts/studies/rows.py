@@ -49,6 +49,9 @@ class Names:
 def names_of(words: Sequence[str], room: Room) -> Names:
     """Return the names of rows, folded to what the room has for labels."""
     most = int((room.labels + (30 if room.side_by_side else 0)) / CHARACTER)
-    lines = {word: "\n".join(wrap(word, most, break_on_hyphens=" " not in word) or [word]) for word in words}
+    lines = {
+        word: "\n".join(wrap(word, most, break_on_hyphens=max(map(len, word.split()), default=0) > most) or [word])
+        for word in words
+    }
     longest = max((len(line) for text in lines.values() for line in text.split("\n")), default=0)
     return Names(lines=lines, width=longest * CHARACTER * 0.95 + _GAP)

@@ -43,6 +43,7 @@ class FigureShades:
         values = picture.values(value) or [0.0, 1.0]
         self.divisor, unit = quantity.scaled(max(map(abs, values)))
         self.low, self.high = min(values) / self.divisor, max(values) / self.divisor
+        self.counts = all((value / self.divisor).is_integer() for value in values)
         self.is_log = self.low > 0 and self.high / self.low > _SPREAD
         self.middle = crossed(picture, [value])
         if self.middle is not None:
@@ -57,7 +58,7 @@ class FigureShades:
                 gradientLength=min(picture.whole * 0.5, 260),
                 gradientThickness=10,
                 titleFontWeight="normal",
-                format="~s" if self.high >= 1e4 else "~g",
+                format="~s" if self.high >= 1e4 else ",~f" if self._is_linear else "~g",
                 labelOverlap="greedy",
                 **({"tickCount": 4} if self._is_linear else {"values": decade_ticks(self.low, self.high)}),
             ),
@@ -92,7 +93,13 @@ class FigureShades:
         if figure is None:
             return None
         shown = figure / self.divisor
-        text = f"{shown:,.0f}" if abs(shown) >= 100 else f"{shown:.2f}" if abs(shown) >= 0.1 else f"{shown:.2g}"
+        text = (
+            f"{shown:,.0f}"
+            if self.counts or abs(shown) >= 100
+            else f"{shown:.2f}"
+            if abs(shown) >= 0.1
+            else f"{shown:.2g}"
+        )
         short = units.count(float(f"{shown:.2g}")).replace(" ", "") if abs(shown) >= 1000 else text
         ink = LIGHT_TEXT if self._place(shown) > 0.6 else DARK_TEXT
         return {"value": shown, "text": text, "short": short, "ink": ink}
