@@ -156,3 +156,12 @@ def test_figures_of_a_load_draw_what_is_reported():
     base = {"model": "llama-3.1-8b", "cluster": clusters[0], "workload": work, "plan": {"framework": "vllm"}}
     answer = explore({"base": base, "axes": {"cluster": clusters}, "report": ["ttft_s.p90", "output_tokens_per_s"]})
     assert [(figure.kind, figure.y) for figure in answer.figures] == [("bars", "ttft_s.p90")]
+
+
+def test_of_many_values_a_few_have_lines():
+    axes = {BANDWIDTH: ["1x", "2x"], "workload.batch": {"from": 1, "to": 20, "steps": 20}}
+    answer = explore({"base": GENERATION, "axes": axes})
+    lines = next(figure for figure in answer.figures if figure.kind == "lines")
+    assert lines.series == "workload.batch"
+    assert len(lines.where["workload.batch"]) == 8
+    assert {1, 20} <= set(lines.where["workload.batch"])

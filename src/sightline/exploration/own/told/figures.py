@@ -15,6 +15,8 @@ from sightline.exploration.own.told.words import label_of, name_of, sentence_cas
 
 _LOGARITHMIC: Final = 4.0
 """Ratio of an axis's ends from which on it is drawn logarithmically."""
+_MOST_LINES: Final = 8
+"""Lines of a picture."""
 _RENT, _GAIN = "more_usd_per_hour", "work_per_usd_gain"
 ABOUT: Final[Mapping[str, Column]] = {
     "elasticity": Column(label="elasticity"),
@@ -102,8 +104,16 @@ def _lines(found: Found, axes: Sequence[Axis]) -> Iterator[Figure]:
         series=series.key if series else "view" if found.has_views else "",
         panel="view" if both else "",
         log=_logarithmic(x),
-        where=_fixed(found, shown),
+        where=_fixed(found, shown) | ({} if series is None else _chosen(found, series)),
     )
+
+
+def _chosen(found: Found, series: Axis) -> dict[str, Any]:
+    """Of an axis with many values those that have a line, evenly chosen."""
+    if len(series.values) <= _MOST_LINES:
+        return {}
+    values = list(dict.fromkeys(np.asarray(found.columns[series.key]).tolist()))
+    return {series.key: [values[i] for i in np.linspace(0, len(values) - 1, _MOST_LINES).round().astype(int)]}
 
 
 def _logarithmic(*axes: Axis) -> frozenset[str]:
