@@ -4,7 +4,7 @@ import pytest
 from sightline.errors import InputError
 from sightline.exploration.answer import StudyAnswer
 from sightline.exploration.explore import explore
-from sightline.exploration.studies.scaling import MEETING
+from sightline.exploration.studies.scaling import SAME_BATCH_DEVICES
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def test_growing_batches_keep_devices_busier_but_teach_less(answer: StudyAnswer,
 
 
 def test_both_kinds_of_scaling_meet_at_the_same_batch(answer: StudyAnswer) -> None:
-    met = [row for row in answer.rows if row["devices"] == MEETING and row["view"] == "ideal"]
+    met = [row for row in answer.rows if row["devices"] == SAME_BATCH_DEVICES and row["view"] == "ideal"]
     assert len(met) == 2
     assert len({row["step_time_s"] for row in met}) == len({row["global_batch"] for row in met}) == 1
 
