@@ -11,6 +11,10 @@ _DERIVED: Final[Mapping[str, Column]] = {
     "cost_usd_per_million_tokens": Column(label="rent", unit="USD", per="per million tokens"),
     "energy_j_per_token": Column(label="energy", unit="J", per="per token"),
     "power_w": Column(label="power", unit="W", per="per device"),
+    "device_cost_usd": Column(label="cost of making", unit="USD", per="per device"),
+    "device_peak_flops": Column(label="peak in bf16", unit="FLOP/s"),
+    "device_frequency_hz": Column(label="clock", unit="Hz"),
+    "device_tdp_w": Column(label="power limit", unit="W"),
     "carbon_kg": Column(label="carbon", unit="kg"),
     "carbon_kg_per_million_tokens": Column(label="carbon", unit="kg", per="per million tokens"),
 }

@@ -1,4 +1,4 @@
-"""The best split of a die for a workload: a coarse grid as arrays, then SciPy on the continuous shares.
+"""The best split of a die for a workload: a coarse grid as arrays, then finer ones around the best of it.
 
     found = best_split(budget, step_time(scenario))
     found.split, found.device, found.time_s
@@ -8,11 +8,12 @@ proportion, as the law of synthesis has it. What is left to choose is the share 
 more units work at the same power.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from sightline.errors import InputError
 from sightline.prediction import predict
@@ -25,13 +26,29 @@ from sightline.technology.synthesis import synthesized
 
 TimeOf = Callable[[Device], Number]
 """Makes the seconds of a workload of a device, whose numbers may be arrays; infinite where it does not fit."""
+Array = NDArray[np.float64]
 L2_SHARES: Final = np.geomspace(0.02, 0.8, 25)
 """Shares of the logic's area that are tried first."""
-VOLTAGES: Final = np.linspace(LOWEST_VOLTAGE, 1.0, 7)
+VOLTAGES: Final = np.geomspace(LOWEST_VOLTAGE, 1.0, 7)
 """Voltages over the node's nominal one."""
-TOLERANCE: Final = 1e-4
-"""Share of the time to which the refinement is carried."""
-_MOST_STEPS: Final = 80
+TRIED: Final = 7
+"""Values of each number that are tried around the best so far; an odd number, so that it is among them."""
+ROUNDS: Final = 3
+"""How often. Each round's values lie three times as dense, so that the last are a 27th of the grid's step apart."""
+
+
+def finer(best: ArrayLike, grid: Sequence[float] | Array, step: int) -> Array:
+    """Return values around the best so far, along a last axis.
+
+    Args:
+        best: The best of the grid or of the round before, at any number of points; NaN where there is none.
+        grid: Values that were tried first, each the same multiple of the one before.
+        step: The round, from 0 on.
+    """
+    middle = np.asarray(best, dtype=float)[..., np.newaxis]
+    reach = np.log(grid[1] / grid[0]) * (2 / (TRIED - 1)) ** step
+    values = np.where(np.isnan(middle), grid[0], middle) * np.exp(np.linspace(-reach, reach, TRIED))
+    return np.asarray(np.clip(values, grid[0], grid[-1]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -72,38 +89,28 @@ def best_split(budget: Budget, time_of: TimeOf) -> BestSplit:
     Raises:
         InputError: no split can be built and fits, with what the budget's own exceeds.
     """
-    grid = _with(budget, L2_SHARES.reshape(-1, 1), VOLTAGES.reshape(1, -1))
-    shape = (len(L2_SHARES), len(VOLTAGES))
+    share, voltage, coarse_s = _best_of(budget, time_of, L2_SHARES, VOLTAGES)
+    if not np.isfinite(coarse_s):
+        raise InputError(problems_of(budget) or "no split of the area leaves a device on which the workload fits")
+    seconds = coarse_s
+    for step in range(ROUNDS):
+        found = _best_of(budget, time_of, finer(share, L2_SHARES, step), finer(voltage, VOLTAGES, step))
+        share, voltage, seconds = min((share, voltage, seconds), found, key=lambda one: one[-1])
+    best = _with(budget, share, voltage)
+    return BestSplit(budget=best, device=synthesized(best), time_s=seconds, coarse_s=coarse_s)
+
+
+def _best_of(budget: Budget, time_of: TimeOf, shares: Array, voltages: Array) -> tuple[float, float, float]:
+    """The best share and voltage of all combinations, and the seconds there."""
+    grid, shape = _with(budget, shares[:, np.newaxis], voltages), (len(shares), len(voltages))
     with np.errstate(all="ignore"):
         seconds = np.where(buildable(grid).mask, time_of(synthesized(grid)), np.inf)
-    seconds = np.broadcast_to(seconds, shape)
+    seconds = np.broadcast_to(np.where(np.isnan(seconds), np.inf, seconds), shape)
     i, j = np.unravel_index(int(seconds.argmin()), shape)
-    if not np.isfinite(seconds[i, j]):
-        raise InputError(problems_of(budget) or "no split of the area leaves a device on which the workload fits")
-    share, voltage, refined_s = _refined(budget, time_of, float(L2_SHARES[i]), float(VOLTAGES[j]))
-    if refined_s > seconds[i, j]:
-        share, voltage, refined_s = float(L2_SHARES[i]), float(VOLTAGES[j]), float(seconds[i, j])
-    best = _with(budget, share, voltage)
-    return BestSplit(budget=best, device=synthesized(best), time_s=refined_s, coarse_s=float(seconds[i, j]))
+    return float(shares[i]), float(voltages[j]), float(seconds[i, j])
 
 
 def _with(budget: Budget, l2_share: Any, voltage: Any) -> Budget:
     """The budget with a share of L2 in the logic, and a voltage over the nominal one."""
     area = with_l2_share(split_of(replace(budget, area=None)), l2_share)
     return replace(budget, area=area, voltage=voltage * budget.node.voltage)
-
-
-def _refined(budget: Budget, time_of: TimeOf, share: float, voltage: float) -> tuple[float, float, float]:
-    """The best share and voltage near a point of the grid, and the seconds there."""
-    from scipy.optimize import minimize
-
-    def logarithm(x: Any) -> float:
-        one = _with(budget, float(np.exp(x[0])), float(x[1]))
-        seconds = np.inf if problems_of(one) else float(time_of(synthesized(one)))
-        return float(np.log(seconds)) if np.isfinite(seconds) else 1e3
-
-    bounds = [(np.log(L2_SHARES[0]), np.log(L2_SHARES[-1])), (LOWEST_VOLTAGE, 1.0)]
-    start = np.array([np.log(share), voltage])
-    options = {"maxfev": _MOST_STEPS, "fatol": TOLERANCE, "xatol": 1e-3}
-    found = minimize(logarithm, start, method="Nelder-Mead", bounds=bounds, options=options)
-    return float(np.exp(found.x[0])), float(found.x[1]), float(np.exp(found.fun))

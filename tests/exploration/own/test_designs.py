@@ -1,10 +1,15 @@
 """Devices searched together with plans, and knees along numbers."""
 
+import math
+
 import pytest
-from study_bases import GENERATION, TECHNOLOGY, TRAINING
+from study_bases import GENERATION, TECHNOLOGY, TRAINING, at_point
 
 from sightline.errors import InputError
 from sightline.exploration.explore import explore
+from sightline.exploration.own.asked.search_keys import design_axis
+from sightline.loading import load
+from sightline.prediction import predict
 
 L2, STACKS = f"{TECHNOLOGY}.split.l2", f"{TECHNOLOGY}.stacks"
 NODES = {f"{TECHNOLOGY}.node": ["7nm", "3nm"]}
@@ -53,3 +58,101 @@ def test_a_knee_lies_where_another_level_overtakes():
     assert (knee["view"], knee["key"], knee["before"]) == ("ideal", key, "dram")
     assert 1e12 < knee["position"] < 64e12
     assert any("the time depends on" in sentence for sentence in answer.reading)
+
+
+MADE = ["device_cost_usd", "device_peak_flops", "device_frequency_hz", "device_tdp_w"]
+
+
+def test_what_is_continuous_is_refined_around_the_best_of_the_grid():
+    coarse = {f"{TECHNOLOGY}.split.l2": list(design_axis(L2).values)}
+    grid = explore({"base": TRAINING, "axes": NODES | coarse})
+    refined = explore({"base": TRAINING, "axes": NODES, "search": [L2]})
+    for row in refined.rows:
+        of_node = [one for one in grid.rows if one[f"{TECHNOLOGY}.node"] == row[f"{TECHNOLOGY}.node"]]
+        best = min((one for one in of_node if one["fits"]), key=lambda one: one["step_time_s"])
+        assert row["step_time_s"] <= best["step_time_s"]
+        assert best[L2] / 1.25 < row[L2] < best[L2] * 1.25
+        alone = explore({"base": TRAINING, "axes": {f"{TECHNOLOGY}.node": [row[f"{TECHNOLOGY}.node"]], L2: [row[L2]]}})
+        assert next(alone.rows)["step_time_s"] == pytest.approx(row["step_time_s"])
+
+
+@pytest.mark.parametrize("key", ["frequency", "voltage"])
+def test_clock_and_voltage_are_searched(key):
+    axes = {**NODES, "cluster.intra_node.bandwidth": ["200 GB/s", "900 GB/s"]}
+    answer = explore({"base": TRAINING, "axes": axes, "search": [f"{TECHNOLOGY}.{key}"], "report": ["step_time_s"]})
+    usual = explore({"base": TRAINING, "axes": axes, "report": ["step_time_s"]})
+    for row, other in zip(answer.rows, usual.rows, strict=True):
+        assert row["step_time_s"] <= other["step_time_s"] * 1.005
+        one = explore(
+            {
+                "base": at_point(TRAINING, row, answer.axes),
+                "axes": {f"{TECHNOLOGY}.{key}": [row[f"{TECHNOLOGY}.{key}"]]},
+            }
+        )
+        assert next(one.rows)["step_time_s"] == pytest.approx(row["step_time_s"])
+
+
+def test_the_fastest_of_devices_on_which_nothing_fits_is_shown():
+    base = at_point(TRAINING, {"cluster.device.memory": "1 GB"}, ["cluster.device.memory"])
+    answer = explore({"base": base, "axes": NODES, "search": [L2], "report": ["step_time_s"]})
+    grid = explore({"base": base, "axes": NODES | {L2: list(design_axis(L2).values)}, "report": ["step_time_s"]})
+    for row in answer.rows:
+        same = [one["step_time_s"] for one in grid.rows if one[f"{TECHNOLOGY}.node"] == row[f"{TECHNOLOGY}.node"]]
+        assert row["fits"] is False
+        assert row["step_time_s"] <= min(one for one in same if one == one)
+
+
+def test_what_making_a_device_comes_to_is_reported():
+    answer = explore(
+        {
+            "base": TRAINING,
+            "axes": NODES | {f"{TECHNOLOGY}.die_area": ["400 mm2", "800 mm2", "900 mm2"]},
+            "report": MADE,
+        }
+    )
+    for row in answer.rows:
+        if row[f"{TECHNOLOGY}.die_area"] > 858e-6:
+            assert all(math.isnan(row[key]) for key in MADE)
+            continue
+        device = load(at_point(TRAINING, row, answer.axes)).cluster.device
+        assert row["device_peak_flops"] == pytest.approx(device.peak_flops["bf16"])
+        assert row["device_tdp_w"] == pytest.approx(device.tdp_w)
+        assert 100 < row["device_cost_usd"] < 5000
+        assert 0.5e9 < row["device_frequency_hz"] < 3e9
+    assert any("estimate" in one for one in answer.assumptions)
+
+
+def test_a_base_of_technology_reports_what_it_comes_to_without_an_axis_of_it():
+    base = at_point(TRAINING, {f"{TECHNOLOGY}.node": "3nm"}, [f"{TECHNOLOGY}.node"])
+    axes = {"cluster.network.bandwidth_per_node": ["100 GB/s", "400 GB/s"]}
+    answer = explore({"base": base, "axes": axes, "report": ["step_time_s", "device_cost_usd"]})
+    for row in answer.rows:
+        assert row["step_time_s"] == pytest.approx(predict(load(at_point(base, row, axes))).step_time_s)
+        assert row["device_cost_usd"] > 100
+
+
+def test_a_device_that_is_not_made_has_no_cost_of_making():
+    with pytest.raises(InputError, match=r"report names 'device_cost_usd', which needs a device of cluster"):
+        explore({"base": TRAINING, "axes": {"plan.tensor_parallel": [1, 2]}, "report": ["device_cost_usd"]})
+
+
+def test_who_takes_the_power_is_said_where_the_cap_slows_devices_down():
+    axes = {f"{TECHNOLOGY}.memory": ["hbm3", "hbm4"], f"{TECHNOLOGY}.stacks": [5]}
+    base = at_point(
+        TRAINING,
+        {f"{TECHNOLOGY}.node": "3nm", f"{TECHNOLOGY}.power": "400 W"},
+        [f"{TECHNOLOGY}.node", f"{TECHNOLOGY}.power"],
+    )
+    answer = explore({"base": base, "axes": axes})
+    said = next(one for one in answer.reading if "power cap" in one)
+    assert "most of all for their memory with memory hbm4: of 400 W the memory takes" in said
+    assert not any("synthesized" in one for one in answer.warnings)
+
+
+def test_what_stands_next_to_technology_replaces_what_it_makes():
+    stated = {"cluster.device.memory": "50 GB", "cluster.device.peak_flops": {"bf16": "123 TFLOP/s"}}
+    base = at_point(TRAINING, stated, stated)
+    answer = explore({"base": base, "axes": NODES})
+    for row in answer.rows:
+        profile = predict(load(at_point(base, row, NODES)))
+        assert row["step_time_s"] == pytest.approx(profile.step_time_s)

@@ -138,7 +138,7 @@ class Checked:
 
     def take(self, block, axes, choice):
         places = np.flatnonzero(block.fits)[self.count % 997 :: 997]
-        for fields, place in zip(fields_at(block, axes, choice, places), places, strict=True):
+        for fields, place in zip(fields_at(axes, choice, block.along_axes(places)), places, strict=True):
             profile = profile_of(resolved(self.space, fields))
             assert block.step_s.ravel()[place] == pytest.approx(float(profile.step_time_s), rel=1e-9)
             assert block.memory_bytes.ravel()[place] == pytest.approx(float(profile.memory_bytes["total"]), rel=1e-9)

@@ -9,24 +9,25 @@ import numpy as np
 from sightline.errors import InputError
 from sightline.exploration.answer import StudyAnswer, View
 from sightline.exploration.own.asked.axes import Axis
-from sightline.exploration.own.asked.cells import Cell, Reasons, cells, loaded
+from sightline.exploration.own.asked.cells import Cell, Impossible, Open, Read, Reasons, cells, loaded
 from sightline.exploration.own.asked.derived import CARBON
 from sightline.exploration.own.asked.file import StudyFile, read_study
-from sightline.exploration.own.asked.reports import THROUGHPUT
 from sightline.exploration.own.points.designs import best_designs, devices_each
 from sightline.exploration.own.points.mesh import Points, evaluate, points_of, put_profile
 from sightline.exploration.own.points.scalars import as_scalars
 from sightline.exploration.own.points.table import Part, columns_of
-from sightline.exploration.own.points.technology import count_reasons, devices_of
+from sightline.exploration.own.points.technology import Around, Devices, count_reasons, devices_of
 from sightline.exploration.own.points.variation import Index, Variation
 from sightline.exploration.own.told.found import Found
 from sightline.exploration.own.told.reading import told
 from sightline.exploration.request import VIEWS, StudyRequest
 from sightline.exploration.views import in_view
 from sightline.loading.input.checks import Complaints
+from sightline.loading.possible import Asked
 from sightline.prediction import needs_equal_devices
-from sightline.profile import Profile, task_of
+from sightline.profile import Profile
 from sightline.progress import Progress
+from sightline.scenario import ServingScenario
 from sightline.scenario.space import Space, freed
 
 
@@ -40,12 +41,12 @@ def own_study(source: object, request: StudyRequest) -> StudyAnswer:
     views: tuple[View, ...] = VIEWS if study.view == "both" else (study.view,)
     numbers = [axis for axis in study.axes if axis.number is not None]
     read = _read(study, views, numbers)
+    bases = {view: _scenario(asked) for view, _, asked in reversed(read) if not isinstance(asked, Impossible)}
     reasons = Reasons()
     request.progress.begin(study.points * len(views) * devices_each(study.designs), "exploring")
     parts = [_part(study, view, cell, asked, numbers, reasons, request.progress) for view, cell, asked in read]
     axes = [axis for axis in study.axes if axis.number is None] + numbers
     columns = columns_of(parts, axes, study.report, has_views=len(views) > 1)
-    bases = {view: asked for view, _, asked in reversed(read) if not isinstance(asked, str)}
     found = Found(
         study=study,
         axes=axes,
@@ -53,21 +54,13 @@ def own_study(source: object, request: StudyRequest) -> StudyAnswer:
         columns=columns,
         parts=parts,
         reasons=reasons.counts,
-        bases={view: base.scenario if isinstance(base, Space) else base for view, base in bases.items()},
+        bases=bases,
         stopped=request.progress.cancelled,
     )
     return told(found)
 
 
-def _held(study: StudyFile) -> list[str]:
-    """Results that the reading compares points by."""
-    task = task_of(study.task)
-    if task is None:
-        return []
-    return [task.whole, *([THROUGHPUT[task.name]] if task.name in THROUGHPUT else [])]
-
-
-def _read(study: StudyFile, views: Sequence[View], numbers: Sequence[Axis]) -> list[tuple[View, Cell, Any]]:
+def _read(study: StudyFile, views: Sequence[View], numbers: Sequence[Axis]) -> list[tuple[View, Cell, Read]]:
     """The scenario of every cell and view, or why it cannot be.
 
     Raises:
@@ -76,81 +69,102 @@ def _read(study: StudyFile, views: Sequence[View], numbers: Sequence[Axis]) -> l
     complaints = Complaints()
     others = [axis for axis in study.axes if axis.number is None]
     is_searched = bool(study.search) and study.task != "generate"
-    found: list[tuple[View, Cell, Any]] = []
+    found: list[tuple[View, Cell, Read]] = []
     for view in views:
         for cell in cells(in_view(study.base, view), others):
             asked = loaded(cell, numbers, study.folder, complaints, free=is_searched)
-            found.append((view, cell, asked))
-    for _, _, asked in found:
-        if numbers and asked is not None and not isinstance(asked, str):
-            complaints.note(needs_equal_devices, _scenario(asked).cluster, "what numbers of a device bring")
+            if asked is not None:
+                found.append((view, cell, asked))
+            if numbers and asked is not None and not isinstance(asked, Impossible):
+                complaints.note(needs_equal_devices, _scenario(asked).cluster, "what numbers of a device bring")
     complaints.raise_any()
-    if (sentences := [asked for _, _, asked in found if isinstance(asked, str)]) and len(sentences) == len(found):
-        raise InputError(list(dict.fromkeys(sentences)))
+    reasons = [asked.reason for _, _, asked in found if isinstance(asked, Impossible)]
+    if reasons and len(reasons) == len(found):
+        raise InputError(list(dict.fromkeys(reasons)))
     return found
 
 
-def _scenario(asked: Any) -> Any:
+def _scenario(asked: Open) -> Asked:
     return asked.scenario if isinstance(asked, Space) else asked
 
 
 def _part(
-    study: StudyFile,
-    view: View,
-    cell: Cell,
-    asked: Any,
-    numbers: Sequence[Axis],
-    reasons: Reasons,
-    progress: Progress,
+    study: StudyFile, view: View, cell: Cell, asked: Read, numbers: Sequence[Axis], reasons: Reasons, progress: Progress
 ) -> Part:
     """The points of a cell."""
     count = prod(len(axis.values) for axis in numbers)
-    if isinstance(asked, str):
-        reasons.add(asked, count)
+    if isinstance(asked, Impossible):
+        reasons.add(asked.reason, count)
         progress.advance(count)
         return Part(view=view, values=cell.values, numbers=_values(None, numbers), points=None)
-    points = points_of(numbers) if progress.cancelled else _points(study, cell, asked, numbers, reasons, progress)
+    devices = devices_of(cell.mapping, numbers)
+    points = points_of(numbers)
+    if not progress.cancelled:
+        points = _points(study, cell, asked, numbers, devices, reasons, progress)
     for key in points.columns:
         if key.startswith(CARBON):
             points.columns[key] *= study.electricity.over_usual
-    return Part(view=view, values=cell.values, numbers=_values(_scenario(asked), numbers), points=points)
+    made = None if study.designs else devices
+    return Part(view=view, values=cell.values, numbers=_values(_scenario(asked), numbers), points=points, devices=made)
 
 
 def _points(
-    study: StudyFile, cell: Cell, asked: Any, numbers: Sequence[Axis], reasons: Reasons, progress: Progress
+    study: StudyFile,
+    cell: Cell,
+    asked: Open,
+    numbers: Sequence[Axis],
+    devices: Devices | None,
+    reasons: Reasons,
+    progress: Progress,
 ) -> Points:
-    keys = list(dict.fromkeys((*study.report, *_held(study))))
-    if study.task == "serve":
-        return _simulated(asked, keys, progress)
     if study.designs:
-        everything = _varied_points(study, cell, asked, [*numbers, *study.designs], Reasons(), progress)
-        return best_designs(everything, study.designs, _held(study)[0], reasons)
-    return _varied_points(study, cell, asked, numbers, reasons, progress)
 
+        def tried(axes: Sequence[Axis], around: Around) -> Points:
+            whole = [*numbers, *axes]
+            return _varied(study, cell, asked, whole, devices_of(cell.mapping, whole, around), Reasons(), progress)
 
-def _varied_points(
-    study: StudyFile, cell: Cell, asked: Any, numbers: Sequence[Axis], reasons: Reasons, progress: Progress
-) -> Points:
-    """The points of all numbers, and of what is searched of the device."""
-    keys = list(dict.fromkeys((*study.report, *_held(study))))
-    devices = devices_of(cell.mapping, numbers)
+        return best_designs(tried, study.designs, study.whole, reasons)
     if devices is not None:
         count_reasons(devices, tuple(len(axis.values) for axis in numbers), reasons)
+    return _varied(study, cell, asked, numbers, devices, reasons, progress)
+
+
+def _varied(
+    study: StudyFile,
+    cell: Cell,
+    asked: Open,
+    numbers: Sequence[Axis],
+    devices: Devices | None,
+    reasons: Reasons,
+    progress: Progress,
+) -> Points:
+    """The points of all numbers, and of what is searched of the device."""
     varied = Variation(base=_scenario(asked), axes=numbers, prices=study.prices, devices=devices)
-    if isinstance(asked, Space):
+    if isinstance(varied.base, ServingScenario):
+        points = _simulated(varied.base, study.keys, progress)
+    elif isinstance(asked, Space):
         from sightline.exploration.own.points.searched import search_points
 
-        space = freed(asked, study.search)
-        return search_points(space, varied, keys, progress)
-    if study.search:
-        return _planned(varied, study.search, keys, reasons, progress)
-    plan = cell.mapping.get("plan")
-    states = isinstance(plan, Mapping) and plan.get("data_parallel") is not None
-    states |= any(axis.key == "plan.data_parallel" for axis in numbers)
-    return evaluate(varied, keys, replicas_stated=states, reasons=reasons, progress=progress)
+        points = search_points(freed(asked, study.search), varied, study.keys, progress)
+    elif study.search:
+        points = _planned(varied, study.search, study.keys, reasons, progress)
+    else:
+        plan = cell.mapping.get("plan")
+        states = isinstance(plan, Mapping) and plan.get("data_parallel") is not None
+        states |= any(axis.key == "plan.data_parallel" for axis in numbers)
+        points = evaluate(varied, study.keys, replicas_stated=states, reasons=reasons, progress=progress)
+    if devices is not None:
+        _put_made(points, devices, study.report)
+    return points
 
 
-def _simulated(scenario: Any, keys: Sequence[str], progress: Progress) -> Points:
+def _put_made(points: Points, devices: Devices, keys: Sequence[str]) -> None:
+    """Put what making the devices comes to into the columns of keys that ask for it."""
+    there = np.broadcast_to(devices.possible, points.shape) & points.done
+    points.columns |= {key: np.where(there, of, np.nan) for key, of in devices.made.items() if key in keys}
+
+
+def _simulated(scenario: ServingScenario, keys: Sequence[str], progress: Progress) -> Points:
     """The one point of a load."""
     from sightline.simulation.simulate import simulate
 

@@ -84,6 +84,11 @@ class Part:
         return self.description(**named)
 
 
+def stated_fields(part: Part, mapping: Mapping[str, Any]) -> frozenset[str]:
+    """Return the fields of a part's description that a mapping states figures of."""
+    return frozenset(f.name for f in fields(part.description) if mapping.get(_KEYS.get(f.name, f.name)) is not None)
+
+
 def part_to_mapping(part: Device | Interconnect | Network | Host) -> dict[str, Any]:
     """Return the figures of a part under the keys that a catalog entry states them with."""
     return {_KEYS.get(f.name, f.name): getattr(part, f.name) for f in fields(part)}

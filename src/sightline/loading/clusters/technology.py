@@ -7,7 +7,7 @@ What is not stated is that of a real device: of ``same_as`` or of the cluster's 
 from collections.abc import Mapping
 from dataclasses import replace
 from math import log
-from typing import Any
+from typing import Any, NamedTuple
 
 from sightline import catalog
 from sightline.errors import InputError, nearest
@@ -30,7 +30,9 @@ from sightline.quantities import (
     SQUARE_METRES,
     VOLTS,
     WATTS,
+    Number,
     show,
+    smaller,
 )
 from sightline.technology.budget import FORMATS, PARTS, Budget, Split
 from sightline.technology.dies import RealDie, real_die
@@ -134,7 +136,7 @@ def synthesized_values(stated: object, below: Values, key: str, complaints: Comp
     read = read_budget(stated, below, key, complaints)
     if read is None:
         return None
-    budget, below, values = read
+    budget, below, values = read.budget, read.below, read.values
     problems = problems_of(budget)
     complaints.add(*(f"{key}: {problem}" for problem in problems))
     if problems:
@@ -150,10 +152,20 @@ def synthesized_values(stated: object, below: Values, key: str, complaints: Comp
     return {**kept, **made, "server": _server(values, below), "source": source, "evidence": "estimated"}
 
 
-def read_budget(
-    stated: object, below: Values, key: str, complaints: Complaints
-) -> tuple[Budget, Values, Values] | None:
-    """Return the budget that a mapping states, the figures of the device below it, and the mapping's checked values.
+class ReadBudget(NamedTuple):
+    """A budget as a mapping states it."""
+
+    budget: Budget
+    below: Values
+    """Figures of the device below it."""
+    values: Values
+    """The mapping's own, checked."""
+    die: RealDie
+    """What gives the rest."""
+
+
+def read_budget(stated: object, below: Values, key: str, complaints: Complaints) -> ReadBudget | None:
+    """Return the budget that a mapping states over the figures of a device.
 
     None with mistakes noted. Whether the budget can be built is not asked.
     """
@@ -166,7 +178,7 @@ def read_budget(
         return None
     die = _die_of(values, below)
     below = below or _figures_of(die.device)
-    return budget_of(values, die, below), below, values
+    return ReadBudget(budget=budget_of(values, die, below), below=below, values=values, die=die)
 
 
 def budget_of(values: Values, die: RealDie, below: Values) -> Budget:
@@ -194,9 +206,13 @@ def budget_of(values: Values, die: RealDie, below: Values) -> Budget:
         name=values.get("name", f"{chosen.name}-{values.get('memory', real.memory.name)}"),
         relatives=_families(below),
     )
-    clock = values.get("frequency", min(die.frequency_hz, float(fastest_clock(budget))))
-    budget = replace(budget, frequency_hz=clock)
+    budget = replace(budget, frequency_hz=values.get("frequency", usual_clock(budget, die)))
     return with_area(budget, **values["split"]) if "split" in values else budget
+
+
+def usual_clock(budget: Budget, die: RealDie) -> Number:
+    """Return the clock where none is stated: the real die's where the node allows it at the budget's voltage."""
+    return smaller(die.frequency_hz, fastest_clock(budget))
 
 
 def _memory_of(values: Values, die: RealDie, below: Values) -> tuple[float | None, float | None]:

@@ -1,6 +1,6 @@
 """The best of many plans while they are evaluated: the first by one figure, or the Pareto-optimal ones of two."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -72,7 +72,7 @@ class First:
             nearest = near[np.argsort(found[near], kind="stable")[: self.count]]
             places, found = places[nearest], found[nearest]
         memory = np.broadcast_to(block.memory_bytes, block.fits.shape)[np.unravel_index(places, block.fits.shape)]
-        self._found.append((found, memory, fields_at(block, axes, choice, places)))
+        self._found.append((found, memory, fields_at(axes, choice, block.along_axes(places))))
         self._cut()
 
     def _cut(self) -> None:
@@ -118,7 +118,7 @@ class Front:
             return
         stays = ~dominated(self._keys, keys)
         plans = [plan for plan, is_left in zip(self._plans, stays, strict=True) if is_left]
-        self._plans = [*plans, *fields_at(block, axes, choice, places)]
+        self._plans = [*plans, *fields_at(axes, choice, block.along_axes(places))]
         self._keys = np.concatenate([self._keys[:, stays], keys], axis=1)
 
     def kept(self) -> list[Candidate]:
@@ -127,14 +127,14 @@ class Front:
         return [Candidate(self._plans[i], tuple(map(float, self._keys[:, i]))) for i in order]
 
 
-def fields_at(block: Block, axes: Axes, choice: Choice, places: Places) -> list[Mapping[str, Any]]:
-    """Return the plan fields of some plans of a block, by their positions in it."""
-    row, zero, *offload, schedule = np.unravel_index(places, block.fits.shape)
-    columns = {name: block.column(name, axes)[row] for name in axes.rows}
+def fields_at(axes: Axes, choice: Choice, places: Sequence[Places]) -> list[Mapping[str, Any]]:
+    """Return the plan fields at some places of a mesh, by their positions along each axis."""
+    row, zero, *offload, schedule = places
+    columns = {name: column[row] for name, column in axes.rows.items()}
     parts = list(axes.offload.items())
     found: list[Mapping[str, Any]] = []
-    for i in range(len(places)):
-        name, virtual = axes.schedules[block.group.schedules[schedule[i]]]
+    for i in range(len(row)):
+        name, virtual = axes.schedules[schedule[i]]
         found.append(
             {
                 **{field: int(column[i]) for field, column in columns.items()},

@@ -65,6 +65,11 @@ class Block:
         first = self.group.rows.start + self.start
         return axes.rows[name][first : first + len(self.fits)]
 
+    def along_axes(self, places: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+        """Return where some places of the block lie along each axis of the mesh."""
+        row, *options, schedule = np.unravel_index(places, self.fits.shape)
+        return [self.group.rows.start + self.start + row, *options, self.group.schedules[schedule]]
+
 
 def groups_of(valid: Valid, sums: Sums) -> Iterator[Group]:
     """Yield the plans of a mesh, whose rows are in the order of their numbers of stages, by these."""

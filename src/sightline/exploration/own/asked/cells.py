@@ -5,13 +5,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from sightline.errors import InputError
 from sightline.exploration.own.asked.axes import Axis
 from sightline.loading.input.checks import Complaints
 from sightline.loading.input.dotted_keys import with_value
-from sightline.loading.possible import is_impossible
+from sightline.loading.possible import Asked, is_impossible
+from sightline.scenario.space import Space
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -35,6 +36,19 @@ class Reasons:
         self.counts[sentence] += count
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Impossible:
+    """No scenario: why a cell cannot be."""
+
+    reason: str
+
+
+Open: TypeAlias = "Asked | Space[Any]"
+"""A scenario, or what is searched of one."""
+Read: TypeAlias = "Open | Impossible"
+"""What a cell asks for, or why there is nothing."""
+
+
 def cells(base: Mapping[str, Any], axes: Sequence[Axis]) -> Iterator[Cell]:
     """Yield the base with every combination of the axes' values, the last axis fastest."""
     for values in product(*(axis.values for axis in axes)):
@@ -45,13 +59,13 @@ def cells(base: Mapping[str, Any], axes: Sequence[Axis]) -> Iterator[Cell]:
         yield Cell(values=cell, mapping=mapping)
 
 
-def loaded(cell: Cell, numbers: Sequence[Axis], folder: Path, complaints: Complaints, *, free: bool) -> Any:
-    """Return the scenario of a cell, or a sentence on why it cannot be; mistakes are noted, and None returned.
+def loaded(cell: Cell, numbers: Sequence[Axis], folder: Path, complaints: Complaints, *, free: bool) -> "Read | None":
+    """Return the scenario of a cell, or why it cannot be; mistakes are noted, and None returned.
 
     Plans and workloads that are arrays are read with their first values that are possible together: degrees that are
     stated with them need fit no other. ``free`` leaves the search's fields open.
     """
-    sentence = ""
+    reason = ""
     for mapping in _with_first(cell.mapping, numbers):
         try:
             return _read(mapping, folder, free=free)
@@ -59,8 +73,8 @@ def loaded(cell: Cell, numbers: Sequence[Axis], folder: Path, complaints: Compla
             if not is_impossible(error):
                 complaints.add(*error.problems)
                 return None
-            sentence = sentence or error.problems[0]
-    return sentence
+            reason = reason or error.problems[0]
+    return Impossible(reason=reason)
 
 
 _MOST_TRIED = 256
@@ -79,7 +93,7 @@ def _with_first(mapping: Mapping[str, Any], numbers: Sequence[Axis]) -> Iterator
         yield one
 
 
-def _read(mapping: Mapping[str, Any], folder: Path, *, free: bool) -> Any:
+def _read(mapping: Mapping[str, Any], folder: Path, *, free: bool) -> Open:
     if free:
         from sightline.loading.spaces import spaces_of
 

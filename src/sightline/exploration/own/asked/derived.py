@@ -1,4 +1,4 @@
-"""Results of a study that no profile states: amounts per token, the power of a device, and carbon."""
+"""Results of a study that no profile states: amounts per token, power, carbon, and what technology makes."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -8,6 +8,9 @@ from sightline.exploration.footprint import GRID_KG_PER_KWH, PUE, assumption_of,
 from sightline.loading.input.checks import Complaints, Keys, check, quantity
 from sightline.profile import Profile
 from sightline.quantities import COUNT
+from sightline.technology.budget import Budget
+from sightline.technology.cost import made_for
+from sightline.technology.synthesis import Made
 
 CARBON: Final = "carbon_kg"
 """How keys of carbon begin."""
@@ -79,3 +82,11 @@ DERIVED: Final[Mapping[str, Mapping[str, Callable[[Profile], Any]]]] = {
     "serving": _OF_ALL,
 }
 """Results that a study works out itself, by task and key."""
+
+MADE: Final[Mapping[str, Callable[[Budget, Made], Any]]] = {
+    "device_cost_usd": lambda budget, _: made_for(budget).usd,
+    "device_peak_flops": lambda _, made: made.device.peak_flops.get("bf16"),
+    "device_frequency_hz": lambda _, made: made.frequency_hz,
+    "device_tdp_w": lambda _, made: made.device.tdp_w,
+}
+"""Results of making a device of technology, by key; the cost is of good dies and memory, an estimate."""

@@ -6,12 +6,13 @@ from math import prod
 from pathlib import Path
 from typing import Any, Final, cast, get_args
 
+from sightline import profile
 from sightline.errors import InputError
 from sightline.exploration.own.asked.axes import Axis, read_axes
-from sightline.exploration.own.asked.derived import Electricity, read_electricity
-from sightline.exploration.own.asked.numbers import number_keys
+from sightline.exploration.own.asked.derived import MADE, Electricity, read_electricity
+from sightline.exploration.own.asked.numbers import TECHNOLOGY, number_keys, stated_device
 from sightline.exploration.own.asked.prices import Price, read_prices
-from sightline.exploration.own.asked.reports import read_reports
+from sightline.exploration.own.asked.reports import MEMORY, THROUGHPUT, read_reports
 from sightline.exploration.own.asked.search_keys import read_designs, read_search, split_search
 from sightline.exploration.request import StudyRequest, Views
 from sightline.loading.input.checks import Complaints, Keys, Needed, anything, check, choice, text
@@ -64,6 +65,20 @@ class StudyFile:
         return task_of(self.base)
 
     @property
+    def whole(self) -> str:
+        """The time of all work, by which points are compared."""
+        task = profile.task_of(self.task)
+        return "" if task is None else task.whole
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Results that are worked out: those reported, and those that points are compared by."""
+        task = profile.task_of(self.task)
+        rate = THROUGHPUT.get(task.name) if task is not None else None
+        memory = MEMORY if self.designs else None
+        return tuple(dict.fromkeys(key for key in (*self.report, self.whole, rate, memory) if key))
+
+    @property
     def points(self) -> int:
         """Points of one view."""
         return prod(len(axis.values) for axis in self.axes)
@@ -108,6 +123,7 @@ def read_study(source: object, request: StudyRequest) -> StudyFile:
         prices=read_prices(stated.get("prices"), numbers, complaints),
         electricity=read_electricity(stated.get("electricity"), complaints),
     )
+    _check_made(study, complaints)
     _check_size(study, complaints)
     if complaints.problems:
         place = f"{document.place}: " if document.place else ""
@@ -172,6 +188,16 @@ def _check_view(view: Views, task: str, axes: Sequence[Axis], complaints: Compla
         complaints.add(f"view is {view}; allowed for workload.task operator: calibrated, as no framework runs it")
     if any(axis.key in ("plan", "plan.framework") for axis in axes):
         complaints.add(f"axes has plan.framework, which view {view} replaces; allowed: view calibrated")
+
+
+def _check_made(study: StudyFile, complaints: Complaints) -> None:
+    """Note results of making a device where none is made of technology."""
+    varied = any(axis.key.startswith(TECHNOLOGY) or axis.key in ("cluster", "cluster.device") for axis in study.axes)
+    if varied or study.designs or stated_device(study.base).get("technology") is not None:
+        return
+    complaints.add(
+        *(f"report names {show(key)}, which needs a device of {TECHNOLOGY}" for key in study.report if key in MADE)
+    )
 
 
 def _check_size(study: StudyFile, complaints: Complaints) -> None:

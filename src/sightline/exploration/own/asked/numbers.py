@@ -85,6 +85,13 @@ _UNITS: Final[Mapping[str, str]] = {
 TRAINING_TASKS: Final = ("pretrain", "finetune")
 
 
+def stated_device(mapping: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what a scenario states of its device, where it does so in a mapping."""
+    cluster: Any = mapping.get("cluster")
+    device = cluster.get("device") if isinstance(cluster, Mapping) else None
+    return device if isinstance(device, Mapping) else {}
+
+
 def number_keys(task: str) -> dict[str, NumberKey]:
     """Return the keys that take arrays in scenarios of a task."""
     found = [_of_part(name, field) for name, (_, fields) in _PARTS.items() for field in fields]

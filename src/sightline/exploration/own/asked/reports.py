@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import nearest
-from sightline.exploration.own.asked.derived import DERIVED
+from sightline.exploration.own.asked.derived import DERIVED, MADE
 from sightline.loading.input.checks import Complaints
 from sightline.profile import LEVELS, MEMORY_PARTS, Profile, task_of
 from sightline.profile.metric import Task
@@ -27,6 +27,8 @@ USUAL: Final[Mapping[str, tuple[str, ...]]] = {
     "operator": ("time_s", "flops_per_s", "bytes_per_s"),
 }
 """What is reported where a study does not say."""
+MEMORY: Final = "memory_bytes.total"
+"""What a point needs, by which those that do not fit are compared."""
 BOUND: Final = "bound_level"
 """The level that takes most of a point's time: a column of every study."""
 
@@ -63,11 +65,13 @@ def known_keys(task: Task) -> tuple[str, ...]:
     parts = [f"memory_bytes.{part}" for part in (*MEMORY_PARTS, "total")]
     parts += [f"phases.{phase}" for phase in task.phases]
     parts += [f"limits.{bound}" for bound in BOUNDS] + [f"levels.{level}" for level in LEVELS] if task.phases else []
-    return (*(key for key, metric in task.figures.items() if metric.unit != "word"), *derived, *parts)
+    return (*(key for key, metric in task.figures.items() if metric.unit != "word"), *derived, *MADE, *parts)
 
 
 def result_of(profile: Profile, key: str) -> Any:
-    """Return a result of a profile by its key; None where it is not known."""
+    """Return a result of a profile by its key; None where it is not known, or is none of a profile."""
+    if key in MADE:
+        return None
     derived = DERIVED.get(profile.task.name, {}).get(key)
     return profile.figure(key) if derived is None else derived(profile)
 

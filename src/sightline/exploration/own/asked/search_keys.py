@@ -13,19 +13,29 @@ from sightline.quantities import show
 from sightline.scenario.space import GENERATION_FIELDS, TRAINING_FIELDS
 from sightline.technology.budget import PARTS
 
-_SHARES: Final = tuple(float(f"{share:.3g}") for share in np.geomspace(0.02, 0.8, 20))
-_STACKS: Final = tuple(range(1, 13))
+
+def _spread(low: float, high: float, count: int) -> tuple[float, ...]:
+    return tuple(float(f"{value:.3g}") for value in np.geomspace(low, high, count))
+
+
+_SHARES: Final = _spread(0.02, 0.8, 20)
+"""Of the area of all dies; each value is the same multiple of the one before, as of those below."""
+_OTHERS: Final[Mapping[str, tuple[Any, ...]]] = {
+    f"{TECHNOLOGY}.stacks": tuple(range(1, 13)),
+    f"{TECHNOLOGY}.frequency": _spread(0.4e9, 3.2e9, 19),
+    f"{TECHNOLOGY}.voltage": _spread(0.4, 1.1, 11),
+}
 
 
 def designs() -> tuple[str, ...]:
     """Return the keys of a device's technology that may be searched."""
-    return (*(f"{TECHNOLOGY}.{SPLIT}{part}" for part in PARTS), f"{TECHNOLOGY}.stacks")
+    return (*(f"{TECHNOLOGY}.{SPLIT}{part}" for part in PARTS), *_OTHERS)
 
 
 def design_axis(key: str) -> Axis:
     """Return the axis of a key that is searched."""
-    values: tuple[Any, ...] = _STACKS if key.endswith(".stacks") else _SHARES
-    return Axis(key=key, values=values, number=technology_key(key))
+    number = technology_key(key)
+    return Axis(key=key, values=_OTHERS.get(key, _SHARES), number=number, unit=number.unit if number else "")
 
 
 def split_search(stated: Any) -> tuple[Any, list[str]]:

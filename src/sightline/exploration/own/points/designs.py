@@ -1,49 +1,96 @@
-"""Devices searched together with plans: shares of the die and stacks of memory that a study leaves open.
+"""Devices searched together with plans: shares of the die, stacks, clock and voltage that a study leaves open.
 
 Each is an axis that the answer does not have: at every point of the others the best device that can be built is taken.
+A grid is the same at all points; what is continuous is refined around the best of each (`exploration.optimize`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import prod
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sightline.exploration.own.asked.axes import Axis
+from sightline.exploration.optimize import ROUNDS, TRIED, finer
+from sightline.exploration.own.asked.axes import Axis, along
 from sightline.exploration.own.asked.cells import Reasons
+from sightline.exploration.own.asked.reports import MEMORY
+from sightline.exploration.own.points.fitting import fitting_first
 from sightline.exploration.own.points.mesh import Points
+from sightline.exploration.own.points.technology import Around
 
-_FAR: Final = 1e30
-"""Seconds that are added to those of a device whose plan does not fit."""
 NONE_IS_POSSIBLE: Final = "no device of the search can be built and has a plan"
+Tried = Callable[[Sequence[Axis], Around], Points]
+"""Works out all points of the axes that a study has and of those that are searched, which come last."""
 
 
-def best_designs(points: Points, searched: Sequence[Axis], whole: str, reasons: Reasons) -> Points:
-    """Return the points of the other axes, each with its fastest device; points without any are counted.
-
-    The searched axes are the last ones of ``points``.
-    """
-    if not searched:
-        return points
-    kept = points.shape[: len(points.shape) - len(searched)]
-    flat = {name: column.reshape(*kept, -1) for name, column in points.columns.items()}
-    seconds = flat[whole]
-    if "fits" in flat:
-        seconds = np.where(flat["fits"] == 0.0, _FAR + seconds, seconds)
-    seconds = np.where(np.isnan(seconds), np.inf, seconds)
-    place = seconds.argmin(axis=-1)[..., np.newaxis]
-    none = ~np.isfinite(np.take_along_axis(seconds, place, axis=-1)[..., 0])
-    found = Points(shape=kept, done=np.asarray(points.done.reshape(*kept, -1).all(axis=-1)))
-    for name, column in flat.items():
-        found.columns[name] = np.take_along_axis(column, place, axis=-1)[..., 0]
-    lengths = [len(axis.values) for axis in searched]
-    for axis, at in zip(searched, np.unravel_index(place[..., 0], lengths), strict=True):
-        found.columns[axis.key] = np.where(none, np.nan, np.asarray(axis.values, dtype=float)[at])
-    if count := int(np.count_nonzero(none & found.done)):
+def best_designs(tried: Tried, searched: Sequence[Axis], whole: str, reasons: Reasons) -> Points:
+    """Return the points of a study's own axes, each with its fastest device; points without any are counted."""
+    best = _best_of(tried(searched, {}), searched, {}, whole)
+    refined = {axis.key: axis for axis in searched if _is_continuous(axis)}
+    axes = [replace(axis, values=tuple(range(TRIED))) if axis.key in refined else axis for axis in searched]
+    for step in range(ROUNDS if refined else 0):
+        if not best.done.all():
+            break
+        around = {key: _around(best, axis, step, axes) for key, axis in refined.items()}
+        best = _better(best, _best_of(tried(axes, around), axes, around, whole), whole)
+    seconds = best.columns.get(whole)
+    if seconds is not None and (count := int(np.count_nonzero(~np.isfinite(seconds) & best.done))):
         reasons.add(NONE_IS_POSSIBLE, count)
-    return found
+    return best
 
 
 def devices_each(searched: Sequence[Axis]) -> int:
     """Return how many devices are tried at each point."""
-    return prod(len(axis.values) for axis in searched)
+    refined = prod(TRIED if _is_continuous(axis) else len(axis.values) for axis in searched)
+    grid = prod(len(axis.values) for axis in searched)
+    return grid + (ROUNDS * refined if any(map(_is_continuous, searched)) else 0)
+
+
+def _is_continuous(axis: Axis) -> bool:
+    return isinstance(axis.values[0], float)
+
+
+def _around(best: Points, axis: Axis, step: int, searched: Sequence[Axis]) -> NDArray[np.float64]:
+    """Values of a searched axis near the best of each point, along its dimension among all."""
+    values = finer(best.columns[axis.key], axis.values, step)
+    place = [one.key for one in searched].index(axis.key)
+    return values.reshape(*best.shape, *(TRIED if i == place else 1 for i in range(len(searched))))
+
+
+def _best_of(points: Points, searched: Sequence[Axis], around: Around, whole: str) -> Points:
+    """The best device at every point, with its results and what it is made of."""
+    kept = points.shape[: len(points.shape) - len(searched)]
+    found = Points(shape=kept, done=np.asarray(points.done.reshape(*kept, -1).all(axis=-1)))
+    if whole not in points.columns:
+        return found
+    place = fitting_first(*(np.moveaxis(one.reshape(*kept, -1), -1, 0) for one in _chosen_by(points, whole)))
+
+    def there(column: NDArray[Any]) -> NDArray[Any]:
+        flat = np.broadcast_to(column, points.shape).reshape(*kept, -1)
+        return np.asarray(np.take_along_axis(flat, place[..., np.newaxis], axis=-1)[..., 0])
+
+    found.columns |= {name: there(column) for name, column in points.columns.items()}
+    none = ~np.isfinite(found.columns[whole])
+    for i, axis in enumerate(searched):
+        values = around.get(axis.key, along(axis.values, len(kept) + i, len(points.shape)))
+        found.columns[axis.key] = np.where(none, np.nan, there(values))
+    return found
+
+
+def _better(best: Points, other: Points, whole: str) -> Points:
+    """Point by point the better of two; the first where both are equal, or the second was not worked out."""
+    if not other.done.all():
+        return best
+    both = (np.stack(pair) for pair in zip(_chosen_by(best, whole), _chosen_by(other, whole), strict=True))
+    second = fitting_first(*both) == 1
+    columns = {name: np.where(second, other.columns[name], column) for name, column in best.columns.items()}
+    return Points(shape=best.shape, done=best.done, columns=columns)
+
+
+def _chosen_by(points: Points, whole: str) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Seconds of all points, whether they fit, and bytes."""
+    seconds = points.columns[whole]
+    fits = points.columns.get("fits", np.ones(points.shape)) == 1.0
+    return seconds, fits, points.columns.get(MEMORY, np.zeros(points.shape))

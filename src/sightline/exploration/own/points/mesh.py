@@ -45,6 +45,11 @@ class Points:
             column = self.columns[name] = np.full(self.shape, none, dtype=values.dtype)
         column[index] = values
 
+    @property
+    def possible(self) -> NDArray[np.bool_]:
+        """Points that were worked out and fit, as far as that is known."""
+        return self.done & (self.columns["fits"] == 1.0) if "fits" in self.columns else self.done
+
 
 def points_of(axes: Sequence[Axis]) -> Points:
     """Return a table of all points, none of them worked out."""

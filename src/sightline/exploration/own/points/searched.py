@@ -15,15 +15,16 @@ from numpy.typing import NDArray
 from sightline.content import fields_of
 from sightline.errors import InputError
 from sightline.exploration.own.asked.reports import NO_LEVEL
+from sightline.exploration.own.points.fitting import fitting_first
 from sightline.exploration.own.points.mesh import Points, blocks, points_of, put_profile
 from sightline.exploration.own.points.variation import Index, Variation
+from sightline.planning.training.best import fields_at
 from sightline.planning.training.candidates import DIMENSIONS, Axes, Choice, layout_of, open_plan, resolved
 from sightline.planning.training.search import pieces_of
 from sightline.planning.training.validity import Valid, valid_plans
 from sightline.prediction import predict
 from sightline.progress import Progress
 from sightline.scenario import Scenario
-from sightline.scenario.plan import OFFLOADABLE
 from sightline.scenario.rules import TRAINING_RULES
 from sightline.scenario.space import Space
 
@@ -31,18 +32,32 @@ PLANS_PER_BLOCK: Final = 1 << 17
 """Plans times points that are worked out together."""
 MOST_PLANS: Final = 200_000_000
 """Plans times points of one study."""
-_FAR: Final = 1e30
-"""Added to the bytes of a plan that does not fit, so that any that fits comes first."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Best:
-    """The best plan of each point of a block so far."""
+    """The best plan of each point of a block so far, points flat."""
 
-    figure: NDArray[np.float64]
-    """Seconds of a step; of plans that do not fit, bytes far above all seconds."""
+    seconds: NDArray[np.float64]
+    """Infinite without any plan."""
+    fits: NDArray[np.bool_]
+    memory_bytes: NDArray[np.float64]
     fields: list[Any]
-    """By point, flat."""
+
+    def take(self, found: "_Best") -> None:
+        """Replace plans by better ones."""
+        mine, other = (self.seconds, self.fits, self.memory_bytes), (found.seconds, found.fits, found.memory_bytes)
+        better = fitting_first(*(np.stack(pair) for pair in zip(mine, other, strict=True))) == 1
+        for column, new in zip(mine, other, strict=True):
+            column[better] = new[better]
+        for point in np.flatnonzero(better):
+            self.fields[point] = found.fields[point]
+
+
+def _none(count: int) -> _Best:
+    """No plan at so many points."""
+    far = np.full(count, np.inf)
+    return _Best(seconds=far, fits=np.zeros(count, dtype=bool), memory_bytes=far.copy(), fields=[None] * count)
 
 
 def search_points(space: Space[Scenario], varied: Variation, keys: Sequence[str], progress: Progress) -> Points:
@@ -71,9 +86,9 @@ def search_points(space: Space[Scenario], varied: Variation, keys: Sequence[str]
         if progress.cancelled:
             break
         shape = points.done[index].shape
-        best = _Best(figure=np.full(shape, np.inf), fields=[None] * prod(shape))
+        best = _none(prod(shape))
         for choice, valid in plans:
-            _improve(best, space, choice, valid, varied, index)
+            best.take(_best_of(space, choice, valid, varied, index, shape))
         with np.errstate(all="ignore"):
             _put(points, index, best, space, varied, keys)
         points.done[index] = True
@@ -94,25 +109,30 @@ def _valid(space: Space[Scenario], choice: Choice, axes: Axes) -> tuple[Choice, 
     return (choice, valid) if valid.axes.count else None
 
 
-def _improve(
-    best: _Best, space: Space[Scenario], choice: Choice, valid: Valid, varied: Variation, index: Index
-) -> None:
-    """Hold the plans of a choice against the best so far, at every point of a block."""
+def _best_of(
+    space: Space[Scenario], choice: Choice, valid: Valid, varied: Variation, index: Index, points: tuple[int, ...]
+) -> _Best:
+    """The best plan of a choice at every point of a block."""
     scenario = _behind(open_plan(space, valid.axes, choice), len(index))
     cluster = varied.at(index, before=DIMENSIONS).cluster
     scenario = replace(scenario, cluster=replace(cluster, devices=scenario.cluster.devices))
-    mask = _mask(valid, len(index)) & varied.buildable(index)
-    shape = (*valid.axes.shape, *best.figure.shape)
+    count = prod(points)
+
+    def flat(values: Any) -> NDArray[Any]:
+        return np.broadcast_to(values, (*valid.axes.shape, *points)).reshape(-1, count)
+
     with np.errstate(all="ignore"):
         profile = predict(scenario)
-        seconds, fits = np.broadcast_to(profile.step_time_s, shape), np.broadcast_to(profile.fits, shape)
-        figure = np.where(fits, seconds, _FAR * (1.0 + np.asarray(profile.memory_bytes["total"])))
-    figure = np.where(mask & np.isfinite(figure), figure, np.inf).reshape(-1, best.figure.size)
-    place = figure.argmin(axis=0)
-    least = figure[place, np.arange(best.figure.size)]
-    for point in np.flatnonzero(least < best.figure.ravel()):
-        best.fields[point] = _fields(valid.axes, choice, int(place[point]))
-    np.minimum(best.figure, least.reshape(best.figure.shape), out=best.figure)
+        possible = _mask(valid, len(index)) & varied.buildable(index)
+        seconds = flat(np.where(possible, profile.step_time_s, np.inf))
+    fits, memory_bytes = flat(profile.fits), flat(profile.memory_bytes["total"])
+    place = fitting_first(seconds, fits, memory_bytes)
+    at = place, np.arange(count)
+    distinct, of = np.unique(place, return_inverse=True)
+    plans = fields_at(valid.axes, choice, np.unravel_index(distinct, valid.axes.shape))
+    return _Best(
+        seconds=seconds[at], fits=fits[at], memory_bytes=memory_bytes[at], fields=[plans[i] for i in of.ravel()]
+    )
 
 
 def _behind(scenario: Scenario, count: int) -> Scenario:
@@ -145,23 +165,6 @@ def _mask(valid: Valid, count: int) -> NDArray[np.bool_]:
     return whole.reshape(whole.shape + (1,) * count)
 
 
-def _fields(axes: Axes, choice: Choice, place: int) -> dict[str, Any]:
-    """The plan at a place of a mesh."""
-    row, zero, *offload, schedule = map(int, np.unravel_index(place, axes.shape))
-    name, virtual = axes.schedules[schedule]
-    parts = zip(OFFLOADABLE, offload, strict=True)
-    return {
-        **{field: int(column[row]) for field, column in axes.rows.items()},
-        "sequence_parallel": bool(axes.rows["sequence_parallel"][row]),
-        "zero_stage": int(axes.zero_stage[zero]),
-        "offload": frozenset(part for part, there in parts if axes.offload[part][there]),
-        "schedule": name,
-        "virtual_stages": virtual,
-        "recompute": choice.recompute,
-        "attention": choice.attention,
-    }
-
-
 def _put(
     points: Points,
     index: Index,
@@ -175,7 +178,7 @@ def _put(
     for point, fields in enumerate(best.fields):
         if fields is not None:
             plans.setdefault(tuple(fields.items()), []).append(point)
-    shape = best.figure.shape
+    shape = points.done[index].shape
     for named, of in plans.items():
         chosen = np.zeros(shape, dtype=bool)
         chosen.ravel()[of] = True

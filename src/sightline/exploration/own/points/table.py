@@ -11,6 +11,7 @@ from sightline.exploration.answer import View
 from sightline.exploration.own.asked.axes import Axis
 from sightline.exploration.own.asked.reports import BOUND, level_names
 from sightline.exploration.own.points.mesh import Points
+from sightline.exploration.own.points.technology import Devices
 
 Column = NDArray[Any]
 
@@ -26,6 +27,8 @@ class Part:
     """Of each that is, in SI units, in the order of the points' dimensions."""
     points: Points | None
     """None where the cell cannot be."""
+    devices: Devices | None = None
+    """Those that are made of technology at every point; None without any, and where they are searched."""
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -4,7 +4,7 @@ What is a name or changes what others default to (node, memory, stacks, ...) mak
 a budget (areas, power, shares, ...) are arrays in it. The devices of all budgets are stacked along their axes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -14,17 +14,19 @@ from numpy.typing import NDArray
 from sightline.errors import InputError
 from sightline.exploration.own.asked.axes import Axis, along
 from sightline.exploration.own.asked.cells import Reasons
-from sightline.exploration.own.asked.numbers import SPLIT, TECHNOLOGY
+from sightline.exploration.own.asked.derived import MADE
+from sightline.exploration.own.asked.numbers import SPLIT, TECHNOLOGY, stated_device
 from sightline.loading.clusters.cluster import read_cluster
-from sightline.loading.clusters.hardware import DEVICE, Values, read_part
-from sightline.loading.clusters.technology import read_budget
+from sightline.loading.clusters.hardware import DEVICE, Values, read_part, stated_fields
+from sightline.loading.clusters.technology import read_budget, usual_clock
 from sightline.loading.input.checks import Complaints
 from sightline.loading.input.dotted_keys import with_value
 from sightline.loading.possible import Asked
 from sightline.scenario import Device
+from sightline.technology.budget import Budget
 from sightline.technology.law import with_area
 from sightline.technology.limits import Limit, limits_of
-from sightline.technology.synthesis import made_anyway
+from sightline.technology.synthesis import Made, made_anyway
 
 _FIELDS: Final[Mapping[str, str]] = {
     "die_area": "die_area_m2",
@@ -34,21 +36,16 @@ _FIELDS: Final[Mapping[str, str]] = {
     "memory_capacity": "memory_bytes",
     "enabled": "enabled",
     "frequency": "frequency_hz",
+    "voltage": "voltage",
 }
 """Numbers of a budget that may be arrays, by key; all other keys make budgets of their own."""
 _DEVICE_NUMBERS: Final = (
-    *(
-        "memory_bytes",
-        "memory_bandwidth",
-        "l2_bytes",
-        "l2_bandwidth",
-        "compute_units",
-        "vector_flops",
-        "tdp_w",
-        "idle_w",
-    ),
+    *("memory_bytes", "memory_bandwidth", "l2_bytes", "l2_bandwidth"),
+    *("compute_units", "vector_flops", "tdp_w", "idle_w"),
 )
 Array = NDArray[Any]
+Around = Mapping[str, NDArray[np.float64]]
+"""Values of keys at every point of a study, in place of an axis's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -65,45 +62,70 @@ class Devices:
     """Why not elsewhere: what exceeds a limit most, and where that limit is exceeded."""
     device: Device
     """The first device, for what is no number."""
+    stated: frozenset[str]
+    """Fields of the device that the base states next to its technology."""
+    stated_peaks: frozenset[str]
+    """Dtypes whose peaks it states."""
+    made: Mapping[str, Array]
+    """Results of making the devices, by their keys."""
+    cap_w: Array
+    """Power cap."""
+    watts: Mapping[str, Array]
+    """Power of each part at the peak."""
+    clock_share: Array
+    """The clock over that without the power cap."""
 
     def put(self, scenario: Asked, index: tuple[slice, ...], before: int = 0) -> Asked:
         """Return a scenario with the devices of a block, behind ``before`` further dimensions."""
 
-        def part(array: Array) -> Array:
-            own = tuple(one if n > 1 else slice(None) for one, n in zip(index, array.shape, strict=True))
-            cut = array[own]
-            return cut.reshape((1,) * before + cut.shape)
+        def behind(array: Array) -> Array:
+            part = cut(array, index)
+            return part.reshape((1,) * before + part.shape)
 
-        fields: dict[str, Any] = {name: part(of) for name, of in self.fields.items() if name != "peak_flops"}
-        peaks = {dtype: part(of) for dtype, of in self.fields["peak_flops"].items()}
-        own = replace(self.device, usd_per_hour=scenario.cluster.device.usd_per_hour)
-        device = replace(own, peak_flops=peaks, **fields)
+        fields: dict[str, Any] = {name: behind(of) for name, of in self.fields.items() if name != "peak_flops"}
+        peaks: dict[str, Any] = {dtype: behind(of) for dtype, of in self.fields["peak_flops"].items()}
+        base = scenario.cluster.device
+        kept = {name: getattr(base, name) for name in self.stated - {"peak_flops"}}
+        if "peak_flops" in self.stated:
+            peaks |= {dtype: base.peak_flops[dtype] for dtype in self.stated_peaks}
+        device = replace(self.device, **{**fields, "usd_per_hour": base.usd_per_hour, "peak_flops": peaks, **kept})
         cluster = replace(scenario.cluster, device=device)
         if self.links is not None:
-            cluster = replace(cluster, intra_node=replace(cluster.intra_node, bandwidth=part(self.links)))
+            cluster = replace(cluster, intra_node=replace(cluster.intra_node, bandwidth=behind(self.links)))
         return replace(scenario, cluster=cluster)
 
 
-def devices_of(base: Mapping[str, Any], axes: Sequence[Axis]) -> Devices | None:
-    """Return the devices that the technology axes of a study make over its base; None without any such axis.
+def devices_of(base: Mapping[str, Any], axes: Sequence[Axis], around: Around | None = None) -> Devices | None:
+    """Return the devices that a study makes of technology; None where neither its base nor any axis has some.
 
     Raises:
         InputError: every mistake in what is stated.
     """
+    around = around or {}
     places = [i for i, axis in enumerate(axes) if axis.key.startswith(f"{TECHNOLOGY}.")]
-    if not places:
+    device = stated_device(base)
+    if not places and device.get("technology") is None:
         return None
     arrays = [i for i in places if _is_array(axes[i].key)]
     names = [i for i in places if i not in arrays]
-    shape = tuple(len(axes[i].values) if i in places else 1 for i in range(len(axes)))
+    values = {axes[i].key: around.get(axes[i].key, along(axes[i].values, i, len(axes))) for i in arrays}
+    own = tuple(len(axes[i].values) if i in names else 1 for i in range(len(axes)))
+    shape = np.broadcast_shapes(own, *(array.shape for array in values.values()))
     stacked: dict[tuple[int, ...], _Built] = {}
     below = _below(base)
     for combination in np.ndindex(*(len(axes[i].values) for i in names)):
         mapping = base
         for i, place in zip(names, combination, strict=True):
             mapping = with_value(mapping, axes[i].key, axes[i].values[place])
-        stacked[combination] = _built(mapping, below, axes, arrays)
-    return _joined(stacked, shape, names)
+        at = _place(combination, len(axes), names)
+        here = {key: cut(array, at) for key, array in values.items()}
+        stacked[combination] = _built(stated_device(mapping).get("technology") or {}, below, here)
+    return _joined(stacked, shape, names, device)
+
+
+def cut(array: Array, index: Sequence[Any]) -> Array:
+    """A part of an array that does not have all dimensions in full."""
+    return array[tuple(one if n > 1 else slice(None) for one, n in zip(index, array.shape, strict=True))]
 
 
 def _is_array(key: str) -> bool:
@@ -115,7 +137,8 @@ def _is_array(key: str) -> bool:
 class _Built:
     """The devices of one combination of names."""
 
-    device: Device
+    budget: Budget
+    made: Made
     links: Any
     limits: Sequence[Limit]
 
@@ -140,46 +163,65 @@ def _below(base: Mapping[str, Any]) -> Values:
     return dict(found or {})
 
 
-def _built(mapping: Mapping[str, Any], below: Values, axes: Sequence[Axis], arrays: Sequence[int]) -> _Built:
+def _built(stated: Mapping[str, Any], below: Values, values: Mapping[str, Array]) -> _Built:
     """The devices of the numbers that are arrays, for one combination of names."""
-    cluster: Any = mapping.get("cluster")
-    device = cluster.get("device") if isinstance(cluster, Mapping) else None
-    stated = dict(device["technology"]) if isinstance(device, Mapping) and "technology" in device else {}
-    own = {axes[i].key.removeprefix(f"{TECHNOLOGY}."): i for i in arrays}
-    given = {key: axes[i].values[0] for key, i in own.items() if not key.startswith(SPLIT)}
+    own = {key.removeprefix(f"{TECHNOLOGY}."): array for key, array in values.items()}
+    numbers = {key: array for key, array in own.items() if not key.startswith(SPLIT)}
     complaints = Complaints()
-    read = read_budget({**stated, **given}, below, TECHNOLOGY, complaints)
+    first = {key: array.flat[0].item() for key, array in numbers.items()}
+    read = read_budget({**stated, **first}, below, TECHNOLOGY, complaints)
     complaints.raise_any()
     if read is None:
         raise InputError(f"{TECHNOLOGY} makes no device")
-    budget, _, values = read
-    arrayed = {key: along(axes[i].values, i, len(axes)) for key, i in own.items()}
-    fields: dict[str, Any] = {_FIELDS[key]: arrayed[key] for key in given}
-    budget = replace(budget, **fields)
-    shares = {key.removeprefix(SPLIT): array for key, array in arrayed.items() if key.startswith(SPLIT)}
+    fields: dict[str, Any] = {_FIELDS[key]: array for key, array in numbers.items()}
+    budget = replace(read.budget, **fields)
+    if "frequency" not in read.values:
+        budget = replace(budget, frequency_hz=usual_clock(budget, read.die))
+    shares = {key.removeprefix(SPLIT): array for key, array in own.items() if key.startswith(SPLIT)}
     if shares:
-        budget = with_area(replace(budget, area=None), **{**values.get("split", {}), **shares})
-    return _Built(device=made_anyway(budget).device, links=values.get("link_bandwidth"), limits=limits_of(budget))
+        budget = with_area(replace(budget, area=None), **{**read.values.get("split", {}), **shares})
+    links = read.values.get("link_bandwidth")
+    return _Built(budget=budget, made=made_anyway(budget), links=links, limits=limits_of(budget))
 
 
-def _joined(stacked: Mapping[tuple[int, ...], _Built], shape: tuple[int, ...], names: Sequence[int]) -> Devices:
+def _joined(
+    stacked: Mapping[tuple[int, ...], _Built], shape: tuple[int, ...], names: Sequence[int], stated: Mapping[str, Any]
+) -> Devices:
     """The devices of all combinations along the dimensions of the names."""
-    first = next(iter(stacked.values()))
+    every = list(stacked.values())
+    first = every[0]
 
-    def joined(values: Mapping[tuple[int, ...], Any], dtype: Any = float) -> Array:
-        out = np.empty(shape, dtype=dtype)
-        for combination, value in values.items():
-            out[_place(combination, len(shape), names)] = value
+    def joined(values: Iterable[Any]) -> Array:
+        out = np.empty(shape, dtype=float)
+        for combination, one in zip(stacked, values, strict=True):
+            out[_place(combination, len(shape), names)] = one
         return _reduced(out)
 
-    fields: dict[str, Any] = {
-        name: joined({at: getattr(one.device, name) for at, one in stacked.items()}) for name in _DEVICE_NUMBERS
+    numbers = {name: joined(getattr(one.made.device, name) for one in every) for name in _DEVICE_NUMBERS}
+    peaks = {
+        dtype: joined(one.made.device.peak_flops.get(dtype, np.nan) for one in every)
+        for dtype in first.made.device.peak_flops
     }
-    fields["peak_flops"] = {
-        dtype: joined({at: one.device.peak_flops.get(dtype, np.nan) for at, one in stacked.items()})
-        for dtype in first.device.peak_flops
-    }
-    links = {at: one.links for at, one in stacked.items()}
+    possible, reasons = _possible(stacked, shape, names)
+    return Devices(
+        fields={**numbers, "peak_flops": peaks},
+        links=None if any(one.links is None for one in every) else joined(one.links for one in every),
+        possible=possible,
+        reasons=reasons,
+        device=first.made.device,
+        stated=stated_fields(DEVICE, stated),
+        stated_peaks=frozenset(stated.get("peak_flops") or ()),
+        made={key: joined(of(one.budget, one.made) for one in every) for key, of in MADE.items()},
+        cap_w=joined(one.budget.power_w for one in every),
+        watts={part: joined(one.made.watts[part] for one in every) for part in first.made.watts},
+        clock_share=joined(one.made.frequency_hz / one.made.asked_hz for one in every),
+    )
+
+
+def _possible(
+    stacked: Mapping[tuple[int, ...], _Built], shape: tuple[int, ...], names: Sequence[int]
+) -> tuple[Array, list[tuple[str, Array]]]:
+    """Where devices can be built; and what exceeds each limit most, with where it is exceeded."""
     where: dict[str, Array] = {}
     worst: dict[str, tuple[float, str]] = {}
     for at, one in stacked.items():
@@ -192,13 +234,7 @@ def _joined(stacked: Mapping[tuple[int, ...], _Built], shape: tuple[int, ...], n
     impossible = np.zeros(shape, dtype=bool)
     for mask in where.values():
         impossible |= mask
-    return Devices(
-        fields=fields,
-        links=None if None in links.values() else joined(links),
-        possible=~impossible,
-        reasons=[(worst[reason][1], mask) for reason, mask in where.items()],
-        device=first.device,
-    )
+    return ~impossible, [(worst[reason][1], mask) for reason, mask in where.items()]
 
 
 def _place(combination: tuple[int, ...], dimensions: int, names: Sequence[int]) -> tuple[Any, ...]:

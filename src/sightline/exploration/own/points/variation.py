@@ -11,7 +11,7 @@ from sightline.errors import InputError
 from sightline.exploration.own.asked.axes import Axis, along
 from sightline.exploration.own.asked.numbers import TECHNOLOGY
 from sightline.exploration.own.asked.prices import Price, with_prices
-from sightline.exploration.own.points.technology import Devices
+from sightline.exploration.own.points.technology import Devices, cut
 from sightline.loading.possible import Asked
 from sightline.scenario import Scenario
 
@@ -47,8 +47,7 @@ class Variation:
         """Return which points of a block have a device that can be built."""
         if self.devices is None:
             return True
-        mask = self.devices.possible
-        return mask[tuple(part if n > 1 else slice(None) for part, n in zip(index, mask.shape, strict=True))]
+        return cut(self.devices.possible, index)
 
 
 def _put(scenario: Asked, base: Asked, axis: Axis, values: NDArray[np.float64]) -> Asked:

@@ -34,8 +34,7 @@ def best_points(found: Found, key: str, sign: float) -> dict[str, dict[str, Any]
 def _top(points: Points, key: str, sign: float) -> tuple[tuple[int, ...], float]:
     """The place of a part's best point that fits, and its figure; minus infinity without any."""
     value = sign * points.columns[key]
-    fits = points.columns["fits"] == 1.0 if "fits" in points.columns else True
-    value = np.where(points.done & fits & ~np.isnan(value), value, -np.inf)
+    value = np.where(points.possible & ~np.isnan(value), value, -np.inf)
     place = tuple(map(int, np.unravel_index(int(value.argmax()), value.shape))) if value.shape else ()
     return place, float(value[place])
 

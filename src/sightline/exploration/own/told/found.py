@@ -77,10 +77,7 @@ class Line:
         if points is None:
             return np.full(len(self.values), np.nan)
         column = points.columns[key][self.place]
-        there = points.done[self.place] & (
-            points.columns["fits"][self.place] == 1.0 if "fits" in points.columns else True
-        )
-        return np.where(there, column, np.nan) if column.dtype.kind == "f" else column
+        return np.where(points.possible[self.place], column, np.nan) if column.dtype.kind == "f" else column
 
     @property
     def where(self) -> str:

@@ -1,7 +1,6 @@
 """What a study's table shows, in sentences and figures, and what it assumes."""
 
 from collections.abc import Iterator, Mapping
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -9,13 +8,17 @@ import numpy as np
 from sightline.exploration.answer import StudyAnswer, View
 from sightline.exploration.own.asked.axes import Axis
 from sightline.exploration.own.asked.derived import CARBON
+from sightline.exploration.own.asked.numbers import TECHNOLOGY
 from sightline.exploration.own.asked.reports import BOUND
+from sightline.exploration.own.points.designs import devices_each
 from sightline.exploration.own.told.best import COST, best_points, said_of_best
 from sightline.exploration.own.told.break_even import PER, break_evens, sentences
 from sightline.exploration.own.told.elasticity import elasticities_of, knees_of
 from sightline.exploration.own.told.figures import ABOUT, figures_of
 from sightline.exploration.own.told.found import Found, lines
+from sightline.exploration.own.told.power import said_of_caps
 from sightline.exploration.own.told.words import about, column_of, in_unit, in_words, label_of, name_of, of_view
+from sightline.loading.clusters import made_of_technology
 from sightline.profile import LEVEL_NAMES, LEVELS
 from sightline.quantities import counted
 
@@ -39,7 +42,7 @@ def told(found: Found) -> StudyAnswer:
         title=study.name,
         axes={axis.key: axis.shown for axis in study.axes},
         columns=found.columns,
-        about=about(study.task, [*found.axes, *study.designs], list(found.columns)) | ABOUT,
+        about=about(study.task, [*found.axes, *study.designs], list(found.columns)) | dict(ABOUT),
         summary={
             **_counts(found),
             "best": best,
@@ -56,6 +59,7 @@ def told(found: Found) -> StudyAnswer:
             *said_of_best(found, {view: row for view, row in cheapest.items() if row != best.get(view)}, "cheapest"),
             *_said_of_shares(found),
             *_said_along(found),
+            *said_of_caps(found),
             *_said_of_knees(found, knees_found),
             *sentences(steps, units),
         ],
@@ -147,8 +151,11 @@ def _assumptions(found: Found) -> Iterator[str]:
     yield from (VIEWS_SAID[view] for view in found.views)
     if found.study.designs:
         names = ", ".join(axis.key for axis in found.study.designs)
-        tried = prod(len(axis.values) for axis in found.study.designs)
-        yield f"Every point has the fastest of {tried:,} devices that can be built, searched over {names}."
+        tried = devices_each(found.study.designs)
+        yield (
+            f"Every point has the fastest of {tried:,} devices that can be built, searched over {names}; what is "
+            "continuous is refined around the best of a grid."
+        )
     if found.study.search:
         names = ", ".join(found.study.search)
         yield f"Every point has the fastest plan that fits, searched over {names}; where none fits, the smallest."
@@ -159,6 +166,8 @@ def _assumptions(found: Found) -> Iterator[str]:
         scale, unit = PER.get(price.number.unit, (1.0, price.number.unit or "unit"))
         rate = in_unit(price.usd_per_hour_per_unit * scale, "USD/hour")
         yield f"Each {unit} of {price.number.key} adds {rate} to a device's rent."
+    if "device_cost_usd" in found.study.report:
+        yield "What a device costs to make is that of good dies and of memory, an estimate without package and margins."
     if any(key.startswith(CARBON) for key in found.study.report):
         yield found.study.electricity.sentence
     if firsts := next((line.where for line in lines(found) if line.where), ""):
@@ -172,5 +181,7 @@ def _warnings(found: Found) -> Iterator[str]:
     if found.stopped:
         whole = found.study.points * len(found.views)
         yield f"stopped after {_counts(found)['points']:,} of {whole:,} points"
+    varies_technology = found.study.designs or any(axis.key.startswith(TECHNOLOGY) for axis in found.axes)
     for base in found.bases.values():
-        yield from base.warnings
+        said = set(made_of_technology(base.cluster)) if varies_technology else set()
+        yield from (sentence for sentence in base.warnings if sentence not in said)
