@@ -14,6 +14,7 @@ ROOMS = (
         "on_demand",
         "__version__",
         "quantities",
+        "kinds",
         "content",
         "catalog",
         "frameworks",

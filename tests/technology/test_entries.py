@@ -83,14 +83,14 @@ def test_entries_of_ones_own_are_read_in_si_units(read):
         ("memories", {"energy": "3 mJ"}, "energy is '3 mJ'; allowed: an energy per bit above 0"),
         ("memories", {"edge": 0}, "edge is 0; allowed: a length above 0"),
         ("memories", {"family": "hmb"}, "family is 'hmb'; allowed: gddr, hbm, lpddr, ddr, later - did you mean 'hbm'?"),
-        ("memories", {"year": 19}, "year is 19; allowed: a year, such as 2024"),
+        ("memories", {"year": 19}, "year is 19; allowed: a whole number of 1990 or more"),
         ("memories", {"products": "[h100]"}, "products is ['h100']; allowed: a mapping of devices to texts"),
         ("memories", {"products": "{h100: 5}"}, "products is {'h100': 5}; allowed: a mapping of devices to texts"),
         ("memories", {"products": "{h100: 5 x 3 GB}"}, "products is '3 GB'; allowed: a data rate of a pin above 0"),
         ("links", {"scope": "far"}, "scope is 'far'; allowed: on-package, off-package, optics"),
         ("launches", {"date": "2026"}, "date is 2026; allowed: a year and month such as 2020-09"),
         ("launches", {"date": "2026-13"}, "date is '2026-13'; allowed"),
-        ("launches", {"product": 4090}, "product is 4090; allowed: text"),
+        ("launches", {"product": "[4090]"}, "product is [4090]; allowed: text"),
     ],
 )
 def test_a_mistake_is_one_sentence(read, kind, changes, sentence):

@@ -5,7 +5,7 @@ from typing import Any
 
 from sightline.errors import InputError
 from sightline.exploration.request import StudyRequest
-from sightline.loading.input.checks import length_of
+from sightline.kinds import length_of
 from sightline.loading.input.dotted_keys import with_value
 from sightline.quantities import show
 

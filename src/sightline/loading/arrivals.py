@@ -5,7 +5,8 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from sightline.errors import InputError
-from sightline.loading.input.checks import Complaints, Keys, anything, check, choice, quantity, whole
+from sightline.kinds import anything, choice, quantity, whole
+from sightline.loading.input.checks import Complaints, Keys, check
 from sightline.quantities import RATE, SECONDS, show
 from sightline.scenario import Arrival
 

@@ -6,20 +6,8 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from sightline.loading.input.checks import (
-    Checked,
-    Complaints,
-    Keys,
-    Needed,
-    anything,
-    check,
-    choice,
-    each,
-    length_of,
-    quantity,
-    require,
-    text,
-)
+from sightline.kinds import anything, choice, length_of, quantity, text
+from sightline.loading.input.checks import Checked, Complaints, Keys, Needed, check, each, require
 from sightline.quantities import COUNT, show
 from sightline.scenario.lengths import Lengths
 

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from sightline.errors import InputError
-from sightline.loading.input.checks import Keys, Kind, each, flag
+from sightline.kinds import Kind, flag
+from sightline.loading.input.checks import Keys, each
 from sightline.quantities import (
     BYTES,
     BYTES_PER_SECOND,

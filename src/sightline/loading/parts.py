@@ -4,17 +4,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from sightline.kinds import anything, name_or_mapping, text
 from sightline.loading.clusters import forgotten_units, made_of_technology, read_as, read_cluster
-from sightline.loading.input.checks import (
-    Complaints,
-    Keys,
-    anything,
-    check,
-    each,
-    name_or_mapping,
-    require,
-    text,
-)
+from sightline.loading.input.checks import Complaints, Keys, check, each, require
 from sightline.loading.measured import MEASURED
 from sightline.loading.models import ReadModel, resolve_model
 from sightline.loading.plan import ReadPlan

@@ -6,22 +6,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from sightline.frameworks import date_remark, read_engine, read_framework
 from sightline.frameworks.choices import REDUCE_BYTES, STATES
-from sightline.loading.input.checks import (
-    Checked,
-    Complaints,
-    Keys,
-    Needed,
-    anything,
-    check,
-    choice,
-    each,
-    flag,
-    fraction,
-    list_of,
-    quantity,
-    text,
-    whole,
-)
+from sightline.kinds import anything, choice, flag, fraction, list_of, quantity, text, whole
+from sightline.loading.input.checks import Checked, Complaints, Keys, Needed, check, each
 from sightline.loading.input.other_words import meant
 from sightline.loading.techniques import read_quantization, read_techniques
 from sightline.loading.typical import TYPICAL_ENGINE, not_named, typical_framework

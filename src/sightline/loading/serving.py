@@ -7,22 +7,10 @@ from typing import Any
 
 from sightline.content import fields_of
 from sightline.errors import InputError, nearest
+from sightline.kinds import Kind, anything, length_of, quantity, text, tokens, whole
 from sightline.loading.arrivals import read_arrival
 from sightline.loading.generation import plan_remarks, settled_plan
-from sightline.loading.input.checks import (
-    Complaints,
-    Keys,
-    Kind,
-    Needed,
-    anything,
-    check,
-    each,
-    length_of,
-    quantity,
-    text,
-    tokens,
-    whole,
-)
+from sightline.loading.input.checks import Complaints, Keys, Needed, check, each
 from sightline.loading.lengths import read_lengths
 from sightline.loading.parts import CLUSTER, MODEL, read_parts
 from sightline.loading.serving_plan import check_attention_groups

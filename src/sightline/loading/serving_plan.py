@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from sightline.errors import InputError
-from sightline.loading.input.checks import Complaints, Keys, Needed, check, needs_of, quantity, text, whole
+from sightline.kinds import quantity, text, whole
+from sightline.loading.input.checks import Complaints, Keys, Needed, check, needs_of
 from sightline.quantities import BYTES, BYTES_PER_SECOND, SECONDS, show
 from sightline.scenario import Autoscale, KvTier, Model, ServedAdapters
 

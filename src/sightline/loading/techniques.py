@@ -3,19 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sightline.loading.input.checks import (
-    Complaints,
-    Keys,
-    Needed,
-    anything,
-    check,
-    choice,
-    each,
-    fraction,
-    quantity,
-    whole,
-    words_of,
-)
+from sightline.kinds import anything, choice, fraction, quantity, whole
+from sightline.loading.input.checks import Complaints, Keys, Needed, check, each, words_of
 from sightline.quantities import COUNT, show
 from sightline.scenario.plan import OFFLOADABLE, TRAINING_QUANTIZATIONS
 from sightline.scenario.precision import CACHE_BYTES, QUANTIZATIONS, ROUTER_DTYPES

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from sightline import catalog
+from sightline.kinds import quantity, text
 from sightline.quantities import (
     BYTES,
     BYTES_PER_SECOND,
@@ -15,7 +16,7 @@ from sightline.quantities import (
     parse_quantity,
 )
 from sightline.technology.budget import Budget
-from sightline.technology.entries import quantity, read_entry, text
+from sightline.technology.entries import read_entry
 from sightline.technology.links import link
 from sightline.technology.memories import memory
 from sightline.technology.nodes import node

@@ -7,8 +7,9 @@ from typing import Any, Literal, get_args
 
 from sightline import catalog
 from sightline.errors import InputError
+from sightline.kinds import choice, quantity, text
 from sightline.quantities import BYTES, BYTES_PER_SECOND, COUNT, FLOPS, SQUARE_METRES, USD, WATTS, show
-from sightline.technology.entries import one_of, quantity, read_entry, text
+from sightline.technology.entries import read_entry
 
 Market = Literal["gaming", "workstation", "datacenter"]
 """Whom a card is sold to."""
@@ -16,7 +17,7 @@ Market = Literal["gaming", "workstation", "datacenter"]
 _KEYS: dict[str, Callable[[Any], Any]] = {
     "product": text,
     "maker": text,
-    "market": one_of(*get_args(Market)),
+    "market": choice(*get_args(Market)),
     "price": quantity(USD),
     "fp32": quantity(FLOPS),
     "fp16": quantity(FLOPS),

@@ -5,14 +5,15 @@ from functools import cache
 from typing import Literal, get_args
 
 from sightline import catalog
+from sightline.kinds import choice, quantity
 from sightline.quantities import BYTES_PER_SECOND, COUNT, JOULES_PER_BIT, METRES, SECONDS, SQUARE_METRES, Number
-from sightline.technology.entries import one_of, quantity, read_entry, year
+from sightline.technology.entries import read_entry, year
 
 LinkScope = Literal["on-package", "off-package", "optics"]
 """How far a link reaches: to a neighbouring die, over a board or copper cable, or over optical fibre."""
 
 _KEYS = {
-    "scope": one_of(*get_args(LinkScope)),
+    "scope": choice(*get_args(LinkScope)),
     "year": year,
     "bandwidth": quantity(BYTES_PER_SECOND),
     "lanes": quantity(COUNT),

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sightline import catalog
 from sightline.content import fix_mappings
 from sightline.errors import InputError
+from sightline.kinds import choice, quantity
 from sightline.quantities import (
     BITS_PER_SECOND,
     BYTES,
@@ -22,7 +23,7 @@ from sightline.quantities import (
     parse_quantity,
     show,
 )
-from sightline.technology.entries import one_of, quantity, read_entry, year
+from sightline.technology.entries import read_entry, year
 
 MemoryFamily = Literal["gddr", "hbm", "lpddr", "ddr", "later"]
 """How a memory connects: chips on the board (gddr, lpddr, ddr), stacks on the package (hbm), or what may follow."""
@@ -53,7 +54,7 @@ def _use(written: object) -> MemoryUse:
 
 
 _KEYS = {
-    "family": one_of(*get_args(MemoryFamily)),
+    "family": choice(*get_args(MemoryFamily)),
     "year": year,
     "pin_rate": quantity(BITS_PER_SECOND),
     "fastest_pin_rate": quantity(BITS_PER_SECOND),

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from sightline import catalog
 from sightline.errors import InputError, nearest
+from sightline.kinds import Kind, quantity, text
 from sightline.quantities import (
     BITS_PER_SQUARE_METRE,
     COUNT,
@@ -28,7 +29,7 @@ from sightline.quantities import (
     Number,
     show,
 )
-from sightline.technology.entries import Reader, quantity, read_entry, text, year
+from sightline.technology.entries import read_entry, year
 
 Scaling = Literal["vendor", "ideal"]
 """How nodes scale: as foundries claim, or by the same factors at every step."""
@@ -54,7 +55,7 @@ def _scaled(value: Any) -> dict[str, float]:
     return {key: read(value[key]) for key, read in _FIGURES.items()}
 
 
-_KEYS: dict[str, Reader] = {
+_KEYS: dict[str, Kind] = {
     "process": text,
     "year": year,
     "wafer_price": quantity(USD),

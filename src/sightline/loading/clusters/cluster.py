@@ -7,6 +7,7 @@ from typing import Any
 
 from sightline import catalog
 from sightline.errors import nearest
+from sightline.kinds import anything, name_or_mapping, quantity, whole
 from sightline.loading.clusters.hardware import (
     DEVICE,
     HOST,
@@ -19,16 +20,7 @@ from sightline.loading.clusters.hardware import (
 )
 from sightline.loading.clusters.mixed import mixed_cluster
 from sightline.loading.clusters.this_machine import THIS_MACHINE, this_machine
-from sightline.loading.input.checks import (
-    Complaints,
-    Keys,
-    anything,
-    check,
-    each,
-    name_or_mapping,
-    quantity,
-    whole,
-)
+from sightline.loading.input.checks import Complaints, Keys, check, each
 from sightline.quantities import BYTES, BYTES_PER_SECOND, WATTS, format_quantity, show
 from sightline.scenario import Cluster, Device
 

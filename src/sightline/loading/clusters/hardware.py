@@ -7,22 +7,8 @@ from typing import Any, get_args
 
 from sightline import catalog
 from sightline.errors import InputError, nearest
-from sightline.loading.input.checks import (
-    Checked,
-    Complaints,
-    Keys,
-    Needed,
-    anything,
-    check,
-    choice,
-    each,
-    flag,
-    needs_of,
-    quantity,
-    require,
-    text,
-    whole,
-)
+from sightline.kinds import anything, choice, flag, quantity, text, whole
+from sightline.loading.input.checks import Checked, Complaints, Keys, Needed, check, each, needs_of, require
 from sightline.loading.input.dotted_keys import dotted
 from sightline.quantities import (
     BYTES,

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from sightline import catalog
 from sightline.errors import InputError, nearest
+from sightline.kinds import Kind, choice, fraction, quantity, text, whole
 from sightline.loading.clusters.hardware import (
     DEVICE,
     SYNTHESIZED,
@@ -20,7 +21,7 @@ from sightline.loading.clusters.hardware import (
     read_part,
     stated_over,
 )
-from sightline.loading.input.checks import Complaints, Keys, Kind, check, choice, each, fraction, quantity, text, whole
+from sightline.loading.input.checks import Complaints, Keys, check, each
 from sightline.loading.input.dotted_keys import dotted
 from sightline.quantities import (
     BITS_PER_SECOND,

@@ -6,7 +6,8 @@ from functools import cache
 from typing import Any, get_args, get_type_hints
 
 from sightline.errors import nearest
-from sightline.loading.input.checks import Complaints, Keys, Kind, anything, check, choice, flag, require, whole
+from sightline.kinds import Kind, anything, choice, flag, whole
+from sightline.loading.input.checks import Complaints, Keys, check, require
 from sightline.loading.models.family import Family, spellings
 from sightline.quantities import show
 from sightline.scenario import (

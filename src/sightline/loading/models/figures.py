@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import Any
 
-from sightline.loading.input.checks import FRACTION, Checked, Complaints, check, is_fraction
+from sightline.kinds import FRACTION, is_fraction
+from sightline.loading.input.checks import Checked, Complaints, check
 from sightline.loading.input.dotted_keys import dotted
 from sightline.loading.input.other_words import meant
 from sightline.loading.models.derived import derive_lists, derived_activation

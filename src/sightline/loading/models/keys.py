@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from sightline.loading.input.checks import Keys, anything, choice, each, flag, fraction, list_of, quantity, text, whole
+from sightline.kinds import anything, choice, flag, fraction, list_of, quantity, text, whole
+from sightline.loading.input.checks import Keys, each
 from sightline.loading.models.family import spellings
 from sightline.quantities import COUNT
 from sightline.scenario.precision import CHECKPOINT_FORMATS

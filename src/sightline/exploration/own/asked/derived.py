@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from sightline.exploration.footprint import GRID_KG_PER_KWH, PUE, assumption_of, carbon_kg, power_w
-from sightline.loading.input.checks import Complaints, Keys, check, quantity
+from sightline.kinds import quantity
+from sightline.loading.input.checks import Complaints, Keys, check
 from sightline.profile import Profile
 from sightline.quantities import COUNT
 from sightline.technology.budget import Budget

@@ -15,7 +15,8 @@ from sightline.exploration.own.asked.prices import Price, read_prices
 from sightline.exploration.own.asked.reports import MEMORY, THROUGHPUT, read_reports
 from sightline.exploration.own.asked.search_keys import read_designs, read_search, split_search
 from sightline.exploration.request import StudyRequest, Views
-from sightline.loading.input.checks import Complaints, Keys, Needed, anything, check, choice, text
+from sightline.kinds import anything, choice, text
+from sightline.loading.input.checks import Complaints, Keys, Needed, check
 from sightline.loading.input.dotted_keys import with_value
 from sightline.loading.input.sources import Source, read_source
 from sightline.quantities import show

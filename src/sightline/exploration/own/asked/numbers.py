@@ -11,8 +11,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from sightline.kinds import Kind, fraction, quantity
 from sightline.loading.clusters.hardware import DEVICE, HOST, INTERCONNECT, NETWORK, Part
-from sightline.loading.input.checks import Kind, fraction, quantity
 from sightline.loading.possible import Asked
 from sightline.quantities import FLOPS, WATTS
 
