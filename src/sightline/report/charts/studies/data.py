@@ -105,7 +105,8 @@ class Picture:
         """Return the distinct values of a column: numbers sorted, words as they come."""
         values = self.columns.get(column, np.empty(0))
         if values.dtype.kind in "fiu":
-            return np.unique(values[np.isfinite(values)]).tolist()
+            numbers: list[Any] = np.unique(values[np.isfinite(values)]).tolist()
+            return numbers
         found = [value for value in dict.fromkeys(values.tolist()) if value is not None]
         return sorted(found) if numeric(found) else found
 

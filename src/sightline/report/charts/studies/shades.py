@@ -1,7 +1,7 @@
 """How cells of a map are painted: levels in their colors, figures in shades of their size."""
 
 from math import e, log
-from typing import Any
+from typing import Any, Literal
 
 import altair as alt
 
@@ -70,7 +70,7 @@ class FigureShades:
 
     def _scale(self) -> Any:
         kind: dict[str, Any] = {} if self._is_linear else {"type": "log"}
-        scheme = "blues" if self.middle is None else "redblue"
+        scheme: Literal["blues", "redblue"] = "blues" if self.middle is None else "redblue"
         return alt.Scale(scheme=scheme, domain=[self.low, self.high], nice=False, **kind)
 
     def _from_middle(self, value: float) -> float:
