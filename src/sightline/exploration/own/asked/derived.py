@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sightline.exploration.footprint import GRID_KG_PER_KWH, PUE, assumption_of, carbon_kg, power_w
+from sightline.exploration.footprint import GRID_KG_PER_KWH, PUE, assumption_of, carbon_kg, power_w, rent_usd
 from sightline.kinds import quantity
 from sightline.loading.input.checks import Complaints, Keys, check
 from sightline.profile import Profile
@@ -74,7 +74,7 @@ _OF_ALL: Final[Mapping[str, Callable[[Profile], Any]]] = {
 }
 _RENT: Final[Mapping[str, Callable[[Profile], Any]]] = {
     "cost_usd_per_million_tokens": lambda p: (
-        None if p.usd_per_hour is None else p.usd_per_hour / p.tokens_per_s / 3.6e-3
+        None if p.usd_per_hour is None else rent_usd(1, 1e6 / p.tokens_per_s, p.usd_per_hour)
     ),
 }
 DERIVED: Final[Mapping[str, Mapping[str, Callable[[Profile], Any]]]] = {

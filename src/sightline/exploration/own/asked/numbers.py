@@ -35,7 +35,7 @@ class NumberKey:
     whole: bool = False
     """Whether only whole numbers make sense."""
     unit: str = ""
-    """SI unit; empty for a count."""
+    """SI unit, or ``share``; empty for a count."""
 
 
 _DEVICE: Final = {
@@ -125,7 +125,8 @@ def technology_key(key: str) -> NumberKey | None:
     from sightline.technology.budget import PARTS
 
     kind: Kind | None = KEYS.get(below)
-    if below.startswith(SPLIT) and below.removeprefix(SPLIT) in PARTS:
+    is_share = below.startswith(SPLIT) and below.removeprefix(SPLIT) in PARTS
+    if is_share:
         kind = fraction
     if kind is None:
         return None
@@ -135,7 +136,7 @@ def technology_key(key: str) -> NumberKey | None:
         get=lambda _: None,
         put=lambda scenario, _: scenario,
         of_device=True,
-        unit=_UNITS.get(below, ""),
+        unit="share" if is_share else _UNITS.get(below, ""),
     )
 
 

@@ -50,17 +50,21 @@ def _row(found: Found, part: Part, place: tuple[int, ...]) -> dict[str, Any]:
 
 def said_of_best(found: Found, best: Mapping[str, Mapping[str, Any]], word: str) -> Iterator[str]:
     """Yield a sentence for the best point of each view, with what it is best in: ``fastest``."""
-    axes = {axis.key: axis for axis in found.axes}
+    axes, designs = ({axis.key: axis for axis in some} for some in (found.axes, found.study.designs))
     for view, row in best.items():
         where = ", ".join(f"{name_of(key)} {in_words(axis, row[key])}" for key, axis in axes.items())
         plan = ", ".join(
-            f"{name_of(key)} {value if isinstance(value, str) else format(value, 'g')}"
+            f"{name_of(key)} {in_words(designs[key], value) if key in designs else _of_plan(value)}"
             for key, value in row.items()
             if key.startswith(("plan.", "cluster.")) and key not in axes
         )
         known = [key for key in found.study.report if _is_known(row.get(key))]
         says = ", ".join(result(found.study.task, key, row[key]) for key in known)
         yield f"{of_view(view)}: {word} is {where}{f', with {plan}' if plan else ''}: {says}."
+
+
+def _of_plan(value: Any) -> str:
+    return value if isinstance(value, str) else format(value, "g")
 
 
 def _is_known(value: Any) -> bool:
