@@ -186,7 +186,7 @@ def _assumptions(views: Sequence[View], base: Mapping[str, Any]) -> tuple[str, .
         "calibrated": "Calibrated view: Megatron-LM, that of April 2021 under the plan of then and today's after it; "
         "B200's measured constants come with its processor.",
     }
-    work = base["workload"]
+    work, order = base["workload"], ", ".join(ABOUT["change"].values.values())
     return (
         *(of_view[view] for view in views),
         (
@@ -203,7 +203,7 @@ def _assumptions(views: Sequence[View], base: Mapping[str, Any]) -> tuple[str, .
             "After each change degrees of parallelism, schedule, micro-batch and ZeRO stage are searched again; "
             "nothing is offloaded to hosts."
         ),
-        f"Factors are those of this order: {', '.join(NAMES)}. Another order has other factors and the same product.",
+        f"Factors are those of this order: {order}. Another order has other factors and the same product.",
         "Of other orders only what a change gains when it is made first and last is predicted.",
     )
 
