@@ -5,9 +5,9 @@ import math
 import pytest
 
 from sightline.errors import InputError
-from sightline.exploration.budget.known import known_trainings
-from sightline.exploration.budget.trained import shape_of
 from sightline.exploration.explore import explore
+from sightline.exploration.training_budget.known import known_trainings
+from sightline.exploration.training_budget.trained import shape_of
 from sightline.loading.models.config import read_model
 from sightline.progress import Progress
 

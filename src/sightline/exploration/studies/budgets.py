@@ -15,20 +15,20 @@ from sightline import catalog
 from sightline.errors import InputError, nearest
 from sightline.exploration.answer import Column, Figure, StudyAnswer, View
 from sightline.exploration.base import base_of
-from sightline.exploration.budget.known import known_trainings
-from sightline.exploration.budget.laws import (
+from sightline.exploration.columns import result_columns
+from sightline.exploration.footprint import GRID_KG_PER_KWH, PUE, carbon_kg, power_w, rent_usd
+from sightline.exploration.growth import fit_growth
+from sightline.exploration.request import StudyRequest
+from sightline.exploration.training_budget.known import known_trainings
+from sightline.exploration.training_budget.laws import (
     FLOPS_PER_PARAMETER_AND_TOKEN,
     LAWS,
     ChinchillaLaw,
     flops_to_match,
     tokens_of,
 )
-from sightline.exploration.budget.reading import assumptions_of, reading_of, summary_of
-from sightline.exploration.budget.trained import PLAN, SEQUENCE_LENGTH, Trained, best_trained
-from sightline.exploration.columns import result_columns
-from sightline.exploration.footprint import GRID_KG_PER_KWH, PUE, carbon_kg, power_w, rent_usd
-from sightline.exploration.growth import fit_growth
-from sightline.exploration.request import StudyRequest
+from sightline.exploration.training_budget.reading import assumptions_of, reading_of, summary_of
+from sightline.exploration.training_budget.trained import PLAN, SEQUENCE_LENGTH, Trained, best_trained
 from sightline.profile import TRAINING
 from sightline.quantities import USD_PER_HOUR, parse_quantity
 

@@ -11,10 +11,10 @@ from typing import Any, Literal
 from sightline.errors import InputError
 from sightline.exploration.answer import Column, Figure, StudyAnswer, View
 from sightline.exploration.base import base_of, name_of
-from sightline.exploration.budget.laws import LAWS
 from sightline.exploration.columns import result_columns
 from sightline.exploration.fastest import Restricted, fastest
 from sightline.exploration.request import StudyRequest
+from sightline.exploration.training_budget.laws import LAWS
 from sightline.exploration.views import in_view
 from sightline.profile import TRAINING, Profile
 

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from sightline import catalog
-from sightline.exploration.budget.laws import FLOPS_PER_PARAMETER_AND_TOKEN
+from sightline.exploration.training_budget.laws import FLOPS_PER_PARAMETER_AND_TOKEN
 
 TOKENS: Mapping[str, tuple[float, str]] = {
     "gpt-3-175b": (300e9, "arXiv 2005.14165 table 2.1"),

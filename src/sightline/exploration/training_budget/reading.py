@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from sightline.exploration.answer import View
-from sightline.exploration.budget.laws import ChinchillaLaw
-from sightline.exploration.budget.trained import VOCABULARY
 from sightline.exploration.footprint import assumption_of
 from sightline.exploration.growth import CONFIDENCE, Growth, fit_growth
+from sightline.exploration.training_budget.laws import ChinchillaLaw
+from sightline.exploration.training_budget.trained import VOCABULARY
 
 Row = Mapping[str, Any]
 DAY = 86400.0

@@ -11,7 +11,7 @@ from typing import Any
 
 from sightline import catalog
 from sightline.exploration.answer import View
-from sightline.exploration.budget.laws import FLOPS_PER_PARAMETER_AND_TOKEN, Law
+from sightline.exploration.training_budget.laws import FLOPS_PER_PARAMETER_AND_TOKEN, Law
 from sightline.exploration.views import in_view
 from sightline.planning.search import plan
 from sightline.profile import Profile
