@@ -114,3 +114,18 @@ def test_rows_that_lack_the_last_label_are_named_by_the_one_before():
     lines = [line.split() for line in shown(study_text(answer), 20).splitlines()]
     assert ["budget", "$1M", "2.00"] in lines
     assert ["limit", "24.0", "h", "1.90"] in lines
+
+
+def test_rows_that_few_would_share_a_line_with_say_more_themselves():
+    columns = {
+        "view": ["ideal"] * 12,
+        "model": [model for model in ("a small model", "a large model") for _ in range(6)],
+        "plan": [plan for _ in range(2) for plan in ("none", "selective", "full") for _ in range(2)],
+        "device": ["a100", "b200"] * 6,
+        "memory": ["a large number of bytes"] * 12,
+    }
+    answer = replace(study_answers.nodes(), columns=columns, shown=(), figures=(), axes=dict.fromkeys(columns, ()))
+    answer = replace(answer, columns=columns | {"share": [0.5] * 12}, axes={"view": (), "model": (), "plan": ()})
+    lines = [line.strip() for line in shown(study_text(answer), 60).splitlines()]
+    assert lines.count("ideal, a small model") == 1
+    assert any(line.startswith("selective, b200") for line in lines)
