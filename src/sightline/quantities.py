@@ -18,6 +18,8 @@ Count: TypeAlias = float | NDArray[np.integer[Any]] | NDArray[np.floating[Any]]
 """A whole number or an array of them."""
 GIB = 2.0**30
 """Bytes of a GiB."""
+DAY = 86400.0
+"""Seconds of a day."""
 COVERAGE = 0.8
 """Share of measurements that an interval should hold."""
 FOUR_IN_FIVE = 1.2816
@@ -331,6 +333,12 @@ def _refusal(value: object, dimension: Dimension, zero: bool) -> str:
     above = "0 or more" if zero else "above 0"
     form = f"as '{dimension.example}'" + (f" or a plain number in {dimension.base}" if dimension.base else "")
     return f"is {show(value)}; allowed: {dimension.name} {above}, {form}"
+
+
+def years_of(date: str) -> float:
+    """Return a date, a year and month such as 2020-09, as a number of years at the middle of the month: 2020.71."""
+    year, month = date.split("-")[:2]
+    return int(year) + (int(month) - 0.5) / 12
 
 
 def counted(count: float, noun: str, several: str = "") -> str:

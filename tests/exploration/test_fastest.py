@@ -3,7 +3,7 @@
 import pytest
 
 from sightline.errors import InputError
-from sightline.exploration.fastest import fastest
+from sightline.exploration.fastest import fastest, fastest_if_any
 from sightline.progress import SILENT, Cancelled, Progress
 
 SCENARIO = {
@@ -34,6 +34,13 @@ def test_nothing_that_fits_is_said():
     large = {**SCENARIO, "model": "gpt-3-175b", "cluster": {"devices": "8x rtx-4090"}}
     with pytest.raises(InputError, match="no plan of gpt-3-175b fits on 8x rtx-4090"):
         fastest(large, {"micro_batch": (1,), "recompute": ("none", "full")}, SILENT)
+    assert fastest_if_any(large, {"micro_batch": (1,), "recompute": ("none", "full")}, SILENT) is None
+
+
+def test_without_fields_all_that_is_open_is_searched():
+    few, all_open = fastest(SCENARIO, {"micro_batch": None}, SILENT), fastest_if_any(SCENARIO, None, SILENT)
+    assert all_open.step_time_s <= few.step_time_s
+    assert all_open.scenario.plan.zero_stage == 2
 
 
 def test_a_search_can_be_stopped():

@@ -41,6 +41,15 @@ def test_the_interval_holds_the_truth_about_as_often_as_it_says():
 def test_growth_that_is_not_told_from_none_has_no_upper_end():
     growth = fit_growth([2010, 2012, 2014, 2016, 2018], [1.0, 1.3, 0.8, 1.2, 1.0])
     assert growth.interval_years[1] == np.inf
+    assert growth.in_words(2).endswith("years (not told from no growth)")
+
+
+def test_growth_is_said_with_its_interval():
+    noise = np.random.default_rng(1).normal(scale=0.1, size=len(YEARS))
+    growth = fit_growth(YEARS, 2 ** ((YEARS - 2006) / 2.5) * np.exp(noise))
+    low, high = growth.interval_years
+    assert growth.in_words(1) == f"2.5 years ({low:.1f} to {high:.1f})"
+    assert growth.to_dict() == {"years": growth.doubling_years, "interval": [low, high], "points": len(YEARS)}
 
 
 def test_groups_at_other_levels_do_not_count_as_growth():

@@ -1,6 +1,6 @@
 """What a study answers: a table, what it comes to, what it rests on, and which pictures show it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -104,3 +104,11 @@ class StudyAnswer:
         columns = {name: np.asarray(values, dtype=object).tolist() for name, values in self.columns.items()}
         for values in zip(*columns.values(), strict=True):
             yield dict(zip(columns, map(as_python, values), strict=True))
+
+
+def columns_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Return rows as columns; a figure that a row lacks is NaN, a word is empty."""
+    rows = list(rows)
+    words = {key for row in rows for key, value in row.items() if isinstance(value, str)}
+    keys = dict.fromkeys(key for row in rows for key in row)
+    return {key: [row.get(key, "" if key in words else float("nan")) for row in rows] for key in keys}

@@ -23,11 +23,19 @@ def fastest(scenario: Mapping[str, Any], fields: Restricted, progress: Progress)
 
     Raises:
         InputError: every mistake in the scenario, or that no plan fits.
+        Cancelled: somebody asked to stop.
     """
-    progress.check()
-    within = {name: {"any": list(values)} for name, values in fields.items() if isinstance(values, list | tuple)}
-    free = [name for name, values in fields.items() if values is None]
-    answer = plan({**scenario, "plan": {**scenario["plan"], **within}}, free=free, top=1)
-    if not answer.plans:
+    found = fastest_if_any(scenario, fields, progress)
+    if found is None:
         raise InputError(f"no plan of {name_of(scenario['model'])} fits on {name_of(scenario['cluster'])}")
-    return answer.plans[0].profile
+    return found
+
+
+def fastest_if_any(scenario: Mapping[str, Any], fields: Restricted | None, progress: Progress) -> Profile | None:
+    """Return what `fastest` does, None where no plan fits; without ``fields``, of all that the plan leaves open."""
+    progress.check()
+    stated = {} if fields is None else fields
+    within = {name: {"any": list(values)} for name, values in stated.items() if isinstance(values, list | tuple)}
+    free = None if fields is None else [name for name, values in fields.items() if values is None]
+    answer = plan({**scenario, "plan": {**scenario["plan"], **within}}, free=free, top=1)
+    return answer.plans[0].profile if answer.plans else None

@@ -1,6 +1,11 @@
 """What a run takes from the world: electricity of a data center, its carbon, the money it costs, power of a device."""
 
-from sightline.quantities import Number
+from dataclasses import dataclass
+from typing import Final
+
+from sightline.kinds import quantity
+from sightline.loading.input.checks import Complaints, Keys, check
+from sightline.quantities import COUNT, Number
 
 JOULES_PER_KWH = 3.6e6
 SECONDS_PER_HOUR = 3600.0
@@ -9,25 +14,42 @@ GRID_KG_PER_KWH = 0.458
 PUE = 1.54
 """Energy of a data center over that of its computers: weighted average of Uptime Institute's Global Data Center Survey
 2025. The largest operators are far below it: Google reports 1.09 for its own in 2025."""
+ELECTRICITY: Final[Keys] = {"kg_per_kwh": quantity(COUNT, zero=True), "pue": quantity(COUNT)}
+"""Keys of ``electricity`` in a study."""
 
 
-def assumption_of(intensity: float = GRID_KG_PER_KWH, pue: float = PUE) -> str:
-    """Return the sentence of a study that reports carbon: the electricity that is counted."""
-    usual = {GRID_KG_PER_KWH: " (the world's in 2025: Ember, Global Electricity Review 2026)"}
-    survey = {PUE: " (the mean of Uptime Institute's survey of 2025; the largest operators report about 1.1)"}
-    return (
-        f"Carbon counts {1e3 * intensity:.4g} g CO2e per kWh of electricity{usual.get(intensity, '')}, and {pue:g} kWh "
-        f"of a data center per kWh of its devices{survey.get(pue, '')}. Hosts and network are left out."
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Electricity:
+    """What a kilowatt-hour of devices stands for."""
+
+    kg_per_kwh: float = GRID_KG_PER_KWH
+    """Kilograms of CO2 equivalents per kWh of the grid."""
+    pue: float = PUE
+    """Energy of the data center over that of its devices."""
+
+    def carbon_kg(self, energy_j: Number) -> Number:
+        """Return kilograms of CO2 equivalents of the electricity that computers use.
+
+        ``energy_j`` in kWh x ``pue`` x ``kg_per_kwh``. Left out: making the devices and the building, and the hosts and
+        network wherever ``energy_j`` is that of devices alone.
+        """
+        return energy_j / JOULES_PER_KWH * self.pue * self.kg_per_kwh
+
+    @property
+    def sentence(self) -> str:
+        """What a study that reports carbon assumes."""
+        usual = {GRID_KG_PER_KWH: " (the world's in 2025: Ember, Global Electricity Review 2026)"}
+        survey = {PUE: " (the mean of Uptime Institute's survey of 2025; the largest operators report about 1.1)"}
+        return (
+            f"Carbon counts {1e3 * self.kg_per_kwh:.4g} g CO2e per kWh of electricity{usual.get(self.kg_per_kwh, '')}, "
+            f"and {self.pue:g} kWh of a data center per kWh of its devices{survey.get(self.pue, '')}. "
+            "Hosts and network are left out."
+        )
 
 
-def carbon_kg(energy_j: Number, intensity: Number = GRID_KG_PER_KWH, pue: Number = PUE) -> Number:
-    """Return kilograms of CO2 equivalents of the electricity that computers use.
-
-    ``energy_j`` x ``pue`` in kWh x ``intensity`` in kg per kWh. Left out: making the devices and the building, and the
-    hosts and network wherever ``energy_j`` is that of devices alone.
-    """
-    return energy_j / JOULES_PER_KWH * pue * intensity
+def read_electricity(stated: object, complaints: Complaints) -> Electricity:
+    """Return what a study says of electricity, mistakes noted; the usual one where it says nothing."""
+    return Electricity(**check(ELECTRICITY, {} if stated is None else stated, "electricity", complaints).values)
 
 
 def rent_usd(devices: Number, seconds: Number, usd_per_hour: Number) -> Number:

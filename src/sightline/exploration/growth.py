@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +49,17 @@ class Growth:
     def yearly(self) -> float:
         """Factor of a year."""
         return float(2.0**self.per_year)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the doubling time, its interval and the number of points, as a summary has them."""
+        return {"years": self.doubling_years, "interval": list(self.interval_years), "points": self.count}
+
+    def in_words(self, digits: int) -> str:
+        """Return the doubling time with its interval: "2.46 years (2.24 to 2.72)"."""
+        low, high = self.interval_years
+        if self.per_year <= 0 or not np.isfinite(high):
+            return f"{abs(self.doubling_years):.1f} years (not told from no growth)"
+        return f"{self.doubling_years:.{digits}f} years ({low:.{digits}f} to {high:.{digits}f})"
 
     def at(self, years: float | Floats) -> Floats:
         """Return y on the line."""

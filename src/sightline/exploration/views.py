@@ -4,10 +4,24 @@ from collections.abc import Mapping
 from typing import Any
 
 from sightline.exploration.answer import View
+from sightline.exploration.words import percent
+from sightline.frameworks import read_framework
 from sightline.loading.input.dotted_keys import with_value
 
 IDEAL_FRAMEWORK = "reference"
 """The framework, and the engine, of the ideal view: fixed shares of every rate, no launches, all usual fusions."""
+
+
+def said_of(view: View, more: str = "") -> str:
+    """Return what a study assumes by a view, and ``more`` where it assumes more: a part of a sentence."""
+    if view == "ideal":
+        ideal = read_framework(IDEAL_FRAMEWORK).ideal
+        peak, bandwidth = (1.0, 1.0) if ideal is None else (ideal.peak, ideal.bandwidth)
+        shares = f"{percent(peak)} of their peak and {percent(bandwidth)} of every bandwidth"
+        said = f"Ideal view: devices reach {shares}, without launches and with all usual fusions"
+    else:
+        said = "Calibrated view: devices reach what kernels reach today, as far as they were measured"
+    return f"{said}; {more}." if more else f"{said}."
 
 
 def in_view(scenario: Mapping[str, Any], view: View) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 from sightline import catalog
 from sightline.errors import InputError
 from sightline.kinds import choice, quantity, text
-from sightline.quantities import BYTES, BYTES_PER_SECOND, COUNT, FLOPS, SQUARE_METRES, USD, WATTS, show
+from sightline.quantities import BYTES, BYTES_PER_SECOND, COUNT, FLOPS, SQUARE_METRES, USD, WATTS, show, years_of
 from sightline.technology.entries import read_entry
 
 Market = Literal["gaming", "workstation", "datacenter"]
@@ -60,9 +60,8 @@ class Launch:
 
     @property
     def years(self) -> float:
-        """The date as a number of years, at the middle of the month: 2020-09 is 2020.71."""
-        year, month = self.date.split("-")
-        return int(year) + (int(month) - 0.5) / 12
+        """The date as a number of years."""
+        return years_of(self.date)
 
 
 @cache

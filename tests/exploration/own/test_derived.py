@@ -5,7 +5,7 @@ import pytest
 import sightline as sl
 from sightline.errors import InputError
 from sightline.exploration.explore import explore
-from sightline.exploration.footprint import GRID_KG_PER_KWH, PUE
+from sightline.exploration.footprint import Electricity
 
 TRAINING = {
     "model": "llama-2-7b",
@@ -29,7 +29,7 @@ def rows(base, report=REPORT, **keys):
 
 def test_a_run_of_training_has_carbon_and_power():
     for row in rows(TRAINING):
-        assert row["carbon_kg"] == pytest.approx(row["energy_j"] / 3.6e6 * PUE * GRID_KG_PER_KWH)
+        assert row["carbon_kg"] == pytest.approx(Electricity().carbon_kg(row["energy_j"]))
         assert row["energy_j"] == pytest.approx(1e12 * row["energy_j_per_token"])
         assert row["carbon_kg"] == pytest.approx(1e6 * row["carbon_kg_per_million_tokens"])
         assert 100 < row["power_w"] <= row["cluster.power_cap"]
@@ -49,10 +49,9 @@ def test_carbon_of_a_run_without_a_length_is_not_known():
 
 
 def test_electricity_can_be_stated():
-    usual, own = (rows(TRAINING, CARBON, **keys) for keys in ({}, {"electricity": {"kg_per_kwh": 0.05, "pue": 1.1}}))
-    for a, b in zip(usual, own, strict=True):
-        for key in CARBON:
-            assert b[key] == pytest.approx(a[key] * 0.05 * 1.1 / (GRID_KG_PER_KWH * PUE))
+    for row in rows(TRAINING, electricity={"kg_per_kwh": 0.05, "pue": 1.1}):
+        assert row["carbon_kg"] == pytest.approx(Electricity(kg_per_kwh=0.05, pue=1.1).carbon_kg(row["energy_j"]))
+        assert row["carbon_kg"] == pytest.approx(1e6 * row["carbon_kg_per_million_tokens"])
 
 
 def test_what_electricity_is_assumed_is_said_where_carbon_is_reported():

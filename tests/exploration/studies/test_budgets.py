@@ -6,10 +6,12 @@ import pytest
 
 from sightline.errors import InputError
 from sightline.exploration.explore import explore
+from sightline.exploration.footprint import Electricity
 from sightline.exploration.training_budget.known import known_trainings
 from sightline.exploration.training_budget.trained import shape_of
 from sightline.loading.models.config import read_model
 from sightline.progress import Progress
+from sightline.quantities import DAY
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +76,7 @@ def test_energy_is_within_the_power_limit_and_carbon_follows_it(rows):
     for row in rows:
         assert row["power_w"] <= limits[row["device"]] * (1 + 1e-9)
         assert row["energy_j"] == pytest.approx(row["power_w"] * row["devices"] * row["run_time_s"])
-        assert row["carbon_kg"] == pytest.approx(row["energy_j"] / 3.6e6 * 1.54 * 0.458)
+        assert row["carbon_kg"] == pytest.approx(Electricity().carbon_kg(row["energy_j"]))
 
 
 def test_smaller_models_of_one_loss_take_more_compute(answer):
@@ -93,17 +95,19 @@ def test_training_compute_outgrows_accelerators(answer):
 def test_published_trainings_have_dates_and_sources():
     for one in known_trainings():
         assert one.source
+        assert one.evidence in ("datasheet", "listed")
         assert 2020 <= one.years < 2027
         assert one.active_parameters <= one.parameters
 
 
 def test_the_grid_the_building_and_the_law_can_be_set():
     clean = explore(
-        "budgets", quick=True, view="ideal", overrides={"grid_kg_per_kwh": 0.0458, "law": "chinchilla-2022"}
+        "budgets", quick=True, view="ideal", overrides={"electricity.kg_per_kwh": 0.05, "law": "chinchilla-2022"}
     )
     assert "chinchilla-2022" in clean.summary["law"]
     row = next(iter(clean.rows))
-    assert row["carbon_kg"] == pytest.approx(row["energy_j"] / 3.6e6 * 1.54 * 0.0458)
+    assert row["carbon_kg"] == pytest.approx(Electricity(kg_per_kwh=0.05).carbon_kg(row["energy_j"]))
+    assert any("50 g CO2e" in sentence for sentence in clean.assumptions)
     assert row["tokens_per_parameter"] > 40
 
 
@@ -113,14 +117,59 @@ def test_the_grid_the_building_and_the_law_can_be_set():
         ({"law": "moore"}, "law"),
         ({"devices": ["h100-sxm-80bg"]}, "h100-sxm-80gb"),
         ({"devices": []}, "devices is empty"),
-        ({"pue": 0}, "pue"),
+        ({"electricity.pue": 0}, "electricity.pue"),
+        ({"electricity": 3}, "electricity"),
+        ({"budget_usd": "much"}, "budget_usd"),
+        ({"budget_usd": []}, "budget_usd is empty"),
+        ({"days": -1}, "days"),
         ({"model": "llama-2-7b"}, "model"),
-        ({"grid_kg_per_kwh": "green"}, "grid"),
+        ({"electricity.kg_per_kwh": "green"}, "electricity.kg_per_kwh"),
     ],
 )
 def test_bad_input_is_refused(overrides, key):
     with pytest.raises(InputError, match=key):
         explore("budgets", quick=True, overrides=overrides)
+
+
+def test_all_mistakes_are_told_at_once():
+    with pytest.raises(InputError) as refused:
+        explore("budgets", quick=True, overrides={"law": "moore", "devices": ["x"], "days": 0, "electricity.pue": 0})
+    assert len(refused.value.problems) == 4
+
+
+def test_a_budget_that_is_set_is_the_only_one():
+    answer = explore("budgets", quick=True, view="calibrated", overrides={"budget_usd": "5M"})
+    for row in answer.rows:
+        assert row["budget_usd"] == 5e6
+        assert row["cost_usd"] == pytest.approx(5e6)
+        assert 60 <= row["run_time_s"] / DAY < 120
+    assert "5M USD reaches the least loss" in answer.reading[0]
+    assert sum("5M USD reaches" in sentence for sentence in answer.reading) == 1
+    assert set(answer.summary["budgets"]["calibrated"]) == {"5000000 USD"}
+    assert not any("Budgets of time" in sentence for sentence in answer.assumptions)
+    assert all(figure.x != "budget_usd" for figure in answer.figures)
+
+
+def test_several_budgets_are_compared():
+    answer = explore("budgets", quick=True, view="ideal", overrides={"budget_usd": [2e6, "500k"]})
+    assert list(answer.axes["budget_usd"]) == [5e5, 2e6]
+    assert answer.figures[0].x == "budget_usd"
+
+
+def test_a_time_that_is_set_is_the_only_one():
+    answer = explore("budgets", quick=True, view="ideal", overrides={"days": 14})
+    assert {row["run_time_s"] for row in answer.rows} == {14 * DAY}
+    assert {row["devices"] for row in answer.rows} == {1024}
+    assert "budget_usd" not in answer.columns
+
+
+def test_money_can_be_spent_within_a_time():
+    answer = explore("budgets", quick=True, view="ideal", overrides={"budget_usd": 5e6, "days": 45})
+    for row in answer.rows:
+        assert row["cost_usd"] == pytest.approx(5e6)
+        assert 22.5 < row["run_time_s"] / DAY <= 45
+        assert row["deadline_s"] == 45 * DAY
+    assert set(answer.summary["budgets"]["ideal"]) == {"5000000 USD in 45 days"}
 
 
 def test_devices_can_be_chosen():
@@ -141,3 +190,8 @@ def test_a_stopped_study_answers_what_it_has():
     progress = Progress()
     progress.cancel()
     assert len(explore("budgets", quick=True, progress=progress)) == 0
+
+
+def test_a_study_that_is_stopped_in_the_middle_keeps_its_points():
+    progress = Progress(lambda state: progress.cancel() if state.done >= 2 else None, every_s=0)
+    assert len(explore("budgets", quick=True, view="ideal", progress=progress)) == 2

@@ -8,9 +8,9 @@ import numpy as np
 
 from sightline.errors import InputError
 from sightline.exploration.answer import StudyAnswer, View
+from sightline.exploration.footprint import Electricity
 from sightline.exploration.own.asked.axes import Axis
 from sightline.exploration.own.asked.cells import Cell, Impossible, Open, Read, Reasons, cells, loaded
-from sightline.exploration.own.asked.derived import CARBON
 from sightline.exploration.own.asked.file import StudyFile, read_study
 from sightline.exploration.own.points.designs import best_designs, devices_each
 from sightline.exploration.own.points.mesh import Points, evaluate, points_of, put_profile
@@ -101,9 +101,6 @@ def _part(
     points = points_of(numbers)
     if not progress.cancelled:
         points = _points(study, cell, asked, numbers, devices, reasons, progress)
-    for key in points.columns:
-        if key.startswith(CARBON):
-            points.columns[key] *= study.electricity.over_usual
     made = None if study.designs else devices
     return Part(view=view, values=cell.values, numbers=_values(_scenario(asked), numbers), points=points, devices=made)
 
@@ -139,9 +136,10 @@ def _varied(
     progress: Progress,
 ) -> Points:
     """The points of all numbers, and of what is searched of the device."""
-    varied = Variation(base=_scenario(asked), axes=numbers, prices=study.prices, devices=devices)
+    base, electricity = _scenario(asked), study.electricity
+    varied = Variation(base=base, axes=numbers, prices=study.prices, electricity=electricity, devices=devices)
     if isinstance(varied.base, ServingScenario):
-        points = _simulated(varied.base, study.keys, progress)
+        points = _simulated(varied.base, study.keys, electricity, progress)
     elif isinstance(asked, Space):
         from sightline.exploration.own.points.searched import search_points
 
@@ -164,12 +162,12 @@ def _put_made(points: Points, devices: Devices, keys: Sequence[str]) -> None:
     points.columns |= {key: np.where(there, of, np.nan) for key, of in devices.made.items() if key in keys}
 
 
-def _simulated(scenario: ServingScenario, keys: Sequence[str], progress: Progress) -> Points:
+def _simulated(scenario: ServingScenario, keys: Sequence[str], electricity: Electricity, progress: Progress) -> Points:
     """The one point of a load."""
     from sightline.simulation.simulate import simulate
 
     points = points_of([])
-    put_profile(points, (), simulate(scenario, intervals=False), keys, True)
+    put_profile(points, (), simulate(scenario, intervals=False), keys, True, electricity)
     points.done[()] = True
     progress.advance()
     return points
@@ -189,7 +187,7 @@ def _planned(
         if np.all(varied.buildable(index)):
             answer = plan(as_scalars(varied.at(index)), free=search, objective="throughput", top=1)
             if answer.plans:
-                put_profile(points, index, answer.plans[0].profile, keys, True)
+                put_profile(points, index, answer.plans[0].profile, keys, True, varied.electricity)
                 _put_plan(points, place, answer.plans[0].profile, search)
             else:
                 reasons.add("no plan of the search fits")

@@ -5,18 +5,26 @@ catalog, and the share of their peak that devices reach with that model, as Sigh
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import product
-from math import floor, log2
+from math import ceil, floor, log2
 from typing import Any
 
 import numpy as np
 
 from sightline import catalog
 from sightline.errors import InputError, nearest
-from sightline.exploration.answer import Column, Figure, StudyAnswer, View
+from sightline.exploration.answer import Column, Figure, StudyAnswer, View, columns_of
 from sightline.exploration.base import base_of
 from sightline.exploration.columns import result_columns
-from sightline.exploration.footprint import GRID_KG_PER_KWH, PUE, carbon_kg, power_w, rent_usd
+from sightline.exploration.footprint import (
+    GRID_KG_PER_KWH,
+    PUE,
+    Electricity,
+    power_w,
+    read_electricity,
+    rent_usd,
+)
 from sightline.exploration.growth import fit_growth
 from sightline.exploration.request import StudyRequest
 from sightline.exploration.training_budget.known import known_trainings
@@ -28,9 +36,12 @@ from sightline.exploration.training_budget.laws import (
     tokens_of,
 )
 from sightline.exploration.training_budget.reading import assumptions_of, reading_of, summary_of
-from sightline.exploration.training_budget.trained import PLAN, SEQUENCE_LENGTH, Trained, best_trained
+from sightline.exploration.training_budget.trained import PLAN, SEQUENCE_LENGTH, Rented, Trained, best_trained
+from sightline.kinds import Kind, choice, quantity
+from sightline.loading.input.checks import Complaints, Keys, check
 from sightline.profile import TRAINING
-from sightline.quantities import USD_PER_HOUR, parse_quantity
+from sightline.progress import Cancelled, Progress
+from sightline.quantities import COUNT, DAY, USD, USD_PER_HOUR, parse_quantity, show
 
 DEVICES = ("a100-sxm-80gb", "h100-sxm-80gb", "b200-sxm-180gb")
 BASE: Mapping[str, Any] = {
@@ -38,28 +49,28 @@ BASE: Mapping[str, Any] = {
     "workload": {"task": "pretrain", "sequence_length": SEQUENCE_LENGTH},
     "plan": PLAN,
     "law": "chinchilla-2024",
-    "grid_kg_per_kwh": GRID_KG_PER_KWH,
-    "pue": PUE,
+    "electricity": {"kg_per_kwh": GRID_KG_PER_KWH, "pue": PUE},
 }
 VARIED = ("model", "cluster", "workload.global_batch", "workload.total_tokens", "workload.task")
 BUDGETS_USD = (1e4, 1e5, 1e6, 1e7, 1e8, 1e9)
+"""Budgets of money, unless `budget_usd` is set."""
 DAYS = (7, 30, 90)
-"""Budgets of time, of `TIMED_DEVICES` devices."""
+"""Budgets of time, of `TIMED_DEVICES` devices, unless `days` is set."""
 TIMED_DEVICES = 1024
 SHORTEST_DAYS = 60
-"""A budget rents the largest power of two of devices that it pays for this long: a run of 60 to 120 days."""
+"""A budget rents the largest power of two of devices that it pays for this long: a run of 60 to 120 days. Where `days`
+is set with `budget_usd`, it rents the smallest that spends the money within them."""
 NODE = 8
 """Devices that are rented at least."""
 RATIOS = (10, 20, 50, 100, 200, 500, 1000, 2000)
 """Tokens per parameter of models of one loss."""
 TYPICAL_DEVICE, TYPICAL_USD = "h100-sxm-80gb", 1e6
-"""The budget whose compute, spent best, gives the loss that models of all those ratios reach; the first device's where
-this one is not compared."""
+"""The budget whose compute, spent best, gives the loss that models of all those ratios reach; the nearest budget, and
+the first device, where this one is not compared."""
 FLOPS_OF_INFERENCE = 2.0
 """Per parameter and token that is read or generated."""
 BYTES_OF_STATES = 16.0
 """Bytes per parameter of a model in training: weights and gradients in 16 bits, weights and two moments in 32."""
-DAY = 86400.0
 ABOUT: Mapping[str, Column] = {
     **result_columns(TRAINING),
     "budget_usd": Column(label="budget", unit="USD"),
@@ -80,117 +91,156 @@ ABOUT: Mapping[str, Column] = {
     "device_years": Column(label="device-years"),
 }
 
+SHOWN = (
+    *("view", "device", "budget_usd", "deadline_s", "devices", "run_time_s", "parameters", "tokens", "mfu"),
+    *("loss", "energy_j", "carbon_kg", "cost_usd"),
+)
+
 Row = dict[str, Any]
 
 
 def study(request: StudyRequest) -> StudyAnswer:
     """Return the best model of each budget on each device, and the years of models and accelerators."""
-    base = base_of(BASE, request, VARIED)
-    law = _law(base.pop("law"))
-    grid = {"intensity": _above_zero(base, "grid_kg_per_kwh"), "pue": _above_zero(base, "pue")}
-    devices = _devices(base.pop("devices"))
-    devices = devices[-2:] if request.quick else devices
-    budgets = BUDGETS_USD[::2] if request.quick else BUDGETS_USD
-    days = DAYS[1:2] if request.quick else DAYS
+    base, stated, electricity = _stated(base_of(BASE, request, VARIED))
+    law: ChinchillaLaw = LAWS[stated["law"]]
+    devices: tuple[str, ...] = stated["devices"][-2:] if request.quick else stated["devices"]
+    asked = _asked(stated, quick=request.quick)
     views = request.views("both")
-    asked: list[Row] = [{"budget": "money", "budget_usd": usd} for usd in budgets]
-    asked += [{"budget": "time", "deadline_s": number * DAY} for number in days]
-    rows = [
-        {**budget, **_trained(base, view, device, *_rented(device, budget), law, grid)}
-        for view, device, budget in request.progress.over(list(product(views, devices, asked)), "training")
-    ]
+    rows: list[Row] = []
+    with suppress(Cancelled):  # what is there by then is the answer
+        for view, device, budget in request.progress.over(list(product(views, devices, asked)), "training"):
+            rented = _rented(device, budget)
+            rows.append(budget | _trained(base, view, rented, law, electricity, request.progress))
     overtrained, over_years = list(_overtrained(rows, law)), list(_over_years())
+    columns = columns_of(rows)
+    varied = {key: list(dict.fromkeys(one[key] for one in asked if key in one)) for key in ("budget_usd", "deadline_s")}
     return StudyAnswer(
         study="budgets",
         title="The best model for a budget of money or time",
-        axes={"cluster.device": devices, "budget_usd": budgets, "deadline_s": [number * DAY for number in days]},
-        columns=_table(rows),
+        axes={"cluster.device": devices, **{key: values for key, values in varied.items() if values}},
+        columns=columns,
         about=ABOUT,
         summary=summary_of(rows, overtrained, over_years, law),
-        assumptions=assumptions_of(base, views, law, grid, SHORTEST_DAYS, TIMED_DEVICES),
+        assumptions=assumptions_of(base, views, law, electricity, _said_of(asked)),
         reading=reading_of(rows, overtrained, over_years),
-        figures=_figures(overtrained, over_years),
+        figures=(*_of_money(rows), *_figures(overtrained, over_years)),
         warnings=tuple(
             f"No plan fits the best model on {row['devices']:,} {row['device']} ({row['view']} view)"
             for row in rows
             if "loss" not in row
         ),
-        shown=(
-            *("view", "device", "budget_usd", "deadline_s", "devices", "run_time_s", "parameters", "tokens", "mfu"),
-            *("loss", "energy_j", "carbon_kg", "cost_usd"),
-        ),
+        shown=tuple(key for key in SHOWN if key in columns),
     )
 
 
-def _law(name: object) -> ChinchillaLaw:
-    """The law of the loss that the study follows."""
-    allowed = {name: law for name, law in LAWS.items() if isinstance(law, ChinchillaLaw)}
-    if name not in allowed:
-        raise InputError(f"law is {name!r}; allowed: {', '.join(allowed)}")
-    return allowed[str(name)]
+def _stated(base: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], Electricity]:
+    """The scenario that all trainings share, what is asked of the study itself, and what its electricity stands for."""
+    complaints = Complaints()
+    stated = check(STATED, {key: base.pop(key) for key in STATED if key in base}, "", complaints).values
+    electricity = read_electricity(base.pop("electricity"), complaints)
+    complaints.raise_any()
+    return base, stated, electricity
 
 
-def _devices(stated: object) -> tuple[str, ...]:
-    """The devices that are compared: catalog names of those that have a rent and matrix units."""
-    names = stated if isinstance(stated, list | tuple) else [stated]
+def _devices(value: object) -> tuple[str, ...]:
+    """Catalog names of devices that have a rent and a peak in bf16."""
     problems, found = [], []
-    for name in map(str, names):
+    for name in map(str, value if isinstance(value, list | tuple) else [value]):
         device = catalog.name_of("devices", name)
         if device not in catalog.names("devices"):
             near = nearest(device, catalog.names("devices"))
-            problems.append(f"devices names '{name}'{near}; `sightline catalog devices` lists all")
-        elif not {"price"} <= {*(entry := catalog.entry("devices", device))} or "bf16" not in entry["peak_flops"]:
-            problems.append(f"devices names '{name}', of which the catalog knows no rent or no bf16 peak")
+            problems.append(f"names {show(name)}{near}; `sightline catalog devices` lists all")
+        elif "price" not in (entry := catalog.entry("devices", device)) or "bf16" not in entry["peak_flops"]:
+            problems.append(f"names {show(name)}, of which the catalog knows no rent or no bf16 peak")
         else:
             found.append(device)
     if problems or not found:
-        raise InputError(problems or "devices is empty; allowed: names of `sightline catalog devices`")
+        raise InputError(", and ".join(problems) or "is empty; allowed: names of `sightline catalog devices`")
     return tuple(dict.fromkeys(found))
 
 
-def _above_zero(base: dict[str, Any], key: str) -> float:
-    value = base.pop(key)
-    if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
-        return float(value)
-    raise InputError(f"{key} is {value!r}; allowed: a number above 0")
+def _each(kind: Kind) -> Kind:
+    """One value of a kind or a list of them, in order."""
+
+    def read(value: Any) -> tuple[Any, ...]:
+        values = value if isinstance(value, list | tuple) else [value]
+        if not values:
+            raise InputError("is empty; allowed: a value or a list of them")
+        return tuple(sorted(set(map(kind, values))))
+
+    return read
 
 
-def _table(rows: Sequence[Row]) -> dict[str, list[Any]]:
-    """Rows as columns; a figure that a row lacks is NaN, a word is empty."""
-    words = {key for row in rows for key, value in row.items() if isinstance(value, str)}
-    keys = dict.fromkeys(key for row in rows for key in row)
-    return {key: [row.get(key, "" if key in words else float("nan")) for row in rows] for key in keys}
+STATED: Keys = {
+    "law": choice(*(name for name, law in LAWS.items() if isinstance(law, ChinchillaLaw))),
+    "devices": _devices,
+    "budget_usd": _each(quantity(USD)),
+    "days": _each(quantity(COUNT)),
+}
+"""What is asked of the study itself."""
+
+
+def _asked(stated: Mapping[str, Any], *, quick: bool) -> list[Row]:
+    """The budgets: of money and of time; of one where only that is set; of money within a time where both are."""
+    money, days = stated.get("budget_usd"), stated.get("days")
+    if money and days:
+        return [{"budget": "money", "budget_usd": usd, "deadline_s": time * DAY} for usd, time in product(money, days)]
+    if not money and not days:
+        money, days = (BUDGETS_USD[::2], DAYS[1:2]) if quick else (BUDGETS_USD, DAYS)
+    return [
+        *({"budget": "money", "budget_usd": usd} for usd in money or ()),
+        *({"budget": "time", "deadline_s": time * DAY} for time in days or ()),
+    ]
+
+
+def _said_of(asked: Sequence[Row]) -> str:
+    """What the budgets rent."""
+    rent = "at the rent of the catalog (`sightline catalog prices`), and nothing fails."
+    of_time = f"Budgets of time have {TIMED_DEVICES:,} devices, {rent}"
+    if not any("budget_usd" in budget for budget in asked):
+        return of_time
+    if all("deadline_s" in budget for budget in asked):
+        return (
+            "A budget rents the smallest power of two of devices, one server at least, that spends it within the days "
+            f"that are set, {rent}"
+        )
+    of_money = (
+        "A budget rents the largest power of two of devices, one server at least, that it pays for "
+        f"{SHORTEST_DAYS} days, {rent}"
+    )
+    has_time = any("deadline_s" in budget for budget in asked)
+    return f"{of_money} Budgets of time have {TIMED_DEVICES:,} devices." if has_time else of_money
 
 
 def _price(device: str) -> float:
     return parse_quantity(catalog.entry("devices", device)["price"], USD_PER_HOUR)
 
 
-def _rented(device: str, budget: Row) -> tuple[int, float]:
-    """How many devices a budget rents, and for how many seconds."""
-    if "deadline_s" in budget:
-        return TIMED_DEVICES, float(budget["deadline_s"])
+def _rented(device: str, budget: Row) -> Rented:
+    """The devices that a budget rents, and for how long."""
+    if "budget_usd" not in budget:
+        return Rented(device=device, count=TIMED_DEVICES, seconds=float(budget["deadline_s"]))
     device_seconds = budget["budget_usd"] / rent_usd(1, 1, _price(device))
-    nodes = device_seconds / (SHORTEST_DAYS * DAY * NODE)
-    count = NODE * 2 ** max(floor(log2(nodes)), 0)
-    return count, float(device_seconds / count)
+    longest = budget.get("deadline_s")
+    doublings = log2(device_seconds / ((longest or SHORTEST_DAYS * DAY) * NODE))
+    count = NODE * 2 ** max(floor(doublings) if longest is None else ceil(doublings), 0)
+    return Rented(device=device, count=count, seconds=float(device_seconds / count))
 
 
 def _trained(
     base: Mapping[str, Any],
     view: View,
-    device: str,
-    devices: int,
-    seconds: float,
+    rented: Rented,
     law: ChinchillaLaw,
-    grid: Mapping[str, float],
+    electricity: Electricity,
+    progress: Progress,
 ) -> Row:
-    """The best model that the devices train in the time; devices and time alone where none fits."""
-    head: Row = {"view": view, "device": device, "devices": devices, "run_time_s": seconds}
-    found = best_trained(base, view, device, devices, seconds, law)
+    """The best model that the devices train in their time; devices and time alone where none fits."""
+    head: Row = {"view": view, "device": rented.device, "devices": rented.count, "run_time_s": rented.seconds}
+    found = best_trained(base, view, rented, law, progress)
     if found is None:
         return head
-    return head | _figures_of(found, devices, law) | _footprint(found, device, devices, grid)
+    return head | _figures_of(found, rented.count, law) | _footprint(found, rented, electricity)
 
 
 def _figures_of(found: Trained, devices: int, law: ChinchillaLaw) -> Row:
@@ -218,22 +268,24 @@ def _figures_of(found: Trained, devices: int, law: ChinchillaLaw) -> Row:
     }
 
 
-def _footprint(found: Trained, device: str, devices: int, grid: Mapping[str, float]) -> Row:
+def _footprint(found: Trained, rented: Rented, electricity: Electricity) -> Row:
     joules = float(found.profile.energy_per_step_j) * found.steps
     return {
         "energy_j": joules,
-        "power_w": float(power_w(joules, devices, found.seconds)),
-        "carbon_kg": float(carbon_kg(joules, **grid)),
-        "cost_usd": float(rent_usd(devices, found.seconds, _price(device))),
+        "power_w": float(power_w(joules, rented.count, rented.seconds)),
+        "carbon_kg": float(electricity.carbon_kg(joules)),
+        "cost_usd": float(rent_usd(rented.count, rented.seconds, _price(rented.device))),
     }
 
 
 def _overtrained(rows: Sequence[Row], law: ChinchillaLaw) -> Iterator[Row]:
     """Models that reach the loss of one budget's with other numbers of tokens per parameter, in the first view."""
-    typical = [row for row in rows if "loss" in row and row.get("budget_usd") == TYPICAL_USD]
-    reached = next((row for row in typical if row["device"] == TYPICAL_DEVICE), next(iter(typical), None))
-    if reached is None:
+    trained = [row for row in rows if "loss" in row and "budget_usd" in row]
+    if not trained:
         return
+    reached = min(
+        trained, key=lambda row: (abs(log2(row["budget_usd"] / TYPICAL_USD)), row["device"] != TYPICAL_DEVICE)
+    )
     best = float(law.best_parameters(reached["flops"]))
     loss = float(law.loss(best, tokens_of(reached["flops"], best)))
     flops = np.asarray(flops_to_match(law, loss, np.asarray(RATIOS, dtype=float)))
@@ -272,6 +324,7 @@ def _over_years() -> Iterator[Row]:
             "flops": one.flops,
             "device_years": one.flops / peak / (365.25 * DAY),
             "devices_of_states": BYTES_OF_STATES * one.parameters / memory,
+            "evidence": one.evidence,
             "source": one.source,
         }
     for card in cards:
@@ -279,31 +332,30 @@ def _over_years() -> Iterator[Row]:
         yield {"kind": "accelerator", "name": card.name, "year": card.years, "peak_flops": peak, "memory_bytes": memory}
 
 
-def _figures(overtrained: Sequence[Row], over_years: Sequence[Row]) -> tuple[Figure, ...]:
-    of_money: dict[str, Any] = {"series": "device", "panel": "view", "where": {"budget": "money"}}
-    figures = [
-        Figure(
-            kind="lines",
-            title="Loss that a budget reaches",
-            x="budget_usd",
-            y="loss",
-            log=frozenset(("x",)),
-            names={"loss": "loss (nats per token)"},
-            **of_money,
-        ),
-        Figure(
-            kind="lines",
-            title="Best size of a model for a budget",
-            x="budget_usd",
-            y="parameters",
-            log=frozenset(("x", "y")),
-            **of_money,
-        ),
-    ]
+def _of_money(rows: Sequence[Row]) -> Iterator[Figure]:
+    """What budgets buy, where there are several to compare."""
+    trained = [row for row in rows if row["budget"] == "money" and "loss" in row]
+    if len({row["budget_usd"] for row in trained}) < 2 or len({row.get("deadline_s") for row in trained}) > 1:
+        return
+    shared: dict[str, Any] = {"x": "budget_usd", "series": "device", "panel": "view", "where": {"budget": "money"}}
+    yield Figure(
+        kind="lines",
+        title="Loss that a budget reaches",
+        y="loss",
+        log=frozenset(("x",)),
+        names={"loss": "loss (nats per token)"},
+        **shared,
+    )
+    yield Figure(
+        kind="lines", title="Best size of a model for a budget", y="parameters", log=frozenset(("x", "y")), **shared
+    )
+
+
+def _figures(overtrained: Sequence[Row], over_years: Sequence[Row]) -> Iterator[Figure]:
     if overtrained:
         title = "Compute of models that reach one loss"
         x, y = "tokens_per_parameter", "flops_over_best"
-        figures.append(Figure(kind="lines", title=title, x=x, y=y, log=frozenset("xy"), columns=_table(overtrained)))
+        yield Figure(kind="lines", title=title, x=x, y=y, log=frozenset("xy"), columns=columns_of(overtrained))
     years: dict[str, Any] = {"kind": "points", "x": "year", "line": "line", "log": frozenset("y")}
     for title, kind, key, names in (
         ("Compute of published trainings", "model", "flops", {"year": "published"}),
@@ -314,12 +366,11 @@ def _figures(overtrained: Sequence[Row], over_years: Sequence[Row]) -> tuple[Fig
         ("Peak of accelerators in 16 bits", "accelerator", "peak_flops", {"year": "launched"}),
         ("Memory of accelerators", "accelerator", "memory_bytes", {"year": "launched"}),
     ):
-        figures.append(Figure(title=title, y=key, names=names, columns=_with_line(over_years, kind, key), **years))
-    return tuple(figures)
+        yield Figure(title=title, y=key, names=names, columns=_with_line(over_years, kind, key), **years)
 
 
 def _with_line(over_years: Sequence[Row], kind: str, key: str) -> dict[str, list[Any]]:
     """The rows of a kind as columns, and the line through a figure of them."""
-    columns = _table([row for row in over_years if row["kind"] == kind])
+    columns = columns_of([row for row in over_years if row["kind"] == kind])
     growth = fit_growth(columns["year"], columns[key])
     return columns if growth is None else columns | {"line": growth.at(np.asarray(columns["year"])).tolist()}

@@ -6,15 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from sightline.errors import InputError, nearest
-from sightline.exploration.answer import Column, Figure, StudyAnswer
-from sightline.exploration.base import base_of
+from sightline.errors import InputError
+from sightline.exploration.answer import Column, Figure, StudyAnswer, columns_of
 from sightline.exploration.growth import CONFIDENCE, Growth, fit_growth, records
 from sightline.exploration.request import StudyRequest
+from sightline.exploration.words import percent
+from sightline.kinds import whole
+from sightline.loading.input.checks import Complaints, Keys, check
 from sightline.technology.launches import Launch, launches
 
-BASE: Mapping[str, Any] = {"since": 2006, "until": 2100}
+BASE = {"since": 2006, "until": 2100}
 """Years of the launches that are counted."""
+YEARS: Keys = dict.fromkeys(BASE, whole(1990, 2100))
 RECENT = 2016
 """Launches since then are a segment of their own: those that deep learning was trained on."""
 BEST = "best of its date"
@@ -130,10 +133,10 @@ SEGMENTS: Mapping[str, Callable[[Launch], bool]] = {
 
 def study(request: StudyRequest) -> StudyAnswer:
     """Return how fast each figure doubles in each segment; views of devices are not asked for."""
-    if unknown := [key for key in request.overrides if key not in BASE]:
-        raise InputError([f"{key} is not a key of trends{nearest(key, BASE)}; keys: since, until" for key in unknown])
-    base = base_of(BASE, request, ())
-    since, until = (_year(base, key) for key in BASE)
+    complaints = Complaints()
+    years = BASE | check(YEARS, request.overrides, "", complaints).values
+    complaints.raise_any()
+    since, until = years["since"], years["until"]
     cards = [card for card in launches() if since <= int(card.years) <= until]
     fits = {
         (metric, segment): growth
@@ -148,7 +151,7 @@ def study(request: StudyRequest) -> StudyAnswer:
         study="trends",
         title="Price-performance of graphics cards and accelerators",
         axes={"metric": list(METRICS), "segment": list(dict.fromkeys(segment for _, segment in fits))},
-        columns={key: [row[key] for row in rows] for key in rows[0]},
+        columns=columns_of(rows),
         about=ABOUT,
         summary=_summary(fits, cards),
         assumptions=_assumptions(cards),
@@ -156,13 +159,6 @@ def study(request: StudyRequest) -> StudyAnswer:
         figures=_figures(cards),
         shown=("name", "segment", "doubling_years", "low_years", "high_years", "factor_of_a_year", "launches"),
     )
-
-
-def _year(base: Mapping[str, Any], key: str) -> int:
-    value = base[key]
-    if isinstance(value, int) and not isinstance(value, bool) and 1990 <= value <= 2100:
-        return value
-    raise InputError(f"{key} is {value!r}; allowed: a year from 1990 to 2100")
 
 
 def _fits(metric: str, cards: Sequence[Launch]) -> Iterator[tuple[str, Growth | None]]:
@@ -207,11 +203,7 @@ def _row(metric: str, segment: str, growth: Growth) -> Row:
 def _summary(fits: Mapping[tuple[str, str], Growth], cards: Sequence[Launch]) -> dict[str, Any]:
     doubling: dict[str, dict[str, Any]] = {}
     for (metric, segment), growth in fits.items():
-        doubling.setdefault(metric, {})[segment] = {
-            "years": growth.doubling_years,
-            "interval": list(growth.interval_years),
-            "launches": growth.count,
-        }
+        doubling.setdefault(metric, {})[segment] = growth.to_dict()
     best = {
         metric: [card.name for card, is_best in zip(*_best(metric, cards), strict=True) if is_best]
         for metric in METRICS
@@ -237,7 +229,7 @@ def _assumptions(cards: Sequence[Launch]) -> tuple[str, ...]:
         "the day: a suggested price, for data centers what buyers were asked or quoted."
     )
     of_lines = (
-        f"Lines are least squares of the logarithm. Intervals hold {100 * CONFIDENCE:.0f} % if launches are "
+        f"Lines are least squares of the logarithm. Intervals hold {percent(CONFIDENCE)} if launches are "
         "independent, which those of one generation are not. Over several markets each has a level of its own and all "
         "grow alike."
     )
@@ -258,17 +250,17 @@ def _reading(fits: Mapping[tuple[str, str], Growth], cards: Sequence[Launch]) ->
             continue
         years, low, high, of = PUBLISHED[metric]
         yield (
-            f"{METRICS[metric].name} double every {_told(growth)} over {growth.count} launches. Epoch AI found {years} "
-            f"years ({low} to {high}) in 2022 ({of})."
+            f"{METRICS[metric].name} double every {growth.in_words(2)} over {growth.count} launches. Epoch AI found "
+            f"{years} years ({low} to {high}) in 2022 ({of})."
         )
     yield from _of_the_same_years(cards)
     yield from _of_segments(fits)
     for metric, what in (("bandwidth_bytes_per_s_per_usd", "Memory bandwidth"), ("memory_bytes_per_usd", "Memory")):
         if (metric, "all") in fits:
-            yield f"{what} per USD doubles every {_told(fits[metric, 'all'])}."
+            yield f"{what} per USD doubles every {fits[metric, 'all'].in_words(2)}."
     per_watt = [fits.get((metric, "all")) for metric in ("fp32_flops_per_s_per_w", "fp16_flops_per_s_per_w")]
     if all(per_watt):
-        fp32, fp16 = (_told(growth) for growth in per_watt if growth is not None)
+        fp32, fp16 = (growth.in_words(2) for growth in per_watt if growth is not None)
         yield f"FLOP/s per watt double every {fp32} in fp32 and every {fp16} in 16-bit matrices."
     yield from _of_balance(fits, cards)
 
@@ -278,7 +270,7 @@ def _of_the_same_years(cards: Sequence[Launch]) -> Iterator[str]:
     until = [card for card in _having("fp32_flops_per_s_per_usd", cards) if card.years < LAST_PUBLISHED + 1]
     growth = fit_growth(*_values("fp32_flops_per_s_per_usd", until), groups=[card.market for card in until])
     if growth is not None and len(until) < len(_having("fp32_flops_per_s_per_usd", cards)):
-        yield f"Launches until {LAST_PUBLISHED} alone say {_told(growth)} for fp32, over {growth.count}."
+        yield f"Launches until {LAST_PUBLISHED} alone say {growth.in_words(2)} for fp32, over {growth.count}."
 
 
 def _of_segments(fits: Mapping[tuple[str, str], Growth]) -> Iterator[str]:
@@ -301,12 +293,12 @@ def _of_balance(fits: Mapping[tuple[str, str], Growth], cards: Sequence[Launch])
         return
     fp16, bandwidth, memory = (fits[key] for key in wanted)
     yield (
-        f"On accelerators of data centers 16-bit matrix FLOP/s double every {_told(fp16)}, memory bandwidth every "
-        f"{_told(bandwidth)}, memory every {_told(memory)}."
+        f"On accelerators of data centers 16-bit matrix FLOP/s double every {fp16.in_words(2)}, memory bandwidth every "
+        f"{bandwidth.in_words(2)}, memory every {memory.in_words(2)}."
     )
     gaps = [fits.get((metric, "all")) for metric in ("fp32_flops_per_byte", "fp16_flops_per_byte")]
     if all(gaps):
-        fp32_gap, fp16_gap = (_told(growth) for growth in gaps if growth is not None)
+        fp32_gap, fp16_gap = (growth.in_words(2) for growth in gaps if growth is not None)
         yield (
             f"FLOPs per byte of memory bandwidth double every {fp32_gap} in fp32, every {fp16_gap} in 16-bit matrices, "
             "over all markets."
@@ -316,14 +308,6 @@ def _of_balance(fits: Mapping[tuple[str, str], Growth], cards: Sequence[Launch])
     marked = dict.fromkeys((having[0], max(having, key=balance.__getitem__), having[-1]))
     said = ", ".join(f"{balance[card]:.0f} on {card.product} ({card.date[:4]})" for card in marked)
     yield f"16-bit matrix FLOPs that a byte from memory has to feed: {said}."
-
-
-def _told(growth: Growth) -> str:
-    """A doubling time with its interval."""
-    low, high = growth.interval_years
-    if growth.per_year <= 0 or not np.isfinite(high):
-        return f"{abs(growth.doubling_years):.1f} years (not told from no growth)"
-    return f"{growth.doubling_years:.2f} years ({low:.2f} to {high:.2f})"
 
 
 _DRAWN = (

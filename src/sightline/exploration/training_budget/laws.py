@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sightline.quantities import Number
+from sightline.quantities import DAY, Number
 
 FLOPS_PER_PARAMETER_AND_TOKEN = 6.0
 """Two forward and four backward, without attention (Kaplan 2020, arXiv 2001.08361, section 2.1)."""
-PF_DAY = 1e15 * 86400.0
+PF_DAY = 1e15 * DAY
 """FLOPs of a petaFLOP/s for a day, the unit of compute in arXiv 2001.08361."""
 
 

@@ -5,18 +5,17 @@ from typing import Any
 
 import numpy as np
 
+from sightline.exploration import words
 from sightline.exploration.answer import View
-from sightline.exploration.footprint import assumption_of
+from sightline.exploration.footprint import Electricity
 from sightline.exploration.growth import CONFIDENCE, Growth, fit_growth
 from sightline.exploration.training_budget.laws import ChinchillaLaw
 from sightline.exploration.training_budget.trained import VOCABULARY
+from sightline.exploration.views import said_of
+from sightline.quantities import DAY
 
 Row = Mapping[str, Any]
-DAY = 86400.0
-_VIEWS: Mapping[View, str] = {
-    "calibrated": "Calibrated view: devices train as fast as the best plan in Megatron-LM that Sightline finds.",
-    "ideal": "Ideal view: devices reach fixed shares of their peak and bandwidth, without launches.",
-}
+_MORE: Mapping[View, str] = {"calibrated": "plans are the best in Megatron-LM that Sightline finds"}
 _GROWING = {
     "training FLOPs": ("model", "flops"),
     "parameters": ("model", "parameters"),
@@ -33,21 +32,21 @@ def summary_of(
     budgets: dict[str, Any] = {}
     keys = ("parameters", "tokens", "loss", "mfu", "devices", "run_time_s", "energy_j", "carbon_kg", "cost_usd")
     for row in rows:
-        budget = f"{row['budget_usd']:.0f} USD" if row["budget"] == "money" else f"{row['deadline_s'] / DAY:.0f} days"
-        of_budget = budgets.setdefault(row["view"], {}).setdefault(budget, {})
+        of_budget = budgets.setdefault(row["view"], {}).setdefault(_name_of(row), {})
         of_budget[row["device"]] = {key: row[key] for key in keys if key in row}
     return {
         "law": law.name,
         "budgets": budgets,
         "same_loss": list(overtrained),
-        "doubling_years": {name: _told(growth) for name, growth in _growth(over_years).items() if growth is not None},
+        "doubling_years": {name: of.to_dict() for name, of in _growth(over_years).items() if of is not None},
         "over_years": list(over_years),
     }
 
 
-def _told(growth: Growth) -> dict[str, Any]:
-    low, high = growth.interval_years
-    return {"years": growth.doubling_years, "interval": [low, high], "points": growth.count}
+def _name_of(budget: Row) -> str:
+    """What a budget is called: its money, its time, or both."""
+    money = [f"{budget['budget_usd']:.0f} USD"] if "budget_usd" in budget else []
+    return " in ".join((*money, *([f"{budget['deadline_s'] / DAY:.4g} days"] if "deadline_s" in budget else [])))
 
 
 def _growth(over_years: Sequence[Row]) -> dict[str, Growth | None]:
@@ -78,12 +77,12 @@ def _of_money(money: Sequence[Row], view: str) -> Iterator[str]:
     best = [min((row for row in money if row["budget_usd"] == usd), key=lambda row: row["loss"]) for usd in budgets]
     if not best:
         return
-    for row in (best[0], best[-1]):
+    for row in best[:: max(len(best) - 1, 1)]:
         yield (
-            f"In the {view} view {_usd(row['budget_usd'])} reaches the least loss on {row['devices']:,} "
-            f"{row['device']} in {row['run_time_s'] / DAY:.0f} days: {_count(row['parameters'])} parameters on "
-            f"{_count(row['tokens'])} tokens at {100 * row['mfu']:.0f} % of peak, loss {row['loss']:.3f}, "
-            f"{_energy(row['energy_j'])} and {_carbon(row['carbon_kg'])}."
+            f"In the {view} view {words.usd(row['budget_usd'])} reaches the least loss on {row['devices']:,} "
+            f"{row['device']} in {row['run_time_s'] / DAY:.0f} days: {words.count(row['parameters'])} parameters on "
+            f"{words.count(row['tokens'])} tokens at {words.percent(row['mfu'])} of peak, loss {row['loss']:.3f}, "
+            f"{words.energy(row['energy_j'])} and {words.carbon(row['carbon_kg'])}."
         )
     if len(best) > 1:
         decades = float(np.log10(budgets[-1] / budgets[0]))
@@ -91,8 +90,8 @@ def _of_money(money: Sequence[Row], view: str) -> Iterator[str]:
         compute = (best[-1]["flops"] / best[0]["flops"]) ** (1 / decades)
         yield (
             f"There ten times the money buys {compute:.1f} times the FLOPs and a model {factor:.1f} times as large; "
-            f"the share of peak that clusters reach goes from {100 * best[0]['mfu']:.0f} % to "
-            f"{100 * best[-1]['mfu']:.0f} %."
+            f"the share of peak that clusters reach goes from {words.percent(best[0]['mfu'])} to "
+            f"{words.percent(best[-1]['mfu'])}."
         )
 
 
@@ -104,8 +103,8 @@ def _of_time(timed: Sequence[Row]) -> Iterator[str]:
     for view in dict.fromkeys(row["view"] for row in timed):
         of_view = [row for row in timed if row["view"] == view and row["deadline_s"] == longest]
         said = ", ".join(
-            f"{_count(row['parameters'])} parameters on {_count(row['tokens'])} tokens with {row['device']} "
-            f"(loss {row['loss']:.3f}, {_usd(row['cost_usd'])})"
+            f"{words.count(row['parameters'])} parameters on {words.count(row['tokens'])} tokens with {row['device']} "
+            f"(loss {row['loss']:.3f}, {words.usd(row['cost_usd'])})"
             for row in of_view
         )
         yield f"In {longest / DAY:.0f} days {of_view[0]['devices']:,} devices train, {view} view: {said}."
@@ -126,17 +125,14 @@ def _of_laws(money: Sequence[Row]) -> Iterator[str]:
     """What the law of 2020 would have trained in place."""
     if not money:
         return
-    row = max(money, key=lambda row: row["budget_usd"])
-    small = min(money, key=lambda row: row["budget_usd"])
-    said = " and ".join(
-        f"{one['kaplan_parameters'] / one['parameters']:.1f} times as large for {_usd(one['budget_usd'])}"
-        for one in (small, row)
+    by_money = {row["budget_usd"]: row for row in reversed(money)}
+    ends = [by_money[usd] for usd in dict.fromkeys((min(by_money), max(by_money)))]
+    sizes = " and ".join(
+        f"{row['kaplan_parameters'] / row['parameters']:.1f} times as large for {words.usd(row['budget_usd'])}"
+        for row in ends
     )
-    yield f"Kaplan's law of 2020 trains models {said}, which reach {_worse(small)} and {_worse(row)} more loss."
-
-
-def _worse(row: Row) -> str:
-    return f"{row['loss_of_kaplan_model'] - row['loss']:.3f}"
+    worse = " and ".join(f"{row['loss_of_kaplan_model'] - row['loss']:.3f}" for row in ends)
+    yield f"Kaplan's law of 2020 trains models {sizes}, which reach {worse} more loss."
 
 
 def _of_overtraining(rows: Sequence[Row]) -> Iterator[str]:
@@ -145,9 +141,9 @@ def _of_overtraining(rows: Sequence[Row]) -> Iterator[str]:
         if row["tokens_per_parameter"] in (200, 1000):
             yield (
                 f"A model with {row['tokens_per_parameter']:.0f} tokens per parameter reaches the loss that "
-                f"{_usd(row['budget_usd'])} can buy of {row['device']} with {_count(row['parameters'])} parameters and "
-                f"{row['flops_over_best']:.2f} times the FLOPs; it pays after {_count(row['pays_after_tokens'])} "
-                "tokens are generated or read."
+                f"{words.usd(row['budget_usd'])} can buy of {row['device']} with {words.count(row['parameters'])} "
+                f"parameters and {row['flops_over_best']:.2f} times the FLOPs; it pays after "
+                f"{words.count(row['pays_after_tokens'])} tokens are generated or read."
             )
 
 
@@ -156,11 +152,12 @@ def _of_years(over_years: Sequence[Row]) -> Iterator[str]:
     growth = {name: of for name, of in _growth(over_years).items() if of is not None}
     if set(growth) != set(_GROWING):
         return
-    years = {name: _years(of) for name, of in growth.items()}
+    years = {name: of.in_words(1) for name, of in growth.items()}
     yield (
         f"FLOPs of the published trainings double every {years['training FLOPs']}, the 16-bit peak of accelerators "
         f"every {years['accelerator peak']}: each year a training takes "
-        f"{growth['training FLOPs'].yearly / growth['accelerator peak'].yearly:.2f} times the device time."
+        f"{growth['training FLOPs'].yearly / growth['accelerator peak'].yearly:.2f} times the device time. "
+        f"Intervals hold {words.percent(CONFIDENCE)}."
     )
     yield (
         f"Parameters of these models double every {years['parameters']}, memory of accelerators every "
@@ -177,23 +174,14 @@ def _of_years(over_years: Sequence[Row]) -> Iterator[str]:
     )
 
 
-def _years(growth: Growth) -> str:
-    """A doubling time with its interval."""
-    low, high = growth.interval_years
-    if growth.per_year <= 0 or not np.isfinite(high):
-        return f"{abs(growth.doubling_years):.1f} years (not told from no growth)"
-    return f"{growth.doubling_years:.1f} years ({low:.1f} to {high:.1f}, {100 * CONFIDENCE:.0f} %)"
-
-
 def assumptions_of(
     base: Mapping[str, Any],
     views: Sequence[View],
     law: ChinchillaLaw,
-    grid: Mapping[str, float],
-    shortest_days: int,
-    timed_devices: int,
+    electricity: Electricity,
+    of_budgets: str,
 ) -> tuple[str, ...]:
-    """Return what the study assumes, the views first."""
+    """Return what the study assumes, the views first; ``of_budgets`` says what they rent."""
     formula = f"L = {law.irreducible} + {law.a} / N^{law.alpha} + {law.b} / D^{law.beta}"
     of_loss = (
         f"The loss is that of {law.source}: {formula}, in nats per token of that paper's data. Data are never short, "
@@ -211,40 +199,14 @@ def assumptions_of(
         f"{base['workload']['sequence_length']:,} tokens; training is in {base['plan']['dtype']} on every device. "
         "Batches are those of arXiv 2401.02954, equation 1, as powers of two."
     )
-    of_budgets = (
-        f"A budget rents the largest power of two of devices, one server at least, that it pays for {shortest_days} "
-        "days, at the rent of the catalog (`sightline catalog prices`), and nothing fails. "
-        f"Budgets of time have {timed_devices:,} devices."
-    )
     return (
-        *(_VIEWS[view] for view in views),
+        *(said_of(view, _MORE.get(view, "")) for view in views),
         of_loss,
         of_compute,
         of_kaplan,
         of_models,
         "Tensor and pipeline parallelism, micro-batch, schedule and recomputation are searched for every model.",
         of_budgets,
-        assumption_of(**grid),
+        electricity.sentence,
         "A mixture of experts trains its active parameters only.",
     )
-
-
-def _usd(value: float) -> str:
-    return f"{_count(value)} USD"
-
-
-def _count(value: float) -> str:
-    """A number with three digits and its prefix, such as 60.4B."""
-    for size, letter in ((1e15, "P"), (1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
-        if value >= size:
-            return f"{value / size:.3g}{letter}"
-    return f"{value:.3g}"
-
-
-def _energy(joules: float) -> str:
-    mwh = joules / 3.6e9
-    return f"{mwh:,.0f} MWh" if mwh >= 10 else f"{mwh:.2g} MWh"
-
-
-def _carbon(kg: float) -> str:
-    return f"{kg / 1e3:,.0f} t CO2e" if kg >= 1e4 else f"{kg / 1e3:.1f} t CO2e"

@@ -11,10 +11,11 @@ from typing import Any
 
 from sightline import catalog
 from sightline.exploration.answer import View
+from sightline.exploration.fastest import fastest_if_any
 from sightline.exploration.training_budget.laws import FLOPS_PER_PARAMETER_AND_TOKEN, Law
 from sightline.exploration.views import in_view
-from sightline.planning.search import plan
 from sightline.profile import Profile
+from sightline.progress import Progress
 from sightline.quantities import FLOPS, parse_quantity
 
 SEQUENCE_LENGTH = 4096
@@ -49,6 +50,15 @@ PLAN: Mapping[str, Any] = {
 """What is searched for every model."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rented:
+    """Devices that train for a time."""
+
+    device: str
+    count: int
+    seconds: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Trained:
     """A model, what it is trained on, and the prediction of its training."""
@@ -70,44 +80,44 @@ class Trained:
         return self.seconds / float(self.profile.step_time_s)
 
 
-def best_trained(
-    base: Mapping[str, Any], view: View, device: str, devices: int, seconds: float, law: Law
-) -> Trained | None:
-    """Return the model of least loss that devices can train in a time; None where no plan for it fits them.
+def best_trained(base: Mapping[str, Any], view: View, rented: Rented, law: Law, progress: Progress) -> Trained | None:
+    """Return the model of least loss that devices can train in their time; None where no plan for it fits them.
 
     The size is the law's best for 6 N D, where D are the tokens that the devices train in the time, as predicted for a
     first size; where the best then is another one by more than `CLOSE`, that one is predicted too.
+
+    Raises:
+        Cancelled: somebody asked to stop.
     """
-    peak = parse_quantity(catalog.entry("devices", device)["peak_flops"]["bf16"], FLOPS)
-    flops = ASSUMED_MFU[view] * peak * devices * seconds
-    found = _trained(base, view, device, devices, seconds, float(law.best_parameters(flops)), flops)
+    peak = parse_quantity(catalog.entry("devices", rented.device)["peak_flops"]["bf16"], FLOPS)
+    flops = ASSUMED_MFU[view] * peak * rented.count * rented.seconds
+    found = _trained(base, view, rented, float(law.best_parameters(flops)), flops, progress)
     if found is None:
         return None
     best = float(law.best_parameters(found.flops))
     if abs(log(best / found.parameters)) > CLOSE:
-        return _trained(base, view, device, devices, seconds, best, found.flops) or found
+        return _trained(base, view, rented, best, found.flops, progress) or found
     return found
 
 
 def _trained(
-    base: Mapping[str, Any], view: View, device: str, devices: int, seconds: float, parameters: float, flops: float
+    base: Mapping[str, Any], view: View, rented: Rented, parameters: float, flops: float, progress: Progress
 ) -> Trained | None:
     """A model of about these parameters, trained for the time by the best plan for it."""
     scenario = {
         **base,
         "model": shape_of(parameters),
-        "cluster": f"{devices}x {device}",
+        "cluster": f"{rented.count}x {rented.device}",
         "workload": {**base["workload"], "global_batch": batch_of(flops)},
     }
-    found = plan(in_view(scenario, view), top=1).plans
-    if not found:
+    profile = fastest_if_any(in_view(scenario, view), None, progress)
+    if profile is None:
         return None
-    profile = found[0].profile
     return Trained(
         parameters=float(profile.scenario.model.parameters),
-        tokens=float(profile.tokens_per_s) * seconds,
+        tokens=float(profile.tokens_per_s) * rented.seconds,
         profile=profile,
-        seconds=seconds,
+        seconds=rented.seconds,
     )
 
 

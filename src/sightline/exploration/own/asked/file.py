@@ -8,8 +8,9 @@ from typing import Any, Final, cast, get_args
 
 from sightline import profile
 from sightline.errors import InputError
+from sightline.exploration.footprint import Electricity, read_electricity
 from sightline.exploration.own.asked.axes import Axis, read_axes
-from sightline.exploration.own.asked.derived import MADE, Electricity, read_electricity
+from sightline.exploration.own.asked.derived import MADE
 from sightline.exploration.own.asked.numbers import TECHNOLOGY, number_keys, stated_device
 from sightline.exploration.own.asked.prices import Price, read_prices
 from sightline.exploration.own.asked.reports import MEMORY, THROUGHPUT, read_reports

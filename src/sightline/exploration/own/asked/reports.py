@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import nearest
+from sightline.exploration.footprint import Electricity
 from sightline.exploration.own.asked.derived import DERIVED, MADE
 from sightline.loading.input.checks import Complaints
 from sightline.profile import LEVELS, MEMORY_PARTS, Profile, task_of
@@ -68,12 +69,12 @@ def known_keys(task: Task) -> tuple[str, ...]:
     return (*(key for key, metric in task.figures.items() if metric.unit != "word"), *derived, *MADE, *parts)
 
 
-def result_of(profile: Profile, key: str) -> Any:
+def result_of(profile: Profile, key: str, electricity: Electricity) -> Any:
     """Return a result of a profile by its key; None where it is not known, or is none of a profile."""
     if key in MADE:
         return None
     derived = DERIVED.get(profile.task.name, {}).get(key)
-    return profile.figure(key) if derived is None else derived(profile)
+    return profile.figure(key) if derived is None else derived(profile, electricity)
 
 
 NO_LEVEL: Final = -1

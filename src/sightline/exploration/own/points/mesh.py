@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from sightline.exploration.footprint import Electricity
 from sightline.exploration.mesh import possible_points
 from sightline.exploration.own.asked.axes import Axis
 from sightline.exploration.own.asked.cells import Reasons
@@ -93,17 +94,19 @@ def evaluate(
             possible = np.broadcast_to(buildable, shape)
             if not all(axis.key.startswith("cluster.") for axis in varied.axes):
                 possible = possible_points(scenario, possible, reasons.add)
-            put_profile(points, index, predict(scenario), keys, possible)
+            put_profile(points, index, predict(scenario), keys, possible, varied.electricity)
         points.done[index] = True
         progress.advance(prod(shape))
     return points
 
 
-def put_profile(points: Points, index: Index, profile: Profile, keys: Sequence[str], possible: Any) -> None:
+def put_profile(
+    points: Points, index: Index, profile: Profile, keys: Sequence[str], possible: Any, electricity: Electricity
+) -> None:
     """Put a profile's results into a block of the table; where a point cannot be, it has none."""
     everywhere = bool(np.all(possible))
     for key in keys:
-        value = result_of(profile, key)
+        value = result_of(profile, key, electricity)
         values = np.nan if value is None else np.asarray(value, dtype=float)
         points.put(index, key, values if everywhere else np.where(possible, values, np.nan))
     if profile.fits is not None:

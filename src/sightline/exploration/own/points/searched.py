@@ -187,7 +187,7 @@ def _put(
         cluster = varied.at(index).cluster
         scenario = replace(scenario, cluster=replace(cluster, devices=scenario.cluster.devices))
         here = Points(shape=shape, done=np.ones(shape, dtype=bool))
-        put_profile(here, (slice(None),) * len(shape), predict(scenario), keys, chosen)
+        put_profile(here, (slice(None),) * len(shape), predict(scenario), keys, chosen, varied.electricity)
         for name, values in here.columns.items():
             _where(points, index, name, values, chosen)
         for name in searched_fields(space):

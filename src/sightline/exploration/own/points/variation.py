@@ -1,13 +1,14 @@
 """A scenario and what is varied of it: the numbers of all axes as arrays, each along a dimension of its own."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import InputError
+from sightline.exploration.footprint import Electricity
 from sightline.exploration.own.asked.axes import Axis, along
 from sightline.exploration.own.asked.numbers import TECHNOLOGY
 from sightline.exploration.own.asked.prices import Price, with_prices
@@ -27,6 +28,8 @@ class Variation:
     axes: Sequence[Axis]
     prices: Sequence[Price] = ()
     """What numbers add to a device's rent."""
+    electricity: Electricity = field(default_factory=Electricity)
+    """What carbon is worked out with."""
     devices: Devices | None = None
     """Those that technology axes make; None without any."""
 
