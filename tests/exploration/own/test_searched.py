@@ -79,3 +79,24 @@ def test_generation_is_searched_too():
     slow, fast = answer.rows
     assert (slow["plan.tensor_parallel"], fast["plan.tensor_parallel"]) == ("1", "2")
     assert fast["output_tokens_per_s"] > slow["output_tokens_per_s"]
+
+
+@pytest.mark.parametrize("search", [["tensor_parallel", "micro_batch"], None])
+def test_names_alone_are_searched_too(search):
+    plan = {"framework": "megatron", "recompute": "selective"} | ({} if search else {"tensor_parallel": 2})
+    clusters = ["8x h100-sxm-80gb", "8x b200-sxm-180gb"]
+    asked = {"base": {**SMALL, "plan": plan}, "axes": {"cluster": clusters}} | ({"search": search} if search else {})
+    numbers = {**asked, "axes": {"cluster": clusters, "cluster.network.latency": ["1x"]}}
+    alone, same = explore(asked), explore(numbers)
+    assert list(alone.columns["cluster"]) == clusters
+    for key in set(alone.columns):
+        assert list(alone.columns[key]) == list(same.columns[key])
+
+
+def test_devices_are_searched_without_an_axis_of_numbers():
+    technology = {"node": "3nm", "memory": "hbm3", "stacks": 5}
+    base = {**SMALL, "cluster": {"devices": 8, "device": {"technology": technology}}}
+    base["plan"] = {"framework": "megatron", "tensor_parallel": 2, "micro_batch": 1}
+    search = ["cluster.device.technology.split.l2", "cluster.device.technology.stacks"]
+    answer = explore({"base": base, "axes": {"plan.recompute": ["none", "full"]}, "search": search})
+    assert all(row["step_time_s"] > 0 and row[search[0]] > 0 for row in answer.rows)
