@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import InputError
+from sightline.exploration.own.asked.names import named
 from sightline.exploration.own.asked.numbers import TECHNOLOGY, NumberKey, peak_key, technology_key
 from sightline.loading.input.checks import Complaints
 from sightline.quantities import show, significant
@@ -46,9 +47,14 @@ class Axis:
         return all(isinstance(one, int | float) and not isinstance(one, bool) for one in self.values)
 
     @property
+    def named(self) -> list[Any]:
+        """The values as a table has them: of mappings and lists their names."""
+        return named(self.values) if self.number is None else list(self.values)
+
+    @property
     def shown(self) -> list[Any]:
         """The values as an answer lists them: multiples as a file states them."""
-        return [f"{one:g}x" for one in self.values] if self.is_multiple else list(self.values)
+        return [f"{one:g}x" for one in self.values] if self.is_multiple else self.named
 
     def one_by_one(self) -> "Axis":
         """Return the axis with a scenario of its own for every value."""

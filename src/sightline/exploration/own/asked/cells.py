@@ -20,7 +20,7 @@ class Cell:
     """One combination."""
 
     values: Mapping[str, Any]
-    """Of each axis that is no number."""
+    """Of each axis that is no number, mappings by their names."""
     mapping: Mapping[str, Any]
     """The scenario's."""
 
@@ -51,12 +51,14 @@ Read: TypeAlias = "Open | Impossible"
 
 def cells(base: Mapping[str, Any], axes: Sequence[Axis]) -> Iterator[Cell]:
     """Yield the base with every combination of the axes' values, the last axis fastest."""
-    for values in product(*(axis.values for axis in axes)):
-        mapping, cell = dict(base), dict(zip((axis.key for axis in axes), values, strict=True))
+    keys, names = [axis.key for axis in axes], [axis.named for axis in axes]
+    for places in product(*(range(len(axis.values)) for axis in axes)):
+        mapping = dict(base)
         # Shorter keys first: a device's name before one of its numbers.
-        for key in sorted(cell, key=lambda key: key.count(".")):
-            mapping = with_value(mapping, key, cell[key])
-        yield Cell(values=cell, mapping=mapping)
+        for axis, place in sorted(zip(axes, places, strict=True), key=lambda one: one[0].key.count(".")):
+            mapping = with_value(mapping, axis.key, axis.values[place])
+        values = [of[place] for of, place in zip(names, places, strict=True)]
+        yield Cell(values=dict(zip(keys, values, strict=True)), mapping=mapping)
 
 
 def loaded(cell: Cell, numbers: Sequence[Axis], folder: Path, complaints: Complaints, *, free: bool) -> "Read | None":
