@@ -8,12 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 from sightline.errors import InputError
-from sightline.exploration.answer import Column, Figure, StudyAnswer, View
+from sightline.exploration.answer import Column, Figure, StudyAnswer, View, columns_of
 from sightline.exploration.base import base_of, name_of
 from sightline.exploration.columns import result_columns
 from sightline.exploration.fastest import Restricted
 from sightline.exploration.generations import ALL, NAMES, NOT_OVERLAPPED, PLAN, PLAN_OF_2021, Ladder
 from sightline.exploration.request import StudyRequest
+from sightline.exploration.views import said_of
 from sightline.profile import LEVEL_NAMES, TRAINING, Profile
 
 DEVICES = 1152
@@ -90,7 +91,7 @@ def study(request: StudyRequest) -> StudyAnswer:
         study="a100-to-b200",
         title="What a training step gains from A100 to B200",
         axes={"change": list(NAMES), "baseline": [OF_2021, FULLY_RECOMPUTED]},
-        columns={key: [row[key] for row in rows] for key in rows[0]},
+        columns=columns_of(rows),
         about=ABOUT,
         summary=summary,
         assumptions=_assumptions(views, base),
@@ -180,15 +181,14 @@ def _at_other_sizes(ladder: Ladder) -> Iterator[dict[str, Any]]:
 
 
 def _assumptions(views: Sequence[View], base: Mapping[str, Any]) -> tuple[str, ...]:
-    of_view = {
-        "ideal": "Ideal view: 0.95 of every peak and bandwidth, no launches, all usual fusions; nvfp4 at its datasheet "
-        "rate; under the plan of 2021 communication does not overlap.",
-        "calibrated": "Calibrated view: Megatron-LM, that of April 2021 under the plan of then and today's after it; "
-        "B200's measured constants come with its processor.",
+    more: Mapping[View, str] = {
+        "ideal": "nvfp4 at its datasheet rate; under the plan of 2021 communication does not overlap",
+        "calibrated": "Megatron-LM, that of April 2021 under the plan of then and today's after it; B200's measured "
+        "constants come with its processor",
     }
     work, order = base["workload"], ", ".join(ABOUT["change"].values.values())
     return (
-        *(of_view[view] for view in views),
+        *(said_of(view, more[view]) for view in views),
         (
             f"{name_of(base['model'])} on {DEVICES:,} devices before and after, {work['global_batch']:,} sequences of "
             f"{work['sequence_length']:,} tokens in a step."

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sightline.errors import InputError
-from sightline.exploration.answer import Column, Figure, StudyAnswer
+from sightline.exploration.answer import Column, Figure, StudyAnswer, columns_of
 from sightline.exploration.base import base_of
 from sightline.exploration.columns import BOUND_BY
 from sightline.exploration.request import StudyRequest
@@ -86,7 +86,7 @@ def study(request: StudyRequest) -> StudyAnswer:
         study="bound-by",
         title="What bounds each matmul of a layer, by device and memory level",
         axes={"cluster.device": devices, "load": [load.name for load in loads]},
-        columns={key: [row[key] for row in rows] for key in rows[0]},
+        columns=columns_of(rows),
         about=ABOUT,
         summary=summary,
         assumptions=ASSUMPTIONS,

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from sightline.errors import InputError
-from sightline.exploration.answer import Column, Figure, StudyAnswer, View
+from sightline.exploration.answer import Column, Figure, StudyAnswer, View, columns_of
 from sightline.exploration.base import base_of, name_of
 from sightline.exploration.columns import by_level, memories, result_columns
 from sightline.exploration.knees import Knee
 from sightline.exploration.memory_knee import STARTS, Floats, knee_of, with_numbers
 from sightline.exploration.request import StudyRequest
-from sightline.exploration.views import in_view
+from sightline.exploration.views import in_view, said_of
 from sightline.loading import generation_from_mapping
 from sightline.prediction import predict
 from sightline.profile import GENERATION, LEVELS
@@ -108,7 +108,7 @@ def study(request: StudyRequest) -> StudyAnswer:
         study="dram",
         title="Latency of generation by memory technology, on an A100-class device",
         axes={"model": [case.name for case in cases], "memory": [one.name for one in memories], "view": views},
-        columns={key: [row[key] for row in rows] for key in rows[0]},
+        columns=columns_of(rows),
         about=ABOUT,
         summary=_summary(rows, curves, memories),
         assumptions=_assumptions(base, cases),
@@ -143,8 +143,8 @@ def _assumptions(base: Mapping[str, Any], cases: Sequence[Case]) -> tuple[str, .
     work = base["workload"]
     on = " and ".join(f"{case.name} on {case.devices}" for case in cases)
     return (
-        "Ideal view: 95 % of each peak and bandwidth, no time for launches or the host; L2 bounds what crosses it.",
-        "Calibrated view: kernels take what they take on an A100 today, in the engine of plan.framework.",
+        said_of("ideal", "L2 bounds what crosses it"),
+        said_of("calibrated", "here on an A100, in the engine of plan.framework"),
         f"Only an A100's memory is replaced, by {STACKS} stacks of HBM or {CHIPS} chips of GDDR at products' rates.",
         "The bandwidth of A100's L2 cache, 4.8 TB/s, is an estimate; the knee in the ideal view lies where it is.",
         (

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from sightline import catalog
-from sightline.exploration.answer import Column, Figure, StudyAnswer, View
+from sightline.exploration.answer import Column, Figure, StudyAnswer, View, columns_of
 from sightline.exploration.base import base_of
 from sightline.exploration.columns import memory_name, result_columns
 from sightline.exploration.request import StudyRequest
-from sightline.exploration.views import in_view
+from sightline.exploration.views import in_view, said_of
 from sightline.loading import scenario_from_mapping
 from sightline.prediction import predict
 from sightline.profile import MEMORY_PARTS, TRAINING, Profile
@@ -104,7 +104,7 @@ def study(request: StudyRequest) -> StudyAnswer:
             "technique": list(TECHNIQUES),
             "cluster.device": list(devices),
         },
-        columns={key: [row[key] for row in rows] for key in rows[0]},
+        columns=columns_of(rows),
         about=ABOUT,
         summary=_summary(rows),
         assumptions=_assumptions(request),
@@ -219,13 +219,12 @@ def _drawn(rows: Sequence[Mapping[str, Any]], device: str) -> list[Mapping[str, 
 
 
 def _assumptions(request: StudyRequest) -> tuple[str, ...]:
-    of_view = {
-        "calibrated": "Calibrated view: Megatron-LM of May 2022, with what it keeps in memory and the kernels it runs.",
-        "ideal": "Ideal view: no framework in particular; norms, softmax and activations are fused and keep less, and "
-        "gradients are kept in 16 bits.",
+    more: Mapping[View, str] = {
+        "calibrated": "Megatron-LM of May 2022, with what it keeps in memory and the kernels it runs",
+        "ideal": "norms, softmax and activations that are fused keep less, and gradients are kept in 16 bits",
     }
     return (
-        *(of_view[view] for view in request.views("calibrated")),
+        *(said_of(view, more[view]) for view in request.views("calibrated")),
         "Models and plans are those of arXiv 2205.05198, table 3: tensor parallelism of 8, and one replica.",
         "As there, sequences have 2,048 tokens, training is in fp16 with Adam, and attention is not fused.",
         "A pipeline has twice as many micro-batches as stages: its first stage then holds as many as it ever does.",

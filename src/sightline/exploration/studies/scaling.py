@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from sightline.errors import InputError
-from sightline.exploration.answer import Column, Figure, StudyAnswer, View
+from sightline.exploration.answer import Column, Figure, StudyAnswer, View, columns_of
 from sightline.exploration.base import base_of, name_of
 from sightline.exploration.columns import result_columns
 from sightline.exploration.fastest import Restricted, fastest
 from sightline.exploration.request import StudyRequest
 from sightline.exploration.training_budget.laws import LAWS
-from sightline.exploration.views import in_view
+from sightline.exploration.views import in_view, said_of
 from sightline.profile import TRAINING, Profile
 
 Mode = Literal["strong", "weak"]
@@ -94,7 +94,7 @@ def study(request: StudyRequest) -> StudyAnswer:
         study="scaling",
         title=f"Scaling of training to {counts[-1]:,} devices",
         axes={"devices": list(counts), "mode": list(MODES), "cluster.network": list(networks)},
-        columns={key: [row[key] for row in rows] for key in rows[0]},
+        columns=columns_of(rows),
         about=ABOUT,
         summary=summary,
         assumptions=_assumptions(views, base, critical),
@@ -198,13 +198,10 @@ def _points(rows: Sequence[Mapping[str, Any]], curve: Curve) -> list[Mapping[str
 
 
 def _assumptions(views: Sequence[View], base: Mapping[str, Any], critical: float) -> tuple[str, ...]:
-    of_view = {
-        "ideal": "Ideal view: 0.95 of every peak and bandwidth, no launches; tensor-parallel communication overlaps.",
-        "calibrated": "Calibrated view: Megatron-LM and kernels as they are measured today.",
-    }
+    more: Mapping[View, str] = {"ideal": "tensor-parallel communication overlaps", "calibrated": "Megatron-LM"}
     work = base["workload"]
     return (
-        *(of_view[view] for view in views),
+        *(said_of(view, more[view]) for view in views),
         (
             f"{name_of(base['model'])} on {DEVICE}; strong scaling has {work['global_batch']:,} sequences of "
             f"{work['sequence_length']:,} tokens in every step, weak scaling as many on {SAME_BATCH_DEVICES:,} devices."

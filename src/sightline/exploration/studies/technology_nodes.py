@@ -19,6 +19,7 @@ from sightline.exploration.nodes.devices import DIE_AREA_M2, POWER_W, Choices, F
 from sightline.exploration.nodes.gains import reading, speedups, summary
 from sightline.exploration.nodes.times import PER_NODE, SERVED_ON, SHARES, TASKS, Plans, Search, generation, training
 from sightline.exploration.request import StudyRequest
+from sightline.exploration.views import said_of
 from sightline.profile import LEVELS
 from sightline.quantities import show
 from sightline.technology.law import law
@@ -150,8 +151,8 @@ def _bases(request: StudyRequest) -> tuple[dict[str, Any], dict[str, Any]]:
 def _assumptions(base: Mapping[str, Any], served: Mapping[str, Any]) -> tuple[str, ...]:
     work, prompts = base["workload"], served["workload"]
     return (
-        "Ideal view: 95 % of each peak and bandwidth, no launches, collectives of training overlap where they can.",
-        "Calibrated view: kernels reach the shares that they reach on an H100, in Megatron and vLLM.",
+        said_of("ideal", "collectives of training overlap where they can"),
+        said_of("calibrated", "here the shares that they reach on an H100, in Megatron and vLLM"),
         f"Every device has A100's {DIE_AREA_M2 * 1e6:.0f} mm2 and {POWER_W:.0f} W, for memory and links too.",
         (
             f"The clock is the highest that the node allows, V100's {law().fastest_hz / 1e9:.2f} GHz times the node's "

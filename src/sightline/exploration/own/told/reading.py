@@ -1,11 +1,11 @@
 """What a study's table shows, in sentences and figures, and what it assumes."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from sightline.exploration.answer import StudyAnswer, View
+from sightline.exploration.answer import StudyAnswer
 from sightline.exploration.own.asked.axes import Axis
 from sightline.exploration.own.asked.derived import CARBON
 from sightline.exploration.own.asked.numbers import TECHNOLOGY
@@ -18,14 +18,10 @@ from sightline.exploration.own.told.figures import ABOUT, figures_of
 from sightline.exploration.own.told.found import Found, lines
 from sightline.exploration.own.told.power import said_of_caps
 from sightline.exploration.own.told.words import about, column_of, in_unit, in_words, label_of, name_of, of_view
+from sightline.exploration.views import said_of
 from sightline.loading.clusters import made_of_technology
 from sightline.profile import LEVEL_NAMES, LEVELS
 from sightline.quantities import counted
-
-VIEWS_SAID: Mapping[View, str] = {
-    "ideal": "Ideal view: devices reach 0.95 of peak and bandwidths, without launches and with all usual fusions.",
-    "calibrated": "Calibrated view: devices reach what kernels reach today, as far as they were measured.",
-}
 
 
 def told(found: Found) -> StudyAnswer:
@@ -148,7 +144,7 @@ def _sequence(bound: list[tuple[Any, str]], axis: Axis) -> str:
 
 
 def _assumptions(found: Found) -> Iterator[str]:
-    yield from (VIEWS_SAID[view] for view in found.views)
+    yield from map(said_of, found.views)
     if found.study.designs:
         names = ", ".join(axis.key for axis in found.study.designs)
         tried = devices_each(found.study.designs)
