@@ -8,8 +8,10 @@ from study_bases import GENERATION, TECHNOLOGY, TRAINING, at_point
 from sightline.errors import InputError
 from sightline.exploration.explore import explore
 from sightline.exploration.own.asked.search_keys import design_axis
+from sightline.exploration.own.points import mesh
 from sightline.loading import load
 from sightline.prediction import predict
+from sightline.progress import Progress
 
 L2, STACKS = f"{TECHNOLOGY}.split.l2", f"{TECHNOLOGY}.stacks"
 NODES = {f"{TECHNOLOGY}.node": ["7nm", "3nm"]}
@@ -156,3 +158,19 @@ def test_what_stands_next_to_technology_replaces_what_it_makes():
     for row in answer.rows:
         profile = predict(load(at_point(base, row, NODES)))
         assert row["step_time_s"] == pytest.approx(profile.step_time_s)
+
+
+def test_a_search_of_devices_that_is_stopped_keeps_whole_points(monkeypatch):
+    monkeypatch.setattr(mesh.blocks, "__defaults__", (64,))
+    axes = {f"{TECHNOLOGY}.node": ["7nm", "5nm", "3nm"], f"{TECHNOLOGY}.power": ["400 W", "700 W", "1 kW"]}
+
+    def stop(state):
+        if state.what == "exploring" and state.done > 100:
+            progress.cancel()
+
+    progress = Progress(stop, every_s=0)
+    answer = explore({"base": TRAINING, "axes": axes, "search": [L2]}, progress=progress)
+    assert 0 < len(answer) < 9
+    assert progress.state.done == len(answer)
+    assert progress.state.total == 9
+    assert all(row["step_time_s"] > 0 for row in answer.rows)

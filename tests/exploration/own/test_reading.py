@@ -103,7 +103,18 @@ def test_a_study_that_is_stopped_keeps_what_is_there():
     progress = Progress(stop, every_s=0)
     answer = explore({"base": TRAINING, "axes": axes}, progress=progress)
     assert [row["cluster.device"] for row in answer.rows] == ["a100-sxm-80gb"] * 2
-    assert answer.warnings[0] == "stopped after 2 of 4 points"
+    assert answer.warnings[0].startswith("stopped after 2 of 4 points")
+    assert answer.reading[0].startswith("Stopped after 2 of 4 points")
+    assert (answer.summary["stopped_before"], "best" in answer.summary) == (2, False)
+    assert answer.summary["best_so_far"]["calibrated"]["cluster.device"] == "a100-sxm-80gb"
+
+
+def test_a_study_that_is_stopped_at_once_says_nothing_of_its_points():
+    progress = Progress()
+    progress.cancel()
+    answer = explore({"base": TRAINING, "axes": {BANDWIDTH: ["1x", "2x"]}}, progress=progress)
+    assert len(answer) == 0
+    assert answer.reading == ["Stopped after 0 of 2 points."]
 
 
 def test_the_table_is_a_data_frame(answer):

@@ -46,6 +46,9 @@ def own_study(source: object, request: StudyRequest) -> StudyAnswer:
     request.progress.begin(study.points * len(views) * devices_each(study.designs), "exploring")
     parts = [_part(study, view, cell, asked, numbers, reasons, request.progress) for view, cell, asked in read]
     axes = [axis for axis in study.axes if axis.number is None] + numbers
+    if request.progress.cancelled:  # how far it came is told in points, whatever was tried for each
+        request.progress.begin(study.points * len(views), "exploring")
+        request.progress.advance(sum(int(part.points.done.sum()) for part in parts if part.points is not None))
     columns = columns_of(parts, axes, study.report, has_views=len(views) > 1)
     found = Found(
         study=study,

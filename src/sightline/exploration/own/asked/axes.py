@@ -38,6 +38,8 @@ class Axis:
     number: NumberKey | None = None
     """How they are laid out as an array; None where every value makes scenarios of its own."""
     is_multiple: bool = False
+    is_searched: bool = False
+    """Whether the best value is taken at every point, so that a table has no rows for the others."""
     unit: str = ""
     """SI unit of numbers; empty for counts, and for what is no number."""
 

@@ -35,7 +35,8 @@ def designs() -> tuple[str, ...]:
 def design_axis(key: str) -> Axis:
     """Return the axis of a key that is searched."""
     number = technology_key(key)
-    return Axis(key=key, values=_OTHERS.get(key, _SHARES), number=number, unit=number.unit if number else "")
+    unit = number.unit if number else ""
+    return Axis(key=key, values=_OTHERS.get(key, _SHARES), number=number, unit=unit, is_searched=True)
 
 
 def split_search(stated: Any) -> tuple[Any, list[str]]:

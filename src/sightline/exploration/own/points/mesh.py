@@ -59,11 +59,14 @@ def points_of(axes: Sequence[Axis]) -> Points:
 
 
 def blocks(axes: Sequence[Axis], most: int = POINTS_PER_BLOCK) -> Iterator[Index]:
-    """Yield parts of an open mesh with up to ``most`` points; the device's axes are cut first."""
+    """Yield parts of an open mesh with up to ``most`` points; the device's axes are cut first.
+
+    Of those, what is searched of a device is cut last, so that points are finished one after the other.
+    """
     lengths = [len(axis.values) for axis in axes]
     sizes = list(lengths)
     of_device = [axis.number is not None and axis.number.of_device for axis in axes]
-    for i in sorted(range(len(axes)), key=lambda i: (not of_device[i], -lengths[i])):
+    for i in sorted(range(len(axes)), key=lambda i: (not of_device[i], axes[i].is_searched, -lengths[i])):
         others = prod(sizes) // sizes[i]
         sizes[i] = min(sizes[i], max(1, most // others))
     starts = [range(0, length, size) for length, size in zip(lengths, sizes, strict=True)]

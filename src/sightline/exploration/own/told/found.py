@@ -32,6 +32,22 @@ class Found:
     bases: Mapping[View, Any]
     """The first scenario of each view."""
     stopped: bool = False
+    """Whether somebody stopped the study, perhaps at its end."""
+
+    @property
+    def points(self) -> int:
+        """Rows of the table."""
+        return len(next(iter(self.columns.values())))
+
+    @property
+    def whole(self) -> int:
+        """Rows of the table of a study that nobody stops."""
+        return self.study.points * len(self.views)
+
+    @property
+    def is_part(self) -> bool:
+        """Whether points are missing because the study was stopped."""
+        return self.stopped and self.points < self.whole
 
     @property
     def task(self) -> Task:
@@ -92,7 +108,8 @@ class Line:
 def lines(found: Found) -> Iterator[Line]:
     """Yield a line for each view and axis of numbers with several values, in the first cell that has points."""
     for view in found.views:
-        part = next((one for one in found.parts if one.view == view and one.points is not None), None)
+        of_view = (one for one in found.parts if one.view == view)
+        part = next((one for one in of_view if one.points is not None and one.points.done.any()), None)
         if part is None:
             continue
         own = [

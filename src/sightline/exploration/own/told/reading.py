@@ -11,7 +11,7 @@ from sightline.exploration.own.asked.derived import CARBON
 from sightline.exploration.own.asked.numbers import TECHNOLOGY
 from sightline.exploration.own.asked.reports import BOUND
 from sightline.exploration.own.points.designs import devices_each
-from sightline.exploration.own.told.best import COST, best_points, said_of_best
+from sightline.exploration.own.told.best import COST, best_points, fastest_points, said_of_best
 from sightline.exploration.own.told.break_even import PER, break_evens, sentences
 from sightline.exploration.own.told.elasticity import elasticities_of, knees_of
 from sightline.exploration.own.told.figures import ABOUT, figures_of
@@ -31,7 +31,7 @@ def told(found: Found) -> StudyAnswer:
     units = {axis.key: axis.unit for axis in found.axes}
     tornado = elasticities_of(found)
     knees_found = list(knees_of(found))
-    best = best_points(found, found.rate, 1.0) if found.rate else best_points(found, found.task.whole, -1.0)
+    best = fastest_points(found)
     cheapest = best_points(found, COST, -1.0) if COST in found.study.report else {}
     return StudyAnswer(
         study=study.name,
@@ -41,8 +41,7 @@ def told(found: Found) -> StudyAnswer:
         about=about(study.task, [*found.axes, *study.designs], list(found.columns)) | dict(ABOUT),
         summary={
             **_counts(found),
-            "best": best,
-            **({"cheapest": cheapest} if cheapest else {}),
+            **_named(found, {"best": best} | ({"cheapest": cheapest} if cheapest else {})),
             "bound_level": _shares(found),
             "elasticities": tornado,
             "knees": knees_found,
@@ -51,8 +50,7 @@ def told(found: Found) -> StudyAnswer:
         assumptions=list(_assumptions(found)),
         reading=[
             *_counted(found),
-            *(said_of_best(found, best, "fastest") if best else ["No point fits."]),
-            *said_of_best(found, {view: row for view, row in cheapest.items() if row != best.get(view)}, "cheapest"),
+            *_said_of_best(found, best, cheapest),
             *_said_of_shares(found),
             *_said_along(found),
             *said_of_caps(found),
@@ -64,11 +62,26 @@ def told(found: Found) -> StudyAnswer:
     )
 
 
+def _named(found: Found, best: Mapping[str, Any]) -> dict[str, Any]:
+    """Best points by their names in a summary; those of a study that was stopped are the best so far."""
+    return {f"{name}_so_far" if found.is_part else name: of for name, of in best.items()}
+
+
+def _said_of_best(found: Found, best: Mapping[str, Any], cheapest: Mapping[str, Any]) -> Iterator[str]:
+    so_far = " so far" if found.is_part else ""
+    if not best and found.points:
+        yield f"No point fits{so_far}."
+    yield from said_of_best(found, best, f"fastest{so_far}")
+    others = {view: row for view, row in cheapest.items() if row != best.get(view)}
+    yield from said_of_best(found, others, f"cheapest{so_far}")
+
+
 def _counts(found: Found) -> dict[str, Any]:
-    points = len(next(iter(found.columns.values())))
+    points = found.points
     fits = found.columns.get("fits", np.ones(points, dtype=bool))
     return {
         "points": points,
+        **({"stopped_before": found.whole - points} if found.is_part else {}),
         "fit": int(np.count_nonzero(fits == True)),  # noqa: E712 - a column that may hold None
         "do_not_fit": int(np.count_nonzero(fits == False)),  # noqa: E712 - as above
         "not_possible": dict(found.reasons),
@@ -77,12 +90,15 @@ def _counts(found: Found) -> dict[str, Any]:
 
 def _counted(found: Found) -> Iterator[str]:
     counts = _counts(found)
+    if found.is_part:
+        yield f"Stopped after {found.points:,} of {found.whole:,} points{', which follow' if found.points else ''}."
     more = []
     if counts["do_not_fit"]:
         more.append(f"{counts['do_not_fit']:,} do not fit in memory")
     if impossible := sum(found.reasons.values()):
         more.append(f"{impossible:,} cannot be")
-    yield f"{counted(counts['points'], 'point')}{': ' if more else ''}{', '.join(more)}."
+    if more or not found.is_part:
+        yield f"{counted(counts['points'], 'point')}{': ' if more else ''}{', '.join(more)}."
 
 
 def _shares(found: Found) -> dict[str, dict[str, float]]:
@@ -174,9 +190,10 @@ def _assumptions(found: Found) -> Iterator[str]:
 def _warnings(found: Found) -> Iterator[str]:
     for sentence, count in found.reasons.items():
         yield f"{counted(count, 'point')} cannot be: {sentence}"
-    if found.stopped:
-        whole = found.study.points * len(found.views)
-        yield f"stopped after {_counts(found)['points']:,} of {whole:,} points"
+    if found.is_part:
+        yield f"stopped after {found.points:,} of {found.whole:,} points; what is best is that of those"
+    elif found.stopped and found.study.designs:
+        yield "stopped while devices were refined; those that were not are the best of a grid"
     varies_technology = found.study.designs or any(axis.key.startswith(TECHNOLOGY) for axis in found.axes)
     for base in found.bases.values():
         said = set(made_of_technology(base.cluster)) if varies_technology else set()
