@@ -1,6 +1,6 @@
 """What a study's table shows, in sentences and figures, and what it assumes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
