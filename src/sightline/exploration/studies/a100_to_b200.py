@@ -183,8 +183,8 @@ def _at_other_sizes(ladder: Ladder) -> Iterator[dict[str, Any]]:
 def _assumptions(views: Sequence[View], base: Mapping[str, Any]) -> tuple[str, ...]:
     more: Mapping[View, str] = {
         "ideal": "nvfp4 at its datasheet rate; under the plan of 2021 communication does not overlap",
-        "calibrated": "Megatron-LM, that of April 2021 under the plan of then and today's after it; B200's measured "
-        "constants come with its processor",
+        "calibrated": "training runs in Megatron-LM, that of April 2021 under the plan of then and today's after it; "
+        "B200's measured constants come with its processor",
     }
     work, order = base["workload"], ", ".join(ABOUT["change"].values.values())
     return (

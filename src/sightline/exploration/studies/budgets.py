@@ -7,26 +7,18 @@ catalog, and the share of their peak that devices reach with that model, as Sigh
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import product
-from math import ceil, floor, log2
+from math import log2
 from typing import Any
 
 import numpy as np
 
-from sightline import catalog
-from sightline.errors import InputError, nearest
 from sightline.exploration.answer import Column, Figure, StudyAnswer, View, columns_of
 from sightline.exploration.base import base_of
 from sightline.exploration.columns import result_columns
-from sightline.exploration.footprint import (
-    GRID_KG_PER_KWH,
-    PUE,
-    Electricity,
-    power_w,
-    read_electricity,
-    rent_usd,
-)
+from sightline.exploration.footprint import GRID_KG_PER_KWH, PUE, Electricity, power_w, rent_usd
 from sightline.exploration.growth import fit_growth
 from sightline.exploration.request import StudyRequest
+from sightline.exploration.training_budget.asked import DEVICES, LAW, Asked, read_asked, rented_by, usd_per_hour
 from sightline.exploration.training_budget.known import known_trainings
 from sightline.exploration.training_budget.laws import (
     FLOPS_PER_PARAMETER_AND_TOKEN,
@@ -37,31 +29,18 @@ from sightline.exploration.training_budget.laws import (
 )
 from sightline.exploration.training_budget.reading import assumptions_of, reading_of, summary_of
 from sightline.exploration.training_budget.trained import PLAN, SEQUENCE_LENGTH, Rented, Trained, best_trained
-from sightline.kinds import Kind, choice, quantity
-from sightline.loading.input.checks import Complaints, Keys, check
 from sightline.profile import TRAINING
 from sightline.progress import Cancelled, Progress
-from sightline.quantities import COUNT, DAY, USD, USD_PER_HOUR, parse_quantity, show
+from sightline.quantities import DAY
 
-DEVICES = ("a100-sxm-80gb", "h100-sxm-80gb", "b200-sxm-180gb")
 BASE: Mapping[str, Any] = {
     "devices": list(DEVICES),
     "workload": {"task": "pretrain", "sequence_length": SEQUENCE_LENGTH},
     "plan": PLAN,
-    "law": "chinchilla-2024",
+    "law": LAW,
     "electricity": {"kg_per_kwh": GRID_KG_PER_KWH, "pue": PUE},
 }
 VARIED = ("model", "cluster", "workload.global_batch", "workload.total_tokens", "workload.task")
-BUDGETS_USD = (1e4, 1e5, 1e6, 1e7, 1e8, 1e9)
-"""Budgets of money, unless `budget_usd` is set."""
-DAYS = (7, 30, 90)
-"""Budgets of time, of `TIMED_DEVICES` devices, unless `days` is set."""
-TIMED_DEVICES = 1024
-SHORTEST_DAYS = 60
-"""A budget rents the largest power of two of devices that it pays for this long: a run of 60 to 120 days. Where `days`
-is set with `budget_usd`, it rents the smallest that spends the money within them."""
-NODE = 8
-"""Devices that are rented at least."""
 RATIOS = (10, 20, 50, 100, 200, 500, 1000, 2000)
 """Tokens per parameter of models of one loss."""
 TYPICAL_DEVICE, TYPICAL_USD = "h100-sxm-80gb", 1e6
@@ -101,27 +80,24 @@ Row = dict[str, Any]
 
 def study(request: StudyRequest) -> StudyAnswer:
     """Return the best model of each budget on each device, and the years of models and accelerators."""
-    base, stated, electricity = _stated(base_of(BASE, request, VARIED))
-    law: ChinchillaLaw = LAWS[stated["law"]]
-    devices: tuple[str, ...] = stated["devices"][-2:] if request.quick else stated["devices"]
-    asked = _asked(stated, quick=request.quick)
-    views = request.views("both")
+    asked, base = read_asked(base_of(BASE, request, VARIED), quick=request.quick)
+    views, law = request.views("both"), asked.law
     rows: list[Row] = []
+    points = list(product(views, asked.devices, asked.budgets))
     with suppress(Cancelled):  # what is there by then is the answer
-        for view, device, budget in request.progress.over(list(product(views, devices, asked)), "training"):
-            rented = _rented(device, budget)
-            rows.append(budget | _trained(base, view, rented, law, electricity, request.progress))
+        for view, device, budget in request.progress.over(points, "training"):
+            rented = rented_by(device, budget)
+            rows.append({**budget, **_trained(base, view, rented, asked, request.progress)})
     overtrained, over_years = list(_overtrained(rows, law)), list(_over_years())
     columns = columns_of(rows)
-    varied = {key: list(dict.fromkeys(one[key] for one in asked if key in one)) for key in ("budget_usd", "deadline_s")}
     return StudyAnswer(
         study="budgets",
         title="The best model for a budget of money or time",
-        axes={"cluster.device": devices, **{key: values for key, values in varied.items() if values}},
+        axes=asked.axes,
         columns=columns,
         about=ABOUT,
         summary=summary_of(rows, overtrained, over_years, law),
-        assumptions=assumptions_of(base, views, law, electricity, _said_of(asked)),
+        assumptions=assumptions_of(base, views, asked),
         reading=reading_of(rows, overtrained, over_years),
         figures=(*_of_money(rows), *_figures(overtrained, over_years)),
         warnings=tuple(
@@ -133,114 +109,13 @@ def study(request: StudyRequest) -> StudyAnswer:
     )
 
 
-def _stated(base: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], Electricity]:
-    """The scenario that all trainings share, what is asked of the study itself, and what its electricity stands for."""
-    complaints = Complaints()
-    stated = check(STATED, {key: base.pop(key) for key in STATED if key in base}, "", complaints).values
-    electricity = read_electricity(base.pop("electricity"), complaints)
-    complaints.raise_any()
-    return base, stated, electricity
-
-
-def _devices(value: object) -> tuple[str, ...]:
-    """Catalog names of devices that have a rent and a peak in bf16."""
-    problems, found = [], []
-    for name in map(str, value if isinstance(value, list | tuple) else [value]):
-        device = catalog.name_of("devices", name)
-        if device not in catalog.names("devices"):
-            near = nearest(device, catalog.names("devices"))
-            problems.append(f"names {show(name)}{near}; `sightline catalog devices` lists all")
-        elif "price" not in (entry := catalog.entry("devices", device)) or "bf16" not in entry["peak_flops"]:
-            problems.append(f"names {show(name)}, of which the catalog knows no rent or no bf16 peak")
-        else:
-            found.append(device)
-    if problems or not found:
-        raise InputError(", and ".join(problems) or "is empty; allowed: names of `sightline catalog devices`")
-    return tuple(dict.fromkeys(found))
-
-
-def _each(kind: Kind) -> Kind:
-    """One value of a kind or a list of them, in order."""
-
-    def read(value: Any) -> tuple[Any, ...]:
-        values = value if isinstance(value, list | tuple) else [value]
-        if not values:
-            raise InputError("is empty; allowed: a value or a list of them")
-        return tuple(sorted(set(map(kind, values))))
-
-    return read
-
-
-STATED: Keys = {
-    "law": choice(*(name for name, law in LAWS.items() if isinstance(law, ChinchillaLaw))),
-    "devices": _devices,
-    "budget_usd": _each(quantity(USD)),
-    "days": _each(quantity(COUNT)),
-}
-"""What is asked of the study itself."""
-
-
-def _asked(stated: Mapping[str, Any], *, quick: bool) -> list[Row]:
-    """The budgets: of money and of time; of one where only that is set; of money within a time where both are."""
-    money, days = stated.get("budget_usd"), stated.get("days")
-    if money and days:
-        return [{"budget": "money", "budget_usd": usd, "deadline_s": time * DAY} for usd, time in product(money, days)]
-    if not money and not days:
-        money, days = (BUDGETS_USD[::2], DAYS[1:2]) if quick else (BUDGETS_USD, DAYS)
-    return [
-        *({"budget": "money", "budget_usd": usd} for usd in money or ()),
-        *({"budget": "time", "deadline_s": time * DAY} for time in days or ()),
-    ]
-
-
-def _said_of(asked: Sequence[Row]) -> str:
-    """What the budgets rent."""
-    rent = "at the rent of the catalog (`sightline catalog prices`), and nothing fails."
-    of_time = f"Budgets of time have {TIMED_DEVICES:,} devices, {rent}"
-    if not any("budget_usd" in budget for budget in asked):
-        return of_time
-    if all("deadline_s" in budget for budget in asked):
-        return (
-            "A budget rents the smallest power of two of devices, one server at least, that spends it within the days "
-            f"that are set, {rent}"
-        )
-    of_money = (
-        "A budget rents the largest power of two of devices, one server at least, that it pays for "
-        f"{SHORTEST_DAYS} days, {rent}"
-    )
-    has_time = any("deadline_s" in budget for budget in asked)
-    return f"{of_money} Budgets of time have {TIMED_DEVICES:,} devices." if has_time else of_money
-
-
-def _price(device: str) -> float:
-    return parse_quantity(catalog.entry("devices", device)["price"], USD_PER_HOUR)
-
-
-def _rented(device: str, budget: Row) -> Rented:
-    """The devices that a budget rents, and for how long."""
-    if "budget_usd" not in budget:
-        return Rented(device=device, count=TIMED_DEVICES, seconds=float(budget["deadline_s"]))
-    device_seconds = budget["budget_usd"] / rent_usd(1, 1, _price(device))
-    longest = budget.get("deadline_s")
-    doublings = log2(device_seconds / ((longest or SHORTEST_DAYS * DAY) * NODE))
-    count = NODE * 2 ** max(floor(doublings) if longest is None else ceil(doublings), 0)
-    return Rented(device=device, count=count, seconds=float(device_seconds / count))
-
-
-def _trained(
-    base: Mapping[str, Any],
-    view: View,
-    rented: Rented,
-    law: ChinchillaLaw,
-    electricity: Electricity,
-    progress: Progress,
-) -> Row:
+def _trained(base: Mapping[str, Any], view: View, rented: Rented, asked: Asked, progress: Progress) -> Row:
     """The best model that the devices train in their time; devices and time alone where none fits."""
     head: Row = {"view": view, "device": rented.device, "devices": rented.count, "run_time_s": rented.seconds}
-    found = best_trained(base, view, rented, law, progress)
+    found = best_trained(base, view, rented, asked.law, progress)
     if found is None:
         return head
-    return head | _figures_of(found, rented.count, law) | _footprint(found, rented, electricity)
+    return head | _figures_of(found, rented.count, asked.law) | _footprint(found, rented, asked.electricity)
 
 
 def _figures_of(found: Trained, devices: int, law: ChinchillaLaw) -> Row:
@@ -274,7 +149,7 @@ def _footprint(found: Trained, rented: Rented, electricity: Electricity) -> Row:
         "energy_j": joules,
         "power_w": float(power_w(joules, rented.count, rented.seconds)),
         "carbon_kg": float(electricity.carbon_kg(joules)),
-        "cost_usd": float(rent_usd(rented.count, rented.seconds, _price(rented.device))),
+        "cost_usd": float(rent_usd(rented.count, rented.seconds, usd_per_hour(rented.device))),
     }
 
 

@@ -220,7 +220,7 @@ def _drawn(rows: Sequence[Mapping[str, Any]], device: str) -> list[Mapping[str, 
 
 def _assumptions(request: StudyRequest) -> tuple[str, ...]:
     more: Mapping[View, str] = {
-        "calibrated": "Megatron-LM of May 2022, with what it keeps in memory and the kernels it runs",
+        "calibrated": "training runs in Megatron-LM of May 2022, with what it keeps in memory and the kernels it runs",
         "ideal": "norms, softmax and activations that are fused keep less, and gradients are kept in 16 bits",
     }
     return (

@@ -198,7 +198,10 @@ def _points(rows: Sequence[Mapping[str, Any]], curve: Curve) -> list[Mapping[str
 
 
 def _assumptions(views: Sequence[View], base: Mapping[str, Any], critical: float) -> tuple[str, ...]:
-    more: Mapping[View, str] = {"ideal": "tensor-parallel communication overlaps", "calibrated": "Megatron-LM"}
+    more: Mapping[View, str] = {
+        "ideal": "tensor-parallel communication overlaps",
+        "calibrated": "training runs in Megatron-LM",
+    }
     work = base["workload"]
     return (
         *(said_of(view, more[view]) for view in views),

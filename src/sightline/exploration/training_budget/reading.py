@@ -7,8 +7,8 @@ import numpy as np
 
 from sightline.exploration import words
 from sightline.exploration.answer import View
-from sightline.exploration.footprint import Electricity
 from sightline.exploration.growth import CONFIDENCE, Growth, fit_growth
+from sightline.exploration.training_budget.asked import Asked
 from sightline.exploration.training_budget.laws import ChinchillaLaw
 from sightline.exploration.training_budget.trained import VOCABULARY
 from sightline.exploration.views import said_of
@@ -177,11 +177,10 @@ def _of_years(over_years: Sequence[Row]) -> Iterator[str]:
 def assumptions_of(
     base: Mapping[str, Any],
     views: Sequence[View],
-    law: ChinchillaLaw,
-    electricity: Electricity,
-    of_budgets: str,
+    asked: Asked,
 ) -> tuple[str, ...]:
-    """Return what the study assumes, the views first; ``of_budgets`` says what they rent."""
+    """Return what the study assumes, the views first."""
+    law = asked.law
     formula = f"L = {law.irreducible} + {law.a} / N^{law.alpha} + {law.b} / D^{law.beta}"
     of_loss = (
         f"The loss is that of {law.source}: {formula}, in nats per token of that paper's data. Data are never short, "
@@ -206,7 +205,7 @@ def assumptions_of(
         of_kaplan,
         of_models,
         "Tensor and pipeline parallelism, micro-batch, schedule and recomputation are searched for every model.",
-        of_budgets,
-        electricity.sentence,
+        asked.sentence,
+        asked.electricity.sentence,
         "A mixture of experts trains its active parameters only.",
     )

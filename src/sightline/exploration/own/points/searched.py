@@ -209,5 +209,6 @@ def _where(points: Points, index: Index, name: str, values: NDArray[Any], chosen
         is_word, is_code = values.dtype.kind == "U", values.dtype.kind == "i"
         none: Any = "" if is_word else NO_LEVEL if is_code else np.nan
         points.columns[name] = np.full(points.shape, none, dtype="<U32" if is_word else values.dtype)
-    part = points.columns[name][(*index, ...)]  # a view even where there is one point
+    place: Any = (*index, ...)  # a view even where there is one point
+    part = points.columns[name][place]
     part[chosen] = values[chosen]

@@ -14,6 +14,7 @@ import numpy as np
 
 from sightline.exploration.own.told.found import Found, Line, lines
 from sightline.exploration.own.told.words import in_unit, name_of
+from sightline.exploration.words import percent
 
 PER: Final = {
     "B/s": (1e12, "TB/s"),
@@ -107,8 +108,8 @@ def _said(step: BreakEven, unit: str) -> str:
     if gain < 0.0005:
         return f"at no price {ends}, which brings nothing"
     if step.usd_per_hour is None:
-        return f"below {gain:.1%} more rent {ends}"
+        return f"below {percent(gain, 1)} more rent {ends}"
     scale, name = PER[unit]
     each = (step.usd_per_hour_per_unit or 0.0) * scale
     more = f"below {step.usd_per_hour:.2g} USD/hour more rent per device ({each:.3g} USD/hour per {name})"
-    return f"{more} {ends}, which brings {gain:.1%}"
+    return f"{more} {ends}, which brings {percent(gain, 1)}"

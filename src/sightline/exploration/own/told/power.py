@@ -6,6 +6,7 @@ import numpy as np
 
 from sightline.exploration.own.told.found import Found
 from sightline.exploration.own.told.words import in_words, name_of
+from sightline.exploration.words import percent
 from sightline.quantities import counted
 from sightline.technology.sentences import said_of_power
 
@@ -39,5 +40,5 @@ def said_of_caps(found: Found) -> Iterator[str]:
     possible = int(np.count_nonzero(np.broadcast_to(devices.possible, shape)))
     yield (
         f"The power cap slows {count:,} of {counted(possible, 'device')} down, most of all for their memory"
-        f"{f' with {where}' if where else ''}: {powers}, and the clock falls to {there(share):.0%}."
+        f"{f' with {where}' if where else ''}: {powers}, and the clock falls to {percent(there(share))}."
     )

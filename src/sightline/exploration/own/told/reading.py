@@ -19,6 +19,7 @@ from sightline.exploration.own.told.found import Found, lines
 from sightline.exploration.own.told.power import said_of_caps
 from sightline.exploration.own.told.words import about, column_of, in_unit, in_words, label_of, name_of, of_view
 from sightline.exploration.views import said_of
+from sightline.exploration.words import percent
 from sightline.loading.clusters import made_of_technology
 from sightline.profile import LEVEL_NAMES, LEVELS
 from sightline.quantities import counted
@@ -120,7 +121,7 @@ def _shares(found: Found) -> dict[str, dict[str, float]]:
 def _said_of_shares(found: Found) -> Iterator[str]:
     for view, shares in _shares(found).items():
         ordered = sorted(shares.items(), key=lambda item: -item[1])
-        listed = ", ".join(f"{LEVEL_NAMES[level]} binds {share:.0%}" for level, share in ordered)
+        listed = ", ".join(f"{LEVEL_NAMES[level]} binds {percent(share)}" for level, share in ordered)
         yield f"{of_view(view)}: {listed} of the points."
 
 

@@ -8,6 +8,7 @@ from sightline.exploration.answer import Column
 from sightline.exploration.columns import BOUND_BY, memories, result_columns
 from sightline.exploration.own.asked.axes import Axis
 from sightline.exploration.own.asked.numbers import TECHNOLOGY
+from sightline.exploration.words import percent
 from sightline.profile import task_of
 from sightline.quantities import (
     BITS_PER_SECOND,
@@ -49,7 +50,7 @@ def in_unit(value: float, unit: str) -> str:
     if unit in _DIMENSIONS:
         return format_quantity(value, _DIMENSIONS[unit])
     if unit == "share":
-        return f"{value:.1%}"
+        return percent(value, 1)
     exact = float(value).is_integer() and abs(value) < _LONGEST
     shown = f"{value:,.0f}" if exact or abs(value) >= _LONGEST else f"{significant(value, 3):,g}"
     return f"{shown} {unit}".strip()
