@@ -47,6 +47,24 @@ def test_points_without_a_device_are_counted():
     assert sum(answer.summary["not_possible"].values()) == 1
 
 
+@pytest.mark.parametrize("search", [[], [L2], ["tensor_parallel", "micro_batch"], ["tensor_parallel", L2]])
+def test_a_device_that_cannot_be_says_what_it_exceeds(search):
+    plan = {"framework": "megatron"} if "tensor_parallel" in search else TRAINING["plan"]
+    axes = {STACKS: [20], f"{TECHNOLOGY}.node": ["3nm"]}
+    answer = explore({"base": {**TRAINING, "plan": plan}, "axes": axes, "search": search})
+    (sentence, count), *_ = answer.summary["not_possible"].items()
+    assert (count, "edge exceeded by" in sentence) == (1, True)
+    assert answer.reading[-1] == f"No point fits: {sentence}."
+
+
+def test_plans_are_not_looked_for_where_no_device_can_be_built():
+    base = {**TRAINING, "cluster": "1024x h100-sxm-80gb", "plan": {"framework": "megatron"}}
+    (sentence,) = explore({"base": base, "axes": {STACKS: [20]}}).summary["not_possible"]
+    assert "edge exceeded by" in sentence
+    with pytest.raises(InputError, match="search finds no plan"):
+        explore({"base": base, "axes": {STACKS: [5]}})
+
+
 def test_what_is_no_share_is_not_searched():
     with pytest.raises(InputError, match=r"did you mean 'cluster.device.technology.split.l2'\?"):
         explore({"base": TRAINING, "axes": NODES, "search": [f"{TECHNOLOGY}.split.l3"]})

@@ -10,9 +10,9 @@ from sightline.errors import InputError
 from sightline.exploration.answer import StudyAnswer, View
 from sightline.exploration.footprint import Electricity
 from sightline.exploration.own.asked.axes import Axis
-from sightline.exploration.own.asked.cells import Cell, Impossible, Open, Read, Reasons, cells, loaded
+from sightline.exploration.own.asked.cells import NO_PLAN, Cell, Impossible, Open, Read, Reasons, cells, loaded
 from sightline.exploration.own.asked.file import StudyFile, read_study
-from sightline.exploration.own.points.designs import best_designs, devices_each
+from sightline.exploration.own.points.designs import best_designs, count_without, devices_each
 from sightline.exploration.own.points.mesh import Points, evaluate, points_of, put_profile
 from sightline.exploration.own.points.scalars import as_scalars
 from sightline.exploration.own.points.table import Part, columns_of
@@ -46,6 +46,8 @@ def own_study(source: object, request: StudyRequest) -> StudyAnswer:
     request.progress.begin(study.points * len(views) * devices_each(study.designs), "exploring")
     parts = [_part(study, view, cell, asked, numbers, reasons, request.progress) for view, cell, asked in read]
     axes = [axis for axis in study.axes if axis.number is None] + numbers
+    if set(reasons.counts) == {NO_PLAN} and reasons.counts[NO_PLAN] == study.points * len(views):
+        raise InputError(NO_PLAN)
     if request.progress.cancelled:  # how far it came is told in points, whatever was tried for each
         request.progress.begin(study.points * len(views), "exploring")
         request.progress.advance(sum(int(part.points.done.sum()) for part in parts if part.points is not None))
@@ -118,12 +120,18 @@ def _points(
     progress: Progress,
 ) -> Points:
     if study.designs:
+        plans, grids = Reasons(), []
 
         def tried(axes: Sequence[Axis], around: Around) -> Points:
             whole = [*numbers, *axes]
-            return _varied(study, cell, asked, whole, devices_of(cell.mapping, whole, around), Reasons(), progress)
+            made = devices_of(cell.mapping, whole, around)
+            grids.append(made)
+            return _varied(study, cell, asked, whole, made, plans, progress)
 
-        return best_designs(tried, study.designs, study.whole, reasons)
+        best = best_designs(tried, study.designs, study.whole)
+        if grids[0] is not None:
+            count_without(best, study.whole, grids[0], plans, reasons)
+        return best
     if devices is not None:
         count_reasons(devices, tuple(len(axis.values) for axis in numbers), reasons)
     return _varied(study, cell, asked, numbers, devices, reasons, progress)
@@ -146,7 +154,7 @@ def _varied(
     elif isinstance(asked, Space):
         from sightline.exploration.own.points.searched import search_points
 
-        points = search_points(freed(asked, study.search), varied, study.keys, progress)
+        points = search_points(freed(asked, study.search), varied, study.keys, reasons, progress)
     elif study.search:
         points = _planned(varied, study.search, study.keys, reasons, progress)
     else:

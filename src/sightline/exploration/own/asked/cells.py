@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from sightline.errors import InputError
 from sightline.exploration.own.asked.axes import Axis
@@ -43,6 +43,8 @@ class Impossible:
     reason: str
 
 
+NO_PLAN: Final = "search finds no plan that the rules allow; `sightline plan` of the base says why"
+"""The reason of points for which a search has none, whatever their device."""
 Open: TypeAlias = "Asked | Space[Any]"
 """A scenario, or what is searched of one."""
 Read: TypeAlias = "Open | Impossible"

@@ -15,30 +15,59 @@ from numpy.typing import NDArray
 from sightline.exploration.optimize import ROUNDS, TRIED, finer
 from sightline.exploration.own.asked.axes import Axis, along
 from sightline.exploration.own.asked.cells import Reasons
+from sightline.exploration.own.asked.numbers import TECHNOLOGY
 from sightline.exploration.own.asked.reports import MEMORY
 from sightline.exploration.own.points.fitting import fitting_first
 from sightline.exploration.own.points.mesh import Points
-from sightline.exploration.own.points.technology import Around
+from sightline.exploration.own.points.technology import Around, Devices
 
-NONE_IS_POSSIBLE: Final = "no device of the search can be built and has a plan"
+NONE_HAS_A_PLAN: Final = "no device of the search has a plan"
 Tried = Callable[[Sequence[Axis], Around], Points]
 """Works out all points of the axes that a study has and of those that are searched, which come last."""
 
 
-def best_designs(tried: Tried, searched: Sequence[Axis], whole: str, reasons: Reasons) -> Points:
-    """Return the points of a study's own axes, each with its fastest device; points without any are counted."""
+def best_designs(tried: Tried, searched: Sequence[Axis], whole: str) -> Points:
+    """Return the points of a study's own axes, each with its fastest device; points without any have no figures."""
     best = _best_of(tried(searched, {}), searched, {}, whole)
     refined = {axis.key: axis for axis in searched if _is_continuous(axis)}
     axes = [replace(axis, values=tuple(range(TRIED))) if axis.key in refined else axis for axis in searched]
     for step in range(ROUNDS if refined else 0):
-        if not best.done.all():
+        if not best.done.all() or whole not in best.columns:
             break
         around = {key: _around(best, axis, step, axes) for key, axis in refined.items()}
         best = _better(best, _best_of(tried(axes, around), axes, around, whole), whole)
-    seconds = best.columns.get(whole)
-    if seconds is not None and (count := int(np.count_nonzero(~np.isfinite(seconds) & best.done))):
-        reasons.add(NONE_IS_POSSIBLE, count)
     return best
+
+
+def count_without(best: Points, whole: str, tried: Devices, plans: Reasons, reasons: Reasons) -> None:
+    """Count the points without a device, for what all devices of the grid exceed, or for why none has a plan.
+
+    Args:
+        best: The points.
+        whole: The key of the time, which such points lack.
+        tried: The devices of the grid.
+        plans: Why there were no plans.
+        reasons: Where they are counted.
+    """
+    seconds = best.columns.get(whole, np.full(best.shape, np.nan))
+    left = ~np.isfinite(seconds) & best.done
+
+    def of_all(where: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        each = where.shape[len(best.shape) :]
+        return np.asarray(np.broadcast_to(where, (*best.shape, *each)).reshape(*best.shape, -1).all(axis=-1))
+
+    none_can_be = of_all(~tried.possible)
+    for sentence, where in tried.reasons:
+        here = left & none_can_be & of_all(where)
+        _count(reasons, f"no device of the search can be built, as {TECHNOLOGY}: {sentence}", here)
+        left = left & ~here
+    _count(reasons, "no device of the search can be built: each exceeds one limit or another", left & none_can_be)
+    _count(reasons, next(iter(plans.counts), NONE_HAS_A_PLAN), left & ~none_can_be)
+
+
+def _count(reasons: Reasons, sentence: str, where: NDArray[np.bool_]) -> None:
+    if count := int(np.count_nonzero(where)):
+        reasons.add(sentence, count)
 
 
 def devices_each(searched: Sequence[Axis]) -> int:
@@ -81,7 +110,7 @@ def _best_of(points: Points, searched: Sequence[Axis], around: Around, whole: st
 
 def _better(best: Points, other: Points, whole: str) -> Points:
     """Point by point the better of two; the first where both are equal, or the second was not worked out."""
-    if not other.done.all():
+    if not other.done.all() or whole not in other.columns:
         return best
     both = (np.stack(pair) for pair in zip(_chosen_by(best, whole), _chosen_by(other, whole), strict=True))
     second = fitting_first(*both) == 1

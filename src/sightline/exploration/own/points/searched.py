@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from sightline.content import fields_of
 from sightline.errors import InputError
+from sightline.exploration.own.asked.cells import NO_PLAN, Reasons
 from sightline.exploration.own.asked.reports import NO_LEVEL
 from sightline.exploration.own.points.fitting import fitting_first
 from sightline.exploration.own.points.mesh import Points, blocks, points_of, put_profile
@@ -60,23 +61,31 @@ def _none(count: int) -> _Best:
     return _Best(seconds=far, fits=np.zeros(count, dtype=bool), memory_bytes=far.copy(), fields=[None] * count)
 
 
-def search_points(space: Space[Scenario], varied: Variation, keys: Sequence[str], progress: Progress) -> Points:
+def search_points(
+    space: Space[Scenario], varied: Variation, keys: Sequence[str], reasons: Reasons, progress: Progress
+) -> Points:
     """Return the results of the best plan at every point of the axes; columns ``plan.FIELD`` say which it is.
 
     Args:
         space: The base, and what is searched.
         varied: What is varied of the space's scenario: numbers of the cluster.
         keys: Result keys.
+        reasons: Counts the points without any plan, by why.
         progress: Told of every block of points.
 
     Raises:
-        InputError: the search has no plan, or too many for so many points.
+        InputError: the search has too many plans for so many points.
     """
     plans = [one for choice, piece in _pieces(space) if (one := _valid(space, choice, piece)) is not None]
     count = sum(prod(valid.axes.shape) for _, valid in plans)
     points = points_of(varied.axes)
     if not plans:
-        raise InputError("search finds no plan that the rules allow; `sightline plan` of the base says why")
+        buildable = np.broadcast_to(varied.buildable((slice(None),) * len(points.shape)), points.shape)
+        if buildable.any():
+            reasons.add(NO_PLAN, int(np.count_nonzero(buildable)))
+        points.done[...] = True
+        progress.advance(points.done.size)
+        return points
     if count * points.done.size > MOST_PLANS:
         raise InputError(
             f"search has {count:,} plans for each of {points.done.size:,} points; allowed: {MOST_PLANS:,} in all, "

@@ -71,7 +71,8 @@ def _named(found: Found, best: Mapping[str, Any]) -> dict[str, Any]:
 def _said_of_best(found: Found, best: Mapping[str, Any], cheapest: Mapping[str, Any]) -> Iterator[str]:
     so_far = " so far" if found.is_part else ""
     if not best and found.points:
-        yield f"No point fits{so_far}."
+        reason = max(found.reasons, key=lambda one: found.reasons[one], default="")
+        yield f"No point fits{so_far}{f': {reason}' if reason else ''}."
     yield from said_of_best(found, best, f"fastest{so_far}")
     others = {view: row for view, row in cheapest.items() if row != best.get(view)}
     yield from said_of_best(found, others, f"cheapest{so_far}")
