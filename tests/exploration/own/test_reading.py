@@ -176,3 +176,45 @@ def test_of_many_values_a_few_have_lines():
     assert lines.series == "workload.batch"
     assert len(lines.where["workload.batch"]) == 8
     assert {1, 20} <= set(lines.where["workload.batch"])
+
+
+def paying(axes, *, view="ideal", **asked):
+    report = ["tpot_s", "cost_usd_per_million_tokens"]
+    return explore({"base": GENERATION, "axes": axes, "view": view, "report": report, **asked})
+
+
+def test_a_break_even_says_from_where_on_nothing_pays_and_what_holds_at_the_price():
+    axes = {BANDWIDTH: {"from": "2 TB/s", "to": "32 TB/s", "factor": 2}, "workload.batch": [4, 1]}
+    answer = paying(axes, prices={BANDWIDTH: "0.1 USD/hour per TB/s"})
+    (sentence,) = [one for one in answer.reading if "pays below" in one]
+    nothing = [step["from"] for step in answer.summary["break_even"] if step["gain"] < 1.001]
+    assert sentence.startswith("Ideal view, batch 4: ")
+    assert f"beyond {min(nothing) / 1e12:g} TB/s at no price" in sentence
+    rows = [row for row in answer.rows if row["workload.batch"] == 4]
+    least = min(rows, key=lambda row: row["cost_usd_per_million_tokens"])
+    assert f"work costs least at {least[BANDWIDTH] / 1e12:g} TB/s" in sentence
+
+
+def test_a_number_that_brings_nothing_pays_at_no_price():
+    answer = paying({"cluster.device.memory": ["80 GB", "160 GB", "320 GB"]})
+    assert any("pays at no price" in sentence for sentence in answer.reading)
+
+
+def test_another_memory_by_name_may_cost_more_too():
+    axes = {"cluster.device.technology.memory": ["hbm3", "hbm3e", "hbm4"]}
+    answer = paying(axes)
+    steps = answer.summary["break_even"]
+    assert [(step["from"], step["to"]) for step in steps] == [("hbm3", "hbm3e"), ("hbm3", "hbm4")]
+    rows = list(answer.rows)
+    for step, row in zip(steps, rows[1:], strict=True):
+        cost = "cost_usd_per_million_tokens"
+        assert step["gain"] == pytest.approx(rows[0][cost] / row[cost])
+    assert any("in place of memory hbm3" in sentence for sentence in answer.reading)
+
+
+def test_rents_that_another_technology_does_not_change_are_warned_of():
+    axes = {"cluster.device.technology.memory": ["hbm3", "hbm4"]}
+    assert any("every device has the rent of" in warning for warning in paying(axes).warnings)
+    priced = paying(axes, prices={BANDWIDTH: "0.1 USD/hour per TB/s"})
+    assert not any("every device has the rent of" in warning for warning in priced.warnings)
+    assert not paying({BANDWIDTH: ["1x", "2x"]}).warnings

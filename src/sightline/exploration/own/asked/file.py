@@ -13,7 +13,7 @@ from sightline.exploration.own.asked.axes import Axis, read_axes
 from sightline.exploration.own.asked.derived import MADE
 from sightline.exploration.own.asked.numbers import TECHNOLOGY, number_keys, stated_device
 from sightline.exploration.own.asked.prices import Price, read_prices
-from sightline.exploration.own.asked.reports import MEMORY, THROUGHPUT, read_reports
+from sightline.exploration.own.asked.reports import COST, MEMORY, THROUGHPUT, read_reports
 from sightline.exploration.own.asked.search_keys import read_designs, read_search, split_search
 from sightline.exploration.request import StudyRequest, Views
 from sightline.kinds import anything, choice, text
@@ -78,7 +78,8 @@ class StudyFile:
         task = profile.task_of(self.task)
         rate = THROUGHPUT.get(task.name) if task is not None else None
         memory = MEMORY if self.designs else None
-        return tuple(dict.fromkeys(key for key in (*self.report, self.whole, rate, memory) if key))
+        cost = COST if self.prices and rate else None
+        return tuple(dict.fromkeys(key for key in (*self.report, self.whole, rate, memory, cost) if key))
 
     @property
     def points(self) -> int:

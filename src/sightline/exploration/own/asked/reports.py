@@ -30,6 +30,8 @@ USUAL: Final[Mapping[str, tuple[str, ...]]] = {
 """What is reported where a study does not say."""
 MEMORY: Final = "memory_bytes.total"
 """What a point needs, by which those that do not fit are compared."""
+COST: Final = "cost_usd_per_million_tokens"
+"""What work costs, of tasks with a rate."""
 BOUND: Final = "bound_level"
 """The level that takes most of a point's time: a column of every study."""
 

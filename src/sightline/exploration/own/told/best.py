@@ -5,14 +5,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from sightline.exploration.own.asked.reports import BOUND
+from sightline.exploration.own.asked.reports import BOUND, COST
 from sightline.exploration.own.points.mesh import Points
 from sightline.exploration.own.points.table import Part
 from sightline.exploration.own.told.found import Found
 from sightline.exploration.own.told.words import in_words, name_of, of_view, result
 from sightline.quantities import as_python
-
-COST: Final = "cost_usd_per_million_tokens"
 
 
 def best_points(found: Found, key: str, sign: float) -> dict[str, dict[str, Any]]:

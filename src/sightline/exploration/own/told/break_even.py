@@ -12,9 +12,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from sightline.exploration.own.asked.numbers import TECHNOLOGY
+from sightline.exploration.own.asked.reports import COST
 from sightline.exploration.own.told.found import Found, Line, lines
-from sightline.exploration.own.told.words import in_unit, name_of
+from sightline.exploration.own.told.words import in_unit, name_of, of_view
 from sightline.exploration.words import percent
+from sightline.quantities import as_python
 
 PER: Final = {
     "B/s": (1e12, "TB/s"),
@@ -32,8 +35,9 @@ class BreakEven:
 
     view: str
     key: str
-    low: float
-    high: float
+    low: float | str
+    high: float | str
+    """Names where technology has names: another memory in place of the first."""
     gain: float
     """The rate at the higher value over that at the lower."""
     usd_per_hour: float | None
@@ -42,8 +46,10 @@ class BreakEven:
 
     @property
     def usd_per_hour_per_unit(self) -> float | None:
-        """The same for one SI unit of the number."""
-        return None if self.usd_per_hour is None else self.usd_per_hour / (self.high - self.low)
+        """The same for one SI unit of the number; None of names."""
+        if self.usd_per_hour is None or isinstance(self.low, str) or isinstance(self.high, str):
+            return None
+        return self.usd_per_hour / (self.high - self.low)
 
     def to_dict(self) -> dict[str, Any]:
         """Return what an answer says."""
@@ -60,24 +66,33 @@ class BreakEven:
 
 
 def break_evens(found: Found) -> Iterator[BreakEven]:
-    """Yield every step along the numbers of the hardware, all other axes at their first values."""
+    """Yield every step along the numbers of the hardware, and from the first to each other name of its technology.
+
+    All other axes are at their first values.
+    """
     for line in lines(found) if found.rate else ():
-        key = line.axis.key
-        if not key.startswith("cluster.") or line.axis.unit not in PER:
-            continue
         rate, rent = line.of(found.rate), _rent(line, found)
-        for i, j in pairwise(np.argsort(line.values)):
+        for i, j in _steps(line):
             gain = float(rate[j] / rate[i])
-            if np.isfinite(gain) and line.values[j] > line.values[i]:
+            if np.isfinite(gain):
                 yield BreakEven(
                     view=line.view,
-                    key=key,
-                    low=float(line.values[i]),
-                    high=float(line.values[j]),
+                    key=line.axis.key,
+                    low=as_python(line.values[i]),
+                    high=as_python(line.values[j]),
                     gain=gain,
                     usd_per_hour=None if rent is None else max(0.0, rent * (gain - 1.0)),
                     where=line.where,
                 )
+
+
+def _steps(line: Line) -> Iterator[tuple[int, int]]:
+    """Places of the ends of all steps along a line; none of what is not bought."""
+    if line.axis.key.startswith(TECHNOLOGY) and all(isinstance(one, str) for one in line.values):
+        yield from ((0, place) for place in range(1, len(line.values)))
+    elif line.axis.key.startswith("cluster.") and line.axis.unit in PER:
+        ordered = pairwise(int(place) for place in np.argsort(line.values))
+        yield from ((i, j) for i, j in ordered if line.values[j] > line.values[i])
 
 
 def _rent(line: Line, found: Found) -> float | None:
@@ -89,27 +104,80 @@ def _rent(line: Line, found: Found) -> float | None:
     return None if rent is None else float(rent) * (price.values[0] if price is not None else 1.0)
 
 
-def sentences(steps: Sequence[BreakEven], units: dict[str, str]) -> Iterator[str]:
-    """Yield a sentence for each number and view, on its first and its last step.
+_NOTHING: Final = 0.001
+"""Gain below which a step brings nothing."""
+_MOST_SAID: Final = 4
+"""Steps of a sentence."""
 
-    ``units`` has the SI unit of each key.
-    """
+
+def sentences(found: Found, steps: Sequence[BreakEven]) -> Iterator[str]:
+    """Yield a sentence for each number and view: what its steps may cost, and what stated prices come to."""
+    units = {axis.key: axis.unit for axis in found.axes}
+    verdicts = dict(_verdicts(found))
     groups: dict[tuple[str, str], list[BreakEven]] = {}
     for step in steps:
         groups.setdefault((step.view, step.key), []).append(step)
     for (view, key), several in groups.items():
-        said = [_said(step, units[key]) for step in dict.fromkeys((several[0], several[-1]))]
-        yield f"{view.capitalize()} view: {name_of(key)} pays {', and '.join(said)}."
+        where = f", {several[0].where}" if several[0].where else ""
+        said = _of_names if isinstance(several[0].low, str) else _of_numbers
+        yield f"{of_view(view)}{where}: {said(several, units[key])}{verdicts.get((view, key), '')}."
 
 
-def _said(step: BreakEven, unit: str) -> str:
-    ends = f"from {in_unit(step.low, unit)} to {in_unit(step.high, unit)}"
-    gain = step.gain - 1.0
-    if gain < 0.0005:
-        return f"at no price {ends}, which brings nothing"
-    if step.usd_per_hour is None:
-        return f"below {percent(gain, 1)} more rent {ends}"
-    scale, name = PER[unit]
-    each = (step.usd_per_hour_per_unit or 0.0) * scale
-    more = f"below {step.usd_per_hour:.2g} USD/hour more rent per device ({each:.3g} USD/hour per {name})"
-    return f"{more} {ends}, which brings {percent(gain, 1)}"
+def _of_numbers(steps: Sequence[BreakEven], unit: str) -> str:
+    """What the steps of a number may cost, and from where on none pays."""
+    name = name_of(steps[0].key)
+    paying = [i for i, step in enumerate(steps) if step.gain - 1.0 >= _NOTHING]
+    if not paying:
+        return f"more {name} than {_value(steps[0].low, unit)} pays at no price (it brings less than {_LEAST})"
+    said = [steps[paying[i]] for i in sorted({*np.linspace(0, len(paying) - 1, _MOST_SAID).round().astype(int)})]
+    listed = ", ".join(f"{_worth(step, unit)} from {_value(step.low, unit)} to {_value(step.high, unit)}" for step in said)
+    end = steps[paying[-1]]
+    beyond = f"; beyond {_value(end.high, unit)} at no price (it brings less than {_LEAST})" if end is not steps[-1] else ""
+    per = f"USD/hour more rent per {PER[unit][1]}" if end.usd_per_hour is not None else "more rent per device"
+    return f"{name} pays below ({per}) {listed}{beyond}"
+
+
+_LEAST: Final = percent(_NOTHING, 1)
+
+
+def _worth(step: BreakEven, unit: str) -> str:
+    each = step.usd_per_hour_per_unit
+    return percent(step.gain - 1.0, 1) if each is None else f"{each * PER[unit][0]:.3g}"
+
+
+def _value(value: Any, unit: str) -> str:
+    return value if isinstance(value, str) else in_unit(value, unit)
+
+
+def _of_names(steps: Sequence[BreakEven], _: str) -> str:
+    """What devices of other names of a technology may cost more than those of the first."""
+
+    def worth(step: BreakEven) -> str:
+        if step.gain - 1.0 < _NOTHING:
+            return f"{step.high} at no price"
+        return f"{step.high} {_more(step)}"
+
+    listed = ", ".join(map(worth, steps))
+    return f"in place of {name_of(steps[0].key)} {steps[0].low}, a device pays below this much more rent: {listed}"
+
+
+def _more(step: BreakEven) -> str:
+    gain = percent(step.gain - 1.0, 1)
+    return gain if step.usd_per_hour is None else f"{step.usd_per_hour:.2g} USD/hour ({gain})"
+
+
+def _verdicts(found: Found) -> Iterator[tuple[tuple[str, str], str]]:
+    """By view and key, at which value work costs least where a price is stated; the smallest of those that tie."""
+    prices = {price.number.key: price for price in found.study.prices}
+    for line in lines(found):
+        price = prices.get(line.axis.key)
+        if price is None or line.part.points is None or COST not in line.part.points.columns:
+            continue
+        cost, unit = line.of(COST), price.number.unit
+        if not np.isfinite(cost).any() or unit not in PER:
+            continue
+        ties = np.flatnonzero(cost <= (1.0 + _NOTHING) * np.nanmin(cost))
+        least = min(float(line.values[i]) for i in ties)
+        scale, name = PER[unit]
+        rate = in_unit(price.usd_per_hour_per_unit * scale, "USD/hour")
+        yield (line.view, line.axis.key), f"; at its price of {rate} per {name} work costs least at {in_unit(least, unit)}"

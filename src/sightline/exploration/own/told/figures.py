@@ -7,8 +7,7 @@ import numpy as np
 
 from sightline.exploration.answer import Column, Figure
 from sightline.exploration.own.asked.axes import Axis
-from sightline.exploration.own.asked.reports import BOUND
-from sightline.exploration.own.told.best import COST
+from sightline.exploration.own.asked.reports import BOUND, COST
 from sightline.exploration.own.told.break_even import BreakEven
 from sightline.exploration.own.told.found import Found
 from sightline.exploration.own.told.words import label_of, name_of, sentence_case
@@ -128,7 +127,7 @@ def _logarithmic(*axes: Axis) -> frozenset[str]:
 def _break_even(found: Found, steps: Sequence[BreakEven]) -> Iterator[Figure]:
     """What each step along a number may add to a device's rent, next to what it adds where its price is stated."""
     prices = {price.number.key: price.usd_per_hour_per_unit for price in found.study.prices}
-    known = [step for step in steps if step.usd_per_hour is not None]
+    known = [step for step in steps if step.usd_per_hour_per_unit is not None]
     for key in dict.fromkeys(step.key for step in known):
         shown = [step for step in known if step.key == key]
         if len(shown) <= len(found.views):

@@ -9,9 +9,9 @@ from sightline.exploration.answer import StudyAnswer
 from sightline.exploration.own.asked.axes import Axis
 from sightline.exploration.own.asked.derived import CARBON
 from sightline.exploration.own.asked.numbers import TECHNOLOGY
-from sightline.exploration.own.asked.reports import BOUND
+from sightline.exploration.own.asked.reports import BOUND, COST
 from sightline.exploration.own.points.designs import devices_each
-from sightline.exploration.own.told.best import COST, best_points, fastest_points, said_of_best
+from sightline.exploration.own.told.best import best_points, fastest_points, said_of_best
 from sightline.exploration.own.told.break_even import PER, break_evens, sentences
 from sightline.exploration.own.told.elasticity import elasticities_of, knees_of
 from sightline.exploration.own.told.figures import ABOUT, figures_of
@@ -29,7 +29,6 @@ def told(found: Found) -> StudyAnswer:
     """Return a study's answer: its table, read."""
     study = found.study
     steps = list(break_evens(found))
-    units = {axis.key: axis.unit for axis in found.axes}
     tornado = elasticities_of(found)
     knees_found = list(knees_of(found))
     best = fastest_points(found)
@@ -56,7 +55,7 @@ def told(found: Found) -> StudyAnswer:
             *_said_along(found),
             *said_of_caps(found),
             *_said_of_knees(found, knees_found),
-            *sentences(steps, units),
+            *sentences(found, steps),
         ],
         figures=figures_of(found, tornado, steps),
         warnings=list(_warnings(found)),
@@ -196,7 +195,25 @@ def _warnings(found: Found) -> Iterator[str]:
         yield f"stopped after {found.points:,} of {found.whole:,} points; what is best is that of those"
     elif found.stopped and found.study.designs:
         yield "stopped while devices were refined; those that were not are the best of a grid"
-    varies_technology = found.study.designs or any(axis.key.startswith(TECHNOLOGY) for axis in found.axes)
+    varies_technology = _varies_technology(found)
+    yield from _warned_of_rents(found)
     for base in found.bases.values():
         said = set(made_of_technology(base.cluster)) if varies_technology else set()
         yield from (sentence for sentence in base.warnings if sentence not in said)
+
+
+def _varies_technology(found: Found) -> bool:
+    return bool(found.study.designs) or any(axis.key.startswith(TECHNOLOGY) for axis in found.axes)
+
+
+def _warned_of_rents(found: Found) -> Iterator[str]:
+    """Yield that devices of other technologies have the rent of the base's, where nothing says what they cost more."""
+    reported = [key for key in (COST, "usd_per_hour") if key in found.study.report]
+    is_priced = bool(found.study.prices) or any(axis.key == "cluster.device.price" for axis in found.axes)
+    clusters = [base.cluster for base in found.bases.values()]
+    if not reported or is_priced or not _varies_technology(found) or clusters[0].usd_per_hour is None:
+        return
+    yield (
+        f"{' and '.join(reported)}: every device has the rent of {clusters[0].device.name}, so that better technology "
+        "costs nothing more; state prices, or an axis cluster.device.price"
+    )
