@@ -9,6 +9,8 @@ from sightline.planning.search import plan
 from sightline.profile import Profile
 from sightline.progress import Progress
 
+TIED = 10
+"""Plans among which the fastest is looked for: a search puts the simplest of those first that it cannot tell apart."""
 Restricted = Mapping[str, object]
 """Values that fields of a plan may have, by field: a list, or None for all that are valid."""
 
@@ -37,5 +39,5 @@ def fastest_if_any(scenario: Mapping[str, Any], fields: Restricted | None, progr
     stated = {} if fields is None else fields
     within = {name: {"any": list(values)} for name, values in stated.items() if isinstance(values, list | tuple)}
     free = None if fields is None else [name for name, values in fields.items() if values is None]
-    answer = plan({**scenario, "plan": {**scenario["plan"], **within}}, free=free, top=1)
-    return answer.plans[0].profile if answer.plans else None
+    answer = plan({**scenario, "plan": {**scenario["plan"], **within}}, free=free, top=TIED)
+    return min((found.profile for found in answer.plans), key=lambda one: float(one.step_time_s), default=None)

@@ -183,8 +183,8 @@ def _at_other_sizes(ladder: Ladder) -> Iterator[dict[str, Any]]:
 def _assumptions(views: Sequence[View], base: Mapping[str, Any]) -> tuple[str, ...]:
     more: Mapping[View, str] = {
         "ideal": "nvfp4 at its datasheet rate; under the plan of 2021 communication does not overlap",
-        "calibrated": "training runs in Megatron-LM, that of April 2021 under the plan of then and today's after it; "
-        "B200's measured constants come with its processor",
+        "calibrated": "training runs in Megatron-LM, that of April 2021 under the plan of then and today's under the "
+        "fastest plan, whether or not it can be launched; B200's measured constants and host come with its processor",
     }
     work, order = base["workload"], ", ".join(ABOUT["change"].values.values())
     return (
@@ -215,10 +215,10 @@ def _reading(summary: Mapping[str, Any], ladders: Sequence[Ladder]) -> tuple[str
         product = " x ".join(f"{name.replace('_', ' ')} {factor:.2f}" for name, factor in factors.items())
         lines.append(f"{view.capitalize()} view, in order: {product}.")
     ladder = ladders[0]
-    first, last = ladder.at(BASELINES[FULLY_RECOMPUTED]).scenario.plan, ladder.at(ALL).scenario.plan
+    first, last = ladder.at(BASELINES[BEST]).scenario.plan, ladder.at(ALL).scenario.plan
     lines.append(
-        f"From the best A100 plan to B200 the micro-batch goes from {first.micro_batch} to {last.micro_batch} and "
-        f"recomputation from {first.recompute} to {last.recompute}."
+        f"From the best A100 plan with any recomputation to B200 the micro-batch goes from {first.micro_batch} to "
+        f"{last.micro_batch}; recomputation is {first.recompute} before and {last.recompute} after."
     )
     lines += [_what_binds(ladder) for ladder in ladders]
     lines += [*_order_matters(summary["made_first_and_last"]), *_size_matters(summary["other_sizes"])]

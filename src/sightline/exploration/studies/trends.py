@@ -226,7 +226,8 @@ def _assumptions(cards: Sequence[Launch]) -> tuple[str, ...]:
     priced = [card for card in cards if card.price_usd is not None]
     of_launches = (
         f"{len(cards)} launches of the catalog (`sightline catalog launches`), {len(priced)} of them with a price on "
-        "the day: a suggested price, for data centers what buyers were asked or quoted."
+        "or near the day: a suggested price, for data centers what buyers were asked or quoted, of H200 and B200 the "
+        "street price of 2026."
     )
     of_lines = (
         f"Lines are least squares of the logarithm. Intervals hold {percent(CONFIDENCE)} if launches are "
