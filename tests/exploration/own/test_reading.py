@@ -20,7 +20,7 @@ def answer():
 def test_the_best_point_does_most_work_per_second(answer):
     for view, best in answer.summary["best"].items():
         rows = [row for row in answer.rows if row["view"] == view]
-        assert best["output_tokens_per_s"] == max(row["output_tokens_per_s"] for row in rows)
+        assert best["output_tokens_per_s"] >= 0.999 * max(row["output_tokens_per_s"] for row in rows)
         assert any(all(row[key] == value for key, value in best.items()) for row in rows)
 
 
@@ -197,7 +197,7 @@ def test_a_break_even_says_from_where_on_nothing_pays_and_what_holds_at_the_pric
 
 def test_a_number_that_brings_nothing_pays_at_no_price():
     answer = paying({"cluster.device.memory": ["80 GB", "160 GB", "320 GB"]})
-    assert any("pays at no price" in sentence for sentence in answer.reading)
+    assert any("no step along memory pays" in sentence for sentence in answer.reading)
 
 
 def test_another_memory_by_name_may_cost_more_too():
@@ -218,3 +218,40 @@ def test_rents_that_another_technology_does_not_change_are_warned_of():
     priced = paying(axes, prices={BANDWIDTH: "0.1 USD/hour per TB/s"})
     assert not any("every device has the rent of" in warning for warning in priced.warnings)
     assert not paying({BANDWIDTH: ["1x", "2x"]}).warnings
+
+
+def test_of_points_that_tie_that_with_the_least_hardware_is_the_fastest():
+    axes = {"cluster.device.memory": ["320 GB", "80 GB", "160 GB"], "cluster.intra_node.latency": ["1 us", "1.001 us"]}
+    best = paying(axes).summary["best"]["ideal"]
+    assert (best["cluster.device.memory"], best["cluster.intra_node.latency"]) == (80e9, 1.001e-6)
+
+
+def test_a_minimum_inside_an_axis_is_said():
+    technology = "cluster.device.technology"
+    base = {**TRAINING, "cluster": {"devices": 32, "device": {"technology": {"node": "3nm", "memory": "hbm3"}}}}
+    axes = {f"{technology}.split.l2": [0.03, 0.1, 0.2, 0.4]}
+    answer = explore({"base": base, "axes": axes, "view": "ideal", "report": ["step_time_s"]})
+    times = answer.columns["step_time_s"]
+    assert min(times) < min(times[0], times[-1])
+    least = axes[f"{technology}.split.l2"][int(np.argmin(times))]
+    assert any("with the least, " in one and f"at {100 * least:.1f} %" in one for one in answer.reading)
+
+
+def test_axes_along_which_nothing_changes_are_said_together_and_not_drawn():
+    still = {"cluster.device.memory": ["1x", "2x"], "cluster.host.device_bandwidth": ["1x", "2x"]}
+    answer = explore({"base": GENERATION, "axes": {**still, BANDWIDTH: ["1x", "4x"], "workload.batch": [1, 64]}})
+    (sentence,) = [one for one in answer.reading if "changes by less than" in one]
+    assert all(word in sentence for word in ("memory", "host device bandwidth"))
+    assert not any("memory from" in one for one in answer.reading)
+    drawn = answer.figures[0]
+    assert {drawn.x, drawn.y[0]} == {BANDWIDTH, "workload.batch"}
+
+
+def test_points_that_do_not_fit_do_not_count_in_shares_of_levels():
+    axes = {"cluster.device.memory": ["4 GB", "80 GB"], BANDWIDTH: ["1 TB/s", "100 TB/s"]}
+    answer = explore({"base": GENERATION, "axes": axes})
+    fitting = [row["bound_level"] for row in answer.rows if row["fits"]]
+    assert len(fitting) == 2
+    shares = answer.summary["bound_level"]["calibrated"]
+    assert shares == {level: fitting.count(level) / 2 for level in set(fitting)}
+    assert any(sentence.endswith("of the points that fit.") for sentence in answer.reading)

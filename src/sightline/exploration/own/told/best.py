@@ -1,12 +1,12 @@
 """The best points of a study: the fastest, and the cheapest where cost is reported."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sightline.exploration.own.asked.reports import BOUND, COST
-from sightline.exploration.own.points.mesh import Points
+from sightline.exploration.own.asked.reports import BOUND
 from sightline.exploration.own.points.table import Part
 from sightline.exploration.own.told.found import Found
 from sightline.exploration.own.told.words import in_words, name_of, of_view, result
@@ -21,7 +21,7 @@ def best_points(found: Found, key: str, sign: float) -> dict[str, dict[str, Any]
         for part in found.parts:
             if part.view != view or part.points is None or key not in part.points.columns:
                 continue
-            place, value = _top(part.points, key, sign)
+            place, value = _top(part, key, sign)
             if value > top:
                 top, row = value, _row(found, part, place)
         if row:
@@ -34,12 +34,39 @@ def fastest_points(found: Found) -> dict[str, dict[str, Any]]:
     return best_points(found, found.rate, 1.0) if found.rate else best_points(found, found.task.whole, -1.0)
 
 
-def _top(points: Points, key: str, sign: float) -> tuple[tuple[int, ...], float]:
-    """The place of a part's best point that fits, and its figure; minus infinity without any."""
+_TIE = 0.001
+"""Points this close to the best are as good."""
+_LESS_IS_MORE = ("latency", "launch_time")
+"""How keys end of which smaller values are better hardware."""
+
+
+def _top(part: Part, key: str, sign: float) -> tuple[tuple[int, ...], float]:
+    """The place of a part's best point that fits, and its figure; minus infinity without any.
+
+    Of points that tie, that with the least hardware.
+    """
+    points = part.points
+    if points is None:
+        return (), -np.inf
     value = sign * points.columns[key]
     value = np.where(points.possible & ~np.isnan(value), value, -np.inf)
-    place = tuple(map(int, np.unravel_index(int(value.argmax()), value.shape))) if value.shape else ()
+    top = value.max()
+    if not np.isfinite(top) or not value.shape:
+        return (0,) * len(value.shape), float(top)
+    ties = np.argwhere(value >= top - _TIE * abs(top))
+    ranks = np.stack([_ranks(name, values)[ties[:, i]] for i, (name, values) in enumerate(part.numbers.items())])
+    # Of points with as little hardware the one that is best.
+    least = np.lexsort((-value[tuple(ties.T)], ranks.sum(axis=0)))[0]
+    place = tuple(map(int, ties[least]))
     return place, float(value[place])
+
+
+def _ranks(key: str, values: Sequence[Any]) -> NDArray[np.int64]:
+    """How much hardware each value of an axis stands for, from 0 on; alike where more is no hardware, or a name."""
+    if not key.startswith("cluster.") or not all(isinstance(one, int | float) for one in values):
+        return np.zeros(len(values), dtype=int)
+    ranks = np.unique(np.asarray(values, dtype=float), return_inverse=True)[1]
+    return ranks.max() - ranks if key.endswith(_LESS_IS_MORE) else ranks
 
 
 def _row(found: Found, part: Part, place: tuple[int, ...]) -> dict[str, Any]:

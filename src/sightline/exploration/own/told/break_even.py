@@ -117,22 +117,29 @@ def sentences(found: Found, steps: Sequence[BreakEven]) -> Iterator[str]:
     groups: dict[tuple[str, str], list[BreakEven]] = {}
     for step in steps:
         groups.setdefault((step.view, step.key), []).append(step)
+    nothing: dict[str, list[str]] = {}
     for (view, key), several in groups.items():
+        if max(step.gain for step in several) - 1.0 < _NOTHING:
+            nothing.setdefault(view, []).append(name_of(key))
+            continue
         where = f", {several[0].where}" if several[0].where else ""
         said = _of_names if isinstance(several[0].low, str) else _of_numbers
         yield f"{of_view(view)}{where}: {said(several, units[key])}{verdicts.get((view, key), '')}."
+    for view, names in nothing.items():
+        listed = ", ".join(names)
+        yield f"{of_view(view)}: no step along {listed} pays at any price (each brings less than {_LEAST})."
 
 
 def _of_numbers(steps: Sequence[BreakEven], unit: str) -> str:
     """What the steps of a number may cost, and from where on none pays."""
     name = name_of(steps[0].key)
     paying = [i for i, step in enumerate(steps) if step.gain - 1.0 >= _NOTHING]
-    if not paying:
-        return f"more {name} than {_value(steps[0].low, unit)} pays at no price (it brings less than {_LEAST})"
     said = [steps[paying[i]] for i in sorted({*np.linspace(0, len(paying) - 1, _MOST_SAID).round().astype(int)})]
-    listed = ", ".join(f"{_worth(step, unit)} from {_value(step.low, unit)} to {_value(step.high, unit)}" for step in said)
+    ends = [f"from {_value(step.low, unit)} to {_value(step.high, unit)}" for step in said]
+    listed = ", ".join(f"{_worth(step, unit)} {between}" for step, between in zip(said, ends, strict=True))
     end = steps[paying[-1]]
-    beyond = f"; beyond {_value(end.high, unit)} at no price (it brings less than {_LEAST})" if end is not steps[-1] else ""
+    nothing = f"; beyond {_value(end.high, unit)} at no price (it brings less than {_LEAST})"
+    beyond = "" if end is steps[-1] else nothing
     per = f"USD/hour more rent per {PER[unit][1]}" if end.usd_per_hour is not None else "more rent per device"
     return f"{name} pays below ({per}) {listed}{beyond}"
 
@@ -180,4 +187,5 @@ def _verdicts(found: Found) -> Iterator[tuple[tuple[str, str], str]]:
         least = min(float(line.values[i]) for i in ties)
         scale, name = PER[unit]
         rate = in_unit(price.usd_per_hour_per_unit * scale, "USD/hour")
-        yield (line.view, line.axis.key), f"; at its price of {rate} per {name} work costs least at {in_unit(least, unit)}"
+        said = f"; at its price of {rate} per {name} work costs least at {in_unit(least, unit)}"
+        yield (line.view, line.axis.key), said

@@ -9,13 +9,15 @@ from sightline.exploration.answer import Column, Figure
 from sightline.exploration.own.asked.axes import Axis
 from sightline.exploration.own.asked.reports import BOUND, COST
 from sightline.exploration.own.told.break_even import BreakEven
-from sightline.exploration.own.told.found import Found
+from sightline.exploration.own.told.found import Found, change_of, lines
 from sightline.exploration.own.told.words import label_of, name_of, sentence_case
 
 _LOGARITHMIC: Final = 4.0
 """Ratio of an axis's ends from which on it is drawn logarithmically."""
 _MOST_LINES: Final = 8
 """Lines of a picture."""
+_SHOWN: Final = 2
+"""Axes of a map."""
 _RENT, _GAIN = "more_usd_per_hour", "work_per_usd_gain"
 ABOUT: Final[Mapping[str, Column]] = {
     "elasticity": Column(label="elasticity"),
@@ -29,11 +31,22 @@ def figures_of(
     found: Found, elasticities: Mapping[str, Mapping[str, float]], steps: Sequence[BreakEven]
 ) -> list[Figure]:
     """Return the pictures, the one that says the most first."""
-    axes = sorted((axis for axis in found.axes if len(axis.values) > 1), key=lambda axis: not axis.is_number)
+    axes = _by_weight(found)
     if not axes:
         return list(_tornado(found, elasticities))
     maps = [*_maps(found, axes), *_paying(found, axes)] if len(axes) > 1 else []
     return [*maps, *_lines(found, axes), *_tornado(found, elasticities), *_break_even(found, steps)]
+
+
+def _by_weight(found: Found) -> list[Axis]:
+    """The axes with several values, first the two that move the headline most, of those numbers before names."""
+    axes = [axis for axis in found.axes if len(axis.values) > 1]
+    moved: dict[str, float] = {}
+    for line in lines(found) if len(axes) > _SHOWN else ():
+        change = change_of(line.of(found.headline))
+        moved[line.axis.key] = max(change, moved.get(line.axis.key, 0.0))
+    most = sorted(axes, key=lambda axis: -moved.get(axis.key, 0.0))[:_SHOWN]
+    return sorted(axes, key=lambda axis: (axis not in most, not axis.is_number))
 
 
 def _fixed(found: Found, shown: Sequence[Axis]) -> dict[str, Any]:
@@ -45,7 +58,7 @@ def _fixed(found: Found, shown: Sequence[Axis]) -> dict[str, Any]:
 
 
 def _maps(found: Found, axes: Sequence[Axis]) -> Iterator[Figure]:
-    """What binds over the first two axes."""
+    """What binds over the two axes that matter most."""
     x, y = axes[:2]
     yield Figure(
         kind="map",

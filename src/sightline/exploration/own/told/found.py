@@ -97,12 +97,22 @@ class Line:
 
     @property
     def where(self) -> str:
-        """The values of the other axes, in words; empty where there are none."""
-        others = [axis for axis in self.part_axes if axis.key != self.axis.key]
+        """The values of the other axes, in words; without those of the base itself."""
+        others = [axis for axis in self.part_axes if axis.key != self.axis.key and not _is_base(axis)]
         return ", ".join(f"{name_of(axis.key)} {value_of(axis, axis.values[0])}" for axis in others)
 
     part_axes: Sequence[Axis] = ()
     """All axes of the study, those that are no numbers with the part's value."""
+
+
+def _is_base(axis: Axis) -> bool:
+    return axis.is_multiple and axis.values[0] == 1.0
+
+
+def change_of(values: NDArray[Any]) -> float:
+    """Return by which share results along a line change at most."""
+    known = values[~np.isnan(values)]
+    return float(known.max() / known.min() - 1.0) if len(known) and known.min() > 0 else 0.0
 
 
 def lines(found: Found) -> Iterator[Line]:

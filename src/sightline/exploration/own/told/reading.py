@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from sightline.exploration.answer import StudyAnswer
+from sightline.exploration.answer import StudyAnswer, View
 from sightline.exploration.own.asked.axes import Axis
 from sightline.exploration.own.asked.derived import CARBON
 from sightline.exploration.own.asked.numbers import TECHNOLOGY
@@ -15,7 +15,7 @@ from sightline.exploration.own.told.best import best_points, fastest_points, sai
 from sightline.exploration.own.told.break_even import PER, break_evens, sentences
 from sightline.exploration.own.told.elasticity import elasticities_of, knees_of
 from sightline.exploration.own.told.figures import ABOUT, figures_of
-from sightline.exploration.own.told.found import Found, lines
+from sightline.exploration.own.told.found import Found, Line, change_of, lines
 from sightline.exploration.own.told.power import said_of_caps
 from sightline.exploration.own.told.words import about, column_of, in_unit, in_words, label_of, name_of, of_view
 from sightline.exploration.views import said_of
@@ -72,9 +72,14 @@ def _said_of_best(found: Found, best: Mapping[str, Any], cheapest: Mapping[str, 
     if not best and found.points:
         reason = max(found.reasons, key=lambda one: found.reasons[one], default="")
         yield f"No point fits{so_far}{f': {reason}' if reason else ''}."
-    yield from said_of_best(found, best, f"fastest{so_far}")
-    others = {view: row for view, row in cheapest.items() if row != best.get(view)}
-    yield from said_of_best(found, others, f"cheapest{so_far}")
+    rate = f" in {label_of(found.study.task, found.rate)}" if found.rate else ""
+    both = {view: row for view, row in best.items() if row == cheapest.get(view)}
+    for rows, word in (
+        (both, f"fastest{rate} and cheapest"),
+        ({view: row for view, row in best.items() if view not in both}, f"fastest{rate}"),
+        ({view: row for view, row in cheapest.items() if view not in both}, "cheapest"),
+    ):
+        yield from said_of_best(found, rows, f"{word}{so_far}")
 
 
 def _counts(found: Found) -> dict[str, Any]:
@@ -103,13 +108,13 @@ def _counted(found: Found) -> Iterator[str]:
 
 
 def _shares(found: Found) -> dict[str, dict[str, float]]:
-    """By view, the share of points whose time each level takes most of."""
+    """By view, the share of points that fit whose time each level takes most of."""
     shares: dict[str, dict[str, float]] = {}
     for view in found.views:
         counts = np.zeros(len(LEVELS) + 1)
         for part in found.parts:
             if part.view == view and part.points is not None and BOUND in part.points.columns:
-                codes = part.points.columns[BOUND][part.points.done]
+                codes = part.points.columns[BOUND][part.points.possible]
                 counts += np.bincount(codes.astype(int) % len(counts), minlength=len(counts))
         whole = counts[:-1].sum()
         if whole:
@@ -119,27 +124,46 @@ def _shares(found: Found) -> dict[str, dict[str, float]]:
 
 
 def _said_of_shares(found: Found) -> Iterator[str]:
+    that_fit = " that fit" if _counts(found)["do_not_fit"] else ""
     for view, shares in _shares(found).items():
         ordered = sorted(shares.items(), key=lambda item: -item[1])
         listed = ", ".join(f"{LEVEL_NAMES[level]} binds {percent(share)}" for level, share in ordered)
-        yield f"{of_view(view)}: {listed} of the points."
+        yield f"{of_view(view)}: {listed} of the points{that_fit}."
+
+
+_UNCHANGED = 0.005
+"""Change along an axis that sentences leave out."""
 
 
 def _said_along(found: Found) -> Iterator[str]:
-    """How the headline moves along each axis of numbers, and where another level begins to bind."""
-    key, task = found.headline, found.study.task
+    """How the headline moves along each axis of numbers; those along which it does not in one sentence."""
+    unchanged: dict[View, list[str]] = {}
     for line in lines(found):
-        values, codes = line.of(key), line.of(BOUND)
+        values = line.of(found.headline)
         there = np.flatnonzero(~np.isnan(values)).tolist()
         if len(there) < 2:
             continue
-        first, last = there[0], there[-1]
-        span = f"from {in_words(line.axis, line.values[first])} to {in_words(line.axis, line.values[last])}"
-        unit = column_of(task, key).unit
-        moved = f"{in_unit(values[first], unit)} to {in_unit(values[last], unit)}"
-        levels = _sequence([(line.values[i], LEVELS[codes[i]]) for i in there if codes[i] >= 0], line.axis)
-        what, of = name_of(line.axis.key), label_of(task, key)
-        yield f"{of_view(line.view)}: {what} {span} takes {of} from {moved}{levels}."
+        if change_of(values) < _UNCHANGED:
+            unchanged.setdefault(line.view, []).append(name_of(line.axis.key))
+        else:
+            yield f"{of_view(line.view)}: {_moved(found, line, values, there)}."
+    for view, names in unchanged.items():
+        of = label_of(found.study.task, found.headline)
+        yield f"{of_view(view)}: {of} changes by less than {percent(_UNCHANGED, 1)} along {', '.join(names)}."
+
+
+def _moved(found: Found, line: Line, values: Any, there: list[int]) -> str:
+    """How the headline moves along a line, its least value where that lies inside, and where another level binds."""
+    key, task = found.headline, found.study.task
+    codes, unit = line.of(BOUND), column_of(task, key).unit
+    first, last, least = there[0], there[-1], min(there, key=lambda i: values[i])
+    span = f"from {in_words(line.axis, line.values[first])} to {in_words(line.axis, line.values[last])}"
+    moved = f"{in_unit(values[first], unit)} to {in_unit(values[last], unit)}"
+    is_inside = values[least] * (1.0 + _UNCHANGED) < min(values[first], values[last])
+    at = f" with the least, {in_unit(values[least], unit)}, at {in_words(line.axis, line.values[least])}"
+    levels = _sequence([(line.values[i], LEVELS[codes[i]]) for i in there if codes[i] >= 0], line.axis)
+    what, of = name_of(line.axis.key), label_of(task, key)
+    return f"{what} {span} takes {of} from {moved}{at if is_inside else ''}{levels}"
 
 
 def _said_of_knees(found: Found, knees: list[dict[str, Any]]) -> Iterator[str]:
