@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import combinations, permutations
 from typing import Any, TypeVar
 
+from sightline.content import fields_of
 from sightline.loading.clusters.mixed import joined
 from sightline.planning.answer import RankedPlan
 from sightline.scenario import Cluster
@@ -23,7 +24,7 @@ def of_one_kind(cluster: Cluster) -> list[Cluster]:
     for some in _some(cluster.groups):
         part = joined(some)
         if not part.groups:
-            found.setdefault((part.device.name, part.devices), part)
+            found.setdefault((str(fields_of(part.device)), part.devices), part)
     return list(found.values())
 
 

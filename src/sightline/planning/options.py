@@ -4,14 +4,6 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sightline.scenario import Cluster
-
-
-def cluster_settings(cluster: Cluster) -> dict[str, Any]:
-    """Return what a scenario states to run on a cluster's devices, in their usual servers."""
-    kinds = [f"{part.devices}x {part.device.name}" for part in cluster.parts]
-    return {"cluster.devices": kinds} if len(kinds) > 1 else {"cluster": kinds[0]}
-
 
 def as_options(settings: Mapping[str, Any]) -> Iterator[str]:
     """Yield a ``--set`` for each dotted key, quoted for a shell."""

@@ -129,6 +129,11 @@ class Cluster:
     """Where the figures come from, by part name."""
     groups: "tuple[Cluster, ...]" = ()
     """Clusters of equal devices that make up one of unlike devices, in order; none where all are equal."""
+    counted: str = ""
+    """The device that the scenario states next to the count (``8x h100-sxm-80gb``), whose figures it may change; empty
+    where it states a count alone."""
+    full_node: int = 0
+    """Devices of a node of the same kind that is full; 0 where ``per_node`` is all that is known."""
 
     def __post_init__(self) -> None:
         fix_mappings(self)

@@ -7,13 +7,12 @@ import pytest
 
 import sightline as sl
 from sightline.loading.clusters.cluster import read_cluster
+from sightline.planning.clusters import is_usual, resizer
 from sightline.planning.why.variations import (
     MOST_DOUBLINGS,
     SHORTEST,
-    is_usual,
     larger_clusters,
     others,
-    resizer,
     roomier_clusters,
 )
 

@@ -209,10 +209,10 @@ def _next(answer: "PlanAnswer", options: PlanOptions, launched: Launched) -> Com
         return []
     from sightline.launching.saving import starting
     from sightline.planning.options import as_options
-    from sightline.report.plans.sentences import most_surely, settings
+    from sightline.report.plans.sentences import can_be_set, most_surely, settings
 
     found: list[tuple[str, str]] = []
-    best = next((one for one in answer.plans if one.launchable), None)
+    best = next((one for one in answer.plans if one.launchable and can_be_set(answer, one)), None)
     if launched.launch is not None:
         found.append((f"run {launched.named}", starting(launched.launch, options.launch or "")))
     if best is not None and best.profile.task.name == "serving":

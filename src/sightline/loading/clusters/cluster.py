@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -93,7 +94,8 @@ def read_equal(mapping: Mapping[str, Any]) -> Cluster:
         cap, idle = stated["power_cap"], device["idle_power"]
         complaints.add(f"cluster.power_cap is {cap:g} W; allowed: more than the {idle:g} W the device takes when idle")
     complaints.raise_any()
-    return _cluster(count, min(per_node or count, count), parts, stated, base)
+    made = _cluster(count, min(per_node or count, count), parts, stated, base)
+    return replace(made, counted=device_name or "", full_node=per_node or 0)
 
 
 def _device(stated: object, below: str | None, complaints: Complaints) -> Values | None:

@@ -73,7 +73,7 @@ def _merged(groups: Sequence[Cluster]) -> list[Cluster]:
 
 def _make(group: Cluster) -> object:
     """What equal groups have in common."""
-    return content(replace(group, name="", devices=0, sources={}), largest_array=0)
+    return content(replace(group, name="", counted="", devices=0, sources={}), largest_array=0)
 
 
 def _stated(item: object) -> dict[str, Any]:

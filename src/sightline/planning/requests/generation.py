@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sightline.errors import InputError
 from sightline.planning.answer import NearestPlan, PlanAnswer
+from sightline.planning.clusters import reads_back
 from sightline.planning.generation.objectives import figure_key
 from sightline.planning.generation.search import search
 from sightline.planning.generation.space import GenerationSpace
@@ -85,7 +86,7 @@ def _corrected(plan: Any, anchor: "Anchored") -> Any:
 
 def _relaxed(one: NearestPlan, limits: Mapping[str, float], command: str) -> NearestPlan:
     """The nearest plan with the limits to type, a little above what it needs; one with a command stays as it is."""
-    if one.command:
+    if one.command or not reads_back(one.plan.profile.scenario.cluster):
         return one
     kept = {key: value for key, value in one.set.items() if key not in BY_KEY}
     loosened = {key: float(value) * 1.001 for key, value in one.set.items() if key in BY_KEY}

@@ -103,7 +103,7 @@ def together(spaces: Sequence[Space[Any]]) -> list[Space[Any]]:
 def _but_devices(space: Space[Any]) -> Any:
     """The content of a space without how many devices it has and how many of them are in a node."""
     question = space.scenario
-    cluster = replace(question.cluster, devices=0, per_node=0, name="")
+    cluster = replace(question.cluster, devices=0, per_node=0, full_node=0, name="", counted="")
     fixed = {name: value for name, value in fields_of(question.plan).items() if name not in space.values}
     parts = (cluster, question.model, question.workload, fixed)
     same = tuple(content(part, _LARGEST_ARRAY) for part in parts)

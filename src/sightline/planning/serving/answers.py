@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from sightline.planning.answer import NearestPlan, PlanAnswer, RankedPlan
+from sightline.planning.clusters import devices_setting
 from sightline.planning.generation.answers import UNKNOWN_QUALITY, free_fields
 from sightline.planning.lazy import LazySequence
 from sightline.planning.options import with_settings
@@ -15,7 +16,6 @@ from sightline.planning.serving.neighbours import alternatives, neighbours
 from sightline.planning.serving.search import Placed, Simulated
 from sightline.planning.serving.sweep import ServingSpace, limits_of
 from sightline.planning.serving.trial import Trial, has_times, objective_in
-from sightline.planning.why.variations import is_usual
 from sightline.quantities import SECONDS, counted, format_quantity
 from sightline.simulation.rates import ENOUGH
 from sightline.simulation.results.totals import answered
@@ -109,8 +109,7 @@ def _on_more_devices(found: Simulated, command: str) -> Iterator[NearestPlan]:
         if cluster.devices in seen:
             continue
         seen.add(cluster.devices)
-        key = "cluster" if is_usual(cluster) else "cluster.devices"
-        needed = {key: f"{cluster.devices}x {cluster.device.name}"}
+        needed = devices_setting(cluster)
         figures = found.figures_of(one)
         replicas = (
             f"{counted(int(plan.replicas), 'replica')} of {counted(cluster.devices // int(plan.replicas), 'device')}"

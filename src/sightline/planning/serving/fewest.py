@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from math import ceil
 
+from sightline.content import fields_of
+from sightline.planning.clusters import devices_setting, resizer
 from sightline.planning.serving.sweep import Finalist, ServingSpace
 from sightline.planning.serving.trial import has_times, objective_in
-from sightline.planning.why.variations import is_usual, resizer
 from sightline.profile import Profile
 from sightline.scenario import Cluster
 from sightline.simulation.rates import lasting_share, longer_by
@@ -25,7 +26,7 @@ def of_one_replica(spaces: Sequence[ServingSpace]) -> list[ServingSpace]:
     largest: dict[tuple[str, str], ServingSpace] = {}
     for space in spaces:
         others = {key: value for key, value in space.options.items() if key.partition(".")[0] != "cluster"}
-        kind = space.scenario.cluster.device.name, str(others)
+        kind = str(fields_of(space.scenario.cluster.device)), str(others)
         known = largest.get(kind)
         if known is None or known.scenario.cluster.devices < space.scenario.cluster.devices:
             largest[kind] = space
@@ -36,7 +37,6 @@ def _by_size(space: ServingSpace) -> Iterator[ServingSpace]:
     """The space of one replica, for each number of devices that it may take."""
     whole = space.scenario.cluster
     counts = space.values.get("replicas", (int(space.scenario.plan.replicas),)) or (1,)
-    key = "cluster" if is_usual(whole) else "cluster.devices"
     for size in _sizes(whole, whole.devices // min(counts)):
         cluster = resizer(whole)(size)
         plan = replace(space.scenario.plan, replicas=1)
@@ -45,7 +45,7 @@ def _by_size(space: ServingSpace) -> Iterator[ServingSpace]:
             scenario=replace(space.scenario, cluster=cluster, plan=plan),
             values={**space.values, "replicas": (1,)},
             clusters=(cluster, whole),
-            options={**space.options, key: f"{whole.devices}x {whole.device.name}"},
+            options={**space.options, **devices_setting(whole)},
         )
 
 

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from sightline.errors import InputError
+from sightline.planning.clusters import resizer
 from sightline.planning.generation.evaluation import Evaluated
 from sightline.planning.generation.objectives import PARETO, ascending
 from sightline.planning.generation.ranking import Kept
 from sightline.planning.generation.search import SHOWN, Found, go_through, kept
 from sightline.planning.generation.space import GenerationSpace, Variant
-from sightline.planning.why.variations import resizer
 from sightline.progress import Progress
 from sightline.scenario import Generate, GenerationPlan, GenerationScenario, ServingScenario, Slo
 from sightline.scenario.generation import DEGREES

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from sightline.content import fields_of
 from sightline.planning.answer import Neighbour, RankedPlan, by_loss
+from sightline.planning.clusters import devices_setting
 from sightline.planning.training.best import Candidate
 from sightline.planning.training.candidates import resolved
 from sightline.prediction import predict
@@ -67,7 +68,7 @@ def _options(space: Space[Scenario], kept: Sequence[Candidate]) -> Iterator[_Opt
         return
     for cluster in space.clusters:
         best = next((one for one in kept if one.fields["devices"] == cluster.devices), None)
-        named = {**space.options, "cluster": f"{cluster.devices}x {cluster.device.name}"}
+        named = {**space.options, **devices_setting(cluster)}
         yield _Option(named, kept[-1].keys[0]) if best is None and kept else _Option(named, *_best(space, best))
 
 

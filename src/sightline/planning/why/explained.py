@@ -134,8 +134,8 @@ def _space_of(best: Profile, spaces: Sequence[Space[Scenario]]) -> Space[Scenari
 
 def _assumed_hosts(answer: PlanAnswer) -> dict[str, str]:
     """The memory of hosts that nobody stated, where a plan offloads to it."""
+    from sightline.planning.clusters import is_usual
     from sightline.planning.why.unmet import host_memory
-    from sightline.planning.why.variations import is_usual
 
     clusters = [one.profile.scenario.cluster for one in answer.plans if one.profile.scenario.plan.offload]
     said = dict.fromkeys(host_memory(cluster) for cluster in clusters if is_usual(cluster))

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from sightline.planning.answer import NearestPlan
+from sightline.planning.clusters import devices_setting, is_usual
 from sightline.planning.training.best import Candidate, First, Keeper
 from sightline.planning.training.candidates import Axes
 from sightline.planning.training.mesh import Block
@@ -22,7 +23,7 @@ from sightline.planning.training.validity import LAUNCHABLE
 from sightline.planning.why.fewest import FewestChanges
 from sightline.planning.why.looser import FARTHEST, looser
 from sightline.planning.why.unmet import Describer, Unmet, space_of
-from sightline.planning.why.variations import Variation, is_usual, others, with_more_devices
+from sightline.planning.why.variations import Variation, others, with_more_devices
 from sightline.profile import Profile
 from sightline.scenario import Scenario
 from sightline.scenario.rules import TRAINING_RULES
@@ -110,8 +111,8 @@ def nearest_of(
 def _stated(space: Space[Scenario]) -> dict[str, Any]:
     """The values by which a question differs from others, of clusters of several sizes the largest."""
     cluster = space.scenario.cluster
-    named = {"cluster": f"{cluster.devices}x {cluster.device.name}"} if is_usual(cluster) else {}
-    return {**space.options, **({} if "cluster" not in space.options else named)}
+    named = devices_setting(cluster) if is_usual(cluster) and "cluster" in space.options else {}
+    return {**space.options, **named}
 
 
 def _near_limits(unmet: Unmet, asked: Variation, best: Candidate, describer: Describer) -> Iterator[NearestPlan]:

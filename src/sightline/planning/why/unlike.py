@@ -6,8 +6,9 @@ from typing import Any
 
 from sightline.loading.clusters.mixed import joined
 from sightline.planning.answer import HardwareChange, NearestPlan, Neighbour, PlanAnswer, by_loss
+from sightline.planning.clusters import cluster_settings, without_names
 from sightline.planning.lazy import LazySequence
-from sightline.planning.options import cluster_settings, with_settings
+from sightline.planning.options import with_settings
 from sightline.planning.training.answers import Found, ranked
 from sightline.planning.training.mixed import Listed, measured, plan_mixed
 from sightline.planning.training.one_space import SPARE, Request
@@ -187,7 +188,8 @@ def _nearest(of: Searched, predict: Callable[[Scenario], Profile], command: str)
             launchable=request.launchable,
         )
         typed = with_settings(command, stated)
-        found += [replace(one, set={**stated, **one.set}) for one in nearest_plans(unmet, predict, typed)[:1]]
+        near = nearest_plans(unmet, predict, typed)[:1]
+        found += [without_names(replace(one, set={**stated, **one.set})) for one in near]
     return found
 
 
@@ -210,4 +212,5 @@ def _on_all_kinds(of: Searched, command: str) -> Iterator[NearestPlan]:
             changed = dict(changes_from(space, one.profile.scenario))
             devices = cluster_settings(one.profile.scenario.cluster)
             typed = with_settings(command, {**devices, **changed})
-            yield NearestPlan(set={**devices, **changed}, sentence=needs_and_step(one.profile), plan=one, command=typed)
+            said = needs_and_step(one.profile)
+            yield without_names(NearestPlan(set={**devices, **changed}, sentence=said, plan=one, command=typed))

@@ -5,13 +5,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sightline.planning.answer import NearestPlan, Neighbour, PlanAnswer, by_loss
+from sightline.planning.clusters import cluster_settings, without_names
 from sightline.planning.generation.answers import needed_limits
 from sightline.planning.generation.mixed import Listed, listed_plan
 from sightline.planning.generation.objectives import figure_key
 from sightline.planning.generation.search import search
 from sightline.planning.generation.space import GenerationSpace
 from sightline.planning.lazy import LazySequence
-from sightline.planning.options import cluster_settings, with_settings
+from sightline.planning.options import with_settings
 from sightline.planning.why.generation import compared, explained_generation, kinds_of, nearest_of, small
 from sightline.profile import Profile
 
@@ -96,4 +97,4 @@ def _nearest(of: Searched, command: str) -> Iterator[NearestPlan]:
         typed = with_settings(command, stated)
         found = list(search([part], of.objective, of.limits, top=1).nearest)
         found = found or list(nearest_of(kinds_of(part), of.objective, of.limits, typed))
-        yield from (replace(one, set={**stated, **one.set}) for one in found[:1])
+        yield from (without_names(replace(one, set={**stated, **one.set})) for one in found[:1])

@@ -5,13 +5,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sightline.planning.answer import NearestPlan, RankedPlan
+from sightline.planning.clusters import is_usual
 from sightline.planning.options import with_settings
 from sightline.planning.training.best import Candidate
 from sightline.planning.training.candidates import resolved
 from sightline.planning.training.money import RunLimits
 from sightline.planning.training.objectives import Measure
 from sightline.planning.why.differences import needs_and_step
-from sightline.planning.why.variations import Variation, is_usual
+from sightline.planning.why.variations import Variation
 from sightline.profile import Profile
 from sightline.quantities import GIB, SECONDS, format_quantity
 from sightline.scenario import Cluster, Scenario

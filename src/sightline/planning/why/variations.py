@@ -1,6 +1,6 @@
 """Variations of a question that no plan meets: changes of it under which less memory is needed."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,6 +8,7 @@ from sightline import catalog
 from sightline.content import fields_of
 from sightline.frameworks import read_framework
 from sightline.loading.clusters.cluster import read_cluster
+from sightline.planning.clusters import devices_setting, is_of_catalog, is_usual, resizer
 from sightline.scenario import Adapter, Cluster, Device, Finetune, Scenario
 from sightline.scenario.techniques import AdapterKind
 
@@ -105,7 +106,7 @@ def roomier_clusters(cluster: Cluster) -> Iterator[tuple[dict[str, Any], Cluster
     if cluster.groups:
         return
     stated = [f"{cluster.devices}x {name}" for name in catalog.names("devices")]
-    usual = is_usual(cluster)
+    keeps_parts = not is_usual(cluster) and is_of_catalog(cluster.device)
     least, known = float(cluster.device.memory_bytes), {one: read_cluster(one) for one in stated}
     rented = [
         (float(one.device.memory_bytes), float(one.device.usd_per_hour), name)
@@ -115,9 +116,9 @@ def roomier_clusters(cluster: Cluster) -> Iterator[tuple[dict[str, Any], Cluster
     for memory_bytes, _, name in sorted(rented):
         if memory_bytes >= ROOMIER * least:
             least = memory_bytes
-            # A cluster that was stated part by part keeps its host.
-            other = known[name] if usual else replace(known[name], host=cluster.host)
-            yield {"cluster" if usual else "cluster.devices": name}, other
+            # A cluster that was stated part by part keeps its host; figures of a device would change another one too.
+            other = replace(known[name], host=cluster.host) if keeps_parts else known[name]
+            yield {"cluster.devices" if keeps_parts else "cluster": name}, other
 
 
 def _stands_in(device: Device, own: Device) -> bool:
@@ -139,27 +140,9 @@ def _with_other_framework(scenario: Scenario) -> Iterator[Variation]:
 
 def larger_clusters(cluster: Cluster, at_least: float = 2.0) -> Iterator[tuple[dict[str, Any], Cluster]]:
     """Yield clusters of twice as many devices again and again, with the key by which a scenario states them."""
-    resized, usual = resizer(cluster), is_usual(cluster)
+    resized = resizer(cluster)
     for doublings in range(1, MOST_DOUBLINGS + 1):
         if 2**doublings < at_least:
             continue
-        count = cluster.devices * 2**doublings
-        yield {"cluster" if usual else "cluster.devices": f"{count}x {cluster.device.name}"}, resized(count)
-
-
-def is_usual(cluster: Cluster) -> bool:
-    """Whether a cluster is a number of devices in their usual servers, of which nothing else was stated."""
-    if cluster.name != f"{cluster.devices}x {cluster.device.name}":
-        return False
-    usual = read_cluster(cluster.name)
-    return all(
-        fields_of(getattr(cluster, part)) == fields_of(getattr(usual, part))
-        for part in ("host", "network", "intra_node")
-    )
-
-
-def resizer(cluster: Cluster) -> Callable[[int], Cluster]:
-    """Return what makes a cluster of other many devices: in the device's usual servers if they are in such."""
-    if is_usual(cluster):
-        return lambda count: replace(read_cluster(f"{count}x {cluster.device.name}"), device=cluster.device)
-    return lambda count: replace(cluster, devices=count, per_node=min(count, cluster.per_node))
+        other = resized(cluster.devices * 2**doublings)
+        yield devices_setting(other), other

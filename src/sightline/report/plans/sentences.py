@@ -9,6 +9,7 @@ from typing import Any
 from sightline.launching.training.rules import LAUNCH_RULES
 from sightline.loading import to_mapping
 from sightline.planning.answer import HardwareChange, NearestPlan, PlanAnswer, RankedPlan
+from sightline.planning.clusters import devices_setting, reads_back
 from sightline.planning.limits import LIMITS
 from sightline.planning.options import as_options
 from sightline.planning.prices import PRICE_OF
@@ -17,6 +18,7 @@ from sightline.profile.metrics import BOUNDS
 from sightline.quantities import counted
 from sightline.report import labels, units
 from sightline.report.plans import columns
+from sightline.scenario import Cluster
 from sightline.scenario.rules import GENERATION_RULES, TRAINING_RULES
 from sightline.scenario.rules.techniques import briefly
 
@@ -288,11 +290,23 @@ def settings(answer: PlanAnswer, plan: RankedPlan) -> list[str]:
         if name == "batch":
             found["workload.batch"] = int(scenario.workload.batch)
         elif name in ("cluster", "cluster.devices"):
-            kinds = scenario.cluster.stated
-            found |= {"cluster.devices": kinds} if scenario.cluster.groups else {name: kinds[0]}
+            found |= _devices(name, scenario.cluster)
         elif name in chosen and not _goes_without_saying(name, scenario.plan, chosen):
             found[f"plan.{name}"] = _shortly(chosen[name])
     return list(as_options(found))
+
+
+def can_be_set(answer: PlanAnswer, plan: RankedPlan) -> bool:
+    """Return whether `settings` say on which devices of several kinds a plan runs: by names of the catalog."""
+    return "cluster" not in answer.free or reads_back(plan.profile.scenario.cluster)
+
+
+def _devices(name: str, cluster: Cluster) -> dict[str, Any]:
+    """The setting of a plan's devices; none where the scenario states figures of theirs, so that no name reads back."""
+    if not reads_back(cluster):
+        return devices_setting(cluster) if name == "cluster.devices" and not cluster.groups else {}
+    kinds = cluster.stated
+    return {"cluster.devices": kinds} if cluster.groups else {name: kinds[0]}
 
 
 def _shortly(value: Any) -> Any:
