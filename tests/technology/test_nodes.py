@@ -7,7 +7,7 @@ import pytest
 
 from sightline.catalog import index, names
 from sightline.errors import InputError
-from sightline.technology.nodes import NUMBERS, SCALINGS, node, node_names, nodes_along
+from sightline.technology.nodes import NUMBERS, SCALINGS, nearest_nodes, node, node_names, nodes_along
 
 STEPS = {"10nm": -1, "7nm": 0, "5nm": 1, "3nm": 2, "2nm": 3, "1nm": 4}
 """Classical steps after 7 nm."""
@@ -83,6 +83,22 @@ def test_a_node_without_all_figures_is_refused(own_nodes):
     (own_nodes / "mine.yaml").write_text("same_as: 2nm\nvendor: {energy: 0.3}\n")
     with pytest.raises(InputError, match=r"catalog.nodes.mine.vendor is .*; allowed: a mapping with logic_density"):
         node("mine")
+
+
+@pytest.mark.parametrize(
+    ("size", "hint"),
+    {
+        "6nm": "'7nm' or '5nm'",
+        "6": "'7nm' or '5nm'",
+        "8 nm": "'7nm' or '10nm'",
+        "22nm": "'16nm'",
+        "0.5nm": "'1nm'",
+    }.items(),
+)
+def test_the_nodes_next_to_a_size_are_suggested(size, hint):
+    assert nearest_nodes(size) == f" - did you mean {hint}?"
+    with pytest.raises(InputError, match=f"did you mean {hint}"):
+        node(size)
 
 
 def test_unknown_names_are_refused_with_the_nearest():

@@ -8,9 +8,11 @@
 by the same factors at every step. Both are the same at 7 nm.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
+from math import log
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -34,6 +36,7 @@ from sightline.technology.entries import read_entry, year
 Scaling = Literal["vendor", "ideal"]
 """How nodes scale: as foundries claim, or by the same factors at every step."""
 SCALINGS: tuple[Scaling, ...] = get_args(Scaling)
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:nm?)?\s*", re.ASCII | re.IGNORECASE)
 REFERENCE_NODE = "7nm"
 """The node that energy, speed and the area of interfaces are relative to."""
 
@@ -101,6 +104,8 @@ def node(name: str, scaling: str = "vendor") -> Node:
     """Return a node of the catalog; raise `InputError` for a name or a scaling model that there is not."""
     if scaling not in SCALINGS:
         raise InputError(f"scaling is {show(scaling)}; allowed: {', '.join(SCALINGS)}{nearest(scaling, SCALINGS)}")
+    if catalog.name_of("nodes", name) not in catalog.names("nodes"):
+        raise InputError(f"unknown node {show(name)}{nearest_nodes(name)}; `sightline catalog nodes` lists all")
     values = read_entry("nodes", name, _KEYS)
     return Node(
         name=catalog.name_of("nodes", name),
@@ -114,6 +119,19 @@ def node(name: str, scaling: str = "vendor") -> Node:
 def node_names() -> tuple[str, ...]:
     """Return the nodes of the catalog from the oldest to the newest: by the density of their logic."""
     return tuple(sorted(catalog.names("nodes"), key=lambda name: (node(name).logic_density, -float(node(name).energy))))
+
+
+def nearest_nodes(value: object) -> str:
+    """Return `` - did you mean 'x' or 'y'?`` for the nodes next to a size, the nearest first, or nearest to a text."""
+    written = _SIZE.fullmatch(str(value))
+    wanted = float(written[1]) if written else 0.0
+    if not wanted:
+        return nearest(value, node_names())
+    sizes = {float(found[1]): name for name in reversed(node_names()) if (found := _SIZE.fullmatch(name))}
+    around = [max((s for s in sizes if s <= wanted), default=None), min((s for s in sizes if s > wanted), default=None)]
+    ordered = sorted((size for size in around if size), key=lambda size: abs(log(size / wanted)))
+    named = " or ".join(f"'{sizes[size]}'" for size in ordered)
+    return f" - did you mean {named}?"
 
 
 def nodes_along(names: Sequence[str], scaling: str = "vendor") -> Node:

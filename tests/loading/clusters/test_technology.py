@@ -83,6 +83,18 @@ def test_all_mistakes_are_said_at_once():
     assert any("did you mean 'ideal'" in problem for problem in found)
 
 
+def test_nodes_are_listed_from_old_to_new():
+    assert "allowed: 16nm, 12nm, 10nm, 7nm" in problems_of(TECHNOLOGY | {"node": "6nm"})[0]
+    assert "did you mean '7nm' or '5nm'?" in problems_of(TECHNOLOGY | {"node": "6nm"})[0]
+
+
+@pytest.mark.parametrize("split", ["split", "power_split"])
+def test_stated_shares_of_more_than_the_whole_are_what_is_wrong(split):
+    (found,) = problems_of(TECHNOLOGY | {split: {"compute": 0.9, "l2": 0.9}})
+    assert f"{split} is" in found
+    assert "whose shares sum to 1.8" in found
+
+
 def test_a_device_that_cannot_be_built_says_why():
     found = problems_of(TECHNOLOGY | {"stacks": 30})
     assert [problem.split(" ")[1] for problem in found] == ["edge", "power"]

@@ -38,22 +38,23 @@ from sightline.quantities import (
 from sightline.technology.budget import FORMATS, PARTS, Budget, Split
 from sightline.technology.dies import RealDie, real_die
 from sightline.technology.law import fastest_clock, with_area
-from sightline.technology.limits import problems_of
+from sightline.technology.limits import ROUNDING, problems_of
 from sightline.technology.links import link
 from sightline.technology.memories import BITS_PER_BYTE, memory
-from sightline.technology.nodes import SCALINGS, Node, node
+from sightline.technology.nodes import SCALINGS, Node, nearest_nodes, node, node_names
 from sightline.technology.sentences import said_of_device
 from sightline.technology.synthesis import made_of
 
 
 def _named(kind: str) -> Kind:
-    """A name of the catalog."""
+    """A name of the catalog; nodes are listed from old to new."""
 
     def check_name(value: Any) -> str:
-        known = catalog.names(kind)
+        known = node_names() if kind == "nodes" else catalog.names(kind)
         name = catalog.name_of(kind, value) if isinstance(value, str) else ""
         if name not in known:
-            raise InputError(f"is {show(value)}; allowed: {', '.join(known)}{nearest(value, known)}")
+            near = nearest_nodes(value) if kind == "nodes" else nearest(value, known)
+            raise InputError(f"is {show(value)}; allowed: {', '.join(known)}{near}")
         return name
 
     return check_name
@@ -83,6 +84,8 @@ def _shares(*parts: str) -> Kind:
                 shares[part] = _share(share)
             except InputError as error:
                 raise InputError(f"has {part}, which {error}") from None
+        if (total := sum(shares.values())) > 1 + ROUNDING:
+            raise InputError(f"is {show(value)}, whose shares sum to {total:g}; allowed: shares that sum to 1 at most")
         return shares
 
     return check_shares
