@@ -5,7 +5,7 @@ from importlib import import_module
 import pytest
 
 from sightline.errors import InputError
-from sightline.exploration.explore import explore, is_name, read_view
+from sightline.exploration.explore import QUICK, explore, is_name, read_view
 from sightline.exploration.listed import BUILT_IN
 from sightline.exploration.results import answer_to_dict
 
@@ -17,6 +17,8 @@ def test_each_listed_study_is_there(name):
 
 def test_a_built_in_study_answers_its_name_and_keeps_the_contract():
     answer = explore("bound-by", quick=True)
+    assert QUICK in answer.warnings
+    assert f"{QUICK}." in answer.assumptions
     document = answer_to_dict(answer)
     assert document["study"] == answer.study == "bound-by"
     assert len(document["rows"]) == len(answer) > 0

@@ -1,5 +1,6 @@
 """``explore``: a study of hardware or technology, built in or of one's own."""
 
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, cast, get_args
@@ -15,6 +16,8 @@ from sightline.quantities import show
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+QUICK = "quick: a coarser grid; conclusions may differ"
+"""What an answer of a small version says."""
 FILE_ENDINGS = (".yaml", ".yml", ".json")
 """What names of study files end in."""
 
@@ -45,10 +48,17 @@ def explore(
     """
     request = StudyRequest(quick=quick, view=read_view(view), overrides=read_overrides(overrides), progress=progress)
     if isinstance(source, str) and is_name(source):
-        return _built_in(source)(request)
-    from sightline.exploration.own.study import own_study
+        answer = _built_in(source)(request)
+    else:
+        from sightline.exploration.own.study import own_study
 
-    return own_study(source, request)
+        answer = own_study(source, request)
+    return _said_to_be_quick(answer) if quick else answer
+
+
+def _said_to_be_quick(answer: StudyAnswer) -> StudyAnswer:
+    """The answer, which says that it is one of a small version."""
+    return replace(answer, warnings=(*answer.warnings, QUICK), assumptions=(*answer.assumptions, f"{QUICK}."))
 
 
 def read_view(value: object) -> Views | None:
