@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sightline.exploration.answer import Column, Figure, StudyAnswer
 from sightline.report.charts import drawing
 from sightline.report.charts.studies.chart import study_chart
-from sightline.report.charts.studies.colors import LEVEL_COLORS, colors_of, part_of
+from sightline.report.charts.studies.colors import DARK_TEXT, LEVEL_COLORS, LIGHT_TEXT, colors_of, part_of
 
 SEEN_BY = {
     "everybody": np.eye(3),
@@ -130,6 +130,12 @@ def test_every_answer_fits_a_phone(make):
 @pytest.mark.parametrize("make", [study_answers.nodes, study_answers.trends])
 def test_answers_fit_a_page(make):
     assert float(svg(study_chart(make())).get("width")) <= 840
+
+
+@pytest.mark.parametrize("make", ANSWERS.values(), ids=ANSWERS)
+def test_every_text_has_a_color_for_dark_screens_or_lies_on_a_cell(make):
+    fills = {one.get("fill") for one in ET.fromstring(drawing.draw(study_chart(make()), "a.svg")).iter() if one.text}
+    assert fills - {None} <= {drawing.INK, drawing.FAINT, LIGHT_TEXT, DARK_TEXT}
 
 
 def test_levels_have_the_same_color_in_stacks_and_in_a_map():

@@ -167,6 +167,7 @@ _CONFIG: Mapping[str, Any] = {
         "titleFontSize": 12,
         "symbolType": "square",
         "labelColor": INK,
+        "titleColor": INK,
         "labelLimit": 320,
     },
     "view": {"stroke": None},
