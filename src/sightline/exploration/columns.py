@@ -13,6 +13,7 @@ _DERIVED: Final[Mapping[str, Column]] = {
     "power_w": Column(label="power", unit="W", per="per device"),
     "device_cost_usd": Column(label="cost of making", unit="USD", per="per device"),
     "device_peak_flops": Column(label="peak in bf16", unit="FLOP/s"),
+    "device_l2_bytes": Column(label="L2 capacity", unit="B"),
     "device_frequency_hz": Column(label="clock", unit="Hz"),
     "device_tdp_w": Column(label="power limit", unit="W"),
     "carbon_kg": Column(label="carbon", unit="kg"),

@@ -192,3 +192,24 @@ def test_a_search_of_devices_that_is_stopped_keeps_whole_points(monkeypatch):
     assert progress.state.done == len(answer)
     assert progress.state.total == 9
     assert all(row["step_time_s"] > 0 for row in answer.rows)
+
+
+@pytest.mark.parametrize("view", ["ideal", "calibrated"])
+def test_a_search_is_no_worse_than_an_axis_of_what_it_searches(view):
+    base = {**TRAINING, "plan": {"framework": "megatron"}}
+    plans, axes = ["tensor_parallel", "micro_batch"], {f"{TECHNOLOGY}.node": ["3nm"]}
+    shares = {L2: {"from": 0.02, "to": 0.5, "steps": 33}}
+    varied = explore({"base": base, "axes": {**axes, **shares}, "search": plans, "view": view})
+    searched = explore({"base": base, "axes": axes, "search": [*plans, L2], "view": view})
+    (row,) = searched.rows
+    assert row["step_time_s"] <= 1.001 * min(one["step_time_s"] for one in varied.rows if one["fits"])
+
+
+def test_the_best_of_a_search_says_what_its_device_is():
+    answer = explore({"base": TRAINING, "axes": NODES, "search": [L2], "report": ["step_time_s"]})
+    best = answer.summary["best"]["calibrated"]
+    assert best["device_peak_flops"] > 1e14
+    assert best["device_l2_bytes"] > 1e6
+    assert best["device_frequency_hz"] > 1e8
+    assert "L2 capacity" in " ".join(answer.reading)
+    assert "device_peak_flops" not in answer.columns

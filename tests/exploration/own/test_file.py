@@ -151,3 +151,13 @@ def test_a_quick_study_has_the_ends_and_the_middle_of_each_axis():
 def test_an_unknown_study_has_the_nearest_name():
     with pytest.raises(InputError, match=r"did you mean 'bound-by'\?"):
         explore("boundby")
+
+
+def test_a_list_of_views_is_told_that_there_is_both():
+    with pytest.raises(InputError, match=r"view is \['ideal', 'calibrated'\]; allowed: ideal, calibrated or both$"):
+        explore({"base": TRAINING, "axes": {"plan.micro_batch": [1, 2]}, "view": ["ideal", "calibrated"]})
+
+
+def test_an_axis_of_one_value_is_told_where_single_values_are():
+    with pytest.raises(InputError, match=r"plan.micro_batch of the base has a single value"):
+        explore({"base": TRAINING, "axes": {"plan.micro_batch": 4}})

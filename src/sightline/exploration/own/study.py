@@ -163,7 +163,7 @@ def _varied(
         states |= any(axis.key == "plan.data_parallel" for axis in numbers)
         points = evaluate(varied, study.keys, replicas_stated=states, reasons=reasons, progress=progress)
     if devices is not None:
-        _put_made(points, devices, study.report)
+        _put_made(points, devices, study.keys)
     return points
 
 

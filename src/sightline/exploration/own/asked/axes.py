@@ -100,7 +100,8 @@ def _read_axis(key: str, stated: Any, numbers: Mapping[str, NumberKey]) -> Axis:
     if isinstance(stated, Mapping):
         return _ranged(key, stated, number)
     if not isinstance(stated, list | tuple) or not stated:
-        raise InputError(f"{place} is {show(stated)}; allowed: {_FORMS}")
+        single = "" if isinstance(stated, list | tuple) else f"; {key} of the base has a single value"
+        raise InputError(f"{place} is {show(stated)}; allowed: {_FORMS}{single}")
     if len(stated) > MOST_VALUES:
         raise InputError(f"{place} has {len(stated):,} values; allowed: up to {MOST_VALUES:,}")
     if number is None:

@@ -61,7 +61,11 @@ DERIVED: Final[Mapping[str, Mapping[str, Derived]]] = {
 MADE: Final[Mapping[str, Callable[[Budget, Made], Any]]] = {
     "device_cost_usd": lambda budget, _: made_for(budget).usd,
     "device_peak_flops": lambda _, made: made.device.peak_flops.get("bf16"),
+    "device_l2_bytes": lambda _, made: made.device.l2_bytes,
     "device_frequency_hz": lambda _, made: made.frequency_hz,
     "device_tdp_w": lambda _, made: made.device.tdp_w,
 }
 """Results of making a device of technology, by key; the cost is of good dies and memory, an estimate."""
+
+DESIGN: Final = ("device_peak_flops", "device_l2_bytes", "device_frequency_hz")
+"""What the best of a search of devices is told by."""

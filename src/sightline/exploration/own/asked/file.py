@@ -10,7 +10,7 @@ from sightline import profile
 from sightline.errors import InputError
 from sightline.exploration.footprint import Electricity, read_electricity
 from sightline.exploration.own.asked.axes import Axis, read_axes
-from sightline.exploration.own.asked.derived import MADE
+from sightline.exploration.own.asked.derived import DESIGN, MADE
 from sightline.exploration.own.asked.numbers import TECHNOLOGY, number_keys, stated_device
 from sightline.exploration.own.asked.prices import Price, read_prices
 from sightline.exploration.own.asked.reports import COST, MEMORY, THROUGHPUT, read_reports
@@ -22,13 +22,21 @@ from sightline.loading.input.dotted_keys import with_value
 from sightline.loading.input.sources import Source, read_source
 from sightline.quantities import show
 
+
+def _view(value: Any) -> str:
+    """How devices are seen: a kind that says of a list of views that both are asked for."""
+    if isinstance(value, list | tuple):
+        raise InputError(f"is {show(value)}; allowed: ideal, calibrated or both")
+    return str(choice(*get_args(Views))(value))
+
+
 STUDY: Final[Keys] = {
     "study": text,
     "base": Needed(anything, "a scenario: a mapping, or the path of a scenario file"),
     "axes": Needed(
         anything, "dotted keys of the base, each with values, such as cluster.network.latency: [1 us, 5 us]"
     ),
-    "view": choice(*get_args(Views)),
+    "view": _view,
     **dict.fromkeys(("search", "report", "prices", "electricity"), anything),
 }
 """Keys of a study file."""
@@ -79,7 +87,8 @@ class StudyFile:
         rate = THROUGHPUT.get(task.name) if task is not None else None
         memory = MEMORY if self.designs else None
         cost = COST if self.prices and rate else None
-        return tuple(dict.fromkeys(key for key in (*self.report, self.whole, rate, memory, cost) if key))
+        design = DESIGN if self.designs else ()
+        return tuple(dict.fromkeys(key for key in (*self.report, self.whole, rate, memory, cost, *design) if key))
 
     @property
     def points(self) -> int:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sightline.exploration.own.asked.derived import DESIGN
 from sightline.exploration.own.asked.reports import BOUND
 from sightline.exploration.own.points.table import Part
 from sightline.exploration.own.told.found import Found
@@ -75,7 +76,8 @@ def _row(found: Found, part: Part, place: tuple[int, ...]) -> dict[str, Any]:
     numbers = {name: part.numbers[name][i] for name, i in zip(part.numbers, place, strict=True)}
     results = {} if points is None else {name: as_python(column[place]) for name, column in points.columns.items()}
     row = {**part.values, **numbers, **results}
-    return {name: value for name, value in row.items() if name in found.columns and name not in ("fits", BOUND)}
+    told = {*found.columns, *(DESIGN if found.study.designs else ())} - {"fits", BOUND}
+    return {name: value for name, value in row.items() if name in told}
 
 
 def said_of_best(found: Found, best: Mapping[str, Mapping[str, Any]], word: str) -> Iterator[str]:
@@ -88,7 +90,8 @@ def said_of_best(found: Found, best: Mapping[str, Mapping[str, Any]], word: str)
             for key, value in row.items()
             if key.startswith(("plan.", "cluster.")) and key not in axes
         )
-        known = [key for key in found.study.report if _is_known(row.get(key))]
+        told = dict.fromkeys((*found.study.report, *(DESIGN if designs else ())))
+        known = [key for key in told if _is_known(row.get(key))]
         says = ", ".join(result(found.study.task, key, row[key]) for key in known)
         yield f"{of_view(view)}: {word} is {where}{f', with {plan}' if plan else ''}: {says}."
 
