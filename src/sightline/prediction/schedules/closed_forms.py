@@ -34,6 +34,8 @@ class PipelineTime(NamedTuple):
     """Part of the total in which the pace-setting stage hands activations over, outside the bubble."""
     bubble_s: Number
     """Part of the total in which it waits; exactly 0 for one stage."""
+    overlapped_s: Number = 0.0
+    """A message that overlaps with passes of other chunks; 0 where messages do not."""
 
     @property
     def total_s(self) -> Number:
@@ -160,6 +162,18 @@ def overlapped_transfers(
     beyond_s = larger(transfer_s - forward_s / v, 0.0) + larger(transfer_s - backward_s / v, 0.0)
     sent_s = 2.0 * alone * transfer_s + (micro_batches * v - alone) * beyond_s
     return (p > 1) * sent_s, (p > 1) * 2.0 * (p - 1.0) * transfer_s
+
+
+def outlasted_passes_s(
+    message_s: Number, pass_s: Number, stages: Count, micro_batches: Number, virtual_stages: Count
+) -> Number:
+    """Return the seconds of a step's forward or backward passes behind overlapped messages that take longer.
+
+    ``pass_s`` is a micro-batch's on all chunks of a stage; between warm-up and flush as in ``overlapped_transfers``.
+    """
+    chunk_s = pass_s / virtual_stages
+    between = micro_batches * virtual_stages - (virtual_stages - 1.0) * smaller(stages, micro_batches)
+    return (stages > 1) * between * (message_s > chunk_s) * chunk_s
 
 
 def run_apart(weight_s: Number, forward_s: Number, input_s: Number, stages: Count, micro_batches: Number) -> Number:

@@ -116,11 +116,42 @@ def sharding_code_s(moves: Movement, layers: Number, plan: Plan, model: DeviceMo
     return (plan.zero_stage > 0) * (calls_s + copies / model.device.memory_bandwidth)
 
 
+class Rounds(NamedTuple):
+    """Rounds of transfers in a step, each of which may overlap with passes layer by layer."""
+
+    rounds: Number = 0.0
+    transfer_s: Number = 0.0
+    """One round, nothing hidden."""
+    overlaps: Any = False
+    """Whether it runs while the device works on."""
+    passing_s: Number = 0.0
+    """The passes that one round overlaps with."""
+    layers: Number = 1.0
+
+    def exposed_s(self, slowdown: Number) -> Number:
+        """Return what one round adds to the step."""
+        if not anywhere(self.overlaps):
+            return self.transfer_s
+        shown_s = exposed(self.passing_s, self.transfer_s, self.layers, slowdown)
+        return either(self.overlaps, shown_s, self.transfer_s)
+
+    @property
+    def outlasted_s(self) -> Number:
+        """Seconds of a step's passes behind transfers that take longer: of all layers but one."""
+        longer = self.overlaps & (self.transfer_s > self.passing_s)
+        hidden_s: Number = longer * self.passing_s
+        return self.rounds * (1.0 - 1.0 / self.layers) * hidden_s
+
+
 class DataParallelTime(NamedTuple):
     """Seconds that data-parallel collectives add to a step, exposed, and their bytes."""
 
     exposed_s: Number
     network_bytes: Number
+    forward: Rounds = Rounds()
+    """Before and in forward passes."""
+    backward: Rounds = Rounds()
+    """In backward passes."""
 
 
 class ReplicaRanks(NamedTuple):
@@ -224,7 +255,8 @@ def data_parallel_time(replica: Replica, on: Replication) -> DataParallelTime:
     overlap = plan.framework.overlap
     layered = overlap.gradients | (overlap.parameters & (plan.zero_stage > 0))
     messages = either(layered, larger(replica.layers, 1.0), 1.0)
-    forward_s, backward_s = _exposed(replica, moves, _transfers_s(moves, messages, on), messages, on)
+    forward, backward = _rounds(replica, moves, _transfers_s(moves, messages, on), messages, on)
+    forward_s, backward_s = (found.exposed_s(on.constants.overlap_slowdown) for found in (forward, backward))
     own_s = _code_around_collectives_s(replica, moves, on)
     columns = zip(several, on.sharded, moves.gradients, moves.gathered, on.shards(moves.gradients), strict=True)
     across = on.hybrid * moves.reductions
@@ -232,6 +264,8 @@ def data_parallel_time(replica: Replica, on: Replication) -> DataParallelTime:
     return DataParallelTime(
         exposed_s=several.dense * (moves.reductions * backward_s + moves.forward_gathers * forward_s + own_s),
         network_bytes=sum(sent),
+        forward=forward._replace(rounds=several.dense * forward.rounds),
+        backward=backward._replace(rounds=several.dense * backward.rounds),
     )
 
 
@@ -256,23 +290,24 @@ def _transfers_s(moves: Movement, messages: Number, on: Replication) -> tuple[Nu
     return gather_s, either(zero == 0, reduce_s, scatter_s) + (zero == 3) * again_s
 
 
-def _exposed(
+def _rounds(
     replica: Replica, moves: Movement, transfers_s: tuple[Number, Number], layers: Number, on: Replication
-) -> tuple[Number, Number]:
-    """Exposed seconds of one round of transfers before the forward and in the backward pass."""
-    framework, slowdown = on.plan.framework, on.constants.overlap_slowdown
-    forward_s, backward_s = transfers_s
+) -> tuple[Rounds, Rounds]:
+    """Rounds of transfers before the forward and in the backward pass, and the passes that they overlap with."""
+    overlap = on.plan.framework.overlap
+    forward = Rounds(moves.forward_gathers, transfers_s[0], layers=layers)
+    backward = Rounds(moves.reductions, transfers_s[1], layers=layers)
     if not on.device_model.asynchronous:
-        return forward_s, backward_s
-    if framework.overlap.gradients:
-        alone = (moves.pipelines_once & (on.plan.zero_stage < 3)) | bf16_optimizer(on.plan)
+        return forward, backward
+    if overlap.gradients:
+        alone: Any = (moves.pipelines_once & (on.plan.zero_stage < 3)) | bf16_optimizer(on.plan)
         passing_s = replica.backward_s * replica.overlapping(moves.reductions)
-        backward_s = either(alone, backward_s, exposed(passing_s, backward_s, layers, slowdown))
-    overlapped = either(moves.every_pass, framework.overlap.parameters, framework.overlap.update)
+        backward = backward._replace(overlaps=alone == 0, passing_s=passing_s)
+    overlapped: Any = either(moves.every_pass, overlap.parameters, overlap.update)
     if anywhere(overlapped):
         passing_s = replica.forward_s * replica.overlapping(moves.forward_gathers)
-        forward_s = either(overlapped, exposed(passing_s, forward_s, layers, slowdown), forward_s)
-    return forward_s, backward_s
+        forward = forward._replace(overlaps=overlapped, passing_s=passing_s)
+    return forward, backward
 
 
 def _code_around_collectives_s(replica: Replica, moves: Movement, on: Replication) -> Number:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import mul
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sightline.cost.prices import Prices
 from sightline.frameworks import TensorOverlap
@@ -48,6 +48,12 @@ class Overlap:
         first_s = 0.0 if backward else collective_s / self.chunks
         return first_s + self.behind(collective_s - first_s, matmul_s)
 
+    def outlasts(self, collective_s: Number, matmul_s: Number, *, backward: bool) -> Any:
+        """Whether collectives take longer than the matmuls that they overlap with."""
+        if self.kind == "none" or (self.kind == "backward" and not backward):
+            return False
+        return collective_s - (0.0 if backward else collective_s / self.chunks) > matmul_s
+
     def behind(self, transfer_s: Number, work_s: Number) -> Number:
         """Seconds that fully overlapped transfers add to the work that hides them."""
         return transfer_s - (1.0 - self.slowdown) * smaller(transfer_s, work_s)
@@ -85,26 +91,57 @@ def exposed_collectives_s(
     operators: Sequence[Operator], prices: Prices, overlap: Overlap, *, backward: bool
 ) -> dict[str, Number]:
     """Return the exposed seconds of a pass's collectives by what they overlap with."""
+    exposed_s = _collectives_s(operators, prices)
+    if "projections" in exposed_s:
+        matmuls_s = seconds_of(_hiding(operators, "projections"), prices)
+        exposed_s["projections"] = overlap.exposed_s(exposed_s["projections"], matmuls_s, backward=backward)
+    if "attention" in exposed_s:
+        chunks_s = seconds_of(_hiding(operators, "attention"), prices)
+        exposed_s["attention"] = overlap.behind(exposed_s["attention"], chunks_s)
+    if "micro-batch" in exposed_s and overlap.experts:
+        work_s = seconds_of(_hiding(operators, "micro-batch"), prices)
+        exposed_s["micro-batch"] = overlap.behind(exposed_s["micro-batch"], work_s)
+    return exposed_s
+
+
+def outlasted_work(
+    operators: Sequence[Operator], prices: Prices, overlap: Overlap, *, backward: bool
+) -> dict[str, tuple[Sequence[Operator], Any]]:
+    """Return the operators that hide collectives which outlast them, and where these do, by what they overlap with."""
+    found: dict[str, tuple[Sequence[Operator], Any]] = {}
+    for overlapped, collective_s in _collectives_s(operators, prices).items():
+        work = _hiding(operators, overlapped)
+        work_s = seconds_of(work, prices)
+        outlasts: Any = False
+        if overlapped == "projections":
+            outlasts = overlap.outlasts(collective_s, work_s, backward=backward)
+        elif overlapped == "attention" or (overlapped == "micro-batch" and overlap.experts):
+            outlasts = collective_s > work_s
+        if anywhere(outlasts):
+            found[overlapped] = work, outlasts
+    return found
+
+
+def _collectives_s(operators: Sequence[Operator], prices: Prices) -> dict[str, Number]:
+    """Seconds of a pass's collectives by what they overlap with, nothing hidden."""
     found: dict[str, list[Operator]] = {}
     for op in operators:
         if isinstance(op, Collective):
             found.setdefault(op.overlapped_with, []).append(op)
-    if not found:
-        return {}
-    exposed_s = {overlapped: seconds_of(collectives, prices) for overlapped, collectives in found.items()}
+    return {overlapped: seconds_of(collectives, prices) for overlapped, collectives in found.items()}
+
+
+def _hiding(operators: Sequence[Operator], overlapped: str) -> list[Operator]:
+    """Operators of a pass that run while the collectives do that overlap with them."""
     work = [op for op in operators if not isinstance(op, Collective)]
-    if "projections" in found:
+    if overlapped == "projections":
         # Attention's products wait for the collective's result; projections overlap with it.
-        matmuls_s = seconds_of([op for op in work if isinstance(op, Matmul) and op.module != ATTENTION_CORE], prices)
-        exposed_s["projections"] = overlap.exposed_s(exposed_s["projections"], matmuls_s, backward=backward)
-    if "attention" in found:
+        return [op for op in work if isinstance(op, Matmul) and op.module != ATTENTION_CORE]
+    if overlapped == "attention":
         # A block of keys travels while attention works on the one before, each about as long as the next.
-        chunks = [op for op in work if isinstance(op, FlashAttention) and op.part in FURTHER_CHUNKS]
-        exposed_s["attention"] = overlap.behind(exposed_s["attention"], seconds_of(chunks, prices))
-    if "micro-batch" in found and overlap.experts:
-        # Tokens travel to experts and back during an equally long pass of another micro-batch.
-        exposed_s["micro-batch"] = overlap.behind(exposed_s["micro-batch"], seconds_of(work, prices))
-    return exposed_s
+        return [op for op in work if isinstance(op, FlashAttention) and op.part in FURTHER_CHUNKS]
+    # Tokens travel to experts and back during an equally long pass of another micro-batch.
+    return work if overlapped == "micro-batch" else []
 
 
 def _held_s(operators: Sequence[Operator], prices: Prices, launch_s: Number, dispatch_s: Number) -> Number:

@@ -176,7 +176,9 @@ def _pipeline(priced: Priced, slots: PipelineSlots, m: Number, boundary: Cluster
         return time
     overlapped_s = either(hidden, message_s, 0.0)
     sent_s, filling_s = overlapped_transfers(overlapped_s, slot.forward_s, slot.backward_s, p, m, v)
-    return time._replace(transfer_s=time.transfer_s + sent_s, bubble_s=time.bubble_s + filling_s)
+    return time._replace(
+        transfer_s=time.transfer_s + sent_s, bubble_s=time.bubble_s + filling_s, overlapped_s=overlapped_s
+    )
 
 
 def _between_replicas(
