@@ -43,7 +43,7 @@ def test_a_terminal_shows_the_reading_and_the_table(in_process, tmp_path):
     file.write_text(STUDY)
     code, out, _ = in_process("explore", file, "--view", "both")
     assert code == 0
-    assert "Ideal view: fastest is" in out
+    assert "Ideal view: fastest in tokens/s is" in out
     assert "assumes" in out
 
 

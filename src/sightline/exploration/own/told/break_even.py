@@ -35,9 +35,9 @@ class BreakEven:
 
     view: str
     key: str
-    low: float | str
-    high: float | str
-    """Names where technology has names: another memory in place of the first."""
+    low: Any
+    high: Any
+    """Numbers; names where technology has names: another memory in place of the first."""
     gain: float
     """The rate at the higher value over that at the lower."""
     usd_per_hour: float | None
@@ -183,7 +183,7 @@ def _verdicts(found: Found) -> Iterator[tuple[tuple[str, str], str]]:
         cost, unit = line.of(COST), price.number.unit
         if not np.isfinite(cost).any() or unit not in PER:
             continue
-        ties = np.flatnonzero(cost <= (1.0 + _NOTHING) * np.nanmin(cost))
+        ties = np.flatnonzero(cost <= (1.0 + _NOTHING) * np.nanmin(cost)).tolist()
         least = min(float(line.values[i]) for i in ties)
         scale, name = PER[unit]
         rate = in_unit(price.usd_per_hour_per_unit * scale, "USD/hour")
