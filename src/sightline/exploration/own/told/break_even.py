@@ -49,7 +49,7 @@ class BreakEven:
         """The same for one SI unit of the number; None of names."""
         if self.usd_per_hour is None or isinstance(self.low, str) or isinstance(self.high, str):
             return None
-        return self.usd_per_hour / (self.high - self.low)
+        return self.usd_per_hour / float(self.high - self.low)
 
     def to_dict(self) -> dict[str, Any]:
         """Return what an answer says."""
@@ -106,6 +106,7 @@ def _rent(line: Line, found: Found) -> float | None:
 
 _NOTHING: Final = 0.001
 """Gain below which a step brings nothing."""
+_LEAST: Final = percent(_NOTHING, 1)
 _MOST_SAID: Final = 4
 """Steps of a sentence."""
 
@@ -140,11 +141,8 @@ def _of_numbers(steps: Sequence[BreakEven], unit: str) -> str:
     end = steps[paying[-1]]
     nothing = f"; beyond {_value(end.high, unit)} at no price (it brings less than {_LEAST})"
     beyond = "" if end is steps[-1] else nothing
-    per = f"USD/hour more rent per {PER[unit][1]}" if end.usd_per_hour is not None else "more rent per device"
-    return f"{name} pays below ({per}) {listed}{beyond}"
-
-
-_LEAST: Final = percent(_NOTHING, 1)
+    per = f" in USD/hour per {PER[unit][1]}" if end.usd_per_hour is not None else ""
+    return f"{name} pays below so much more rent{per}: {listed}{beyond}"
 
 
 def _worth(step: BreakEven, unit: str) -> str:
@@ -165,7 +163,7 @@ def _of_names(steps: Sequence[BreakEven], _: str) -> str:
         return f"{step.high} {_more(step)}"
 
     listed = ", ".join(map(worth, steps))
-    return f"in place of {name_of(steps[0].key)} {steps[0].low}, a device pays below this much more rent: {listed}"
+    return f"in place of {name_of(steps[0].key)} {steps[0].low}, a device pays below so much more rent: {listed}"
 
 
 def _more(step: BreakEven) -> str:
