@@ -15,9 +15,12 @@ PEAK, POWER, BANDWIDTH = 0.25, 0.25, 0.15
 
 
 def errors(name):
-    """Relative errors of peak, power and memory bandwidth, with the device's area, split, memory and clock given."""
+    """Relative errors of peak, power and memory bandwidth at the fastest clock that the device's node allows.
+
+    Area, units, memory and links are given. The device's own clock is not: it is known only from its peak.
+    """
     die = real_die(name)
-    made = synthesized(die.budget)
+    made = synthesized(replace(die.budget, frequency_hz=fastest_clock(die.budget)))
     return {
         "peak": made.peak_flops["fp16"] / die.matmul_flops - 1,
         "power": made.tdp_w / die.tdp_w - 1,
@@ -33,15 +36,18 @@ def test_unseen_devices_are_predicted_within_the_targets(name):
     assert abs(found["bandwidth"]) < BANDWIDTH
 
 
-def test_two_constants_of_two_devices_leave_no_error_of_the_peak():
-    assert [errors(name)["peak"] for name in FIXED_ON] == pytest.approx([0, 0], abs=1e-9)
+@pytest.mark.parametrize("name", TESTED_WITH)
+def test_the_prediction_reads_no_clock_of_the_device(name):
+    """Another stated clock changes nothing of what `errors` compares."""
+    budget = real_die(name).budget
+    assert fastest_clock(replace(budget, frequency_hz=1e9)) == fastest_clock(budget)
 
 
-@pytest.mark.parametrize("figure", ["power", "bandwidth"])
-def test_one_constant_of_two_devices_splits_the_error_evenly(figure):
-    """A geometric mean: as much too high for one as too low for the other (interfaces are no part of the fit)."""
-    old, new = (1 + errors(name)[figure] for name in FIXED_ON)
-    assert old * new == pytest.approx(1, abs=0.02)
+@pytest.mark.parametrize("name", FIXED_ON)
+def test_one_constant_of_energy_and_of_pins_fits_both_devices_within_the_targets(name):
+    found = errors(name)
+    assert abs(found["power"]) < POWER
+    assert abs(found["bandwidth"]) < BANDWIDTH
 
 
 def test_no_later_device_is_looked_at(monkeypatch):
