@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sightline.technology.budget import AREA_OF_A100, Split
-from sightline.technology.limits import buildable, limits_of, problems_of
+from sightline.technology.limits import LEAST, buildable, limits_of, problems_of
 from sightline.technology.links import link
 from sightline.technology.memories import memories_along, memory
 from sightline.technology.nodes import node
@@ -49,8 +49,21 @@ def test_each_limit_says_what_is_exceeded_and_by_how_much(sentence, changed):
     assert buildable(a_budget(**changed)).reasons == sentence.split()[0]
 
 
-def test_negative_areas_are_a_limit():
-    assert any("area of a die lies below 0" in problem for problem in problems_of(a_budget(die_area_m2=-1e-6)))
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *((name, value) for name in ("die_area_m2", "dies", "enabled", "frequency_hz") for value in (0.0, -1.0)),
+        *((name, -5.0) for name in ("stacks", "link_bandwidth", "memory_bytes", "pin_rate", "voltage", "power_w")),
+        *((name, np.nan) for name in LEAST),
+        ("enabled", 2.0),
+    ],
+)
+def test_numbers_that_no_device_has_are_a_reason(name, value):
+    found = buildable(a_budget(**{name: value}))
+    assert (found.mask, found.reasons) == (False, "number")
+    assert problems_of(a_budget(**{name: value}))
+    along = buildable(a_budget(**{name: np.array([value, value])}))
+    assert along.reasons.tolist() == ["number"] * 2
 
 
 def test_dies_are_joined_by_links_that_take_room():

@@ -7,7 +7,7 @@ found.counts()    how many places each reason rules out
 problems_of(b)    a sentence for each limit that a budget of plain numbers exceeds
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any, Literal
@@ -30,7 +30,7 @@ from sightline.technology.budget import PARTS, Budget, Split
 from sightline.technology.interfaces import interface_watts, memory_area, memory_edge, network_area, network_edge
 from sightline.technology.law import asked_clock, fastest_clock, least_watts, logic_share, memory_bandwidth
 
-Reason = Literal["split", "area", "edge", "power", "voltage", "clock"]
+Reason = Literal["number", "split", "area", "edge", "power", "voltage", "clock"]
 """What rules a device out; where several do, the first in this order is its reason."""
 RETICLE_M2 = 858e-6
 """Area that one exposure prints: 26 mm by 33 mm."""
@@ -41,6 +41,19 @@ HIGHEST_VOLTAGE = 1.3
 """Of the nominal voltage: what circuits withstand for years (assumed)."""
 LOWEST_HZ = 1e8
 """Clock that a voltage must allow."""
+LEAST: Mapping[str, float] = {
+    "die_area_m2": 1e-9,
+    "dies": 1.0,
+    "power_w": 0.0,
+    "stacks": 0.0,
+    "pin_rate": 0.0,
+    "memory_bytes": 0.0,
+    "link_bandwidth": 0.0,
+    "enabled": 1e-3,
+    "frequency_hz": 1.0,
+    "voltage": 0.0,
+}
+"""The least of each number of a budget, in SI units."""
 ROUNDING = 1e-6
 """By how much a sum of shares may differ from 1, and a need from what there is."""
 
@@ -111,7 +124,28 @@ def problems_of(budget: Budget) -> list[str]:
 def limits_of(budget: Budget) -> list[Limit]:
     """Return every limit of a budget, in the order of their reasons."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        return [*_splits(budget), *_areas(budget), *_edges(budget), *_powers(budget), *_clocks(budget)]
+        numbers = list(_numbers(budget))
+        if any(np.all(limit.exceeded) for limit in numbers):
+            return numbers
+        return [*numbers, *_splits(budget), *_areas(budget), *_edges(budget), *_powers(budget), *_clocks(budget)]
+
+
+def _numbers(budget: Budget) -> Iterator[Limit]:
+    """What no device has: a number below its least, or none at all, and more units enabled than there are."""
+    for name, least in LEAST.items():
+        value = getattr(budget, name)
+        if value is None:
+            continue
+        below = least - np.asarray(value, dtype=float)
+        yield Limit(
+            reason="number",
+            what=f"{name} lies below its least by",
+            of=f"the least is {least:g}",
+            needed=np.where(np.isnan(below), np.inf, below),
+            there=0.0,
+        )
+    what = "the share of units that work lies above 1 by"
+    yield Limit(reason="number", what=what, of="the most is 1", needed=budget.enabled - 1.0, there=0.0)
 
 
 def _splits(budget: Budget) -> Iterator[Limit]:
@@ -141,7 +175,6 @@ def _areas(budget: Budget) -> Iterator[Limit]:
     whole = budget.total_area_m2
     memory, network = memory_area(budget), network_area(budget, memory_bandwidth(budget))
     area = partial(Limit, reason="area", dimension=SQUARE_METRES)
-    yield area(what="the area of a die lies below 0 by", of="the least is", needed=-budget.die_area_m2, there=0.0)
     yield area(what="a die takes", of="one exposure prints", needed=budget.die_area_m2, there=RETICLE_M2)
     if budget.area is None:
         what = f"the interfaces of {_stacks(budget)} and the links take"

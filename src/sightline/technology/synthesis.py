@@ -79,7 +79,7 @@ def made_anyway(budget: Budget) -> Made:
     interfaces = interface_watts(budget, bandwidth)
     asked, volts = asked_clock(budget), over_nominal(budget)
     full = joules_of_cycle(budget) * asked * volts**2
-    share = _clock_share(_for_units(budget, interfaces) / full, volts)
+    share = _clock_share(np.divide(_for_units(budget, interfaces), full), volts)
     units_w = full * share * _voltage_share(share, volts) ** 2
     hertz = asked * share
     watts = {"units": units_w, **interfaces}

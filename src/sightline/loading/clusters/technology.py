@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from sightline import catalog
 from sightline.errors import InputError, nearest
-from sightline.kinds import Kind, choice, fraction, quantity, text, whole
+from sightline.kinds import Kind, choice, is_fraction, quantity, text, whole
 from sightline.loading.clusters.hardware import (
     DEVICE,
     SYNTHESIZED,
@@ -62,12 +62,16 @@ def _named(kind: str) -> Kind:
 
 def _share(value: Any) -> float:
     """A share of a whole, which may be all of it."""
-    return 1.0 if value == 1 and not isinstance(value, bool) else fraction(value)
+    if value == 1 and not isinstance(value, bool):
+        return 1.0
+    if not is_fraction(value):
+        raise InputError(f"is {show(value)}; allowed: a number from 0 to 1")
+    return float(value)
 
 
 def _some(value: Any) -> float:
     """A share that is more than nothing."""
-    if value == 0:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
         raise InputError(f"is {show(value)}; allowed: a number above 0, up to 1")
     return _share(value)
 
