@@ -1,11 +1,12 @@
 """What a run takes from the world: electricity of a data center, its carbon, the money it costs, power of a device."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
+from sightline.errors import InputError
 from sightline.kinds import quantity
 from sightline.loading.input.checks import Complaints, Keys, check
-from sightline.quantities import COUNT, Number
+from sightline.quantities import COUNT, Number, show
 
 JOULES_PER_KWH = 3.6e6
 SECONDS_PER_HOUR = 3600.0
@@ -14,7 +15,16 @@ GRID_KG_PER_KWH = 0.458
 PUE = 1.54
 """Energy of a data center over that of its computers: weighted average of Uptime Institute's Global Data Center Survey
 2025. The largest operators are far below it: Google reports 1.09 for its own in 2025."""
-ELECTRICITY: Final[Keys] = {"kg_per_kwh": quantity(COUNT, zero=True), "pue": quantity(COUNT)}
+
+
+def _pue(value: Any) -> float:
+    """Energy of a data center over that of its computers, which is part of it."""
+    if (found := quantity(COUNT)(value)) < 1:
+        raise InputError(f"is {show(value)}; allowed: a number of 1 or more")
+    return float(found)
+
+
+ELECTRICITY: Final[Keys] = {"kg_per_kwh": quantity(COUNT, zero=True), "pue": _pue}
 """Keys of ``electricity`` in a study."""
 
 
