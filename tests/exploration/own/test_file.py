@@ -52,6 +52,24 @@ def test_an_unknown_node_and_a_negative_area_are_refused():
     assert "axes.cluster.device.technology.die_area is '-5 mm2'; allowed: an area above 0" in said[1]
 
 
+@pytest.mark.parametrize(
+    ("axes", "words"),
+    [
+        ({f"{TECHNOLOGY}.node": {"from": "7nm", "to": "3nm", "steps": 3}}, "allowed: a list of values"),
+        ({f"{TECHNOLOGY}.memory": {"from": "hbm3", "to": "hbm4", "steps": 3}}, "allowed: a list of values"),
+        ({"cluster.network.latency": {"from": "1 us", "to": "5 us", "factor": float("nan")}}, "a number above 1"),
+        ({"cluster.network.latency": {"from": "1 us", "to": "5 us", "factor": float("inf")}}, "a number above 1"),
+        ({"cluster.device.architecture": ["1x", "2x"]}, "no number to multiply"),
+    ],
+)
+def test_ranges_and_multiples_of_what_is_no_number_are_refused(axes, words):
+    assert any(words in one for one in problems(axes=axes))
+
+
+def test_a_pue_below_1_is_refused():
+    assert any("allowed: a number of 1 or more" in one for one in problems(electricity={"pue": 0.5}))
+
+
 def test_a_device_that_cannot_be_built_is_refused_in_the_base():
     base = {
         **TRAINING,

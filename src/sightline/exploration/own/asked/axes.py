@@ -105,6 +105,8 @@ def _read_axis(key: str, stated: Any, numbers: Mapping[str, NumberKey]) -> Axis:
     if len(stated) > MOST_VALUES:
         raise InputError(f"{place} has {len(stated):,} values; allowed: up to {MOST_VALUES:,}")
     if number is None:
+        if any(_multiple(one) is not None for one in stated):
+            raise InputError(f"{place} is {show(stated)}; allowed: values, as {key} is no number to multiply")
         return Axis(key=key, values=_distinct(stated))
     multiples = [_multiple(one) if _has_multiples(key) else None for one in stated]
     if all(one is not None for one in multiples):
@@ -127,7 +129,8 @@ def _read_values(place: str, stated: Sequence[Any], number: NumberKey) -> list[A
     for one in stated:
         try:
             value = number.read(one)
-            found.append(value if number.whole or isinstance(value, str) else float(value))
+            number_or_name = one if isinstance(value, Mapping) else value
+            found.append(float(value) if isinstance(value, int | float) and not number.whole else number_or_name)
         except InputError as error:
             complaints.add(*(f"{place} {problem}" for problem in error.problems))
     complaints.raise_any()
@@ -146,7 +149,10 @@ def _ranged(key: str, stated: Mapping[str, Any], number: NumberKey | None) -> Ax
     if is_multiple:
         low, high = (float(one or 0.0) for one in multiples)
     elif number is not None and key != _PEAKS:
-        low, high = (float(one) for one in _read_values(place, ends, number))
+        read = _read_values(place, ends, number)
+        if not all(isinstance(one, int | float) for one in read):
+            raise InputError(f"{place} is {show(dict(stated))}; allowed: a list of values, as {key} is no number")
+        low, high = map(float, read)
     elif all(isinstance(one, int | float) and not isinstance(one, bool) for one in ends):
         low, high = map(float, ends)
     else:
@@ -162,13 +168,13 @@ def _spread(place: str, low: float, high: float, stated: Mapping[str, Any]) -> l
     """The values of a range, its ends among them."""
     factor, steps = stated.get("factor"), stated.get("steps")
     is_number = isinstance(factor or steps, int | float) and not isinstance(factor or steps, bool)
-    if not is_number or not 0 < low <= high:
+    if not is_number or not 0 < low <= high < np.inf:
         raise InputError(f"{place} is {show(dict(stated))}; allowed: from above 0 up to to, and a factor or steps")
     if steps is not None:
         if steps % 1 or not 2 <= steps <= MOST_VALUES:
             raise InputError(f"{place}.steps is {show(steps)}; allowed: a whole number from 2 to {MOST_VALUES:,}")
         return [significant(one, 12) for one in np.linspace(low, high, int(steps))]
-    if not factor or factor <= 1:
+    if not factor or not 1 < factor < np.inf:
         raise InputError(f"{place}.factor is {show(factor)}; allowed: a number above 1")
     count = int(np.floor(np.log(high / low) / np.log(factor) + 1e-9)) + 1
     if count > MOST_VALUES:
