@@ -4,6 +4,7 @@ What is a name or changes what others default to (node, memory, stacks, ...) mak
 a budget (areas, power, shares, ...) are arrays in it. The devices of all budgets are stacked along their axes.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -222,19 +223,22 @@ def _possible(
     stacked: Mapping[tuple[int, ...], _Built], shape: tuple[int, ...], names: Sequence[int]
 ) -> tuple[Array, list[tuple[str, Array]]]:
     """Where devices can be built; and what exceeds each limit most, with where it is exceeded."""
-    where: dict[str, Array] = {}
-    worst: dict[str, tuple[float, str]] = {}
+    where: dict[tuple[str, int], Array] = {}
+    worst: dict[tuple[str, int], tuple[float, str]] = {}
     for at, one in stacked.items():
+        seen: Counter[str] = Counter()
         for limit in one.limits:
+            name = (limit.reason, seen[limit.reason])
+            seen[limit.reason] += 1
             exceeded = np.broadcast_to(limit.exceeded, _shape_at(shape, names))
             if exceeded.any():
-                mask = where.setdefault(limit.reason, np.zeros(shape, dtype=bool))
+                mask = where.setdefault(name, np.zeros(shape, dtype=bool))
                 mask[_place(at, len(shape), names)] |= exceeded
-                worst[limit.reason] = max(worst.get(limit.reason, (0.0, "")), _worst(limit))
+                worst[name] = max(worst.get(name, (0.0, "")), _worst(limit))
     impossible = np.zeros(shape, dtype=bool)
     for mask in where.values():
         impossible |= mask
-    return ~impossible, [(worst[reason][1], mask) for reason, mask in where.items()]
+    return ~impossible, [(worst[name][1], mask) for name, mask in where.items()]
 
 
 def _place(combination: tuple[int, ...], dimensions: int, names: Sequence[int]) -> tuple[Any, ...]:
@@ -270,5 +274,6 @@ def count_reasons(devices: Devices, shape: tuple[int, ...], reasons: Reasons) ->
     for sentence, where in devices.reasons:
         count = int(np.count_nonzero(where & left))
         if count:
-            reasons.add(f"{TECHNOLOGY}: {sentence}", count * each)
+            at_worst = "at worst, " if count > 1 else ""
+            reasons.add(f"{TECHNOLOGY}: {at_worst}{sentence}", count * each)
         left &= ~where
