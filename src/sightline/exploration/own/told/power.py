@@ -1,6 +1,7 @@
 """What power caps do to the devices of a study that are made of technology."""
 
 from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 
@@ -9,6 +10,9 @@ from sightline.exploration.own.told.words import in_words, name_of
 from sightline.exploration.words import percent
 from sightline.quantities import counted
 from sightline.technology.sentences import said_of_power
+
+LEAST_FALL: Final = 0.99
+"""Share of the clock above which none is said to fall."""
 
 
 def said_of_caps(found: Found) -> Iterator[str]:
@@ -38,7 +42,8 @@ def said_of_caps(found: Found) -> Iterator[str]:
     )
     powers = said_of_power(there(cap), {name: there(of) for name, of in devices.watts.items()})
     possible = int(np.count_nonzero(np.broadcast_to(devices.possible, shape)))
+    falls = f", and the clock falls to {percent(there(share))}" if there(share) <= LEAST_FALL else ""
     yield (
         f"The power cap slows {count:,} of {counted(possible, 'device')} down, most of all for their memory"
-        f"{f' with {where}' if where else ''}: {powers}, and the clock falls to {percent(there(share))}."
+        f"{f' with {where}' if where else ''}: {powers}{falls}."
     )
