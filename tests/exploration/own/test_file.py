@@ -179,3 +179,12 @@ def test_a_list_of_views_is_told_that_there_is_both():
 def test_an_axis_of_one_value_is_told_where_single_values_are():
     with pytest.raises(InputError, match=r"plan.micro_batch of the base has a single value"):
         explore({"base": TRAINING, "axes": {"plan.micro_batch": 4}})
+
+
+def test_devices_that_cannot_be_built_are_counted_by_limit():
+    cluster = {"devices": "8x h100-sxm-80gb", "device": {"technology": {"node": "3nm", "memory": "hbm4", "stacks": 6}}}
+    axes = {f"{TECHNOLOGY}.die_area": ["1 mm2", "2 mm2", "900 mm2", "800 mm2"], f"{TECHNOLOGY}.stacks": [6, 1000]}
+    answer = explore({"base": {**TRAINING, "cluster": cluster}, "axes": axes})
+    said = [one for one in answer.warnings if "cannot be" in one]
+    assert any("at worst, area exceeded by" in one and "the dies have 1 mm2" in one for one in said)
+    assert any("one exposure prints" in one for one in said)
