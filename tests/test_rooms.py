@@ -61,6 +61,7 @@ PLANNING = (
     "limits",
     "options",
     "answer",
+    "clusters",
     "prices",
     "devices",
     "kinds",
