@@ -29,6 +29,14 @@ def knee_of(scenario: GenerationScenario, bandwidth: Floats) -> Knee | None:
     return next((knee for knee in found if knee.before == "dram"), None)
 
 
+def most_along(scenario: GenerationScenario, bandwidth: Floats) -> tuple[str, ...]:
+    """Return what matters most along rising bandwidths, in order; one level where it is the same throughout."""
+    found = elasticities(scenario, bandwidth)
+    most = np.stack(list(found.values())).argmax(axis=0)
+    names = list(found)
+    return tuple(names[most[place]] for place in (0, *(np.flatnonzero(np.diff(most)) + 1)))
+
+
 def elasticities(scenario: GenerationScenario, bandwidth: Floats) -> dict[str, Floats]:
     """Return how much the latency depends on each level, by bandwidth of the memory; they sum to 1.
 

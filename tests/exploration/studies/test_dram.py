@@ -88,6 +88,15 @@ def test_a_model_that_cannot_run_is_a_sentence(settings, said):
         study(StudyRequest(quick=True, overrides=settings))
 
 
+def test_where_the_memory_never_binds_it_is_not_said_to():
+    prompts = {"workload.prompt_tokens": 8000, "workload.output_tokens": 1}
+    found = study(StudyRequest(quick=True, view="ideal", overrides=prompts))
+    assert set(found.columns["bound_level"]) == {"compute"}
+    for line in found.reading:
+        assert "the memory binds throughout" not in line
+        assert "what does is arithmetic units" in line
+
+
 def test_a_study_that_is_stopped_returns_the_curves_so_far():
     progress = Progress(lambda state: progress.cancel() if state.done == 1 else None, every_s=0.0)
     found = study(StudyRequest(quick=True, progress=progress))

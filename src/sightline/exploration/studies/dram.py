@@ -16,7 +16,7 @@ from sightline.exploration.answer import Column, Figure, StudyAnswer, View, colu
 from sightline.exploration.base import base_of, name_of
 from sightline.exploration.columns import by_level, memories, result_columns
 from sightline.exploration.knees import Knee
-from sightline.exploration.memory_knee import STARTS, Floats, knee_of, with_numbers
+from sightline.exploration.memory_knee import STARTS, Floats, knee_of, most_along, with_numbers
 from sightline.exploration.request import StudyRequest
 from sightline.exploration.views import in_view, said_of
 from sightline.loading import generation_from_mapping
@@ -59,6 +59,7 @@ SLOWEST, FASTEST = 0.4e12, 100e12
 POINTS, QUICK_POINTS = 400, 100
 WORDS: Mapping[str, str] = {
     "compute": "arithmetic units",
+    "dram": "the memory",
     "l2": "bytes across L2",
     "network": "links between devices",
     "host": "the host's launches",
@@ -87,6 +88,8 @@ class Curve:
     knee: Knee | None
     next_knee: Knee | None
     """The knee if L2 kept up with the memory."""
+    most: Sequence[str]
+    """What matters most along rising bandwidths, in order."""
 
 
 def study(request: StudyRequest) -> StudyAnswer:
@@ -204,6 +207,7 @@ def _curve(scenario: GenerationScenario, case: Case, view: View, bandwidth: Floa
         latency_s=latency_s,
         knee=knee_of(scenario, bandwidth),
         next_knee=knee_of(fast_l2, bandwidth),
+        most=most_along(scenario, bandwidth),
     )
 
 
@@ -260,7 +264,7 @@ def _reading(rows: Sequence[Mapping[str, Any]], curves: Sequence[Curve], memorie
         where = f"{curve.case.name} on {curve.case.devices} x {DEVICE}, {curve.view} view"
         knee = _described(curve.knee, memories)
         if knee is None:
-            yield f"{where}: latency falls from {slowest} to {fastest}; the memory binds throughout."
+            yield f"{where}: latency falls from {slowest} to {fastest}; {_throughout(curve)}."
             continue
         between = f"between {knee['last_memory_before']} and {knee['first_memory_beyond']}"
         yield (
@@ -268,6 +272,14 @@ def _reading(rows: Sequence[Mapping[str, Any]], curves: Sequence[Curve], memorie
             f"the knee, {between}, from which {WORDS[knee['level']]} matter more than the memory, and to {fastest}"
             f"{_beyond(curve)}."
         )
+
+
+def _throughout(curve: Curve) -> str:
+    """What binds where nothing takes over from the memory."""
+    if tuple(curve.most) == ("dram",):
+        return "the memory binds throughout"
+    ranked = ", then ".join(WORDS[level] for level in curve.most)
+    return f"there is no knee at which the memory stops mattering most: what does is {ranked}"
 
 
 def _beyond(curve: Curve) -> str:
