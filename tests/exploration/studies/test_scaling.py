@@ -6,6 +6,8 @@ from sightline.exploration.answer import StudyAnswer
 from sightline.exploration.explore import explore
 from sightline.exploration.studies.scaling import SAME_BATCH_DEVICES
 
+SMALL = {"workload.global_batch": 16}
+
 
 @pytest.fixture(scope="module")
 def answer() -> StudyAnswer:
@@ -72,6 +74,14 @@ def test_what_cannot_be_scaled_is_refused() -> None:
         explore("scaling", overrides={"workload.total_tokens": None})
     with pytest.raises(InputError, match=r"plan\.tensor_parallel cannot be set"):
         explore("scaling", overrides={"plan.tensor_parallel": 8})
+
+
+def test_small_batches_are_told_as_such() -> None:
+    told = [
+        line for line in explore("scaling", view="ideal", quick=True, overrides=SMALL).reading if "critical" in line
+    ]
+    assert not any(" 0M " in line or " 0.0 " in line for line in told)
+    assert any("Strong scaling could take more sequences" in line for line in told)
 
 
 @pytest.mark.slow

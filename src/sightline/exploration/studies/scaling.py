@@ -267,19 +267,25 @@ def _of_batches(rows: Sequence[Mapping[str, Any]], critical: float) -> Iterator[
     useful = 100 * last["useful_share"]
     yield (
         f"Weak scaling stays under the critical batch of {critical / 1e6:.1f}M tokens {to}; on {last['devices']:,} a "
-        f"step has {last['batch_tokens'] / 1e6:.0f}M tokens, of which {useful:.0f} % are useful."
+        f"step has {_tokens(last['batch_tokens'])} tokens, of which {useful:.0f} % are useful."
     )
     best = max(rows, key=lambda row: row["useful_tokens_per_s"])
     first = weak[0]
     fixed = strong[0]["batch_tokens"]
+    allowed = "cannot take more sequences either" if fixed >= critical else "could take more sequences"
     yield (
-        f"Strong scaling cannot take more sequences either: its {fixed / 1e6:.0f}M tokens a step are "
-        f"{fixed / critical:.1f} times the critical batch."
+        f"Strong scaling {allowed}: its {_tokens(fixed)} tokens a step are {fixed / critical:.2g} times the critical "
+        "batch."
     )
     yield (
         f"Most useful tokens/s are those of {best['mode']} scaling on {best['devices']:,} devices, "
         f"{best['useful_tokens_per_s'] / first['useful_tokens_per_s']:.1f} times those of {first['devices']:,}."
     )
+
+
+def _tokens(count: float) -> str:
+    """A number of tokens in the largest unit of which there is a whole one."""
+    return f"{count / 1e6:.0f}M" if count >= 1e6 else f"{count / 1e3:.0f}K" if count >= 1e3 else f"{count:.0f}"
 
 
 def _figures(views: Sequence[View]) -> tuple[Figure, ...]:
