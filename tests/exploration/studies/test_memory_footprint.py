@@ -67,6 +67,16 @@ def test_settings_reach_the_scenario_but_not_what_is_varied() -> None:
         explore("memory-footprint", overrides={"workload.task": "generate"})
 
 
+def test_only_the_papers_training_is_compared_with_it(answer: StudyAnswer) -> None:
+    assert any("the paper's figure 7" in line for line in answer.reading)
+    same = explore("memory-footprint", quick=True, overrides={"workload.sequence_length": 2048})
+    assert same.summary["against_published"]["cases"] == 8
+    longer = explore("memory-footprint", quick=True, overrides={"workload.sequence_length": 8192})
+    assert longer.summary["against_published"] == {}
+    assert not any("figure 7" in line for line in longer.reading)
+    assert not any("2,048 tokens" in line for line in longer.assumptions)
+
+
 def test_a_study_that_is_stopped_returns_the_models_so_far() -> None:
     progress = Progress(lambda state: progress.cancel() if state.done == 1 else None, every_s=0.0)
     found = explore("memory-footprint", quick=True, progress=progress)

@@ -93,7 +93,7 @@ def study(request: StudyRequest) -> StudyAnswer:
     rows = []
     cases = list(product(request.views("calibrated"), models))
     for view, trained in request.progress.over(cases, "predicting"):
-        rows += list(_of_model(in_view(base, view), view, trained, devices))
+        rows += list(_of_model(in_view(base, view), view, trained, devices, compared=base == BASE))
     if not rows:
         request.progress.check()
     return StudyAnswer(
@@ -107,7 +107,7 @@ def study(request: StudyRequest) -> StudyAnswer:
         columns=columns_of(rows),
         about=ABOUT,
         summary=_summary(rows),
-        assumptions=_assumptions(request),
+        assumptions=_assumptions(request, base),
         reading=_reading(rows),
         figures=_figures(rows[0]["view"]),
         shown=("view", "name", "technique", "device", "activations_bytes", "total_bytes", "fits", "most_micro_batch"),
@@ -115,9 +115,9 @@ def study(request: StudyRequest) -> StudyAnswer:
 
 
 def _of_model(
-    base: Mapping[str, Any], view: View, trained: Trained, devices: Sequence[str]
+    base: Mapping[str, Any], view: View, trained: Trained, devices: Sequence[str], *, compared: bool
 ) -> Iterator[dict[str, Any]]:
-    """Rows of a model: by technique, then by device."""
+    """Rows of a model: by technique, then by device; compared with the paper where the training is the paper's."""
     whole: dict[str, float] = {}
     for technique, how in TECHNIQUES.items():
         for device in devices:
@@ -140,7 +140,7 @@ def _of_model(
                 "most_micro_batch": _most_micro_batch(scenario),
                 "layer_activations_bytes": layers,
                 "layer_activations_share": share,
-                "published_share": _published(profile, how),
+                "published_share": _published(profile, how) if compared else float("nan"),
                 "step_time_s": float(profile.step_time_s),
             }
 
@@ -218,15 +218,16 @@ def _drawn(rows: Sequence[Mapping[str, Any]], device: str) -> list[Mapping[str, 
     return [row for row in rows if row["view"] == rows[0]["view"] and row["device"] == device]
 
 
-def _assumptions(request: StudyRequest) -> tuple[str, ...]:
+def _assumptions(request: StudyRequest, base: Mapping[str, Any]) -> tuple[str, ...]:
     more: Mapping[View, str] = {
         "calibrated": "training runs in Megatron-LM of May 2022, with what it keeps in memory and the kernels it runs",
         "ideal": "norms, softmax and activations that are fused keep less, and gradients are kept in 16 bits",
     }
+    papers = "As there, sequences have 2,048 tokens, training is in fp16 with Adam, and attention is not fused."
     return (
         *(said_of(view, more[view]) for view in request.views("calibrated")),
         "Models and plans are those of arXiv 2205.05198, table 3: tensor parallelism of 8, and one replica.",
-        "As there, sequences have 2,048 tokens, training is in fp16 with Adam, and attention is not fused.",
+        papers if base == BASE else "Workload or plan is not the paper's, so nothing is compared with its figures.",
         "A pipeline has twice as many micro-batches as stages: its first stage then holds as many as it ever does.",
         "Bytes are those of the fullest device at the fullest moment of a step.",
         "The same layout is asked of every device: larger memory may allow a layout that needs less of it.",
