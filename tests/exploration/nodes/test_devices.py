@@ -22,6 +22,14 @@ def test_newer_nodes_compute_more_at_the_same_power(found):
     assert found.buildable.all()
 
 
+def test_stacks_go_to_what_can_be_built_and_no_further(found):
+    most = np.broadcast_to(found.most_stacks, found.stacks.shape[1:])
+    assert (found.stacks[-1] == most).all()
+    assert (found.stacks <= most).all()
+    # Of HBM4 the power allows fewer than the edge; of HBM2 the edge decides.
+    assert (most[:, 0] > most[:, 1]).all()
+
+
 def test_area_of_l2_is_taken_from_the_units(found):
     along = AXES.index("l2_share")
     assert (np.diff(found.device.peak_flops["bf16"], axis=along) < 0).all()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sightline.exploration.nodes.gains import gains, summary
+from sightline.exploration.nodes.gains import gains, steps_between, summary
 from sightline.exploration.nodes.times import SHARES
 
 NODES = ("12nm", "7nm", "3nm", "1nm")
@@ -13,17 +13,23 @@ def _columns(times, levels):
     fixed = {"task": "training", "view": "ideal", "scaling": "vendor", "network": "old", "memory": "hbm2"}
     columns = {name: [value] * count for name, value in fixed.items()} | {"node": list(NODES), "time_s": times}
     shares = {name: [0.9 if level == name.removesuffix("_share") else 0.025 for level in levels] for name in SHARES}
-    return {**columns, **shares, "bound_level": levels, "peak_flops": [1e14, 4e14, 16e14, 64e14]}
+    return {**columns, **shares, "bound_level": levels, "peak_flops": [1e14, 4e14, 16e14, 128e14]}
 
 
-COLUMNS = _columns([16.0, 4.0, 1.0, 0.25], ["compute", "compute", "dram", "network"])
+COLUMNS = _columns([16.0, 4.0, 1.0, 0.125], ["compute", "compute", "dram", "network"])
 
 
 def test_gain_is_per_node_also_where_nodes_are_left_out():
     ((early, late),) = gains(COLUMNS).values()
-    # A factor of 16 over the four nodes from 12 to 3 nm, of 4 over the two after them.
+    # A factor of 16 over the four nodes from 12 to 3 nm, of 8 over the three after them.
     assert early == pytest.approx(1.0)
     assert late == pytest.approx(1.0)
+
+
+def test_steps_are_those_of_the_scaling_model():
+    assert steps_between("vendor", "3nm", "1nm") == 3.0
+    assert steps_between("ideal", "3nm", "1nm") == pytest.approx(2.0, abs=0.01)
+    assert steps_between("ideal", "2nm", "1.4nm") == pytest.approx(0.5, abs=0.02)
 
 
 def test_summary_tells_ratio_and_sequence():

@@ -1,5 +1,7 @@
 """Times from 12 nm to 1 nm."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,9 @@ from sightline.exploration.studies.technology_nodes import MEMORIES, NODES, SEAR
 
 @pytest.fixture(scope="module")
 def answer():
-    return study(StudyRequest(view="ideal"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # No device without a clock is predicted.
+        return study(StudyRequest(view="ideal"))
 
 
 def _ratio(answer, scaling, network, memory):
@@ -19,14 +23,19 @@ def _ratio(answer, scaling, network, memory):
     return list(ratios.values())[network][memory]
 
 
-@pytest.mark.parametrize("scaling", ["vendor", "ideal"])
-def test_logic_alone_saturates_and_memory_with_links_restore_it(answer, scaling):
-    assert _ratio(answer, scaling, 0, "hbm2") < 0.5
-    assert _ratio(answer, scaling, -1, "hbm4") > 0.5
+def test_logic_alone_saturates_by_vendors_claims_and_memory_with_links_do_not_restore_it(answer):
+    assert _ratio(answer, "vendor", 0, "hbm2") < _ratio(answer, "vendor", -1, "hbm4") < 0.5
+    assert "not half" in answer.reading[0]
 
 
-def test_what_binds_goes_from_compute_to_memory_and_the_network_is_next(answer):
-    assert answer.summary["sequence"]["ideal"]["training"] == ["compute", "dram"]
+def test_under_ideal_scaling_half_of_the_gain_is_left_with_the_oldest_memory_and_links(answer):
+    # 13 stacks of HBM2 stand at the edge of the die.
+    assert 0.5 < _ratio(answer, "ideal", 0, "hbm2") < _ratio(answer, "ideal", -1, "hbm4")
+
+
+def test_compute_memory_and_network_do_not_bind_in_one_sequence(answer):
+    assert answer.summary["sequence"]["ideal"]["training"] == ["compute", "network", "l2"]
+    assert any("is not reproduced in one sequence in the ideal view" in line for line in answer.reading)
     following = answer.summary["runner_up"]["ideal"]["training"]
     assert (following["bound_level"], following["level"]) == ("compute", "network")
     assert following["share"] > 0.1
@@ -40,8 +49,8 @@ def test_newer_nodes_are_not_slower(answer):
         time_s = columns["time_s"][mine]
         assert columns["node"][mine].tolist() == list(NODES)
         # Decoding may wait for L2, whose clock falls where the units of a dense node leave it little power: no area is
-        # left without units.
-        assert (np.diff(time_s) <= time_s[:-1] * (0.1 if "decode" in key else 1e-6)).all()
+        # left without units, and L2 has at most 60 % of the logic. With HBM4 5 nm is 6.2 % slower than 7 nm, the most.
+        assert (np.diff(time_s) <= time_s[:-1] * (0.065 if "decode" in key else 1e-6)).all()
 
 
 def test_shares_sum_to_one_and_numbers_are_there(answer):
@@ -61,15 +70,24 @@ def test_speedup_is_over_the_oldest_device_of_each_task_and_scaling(answer):
 
 def test_best_designs_are_among_those_searched(answer):
     assert set(answer.columns["area_of_l2"]) <= set(SEARCH.choices.l2_shares)
-    assert set(answer.columns["stacks"]) <= set(SEARCH.choices.stacks)
+    for stacks, most in zip(answer.columns["stacks"], answer.columns["most_stacks"], strict=True):
+        assert stacks == most or (stacks in SEARCH.choices.stacks and stacks < most)
     assert len(set(answer.columns["stacks"])) > 1
+
+
+def test_best_designs_at_an_end_of_the_search_are_counted(answer):
+    counts = answer.summary["at_ends_of_search"]["ideal"]["training"]
+    mine = [row for row in answer.rows if row["task"] == "training"]
+    assert counts["points"] == len(mine)
+    assert counts["most_stacks"] == sum(row["stacks"] == row["most_stacks"] for row in mine)
+    assert counts["least_l2"] == sum(row["area_of_l2"] == SEARCH.choices.l2_shares[0] for row in mine)
 
 
 def test_small_version_of_both_views_has_the_same_columns(answer):
     quick = study(StudyRequest(quick=True))
     assert list(quick.columns) == list(answer.columns)
     assert set(quick.columns["view"]) == {"ideal", "calibrated"}
-    assert len(quick.reading) == 2 * (2 + 2 + 1 + 1)
+    assert len(quick.reading) == 2 * (2 + 2 + 1 + 1 + 1 + 1)
 
 
 def test_points_at_which_nothing_fits_have_no_time():

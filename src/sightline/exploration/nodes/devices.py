@@ -25,6 +25,8 @@ POWER_W = 400.0
 """Area of the die and power cap of A100."""
 KERNELS = ("h100-sxm",)
 """Families whose constants kernels of these devices take in the calibrated view."""
+STACKS_AT_MOST = 16
+"""More than the edge of such a die takes of any memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +52,7 @@ class Choices:
     l2_shares: Sequence[float]
     """Shares of L2 in the area that is left for logic, without interfaces."""
     stacks: Sequence[int]
+    """Numbers that are tried besides the most that can be built, where so many can be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -58,7 +61,10 @@ class Devices:
 
     device: Device
     buildable: Any
-    """Where area, edge and power suffice."""
+    """Where area, edge and power suffice: everywhere, unless not even one stack does."""
+    stacks: Any
+    most_stacks: Any
+    """The most stacks that area, edge and power allow, by node and memory."""
 
 
 def devices(choices: Choices, scaling: Scaling, fabric: Fabric) -> Devices:
@@ -73,12 +79,26 @@ def devices(choices: Choices, scaling: Scaling, fabric: Fabric) -> Devices:
         die_area_m2=DIE_AREA_M2,
         power_w=POWER_W,
         memory=memories_along(choices.memories),
-        stacks=np.array(choices.stacks, dtype=float)[:, None, None],
+        stacks=1.0,
         link=links,
         link_bandwidth=links.bandwidth * (links.usual_count or 1.0),
         relatives=KERNELS,
     )
     shares = np.array(choices.l2_shares)[:, None, None, None]
+    most = _most_stacks(budget, shares[:1])
+    stacks = np.stack([*(np.minimum(count, most) for count in choices.stacks), most])
+    clocked = _clocked(replace(budget, stacks=stacks), shares)
+    return Devices(device=synthesized(clocked), buildable=buildable(clocked).mask, stacks=stacks, most_stacks=most)
+
+
+def _most_stacks(budget: Budget, share: Any) -> Any:
+    """The most stacks that can be built, by node and memory; 1 where none can."""
+    tried = np.arange(1.0, STACKS_AT_MOST + 1)[:, None, None]
+    possible = buildable(_clocked(replace(budget, stacks=tried), share)).mask[0]
+    return np.where(possible, tried, 1.0).max(axis=0)
+
+
+def _clocked(budget: Budget, shares: Any) -> Budget:
+    """The budget with shares of L2, at the highest clock that the node allows."""
     split = replace(budget, area=with_l2_share(split_of(budget), shares))
-    clocked = replace(split, frequency_hz=fastest_clock(split))
-    return Devices(device=synthesized(clocked), buildable=buildable(clocked).mask)
+    return replace(split, frequency_hz=fastest_clock(split))

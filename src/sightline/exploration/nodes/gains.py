@@ -1,24 +1,39 @@
 """What a logic node gains, with each memory and network: before 3 nm, and after it, and what binds at each."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from math import isnan
+from math import isnan, log
 from typing import Any
 
 from sightline.exploration.nodes.times import SHARES
 from sightline.exploration.words import percent
 from sightline.profile import LEVEL_NAMES
+from sightline.technology.nodes import node as node_of
 
-GENERATIONS: Mapping[str, int] = {"12nm": 0, "10nm": 1, "7nm": 2, "5nm": 3, "3nm": 4, "2nm": 5, "1nm": 6}
-"""Steps from 12 nm on, as roadmaps name them."""
+GENERATIONS = ("12nm", "10nm", "7nm", "5nm", "3nm", "2nm", "1.4nm", "1nm")
+"""Nodes of `vendor` scaling, each a step after the one before it: after 2 nm come A14 and A10."""
+IDEAL_STEP = 1 / 0.67
+"""Density of logic over that a step before, under `ideal` scaling: 2 nm to 1 nm is one step, and 1.4 nm half of it."""
 TURN = "3nm"
 """The node before and after which gains are compared."""
 SATURATED = 0.5
 """A gain per node after `TURN` that is less than this share of that before it counts as saturated."""
+PUBLISHED_ORDER = ("compute", "dram", "network")
+"""What binds training from node to node in the published studies."""
+UNFELT = 0.01
+"""A gain per node below this counts as none."""
 SMALL = 0.05
 """Shares below this are not told."""
 Key = tuple[str, str, str, str, str]
 """Task, view, scaling, network and memory."""
 Columns = Mapping[str, Sequence[Any]]
+
+
+def steps_between(scaling: str, before: str, after: str) -> float:
+    """Return how many nodes lie between two, in the steps of their own scaling model."""
+    if scaling == "vendor":
+        return float(GENERATIONS.index(after) - GENERATIONS.index(before))
+    older, newer = (float(node_of(name, scaling).logic_density) for name in (before, after))
+    return log(newer / older) / log(IDEAL_STEP)
 
 
 def speedups(columns: Columns) -> list[float]:
@@ -33,14 +48,14 @@ def speedups(columns: Columns) -> list[float]:
 def gains(columns: Columns) -> dict[Key, tuple[float, float]]:
     """Return how much faster each node is than the one before it, to 3 nm and after it, by `Key`.
 
-    0.5 means 1.5 times as fast per node, the geometric mean over the nodes.
+    0.5 means 1.5 times as fast per node, the geometric mean over the nodes, in the steps of the scaling model.
     """
     times = _times(columns)
     found = {}
     for key, by_node in times.items():
-        nodes = sorted(by_node, key=GENERATIONS.__getitem__)
-        first, last = nodes[0], nodes[-1]
-        found[key] = (_gain(by_node, first, TURN), _gain(by_node, TURN, last))
+        nodes = sorted(by_node, key=GENERATIONS.index)
+        first, last, scaling = nodes[0], nodes[-1], key[2]
+        found[key] = (_gain(by_node, scaling, first, TURN), _gain(by_node, scaling, TURN, last))
     return found
 
 
@@ -54,9 +69,8 @@ def _times(columns: Columns) -> dict[Key, dict[str, float]]:
     return found
 
 
-def _gain(times: Mapping[str, float], before: str, after: str) -> float:
-    steps = GENERATIONS[after] - GENERATIONS[before]
-    return float((times[before] / times[after]) ** (1 / steps) - 1.0)
+def _gain(times: Mapping[str, float], scaling: str, before: str, after: str) -> float:
+    return float((times[before] / times[after]) ** (1 / steps_between(scaling, before, after)) - 1.0)
 
 
 def summary(columns: Columns, nodes: Sequence[str]) -> dict[str, Any]:
@@ -93,14 +107,14 @@ def _peak_gains(columns: Columns) -> dict[str, dict[str, list[float]]]:
         for scaling in dict.fromkeys(columns["scaling"]):
             key = ("training", view, scaling, networks[0], memories[0])
             inverse = {node: 1.0 / _row_at(columns, key, node)["peak_flops"] for node in nodes}
-            gained = [_gain(inverse, nodes[0], TURN), _gain(inverse, TURN, nodes[-1])]
+            gained = [_gain(inverse, scaling, nodes[0], TURN), _gain(inverse, scaling, TURN, nodes[-1])]
             found.setdefault(view, {})[scaling] = gained
     return found
 
 
 def _ratio(early: float, late: float) -> float | None:
     """Gain after over gain before; None where there was none before."""
-    return None if isnan(early) or isnan(late) or early < 0.01 else late / early
+    return None if isnan(early) or isnan(late) or early < UNFELT else late / early
 
 
 def _bound_levels(columns: Columns) -> dict[str, Any]:
@@ -172,6 +186,7 @@ def reading(columns: Columns, told: Mapping[str, Any]) -> list[str]:
     return [
         *_saturation(told, networks, memories),
         *_binding(columns, told, networks, memories),
+        *_in_order(told, networks, memories),
         *_decoding(told, networks, memories),
         *_designs(columns, networks, memories),
     ]
@@ -192,15 +207,16 @@ def _saturation(told: Mapping[str, Any], networks: Sequence[str], memories: Sequ
                 for name in ("gain_per_node_before_3nm", "gain_per_node_after_3nm", "after_over_before")
             )
             alone = "saturates" if (ratio[0] or 0.0) < SATURATED else "does not saturate"
-            both = "restore it" if (ratio[-1] or 0.0) >= SATURATED else "do not restore it to half"
+            half = "at least half" if (ratio[-1] or 0.0) >= SATURATED else "not half"
             one, other, together = map(percent, late[1:])
             first, second = map(percent, told["peak_gain_per_node"][view][scaling])
             yield (
                 f"Training, {view} view, {scaling} scaling: with {memories[0]} and {networks[0]} a node gains "
                 f"{percent(early[0])} to {TURN} and {percent(late[0])} after it, {_share(ratio[0])} of that "
                 f"(the peak gains {first} and {second}): logic alone {alone}. After {TURN} it gains {one} with "
-                f"{memories[-1]} alone, {other} with {networks[-1]} alone, and {together} with both, "
-                f"{_share(ratio[3])} of the gain before: together they {both}."
+                f"{memories[-1]} alone, {other} with {networks[-1]} alone, and {together} with both: together they "
+                f"bring back {_share(ratio[3])} of the {percent(early[3])} that a node gains to {TURN} with both, "
+                f"{half}."
             )
 
 
@@ -227,6 +243,18 @@ def _binding(
                 f"{runs}; at {nodes[-1]} {first}. With {memories[-1]} it is {second}. The network binds at most "
                 f"{percent(most['share'])}, at {most['node']} with {most['memory']} and {most['network']}."
             )
+
+
+def _in_order(told: Mapping[str, Any], networks: Sequence[str], memories: Sequence[str]) -> Iterator[str]:
+    """Whether training is bound by compute, then memory, then the network, as the studies of nodes say."""
+    for view, by_task in told["sequence"].items():
+        order = by_task["training"]
+        how = "as published" if tuple(order) == PUBLISHED_ORDER else "not reproduced in one sequence"
+        yield (
+            f"The published order compute, DRAM, network of training is {how} in the {view} view: from "
+            f"{told['nodes'][0]} to {told['nodes'][-1]} with {memories[0]} and {networks[0]}, and then with "
+            f"{memories[-1]}, most is bound by {', then '.join(LEVEL_NAMES.get(level, level) for level in order)}."
+        )
 
 
 def _runs(levels: Sequence[str], nodes: Sequence[str]) -> str:
@@ -266,9 +294,10 @@ def _decoding(told: Mapping[str, Any], networks: Sequence[str], memories: Sequen
     early, late = told["gain_per_node_before_3nm"], told["gain_per_node_after_3nm"]
     for view in early:
         before, after = (table[view]["vendor"]["decode"][networks[0]][memories[0]] for table in (early, late))
+        only = ": only memory and links make it faster" if max(before, after) < UNFELT else ""
         yield (
             f"Decode, {view} view, vendor scaling: with {memories[0]} and {networks[0]} a node gains "
-            f"{percent(before, 1)} to {TURN} and {percent(after, 1)} after it: only memory and links make it faster."
+            f"{percent(before, 1)} to {TURN} and {percent(after, 1)} after it{only}."
         )
 
 

@@ -53,9 +53,8 @@ class Search:
 
     @property
     def design(self) -> dict[str, Number]:
-        """The numbers of devices that are chosen, along `AXES`."""
-        shares, stacks = np.array(self.choices.l2_shares), np.array(self.choices.stacks)
-        return {"area_of_l2": shares[:, None, None, None], "stacks": stacks[:, None, None]}
+        """The numbers of devices that are chosen, along `AXES`, besides their stacks."""
+        return {"area_of_l2": np.array(self.choices.l2_shares)[:, None, None, None]}
 
 
 def training(base: Mapping[str, Any], view: View, fabric: Fabric, found: Devices, search: Search) -> Best:
@@ -133,6 +132,8 @@ def _figures(found: Devices) -> dict[str, Any]:
     """What the best device is."""
     device = found.device
     return {
+        "stacks": found.stacks.astype(int),
+        "most_stacks": found.most_stacks.astype(int),
         "peak_flops": device.peak_flops["bf16"],
         **{name: getattr(device, name) for name in ("memory_bandwidth", "l2_bandwidth", "memory_bytes", "tdp_w")},
     }

@@ -16,6 +16,7 @@ from sightline.exploration.base import base_of, name_of
 from sightline.exploration.columns import BOUND_BY, by_level, memories
 from sightline.exploration.nodes.best import Best
 from sightline.exploration.nodes.devices import DIE_AREA_M2, POWER_W, Choices, Fabric, devices
+from sightline.exploration.nodes.ends import ends, said_of_ends
 from sightline.exploration.nodes.gains import reading, speedups, summary
 from sightline.exploration.nodes.times import PER_NODE, SERVED_ON, SHARES, TASKS, Plans, Search, generation, training
 from sightline.exploration.request import StudyRequest
@@ -43,7 +44,7 @@ VARIED = (
     *("workload.task", "plan.dtype", "plan.recompute", "plan.tensor_parallel", "plan.pipeline_parallel"),
     *("plan.data_parallel", "plan.micro_batch"),
 )
-NODES = ("12nm", "10nm", "7nm", "5nm", "3nm", "2nm", "1nm")
+NODES = ("12nm", "10nm", "7nm", "5nm", "3nm", "2nm", "1.4nm", "1nm")
 MEMORIES = ("hbm2", "hbm2e", "hbm3", "hbm4")
 GENERATIONS = ((3, "hdr"), (4, "ndr"), (5, "xdr"), (6, "gdr"))
 """Of NVLink, and of InfiniBand in its time."""
@@ -60,7 +61,7 @@ SEARCH = Search(
 )
 QUICK_SEARCH = Search(
     choices=Choices(
-        nodes=("12nm", "7nm", "3nm", "1nm"), memories=("hbm2", "hbm4"), l2_shares=(0.18, 0.4), stacks=(2, 6)
+        nodes=("12nm", "7nm", "3nm", "1nm"), memories=("hbm2", "hbm4"), l2_shares=(0.18, 0.4), stacks=(2, 4)
     ),
     plans=Plans(tensor_parallel=(4, 8), pipeline_parallel=(2, 4, 8, 16), micro_batch=(1, 2)),
 )
@@ -73,6 +74,7 @@ ABOUT: Mapping[str, Column] = {
     "speedup": Column(label="speed-up"),
     "area_of_l2": Column(label="L2 of the die", unit="share"),
     "bound_level": BOUND_BY,
+    "most_stacks": Column(label="most stacks"),
     "peak_flops": Column(label="peak FLOP/s", unit="FLOP/s"),
     "memory_bandwidth": Column(label="memory bandwidth", unit="B/s"),
     "l2_bandwidth": Column(label="L2 bandwidth", unit="B/s"),
@@ -102,7 +104,8 @@ def study(request: StudyRequest) -> StudyAnswer:
     columns = {name: np.concatenate([np.asarray(part[name]) for part in parts]).tolist() for name in parts[0]}
     unfit = int(np.isnan(columns["time_s"]).sum())
     columns["speedup"] = speedups(columns)
-    told = summary(columns, choices.nodes)
+    at_ends = ends(columns, choices.l2_shares)
+    told = {**summary(columns, choices.nodes), "at_ends_of_search": at_ends}
     return StudyAnswer(
         study="technology-nodes",
         title="Training and generation from 12 nm to 1 nm, by memory and network",
@@ -117,7 +120,7 @@ def study(request: StudyRequest) -> StudyAnswer:
         about=ABOUT,
         summary=told,
         assumptions=_assumptions(base, served),
-        reading=reading(columns, told),
+        reading=() if unfit else [*reading(columns, told), *said_of_ends(at_ends, choices.l2_shares)],
         warnings=[f"no device and plan fits at {unfit:,} of {len(columns['node']):,} points"] if unfit else (),
         figures=tuple(_figures(views, fabrics, choices)),
         shown=(
@@ -159,7 +162,10 @@ def _assumptions(base: Mapping[str, Any], served: Mapping[str, Any]) -> tuple[st
             "speed over that of 7 nm where it is faster (under `vendor` as foundries claim, under `ideal` never), or "
             "what the power cap leaves."
         ),
-        "At every point are searched: the share of L2, 1 to 6 stacks of memory, and the plan; arithmetic is in bf16.",
+        (
+            "At every point are searched: the share of L2, stacks of memory from 1 to the most that edge and power "
+            "allow, and the plan; arithmetic is in bf16."
+        ),
         (
             f"{base['cluster']['devices']:,} devices train {name_of(base['model'])}, {work['global_batch']:,} "
             f"sequences of {work['sequence_length']:,} tokens in a step; {SERVED_ON} generate with "
@@ -167,6 +173,10 @@ def _assumptions(base: Mapping[str, Any], served: Mapping[str, Any]) -> tuple[st
         ),
         "Nodes of eight devices: NVLink 3 with InfiniBand HDR, 4 with NDR, 5 with XDR, 6 with GDR, a port per device.",
         "Scaling `vendor`: claims of foundries, with SRAM that stalls; `ideal`: equal factors at each step (DeepFlow).",
+        (
+            "Gains are per step of the scaling model's own: under `vendor` each node is one (after 2 nm A14 as 1.4 nm "
+            "and A10 as 1 nm), under `ideal` a step is 1 / 0.67 of the density of logic, so that 2 nm to 1 nm is one."
+        ),
     )
 
 
