@@ -2,13 +2,13 @@
 
 import itertools
 import json
-import xml.etree.ElementTree as ET
 from dataclasses import replace
 
 import altair as alt
 import numpy as np
 import pytest
 import study_answers
+from drawn_charts import SEEN_BY, drawn, lab, texts
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,13 +17,6 @@ from sightline.report.charts import drawing
 from sightline.report.charts.studies.chart import study_chart
 from sightline.report.charts.studies.colors import DARK_TEXT, LEVEL_COLORS, LIGHT_TEXT, colors_of, part_of
 
-SEEN_BY = {
-    "everybody": np.eye(3),
-    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
-    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
-    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
-}
-"""How linear RGB is seen (Machado, Oliveira and Fernandes, 2009, severity 1)."""
 ANSWERS = {
     one.__name__: one
     for one in (
@@ -87,24 +80,6 @@ def titles(spec):
     return {one["title"] for one in walk(spec) if isinstance(one.get("title"), str)}
 
 
-def svg(spec):
-    return ET.fromstring(drawing.draw(spec, "chart.svg"))
-
-
-def texts(spec):
-    return ["".join(element.itertext()) for element in svg(spec).iter("{http://www.w3.org/2000/svg}text")]
-
-
-def lab(color, matrix):
-    """A color's place in CIELAB as it is seen."""
-    channels = np.array([int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)])
-    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
-    seen = np.clip(np.array(matrix) @ linear, 0, 1)
-    to_xyz = [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]]
-    x, y, z = np.cbrt(np.array(to_xyz) @ seen / (0.95047, 1.0, 1.08883))
-    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
-
-
 @pytest.mark.parametrize("sight", SEEN_BY)
 def test_levels_can_be_told_apart_by_everybody(sight):
     for one, other in itertools.combinations(LEVEL_COLORS.values(), 2):
@@ -124,17 +99,17 @@ def test_specifications_are_valid(make):
 
 @pytest.mark.parametrize("make", ANSWERS.values(), ids=ANSWERS)
 def test_every_answer_fits_a_phone(make):
-    assert float(svg(study_chart(make(), drawing.PHONE)).get("width")) <= 400
+    assert float(drawn(study_chart(make(), drawing.PHONE)).get("width")) <= 400
 
 
 @pytest.mark.parametrize("make", [study_answers.nodes, study_answers.trends])
 def test_answers_fit_a_page(make):
-    assert float(svg(study_chart(make())).get("width")) <= 840
+    assert float(drawn(study_chart(make())).get("width")) <= 840
 
 
 @pytest.mark.parametrize("make", ANSWERS.values(), ids=ANSWERS)
 def test_every_text_has_a_color_for_dark_screens_or_lies_on_a_cell(make):
-    fills = {one.get("fill") for one in ET.fromstring(drawing.draw(study_chart(make()), "a.svg")).iter() if one.text}
+    fills = {one.get("fill") for one in drawn(study_chart(make())).iter() if one.text}
     assert fills - {None} <= {drawing.INK, drawing.FAINT, LIGHT_TEXT, DARK_TEXT}
 
 
