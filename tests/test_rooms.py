@@ -33,8 +33,8 @@ ROOMS = (
         "anchors",
         "calibration",
         "validation",
-        "explanation",
         "launching",
+        "explanation",
         "sweeps",
         "planning",
         "exploration",
@@ -63,7 +63,6 @@ MEASUREMENT = (
 """Shelves of the measurement package, from the ground up."""
 PLANNING = (
     "limits",
-    "options",
     "answer",
     "clusters",
     "prices",

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from sightline.planning.options import with_settings
+from sightline.loading.settings import with_settings
 from sightline.planning.search import plan
 from sightline.planning.why.generation import changes_of
 from sightline.prediction.generation.predict import predict_generation

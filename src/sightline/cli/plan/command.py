@@ -208,7 +208,7 @@ def _next(answer: "PlanAnswer", options: PlanOptions, launched: Launched) -> Com
     if not answer.plans or options.file == "-":
         return []
     from sightline.launching.saving import starting
-    from sightline.planning.options import as_options
+    from sightline.loading.settings import as_options
     from sightline.report.plans.sentences import can_be_set, most_surely, settings
 
     found: list[tuple[str, str]] = []

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sightline.errors import InputError
+from sightline.loading.settings import with_settings
 from sightline.planning.answer import NearestPlan, PlanAnswer
 from sightline.planning.clusters import reads_back
 from sightline.planning.generation.objectives import figure_key
@@ -12,7 +13,6 @@ from sightline.planning.generation.search import search
 from sightline.planning.generation.space import GenerationSpace
 from sightline.planning.lazy import LazySequence
 from sightline.planning.limits import BY_KEY, by_key, read_limits
-from sightline.planning.options import with_settings
 from sightline.planning.requests.axes import read_axes
 from sightline.planning.why.generation import explained_generation
 from sightline.prediction.generation.predict import predict_generation

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from sightline.loading.settings import with_settings
 from sightline.planning.answer import NearestPlan, PlanAnswer, RankedPlan
 from sightline.planning.clusters import devices_setting
 from sightline.planning.generation.answers import UNKNOWN_QUALITY, free_fields
 from sightline.planning.lazy import LazySequence
-from sightline.planning.options import with_settings
 from sightline.planning.prices import price_assumptions
 from sightline.planning.serving.neighbours import alternatives, neighbours
 from sightline.planning.serving.search import Placed, Simulated

@@ -6,6 +6,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from sightline.explanation.differences import memory_needed
+from sightline.loading.settings import with_settings
 from sightline.planning.answer import NearestPlan, Neighbour, PlanAnswer, by_loss
 from sightline.planning.generation.objectives import FIGURES, figure_key, missed_by
 from sightline.planning.generation.search import search
@@ -13,8 +15,6 @@ from sightline.planning.generation.space import GenerationSpace
 from sightline.planning.generation.users import with_most_users
 from sightline.planning.lazy import LazySequence
 from sightline.planning.limits import BY_KEY
-from sightline.planning.options import with_settings
-from sightline.planning.why.differences import memory_needed
 from sightline.planning.why.hardware import hardware_changes
 from sightline.planning.why.variations import larger_clusters
 from sightline.prediction.changes import does_not_fit

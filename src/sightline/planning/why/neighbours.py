@@ -4,12 +4,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
+from sightline.explanation.differences import more_memory_because, slower_because
 from sightline.explanation.side import SAME
 from sightline.launching.training.rules import LAUNCH_RULES
 from sightline.loading.typical import OFFERED
 from sightline.planning.answer import Neighbour, by_loss
 from sightline.planning.training.validity import POSSIBLE
-from sightline.planning.why.differences import more_memory_because, slower_because
 from sightline.prediction.changes import does_not_fit
 from sightline.profile import Profile
 from sightline.scenario import Plan, Scenario

@@ -4,15 +4,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from sightline.explanation.differences import more_memory_because, needs_and_step, slower_because
 from sightline.loading.clusters.mixed import joined
+from sightline.loading.settings import with_settings
 from sightline.planning.answer import HardwareChange, NearestPlan, Neighbour, PlanAnswer, by_loss
 from sightline.planning.clusters import cluster_settings, without_names
 from sightline.planning.lazy import LazySequence
-from sightline.planning.options import with_settings
 from sightline.planning.training.answers import Found, ranked
 from sightline.planning.training.mixed import Listed, measured, plan_mixed
 from sightline.planning.training.one_space import SPARE, Request
-from sightline.planning.why.differences import more_memory_because, needs_and_step, slower_because
 from sightline.planning.why.explained import Predict, explained
 from sightline.planning.why.hardware import LEAST_GAIN, PARTS, change_of
 from sightline.planning.why.looser import looser

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from sightline.loading.settings import with_settings
 from sightline.planning.answer import NearestPlan, Neighbour, PlanAnswer, by_loss
 from sightline.planning.clusters import cluster_settings, without_names
 from sightline.planning.generation.answers import needed_limits
@@ -12,7 +13,6 @@ from sightline.planning.generation.objectives import figure_key
 from sightline.planning.generation.search import search
 from sightline.planning.generation.space import GenerationSpace
 from sightline.planning.lazy import LazySequence
-from sightline.planning.options import with_settings
 from sightline.planning.why.generation import compared, explained_generation, kinds_of, nearest_of, small
 from sightline.profile import Profile
 

@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from sightline.explanation.differences import needs_and_step
+from sightline.loading.settings import with_settings
 from sightline.planning.answer import NearestPlan, RankedPlan
 from sightline.planning.clusters import is_usual
-from sightline.planning.options import with_settings
 from sightline.planning.training.best import Candidate
 from sightline.planning.training.candidates import resolved
 from sightline.planning.training.money import RunLimits
 from sightline.planning.training.objectives import Measure
-from sightline.planning.why.differences import needs_and_step
 from sightline.planning.why.variations import Variation
 from sightline.profile import Profile
 from sightline.quantities import GIB, SECONDS, format_quantity

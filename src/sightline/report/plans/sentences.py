@@ -8,10 +8,10 @@ from typing import Any
 
 from sightline.launching.training.rules import LAUNCH_RULES
 from sightline.loading import to_mapping
+from sightline.loading.settings import as_options
 from sightline.planning.answer import HardwareChange, NearestPlan, PlanAnswer, RankedPlan
 from sightline.planning.clusters import devices_setting, reads_back
 from sightline.planning.limits import LIMITS
-from sightline.planning.options import as_options
 from sightline.planning.prices import PRICE_OF
 from sightline.profile import Profile
 from sightline.profile.metrics import BOUNDS
