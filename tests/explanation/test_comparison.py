@@ -76,7 +76,7 @@ def test_noise_is_no_change_and_the_interval_is_that_of_both():
     found = sl.compare(before, measured(before, 1.03, spread=0.01))
     assert {row.verdict for row in found.rows} == {"no difference found"}
     (step,) = rows_at(found, "step", quantity="step_time_s")
-    width = math.sqrt(0.02**2 + 0.01**2 + 2 * RUN_TO_RUN**2)
+    width = WIDER * math.sqrt(0.02**2 + 0.01**2 + 2 * RUN_TO_RUN**2)
     assert step.interval == pytest.approx((1.03 * math.exp(-width), 1.03 * math.exp(width)))
 
 
@@ -150,7 +150,8 @@ def test_the_interval_of_a_prediction_counts():
     low, high = predicted.interval["step_time_s"]
     (step,) = rows_at(sl.compare(measured(predicted), predicted), "step", quantity="step_time_s")
     spread = math.log(high / predicted.step_time_s)
-    assert math.log(step.interval[1]) == pytest.approx(math.sqrt(spread**2 + 0.002**2 + RUN_TO_RUN**2))
+    assert math.log(step.interval[1]) == pytest.approx(WIDER * math.sqrt(spread**2 + 0.002**2 + RUN_TO_RUN**2))
+    assert step.probability == 0.99
     far = sl.compare(predicted, measured(predicted, math.exp(1.2 * WIDER * spread)), levels=["step"])
     near = sl.compare(predicted, measured(predicted, math.exp(0.9 * WIDER * spread)), levels=["step"])
     assert [found.rows[0].verdict for found in (far, near)] == ["slower", "no difference found"]
@@ -172,7 +173,7 @@ def test_prefill_is_as_uncertain_as_the_first_token_and_decode_as_the_others():
     for phase, spread in (("prefill", 0.3), ("decode", 0.1)):
         for level in ("phase", "module"):
             row = rows_at(found, level, phase=phase)[0]
-            assert math.log(row.interval[1]) == pytest.approx(math.hypot(spread, RUN_TO_RUN))
+            assert math.log(row.interval[1]) == pytest.approx(WIDER * math.hypot(spread, RUN_TO_RUN))
 
 
 def test_rows_with_intervals_of_their_own_use_them():
@@ -181,7 +182,7 @@ def test_rows_with_intervals_of_their_own_use_them():
     rows = [row | {"low_s": 0.5 * row["time_s"], "high_s": 2.0 * row["time_s"]} for row in profile.table.to_dicts()]
     second = open_store().begin("second", scenario=run.scenario).finish(result=run.result, rows=rows)
     found = sl.compare(run.id, second.id)
-    assert rows_at(found, "module")[0].interval[1] == pytest.approx(2.0, rel=0.01)
+    assert rows_at(found, "module")[0].interval[1] == pytest.approx(2.0**WIDER, rel=0.01)
     assert rows_at(found, "phase")[0].interval[1] == pytest.approx(1.0, rel=0.05)
 
 

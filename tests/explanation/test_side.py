@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from sightline.explanation.side import (
+    CERTAINTY,
     EXACT,
     RUN_TO_RUN,
     WIDER,
@@ -39,13 +40,18 @@ def test_beside_an_exact_figure_a_ratio_is_as_uncertain_as_the_other():
     assert ratio_spread(Spread(0.1, 0.2), EXACT) == Spread(0.2, 0.1)
 
 
-def test_a_difference_needs_more_than_the_interval_shows():
+def certainly(ratio, spread):
+    """The difference by the interval that holds the ratio in 99 of 100 cases."""
+    return difference(ratio, interval_of(ratio, spread, CERTAINTY))
+
+
+def test_a_difference_is_what_the_interval_says():
     spread = Spread(0.1, 0.1)
-    assert interval_of(1.15, spread)[0] > 1.0
-    assert difference(1.15, spread) == 0
-    assert difference(math.exp(0.1 * WIDER * 1.01), spread) == 1
-    assert difference(math.exp(-0.1 * WIDER * 1.01), spread) == -1
-    assert difference(1.0005, EXACT) == 0
+    assert difference(1.15, interval_of(1.15, spread)) == 1
+    assert certainly(1.15, spread) == 0
+    assert certainly(math.exp(0.1 * WIDER * 1.01), spread) == 1
+    assert certainly(math.exp(-0.1 * WIDER * 1.01), spread) == -1
+    assert (difference(1.0005, None), difference(1.002, None), difference(0.998, None)) == (0, 1, -1)
 
 
 def medians(generator, scale, runs, samples):
@@ -67,11 +73,11 @@ def test_the_interval_of_a_ratio_holds_the_true_one_four_times_in_five():
 def test_noise_alone_is_called_a_difference_once_in_a_hundred_times_at_most():
     generator = np.random.default_rng(4)
     pairs = zip(medians(generator, 1.0, 2000, 30), medians(generator, 1.0, 2000, 30), strict=True)
-    found = sum(difference(b / a, ratio_spread(sa, sb)) != 0 for (sa, a), (sb, b) in pairs)
+    found = sum(certainly(b / a, ratio_spread(sa, sb)) != 0 for (sa, a), (sb, b) in pairs)
     assert found / 2000 <= 0.02
 
 
 def test_two_runs_three_per_cent_apart_are_not_told_apart_by_many_samples():
     another = Spread(RUN_TO_RUN, RUN_TO_RUN)
-    assert difference(1.028, ratio_spread(another, another)) == 0
-    assert difference(1.04, ratio_spread(another, another)) == 1
+    assert certainly(1.028, ratio_spread(another, another)) == 0
+    assert certainly(1.04, ratio_spread(another, another)) == 1

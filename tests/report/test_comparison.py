@@ -67,5 +67,5 @@ def test_words_have_units_and_verdicts(compared):
 
 def test_csv_has_a_line_per_row(compared):
     lines = comparison_to_csv(compared).splitlines()
-    assert lines[0] == "level,quantity,phase,module,operator,a,b,ratio,verdict,low,high"
+    assert lines[0] == "level,quantity,phase,module,operator,a,b,ratio,verdict,low,high,probability"
     assert len(lines) == 1 + len(compared.rows)

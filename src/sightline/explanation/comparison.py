@@ -11,12 +11,14 @@ from sightline.explanation.paired import in_words, is_same_load, pairs
 from sightline.explanation.reading import Asked, sides_of
 from sightline.explanation.side import (
     ANOTHER_RUN,
-    EXACT,
+    CERTAINTY,
+    INTERVAL,
     LEVELS,
     Address,
     Cell,
     Figure,
     Side,
+    Spread,
     difference,
     interval_of,
     ratio_spread,
@@ -58,9 +60,14 @@ class Difference:
     ratio: float | None = None
     """b / a."""
     interval: tuple[float, float] | None = None
-    """Of the ratio, 80 %; between two predictions of their key figures alone."""
+    """Of the ratio; the verdict is no difference found where it holds 1. None where both figures are exact, as bytes
+    and phases of two predictions are: these differ by more than one part in a thousand."""
+    probability: float | None = None
+    """With which the interval holds the ratio: 0.99 where a side is measured or both served the same requests, 0.8
+    between the key figures of two predictions."""
     verdict: str
-    """What b is: faster, slower (of bytes and utilization: more, less), no difference found, only in a, only in b."""
+    """What b is: faster, slower (of bytes and utilization: more, less), no difference found, nothing can be said, only
+    in a, only in b."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,10 +86,13 @@ class Comparison:
     """Which of two predictions is the faster, and how likely that is."""
 
     def records(self) -> list[dict[str, Any]]:
-        """Return the rows as mappings; the interval's ends are the columns low and high."""
+        """Return the rows as mappings; the interval is the columns low, high and probability."""
         rows = [asdict(row) for row in self.rows]
-        ends = [row.pop("interval") or (None, None) for row in rows]
-        return [{**row, "low": low, "high": high} for row, (low, high) in zip(rows, ends, strict=True)]
+        ends = [(*(row.pop("interval") or (None, None)), row.pop("probability")) for row in rows]
+        return [
+            {**row, **dict(zip(("low", "high", "probability"), of, strict=True))}
+            for row, of in zip(rows, ends, strict=True)
+        ]
 
     @property
     def table(self) -> "polars.DataFrame":
@@ -123,9 +133,14 @@ def compare_sides(a: Side, b: Side, levels: Sequence[str] = LEVELS, known: "Anch
     found = None if paired else faster(a, b, shared)
     said = in_words(a.outcome, b.outcome) if a.outcome and b.outcome and paired else ""
     if found is not None and found.verdict == UNKNOWN:
-        rows = [replace(row, verdict=NO_DIFFERENCE) if row.level == "step" and row.ratio else row for row in rows]
+        rows = [replace(row, verdict=UNKNOWN) if _is_unknown(row) else row for row in rows]
     told = list(dict.fromkeys(warnings))
     return Comparison(a=a, b=b, rows=rows, about=about(a, b), warnings=told, requests=said, faster=found)
+
+
+def _is_unknown(row: Difference) -> bool:
+    """Whether a row finds that key figures differ of which one is a bound."""
+    return row.level == "step" and row.ratio is not None and row.interval is None and row.verdict != NO_DIFFERENCE
 
 
 def _of_requests(a: Side, b: Side) -> Iterator[Difference]:
@@ -134,11 +149,8 @@ def _of_requests(a: Side, b: Side) -> Iterator[Difference]:
         return
     measured = a.is_measured or b.is_measured
     for pair in pairs(a.outcome, b.outcome):
-        at, ratio = Address(pair.quantity), pair.b.value / pair.a.value
         spread = pair.spread.joined(ANOTHER_RUN) if measured else pair.spread
-        there = {"level": "request", **at._asdict(), "a": pair.a.value, "b": pair.b.value}
-        verdict = _verdict(at, difference(ratio, spread), a.kind)
-        yield Difference(**there, ratio=ratio, interval=interval_of(ratio, spread), verdict=verdict)
+        yield _row("request", Address(pair.quantity), pair.a, pair.b, a.kind, spread, CERTAINTY)
 
 
 def _rows(a: Side, b: Side, level: str, shared: float) -> Iterator[Difference]:
@@ -155,10 +167,12 @@ def _rows(a: Side, b: Side, level: str, shared: float) -> Iterator[Difference]:
         if address.module in whole:
             continue
         one, other = first.get(address), second.get(address)
-        if exact and one and other and level == "step" and {address.quantity} <= a.intervals.keys() & b.intervals:
-            yield _predicted_row(address, one, other, a.kind, shared)
-        else:
-            yield _row(level, address, one, other, a.kind, exact=exact)
+        spread, probability = None, CERTAINTY
+        if one and other and not exact:
+            spread = ratio_spread(one.spread, other.spread)
+        elif one and other and level == "step" and {address.quantity} <= a.intervals.keys() & b.intervals:
+            spread, probability = ratio_spread(one.spread, other.spread, shared), INTERVAL
+        yield _row(level, address, one, other, a.kind, spread, probability)
 
 
 def _place(at: Address) -> int:
@@ -166,23 +180,19 @@ def _place(at: Address) -> int:
     return _PHASES.index(at.phase) if at.phase in _PHASES else len(_PHASES)
 
 
-def _row(level: str, at: Address, a: Figure | None, b: Figure | None, kind: Task, *, exact: bool) -> Difference:
+def _row(
+    level: str, at: Address, a: Figure | None, b: Figure | None, kind: Task, spread: Spread | None, probability: float
+) -> Difference:
+    """One row; ``spread`` is that of the ratio, None where both figures are exact."""
     there = {"level": level, **at._asdict(), "a": a and a.value, "b": b and b.value}
     if a is None or b is None:
         return Difference(**there, verdict=ONLY_B if a is None else ONLY_A)
     ratio = b.value / a.value
-    spread = EXACT if exact else ratio_spread(a.spread, b.spread)
-    interval = None if exact else interval_of(ratio, spread)
-    return Difference(**there, ratio=ratio, interval=interval, verdict=_verdict(at, difference(ratio, spread), kind))
-
-
-def _predicted_row(at: Address, a: Figure, b: Figure, kind: Task, shared: float) -> Difference:
-    """A key figure of two predictions, whose errors are correlated; it differs where 1 is outside of the interval."""
-    ratio = b.value / a.value
-    low, high = interval_of(ratio, ratio_spread(a.spread, b.spread, shared))
-    found = 0 if low <= 1.0 <= high else 1 if ratio > 1.0 else -1
-    there = {"level": "step", **at._asdict(), "a": a.value, "b": b.value}
-    return Difference(**there, ratio=ratio, interval=(low, high), verdict=_verdict(at, found, kind))
+    if spread is None or spread.is_exact:
+        return Difference(**there, ratio=ratio, verdict=_verdict(at, difference(ratio, None), kind))
+    interval = interval_of(ratio, spread, probability)
+    verdict = _verdict(at, difference(ratio, interval), kind)
+    return Difference(**there, ratio=ratio, interval=interval, probability=probability, verdict=verdict)
 
 
 def _verdict(at: Address, found: int, kind: Task) -> str:

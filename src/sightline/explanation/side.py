@@ -20,8 +20,8 @@ ALL = "all"
 
 
 INTERVAL, CERTAINTY = 0.8, 0.99
-"""Probability that a figure's interval holds it, and with which a difference is called one: a table has many rows, and
-one in five would seem to have changed if its 80 % interval decided."""
+"""Probability with which a figure's interval holds it, and with which the interval of a ratio to a measurement does: a
+table has many rows, and one in five would seem to have changed if 80 % intervals decided."""
 WIDER = NormalDist().inv_cdf(0.5 + CERTAINTY / 2) / NormalDist().inv_cdf(0.5 + INTERVAL / 2)
 RUN_TO_RUN, BUSY = 0.01, 0.1
 """Half-widths of the error that samples of one measurement do not show, natural logarithm: another process
@@ -35,6 +35,11 @@ class Spread(NamedTuple):
 
     down: float
     up: float
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it is too small to be worth an interval."""
+        return max(self) < SAME
 
     @property
     def mirrored(self) -> "Spread":
@@ -70,17 +75,20 @@ def _apart(a: float, b: float, correlation: float) -> float:
     return sqrt(max(a**2 + b**2 - 2.0 * correlation * a * b, 0.0))
 
 
-def interval_of(ratio: float, spread: Spread) -> tuple[float, float]:
-    """Return the 80 % interval of a ratio."""
-    return ratio * exp(-spread.down), ratio * exp(spread.up)
+def interval_of(ratio: float, spread: Spread, probability: float = INTERVAL) -> tuple[float, float]:
+    """Return the interval that holds a ratio with this ``probability``, 0.8 or 0.99."""
+    wider = WIDER if probability == CERTAINTY else 1.0
+    return ratio * exp(-wider * spread.down), ratio * exp(wider * spread.up)
 
 
-def difference(ratio: float, spread: Spread) -> int:
-    """Return 1 where b is certainly larger than a, -1 where it is smaller, 0 where no difference is found."""
-    reach = log(ratio)
-    if reach > max(WIDER * spread.down, SAME):
-        return 1
-    return -1 if -reach > max(WIDER * spread.up, SAME) else 0
+def difference(ratio: float, interval: tuple[float, float] | None) -> int:
+    """Return 1 where b is certainly larger than a, -1 where it is smaller, 0 where no difference is found.
+
+    The interval of the ratio decides: no difference is found where it holds 1. Exact figures have none, and differ by
+    more than one part in a thousand.
+    """
+    low, high = interval or (ratio * exp(-SAME), ratio * exp(SAME))
+    return 1 if low > 1.0 else -1 if high < 1.0 else 0
 
 
 class Address(NamedTuple):

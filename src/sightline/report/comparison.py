@@ -4,7 +4,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from sightline.explanation.comparison import NO_DIFFERENCE, ONLY_A, ONLY_B, Comparison, Difference
-from sightline.explanation.faster import to_dict
+from sightline.explanation.faster import UNKNOWN, to_dict
 from sightline.explanation.side import LEVELS, Side
 from sightline.profile import TASKS
 from sightline.profile.results import stamped
@@ -23,9 +23,16 @@ LEVEL_TITLES = {
     "operator": "time by operator",
 }
 _METRICS = {key: metric for task in TASKS for key, metric in task.figures.items()}
-_VERDICTS = {NO_DIFFERENCE: "no difference", ONLY_A: "only in A", ONLY_B: "only in B"}
-_NAMES, _VERDICT = 16, 13
-_VERDICT_COLORS = {"faster": "green", "less": "green", "slower": "red", "more": "red", "no difference found": "dim"}
+_VERDICTS = {NO_DIFFERENCE: "no difference", ONLY_A: "only in A", ONLY_B: "only in B", UNKNOWN: "not known"}
+_MOST_DIGITS = 6
+_VERDICT_COLORS = {
+    "faster": "green",
+    "less": "green",
+    "slower": "red",
+    "more": "red",
+    NO_DIFFERENCE: "dim",
+    UNKNOWN: "dim",
+}
 
 
 def label(row: Difference) -> str:
@@ -60,14 +67,33 @@ def is_time(row: Difference) -> bool:
 
 
 def interval(row: Difference) -> str:
-    """Return the interval of the ratio, empty without one."""
-    return "" if row.interval is None else " to ".join(units.digits(end) for end in row.interval)
+    """Return the interval of the ratio, empty without one; an end that is not 1 has the digits to see it."""
+    if row.interval is None:
+        return ""
+    most = max(map(_digits_from_one, row.interval))
+    return " to ".join(units.digits(end, most) for end in row.interval)
+
+
+def _digits_from_one(end: float) -> int:
+    """How many digits tell an end of an interval from 1."""
+    enough = (
+        count
+        for count in range(3, _MOST_DIGITS)
+        if end == 1.0 or float(units.digits(end, count).replace(",", "")) != 1.0
+    )
+    return next(enough, _MOST_DIGITS)
 
 
 def figures(row: Difference) -> tuple[str, str, str, str]:
     """Return both sides' values, their ratio and its interval."""
-    ratio = "" if row.ratio is None else units.digits(row.ratio)
-    return value(row, row.a), value(row, row.b), ratio, interval(row)
+    return value(row, row.a), value(row, row.b), _ratio(row), interval(row)
+
+
+def _ratio(row: Difference) -> str:
+    """The ratio, empty without one; one that is a difference has the digits to see it."""
+    if row.ratio is None:
+        return ""
+    return units.digits(row.ratio, 3 if row.verdict == NO_DIFFERENCE else _digits_from_one(row.ratio))
 
 
 def verdict(row: Difference) -> str:
@@ -83,19 +109,21 @@ def side_line(side: Side) -> str:
 
 def footnote(comparison: Comparison) -> str:
     """Say when a row counts as a difference."""
-    if comparison.a.is_measured or comparison.b.is_measured:
-        return "80 % intervals of B / A; a row differs where 1 is outside of its 99 % interval."
-    if comparison.requests:
-        return (
-            "80 % intervals of B / A. Of the same requests they hold what the length of the load leaves open; of key "
-            "figures also the errors of both predictions, taken as independent."
-        )
-    if comparison.faster is None or comparison.faster.interval is None:
-        return "Two predictions: differences are what the model says."
-    return (
-        "80 % intervals of B / A: what both errors share has cancelled. A key figure differs where 1 is outside; "
-        "other rows are what the model says."
-    )
+    found = {row.probability for row in comparison.rows if row.probability}
+    exact = "rows without an interval are what the model says, and differ by more than 0.1 %"
+    if not found:
+        return f"{exact[0].upper()}{exact[1:]}."
+    said = f"Intervals of B / A hold it with {' or '.join(f'{one:.0%}' for one in sorted(found)).replace('%', ' %')}"
+    if len(found) > 1:
+        said = "Intervals of B / A hold it with 80 % (key figures) or 99 % (the same requests)"
+    lines = [f"{said}. A row differs where its interval does not hold 1"]
+    if any(row.ratio is not None and row.interval is None for row in comparison.rows):
+        lines[0] += f"; {exact}"
+    if comparison.requests and 0.8 in found:
+        lines.append("Intervals of the same requests hold what the length of the load leaves open")
+    elif comparison.faster is not None and comparison.faster.interval is not None:
+        lines.append("What the errors of both predictions share has cancelled")
+    return ". ".join(lines) + "."
 
 
 def comparison_table(comparison: Comparison) -> "RenderableType":
@@ -103,25 +131,37 @@ def comparison_table(comparison: Comparison) -> "RenderableType":
     from rich.console import Group
     from rich.text import Text
 
-    from sightline.report.terminal.parts import plain_table
+    from sightline.report.terminal.parts import Sentence
 
-    table = plain_table(("",), ("A", "B", "B / A"), gap=1)
-    table.columns[0].min_width = _NAMES
-    table.add_column("interval", no_wrap=True)
-    table.add_column("B is", no_wrap=True, min_width=_VERDICT)
-    for level in LEVELS:
-        rows = [row for row in comparison.rows if row.level == level]
-        if rows and table.row_count:
-            table.add_row()
-        if rows:
-            table.add_row(Text(LEVEL_TITLES[level], style="bold"))
-        for row in rows:
-            said = Text(verdict(row), style=_VERDICT_COLORS.get(row.verdict, ""))
-            table.add_row(*(Text(cell) for cell in (label(row), *figures(row))), said)
     sides = [Text(f"{letter}  {side_line(s)}") for letter, s in (("A", comparison.a), ("B", comparison.b))]
-    about = [Text(said, style="dim") for said in (comparison.about, comparison.requests) if said]
-    found = [] if comparison.faster is None else [Text(), Text(comparison.faster.sentence, style="bold")]
-    return Group(*sides, *about, *found, Text(), table, Text(), Text(footnote(comparison), style="dim"))
+    about: list[RenderableType] = [
+        Sentence(said, style="dim") for said in (comparison.about, comparison.requests) if said
+    ]
+    found: list[RenderableType] = (
+        [] if comparison.faster is None else [Text(), Sentence(comparison.faster.sentence, style="bold")]
+    )
+    below: list[RenderableType] = [Text(), Sentence(footnote(comparison), style="dim")]
+    return Group(*sides, *about, *found, Text(), _lines(comparison), *below)
+
+
+def _lines(comparison: Comparison) -> "RenderableType":
+    """The rows, level by level."""
+    from sightline.report.terminal.listing import Column, Listing
+
+    rows = [row for level in LEVELS for row in comparison.rows if row.level == level]
+    cells = list(zip(*map(figures, rows), strict=True)) or [(), (), (), ()]
+    said = [verdict(row) for row in rows]
+    colors = {verdict(row): _VERDICT_COLORS.get(row.verdict, "") for row in rows}
+    columns = [Column(heading=heading, cells=cells[at]) for at, heading in enumerate(("A", "B", "B / A"))]
+    columns.append(Column(heading="interval", cells=cells[3], is_number=False))
+    columns.append(Column(heading="B is", cells=said, is_number=False, style=lambda cell: colors.get(cell, "")))
+    return Listing(
+        labels=[Column(heading="", cells=[label(row) for row in rows], is_number=False)],
+        figures=columns,
+        groups=[LEVEL_TITLES[row.level] for row in rows],
+        group_style="bold",
+        group_gap=True,
+    )
 
 
 def comparison_to_dict(comparison: Comparison) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Any
 import altair as alt
 
 from sightline.explanation.comparison import NO_DIFFERENCE, Comparison, Difference
+from sightline.explanation.faster import UNKNOWN
 from sightline.report import comparison as words
 from sightline.report import units
 from sightline.report.charts import drawing
@@ -96,6 +97,6 @@ def _ratios(rows: Sequence[Difference], order: list[str]) -> Any:
 def _ratio(row: Difference) -> dict[str, Any]:
     ratio = row.ratio or 1.0
     low, high = row.interval or (ratio, ratio)
-    color = drawing.FAINT if row.verdict == NO_DIFFERENCE else drawing.INK
+    color = drawing.FAINT if row.verdict in (NO_DIFFERENCE, UNKNOWN) else drawing.INK
     at = {"row": words.label(row), "color": color}
     return at | {"ratio": ratio, "low": low, "high": high, "text": units.digits(ratio)}

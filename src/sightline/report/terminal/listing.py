@@ -62,6 +62,8 @@ class Listing:
     groups: Sequence[str] = ()
     """The group of every line, named above its first one."""
     group_style: str = "dim"
+    group_gap: bool = False
+    """Whether an empty line parts groups."""
     least: Sequence[str] = ()
     """Headings of figures that are left out first where there is no room."""
 
@@ -133,6 +135,8 @@ class Listing:
 
     def _group(self, position: int, width: int) -> Iterator[Text]:
         if self.groups and (position == 0 or self.groups[position] != self.groups[position - 1]):
+            if self.group_gap and position:
+                yield Text()
             yield from (Text(line, style=self.group_style) for line in _folded(self.groups[position], width))
 
     def _style(self, position: int) -> str:
