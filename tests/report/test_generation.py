@@ -13,7 +13,7 @@ from sightline.report import labels, summary
 from sightline.report.charts.drawing import draw
 from sightline.report.charts.profile import profile_chart
 from sightline.report.csv_lines import to_csv
-from sightline.report.page import page
+from sightline.report.pages.profiles import page
 from sightline.report.terminal import profile as terminal
 
 
@@ -103,7 +103,7 @@ def test_what_is_no_curve_is_drawn_as_bars(generation):
 
 def test_the_page_holds_the_figures_and_the_scenario(generation):
     text = page([generation])
-    for said in ("<b>500 ms</b>", "tensor_parallel: 2", "Time by module and phase", "80 % intervals"):
+    for said in ("<dd>500 ms</dd>", "tensor_parallel: 2", "Time by module and phase", "80 % intervals"):
         assert said in text
 
 

@@ -16,7 +16,7 @@ from sightline.report.charts.profile import single_chart
 from sightline.report.charts.replay import replay_chart
 from sightline.report.charts.serving import serving_chart
 from sightline.report.charts.serving_trace import MOST_ITERATIONS, serving_trace
-from sightline.report.page import page
+from sightline.report.pages.profiles import page
 from sightline.report.terminal.profile import tables
 from sightline.simulation.outcome import NO_ROOM, Lifetimes
 from sightline.simulation.results import figures_of, summary_of
@@ -149,17 +149,17 @@ def test_a_report_shows_a_run_and_a_curve() -> None:
     text = page([served()])
     assert "Requests and KV cache over time" in text
     assert "How latencies are spread" in text
-    assert all(f'<th class="n">{name}</th>' in text for name in ("mean", "p50", "p90", "p99"))
+    assert all(f'<th scope="col" class="n">{name}</th>' in text for name in ("mean", "p50", "p90", "p99"))
     several = page([served(rate) for rate in (1.0, 2.0, 4.0)])
     assert "answered requests per second" in several
 
 
 def test_a_report_has_no_card_without_a_value_and_no_line_through_a_text() -> None:
     profile = served(preemptions=0)
-    cards = page([profile]).partition('class="figures"')[2].partition("<p")[0]
-    assert "<span>preemptions</span>" not in cards
-    assert "<b>-</b>" not in cards
-    assert "<b>memory bandwidth</b><span>bottleneck</span>" in cards
+    cards = page([profile]).partition('class="figures"')[2].partition("</dl>")[0]
+    assert "<dt>preemptions</dt>" not in cards
+    assert "<dd>-</dd>" not in cards
+    assert "<dt>bound by</dt><dd>memory bandwidth</dd>" in page([profile])
     for room in (SCREEN, PHONE):
         drawn = single_chart(profile, room=room)
         whole, memory = drawn["vconcat"][0], drawn["vconcat"][-1]
@@ -178,7 +178,7 @@ def test_the_percentile_of_the_objective_is_shown_and_drawn() -> None:
     of_objective = [served(rate, percentile=95) for rate in (1.0, 2.0, 4.0)]
     assert of_objective[0].ttft_s["p95"] == pytest.approx(np.percentile(answered(of_objective[0].outcome).ttft_s, 95))
     assert "p95" in shown(of_objective[:1], 60)
-    assert '<th class="n">p95</th>' in page(of_objective[:1])
+    assert '<th scope="col" class="n">p95</th>' in page(of_objective[:1])
     assert "95 of 100" in json.dumps(serving_chart(of_objective))
     lines = shown(of_objective, 100)
     assert "p95" in lines
@@ -230,7 +230,7 @@ def test_measured_rates_are_points_and_simulated_ones_a_line_with_its_interval()
 def test_a_server_that_answers_nothing_has_a_report_too() -> None:
     profile = simulate(serving(prompt_tokens=200_000), intervals=False)
     assert profile.completed == 0
-    assert "Memory of the fullest device" in page([profile])
+    assert "<dt>fits in memory</dt>" in page([profile])
     assert "Requests and KV cache over time" not in page([profile])
 
 

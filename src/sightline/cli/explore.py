@@ -106,7 +106,7 @@ def _write_files(answer: "StudyAnswer", chart: str | None, html: str | None) -> 
 
         output.draw(chart, study_chart(answer), lambda: study_chart(answer, PHONE))
     if html is not None:
-        from sightline.report.studies.page import study_page
+        from sightline.report.pages.study import study_page
 
         output.write_file(html, study_page(answer))
 

@@ -211,7 +211,7 @@ def _write_files(
 
         output.draw(chart, profile_chart(answers), lambda: profile_chart(answers, PHONE))
     if html is not None:
-        from sightline.report.page import page
+        from sightline.report.pages.profiles import page
 
         output.write_file(html, page(answers, cells))
     if trace is not None:

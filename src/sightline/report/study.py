@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from sightline.explanation.comparison import Comparison
 from sightline.measurement.arxiv_2311_03687 import Cell, Table
 from sightline.report import comparison as words
-from sightline.report import page, units
+from sightline.report import pieces, units
 from sightline.report.charts.accuracy import cells_chart
-from sightline.report.charts.drawing import chart_element, html_document
+from sightline.report.document import document
+from sightline.report.pieces import FAINT, Piece
 from sightline.report.terminal import parts
 
 if TYPE_CHECKING:
@@ -44,18 +45,22 @@ class Answered:
 Study = Sequence[tuple[Table, Sequence[Answered]]]
 
 
-def study_page(title: str, machine: Sequence[str], study: Study) -> str:
+def study_page(title: str, machine: Sequence[str], study: Study, *, command: str = "") -> str:
     """Return the report as one page that needs no network.
 
     Args:
         title: Of the study.
         machine: Sentences about what it ran on.
         study: Tables with the answers to their cells, in the tables' order.
+        command: The command that measured it, for the footer.
     """
-    lines = "".join(f'<p class="faint">{escape(line)}</p>' for line in (*machine, _outcomes(study)))
-    sections = "".join(_section(i, table, cells) for i, (table, cells) in enumerate(study))
-    body = f"<main><h1>{escape(title)}</h1>{lines}{sections}{_missing(study)}</main>"
-    return html_document(title, body, page.STYLE)
+    body = pieces.joined(
+        pieces.headline(title),
+        pieces.paragraphs((*machine, _outcomes(study)), FAINT),
+        *(_section(position, table, cells) for position, (table, cells) in enumerate(study)),
+        _missing(study),
+    )
+    return document(title, body, command=command)
 
 
 def study_terminal(study: Study) -> "RenderableType":
@@ -115,13 +120,14 @@ def _outcomes(study: Study) -> str:
     return f"{len(cells)} cases: {said}. - is out of memory, n/a not supported here, * ran with stand-ins."
 
 
-def _section(position: int, table: Table, cells: Sequence[Answered]) -> str:
-    notes = "".join(f'<p class="faint">{escape(note)}</p>' for note in table.notes)
+def _section(position: int, table: Table, cells: Sequence[Answered]) -> Piece:
     chart = cells_chart([_dots(table, a) for a in cells])
-    return (
-        f"<h2>{escape(table.title)}</h2>{notes}{_matrix(table, cells)}"
-        + (f'<div class="scroll">{chart_element(chart, f"chart{position}")}</div>' if chart else "")
-        + "".join(_modules(a.cell.row, a.comparison) for a in cells if a.comparison is not None)
+    return pieces.section(
+        table.title,
+        pieces.paragraphs(table.notes, FAINT),
+        _matrix(table, cells),
+        pieces.chart(f"chart{position}", chart, label=f"{table.title}: measured and predicted") if chart else "",
+        *(_modules(a.cell.row, a.comparison) for a in cells if a.comparison is not None),
     )
 
 
@@ -145,7 +151,8 @@ def _matrix(table: Table, cells: Sequence[Answered]) -> str:
         f"<tr><td>{escape(row)}</td>{''.join(_cell(table, at.get((row, column))) for column in columns)}</tr>"
         for row in rows
     )
-    return f'<div class="scroll"><table><tr><th></th>{groups}</tr><tr><th></th>{heads}</tr>{body}</table></div>'
+    head = f"<thead><tr><td></td>{groups}</tr><tr><td></td>{heads}</tr></thead>"
+    return pieces.scrolled(f"<table>{head}<tbody>{body}</tbody></table>", table.title)
 
 
 def _cell(table: Table, answered: Answered | None) -> str:
@@ -159,14 +166,14 @@ def _cell(table: Table, answered: Answered | None) -> str:
     )
 
 
-def _modules(name: str, comparison: Comparison) -> str:
+def _modules(name: str, comparison: Comparison) -> Piece:
     """Phases and modules of one cell, measured and predicted."""
     rows = [(words.label(row), *words.figures(row)) for row in comparison.rows if row.level in ("phase", "module")]
-    found = page.table(("", "measured", "predicted", "ratio", "interval"), rows)
-    return f"<details><summary>{escape(name)}: phases and modules</summary>{found}</details>"
+    found = pieces.table(("", "measured", "predicted", "ratio", "interval"), rows, label=f"{name}: phases and modules")
+    return pieces.folded(f"{name}: phases and modules", found)
 
 
-def _missing(study: Study) -> str:
+def _missing(study: Study) -> Piece:
     """Why cells have no figure, each reason once."""
     reasons = dict.fromkeys(
         f"{a.cell.row}, {a.cell.column}: {a.reason}"
@@ -174,5 +181,4 @@ def _missing(study: Study) -> str:
         for a in cells
         if a.status != "ok" and a.reason
     )
-    listed = "".join(f"<li>{escape(reason)}</li>" for reason in reasons)
-    return f"<details><summary>What was not measured, and why</summary><ul>{listed}</ul></details>" if listed else ""
+    return pieces.folded("What was not measured, and why", pieces.listed(reasons))

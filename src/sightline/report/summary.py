@@ -128,17 +128,21 @@ def _replicas_sentence(profile: Profile) -> str:
     return f"Autoscaling had {between} {noun}, {found['mean']:.3g} on average: {profile.replica_s:,.0f} replica-seconds"
 
 
-def in_a_line(profile: Profile) -> str:
-    """Return the headline as one line of a chart's subtitle."""
+def speeds(profile: Profile) -> list[str]:
+    """Return the task's headline as phrases: how long it takes, and how much it does per second."""
     metrics = profile.task.figures
-    said = [
+    return [
         f"{figure(profile, key)} tokens/s"
         if metrics[key].unit == "tokens/s"
         else f"{metrics[key].label} {figure(profile, key)}"
         for key in profile.task.headline
         if profile.figure(key) is not None
     ]
-    return " · ".join([*said, f"bound by {bound_by(profile)}", fit_sentence(profile)])
+
+
+def in_a_line(profile: Profile) -> str:
+    """Return the headline as one line of a chart's subtitle."""
+    return " · ".join([*speeds(profile), f"bound by {bound_by(profile)}", fit_sentence(profile)])
 
 
 def compared(profiles: Sequence[Profile]) -> list[Compared]:

@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 
 import study_answers
 
-from sightline.report.studies.page import study_page
+from sightline.report.pages.study import study_page
 
 
 class Text(HTMLParser):

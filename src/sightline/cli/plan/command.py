@@ -155,7 +155,7 @@ def _write_files(answer: "PlanAnswer", options: PlanOptions, commands: Commands)
         limits = _limits(options)
         output.draw(options.chart, plan_chart(answer, limits), lambda: plan_chart(answer, limits, PHONE))
     if options.html is not None:
-        from sightline.report.plans.page import plan_page
+        from sightline.report.pages.plans import plan_page
 
         output.write_file(options.html, plan_page(answer, _limits(options), commands))
 

@@ -220,7 +220,7 @@ def _simulated(
 def _write(answers: "list[Profile]", found: "list[Capacity]", named: _Files) -> None:
     """Write the files that were asked for; there are none of a plan that does not fit."""
     if named.html is not None:
-        from sightline.report.page import page
+        from sightline.report.pages.profiles import page
 
         output.write_file(named.html, page([one.profile for one in found[0].tried] if len(found) == 1 else answers))
     if any(answer.fits is False for answer in answers):

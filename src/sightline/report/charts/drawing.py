@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from html import escape
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
@@ -80,6 +79,10 @@ class Room:
         """About as many ticks as the axis of a panel has room for."""
         return 6 if self.side_by_side else 4
 
+    def plot(self, most: int) -> int:
+        """Pixels of a plot with numbers next to it: ``most`` where there is room."""
+        return most if self.side_by_side else min(most, self.panel + self.labels - 24)
+
     @property
     def text(self) -> int:
         """Pixels of the text behind a bar."""
@@ -123,6 +126,21 @@ def logarithmic(low: float, high: float, **style: Any) -> Any:
     return alt.Scale(type="log", domain=[low, high], nice=False, **style)
 
 
+def basis(evidence: "Mapping[str, str] | str", interval: str = "") -> str:
+    """Return the line below a title that says what a chart rests on; empty where nothing is known.
+
+    Args:
+        evidence: Its kind by part, or of a single operator the kind alone.
+        interval: How 80 % intervals are drawn, such as "thin line"; empty where none is.
+    """
+    parts: dict[str, list[str]] = {}
+    for part, kind in evidence.items() if isinstance(evidence, Mapping) else ():
+        parts.setdefault(str(kind), []).append(part)
+    kinds = ", ".join(f"{kind} ({', '.join(found)})" for kind, found in parts.items()) or str(evidence or "")
+    said = [f"80 % interval: {interval}"] if interval else []
+    return " · ".join([*said, *([f"evidence: {kinds}"] if kinds and kinds != "{}" else [])])
+
+
 def palette(colors: Mapping[str, str]) -> Any:
     """Return a scale of names and their colors."""
     return alt.Scale(domain=list(colors), range=list(colors.values()))
@@ -134,7 +152,7 @@ def configure(chart: Any, title: str = "", lines: Sequence[str] = (), room: Room
     spec: dict[str, Any] = chart.to_dict(validate=False)
     if title:
         named = wrap(title, room.characters * 2 // 3)
-        below = [line for said in lines for line in wrap(said, room.characters)]
+        below = [line for said in lines for line in wrap(said, room.characters, break_on_hyphens=False)]
         text = named if len(named) > 1 else title
         spec["title"] = {"text": text, "subtitle": below, "anchor": "start", "offset": 18}
     padding = {"left": 16, "right": 16, "top": 14, "bottom": 12}
@@ -169,6 +187,7 @@ _CONFIG: Mapping[str, Any] = {
         "labelColor": INK,
         "titleColor": INK,
         "labelLimit": 320,
+        "layout": {"bottom": {"anchor": "start", "direction": "vertical", "margin": 8}},
     },
     "view": {"stroke": None},
     "concat": {"spacing": 26},
@@ -186,13 +205,17 @@ def draw(spec: dict[str, Any], path: str, narrow: dict[str, Any] | None = None) 
         return png
     if ending == ".svg":
         svg: str = vl_convert.vegalite_to_svg(spec, vl_version=vega_lite_version())
-        return svg.replace(">", f"><style>{_dark_style()}</style>", 1)
-    return html_document(_title(spec), f"<main>{chart_element(spec, 'chart', narrow)}</main>")
+        return svg.replace(">", f"><style>{dark_style()}</style>", 1)
+    from sightline.report.document import document
+    from sightline.report.pieces import chart
+
+    title = _title(spec)
+    return document(title, chart("chart", spec, narrow, label=title))
 
 
 @cache
-def _dark_style() -> str:
-    """The rules that give a picture other colors where the reader's screen is dark; print keeps the light ones."""
+def dark_style() -> str:
+    """Return rules that give a picture other colors where the screen is dark; print keeps the light ones."""
     rules = "".join(
         f'svg [{kind}="{light}"]{{{kind}:{dark}}}'
         for light, dark in _IN_THE_DARK.items()
@@ -202,55 +225,10 @@ def _dark_style() -> str:
     return f"@media screen and (prefers-color-scheme:dark){{svg{{background:transparent!important}}{rules}}}"
 
 
-def html_document(title: str, body: str, style: str = "") -> str:
-    """Return a complete page with Vega, Vega-Lite and Vega-Embed inside, so that it opens without a network."""
-    return (
-        "<!doctype html>\n"
-        '<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<link rel="icon" href="data:,">\n'
-        f"<title>{escape(title)}</title>\n<style>{_PAGE_STYLE}{_dark_style()}{style}</style>\n"
-        f"<script>{_vega_bundle()}</script>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
-    )
-
-
-_PAGE_STYLE = """
-:root { color-scheme: light dark; }
-.vega-embed svg { max-width: 100%; height: auto; }
-@media screen and (prefers-color-scheme: dark) { body { background: #16191d; } }
-"""
-_NARROW = 560
-"""Pixels of a screen up to which it gets the narrow form of a chart."""
-
-
-def chart_element(spec: dict[str, Any], identifier: str, narrow: dict[str, Any] | None = None) -> str:
-    """Return the element that shows a chart, and the script that draws it, for a page with the Vega bundle."""
-    chosen = _script(spec)
-    if narrow is not None:
-        chosen = f"window.innerWidth <= {_NARROW} ? {_script(narrow)} : {chosen}"
-    options = '{"actions": false, "renderer": "svg"}'
-    return f'<div id="{identifier}"></div>\n<script>vegaEmbed("#{identifier}", {chosen}, {options});</script>'
-
-
-def _script(spec: dict[str, Any]) -> str:
-    """A specification inside of a script element, which "</" would end early."""
-    import json
-
-    return json.dumps(spec, allow_nan=False).replace("</", "<\\/")
-
-
 @cache
 def vega_lite_version() -> str:
     """Return the Vega-Lite version that the installed Altair writes, as vl-convert names it: major.minor."""
     return ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
-
-
-@cache
-def _vega_bundle() -> str:
-    import vl_convert
-
-    bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=vega_lite_version())
-    return bundle.replace("</script", "<\\/script")
 
 
 def _title(spec: dict[str, Any]) -> str:

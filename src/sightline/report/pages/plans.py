@@ -1,0 +1,115 @@
+"""The report of a search of plans: its table, its pictures, the reasons and the best plans in full."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from sightline.planning.answer import PlanAnswer, RankedPlan
+from sightline.report import pieces
+from sightline.report.charts.drawing import PHONE
+from sightline.report.charts.plan import plan_chart, row_of
+from sightline.report.document import document
+from sightline.report.pages.profile import profile_piece, short_answer
+from sightline.report.pieces import FAINT, Piece, Said
+from sightline.report.plans import columns, sentences
+from sightline.report.plans.whole_run import whole_run
+
+_STYLE = """
+main { max-width: 1120px; } td:first-child { white-space: nowrap; }
+@media (max-width: 560px) { td:first-child { white-space: normal; } }
+"""
+_MOST_DETAILS = 3
+"""Plans shown in full; with more the page would load slowly."""
+Commands = Sequence[tuple[str, str]]
+
+
+def plan_page(
+    answer: PlanAnswer, limits: Mapping[str, float] | None = None, commands: Commands = (), *, command: str = ""
+) -> str:
+    """Return the report.
+
+    Args:
+        answer: Of a search.
+        limits: The most that was allowed of figures, by result key.
+        commands: What to try next: what each is for, and what to type.
+        command: The command that asked, for the footer.
+    """
+    body = plan_piece(answer, limits, commands)
+    return document(sentences.title(answer), body, command=command, style=_STYLE)
+
+
+def plan_piece(answer: PlanAnswer, limits: Mapping[str, float] | None = None, commands: Commands = ()) -> Piece:
+    """Return what stands on the page of a search; for the arguments see `plan_page`."""
+    marks = [*sentences.obstacles(answer), *sentences.perhaps_too_large(answer)]
+    return pieces.joined(
+        pieces.headline(sentences.title(answer)),
+        pieces.paragraphs(sentences.subtitle(answer), FAINT),
+        pieces.short_answer(_short_answer(answer)),
+        _plans(answer),
+        pieces.paragraphs((*whole_run(answer), *sentences.standing(answer), *sentences.binding(answer), *marks)),
+        _chart(answer, limits) if answer.plans else "",
+        *_searched(answer),
+        *_reasons(answer),
+        pieces.paragraphs(sentences.assumptions(answer)),
+        pieces.warned(answer.warnings),
+        pieces.section("Try next", pieces.commands(commands)),
+        pieces.section("The best plans", *(_detail(answer, one) for one in answer.plans[:_MOST_DETAILS])),
+    )
+
+
+def _short_answer(answer: PlanAnswer) -> Iterator[Said]:
+    """The best plan, and its short answer; where nothing fits, that."""
+    if not answer.plans:
+        yield Said(asks="best plan", says="none fits what was asked", kind=pieces.BAD)
+        return
+    best = answer.plans[0]
+    yield Said(asks="best plan", says=row_of(answer, best))
+    yield from short_answer(best.profile)
+
+
+def _plans(answer: PlanAnswer) -> str:
+    """The table of the best plans."""
+    if not answer.plans:
+        return ""
+    figures = columns.figures(answer)
+    told = {column.key for column in figures}
+    shown = [*(column for column in columns.choices(answer) if column.key not in told), *figures]
+    marks = [sentences.marked(answer, position) for position in range(len(answer.plans))]
+    rows = zip(marks, *(column.cells for column in shown), strict=True)
+    return pieces.table(("plan", *(column.heading for column in shown)), rows, label="the best plans")
+
+
+def _chart(answer: PlanAnswer, limits: Mapping[str, float] | None) -> Piece:
+    wide, narrow = plan_chart(answer, limits, titled=False), plan_chart(answer, limits, PHONE, titled=False)
+    said = "; ".join(f"plan {row_of(answer, one)}" for one in answer.plans[:5])
+    return pieces.chart("chart", wide, narrow, label=f"the plans that were found: {said}")
+
+
+def _searched(answer: PlanAnswer) -> Iterator[Piece]:
+    """What was searched, and what of it was left out and why."""
+    yield pieces.section(
+        "What was searched",
+        pieces.paragraphs([sentences.searched(answer), *sentences.left_out(answer)]),
+        _rows(("exceed", "limit", ""), sentences.beyond_limits(answer)),
+        _rows(("not valid", "rule", ""), sentences.rejections(answer)),
+    )
+    yield pieces.section("Nearest that fit", pieces.commands(sentences.nearest(answer)))
+
+
+def _reasons(answer: PlanAnswer) -> Iterator[Piece]:
+    """Why the best plan is the best, and what would be better."""
+    compared = sentences.compared_by(answer)
+    for title, first, rows in (
+        ("Best with each other value", "instead", sentences.alternatives(answer)),
+        ("Why not", "instead", sentences.neighbours(answer)),
+        ("Better, and why not", "instead", sentences.gains(answer)),
+        ("Better hardware", "part", sentences.hardware(answer)),
+    ):
+        yield pieces.section(title, _rows((first, compared, ""), rows))
+
+
+def _rows(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return pieces.table(headings, rows, label=f"{headings[0]} and {headings[1]}", numbers=False) if rows else ""
+
+
+def _detail(answer: PlanAnswer, plan: RankedPlan) -> Piece:
+    everything = profile_piece(plan.profile, f"plan{plan.rank}", narrow=False, level=3)
+    return pieces.folded(f"Plan {row_of(answer, plan)}", everything)

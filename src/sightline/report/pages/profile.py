@@ -1,0 +1,189 @@
+"""Everything about one profile: the short answer, figures, charts, tables, evidence and the scenario."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from sightline.loading import to_mapping
+from sightline.profile import SERVING, Profile
+from sightline.profile.metric import STATISTICS
+from sightline.report import labels, pieces, summary, units
+from sightline.report.charts import drawing
+from sightline.report.charts.drawing import PHONE
+from sightline.report.charts.profile import single_chart
+from sightline.report.measured import measured_sentences
+from sightline.report.pieces import BAD, FAINT, GOOD, PERHAPS, Piece, Said
+
+
+def profile_piece(
+    profile: Profile, identifier: str, *, narrow: bool = True, changes: Sequence[str] = (), level: int = 2
+) -> Piece:
+    """Return everything about one profile.
+
+    Args:
+        profile: Of any task, predicted or measured.
+        identifier: The start of the ids of its charts.
+        narrow: Whether its charts have a form for narrow screens.
+        changes: What would make it faster or fit, as sentences; the first stands in the short answer.
+        level: Of its headings: 2 on a page of its own, 3 inside of a section.
+    """
+    return pieces.joined(
+        pieces.paragraphs(labels.subtitle(profile.scenario), FAINT),
+        pieces.short_answer(short_answer(profile, changes)),
+        _figures(profile),
+        pieces.paragraphs(_sentences(profile)),
+        pieces.paragraphs(summary.interval_sentences(profile), FAINT),
+        pieces.warned((*profile.scenario.warnings, *profile.warnings)),
+        _times(profile),
+        _over_time(profile, identifier),
+        _chart(profile, identifier, narrow=narrow),
+        pieces.section("Changes that would help", pieces.listed(changes), level=level) if len(changes) > 1 else "",
+        pieces.section("Time by module and phase", _modules(profile), level=level),
+        pieces.section("Memory by pipeline stage", _stages(profile), level=level),
+        pieces.folded("Memory by item and pipeline stage", _items(profile)),
+        pieces.section("Where the constants come from", _evidence(profile), level=level),
+        pieces.section("How it was measured", _measurement(profile), level=level),
+        pieces.folded("The scenario, fully resolved", pieces.text(scenario_yaml(profile.scenario), "scenario")),
+    )
+
+
+def short_answer(profile: Profile, changes: Sequence[str] = ()) -> Iterator[Said]:
+    """Yield whether it fits, how fast it is, what binds it, what it costs and what to change."""
+    if profile.memory_bytes:
+        yield Said(asks="fits in memory", says=summary.fit_sentence(profile), kind=class_of_fit(profile))
+    if speeds := summary.speeds(profile):
+        yield Said(asks="how fast", says=" · ".join(speeds))
+    if profile.bottleneck is not None:
+        yield Said(asks="bound by", says=summary.bound_by(profile))
+    if costs := summary.figures(profile, profile.task.totals):
+        yield Said(asks="what it costs", says=" · ".join(f"{label} {value}" for label, value in costs))
+    if profile.advice or changes:
+        yield Said(asks="what to change", says=(*profile.advice, *changes)[0], kind=BAD if profile.advice else "")
+
+
+def class_of_fit(profile: Profile) -> str:
+    """Return green where memory is enough, amber where its interval says perhaps, red where it is not."""
+    return BAD if not profile.fits else PERHAPS if profile.tight else GOOD
+
+
+def label_of(profile: Profile) -> str:
+    """Return what a profile's chart shows, with its main figures, for readers who do not see it."""
+    is_timed = profile.task is not SERVING or profile.completed
+    times = [f"{part.label} {units.seconds(part.value)}" for part in (summary.phases(profile) if is_timed else ())]
+    memory = (
+        [f"{part.label} {units.gib(part.value)}" for part in summary.memory(profile)] if profile.memory_bytes else []
+    )
+    said = [f"time by phase: {', '.join(times)}"] * bool(times) + [f"memory: {', '.join(memory)}"] * bool(memory)
+    return "; ".join([labels.title(profile.scenario), *said])
+
+
+def scenario_yaml(scenario: Any) -> str:
+    """Return the fully resolved scenario as a file that can be asked again."""
+    import yaml
+
+    return yaml.safe_dump(to_mapping(scenario), sort_keys=False, allow_unicode=True, width=100)
+
+
+def _sentences(profile: Profile) -> Iterator[str]:
+    yield from summary.serving_sentences(profile)
+    yield from profile.advice[1:]
+    yield from measured_sentences(profile)
+    yield from summary.anchor_sentences([profile])
+
+
+def _figures(profile: Profile) -> str:
+    task = profile.task
+    found = summary.figures(profile, (*task.headline, *task.details, *task.totals))
+    return pieces.cards((label, value) for label, value in found if value != summary.NOTHING)
+
+
+def _chart(profile: Profile, identifier: str, *, narrow: bool) -> Piece:
+    if profile.task.name == "operator":
+        return Piece()
+    small = single_chart(profile, titled=False, room=PHONE) if narrow else None
+    return pieces.chart(identifier, single_chart(profile, titled=False), small, label=label_of(profile))
+
+
+def _times(profile: Profile) -> str:
+    """Mean and percentiles of the times of requests."""
+    if profile.task is not SERVING or not profile.completed:
+        return ""
+    times = {key: metric for key, metric in profile.task.metrics.items() if metric.parts == STATISTICS}
+    names = tuple(profile.latency_s)
+    rows = [
+        (metric.label, *(summary.NOTHING if said[n] is None else units.seconds(said[n]) for n in names))
+        for key, metric in times.items()
+        if (said := getattr(profile, key)) is not None
+    ]
+    return pieces.table(("time", *names), rows, label="times of requests")
+
+
+def _over_time(profile: Profile, identifier: str) -> Piece:
+    """A run of serving over time; empty where nobody saw it."""
+    if profile.task is not SERVING:
+        return Piece()
+    from sightline.report.charts.serving import course_panels
+
+    panels = course_panels(profile)
+    if not panels:
+        return Piece()
+    wide, narrow = (
+        drawing.configure(drawing.beside(*panels, room=room, spacing=44), room=room) for room in (drawing.SCREEN, PHONE)
+    )
+    return pieces.chart(f"{identifier}-time", wide, narrow, label=f"{labels.title(profile.scenario)} over time")
+
+
+def _modules(profile: Profile) -> str:
+    """Exposed seconds by module and phase, which sum to the phases."""
+    tables = summary.modules(profile)
+    if not tables:
+        return ""
+    phases = [phase for phase in profile.task.phases if any(phase in times for _, times in tables)]
+    rows = [
+        (module, *(units.seconds(times[p]) if p in times else "" for p in phases), units.seconds(sum(times.values())))
+        for module, times in tables
+    ]
+    sums = [sum(times.get(phase, 0.0) for _, times in tables) for phase in phases]
+    rows.append(("total", *map(units.seconds, sums), units.seconds(sum(sums))))
+    heads = ("module", *(summary.LABELS.get(p, p) for p in phases), "total")
+    return pieces.table(heads, rows, label="time by module and phase")
+
+
+def _stages(profile: Profile) -> str:
+    """The memory ledger by pipeline stage."""
+    parts = list(dict.fromkeys(p for stage in profile.stages for p, v in stage.parts.items() if float(v) != 0))
+    if not parts:
+        return ""
+    rows = [(summary.LABELS.get(p, p), *(units.gib(float(s.parts.get(p, 0))) for s in profile.stages)) for p in parts]
+    rows.append(("total", *(units.gib(float(s.total)) for s in profile.stages)))
+    return pieces.table(("part", *(s.stage for s in profile.stages)), rows, label="memory by stage")
+
+
+def _items(profile: Profile) -> str:
+    """The lines behind each part of the memory ledger."""
+    items = list(dict.fromkeys(i for stage in profile.stages for i, v in stage.items.items() if float(v) != 0))
+    if not items:
+        return ""
+    lines = [(item, *(units.gib(float(s.items.get(item, 0))) for s in profile.stages)) for item in items]
+    return pieces.table(("item", *(s.stage for s in profile.stages)), lines, label="memory by item")
+
+
+def _evidence(profile: Profile) -> str:
+    if not profile.evidence:
+        return ""
+    if isinstance(profile.evidence, str):
+        return pieces.paragraphs([profile.evidence])
+    rows = [(name, str(value)) for name, value in profile.evidence.items()]
+    return pieces.table(("for", "evidence"), rows, label="evidence", numbers=False)
+
+
+def _measurement(profile: Profile) -> str:
+    if not profile.measurement:
+        return ""
+    from sightline.profile.results import flatten
+
+    rows = [(key, _plain(value)) for key, value in flatten(profile.measurement).items() if value not in (None, "", [])]
+    return pieces.table(("", ""), rows, label="how it was measured", numbers=False)
+
+
+def _plain(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

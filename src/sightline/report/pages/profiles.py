@@ -1,0 +1,101 @@
+"""The report on one profile, or on several with a comparison first."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sightline.profile import SERVING, Profile
+from sightline.report import labels, pieces, summary
+from sightline.report.charts import drawing
+from sightline.report.charts.drawing import PHONE
+from sightline.report.charts.profile import profile_chart
+from sightline.report.document import document
+from sightline.report.pages.profile import profile_piece
+from sightline.report.pieces import Piece
+from sightline.report.swept import told_apart
+
+_MOST_DETAILS = 24
+"""Scenarios shown in full; with more the page would load slowly."""
+_MOST_LINES = 1_000
+"""Scenarios in the table of figures; a page of more is too large."""
+Cells = Sequence[Mapping[str, Any]]
+
+
+def page(profiles: Sequence[Profile], cells: Cells = (), *, command: str = "", changes: Sequence[str] = ()) -> str:
+    """Return the report on profiles.
+
+    Args:
+        profiles: One, or several of any tasks.
+        cells: Of each its values of the keys that were swept, as they were typed.
+        command: The command that asked for them, for the footer.
+        changes: What would make the only one faster or fit, as sentences.
+    """
+    return document(title_of(profiles), profiles_piece(profiles, cells, changes=changes), command=command)
+
+
+def title_of(profiles: Sequence[Profile]) -> str:
+    """Return the title of a page on profiles."""
+    if len(profiles) == 1:
+        return labels.title(profiles[0].scenario)
+    return f"{len(profiles):,} scenarios compared"
+
+
+def profiles_piece(profiles: Sequence[Profile], cells: Cells = (), *, changes: Sequence[str] = ()) -> Piece:
+    """Return what stands on the page of profiles; for the arguments see `page`."""
+    head = pieces.headline(title_of(profiles))
+    if len(profiles) == 1:
+        return pieces.joined(head, profile_piece(profiles[0], "chart", changes=changes))
+    named = list(zip(labels.variant_labels([p.scenario for p in profiles]), profiles, strict=True))
+    left = len(profiles) - _MOST_DETAILS
+    more = f"{left:,} more are not shown in full: ask for each alone, or with --json." if left > 0 else ""
+    return pieces.joined(
+        head,
+        _chart(profiles),
+        pieces.section("Figures", *_tables(profiles, cells)),
+        pieces.section(
+            "In full",
+            *(
+                pieces.folded(label, profile_piece(profile, f"chart{position}", level=3))
+                for position, (label, profile) in enumerate(named[:_MOST_DETAILS])
+            ),
+            pieces.paragraphs(filter(None, [more]), pieces.FAINT),
+        ),
+    )
+
+
+def _chart(profiles: Sequence[Profile]) -> Piece:
+    """The picture of several profiles of one task; of a load at several rates its curve."""
+    tasks = {profile.task.name for profile in profiles}
+    if len(tasks) > 1 or profiles[0].task.name == "operator":
+        return Piece()
+    wide, small = (_chart_of_several(profiles, room) for room in (drawing.SCREEN, PHONE))
+    said = ", ".join(labels.variant_labels([p.scenario for p in profiles])[:8])
+    return pieces.chart("chart", wide, small, label=f"{len(profiles):,} scenarios compared: {said}")
+
+
+def _chart_of_several(profiles: Sequence[Profile], room: drawing.Room) -> dict[str, Any]:
+    if profiles[0].task is SERVING:
+        from sightline.report.charts.serving import serving_chart
+
+        curve = serving_chart(profiles, room)
+        if curve is not None:
+            return curve
+    return profile_chart(profiles, room)
+
+
+def _tables(profiles: Sequence[Profile], cells: Cells) -> list[str]:
+    """A table with a line per scenario for each task."""
+    found = []
+    for task in dict.fromkeys(profile.task for profile in profiles):
+        own = [i for i, profile in enumerate(profiles) if profile.task is task]
+        shown = own[:_MOST_LINES]
+        found.append(table_of([profiles[i] for i in shown], [cells[i] for i in shown] if cells else ()))
+        if left := len(own) - len(shown):
+            found.append(pieces.paragraphs([f"and {left:,} more, which --csv and --json have"], pieces.FAINT))
+    return found
+
+
+def table_of(profiles: Sequence[Profile], cells: Cells = ()) -> str:
+    """Return a line per scenario of one task: what tells it apart, and its figures."""
+    columns: list[Any] = [*told_apart(profiles, cells), *summary.compared(profiles)]
+    lines = zip(*(column.cells for column in columns), strict=True)
+    return pieces.table(tuple(column.heading for column in columns), list(lines), label="figures of each scenario")
