@@ -5,6 +5,7 @@ The sentence is such as "is 5; allowed: 0, 1, 2, 3"; who checks a mapping puts t
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import date
 from typing import Any, TypeAlias
 from unicodedata import category
@@ -61,18 +62,24 @@ def length_of(value: Any) -> Any:
     return value if found is None else float(found[1]) * _BINARY[found[2].lower()]
 
 
-def choice(*values: str | int) -> Kind:
+@dataclass(frozen=True, slots=True)
+class Choice:
     """One of a few words or numbers."""
-    allowed = ", ".join(str(v) for v in values)
 
-    def check(value: Any) -> str | int:
-        for candidate in values:
+    values: tuple[str | int, ...]
+
+    def __call__(self, value: Any) -> str | int:
+        """Return a value that is among them; refuse any other."""
+        for candidate in self.values:
             if type(value) is type(candidate) and value == candidate:
                 return candidate
-        near = nearest(value, [v for v in values if isinstance(v, str)])
-        raise InputError(f"is {show(value)}; allowed: {allowed}{near or _hint(value)}")
+        near = nearest(value, [v for v in self.values if isinstance(v, str)])
+        raise InputError(f"is {show(value)}; allowed: {', '.join(map(str, self.values))}{near or _hint(value)}")
 
-    return check
+
+def choice(*values: str | int) -> Choice:
+    """One of a few words or numbers."""
+    return Choice(values)
 
 
 def flag(value: Any) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 from sightline.catalog.yaml12 import holds_releases, parse, parse_all
 from sightline.errors import InputError
 from sightline.loading.input.dotted_keys import with_value
+from sightline.loading.input.no_files import check_file
 
 LARGEST_FILE = 64 * 2**20
 """Bytes read of one file; a scenario file beyond is a mistake."""
@@ -76,6 +77,7 @@ def read_stdin() -> str:
 
 def read_text(path: Path) -> str:
     """Return a file's text; raise `InputError` with one sentence where there is none."""
+    check_file("the source", str(path))
     try:
         if stat.S_ISDIR(path.stat().st_mode):
             raise InputError(f"{_shown(path)} is a folder; a file is needed")

@@ -7,6 +7,7 @@ from typing import Any
 
 from sightline import catalog
 from sightline.errors import InputError, nearest
+from sightline.loading.input.no_files import files_allowed
 from sightline.loading.input.sources import read_json, read_text
 from sightline.loading.models.config import ReadModel, read_model
 from sightline.quantities import show
@@ -38,9 +39,9 @@ def _published(value: object, folder: Path) -> tuple[Mapping[str, Any], str]:
         return catalog.entry("models", value), value
     try:
         path = folder / Path(value).expanduser()
-        if path.is_dir():
+        if files_allowed() and path.is_dir():
             path /= "config.json"
-        found = path.is_file()
+        found = files_allowed() and path.is_file()
     except (OSError, ValueError, RuntimeError):
         found = False
     if not found and (named := _without_vendor(value)) in catalog.names("models"):
@@ -84,6 +85,8 @@ def _not_found(value: str) -> str:
     known = catalog.names("models")
     spelled = value.rsplit("/", 1)[-1].lower().removesuffix(".json").removesuffix("-hf").removesuffix("-instruct")
     near = f" - did you mean '{spelled}'?" if spelled in known else nearest(spelled, known)
+    if not files_allowed():
+        return f"model is {show(value)}; allowed: a name of the catalog, or a mapping; files are not opened here{near}"
     if value.lower().endswith(".json"):
         return f"model is {show(value)}, and there is no such file; paths are relative to the scenario's{near}"
     return (

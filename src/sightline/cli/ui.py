@@ -1,0 +1,46 @@
+"""``sightline ui``: the page in a browser."""
+
+from typing import Annotated
+
+import typer
+
+from sightline.cli import output
+from sightline.errors import InputError
+
+
+def ui(
+    port: Annotated[
+        str | None,
+        typer.Option("--port", metavar="N", help="The port to listen on; 0 takes a free one; default: 8750."),
+    ] = None,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open a browser.")] = False,
+) -> None:
+    """Show everything as a page in a browser: predictions follow every change, and each state is a link.
+
+    The server listens on this machine alone. Ctrl-C ends it.
+
+    \b
+    Examples:
+      sightline ui
+      sightline ui --port 0 --no-browser
+    """
+    from sightline.web.server import DEFAULT_PORT, HOST, bound, serve
+
+    listening = bound(DEFAULT_PORT if port is None else _number(port))
+    address = f"http://{HOST}:{listening.getsockname()[1]}/"
+
+    def ready() -> None:
+        output.print_text(f"Sightline is at {address}  (Ctrl-C ends it)\n")
+        if not no_browser:
+            import webbrowser
+
+            webbrowser.open(address)
+
+    serve(listening, ready)
+
+
+def _number(text: str) -> int:
+    """What --port says; a number option would load pydantic."""
+    if not text.isascii() or not text.isdigit() or int(text) > 65535:
+        raise InputError(f"--port is '{text}'; allowed: a whole number from 0 to 65535")
+    return int(text)

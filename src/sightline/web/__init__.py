@@ -1,0 +1,1 @@
+"""The page: a local web server that shows what Sightline knows, and answers programs over HTTP."""

@@ -1,0 +1,62 @@
+"""The application: pages, files and the interface for programs behind one guard."""
+
+from collections.abc import Awaitable, Callable
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+
+from sightline.web import assets
+from sightline.web.jobs import Jobs
+from sightline.web.jobs.http import job as _job
+from sightline.web.jobs.http import job_events as _events
+from sightline.web.pages import respond, start
+from sightline.web.security import App, Guard
+from sightline.web.views import View, views
+
+
+def create_app(jobs: Jobs | None = None) -> App:
+    """Return the application, for any server of the ASGI kind that is bound to loopback."""
+    kept = jobs or Jobs()
+    routes: list[BaseRoute] = [
+        Route("/", _home),
+        Route("/static/{version}/{name}", _file),
+        *(Route(f"/{view.name}", _page(view), methods=["GET"]) for view in views()),
+        *(Route(f"/{view.name}/start", _start(view), methods=["POST"]) for view in views() if view.job),
+        Route("/api/v1/jobs/{identifier}", _job, methods=["GET", "DELETE"]),
+        Route("/api/v1/jobs/{identifier}/events", _events),
+        *(Mount(f"/{view.name}", routes=list(view.routes)) for view in views() if view.routes),
+    ]
+    application = Starlette(routes=routes)
+    application.state.jobs = kept
+    return Guard(application)
+
+
+async def _home(_: Request) -> Response:
+    return RedirectResponse("/predict")
+
+
+def _page(view: View) -> Callable[[Request], Awaitable[Response]]:
+    async def page(request: Request) -> Response:
+        return await respond(view, request)
+
+    return page
+
+
+def _start(view: View) -> Callable[[Request], Awaitable[Response]]:
+    async def begun(request: Request) -> Response:
+        return await start(view, request)
+
+    return begun
+
+
+def _file(request: Request) -> Response:
+    """A file that pages name; not a coroutine, as the first one that asks for Vega waits until it is made."""
+    name = request.path_params["name"]
+    try:
+        body = assets.content(name)
+    except FileNotFoundError:
+        return PlainTextResponse("there is no such file\n", 404)
+    kept = {"cache-control": "public, max-age=31536000, immutable"}
+    return Response(body, media_type=assets.media_type(name), headers=kept)

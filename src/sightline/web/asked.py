@@ -1,0 +1,150 @@
+"""What the address of a page asks: dotted keys of a scenario, and the options of a view."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlencode
+
+from sightline.errors import InputError
+
+if TYPE_CHECKING:
+    from sightline.loading.possible import Asked as Scenario
+    from sightline.loading.possible import Loaded
+
+MOST_SCENARIOS: Final = 64
+"""That a sweep of a page may stand for: they are answered at once."""
+MORE, CONFIG = "more", "config"
+"""Fields that hold further keys as YAML, and a pasted ``config.json``."""
+_NOT_STATE: Final = ("fragment",)
+_HEADS: Final = ("name", "model", "cluster", "workload", "plan", "sweep", "measured")
+"""First words of the keys of a scenario."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The fields of an address, without empty ones."""
+
+    values: Mapping[str, str]
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[str, str]]) -> "Asked":
+        """Return what the pairs of a query ask; the last of several values counts."""
+        return cls({key: value.strip() for key, value in pairs if value.strip() and key not in _NOT_STATE})
+
+    def option(self, name: str, default: str = "") -> str:
+        """Return a view's own option."""
+        return self.values.get(name, default)
+
+    @property
+    def query(self) -> str:
+        """The address's query again."""
+        return urlencode(self.values)
+
+    @property
+    def scenario_values(self) -> Mapping[str, str]:
+        """The fields of the scenario alone, which all views share."""
+        return {key: value for key, value in self.values.items() if is_of_scenario(key)}
+
+    @property
+    def scenario_query(self) -> str:
+        """The query that shows the same scenario in another view."""
+        return urlencode(self.scenario_values)
+
+    def further(self, fields: Iterable[str]) -> str:
+        """Return what belongs in the text of further keys: that text, and keys of the scenario without a field."""
+        known = {MORE, CONFIG, *fields}
+        lines = [f"{key}: {text}" for key, text in self.scenario_values.items() if key not in known]
+        return "\n".join(filter(None, (self.values.get(MORE, ""), *lines)))
+
+    @cached_property
+    def mapping(self) -> Mapping[str, Any]:
+        """The scenario as a file would state it; raise `InputError` for fields that hold no values."""
+        from sightline.loading.input.dotted_keys import with_value
+        from sightline.loading.input.sources import value_of
+
+        found: dict[str, Any] = {}
+        stated = {key: text for key, text in self.scenario_values.items() if key not in (MORE, CONFIG)}
+        # A whole part before the keys in it, in whatever order they came.
+        for key in sorted(stated, key=lambda key: key.count(".")):
+            if key.startswith("sweep."):
+                found = {**found, "sweep": {**found.get("sweep", {}), key[6:]: _listed(key, stated[key])}}
+            else:
+                found = with_value(found, key, value_of(key, stated[key]))
+        for key, value in _further(self.values.get(MORE, "")).items():
+            found = {**found, key: value} if key == "sweep" else with_value(found, key, value)
+        return {**found, "model": _config(self.values[CONFIG])} if CONFIG in self.values else found
+
+    @cached_property
+    def loaded(self) -> "Loaded":
+        """The scenarios that are asked for; raise `InputError` with every mistake."""
+        return read([self.mapping])
+
+    def scenario(self) -> "Scenario":
+        """Return the one scenario that is asked for; raise `InputError` with every mistake."""
+        found = self.loaded.scenarios
+        if len(found) != 1:
+            raise InputError(f"sweep stands for {len(found):,} scenarios; allowed here: one")
+        return found[0]
+
+
+def is_of_scenario(key: str) -> bool:
+    """Return whether a field belongs to the scenario and not to a view."""
+    return key.partition(".")[0] in _HEADS or key in (MORE, CONFIG)
+
+
+def read(mappings: Iterable[object], most: int = MOST_SCENARIOS) -> "Loaded":
+    """Return the scenarios of mappings; raise `InputError` for mistakes, files, and sweeps of more than ``most``."""
+    from sightline.loading import read_all
+    from sightline.loading.input.no_files import without_files
+
+    asked = list(mappings)
+    for mapping in asked:
+        _check_size(mapping, most)
+    with without_files():
+        return read_all(asked, possible_only=True)
+
+
+def _check_size(mapping: object, most: int) -> None:
+    """Raise `InputError` for a sweep that is too large, before it is laid out."""
+    from math import prod
+
+    sweep = mapping.get("sweep") if isinstance(mapping, Mapping) else None
+    lists = [value for value in sweep.values() if isinstance(value, list)] if isinstance(sweep, Mapping) else []
+    if (count := prod(map(len, lists))) > most:
+        raise InputError(f"sweep stands for {count:,} scenarios; allowed here: up to {most}")
+
+
+def _listed(key: str, text: str) -> list[Any]:
+    from sightline.loading.input.sources import value_of
+
+    value = value_of(key, text if text.startswith("[") else f"[{text}]")
+    return value if isinstance(value, list) else [value]
+
+
+def _further(text: str) -> Mapping[str, Any]:
+    """Further keys, one a line: ``plan.virtual_stages: 2``."""
+    from sightline.catalog.yaml12 import parse
+
+    if not text.strip():
+        return {}
+    try:
+        found = parse(text)
+    except InputError as error:
+        raise InputError([f"{MORE}: {problem}" for problem in error.problems]) from None
+    if not isinstance(found, Mapping) or not all(isinstance(key, str) for key in found):
+        raise InputError(f"{MORE}: a line has a dotted key, a colon and a value, such as plan.virtual_stages: 2")
+    return found
+
+
+def _config(text: str) -> Mapping[str, Any]:
+    """The model of a pasted ``config.json``."""
+    from sightline.loading.input.sources import read_json
+
+    try:
+        found = read_json(text, infinities=True)
+    except InputError as error:
+        raise InputError([f"{CONFIG}: {problem}" for problem in error.problems]) from None
+    if not isinstance(found, Mapping):
+        raise InputError(f"{CONFIG}: a config.json is a mapping in braces")
+    return found

@@ -1,0 +1,70 @@
+"""Files that pages name: style, script, and Vega out of the installed vl-convert, each under a name of its content."""
+
+import threading
+from collections.abc import Mapping
+from functools import cache
+from hashlib import sha256
+from importlib import resources
+from typing import Final
+
+_KINDS: Final = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
+"""Media types by ending."""
+VEGA, CHART_COLORS = "vega.js", "charts.css"
+"""Made when first asked for, out of packages that take long to load."""
+_making = threading.Lock()
+
+
+def address(name: str) -> str:
+    """Return the path of a file, which changes with its content so that browsers may keep it for ever."""
+    return f"/static/{_version(name)}/{name}"
+
+
+@cache
+def _version(name: str) -> str:
+    """What stands for the content of a file; modules of the script name each other, so all of them share one."""
+    if name in (VEGA, CHART_COLORS):
+        from importlib.metadata import version
+
+        return "-".join(version(package) for package in ("vl-convert-python", "altair", "sightline"))
+    together = sorted(other for other in _own() if other.endswith(".js")) if name.endswith(".js") else [name]
+    return sha256(b"".join(_own()[one] for one in together)).hexdigest()[:16]
+
+
+def content(name: str) -> bytes:
+    """Return a file's bytes; raise `FileNotFoundError` for a name that pages do not use."""
+    if name == VEGA:
+        with _making:
+            return _vega()
+    if name == CHART_COLORS:
+        from sightline.report.charts.drawing import dark_style
+
+        return dark_style().encode()
+    if name not in _own():
+        raise FileNotFoundError(name)
+    return _own()[name]
+
+
+def media_type(name: str) -> str:
+    """Return what kind of file a name stands for."""
+    return _KINDS[name.rpartition(".")[2]]
+
+
+@cache
+def _own() -> Mapping[str, bytes]:
+    """All files of the folder, read once: no name in a request becomes a path."""
+    from sightline.report.document_style import STYLE
+
+    folder = resources.files("sightline.web") / "static"
+    found = {file.name: file.read_bytes() for file in folder.iterdir() if file.name.rpartition(".")[2] in _KINDS}
+    return {**found, "shared.css": STYLE.encode()}
+
+
+@cache
+def _vega() -> bytes:
+    """Vega, Vega-Lite and Vega-Embed."""
+    import vl_convert
+
+    from sightline.report.charts.drawing import vega_lite_version
+
+    made: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=vega_lite_version())
+    return made.encode()

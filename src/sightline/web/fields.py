@@ -1,0 +1,167 @@
+"""The fields of forms, made of the declarations that scenario files are read by."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, Final
+
+from sightline.kinds import Choice, Kind, flag
+
+TRAINING: Final = ("pretrain", "finetune")
+GENERATE: Final = ("generate",)
+INFERENCE: Final = ("generate", "serve")
+
+START: Final[Mapping[str, str]] = {
+    "model": "llama-3-8b",
+    "cluster": "8x h100-sxm-80gb",
+    "workload.task": "pretrain",
+    "workload.sequence_length": "8192",
+    "workload.global_batch": "128",
+    "plan.zero_stage": "1",
+    "plan.tensor_parallel": "2",
+}
+"""What a page shows before anybody asked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """One field of a form."""
+
+    key: str
+    """The dotted key, which is its name in the address."""
+    label: str
+    tasks: tuple[str, ...] = ()
+    """Those that have it; empty for all."""
+    choices: tuple[str, ...] = ()
+    """What may be chosen; empty for text."""
+    suggestions: tuple[str, ...] = ()
+    """What text is likely."""
+    start: str = ""
+    """What stands in it where nobody said anything and the task needs it."""
+    is_number: bool = False
+    needed: bool = False
+
+    def has(self, task: str) -> bool:
+        """Whether a task has the field."""
+        return not self.tasks or task in self.tasks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Fields that stand together."""
+
+    title: str
+    fields: tuple[Field, ...]
+    is_open: bool = True
+
+
+def _label(key: str) -> str:
+    words = key.rpartition(".")[2].replace("_", " ")
+    return {"zero stage": "ZeRO stage", "dtype": "compute dtype", "cuda graphs": "CUDA graphs"}.get(words, words)
+
+
+def _choices(kind: Any) -> tuple[str, ...]:
+    """What a declaration allows, as typed; empty where that is no short list."""
+    if isinstance(kind, Choice):
+        return tuple(map(str, kind.values))
+    return ("true", "false") if kind is flag else ()
+
+
+def _fields(prefix: str, declared: Mapping[str, Any], keys: str, tasks: tuple[str, ...]) -> Iterator[Field]:
+    for key in keys.split():
+        kind: Kind | Any = declared[key]
+        choices = _choices(kind)
+        suggestions = () if choices else _words().get(key, ())
+        number = not choices and not suggestions
+        named = f"{prefix}.{key}"
+        yield Field(
+            key=named, label=_label(key), tasks=tasks, choices=choices, suggestions=suggestions, is_number=number
+        )
+
+
+@cache
+def _words() -> Mapping[str, tuple[str, ...]]:
+    """Likely texts of plan keys that take words, lists or mappings."""
+    from sightline.loading.plan import DTYPES
+    from sightline.scenario.plan import OFFLOADABLE
+    from sightline.scenario.precision import QUANTIZATIONS
+
+    return {
+        "dtype": tuple(DTYPES),
+        "offload": ("none", *OFFLOADABLE),
+        "recompute": ("none", "selective", "full"),
+        "quantization": ("none", *QUANTIZATIONS),
+        "adapter": ("none", "{kind: lora, rank: 16}", "{kind: qlora, rank: 16}"),
+        "speculative": ("{tokens: 4, acceptance: 0.7}",),
+    }
+
+
+@cache
+def groups(tasks: tuple[str, ...] = (*TRAINING, *INFERENCE)) -> tuple[Group, ...]:
+    """Return the fields of the scenarios of some tasks, in the order of a form."""
+    found = (
+        Group(title="What", fields=tuple(_what(tasks))),
+        Group(title="Workload", fields=tuple(_workload())),
+        Group(title="Plan", fields=tuple(_plan())),
+    )
+    return tuple(replace(group, fields=_of_tasks(group.fields, tasks)) for group in found)
+
+
+def _of_tasks(fields: Iterable[Field], tasks: tuple[str, ...]) -> tuple[Field, ...]:
+    return tuple(field for field in fields if not field.tasks or set(field.tasks) & set(tasks))
+
+
+def _what(tasks: tuple[str, ...]) -> Iterator[Field]:
+    from sightline import catalog
+
+    devices = catalog.names("devices")
+    clusters = (*(f"8x {device}" for device in devices), *catalog.names("clusters"))
+    yield Field(key="model", label="model", suggestions=tuple(catalog.names("models")), needed=True)
+    yield Field(key="cluster", label="cluster", suggestions=clusters, needed=True)
+    yield Field(key="workload.task", label="task", choices=tasks, needed=True)
+
+
+def _workload() -> Iterator[Field]:
+    from sightline.loading.generation import GENERATE as GENERATION
+    from sightline.loading.training import WORKLOAD
+
+    start = {
+        "sequence_length": "4096", "global_batch": "128", "batch": "16",
+        "prompt_tokens": "1024", "output_tokens": "256",
+    }
+    found = (
+        *_fields("workload", WORKLOAD, "sequence_length global_batch total_tokens", TRAINING),
+        *_fields("workload", GENERATION, "batch prompt_tokens output_tokens", GENERATE),
+    )
+    for field in found:
+        value = start.get(field.key.rpartition(".")[2], "")
+        yield replace(field, start=value, needed=bool(value))
+    for key, value in {"count": "512", "prompt_tokens": "1024", "output_tokens": "256"}.items():
+        named = f"workload.requests.{key}"
+        yield Field(key=named, label=f"requests: {_label(key)}", tasks=("serve",), start=value, needed=True)
+    yield Field(key="workload.arrival.rate", label="requests per second", tasks=("serve",), is_number=True)
+
+
+def _plan() -> Iterator[Field]:
+    from sightline.loading.plan import PLAN
+
+    everywhere = (*TRAINING, *INFERENCE)
+    yield from _frameworks()
+    yield from _fields("plan", PLAN, "tensor_parallel pipeline_parallel data_parallel", everywhere)
+    yield from _fields("plan", PLAN, "context_parallel", TRAINING)
+    yield from _fields("plan", PLAN, "expert_parallel", everywhere)
+    yield from _fields("plan", PLAN, "sequence_parallel zero_stage micro_batch schedule virtual_stages", TRAINING)
+    yield from _fields("plan", PLAN, "recompute offload attention", TRAINING)
+    yield from _fields("plan", PLAN, "dtype quantization", everywhere)
+    yield from _fields("plan", PLAN, "adapter optimizer compile", TRAINING)
+    yield from _fields("plan", PLAN, "max_batched_tokens max_sequences", ("serve",))
+    yield from _fields("plan", PLAN, "chunked_prefill prefix_cache", ("serve",))
+    yield from _fields("plan", PLAN, "memory_fraction cuda_graphs speculative", INFERENCE)
+
+
+def _frameworks() -> Iterator[Field]:
+    """Frameworks train, engines generate: the key is the same."""
+    from sightline import catalog
+
+    for kind, tasks in {"frameworks": TRAINING, "engines": INFERENCE}.items():
+        yield Field(key="plan.framework", label=kind.removesuffix("s"), tasks=tasks, choices=tuple(catalog.names(kind)))

@@ -1,0 +1,70 @@
+"""Where jobs leave what they found: files that appear whole or not at all, so that a killed server loses nothing."""
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any, Final
+
+from sightline.web.jobs.request import Request
+
+_ID: Final = re.compile(r"[0-9a-f]{20}")
+MOST_KEPT: Final = 200
+"""Results; the oldest are deleted."""
+
+
+def default_place() -> Path:
+    """Return the folder of this user's caches."""
+    caches = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(caches) / "sightline" / "jobs"
+
+
+class Folder:
+    """Requests and results by id; what is asked for under anything else than an id is not there."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+
+    def request(self, identifier: str) -> Request | None:
+        """Return what was asked under an id."""
+        found = self._read(identifier, "request")
+        return None if found is None else Request(**found)
+
+    def result(self, identifier: str) -> dict[str, Any] | None:
+        """Return what was found: ``document`` for programs and ``piece`` for the page."""
+        return self._read(identifier, "result")
+
+    def has_result(self, identifier: str) -> bool:
+        """Return whether a job was finished, by this server or one before it."""
+        return _ID.fullmatch(identifier) is not None and self.path(identifier, "result").is_file()
+
+    def keep_request(self, request: Request) -> None:
+        """Keep what is asked."""
+        self.place.mkdir(parents=True, exist_ok=True)
+        write_whole(self.path(request.id, "request"), json.dumps(request.to_dict(), default=str))
+        self._forget_oldest()
+
+    def path(self, identifier: str, what: str) -> Path:
+        """Return the file of a job."""
+        return self.place / f"{identifier}.{what}.json"
+
+    def _read(self, identifier: str, what: str) -> dict[str, Any] | None:
+        if not _ID.fullmatch(identifier):
+            return None
+        try:
+            found: dict[str, Any] = json.loads(self.path(identifier, what).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        return found
+
+    def _forget_oldest(self) -> None:
+        kept = sorted(self.place.glob("*.json"), key=lambda path: path.stat().st_mtime)
+        for path in kept[: -2 * MOST_KEPT]:
+            path.unlink(missing_ok=True)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file that others see whole or not at all."""
+    part = path.with_suffix(f".{os.getpid()}.part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)

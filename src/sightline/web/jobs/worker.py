@@ -1,0 +1,53 @@
+"""The process of one job: it does the work, tells how far it is, and leaves the result as a file."""
+
+import json
+import signal
+from collections.abc import Mapping
+from contextlib import suppress
+from importlib import import_module
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Final
+
+from sightline.errors import InputError, SightlineError
+from sightline.progress import Progress
+from sightline.progress import State as Stage
+from sightline.web.jobs.folder import write_whole
+
+MOST_SECONDS: Final = 900
+MOST_MEMORY_BYTES: Final = 4 * 2**30
+"""Of one job."""
+
+
+def main(request: Mapping[str, Any], path: str, told: Connection) -> None:
+    """Do what a request asks, and write the result to ``path``; also after the server that asked is gone."""
+    _limit()
+
+    def tell(*message: Any) -> None:
+        with suppress(OSError):
+            told.send(message)
+
+    def stage(state: Stage) -> None:
+        tell("running", {"what": state.what, "done": state.done, "total": state.total})
+
+    try:
+        work = import_module(f"sightline.web.work.{request['kind']}").work
+        found = work(request["mapping"], request["options"], Progress(stage))
+        write_whole(Path(path), json.dumps(found, allow_nan=False))
+        tell("done", {})
+    except SightlineError as error:
+        problems = list(getattr(error, "problems", ())) or [str(error)]
+        tell("failed", {"problems": problems, "was_refused": isinstance(error, InputError)})
+    except MemoryError:
+        tell("failed", {"problems": [f"the work needs more than {MOST_MEMORY_BYTES >> 30} GiB of memory"]})
+
+
+def _limit() -> None:
+    """Bound what this process may take; nobody else would end it once the server is gone."""
+    # Ctrl-C of the server's terminal reaches this process too: the server ends it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with suppress(ImportError, AttributeError, ValueError, OSError):  # other systems than Linux
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY_BYTES, MOST_MEMORY_BYTES))
+        signal.alarm(MOST_SECONDS)

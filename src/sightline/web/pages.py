@@ -1,0 +1,126 @@
+"""Templates, and how a view's answer becomes a page or the part of one that changed."""
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+
+from sightline.errors import SightlineError
+from sightline.web import assets
+from sightline.web.asked import Asked
+from sightline.web.fields import START
+from sightline.web.security import Refusal
+from sightline.web.views import View, views
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+    from sightline.report.pieces import Piece
+    from sightline.web.jobs import Jobs
+
+
+@cache
+def _templates() -> "Environment":
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("sightline.web"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    environment.globals |= {"static": assets.address, "embedded": embedded, "drawings_of": _drawings}
+    environment.filters["key_id"] = lambda key: key.replace(".", "-")
+    return environment
+
+
+def render(template: str, **values: Any) -> str:
+    """Return a template with its values."""
+    return _templates().get_template(template).render(**values)
+
+
+def embedded(value: Any) -> str:
+    """Return JSON that can stand inside of a script element, which ``</`` and ``<!--`` would end or change."""
+    from markupsafe import Markup
+
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    return Markup(text.replace("<", "\\u003c"))  # noqa: S704 - nothing is left that ends the element
+
+
+def _drawings(piece: "Piece") -> Mapping[str, Any]:
+    """The charts of a piece by the id of their element: wide and narrow."""
+    return {identifier: [one.wide, one.narrow] for identifier, one in piece.charts.items()}
+
+
+async def respond(view: View, request: Request) -> Response:
+    """Answer the address of a view: the whole page, or with ``fragment=1`` the answer alone."""
+    asked = Asked.of(request.query_params.multi_items())
+    is_fragment = "fragment" in request.query_params
+    if not asked.scenario_values and view.shares_scenario:
+        asked = Asked({**START, **asked.values})
+    jobs: Jobs = request.app.state.jobs
+    html, status = await run_in_threadpool(_html, view, asked, jobs, is_fragment=is_fragment)
+    return HTMLResponse(html, status, {"cache-control": "no-store"})
+
+
+def _html(view: View, asked: Asked, jobs: "Jobs", *, is_fragment: bool) -> tuple[str, int]:
+    """A page and its status. A page with mistakes is one that says so; of fragments the script has to know."""
+    values: dict[str, Any] = {"piece": None, "waiting": None, "problems": {}, "general": [], "form": {}}
+    try:
+        values |= _answered(view, asked, jobs)
+        values["form"] = view.form(asked)
+    except SightlineError as error:
+        problems = list(getattr(error, "problems", ())) or [str(error)]
+        values["problems"] = _by_key(problems, asked)
+        values["general"] = [problem for problem in problems if problem not in values["problems"].values()]
+    values |= {"view": view, "asked": asked}
+    if is_fragment:
+        return render("fragment.html", **values), 422 if values["problems"] or values["general"] else 200
+    template = f"{view.name}.html" if f"{view.name}.html" in _templates().list_templates() else "view.html"
+    values["views"] = views()
+    return render(template, **values, **view.context(asked)), 200
+
+
+def _answered(view: View, asked: Asked, jobs: "Jobs") -> Mapping[str, Any]:
+    """The piece that answers, or the job that has to be done for it."""
+    if view.job is None:
+        return {"piece": view.answer(asked) if view.answer else None}
+    from sightline.web.jobs import Job
+    from sightline.web.work import piece_of
+
+    request = view.job(asked)
+    result = jobs.result(request.id)
+    if result is not None:
+        return {"piece": piece_of(result)}
+    return {"waiting": jobs.get(request.id) or Job(id=request.id, kind=request.kind)}
+
+
+async def start(view: View, request: Request) -> Response:
+    """Start the work that a view's address asks for; a browser without the script is sent back to the view."""
+    asked = Asked.of(request.query_params.multi_items())
+    jobs: Jobs = request.app.state.jobs
+
+    def started() -> Any:
+        return jobs.start(view.job(asked)).to_dict() if view.job else {}
+
+    try:
+        found = await run_in_threadpool(started)
+    except SightlineError as error:
+        problems = list(getattr(error, "problems", ())) or [str(error)]
+        return JSONResponse({"error": problems[0], "problems": problems}, 422)
+    except Refusal as refusal:
+        return JSONResponse({"error": str(refusal), "problems": [str(refusal)]}, refusal.status)
+    if "application/json" in request.headers.get("accept", ""):
+        return JSONResponse(found, 202)
+    return RedirectResponse(f"/{view.name}?{asked.query}", 303)
+
+
+def _by_key(problems: list[str], asked: Asked) -> Mapping[str, str]:
+    """The first problem that begins with each dotted key, which is the field that it is shown next to."""
+    found: dict[str, str] = {}
+    for problem in problems:
+        key = problem.partition(" ")[0].rstrip(":")
+        if "." in key or key in ("model", "cluster") or key in asked.values:
+            found.setdefault(key, problem)
+    return found

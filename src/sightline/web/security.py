@@ -1,0 +1,130 @@
+"""Who may ask the local server, and what a browser may do with its answers."""
+
+import json
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from typing import Any, Final, TypeAlias
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
+"""What this machine is called by its own browser. A name of the network that leads here is another site's trick."""
+MOST_BYTES: Final = 2_000_000
+"""Of the body of a request."""
+_READING: Final = ("GET", "HEAD", "OPTIONS")
+_OWN: Final = ("same-origin", "none")
+"""What browsers say of requests from our own pages, and from the address bar."""
+_SITE_RULES: Final = {
+    "default-src": "'none'",
+    "script-src": "'self'",
+    "style-src": "'self'",
+    "connect-src": "'self'",
+    "img-src": "'self' data: blob:",
+    "base-uri": "'none'",
+    "frame-ancestors": "'none'",
+    "form-action": "'self'",
+}
+_HEADERS: Final = {
+    "content-security-policy": "; ".join(f"{what} {where}" for what, where in _SITE_RULES.items()),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+
+
+class Refusal(Exception):  # noqa: N818 - an answer, not a failure
+    """A request that is not answered: its status, and a sentence that says why."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        self.status = status
+        super().__init__(sentence)
+
+
+class Guard:
+    """Lets through what this machine's own browser asks, up to a size, and adds the headers that keep pages safe.
+
+    Another site can make a browser send requests to a local server. It cannot choose the headers that say so: ``Host``
+    under DNS rebinding, ``Origin`` and ``Sec-Fetch-Site`` otherwise.
+    """
+
+    def __init__(self, app: App) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), *_encoded()]
+            await send(message)
+
+        try:
+            _check(scope)
+            body = await _whole_body(scope, receive)
+        except Refusal as refusal:
+            await _refuse(refusal, guarded)
+            return
+        await self.app(scope, _replayed(body, receive), guarded)
+
+
+def _encoded() -> Iterator[tuple[bytes, bytes]]:
+    return ((name.encode(), value.encode()) for name, value in _HEADERS.items())
+
+
+def _check(scope: Scope) -> None:
+    """Raise `Refusal` for a request that came under a foreign name or from another site."""
+    headers = {name.lower().decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+    port = (scope.get("server") or ("", 80))[1]
+    hosts = {f"{name}:{port}" for name in NAMES} | (set(NAMES) if port == 80 else set())
+    if headers.get("host") not in hosts:
+        raise Refusal(421, f"this server answers under {NAMES[0]}:{port} and {NAMES[1]}:{port} alone")
+    site, origin = headers.get("sec-fetch-site", "none"), headers.get("origin")
+    if scope["method"] in _READING:
+        if site not in _OWN and headers.get("sec-fetch-mode", "navigate") != "navigate":
+            raise Refusal(403, "another site asked; only pages of this server may")
+    elif site not in _OWN or (origin is not None and origin not in {f"http://{host}" for host in hosts}):
+        raise Refusal(403, "another site asked; only pages of this server may")
+
+
+async def _whole_body(scope: Scope, receive: Receive) -> bytes:
+    """The body of a request; its stated size may be missing or wrong."""
+    stated = dict(scope["headers"]).get(b"content-length", b"0")
+    too_large = Refusal(413, f"the request is larger than {MOST_BYTES:,} bytes")
+    if not stated.isdigit() or int(stated) > MOST_BYTES:
+        raise too_large
+    body, more = b"", True
+    while more:
+        message = await receive()
+        if message["type"] != "http.request":
+            break
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+        if len(body) > MOST_BYTES:
+            raise too_large
+    return body
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """Give the body once, then whatever follows."""
+    waiting = [body]
+
+    async def again() -> Message:
+        if waiting:
+            return {"type": "http.request", "body": waiting.pop(), "more_body": False}
+        return await receive()
+
+    return again
+
+
+async def _refuse(refusal: Refusal, send: Send) -> None:
+    body = json.dumps({"error": str(refusal), "problems": [str(refusal)]}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,201 @@
+// The page follows its form: each change asks for the answer anew, draws it, and becomes the address.
+import { draw } from "./charts.js";
+import { followJob } from "./jobs.js";
+
+const form = document.getElementById("ask");
+const answer = document.getElementById("answer");
+const status = document.getElementById("status");
+let asking = null;
+
+/** The fields that say anything, as the query of an address. */
+function query() {
+  const found = new URLSearchParams();
+  for (const [key, value] of new FormData(form)) {
+    if (typeof value === "string" && value.trim()) found.append(key, value.trim());
+  }
+  return found;
+}
+
+function say(text) {
+  if (status) status.textContent = text;
+}
+
+/** Fields that the task does not have are neither shown nor sent. */
+function followTask() {
+  const task = form.elements.namedItem("workload.task")?.value;
+  if (!task) return;
+  for (const field of form.querySelectorAll("[data-tasks]")) {
+    const has = field.dataset.tasks.split(" ").includes(task);
+    field.hidden = !has;
+    for (const control of field.querySelectorAll("input, select")) control.disabled = !has;
+  }
+}
+
+/** The enabled control of a dotted key, or of the part of the scenario that it lies in. */
+function controlOf(key) {
+  for (let name = key; name; name = name.includes(".") ? name.slice(0, name.lastIndexOf(".")) : "") {
+    const found = [...form.querySelectorAll(`[name="${CSS.escape(name)}"]`)].find((one) => !one.disabled);
+    if (found) return found;
+  }
+  return null;
+}
+
+function clearProblems() {
+  for (const one of form.querySelectorAll(".field-problem")) one.textContent = "";
+  for (const one of form.querySelectorAll("[aria-invalid]")) {
+    one.removeAttribute("aria-invalid");
+    one.removeAttribute("aria-describedby");
+  }
+}
+
+/** Sentences stand next to the fields that they name; the others stay above the answer. */
+function placeProblems(found) {
+  const left = [];
+  for (const one of found.querySelectorAll(".problem")) {
+    const control = controlOf(one.dataset.problem);
+    const place = control && document.getElementById(`${control.id}-problem`);
+    if (!place || place.textContent) { left.push(one.textContent); continue; }
+    place.textContent = one.textContent;
+    control.setAttribute("aria-invalid", "true");
+    control.setAttribute("aria-describedby", place.id);
+    for (let around = control.closest("details"); around; around = around.parentElement.closest("details")) around.open = true;
+  }
+  for (const one of found.querySelectorAll(".problems li")) left.push(one.textContent);
+  return left;
+}
+
+function showRemaining(sentences) {
+  document.getElementById("problems")?.remove();
+  if (!sentences.length) return;
+  const list = document.createElement("ul");
+  list.id = "problems";
+  list.className = "problems";
+  for (const sentence of sentences) {
+    const item = document.createElement("li");
+    item.textContent = sentence;
+    list.append(item);
+  }
+  answer.before(list);
+}
+
+/** What the framework and the defaults make of fields that nobody filled in. */
+function tellForm(state) {
+  for (const [key, text] of Object.entries(state.resolved ?? {})) {
+    const control = controlOf(key);
+    if (!control || control.name !== key) continue;
+    if (control.tagName === "SELECT") {
+      const auto = control.querySelector('option[value=""]');
+      if (auto) auto.textContent = `auto: ${text}`;
+    } else {
+      control.placeholder = `auto: ${text}`;
+    }
+  }
+  for (const [key, offered] of Object.entries(state.offers ?? {})) {
+    for (const option of controlOf(key)?.options ?? []) {
+      option.disabled = option.value !== "" && !offered.includes(option.value);
+    }
+  }
+}
+
+/** Draws the new answer out of sight and then puts it into the place of the old one, so that nothing jumps. */
+async function show(found, isCurrent) {
+  await draw(found, isCurrent);
+  if (!isCurrent()) return;
+  const opened = new Set([...answer.querySelectorAll("details[open] > summary")].map((one) => one.textContent));
+  for (const one of found.querySelectorAll("details > summary")) {
+    if (opened.has(one.textContent)) one.parentElement.open = true;
+  }
+  document.getElementById("job")?.remove();
+  answer.replaceChildren(...found.childNodes);
+  const state = answer.querySelector(".form-state");
+  if (state && form) tellForm(JSON.parse(state.textContent));
+  await draw(answer, isCurrent);
+  answer.dispatchEvent(new CustomEvent("answered", { bubbles: true }));
+}
+
+/** Asks for the answer to the fields as they are now. An answer that a newer question overtook is dropped. */
+export async function ask({ starts = false } = {}) {
+  asking?.abort();
+  const mine = new AbortController();
+  asking = mine;
+  const isCurrent = () => asking === mine;
+  const asked = form ? query() : new URLSearchParams(location.search);
+  history.replaceState(null, "", `${location.pathname}${asked.size ? `?${asked}` : ""}${location.hash}`);
+  shareScenario(asked);
+  answer.setAttribute("aria-busy", "true");
+  const later = setTimeout(() => isCurrent() && say("Working ..."), 400);
+  try {
+    const response = await fetch(`${location.pathname}?${asked}&fragment=1`, { signal: mine.signal });
+    const found = document.createElement("div");
+    found.innerHTML = await response.text();
+    if (!isCurrent()) return;
+    if (form) clearProblems();
+    if (response.ok) {
+      showRemaining([]);
+      const isWaiting = found.querySelector("form.job") !== null;
+      if (isWaiting) showJob(found, starts); else await show(found, isCurrent);
+      if (!isCurrent()) return;
+      answer.classList.toggle("stale", isWaiting);
+      say(isWaiting ? "" : "The answer is up to date.");
+    } else {
+      const sentences = form ? placeProblems(found) : [found.textContent.trim()];
+      showRemaining(sentences);
+      answer.classList.add("stale");
+      say("Something has to be corrected; the last answer is still shown.");
+    }
+    document.documentElement.dataset.answered = String(Number(document.documentElement.dataset.answered ?? 0) + 1);
+  } catch (error) {
+    if (error.name === "AbortError" || !isCurrent()) return;
+    answer.classList.add("stale");
+    say("The server does not answer: is `sightline ui` still running?");
+  } finally {
+    clearTimeout(later);
+    if (isCurrent()) answer.removeAttribute("aria-busy");
+  }
+}
+
+/** Long work stands above the answer before it, until it is done. */
+function showJob(found, starts) {
+  const place = jobPlace();
+  place.replaceChildren(found.querySelector("form.job"));
+  followJob(place, ask, starts);
+}
+
+function jobPlace() {
+  let place = document.getElementById("job");
+  if (!place) {
+    place = document.createElement("div");
+    place.id = "job";
+    answer.before(place);
+  }
+  return place;
+}
+
+const SCENARIO = /^(name|model|cluster|workload|plan|sweep|measured|more|config)(\.|$)/;
+
+/** Links to other views take the scenario along. */
+function shareScenario(asked) {
+  const shared = new URLSearchParams([...asked].filter(([key]) => SCENARIO.test(key)));
+  for (const link of document.querySelectorAll("nav a[data-shares]")) link.search = `${shared}`;
+}
+
+let waiting = 0;
+function soon(milliseconds, options) {
+  clearTimeout(waiting);
+  waiting = setTimeout(() => ask(options), milliseconds);
+}
+
+if (form) {
+  followTask();
+  form.addEventListener("change", () => { followTask(); soon(0); });
+  form.addEventListener("input", (event) => { if (event.target.tagName !== "SELECT") soon(250); });
+  form.addEventListener("submit", (event) => { event.preventDefault(); soon(0, { starts: true }); });
+}
+if (answer) {
+  const state = answer.querySelector(".form-state");
+  if (state && form) tellForm(JSON.parse(state.textContent));
+  await draw(answer, () => true);
+  // A link to work that is not done yet does it.
+  if (answer.querySelector("form.job")) showJob(answer, true);
+  document.documentElement.dataset.drawn = "1";
+}

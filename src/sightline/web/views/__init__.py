@@ -1,0 +1,55 @@
+"""The views of the page, one module each. A view turns what an address asks into a piece of HTML with its charts."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from sightline.web.asked import Asked
+
+if TYPE_CHECKING:
+    from starlette.routing import BaseRoute
+
+    from sightline.report.pieces import Piece
+    from sightline.web.jobs import Request
+
+LISTED: Final = ("predict", "plan", "serve", "explore", "runs", "watch", "validate", "catalog")
+"""Modules of this package with a ``VIEW``, in the order of the navigation; those that are not there are left out."""
+
+
+def _nothing(_: Asked) -> Mapping[str, Any]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """One page of the page.
+
+    Its template is ``NAME.html``, which extends ``base.html``; without one ``view.html`` shows title, text and answer.
+    """
+
+    name: str
+    """First part of its address."""
+    title: str
+    about: str
+    """One sentence below the title."""
+    answer: Callable[[Asked], "Piece"] | None = None
+    """What is shown for what an address asks. Runs in a thread. Raises `InputError` for mistakes, which are shown next
+    to the fields that they name."""
+    job: Callable[[Asked], "Request"] | None = None
+    """In place of an answer: the long work that is asked for. The page shows how far it is, then what it found."""
+    context: Callable[[Asked], Mapping[str, Any]] = _nothing
+    """Further values of the template."""
+    form: Callable[[Asked], Mapping[str, Any]] = _nothing
+    """What the script tells the form after each answer: ``{"resolved": {key: text}, "offers": {key: [text]}}``."""
+    routes: Sequence["BaseRoute"] = field(default=())
+    """Further addresses, below its own."""
+    shares_scenario: bool = False
+    """Whether it asks about the scenario that other views show too, so that links take it along."""
+
+
+def views() -> list[View]:
+    """Return the views that are there."""
+    there = {path.stem for path in Path(__file__).parent.glob("*.py")}
+    return [import_module(f"{__name__}.{name}").VIEW for name in LISTED if name in there]
