@@ -10,66 +10,117 @@ from numpy.typing import NDArray
 
 from sightline.quantities import significant
 from sightline.report.charts import drawing
+from sightline.report.charts.axes import decade_ticks
+from sightline.report.charts.drawing import SCREEN, Room
 from sightline.report.terminal.accuracy import by_kind, case_label, quantity_name
 
 if TYPE_CHECKING:
     from sightline.validation import Result
 
 _SIDE, _COLUMNS = 230, 3
-_BAND = 0.1
+_BANDS = (0.2, 0.1)
+"""Errors that are shaded, either way."""
+_BAND_COLOR = "#7d9cc0"
+_UNITS = (
+    ("tokens_per_s", "tokens/s"),
+    ("requests_per_s", "requests/s"),
+    ("flops_per_s", "FLOP/s"),
+    ("bytes", "bytes"),
+    ("mfu", "share"),
+    ("hfu", "share"),
+    ("_s", "seconds"),
+)
+"""Units by what the name of a quantity holds, or by its ending, the first that fits."""
 _POINTS = 150
 """Cases of a part that are drawn; of more, evenly many."""
-_SPLIT_COLORS = {"fit": "#b9c9da", "test": "#d9534f"}
+_SPLIT_COLORS = {"fit": "#8fa6bf", "test": "#c4281f"}
 _KERNEL_WIDTH, _KERNEL_HEIGHT = 300, 150
 _LOW_RATIO, _HIGH_RATIO = 0.5, 2.0
 MEASURED, PREDICTED = "measured", "predicted"
 
 
-def validation_chart(results: "Sequence[Result]") -> dict[str, Any]:
+def validation_chart(results: "Sequence[Result]", room: Room = SCREEN) -> dict[str, Any]:
     """Return the Vega-Lite specification: one log-log panel per suite, the panels of a kind under one heading."""
     answered = [result for result in results if any(answer.predicted for answer in result.answers)]
     groups = []
     for kind, suites in by_kind(answered).items():
-        panels = [_panel(name, parts[0].quantity, parts) for name, parts in suites.items()]
-        groups.append(alt.concat(*panels, columns=_COLUMNS).properties(title=drawing.heading(kind, fontSize=16)))
+        panels = [_panel(name, parts[0].quantity, parts, room) for name, parts in suites.items()]
+        groups.append(
+            alt.concat(*panels, columns=_COLUMNS if room.side_by_side else 1).properties(
+                title=drawing.heading(kind, fontSize=16)
+            )
+        )
     if not groups:
         groups = [drawing.of([{"text": "no case was answered"}]).mark_text().encode(text="text:N")]
-    lines = ["Test cases red, fitted cases grey; the band is 10 per cent either way. SI units, logarithmic axes."]
-    return drawing.configure(alt.vconcat(*groups), "Predicted over measured", lines)
+    lines = [
+        "On the line where predicted as measured; bands are 10 and 20 per cent either way.",
+        "Thin lines are 80 % intervals of the prediction. Test cases were never fitted to. SI units.",
+    ]
+    return drawing.configure(alt.vconcat(*groups), "Predicted over measured", lines, room)
 
 
-def _panel(suite: str, quantity: str, parts: "Sequence[Result]") -> Any:
+def _panel(suite: str, quantity: str, parts: "Sequence[Result]", room: Room) -> Any:
     points: list[dict[str, Any]] = [
-        {"case": case_label(a), "measured": a.case.measured, "predicted": a.predicted, "part": part.split}
+        {
+            "case": case_label(a),
+            "measured": significant(a.case.measured),
+            "predicted": significant(a.predicted),
+            "part": part.split,
+            **dict(zip(("low", "high"), map(significant, a.interval or ()), strict=False)),
+        }
         for part in parts
         for a in part.answers[:: 1 + len(part.answers) // _POINTS]
         if a.predicted is not None
     ]
     values = [p[key] for p in points for key in ("measured", "predicted")]
     low, high = min(values) / 1.3, max(values) * 1.3
-    scale = drawing.logarithmic(low, high)
-    axis = alt.Axis(tickCount=4, format="~s", labelFontSize=11, grid=False, minExtent=40, maxExtent=40)
+    scale, shapes = drawing.logarithmic(low, high), alt.Scale(domain=list(_SPLIT_COLORS), range=["circle", "diamond"])
+    axis = alt.Axis(
+        values=decade_ticks(low, high),
+        format="~s",
+        labelFontSize=11,
+        labelOverlap="greedy",
+        grid=False,
+        minExtent=40,
+        maxExtent=40,
+    )
     band = _band([(low, low), (high, high)], alt.X("x:Q", scale=scale), scale)
-    dots = drawing.of(points).mark_circle(size=34, opacity=0.75, aria=False)
+    spans = drawing.of([point for point in points if "high" in point]).mark_rule(strokeWidth=1, opacity=0.5, clip=True)
+    legend = alt.Legend(
+        title=None, orient="bottom", symbolOpacity=1, values=list(dict.fromkeys(p["part"] for p in points))
+    )
+    color = alt.Color("part:N", scale=drawing.palette(_SPLIT_COLORS), legend=legend)
+    shape = alt.Shape("part:N", scale=shapes, legend=legend)
+    x, unit = alt.X("measured:Q", scale=scale, axis=axis), _unit(quantity)
+    dots = drawing.of(points).mark_point(filled=True, size=34, opacity=0.8, aria=False)
     drawn = dots.encode(
-        x=alt.X("measured:Q", scale=scale, title="measured", axis=axis),
-        y=alt.Y("predicted:Q", scale=scale, title="predicted", axis=axis),
-        color=alt.Color("part:N", scale=drawing.palette(_SPLIT_COLORS), legend=None),
+        x=x.title(f"measured ({unit})"),
+        y=alt.Y("predicted:Q", scale=scale, title=f"predicted ({unit})", axis=axis),
+        color=color,
+        shape=shape,
         tooltip=["case:N", "measured:Q", "predicted:Q", "part:N"],
     )
     heading = drawing.heading(suite, _errors(quantity, parts))
-    return alt.layer(*band, drawn).properties(width=_SIDE, height=_SIDE, title=heading)
+    interval = spans.encode(x=x, y=alt.Y("low:Q", scale=scale), y2="high:Q", color=color)
+    side = _SIDE if room.side_by_side else room.plot(_SIDE + 40)
+    return alt.layer(*band, interval, drawn).properties(width=side, height=side, title=heading)
 
 
-def _band(ends: Sequence[tuple[float, float]], x: Any, scale: Any) -> tuple[Any, Any]:
-    """The line on which predicted equals measured, between two points, and the band around it."""
-    line = [{"x": x, "y": y, "low": y * (1 - _BAND), "high": y * (1 + _BAND)} for x, y in ends]
-    area = drawing.of(line).mark_area(color="#e8eef5", clip=True)
-    middle = drawing.of(line).mark_line(color=drawing.FAINT, strokeWidth=1, clip=True)
-    return (
-        area.encode(x=x, y=alt.Y("low:Q", scale=scale), y2="high:Q"),
-        middle.encode(x=x, y=alt.Y("y:Q", scale=scale)),
-    )
+def _band(ends: Sequence[tuple[float, float]], x: Any, scale: Any) -> list[Any]:
+    """The line on which predicted equals measured, between two points, and the bands around it, the wider one below."""
+    drawn = []
+    for band in _BANDS:
+        area = drawing.of([{"x": x, "low": y * (1 - band), "high": y * (1 + band)} for x, y in ends])
+        mark = area.mark_area(color=_BAND_COLOR, opacity=0.16, clip=True)
+        drawn.append(mark.encode(x=x, y=alt.Y("low:Q", scale=scale), y2="high:Q"))
+    middle = drawing.of([{"x": x, "y": y} for x, y in ends]).mark_line(color=drawing.FAINT, strokeWidth=1, clip=True)
+    return [*drawn, middle.encode(x=x, y=alt.Y("y:Q", scale=scale))]
+
+
+def _unit(quantity: str) -> str:
+    """The unit of a quantity, as an axis says it."""
+    whole = quantity.partition(".")[0]
+    return next((unit for key, unit in _UNITS if whole.endswith(key) or (len(key) > 2 and key in whole)), "SI")
 
 
 def _errors(quantity: str, parts: "Sequence[Result]") -> str:
@@ -98,7 +149,7 @@ class Panel:
 def residual_chart(title: str, panels: Sequence[Panel], *, most_points: int = 400) -> dict[str, Any]:
     """Return the Vega-Lite specification; of many points an even selection along the size is drawn."""
     drawn = [_kernel_panel(panel, most_points) for panel in panels]
-    line = "The band is 10 per cent either way; ratios beyond a factor of two are drawn at the edge."
+    line = "Bands are 10 and 20 per cent either way; ratios beyond a factor of two are drawn at the edge."
     return drawing.configure(alt.concat(*drawn, columns=2), title, [line])
 
 

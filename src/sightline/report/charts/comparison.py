@@ -10,6 +10,7 @@ from sightline.explanation.faster import UNKNOWN
 from sightline.report import comparison as words
 from sightline.report import units
 from sightline.report.charts import drawing
+from sightline.report.charts.drawing import SCREEN, Room
 
 _WIDTH, _RATIO_WIDTH, _LABELS = 360, 230, 240
 _MOST = 14
@@ -19,13 +20,13 @@ _FURTHEST = 4.0
 """Larger ratios are drawn at the edge."""
 
 
-def comparison_bars(comparison: Comparison) -> dict[str, Any]:
+def comparison_bars(comparison: Comparison, room: Room = SCREEN) -> dict[str, Any]:
     """Return the Vega-Lite specification: a pair of panels per level; of very many rows the longest are drawn."""
-    panels = [_panel(level, rows) for level in _DRAWN if (rows := _longest(comparison, level))]
+    panels = [_panel(level, rows, room) for level in _DRAWN if (rows := _longest(comparison, level))]
     chart = alt.vconcat(*panels, spacing=24)
     lines = [f"{letter}: {words.side_line(s)}" for letter, s in zip(_SIDES, (comparison.a, comparison.b), strict=True)]
     lines += [comparison.about] if comparison.about else []
-    return drawing.configure(chart, _title(comparison), [*lines, words.footnote(comparison)])
+    return drawing.configure(chart, _title(comparison), [*lines, words.footnote(comparison)], room)
 
 
 def _title(comparison: Comparison) -> str:
@@ -46,24 +47,33 @@ def _larger(row: Difference) -> float:
     return max(row.a or 0.0, row.b or 0.0)
 
 
-def _panel(level: str, rows: Sequence[Difference]) -> Any:
+def _panel(level: str, rows: Sequence[Difference], room: Room) -> Any:
     divisor, unit = (2**30, "GiB") if level == "memory" else units.time_unit(max(map(_larger, rows)))
     order = [words.label(row) for row in rows]
     height = 26 * len(rows)
     title = drawing.heading(f"{words.LEVEL_TITLES[level]} ({unit})")
-    bars = _bars(rows, order, divisor).properties(width=_WIDTH, height=height, title=title)
+    bars = _bars(rows, order, divisor, room)
+    if not room.side_by_side:
+        return bars.properties(width=room.panel, height=height, title=title)
+    bars = bars.properties(width=_WIDTH, height=height, title=title)
     return alt.hconcat(bars, _ratios(rows, order).properties(width=_RATIO_WIDTH, height=height), spacing=18)
 
 
-def _bars(rows: Sequence[Difference], order: list[str], divisor: float) -> Any:
+def _bars(rows: Sequence[Difference], order: list[str], divisor: float, room: Room) -> Any:
     values: list[dict[str, Any]] = [
         {"row": words.label(row), "side": side, "value": of / divisor, "text": words.value(row, of)}
         for row in rows
         for side, of in zip(_SIDES, (row.a, row.b), strict=True)
         if of is not None
     ]
-    reach = max(value["value"] for value in values) * 1.3
-    y = alt.Y("row:N", sort=order, title=None, axis=alt.Axis(grid=False, labelLimit=_LABELS, minExtent=_LABELS))
+    reach = max(value["value"] for value in values) * (1.3 if room.side_by_side else 1.45)
+    extent = _LABELS if room.side_by_side else room.labels
+    y = alt.Y(
+        "row:N",
+        sort=order,
+        title=None,
+        axis=alt.Axis(grid=False, labelLimit=extent, minExtent=extent, maxExtent=extent),
+    )
     offset = alt.YOffset("side:N", sort=list(_SIDES))
     x = alt.X("value:Q", title=None, scale=alt.Scale(domain=[0, reach], nice=False), axis=alt.Axis(tickCount=4))
     legend = alt.Legend(title=None, orient="top", direction="horizontal", symbolOpacity=1)

@@ -187,7 +187,8 @@ _CONFIG: Mapping[str, Any] = {
         "labelColor": INK,
         "titleColor": INK,
         "labelLimit": 320,
-        "layout": {"bottom": {"anchor": "start", "direction": "vertical", "margin": 8}},
+        # The schema wants an expression: legends of one chart stand below each other.
+        "layout": {"expr": "{bottom: {anchor: 'start', direction: 'vertical', margin: 8}}"},
     },
     "view": {"stroke": None},
     "concat": {"spacing": 26},

@@ -117,6 +117,19 @@ def front(answer: PlanAnswer, limits: Mapping[str, float], room: Room = SCREEN) 
     return front_panel(points, across, up, title=title, region=_region(answer, keys, limits), room=room)
 
 
+def front_chart(
+    answer: PlanAnswer, limits: Mapping[str, float] | None = None, room: Room = SCREEN
+) -> dict[str, Any] | None:
+    """Return the Pareto front alone, with what was asked for; None where no front was asked for."""
+    if not answer.plans or not answer.pareto or not columns.front_axes(answer):
+        return None
+    first = answer.plans[0].profile
+    has = "thin line" if any(one.profile.interval for one in answer.plans) else ""
+    lines = [sentences.searched(answer), drawing.basis(first.evidence, has)]
+    panel = front(answer, _promised(answer) or limits or {}, room)
+    return drawing.configure(panel, sentences.title(answer), [line for line in lines if line], room)
+
+
 def _axis(answer: PlanAnswer, key: str) -> Axis:
     values = [found for one in answer.plans if (found := columns.value(one, key)) is not None]
     shown = [one for position, one in enumerate(answer.plans) if position in answer.pareto or one.rank == 1]

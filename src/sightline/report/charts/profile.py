@@ -35,6 +35,48 @@ def single_chart(profile: Profile, *, titled: bool = True, room: Room = SCREEN) 
     return drawing.configure(chart, labels.title(profile.scenario), lines, room)
 
 
+def time_chart(profiles: Sequence[Profile], room: Room = SCREEN) -> dict[str, Any] | None:
+    """Return where the time goes, by phase and module, of one profile or of several side by side; None without any."""
+    timed = [p for p in profiles if p.task is not SERVING or p.completed]
+    if not timed or not timed[0].phases:
+        return None
+    first = timed[0]
+    if len(timed) > 1:
+        whole = first.task.figures[first.task.whole].label.capitalize()
+        return _of_one_kind(timed, stacks.times(_named(timed), whole, room, wide=True), room)
+    panels = (_time_panel(first, room), _module_panel(first, room))
+    chart = alt.vconcat(*(panel for panel in panels if panel is not None)).resolve_scale(color="independent")
+    return _of_one_kind(timed, chart, room)
+
+
+def memory_chart(profiles: Sequence[Profile], room: Room = SCREEN) -> dict[str, Any] | None:
+    """Return the fullest device's memory by part against what may be filled; None where it is not known."""
+    known = [p for p in profiles if p.memory_bytes.get("total")]
+    if not known:
+        return None
+    if len(known) > 1:
+        return _of_one_kind(known, stacks.memory(_named(known), room, named=True, wide=True), room, times=False)
+    return _of_one_kind(known, _memory_panel(known[0], room), room, times=False)
+
+
+def _named(profiles: Sequence[Profile]) -> list[tuple[str, Profile]]:
+    """The first profiles with what sets them apart."""
+    return list(zip(labels.variant_labels([p.scenario for p in profiles]), profiles, strict=True))[:_MOST]
+
+
+def _of_one_kind(profiles: Sequence[Profile], chart: Any, room: Room, *, times: bool = True) -> dict[str, Any]:
+    """The chart with its title, and what it rests on."""
+    first, key = profiles[0], "memory_bytes.total"
+    has = any(p.interval.get(p.task.whole if times else key) for p in profiles)
+    interval = "thin line" if has else ""
+    lines = [*(labels.subtitle(first.scenario) if len(profiles) == 1 else ()), drawing.basis(first.evidence, interval)]
+    if len(profiles) > _MOST:
+        lines.insert(0, f"The first {_MOST} of {len(profiles):,}.")
+    return drawing.configure(
+        chart, labels.common_title([p.scenario for p in profiles]), list(filter(None, lines)), room
+    )
+
+
 def _time_panel(profile: Profile, room: Room) -> Any:
     """The time as one bar and, below it, its phases, and communication behind them."""
     whole, total_s = profile.task.figures[profile.task.whole].label, float(profile.whole_s)
@@ -50,7 +92,10 @@ def _time_panel(profile: Profile, room: Room) -> Any:
     title, reach = f"Where the {whole} goes", texts[0]["end"] * room.with_text
     axis = f"{unit} {'of a request' if profile.task is SERVING else 'on one device'}"
     colors = drawing.PHASE_COLORS | {stacks.OVERLAPPED: drawing.OVERLAPPED_COLOR}
-    return stacks.panel(bars, texts, colors, title, reach=reach, axis=axis, room=room)
+    ends = stacks.ends_of(profile, profile.task.whole, total_s, divisor)
+    texts[0]["end"], reach = ends[1], max(reach, ends[1] * room.with_text)
+    panel = stacks.panel(bars, texts, colors, title, reach=reach, axis=axis, room=room)
+    return alt.layer(panel, stacks.whiskers({whole: ends})) if ends[0] < ends[1] else panel
 
 
 def _memory_panel(profile: Profile, room: Room) -> Any:
@@ -58,6 +103,8 @@ def _memory_panel(profile: Profile, room: Room) -> Any:
     total, usable = float(profile.memory_bytes["total"]), float(profile.usable_bytes)
     parts = [(part, units.gib(part.value)) for part in summary.memory(profile)]
     bars, texts = stacks.waterfall(parts, 2**30, "total", units.gib(total), room)
+    ends = stacks.ends_of(profile, "memory_bytes.total", total, 2**30)
+    texts[0]["end"] = ends[1]
     reach = max(texts[0]["end"], usable / 2**30) * room.with_text
     width = room.text * reach / room.panel
     texts = [{**text, "end": clear_of(usable / 2**30, text["end"], width)} for text in texts]
@@ -69,7 +116,8 @@ def _memory_panel(profile: Profile, room: Room) -> Any:
     rule = mark.mark_rule(strokeDash=[5, 4], strokeWidth=1.5, color=color).encode(x="x:Q")
     label = mark.mark_text(align="center", baseline="bottom", color=color, fontSize=11)
     said = label.encode(x="x:Q", y=alt.value(-4), text="text:N")
-    return alt.layer(panel, rule, said)
+    spans = [stacks.whiskers({"total": ends})] if ends[0] < ends[1] else []
+    return alt.layer(panel, rule, said, *spans)
 
 
 def _module_panel(profile: Profile, room: Room) -> Any:

@@ -10,6 +10,7 @@ from sightline.report import labels
 from sightline.report.charts import drawing
 from sightline.report.charts.axes import decade_ticks
 from sightline.report.charts.drawing import SCREEN, Room
+from sightline.report.charts.latencies import LEAST_S, MEASURED, SIMULATED, TIMES, spread_panel
 from sightline.simulation.outcome import Outcome
 from sightline.simulation.requests import Floats
 from sightline.simulation.results.request_times import times_of
@@ -17,8 +18,7 @@ from sightline.simulation.results.request_times import times_of
 _WIDTH, _HEIGHT = 250, 250
 _MOST_POINTS = 2000
 """Requests that a panel shows; of more, some at equal distances."""
-_LEAST_S = 1e-6
-_TIMES = {"ttft_s": "Time to first token", "tpot_s": "Time per output token", "latency_s": "Latency"}
+_SHARES = np.linspace(0.0, 1.0, 101)
 _SIDES = dict(zip(("measured", "simulated"), drawing.PAIR, strict=True))
 
 
@@ -26,11 +26,12 @@ def replay_chart(measured: Outcome, profile: Profile, room: Room = SCREEN) -> di
     """Return the picture of a measured load beside the simulation of the same requests."""
     here, there = times_of(measured), times_of(profile.outcome)
     rows = []
-    for key, title in _TIMES.items():
+    for key, title in TIMES.items():
         both = np.isfinite(here[key]) & np.isfinite(there[key])
         if both.any():
-            pair = tuple(np.maximum(of[key][both], _LEAST_S) for of in (here, there))
-            panels = _requests_panel(title, *pair), _spread_panel(*pair)
+            pair = np.maximum(here[key][both], LEAST_S), np.maximum(there[key][both], LEAST_S)
+            spread = {name: np.quantile(of, _SHARES) for name, of in zip((MEASURED, SIMULATED), pair, strict=True)}
+            panels = _requests_panel(title, pair, room), spread_panel("", spread, room, height=_HEIGHT // 2)
             rows.append(alt.vconcat(*panels, spacing=18).resolve_scale(color="independent"))
     lines = [
         *labels.subtitle(profile.scenario),
@@ -41,8 +42,9 @@ def replay_chart(measured: Outcome, profile: Profile, room: Room = SCREEN) -> di
     return drawing.configure(chart, labels.title(profile.scenario), lines, room)
 
 
-def _requests_panel(title: str, measured: Floats, simulated: Floats) -> Any:
+def _requests_panel(title: str, pair: tuple[Floats, Floats], room: Room) -> Any:
     """Simulated over measured seconds, a point for each request."""
+    measured, simulated = pair
     low, high = _ends(measured, simulated)
     shown = np.unique(np.linspace(0, measured.size - 1, min(measured.size, _MOST_POINTS)).astype(int))
     points = [{"measured": float(measured[i]), "simulated": float(simulated[i])} for i in shown]
@@ -53,24 +55,7 @@ def _requests_panel(title: str, measured: Floats, simulated: Floats) -> Any:
     ends = [{"measured": end, "simulated": end} for end in (low, high)]
     line = drawing.of(ends).mark_line(color=drawing.FAINT, strokeWidth=1, strokeDash=[4, 3]).encode(x=x, y=y)
     dots = drawing.of(points).mark_circle(size=14, opacity=0.35, color=_SIDES["simulated"]).encode(x=x, y=y)
-    return alt.layer(line, dots).properties(width=_WIDTH, height=_HEIGHT, title=drawing.heading(title))
-
-
-def _spread_panel(measured: Floats, simulated: Floats) -> Any:
-    """The share of requests that took no longer than so many seconds, of both."""
-    low, high = _ends(measured, simulated)
-    shares = np.linspace(0.0, 1.0, 101)
-    rows = [
-        {"s": float(s), "share": 100.0 * float(share), "line": name}
-        for name, seconds in (("measured", measured), ("simulated", simulated))
-        for share, s in zip(shares, np.quantile(seconds, shares), strict=True)
-    ]
-    legend = alt.Legend(title=None, orient="bottom", symbolType="stroke")
-    x = alt.X("s:Q", title="seconds", scale=drawing.logarithmic(low, high), axis=_axis(low, high))
-    y = alt.Y("share:Q", title="% of the requests", scale=alt.Scale(domain=[0, 100]))
-    color = alt.Color("line:N", scale=drawing.palette(_SIDES), legend=legend)
-    drawn = drawing.of(rows).mark_line(strokeWidth=1.8).encode(x=x, y=y, color=color, order="share:Q")
-    return drawn.properties(width=_WIDTH, height=_HEIGHT // 2)
+    return alt.layer(line, dots).properties(width=room.plot(_WIDTH), height=_HEIGHT, title=drawing.heading(title))
 
 
 def _axis(low: float, high: float) -> Any:

@@ -7,6 +7,8 @@ import altair as alt
 
 from sightline.prediction.operators.roofline_table import RooflineRow, RooflineTable
 from sightline.report.charts import drawing
+from sightline.report.charts.axes import decade_ticks
+from sightline.report.charts.drawing import SCREEN, Room
 from sightline.report.terminal.analysis import ridges
 
 _WIDTH, _HEIGHT, _COLUMNS, _MOST = 340, 270, 2, 12
@@ -14,7 +16,7 @@ _SHAPES = ("circle", "triangle-up", "triangle-down", "square", "diamond", "cross
 _PHASES = ("prefill", "decode")
 
 
-def roofline_chart(named: Sequence[tuple[str, RooflineTable]]) -> dict[str, Any]:
+def roofline_chart(named: Sequence[tuple[str, RooflineTable]], room: Room = SCREEN) -> dict[str, Any]:
     """Return the Vega-Lite specification: a log-log panel per table with its scenario's label, all on the same axes."""
     shown = named[:_MOST]
     several = len({label for label, _ in named}) > 1
@@ -23,17 +25,26 @@ def roofline_chart(named: Sequence[tuple[str, RooflineTable]]) -> dict[str, Any]
     rows = [row for _, table in shown for row in table.rows]
     intensities = _ends([row.intensity for row in rows] + [row.ridge for row in rows])
     rates = _ends([_reached(row) for row in rows] + [row.peak_flops for row in rows])
-    axis = alt.Axis(tickCount=4, format="~s", grid=False)
-    x = alt.X("x:Q", title="FLOP/byte", scale=drawing.logarithmic(*intensities), axis=axis)
-    y = alt.Y("y:Q", title="FLOP/s", scale=drawing.logarithmic(*rates), axis=axis)
-    drawn = [_panel(label * several, table, names, x, y, intensities) for label, table in shown]
+    x, y = (
+        side(f"{name}:Q", title=title, scale=drawing.logarithmic(*ends), axis=_axis(ends))
+        for side, name, title, ends in (
+            (alt.X, "x", "intensity (FLOP/byte)", intensities),
+            (alt.Y, "y", "reached (FLOP/s)", rates),
+        )
+    )
+    drawn = [_panel(label * several, table, names, x, y, intensities, room) for label, table in shown]
     lines = [
         "The line is what the datasheet allows, the points what is predicted; left of the ridge memory bounds.",
         "Attention is taken apart into scores and context, as in arXiv 2407.14645.",
     ]
     if len(named) > _MOST:
         lines.append(f"The first {_MOST} of {len(named):,}.")
-    return drawing.configure(alt.concat(*drawn, columns=_COLUMNS, spacing=30), title, lines)
+    columns = _COLUMNS if room.side_by_side else 1
+    return drawing.configure(alt.concat(*drawn, columns=columns, spacing=30), title, lines, room)
+
+
+def _axis(ends: tuple[float, float]) -> Any:
+    return alt.Axis(values=decade_ticks(*ends), format="~s", grid=False, labelOverlap="greedy")
 
 
 def _reached(row: RooflineRow) -> float:
@@ -44,21 +55,31 @@ def _ends(values: Sequence[float]) -> tuple[float, float]:
     return min(values) / 1.6, max(values) * 2.2
 
 
-def _panel(label: str, table: RooflineTable, names: list[str], x: Any, y: Any, intensities: tuple[float, float]) -> Any:
+def _panel(
+    label: str,
+    table: RooflineTable,
+    names: list[str],
+    x: Any,
+    y: Any,
+    intensities: tuple[float, float],
+    room: Room,
+) -> Any:
     color = drawing.palette({phase: drawing.PHASE_COLORS[phase] for phase in _PHASES})
     shapes = alt.Scale(domain=names, range=[_SHAPES[i % len(_SHAPES)] for i in range(len(names))])
-    legend = alt.Legend(title=None, orient="bottom", columns=4, symbolType="circle")
+    columns = 4 if room.side_by_side else 2
+    legend = alt.Legend(title=None, orient="bottom", columns=columns, symbolType="square")
     points = drawing.of([_point(row) for row in table.rows]).mark_point(size=70, filled=True, opacity=0.85)
     drawn = points.encode(
         x=x,
         y=y,
         color=alt.Color("phase:N", scale=color, legend=legend),
-        shape=alt.Shape("matmul:N", scale=shapes, legend=alt.Legend(title=None, orient="bottom", columns=4)),
+        shape=alt.Shape("matmul:N", scale=shapes, legend=alt.Legend(title=None, orient="bottom", columns=columns)),
         tooltip=["phase:N", "layer:N", "matmul:N", "x:Q", "y:Q", "bound:N"],
     )
     name = ", ".join(filter(None, (label, table.scenario.cluster.device.name)))
     heading = drawing.heading(name, f"ridge {ridges(table)} FLOP/byte")
-    return alt.layer(*_roofs(table, intensities, x, y), drawn).properties(width=_WIDTH, height=_HEIGHT, title=heading)
+    layers = alt.layer(*_roofs(table, intensities, x, y), drawn)
+    return layers.properties(width=room.plot(_WIDTH), height=_HEIGHT, title=heading)
 
 
 def _roofs(table: RooflineTable, intensities: tuple[float, float], x: Any, y: Any) -> list[Any]:

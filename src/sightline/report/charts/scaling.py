@@ -1,11 +1,13 @@
 """Scaling: throughput and its efficiency against the number of devices, a line per kind of device."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
 
+from sightline.profile import Profile
+from sightline.report import labels
 from sightline.report.charts import drawing
 from sightline.report.charts.axes import decade_ticks
 from sightline.report.charts.drawing import SCREEN, Room
@@ -27,16 +29,57 @@ class Scale:
     label: str = ""
 
 
+def scaling_chart(profiles: Sequence[Profile], room: Room = SCREEN) -> dict[str, Any] | None:
+    """Return throughput and its efficiency of predictions over numbers of devices; None if these do not make curves."""
+    points = list(_points(profiles))
+    counts = [len({point.devices for point in points if point.line == line}) for line in {p.line for p in points}]
+    if not points or min(counts) < LEAST_POINTS or sum(counts) != len(points):
+        return None
+    has = "thin line" if any(point.interval for point in points) else ""
+    lines = ["Dashed: linear scaling from the fewest devices.", drawing.basis(profiles[0].evidence, has)]
+    title = labels.title_of_sweep([profile.scenario for profile in profiles], ["number of devices"])
+    return drawing.configure(scaling_panels(points, room), title, lines, room)
+
+
+def _points(profiles: Sequence[Profile]) -> Iterator[Scale]:
+    """A point per profile; its line is named by what else than the number of devices differs."""
+    if len({profile.task.name for profile in profiles}) != 1 or not profiles[0].task.rates:
+        return
+    varied = labels.differing([profile.scenario for profile in profiles])
+    for profile, keys in zip(profiles, varied, strict=True):
+        rate = profile.task.rates[0]
+        others = {k.rpartition(".")[2]: v for k, v in keys.items() if k.startswith(_TELLING) and k not in _FOLLOWING}
+        cluster = profile.scenario.cluster
+        named = [cluster.device.name, *(f"{name} {value}" for name, value in others.items() if value is not None)]
+        if len({p.scenario.cluster.device.name for p in profiles}) == 1 and others:
+            named = named[1:]
+        low, high = profile.interval.get(rate) or (None, None)
+        value = profile.figure(rate)
+        if value:
+            yield Scale(
+                line=", ".join(named),
+                devices=int(cluster.devices),
+                tokens_per_s=float(value),
+                interval=None if low is None or high is None else (float(low), float(high)),
+                label=labels.title(profile.scenario),
+            )
+
+
+_TELLING = ("plan.", "workload.", "model.name")
+_FOLLOWING = ("plan.data_parallel", "plan.replicas", "workload.global_batch", "plan.zero_stage_groups")
+"""What follows from the number of devices."""
+
+
 def scaling_panels(points: Sequence[Scale], room: Room = SCREEN) -> Any:
     """Return two panels: tokens per second with what linear scaling would give, and the share of it that is reached."""
     names = list(dict.fromkeys(point.line for point in points))
     legend = alt.Legend(title=None, orient="bottom", symbolType="circle", symbolOpacity=1) if len(names) > 1 else None
     color = alt.Color("line:N", scale=drawing.palette(dict(zip(names, drawing.LINES, strict=False))), legend=legend)
-    width = room.panel * 0.55 if room.side_by_side else room.panel + room.labels - 20
+    width = room.panel * 0.55 if room.side_by_side else room.plot(room.panel * 2)
     counts = sorted({point.devices for point in points})
     axis = alt.Axis(values=_marked(counts), grid=False, format=",d", labelOverlap=True)
     x = alt.X("devices:Q", title="devices", scale=alt.Scale(type="log", base=2, nice=False, padding=14), axis=axis)
-    panels = _throughput(points, x, color), _efficiency(points, x, color)
+    panels = _throughput(points, x, color), _efficiency(points, x, color, room)
     sized = [panel.properties(width=width, height=_HEIGHT) for panel in panels]
     return drawing.beside(*sized, room=room)
 
@@ -83,12 +126,14 @@ def _throughput(points: Sequence[Scale], x: Any, color: Any) -> Any:
     return alt.layer(*drawn).properties(title=drawing.heading("Throughput", frame="bounds"))
 
 
-def _efficiency(points: Sequence[Scale], x: Any, color: Any) -> Any:
+def _efficiency(points: Sequence[Scale], x: Any, color: Any, room: Room) -> Any:
     rows = rows_of(points)
     least = min(0.8, 0.95 * min(row["share"] for row in rows))
     most = max(1.0, *(row["share"] for row in rows)) * 1.02
     scale = alt.Scale(domain=[least, most], nice=False)
-    y = alt.Y("share:Q", title="of linear scaling", scale=scale, axis=alt.Axis(format="~%", tickCount=6))
+    y = alt.Y(
+        "share:Q", title="share of linear scaling (%)", scale=scale, axis=alt.Axis(format="~%", tickCount=room.ticks)
+    )
     one = drawing.of([{"share": 1}]).mark_rule(strokeDash=[4, 4], color=drawing.FAINT).encode(y=y)
     drawn = alt.layer(one, *_curve(drawing.of(rows), x, y, color))
     return drawn.properties(title=drawing.heading("Efficiency", frame="bounds"))

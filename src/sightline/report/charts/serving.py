@@ -47,17 +47,20 @@ def _differ_in(key: str, scenarios: "Sequence[ServingScenario]") -> bool:
 
 def _rate_chart(profiles: Sequence[Profile], room: Room) -> dict[str, Any]:
     """Times against the requests that are answered per second, a point for each rate or number of clients."""
-    panels = [_time_panel(profiles, metric) for metric in _TIMES]
+    panels = [_time_panel(profiles, metric, room) for metric in _TIMES]
     slo = profiles[0].scenario.workload.slo
     has_bands = any(f"{metric}.p90" in profile.interval for metric in _TIMES for profile in profiles)
     lines = ["Bands are 80 % intervals of what 9 of 10 requests wait at most."] if has_bands else []
     if slo is not None:
-        lines.append("Dashed lines are the limits of the SLO. Hollow points do not meet it.")
+        lines.append("Shaded: within the limits of the SLO. Hollow points do not meet it.")
+    lines.append(drawing.basis(profiles[0].evidence))
     title = labels.common_title([p.scenario for p in profiles])
-    return drawing.configure(drawing.beside(*panels, room=room, spacing=44), title, lines, room)
+    return drawing.configure(
+        drawing.beside(*panels, room=room, spacing=44), title, [line for line in lines if line], room
+    )
 
 
-def _time_panel(profiles: Sequence[Profile], metric: str) -> Any:
+def _time_panel(profiles: Sequence[Profile], metric: str, room: Room) -> Any:
     """One time against the rate, its percentiles as lines."""
     title, unit_s, unit = _TIMES[metric]
     points, bands = [], []
@@ -98,8 +101,9 @@ def _time_panel(profiles: Sequence[Profile], metric: str) -> Any:
         rule = drawing.of([{"time": limit / unit_s}]).mark_rule(
             strokeDash=[5, 4], strokeWidth=1.5, color=drawing.WARNING
         )
-        layers.append(rule.encode(y=y))
-    return alt.layer(*layers).properties(width=_WIDTH, height=_HEIGHT, title=drawing.heading(title))
+        box = drawing.of([{"top": limit / unit_s, "bottom": low}]).mark_rect(color="#179e5f", opacity=0.12)
+        layers = [box.encode(y=alt.Y("bottom:Q", title=unit), y2="top:Q"), *layers, rule.encode(y=y)]
+    return alt.layer(*layers).properties(width=room.plot(_WIDTH), height=_HEIGHT, title=drawing.heading(title))
 
 
 def _legend() -> Any:
@@ -109,26 +113,27 @@ def _legend() -> Any:
 
 def course_chart(profile: Profile, room: Room = SCREEN) -> dict[str, Any] | None:
     """Return one run over time - queue, batch, cache - and how its latencies are spread; None where nobody saw it."""
-    panels = course_panels(profile)
+    panels = course_panels(profile, room)
     if not panels:
         return None
-    lines = [*labels.subtitle(profile.scenario), summary.in_a_line(profile)]
+    lines = [*labels.subtitle(profile.scenario), summary.in_a_line(profile), drawing.basis(profile.evidence)]
+    lines = [line for line in lines if line]
     chart = drawing.beside(*panels, room=room, spacing=44)
     return drawing.configure(chart, labels.title(profile.scenario), lines, room)
 
 
-def course_panels(profile: Profile) -> list[Any]:
+def course_panels(profile: Profile, room: Room = SCREEN) -> list[Any]:
     """Return the panels of one run: over time, where iterations were seen, and the spread of latencies."""
     found = profile.summary
     if found is None and profile.outcome is not None:
         found = summary_of(profile.outcome, over_time=True)
     if found is None or not found.totals.completed:
         return []
-    over_time = [_course_panel(found)] if found.moments.end_s else []
-    return [*over_time, _spread_panel(found)]
+    over_time = [_course_panel(found, room.plot(_WIDTH))] if found.moments.end_s else []
+    return [*over_time, _spread_panel(found, room)]
 
 
-def _course_panel(found: Summary) -> Any:
+def _course_panel(found: Summary, width: int) -> Any:
     """Sequences that run and wait, and below them the share of the KV cache that is held."""
     moments = found.moments
     divisor, unit = units.time_unit(moments.end_s)
@@ -149,14 +154,14 @@ def _course_panel(found: Summary) -> Any:
     cache = [{"t": float(t) / divisor, "value": 100.0 * float(v)} for t, v in zip(edges, held, strict=False)]
     area = drawing.of(cache).mark_area(color=drawing.MEMORY_COLORS["kv_cache"], interpolate="step-after", opacity=0.7)
     y = alt.Y("value:Q", title="% of the KV cache", scale=alt.Scale(domain=[0, 100]))
-    below = area.encode(x=x, y=y).properties(width=_WIDTH, height=_HEIGHT // 3)
+    below = area.encode(x=x, y=y).properties(width=width, height=_HEIGHT // 3)
     heading = drawing.heading("Requests and KV cache over time")
-    panels = [above.properties(width=_WIDTH, height=_HEIGHT * 2 // 3, title=heading), below]
+    panels = [above.properties(width=width, height=_HEIGHT * 2 // 3, title=heading), below]
     if found.lifetimes is not None:
         counts = [{"t": float(t) / divisor, "value": float(v)} for t, v in zip(edges, there[0], strict=False)]
         line = drawing.of(counts).mark_line(strokeWidth=1.5, interpolate="step-after", color=drawing.LINES[2])
         y = alt.Y("value:Q", title="replicas", scale=alt.Scale(domainMin=0))
-        panels.append(line.encode(x=x, y=y).properties(width=_WIDTH, height=_HEIGHT // 4))
+        panels.append(line.encode(x=x, y=y).properties(width=width, height=_HEIGHT // 4))
     return alt.vconcat(*panels, spacing=14)
 
 
@@ -169,7 +174,7 @@ def _replicas_over_time(found: Summary) -> list[Any]:
     return [seconds / np.maximum(np.diff(np.maximum(edges, begin_s)), 1e-12)]
 
 
-def _spread_panel(found: Summary) -> Any:
+def _spread_panel(found: Summary, room: Room) -> Any:
     """The share of requests whose times are no longer than so many seconds."""
     times = {"first token": found.samples["ttft_s"], "last token": found.samples["latency_s"]}
     rows = [
@@ -185,4 +190,4 @@ def _spread_panel(found: Summary) -> Any:
     color = alt.Color("line:N", scale=scale, legend=_legend())
     y = alt.Y("share:Q", title="% of the requests", scale=alt.Scale(domain=[0, 100]))
     drawn = drawing.of(rows).mark_line(strokeWidth=1.8).encode(x=x, y=y, color=color, order="share:Q")
-    return drawn.properties(width=_WIDTH, height=_HEIGHT, title=drawing.heading("How latencies are spread"))
+    return drawn.properties(width=room.plot(_WIDTH), height=_HEIGHT, title=drawing.heading("How latencies are spread"))

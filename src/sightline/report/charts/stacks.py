@@ -56,22 +56,22 @@ def overlapped(profile: Profile, divisor: float, row: str) -> dict[str, Any] | N
     return {"row": row, "part": OVERLAPPED, "start": max(end - hidden, 0.0) / divisor, "end": end / divisor}
 
 
-def times(chosen: Named, title: str, room: Room = SCREEN) -> Any:
+def times(chosen: Named, title: str, room: Room = SCREEN, *, wide: bool = False) -> Any:
     """Return a stacked bar of time by phase per profile, with its interval, its times and its rate behind it."""
     chosen = [(room.row(label), p) for label, p in chosen]
-    ends = {label: _ends(p) for label, p in chosen}
-    longest_s = max(high for _, high in ends.values())
-    divisor, unit = units.time_unit(longest_s)
+    divisor, unit = units.time_unit(max(float(p.whole_s) for _, p in chosen))
+    ends = {label: ends_of(p, p.task.whole, float(p.whole_s), divisor) for label, p in chosen}
+    longest = max(high for _, high in ends.values())
     bars = [bar for label, p in chosen for bar in stacked(summary.phases(p), divisor, label)]
-    texts = [{"row": label, "end": ends[label][1] / divisor, "text": _figures(p, room)} for label, p in chosen]
+    texts = [{"row": label, "end": ends[label][1], "text": _figures(p, room)} for label, p in chosen]
     space = _ROOM_MORE if len(chosen[0][1].task.times) > 1 else _ROOM_ONE_TIME
-    panel = _one_of_two(bars, texts, drawing.PHASE_COLORS, f"{title} ({unit})", longest_s / divisor * space, room)
+    panel = _one_of_two(bars, texts, drawing.PHASE_COLORS, f"{title} ({unit})", longest * space, room, wide=wide)
     strips = [strip for label, p in chosen if (strip := overlapped(p, divisor, label)) is not None]
-    layers = [panel, *([_strips(strips, list(ends))] if strips else []), _whiskers(ends, divisor)]
+    layers = [panel, *([_strips(strips, list(ends))] if strips else []), whiskers(ends)]
     return alt.layer(*layers)
 
 
-def memory(chosen: Named, room: Room = SCREEN, *, named: bool = False) -> Any:
+def memory(chosen: Named, room: Room = SCREEN, *, named: bool = False, wide: bool = False) -> Any:
     """Return a stacked bar of memory by part per profile, with a tick at what may be filled."""
     chosen = [(room.row(label), p) for label, p in chosen]
     bars = [bar for label, p in chosen for bar in stacked(summary.memory(p), 2**30, label)]
@@ -82,7 +82,8 @@ def memory(chosen: Named, room: Room = SCREEN, *, named: bool = False) -> Any:
         texts.append({"row": label, "end": max(total, there) / 2**30, "text": verdict, "there": there / 2**30})
     reach = max(text["end"] for text in texts) * 1.5
     title = "Memory of the fullest device (GiB)"
-    panel = _one_of_two(bars, texts, drawing.MEMORY_COLORS, title, reach, room, named=named or not room.side_by_side)
+    named = named or not room.side_by_side
+    panel = _one_of_two(bars, texts, drawing.MEMORY_COLORS, title, reach, room, named=named, wide=wide)
     tick = drawing.of(texts).mark_tick(thickness=2, size=drawing.ROW_HEIGHT, color=drawing.WARNING)
     return alt.layer(panel, tick.encode(x="there:Q", y=alt.Y("row:N", sort=[label for label, _ in chosen])))
 
@@ -121,6 +122,7 @@ def _one_of_two(
     room: Room,
     *,
     named: bool = True,
+    wide: bool = False,
 ) -> Any:
     """One of two panels next to each other, of which one has the rows' names; below each other, both have."""
     columns = 3 if room.side_by_side else 2
@@ -128,7 +130,7 @@ def _one_of_two(
     limits = {} if room.side_by_side else names_of(room)
     names = alt.Axis(grid=False, labels=named, **limits)
     drawn = _panel(bars, texts, colors, reach=reach, names=names, legend=legend, ticks=room.ticks)
-    width = room.panel * 0.59 if room.side_by_side else room.panel
+    width = room.panel * 0.59 if room.side_by_side and not wide else room.panel
     return drawn.properties(width=width, title=drawing.heading(title, frame="bounds"))
 
 
@@ -168,19 +170,17 @@ def _strips(strips: Bars, order: list[str]) -> Any:
     return mark.encode(x="start:Q", x2="end:Q", y=alt.Y("row:N", sort=order), tooltip=tooltip)
 
 
-def _whiskers(ends: Mapping[str, tuple[float, float]], divisor: float) -> Any:
-    """Thin lines of intervals."""
-    widths = {label: (low / divisor, high / divisor) for label, (low, high) in ends.items() if low < high}
-    spans: Bars = [{"row": label, "low": low, "high": high} for label, (low, high) in widths.items()]
+def whiskers(ends: Mapping[str, tuple[float, float]]) -> Any:
+    """Return thin lines of intervals, by row."""
+    spans: Bars = [{"row": label, "low": low, "high": high} for label, (low, high) in ends.items() if low < high]
     lines = drawing.of(spans).mark_rule(strokeWidth=1.5)
     return lines.encode(x="low:Q", x2="high:Q", y=alt.Y("row:N", sort=list(ends)), color=alt.value(drawing.INK))
 
 
-def _ends(profile: Profile) -> tuple[float, float]:
-    """The ends of the 80 % interval of a profile's time; that time twice where an end is unknown."""
-    whole = float(profile.whole_s)
-    low, high = profile.interval.get(profile.task.whole) or (whole, whole)
-    return (whole, whole) if high is None else (float(low), float(high))
+def ends_of(profile: Profile, key: str, value: float, divisor: float) -> tuple[float, float]:
+    """Return the ends of the 80 % interval of a figure over ``divisor``; its ``value`` twice where one is unknown."""
+    low, high = profile.interval.get(key) or (value, value)
+    return (value / divisor, value / divisor) if high is None else (float(low) / divisor, float(high) / divisor)
 
 
 def _figures(profile: Profile, room: Room) -> str:

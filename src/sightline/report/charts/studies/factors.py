@@ -99,14 +99,19 @@ def _signed(picture: Picture, rows: Rows, names: Names, axis: Axis) -> Rows:
         if value is not None:
             shade = MORE if value < 0 else drawing.PAIR[1]
             name = names.lines[quantity.text(row[picture.figure.x])]
-            bars.append({"name": name, "value": value / axis.divisor, "text": units.digits(value, 2), "color": shade})
+            bars.append({"name": name, "value": value / axis.divisor, "text": _with_sign(value), "color": shade})
     return sorted(bars, key=lambda bar: -abs(bar["value"]))
+
+
+def _with_sign(value: float) -> str:
+    """The text of a signed figure, with the sign that axes have."""
+    return units.digits(value, 2).replace("-", "\N{MINUS SIGN}")
 
 
 def _sorted(bars: Rows, names: Names, axis: Axis, width: float) -> Any:
     """A panel of a tornado, whose rows have an order of its own."""
     order = [bar["name"] for bar in bars]
-    x = alt.X("value:Q", title=axis.title, scale=axis.scale(), axis=axis.ticks(max(int(width // 70), 2)))
+    x = alt.X("value:Q", title=axis.title, scale=axis.scale(), axis=axis.ticks(max(int(width // 60), 4)))
     y = alt.Y("name:N", sort=order, title=None, axis=names.axis(), scale=alt.Scale(domain=order, paddingInner=0.25))
     color = alt.Color("color:N", scale=None, legend=None)
     mark = drawing.of(bars).mark_bar().encode(x=x, y=y, color=color, tooltip=[alt.Tooltip("text:N", title=" ")])
