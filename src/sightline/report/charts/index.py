@@ -1,0 +1,308 @@
+"""Every kind of chart: its name, what it shows and of which answers, and the charts that an answer has.
+
+The command line, the report, the page and notebooks ask here which charts there are, and need to know none by name.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from sightline.profile import SERVING, Profile
+from sightline.report.charts.drawing import PHONE, SCREEN, Room
+
+if TYPE_CHECKING:
+    from sightline.simulation.outcome import Outcome
+
+Spec = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replay:
+    """A measured load and the simulation of the same requests."""
+
+    measured: "Outcome"
+    profile: Profile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """One kind of chart."""
+
+    name: str
+    """As file names and addresses have it."""
+    title: str
+    answers: str
+    """Of what it is drawn, in words."""
+    command: str
+    """What draws it."""
+    draws: Callable[[Any, Room], Spec | None] = field(repr=False)
+    """Returns the specification of an answer, None where the answer has nothing for it to show."""
+
+
+class Chart(NamedTuple):
+    """A chart of an answer, for a screen and for a phone, and the numbers in it."""
+
+    name: str
+    wide: Spec
+    phone: Spec
+    table: list[dict[str, Any]]
+    """What is drawn, a row per mark."""
+
+    @property
+    def title(self) -> str:
+        """What this kind of chart shows, for headings and menus."""
+        return KINDS[self.name].title
+
+
+def charts_of(answer: Any) -> list[Chart]:
+    """Return the charts that an answer has, the one that says the most first; an empty list where it has none.
+
+    Args:
+        answer: A profile or several of one task, a search of plans, a study, a comparison, a sensitivity, tables of
+            the roofline with their names, results of validation, an explanation, or a `Replay`.
+    """
+    found = []
+    for kind in KINDS.values():
+        wide = kind.draws(answer, SCREEN)
+        if wide is not None:
+            phone = kind.draws(answer, PHONE) or wide
+            found.append(Chart(name=kind.name, wide=wide, phone=phone, table=data_of(wide)))
+    return found
+
+
+def chart_of(name: str, answer: Any, room: Room = SCREEN) -> Spec | None:
+    """Return one chart of an answer by its name; None where the answer has no such chart.
+
+    Raises:
+        KeyError: where there is no such kind of chart.
+    """
+    return KINDS[name].draws(answer, room)
+
+
+def _profiles(answer: Any) -> list[Profile]:
+    """Return the profiles of an answer, of one task; none of any other answer."""
+    if isinstance(answer, Profile):
+        return [answer]
+    if not isinstance(answer, Sequence) or isinstance(answer, str) or not answer:
+        return []
+    if not all(isinstance(one, Profile) and one.task is answer[0].task for one in answer):
+        return []
+    return list(answer)
+
+
+def _one(answer: Any) -> Profile | None:
+    found = _profiles(answer)
+    return found[0] if len(found) == 1 else None
+
+
+def _all_of(answer: Any, kind: type) -> bool:
+    return isinstance(answer, Sequence) and bool(answer) and all(isinstance(one, kind) for one in answer)
+
+
+def _time(answer: Any, room: Room) -> Spec | None:
+    from sightline.report.charts.profile import time_chart
+
+    return time_chart(found, room) if (found := _profiles(answer)) else None
+
+
+def _memory(answer: Any, room: Room) -> Spec | None:
+    from sightline.report.charts.profile import memory_chart
+
+    return memory_chart(found, room) if (found := _profiles(answer)) else None
+
+
+def _roofline(answer: Any, room: Room) -> Spec | None:
+    from sightline.report.charts.operators import operator_roofline
+
+    return operator_roofline(one, room) if (one := _one(answer)) else None
+
+
+def _matmuls(answer: Any, room: Room) -> Spec | None:
+    if not isinstance(answer, Sequence) or not answer or not isinstance(answer[0], tuple):
+        return None
+    from sightline.prediction.operators.roofline_table import RooflineTable
+    from sightline.report.charts.roofline import roofline_chart
+
+    named = all(len(one) == 2 and isinstance(one[1], RooflineTable) for one in answer)
+    return roofline_chart(answer, room) if named else None
+
+
+def _pipeline(answer: Any, room: Room) -> Spec | None:
+    from sightline.report.charts.pipeline import pipeline_chart
+
+    return pipeline_chart(one, room) if (one := _one(answer)) else None
+
+
+def _scaling(answer: Any, room: Room) -> Spec | None:
+    from sightline.report.charts.scaling import scaling_chart
+
+    return scaling_chart(found, room) if len(found := _profiles(answer)) > 1 else None
+
+
+def _pareto(answer: Any, room: Room) -> Spec | None:
+    from sightline.planning.answer import PlanAnswer
+    from sightline.report.charts.plan import front_chart
+
+    return front_chart(answer, room=room) if isinstance(answer, PlanAnswer) else None
+
+
+def _plans(answer: Any, room: Room) -> Spec | None:
+    from sightline.planning.answer import PlanAnswer
+    from sightline.report.charts.plan import plan_chart
+
+    return plan_chart(answer, room=room) if isinstance(answer, PlanAnswer) else None
+
+
+def _throughput_latency(answer: Any, room: Room) -> Spec | None:
+    found = _profiles(answer)
+    if len(found) < 2:
+        return None
+    if found[0].task is SERVING:
+        from sightline.report.charts.serving import serving_chart
+
+        return serving_chart(found, room)
+    from sightline.report.charts.curve import curve_chart
+
+    return curve_chart(found, room)
+
+
+def _tornado(answer: Any, room: Room) -> Spec | None:
+    from sightline.prediction.sensitivity import Sensitivity
+    from sightline.report.charts.sensitivity import sensitivity_chart
+
+    return sensitivity_chart(answer, room) if isinstance(answer, Sensitivity) else None
+
+
+def _heat_map(answer: Any, room: Room) -> Spec | None:
+    from sightline.report.charts.sweep import sweep_chart
+
+    return sweep_chart(found, room) if len(found := _profiles(answer)) > 1 else None
+
+
+def _latency(answer: Any, room: Room) -> Spec | None:
+    measured = answer.measured if isinstance(answer, Replay) else None
+    one = answer.profile if isinstance(answer, Replay) else _one(answer)
+    if one is None or one.task is not SERVING:
+        return None
+    from sightline.report.charts.latencies import latency_chart
+
+    return latency_chart(one, measured, room)
+
+
+def _requests(answer: Any, room: Room) -> Spec | None:
+    from sightline.report.charts.replay import replay_chart
+
+    return replay_chart(answer.measured, answer.profile, room) if isinstance(answer, Replay) else None
+
+
+def _over_time(answer: Any, room: Room) -> Spec | None:
+    one = _one(answer)
+    if one is None or one.task is not SERVING:
+        return None
+    from sightline.report.charts.serving import course_chart
+
+    return course_chart(one, room)
+
+
+def _parity(answer: Any, room: Room) -> Spec | None:
+    from sightline.validation import Result
+
+    if not _all_of(answer, Result):
+        return None
+    from sightline.report.charts.accuracy import validation_chart
+
+    return validation_chart(cast("Sequence[Result]", answer), room)
+
+
+def _comparison(answer: Any, room: Room) -> Spec | None:
+    from sightline.explanation.comparison import Comparison
+    from sightline.report.charts.comparison import comparison_bars
+
+    return comparison_bars(answer, room) if isinstance(answer, Comparison) else None
+
+
+def _study(answer: Any, room: Room) -> Spec | None:
+    from sightline.exploration.answer import StudyAnswer
+    from sightline.report.charts.studies.chart import study_chart
+
+    return study_chart(answer, room) if isinstance(answer, StudyAnswer) else None
+
+
+def _kinds() -> Iterator[Kind]:
+    predict, simulate = "sightline predict FILE", "sightline simulate FILE"
+    for name, title, answers, command, draws in (
+        ("plans", "Best plans", "a search", "sightline plan FILE --chart plans.svg", _plans),
+        ("pareto", "Pareto front", "a search with --pareto", "sightline plan FILE --pareto time,cost", _pareto),
+        ("study", "Study", "a study", "sightline explore STUDY --chart study.svg", _study),
+        ("comparison", "Comparison", "a comparison", "sightline compare A B --chart both.svg", _comparison),
+        (
+            *("throughput-latency", "Throughput and latency", "a load at several rates, or several batches"),
+            *(f"{simulate} --sweep workload.arrival.rate=2,4,8 --chart curve.svg", _throughput_latency),
+        ),
+        (
+            *("scaling", "Scaling", "predictions over three or more numbers of devices"),
+            *(f"{predict} --sweep 'cluster=8x h100,16x h100,32x h100' --chart scaling.svg", _scaling),
+        ),
+        ("heat-map", "Heat map", "a sweep over two keys", f"{predict} --sweep A=1,2 --sweep B=1,2", _heat_map),
+        ("time", "Time by phase and module", "predictions and measurements", f"{predict} --chart time.svg", _time),
+        ("memory", "Memory against capacity", "predictions and measurements", f"{predict} --chart m.svg", _memory),
+        ("roofline", "Roofline", "one prediction or measurement", "sightline roofline FILE --chart r.svg", _roofline),
+        ("matmuls", "Matmuls on the roofline", "sightline roofline", "sightline roofline FILE", _matmuls),
+        ("pipeline", "Pipeline schedule", "one training step", f"{predict} --html report.html", _pipeline),
+        ("tornado", "Sensitivity", "a sensitivity", "sightline sensitivity FILE --chart tornado.svg", _tornado),
+        ("latency", "How latencies are spread", "a served load", f"{simulate} --chart load.svg", _latency),
+        ("over-time", "Requests and KV cache over time", "a served load", f"{simulate} --chart load.svg", _over_time),
+        ("replay", "Requests, measured and simulated", "a replay", f"{simulate} --from-run RUN", _requests),
+        ("parity", "Predicted over measured", "a validation", "sightline validate --chart accuracy.svg", _parity),
+    ):
+        yield Kind(name=name, title=title, answers=answers, command=command, draws=draws)
+
+
+KINDS: Mapping[str, Kind] = {kind.name: kind for kind in _kinds()}
+"""Kinds of charts by name, in the order in which an answer's charts are shown."""
+
+_LOOKS = frozenset(("text", "ink", "color", "short", "about", "middle", "there", "far", "aria", "kind_color"))
+"""Columns that say how a mark looks."""
+
+
+def data_of(spec: Spec) -> list[dict[str, Any]]:
+    """Return the numbers that a chart draws: a row per mark, with the title of its panel where there are several."""
+    rows: list[dict[str, Any]] = []
+    seen: set[str] = set()
+    tables = list(_tables(spec, spec.get("datasets", {}), ""))
+    several = len({title for title, _ in tables if title}) > 1
+    for title, values in tables:
+        for value in values:
+            row = {key: of for key, of in value.items() if key not in _LOOKS and of is not None}
+            if len(row) < 2 or (named := repr((title, sorted(row.items(), key=lambda pair: pair[0])))) in seen:
+                continue
+            seen.add(named)
+            rows.append(({"panel": title} if several else {}) | row)
+    return rows
+
+
+def csv_of(spec: Spec) -> str:
+    """Return the numbers that a chart draws as lines of CSV under their names."""
+    from sightline.report.csv_lines import csv_text
+
+    rows = data_of(spec)
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    return csv_text([{key: row.get(key) for key in columns} for row in rows])
+
+
+def _tables(part: Any, datasets: Mapping[str, Any], title: str) -> Iterator[tuple[str, Sequence[dict[str, Any]]]]:
+    """The data of each mark, below the title of its panel; areas and rules that stand for limits have single rows."""
+    if isinstance(part, list):
+        for one in part:
+            yield from _tables(one, datasets, title)
+    if not isinstance(part, dict):
+        return
+    said = part.get("title")
+    text = said.get("text") if isinstance(said, dict) else said
+    inner = " ".join(text) if isinstance(text, list) else text or title
+    data = part.get("data") or {}
+    values = data.get("values") or datasets.get(data.get("name", ""), ())
+    if values:
+        yield inner, list(values)
+    for key in ("layer", "concat", "hconcat", "vconcat"):
+        yield from _tables(part.get(key), datasets, inner)
