@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sightline import catalog
 from sightline.errors import InputError
 from sightline.loading.clusters import read_cluster, read_device
+from sightline.loading.clusters.driver_names import catalog_name
 from sightline.loading.clusters.this_machine import THIS_MACHINE, processor
 from sightline.measurement.machine.hardware import gpus
 from sightline.measurement.machine.record import require
@@ -135,12 +135,6 @@ def threads_asked(cores: int) -> int:
     return min(cores, int(asked)) if asked.isdigit() and int(asked) else cores
 
 
-_MEMORY_TOLERANCE = 0.1
-"""A driver keeps a little of the memory that a datasheet states."""
-_UNSAID = "sxm"
-"""The form factor that a driver's name leaves out, or says with a number: SXM4."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hardware:
     """Accelerators of one kind, or a processor whose cores several processes share."""
@@ -167,32 +161,3 @@ def hardware_at_hand() -> Hardware:
         return Hardware(device=read_cluster(THIS_MACHINE).device, count=min(processor().cores, 2))
     same = [gpu for gpu in found if gpu["name"] == found[0]["name"]]
     return Hardware(device=read_device(name), count=len(same))
-
-
-def catalog_name(gpu: Mapping[str, Any]) -> str | None:
-    """Return the catalog's name of a GPU as `gpus` describes it (name and memory), or None when it is not there.
-
-    All words of the catalog's name but ``sxm`` and the memory must be in the driver's, and the memory must agree; of
-    such names the one with the most words wins, so that an RTX 3090 Ti is not taken for an RTX 3090.
-    """
-    words = _words(str(gpu.get("name", "")))
-    memory = float(gpu.get("memory_bytes", 0.0))
-    best, most = None, 0
-    for name in catalog.names("devices"):
-        own = [w for w in _words(name) if not _is_memory(w) and w != _UNSAID]
-        if not all(w in words for w in own):
-            continue
-        stated = float(read_device(name).memory_bytes)
-        if abs(memory / stated - 1) > _MEMORY_TOLERANCE:
-            continue
-        if len(own) > most:
-            best, most = name, len(own)
-    return best
-
-
-def _words(name: str) -> list[str]:
-    return name.lower().replace("-", " ").split()
-
-
-def _is_memory(word: str) -> bool:
-    return word.endswith("gb") and word[:-2].isdigit()

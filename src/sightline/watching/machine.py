@@ -1,0 +1,88 @@
+"""What the process around a watch says: its rank, how many others there are, memory, how far the device is."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def _torch() -> Any:
+    """PyTorch where the job uses it; nothing is imported for the sake of the watch."""
+    return sys.modules.get("torch")
+
+
+def _distributed() -> Any:
+    torch = _torch()
+    group = getattr(torch, "distributed", None)
+    return group if group is not None and group.is_available() and group.is_initialized() else None
+
+
+def rank() -> int:
+    """Return the rank of this process, as its group of processes or its launcher says; 0 for one alone."""
+    group = _distributed()
+    return int(group.get_rank()) if group is not None else _number("RANK") or 0
+
+
+def world_size() -> int | None:
+    """Return how many processes work together; None where nobody says."""
+    group = _distributed()
+    return int(group.get_world_size()) if group is not None else _number("WORLD_SIZE")
+
+
+def _number(name: str) -> int | None:
+    text = os.environ.get(name, "")
+    return int(text) if text.isdecimal() else None
+
+
+def _cuda() -> Any:
+    cuda = getattr(_torch(), "cuda", None)
+    return cuda if cuda is not None and cuda.is_initialized() else None
+
+
+def memory_bytes() -> tuple[float | None, float | None]:
+    """Return the most bytes that the job has held and those that there are: of the device, else of this process."""
+    cuda = _cuda()
+    if cuda is not None:
+        return float(cuda.max_memory_reserved()), float(cuda.get_device_properties(cuda.current_device()).total_memory)
+    return _resident_bytes(), _machine_bytes()
+
+
+def allocated_bytes() -> float | None:
+    """Return the most bytes that tensors have taken on the device, else those that the process holds."""
+    cuda = _cuda()
+    return _resident_bytes() if cuda is None else float(cuda.max_memory_allocated())
+
+
+def _resident_bytes() -> float | None:
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+        return float(pages * os.sysconf("SC_PAGE_SIZE"))
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _machine_bytes() -> float | None:
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
+def mark() -> Any:
+    """Return what the device reaches once it has done all that was asked of it until now; None without a device.
+
+    Nobody waits: it is read when the device has passed it.
+    """
+    cuda = _cuda()
+    if cuda is None:
+        return None
+    event = cuda.Event(enable_timing=True)
+    event.record()
+    return event
+
+
+def seconds_between(before: Any, after: Any) -> float | None:
+    """Return the device's seconds between two marks; None where there are none or it has not passed them."""
+    if before is None or after is None or not after.query():
+        return None
+    return float(before.elapsed_time(after)) / 1e3
