@@ -3,6 +3,7 @@
 The names below are the public API. They are loaded when first used, so ``import sightline`` costs nothing.
 """
 
+import sys
 from typing import TYPE_CHECKING
 
 from sightline.on_demand import names_on_demand
@@ -10,7 +11,9 @@ from sightline.on_demand import names_on_demand
 if TYPE_CHECKING:
     from sightline.anchors import anchored, find_capacity, predict, sensitivity, simulate
     from sightline.errors import InputError, SightlineError
+    from sightline.explanation.answer import Explanation
     from sightline.explanation.comparison import Comparison, compare
+    from sightline.explanation.explain import explain
     from sightline.exploration.explore import explore
     from sightline.loading import load
     from sightline.measurement.measure import measure
@@ -35,13 +38,16 @@ if TYPE_CHECKING:
     )
     from sightline.simulation.rates import Capacity
     from sightline.validation.validate import validate
+    from sightline.watching.watch import watch
 else:
     __getattr__, __dir__ = names_on_demand(
         __name__,
         {
             "sightline.anchors.answers": "anchored find_capacity predict sensitivity simulate",
             "sightline.errors": "InputError SightlineError",
+            "sightline.explanation.answer": "Explanation",
             "sightline.explanation.comparison": "Comparison compare",
+            "sightline.explanation.explain": "explain",
             "sightline.exploration.explore": "explore",
             "sightline.loading": "load",
             "sightline.measurement.measure": "measure",
@@ -53,6 +59,7 @@ else:
             "OperatorScenario Plan Pretrain Scenario Serve ServingScenario",
             "sightline.simulation.rates": "Capacity",
             "sightline.validation": "validate",
+            "sightline.watching.watch": "watch",
         },
     )
 
@@ -63,6 +70,7 @@ __all__ = [
     "Cluster",
     "Comparison",
     "Device",
+    "Explanation",
     "Finetune",
     "Generate",
     "GenerationPlan",
@@ -80,6 +88,7 @@ __all__ = [
     "SightlineError",
     "anchored",
     "compare",
+    "explain",
     "explore",
     "find_capacity",
     "load",
@@ -90,4 +99,16 @@ __all__ = [
     "sensitivity",
     "simulate",
     "validate",
+    "watch",
 ]
+
+
+def _show_in_notebooks() -> None:
+    """Register how a shell of IPython, if this code runs in one, shows answers."""
+    if (ipython := sys.modules.get("IPython")) is not None and (shell := ipython.get_ipython()) is not None:
+        from sightline.notebook import load_ipython_extension
+
+        load_ipython_extension(shell)
+
+
+_show_in_notebooks()

@@ -1,10 +1,10 @@
 """The answer of ``explain``: where the time goes, what limits it, and which changes would help most."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from sightline.profile import Row
+from sightline.profile import Profile, Row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +56,8 @@ class Explanation:
     advice: Sequence[Advice]
     """Best first, three at most."""
     exposed_communication_s: float = 0.0
+    hidden_communication_s: float = 0.0
+    """Seconds of communication that run behind computation."""
     bubble_s: float = 0.0
     unmatched_s: float = 0.0
     """Of a trace: seconds of kernels that match none of the known operators."""
@@ -68,11 +70,15 @@ class Explanation:
     warnings: Sequence[str] = ()
     scenario: Mapping[str, Any] = field(default_factory=dict)
     """The scenario, fully resolved; empty where a trace came without one."""
+    answer: Profile | None = field(default=None, repr=False, compare=False)
+    """The profile that is explained: key figures, memory, intervals. None of a trace."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented result keys, in SI units."""
         from sightline.profile.results import stamped
         from sightline.quantities import as_json
 
-        mapping: dict[str, Any] = as_json(asdict(self))
+        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "answer"}
+        listed = {name: list(map(asdict, plain[name])) for name in ("limits", "rows", "advice")}
+        mapping: dict[str, Any] = as_json({**plain, **listed})
         return stamped(mapping)

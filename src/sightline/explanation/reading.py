@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sightline.prediction.anchoring import Anchored
 
 PREDICTED = "predicted"
-_ENDINGS = (".yaml", ".yml", ".json", ".csv")
+ENDINGS = (".yaml", ".yml", ".json", ".csv")
 _SCENARIO_KEYS = ("name", "model", "cluster", "workload", "plan")
 _One = TypeVar("_One")
 
@@ -58,37 +58,41 @@ def _predicted_side(side: Side, known: "Anchored | None") -> Side:
 
 def _side(asked: Asked, store: Store, known: "Anchored | None") -> Side:
     if isinstance(asked, Run):
-        return _side_of_run(asked, store)
+        return side_of_run(asked, store)
     if not isinstance(asked, str | Path):
         return side_of_profile(asked)
     name = str(asked)
-    path, number = _numbered(name)
+    path, number = numbered(name)
     if path.is_file():
         return side_of_file(path, number, name, known)
-    if isinstance(asked, Path) or "/" in name or path.suffix.lower() in _ENDINGS:
-        raise InputError(f"there is no file '{path}'{nearest(path.name, _files_beside(path))}")
+    if isinstance(asked, Path) or "/" in name or path.suffix.lower() in ENDINGS:
+        raise InputError(f"there is no file '{path}'{nearest(path.name, files_beside(path))}")
     if name != LATEST and (near := nearest(name, (PREDICTED, LATEST))):
         raise InputError(f"no run '{name}' in '{store.place}'{near}")
-    return _side_of_run(store.find(name), store)
+    return side_of_run(store.find(name), store)
 
 
-def _numbered(name: str) -> tuple[Path, int | None]:
-    """A path and, after #, which of the file's results."""
+def numbered(name: str) -> tuple[Path, int | None]:
+    """Return a path and, after #, which of the file's results is meant; None where none is named."""
     path, _, number = name.rpartition("#")
     return (Path(path), int(number)) if path and number.isdigit() else (Path(name), None)
 
 
-def _files_beside(path: Path) -> list[str]:
+def files_beside(path: Path) -> list[str]:
+    """Return the names of the files of scenarios and results in a path's folder."""
     folder = path.parent
-    return [each.name for each in folder.iterdir() if each.suffix in _ENDINGS] if folder.is_dir() else []
+    return [each.name for each in folder.iterdir() if each.suffix in ENDINGS] if folder.is_dir() else []
 
 
-def _side_of_run(run: Run, store: Store) -> Side:
+def side_of_run(run: Run, store: Store, used: str = "compared") -> Side:
+    """Return a stored run as a side.
+
+    Raises:
+        InputError: It did not end well, so that it cannot be ``used``, or is no result of one scenario.
+    """
     if run.status != "ok":
         reason = f" ({run.reason})" if run.reason else ""
-        raise InputError(
-            f"run '{run.id}' is {run.status.replace('_', ' ')}{reason}; only what ended ok can be compared"
-        )
+        raise InputError(f"run '{run.id}' is {run.status.replace('_', ' ')}{reason}; only what ended ok can be {used}")
     cells = _cells(store.rows(run).to_dicts())
     side = side_of_result(run.result, run.id, scenario=run.scenario, cells=cells, environment=run.environment)
     if side.kind is not SERVING:
@@ -213,7 +217,7 @@ def side_of_file(path: Path, number: int | None, name: str, known: "Anchored | N
     """
     documents = read_source(path).documents
     first = documents[0].mapping
-    if isinstance(first, Mapping) and (is_result(first) or _is_run(first)):
+    if isinstance(first, Mapping) and (is_result(first) or is_run(first)):
         return _side_of_result(_chosen([document.mapping for document in documents], number, name), name)
     loaded = load(path)
     scenario = _chosen(loaded if isinstance(loaded, list) else [loaded], number, name)
@@ -252,7 +256,8 @@ def _chosen(found: Sequence[_One], number: int | None, name: str) -> _One:
     return found[(number or 1) - 1]
 
 
-def _is_run(mapping: Mapping[str, Any]) -> bool:
+def is_run(mapping: Mapping[str, Any]) -> bool:
+    """Return whether a mapping is a run as ``sightline runs export`` and ``show`` write it."""
     return isinstance(mapping.get("result"), Mapping) and {"id", "scenario"} <= mapping.keys()
 
 
@@ -264,7 +269,7 @@ def _side_of_result(mapping: Mapping[str, Any], name: str) -> Side:
 
 
 def _read(mapping: Mapping[str, Any], name: str) -> Side:
-    if _is_run(mapping):
+    if is_run(mapping):
         of = {key: mapping.get(key) for key in ("scenario", "environment")}
         return side_of_result(mapping["result"], name, **of, cells=_cells(mapping.get("rows") or ()))
     whole = _unflattened(mapping)

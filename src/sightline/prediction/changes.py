@@ -106,10 +106,17 @@ def plans_beside(scenario: Scenario) -> Iterator[tuple[str, Plan]]:
     Choices take each other value, the micro-batch doubles and halves, tensor, pipeline and context parallelism double
     and halve at the expense of replicas.
     """
-    for change in (*_choices(scenario.plan), *_micro_batches(scenario), *_splits(scenario, (2.0, 0.5))):
+    for change in changes_beside(scenario):
         other = _with(scenario, change)
         if breaks_no_rule(other):
             yield _in_words(change), other.plan
+
+
+def changes_beside(scenario: Scenario) -> Iterator[Change]:
+    """Yield the same single changes as fields of the plan, whether or not they break a rule."""
+    yield from _choices(scenario.plan)
+    yield from _micro_batches(scenario)
+    yield from _splits(scenario, (2.0, 0.5))
 
 
 def _saving(scenario: Scenario) -> Iterator[Change]:

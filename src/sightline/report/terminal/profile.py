@@ -13,7 +13,7 @@ from sightline.report.measured import measured_sentences
 from sightline.report.terminal import parts
 
 PREDICT = "sightline predict FILE"
-_COLORS = {
+COLORS = {
     "forward": "blue",
     "queue": "yellow",
     "prefill": "blue",
@@ -112,6 +112,15 @@ def _in_columns(cells: Sequence[Text], columns: int) -> Table:
     return table
 
 
+def _add_hidden(table: Table, profile: Profile) -> None:
+    """Add the communication that compute hides, which is no part of the time."""
+    if (seconds := summary.overlapped_s(profile)) > 0:
+        share = units.percent(seconds / float(profile.whole_s))
+        value = Text(units.seconds(seconds), style="dim", justify="right")
+        said = Text("runs behind compute", style="dim")
+        table.add_row(Text("communication, hidden", style="dim"), value, Text(share, "dim", justify="right"), said)
+
+
 def _breakdown(profile: Profile) -> Table:
     """Parts of the time and of the fullest device's memory in one grid, so that columns line up."""
     table = parts.grid(4)
@@ -122,8 +131,10 @@ def _breakdown(profile: Profile) -> Table:
             table.add_row(Text(title, style="dim"))
             longest = max(part.share for part in times)
             for part in times:
-                color = _COLORS.get(part.key, "blue")
+                color = COLORS.get(part.key, "blue")
                 parts.add_part(table, part, units.seconds(part.value), part.share / longest, color)
+                if part.key in summary.COMMUNICATION and title.startswith("where"):
+                    _add_hidden(table, profile)
             table.add_row()
     held = summary.memory(profile)
     largest = max((part.share for part in held), default=1.0)

@@ -1,0 +1,199 @@
+"""The changes that would help most: every single change of a plan predicted, and pairs where none helps alone."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, islice
+from typing import TYPE_CHECKING, Any
+
+from sightline.errors import InputError
+from sightline.explanation.answer import Advice
+from sightline.explanation.candidates import Settings, candidates, lever
+from sightline.explanation.reasons import sentence
+from sightline.explanation.side import interval_of, ratio_spread, spread_of
+from sightline.explanation.subject import Subject
+from sightline.profile import SERVING, TRAINING, Profile
+from sightline.progress import SILENT, Progress
+
+if TYPE_CHECKING:
+    from sightline.prediction.anchoring import Anchored
+
+MOST = 3
+"""Changes that are advised."""
+LEAST_GAIN = 0.01
+"""Share of the time that a change has to save for anybody to make it."""
+LEAST_OF_LOAD = 0.05
+"""Of a load: its requests are drawn, so that a smaller difference may be another draw's."""
+_PAIRED, _MOST_PAIRS = 10, 45
+"""Single changes that are tried in pairs, the most promising first, and pairs of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """A change that was predicted."""
+
+    changes: list[Settings]
+    """One, or two that help together."""
+    set: Mapping[str, Any]
+    """All their keys."""
+    profile: Profile
+
+    @property
+    def whole_s(self) -> float:
+        """Seconds of the whole."""
+        return float(self.profile.whole_s)
+
+
+def answer(scenario: Any, known: "Anchored | None") -> Profile:
+    """Return the prediction of a scenario; a load is simulated."""
+    from sightline.prediction import predict
+
+    if scenario.workload.task != "serve":
+        return predict(scenario, anchor=known)
+    from sightline.anchors import simulate
+
+    return simulate(scenario, anchor=known or (), intervals=False)
+
+
+def advise(
+    own: Profile, subject: Subject, known: "Anchored | None" = None, progress: Progress = SILENT
+) -> list[Advice]:
+    """Return the changes that help a prediction most, best first: three at most, each of another decision.
+
+    A plan that does not fit is advised what makes it fit, the fastest first. Of one that fits, a change counts where it
+    fits as well, can be launched, and the 80 % interval of its gain is above 0.
+    """
+    if subject.again is None or subject.scenario is None:
+        return []
+    work = _Work(own, subject, known)
+    single = [one for change in progress.over(work.candidates, "trying changes") if (one := work.tried([change]))]
+    found = _distinct(work.helpful(single))
+    # Pairs of a load would take minutes, and what they share is the same draw.
+    if not found and own.task is not SERVING:
+        pairs = list(islice(_pairs(single, own), _MOST_PAIRS))
+        both = [one for pair in progress.over(pairs, "trying pairs of changes") if (one := work.tried(list(pair)))]
+        found = _distinct(work.helpful(both))
+    return [work.advice(one, gains) for one, gains in found]
+
+
+def _distinct(helpful: Iterator[tuple[Tried, Any]]) -> list[tuple[Tried, Any]]:
+    """The first of each lever, as many as are advised."""
+    found: list[tuple[Tried, Any]] = []
+    used: set[str] = set()
+    for one, gains in helpful:
+        levers = {lever(change) for change in one.changes}
+        if not levers & used:
+            found.append((one, gains))
+            used |= levers
+        if len(found) == MOST:
+            break
+    return found
+
+
+def _pairs(single: Sequence[Tried], own: Profile) -> Iterator[tuple[Settings, Settings]]:
+    """Changes that may help together: one saves time and does not fit, the other saves memory; then the fastest."""
+    fast = sorted(single, key=lambda one: one.whole_s)
+    small = sorted(single, key=lambda one: float(one.profile.memory_bytes["total"])) if own.memory_bytes else []
+    seen: set[frozenset[str]] = set()
+    tempting = [one for one in fast if one.whole_s < float(own.whole_s)][:_PAIRED]
+    first = [(a, b) for b in small[: _PAIRED // 2] for a in tempting]
+    for a, b in (*first, *combinations(small[:_PAIRED], 2), *combinations(fast[:_PAIRED], 2)):
+        keys = frozenset((repr(a.set), repr(b.set)))
+        if keys not in seen and not a.set.keys() & b.set.keys():
+            seen.add(keys)
+            yield a.changes[0], b.changes[0]
+
+
+class _Work:
+    """Predicts changes of one scenario and judges them."""
+
+    def __init__(self, own: Profile, subject: Subject, known: "Anchored | None") -> None:
+        self._own, self._subject, self._known = own, subject, known
+        self.candidates = candidates(own.scenario, subject.scenario)
+        self._refused = set(_refusals(own.scenario))
+
+    def tried(self, changes: list[Settings]) -> Tried | None:
+        """The prediction with changes; None where they break a rule or cannot be launched."""
+        stated = {key: value for change in changes for key, value in change.items()}
+        try:
+            profile = self._predicted(stated)
+            if _framework(profile) != _framework(self._own):
+                # Where none is named, the typical one of those that offer the plan answers.
+                stated |= {"plan.framework": _framework(self._own)}
+                profile = self._predicted(stated)
+        except InputError:
+            return None
+        if {*_refusals(profile.scenario)} - self._refused:
+            return None
+        return Tried(changes=changes, set=stated, profile=profile)
+
+    def _predicted(self, stated: Settings) -> Profile:
+        again = self._subject.again
+        assert again is not None  # noqa: S101 - checked by advise
+        return answer(again(stated), self._known)
+
+    def helpful(self, tried: Sequence[Tried]) -> Iterator[tuple[Tried, tuple[float, float] | None]]:
+        """What helps, best first, with the ends of the 80 % interval of its gain."""
+        own_s = float(self._own.whole_s)
+        fitting = sorted((one for one in tried if one.profile.fits is not False), key=lambda one: one.whole_s)
+        if self._own.fits is False:
+            yield from ((one, None) for one in fitting)
+            return
+        least = LEAST_OF_LOAD if self._own.task is SERVING else LEAST_GAIN
+        for one in fitting:
+            if not own_s or 1.0 - one.whole_s / own_s < least:
+                return
+            gains = self._gains(one)
+            if gains is None or gains[0] > 0:
+                yield one, gains
+
+    def _gains(self, one: Tried) -> tuple[float, float] | None:
+        """Ends of the 80 % interval of a gain; what both predictions' errors share cancels."""
+        key, own = self._own.task.whole, self._own
+        spreads = [spread_of(float(p.whole_s), p.interval.get(key)) for p in (own, one.profile)]
+        if spreads[0] is None or spreads[1] is None:
+            return None
+        shared = _correlation(own, one.profile, self._known)
+        low, high = interval_of(one.whole_s / float(own.whole_s), ratio_spread(spreads[0], spreads[1], shared))
+        return 1.0 - high, 1.0 - low
+
+    def advice(self, one: Tried, gains: tuple[float, float] | None) -> Advice:
+        """The change in words."""
+        own_s = float(self._own.whole_s)
+        gain_s = own_s - one.whole_s
+        return Advice(
+            set=dict(one.set),
+            gain_s=gain_s,
+            gain=gain_s / own_s if own_s else 0.0,
+            sentence=sentence(one.changes, self._own, one.profile, gains, _fields(self._own)),
+            command=self._subject.command(one.set),
+        )
+
+
+def _fields(profile: Profile) -> Mapping[str, Any]:
+    plan = getattr(profile.scenario, "plan", None)
+    return {} if plan is None else plan.to_dict()
+
+
+def _framework(profile: Profile) -> str:
+    """The name of the framework or engine of a plan; empty without a plan."""
+    plan = getattr(profile.scenario, "plan", None)
+    found = getattr(plan, "framework", None) or getattr(plan, "engine", None)
+    return "" if found is None else str(found.name)
+
+
+def _refusals(scenario: Any) -> list[str]:
+    """What the framework's launch cannot run of a training plan."""
+    if scenario.workload.task not in TRAINING.workloads:
+        return []
+    from sightline.launching.training.rules import refusals
+
+    return list(map(str, refusals(scenario)))
+
+
+def _correlation(own: Profile, other: Profile, known: "Anchored | None") -> float:
+    """What two predictions' errors have in common; 0 where that is not known, as in ``compare``."""
+    if own.task is not TRAINING or own.scenario.cluster.groups:
+        return 0.0
+    from sightline.prediction.anchoring.pair import correlation
+
+    return correlation(own.scenario, other.scenario, known.steps if known else None)

@@ -1,0 +1,117 @@
+"""Why a scenario, a run or a trace takes its time: what limits it, how far each limit is, and what would help most."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sightline.explanation.advice import advise, answer
+from sightline.explanation.answer import Explanation
+from sightline.explanation.limits import (
+    BUBBLE,
+    HOST,
+    exposed_communication_s,
+    hidden_communication_s,
+    limits_of,
+)
+from sightline.explanation.subject import Explained, Question, Subject, TraceFiles, subject_of
+from sightline.explanation.words import said_of
+from sightline.loading import load, to_mapping
+from sightline.profile import Profile
+from sightline.progress import SILENT, Progress
+from sightline.runs import open_store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sightline.anchors import Given
+    from sightline.prediction.anchoring import Anchored
+
+
+def explain(
+    asked: Explained,
+    *,
+    scenario: "Question | str | Path | Mapping[str, Any] | None" = None,
+    settings: Sequence[str] | Mapping[str, Any] = (),
+    anchor: "Anchored | Iterable[Given] | Given" = (),
+    store: str | None = None,
+    progress: Progress = SILENT,
+) -> Explanation:
+    """Explain where the time of a scenario, a run or a trace goes, what limits it, and which changes would help most.
+
+    A scenario is predicted, a load simulated. Of a measured run its own table is explained next to its prediction, and
+    changes are predicted with the run as an anchor. A trace is a file of PyTorch's profiler or of Chrome's trace
+    format, or a list of those of a job's ranks.
+
+        found = sl.explain("examples/llama-2-7b-zero2-8xa800.yaml")
+        found.limits[0].limit, found.limits[0].share
+        found.advice[0].sentence, found.advice[0].set, found.advice[0].gain_s
+
+    Args:
+        asked: A scenario, a profile, a run or how its id begins, ``latest``, a file of a scenario or of results, a
+            trace, or the traces of several ranks.
+        scenario: What a trace is of: it names its layers, and changes are predicted for it.
+        settings: Of a file: values of keys in place of its own, as ``--set`` has them.
+        anchor: Runs of one's own cluster that correct what is predicted, as in `predict`.
+        store: Where runs are looked for; default: ``SIGHTLINE_RUNS``.
+        progress: Counts changes that are tried; cancelled, it leaves out the rest of them.
+
+    Raises:
+        InputError: What is asked for cannot be found, is of several scenarios, or an anchor teaches nothing.
+    """
+    from sightline.anchors import anchored
+
+    known = anchored(anchor, store) if anchor else None
+    subject = subject_of(asked, settings, open_store(store))
+    if isinstance(subject, TraceFiles):
+        from sightline.explanation.of_trace import explain_trace
+
+        return explain_trace(subject.paths, scenario=_scenario(scenario), known=known, progress=progress)
+    if subject.measured is not None:
+        from sightline.explanation.measured import explain_measured
+
+        return explain_measured(subject, known, progress)
+    return explain_prediction(subject, known, progress)
+
+
+def _scenario(given: "Question | str | Path | Mapping[str, Any] | None") -> Any:
+    """The scenario of a trace, loaded where it is a file or a mapping."""
+    from sightline.errors import InputError
+
+    if given is None or hasattr(given, "workload"):
+        return given
+    found = load(given)
+    if isinstance(found, list):
+        raise InputError(f"a trace is of one scenario; '{given}' holds {len(found)}")
+    return found
+
+
+def explain_prediction(subject: Subject, known: "Anchored | None" = None, progress: Progress = SILENT) -> Explanation:
+    """Return the explanation of what is predicted for a scenario."""
+    own = subject.profile or answer(subject.scenario, known)
+    advice = advise(own, subject, known, progress)
+    return Explanation(
+        title=title_of(own),
+        source=own.source,
+        whole=own.task.whole,
+        whole_s=float(own.whole_s or 0.0),
+        phases={name: float(value) for name, value in own.phases.items() if float(value) > 0},
+        limits=limits_of(own) if own.whole_s else [],
+        rows=list(own.rows),
+        advice=advice,
+        exposed_communication_s=exposed_communication_s(own),
+        hidden_communication_s=hidden_communication_s(own),
+        bubble_s=float(own.phases.get(BUBBLE, 0.0)),
+        launch_bound_s=float(own.phases.get(HOST, 0.0)),
+        sentences=said_of(own, advice, known),
+        warnings=list(dict.fromkeys((*own.scenario.warnings, *own.warnings))),
+        scenario=to_mapping(own.scenario),
+        answer=own,
+    )
+
+
+def title_of(profile: Profile) -> str:
+    """Return the scenario's name, or the model and what it runs on."""
+    scenario = profile.scenario
+    if scenario.name:
+        return str(scenario.name)
+    what = scenario.model.name if hasattr(scenario, "model") else scenario.workload.operator
+    return f"{what} on {scenario.cluster.in_words}"

@@ -1,0 +1,167 @@
+"""A measured run explained next to its prediction: where it is slower than predicted, what limits it, what helps."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from sightline.errors import InputError
+from sightline.explanation.advice import advise, answer
+from sightline.explanation.answer import Explanation, Limit
+from sightline.explanation.comparison import FASTER, SLOWER, Difference, compare_sides
+from sightline.explanation.limits import BUBBLE, EXPOSED, HOST, alone_s
+from sightline.explanation.reading import side_of_profile
+from sightline.explanation.reasons import LIMIT_NAMES, WHOLE_NAMES, seconds
+from sightline.explanation.side import Side
+from sightline.explanation.subject import Subject
+from sightline.explanation.words import NOTHING_HELPS, memory_sentences
+from sightline.profile import Profile, Row
+from sightline.profile.metrics import BOUNDS, OPERATOR
+from sightline.progress import SILENT, Progress
+
+if TYPE_CHECKING:
+    from sightline.prediction.anchoring import Anchored
+
+UNMATCHED = "unmatched"
+"""Measured seconds of which no table says what bounds them."""
+_MOST = 3
+"""Phases and modules that are named as slower than predicted."""
+_OF_PHASES = {**dict.fromkeys(EXPOSED, "network"), BUBBLE: "bubble", HOST: "host"}
+
+
+def explain_measured(subject: Subject, known: "Anchored | None" = None, progress: Progress = SILENT) -> Explanation:
+    """Return the explanation of a measured run: its own seconds, compared with its prediction.
+
+    Changes are predicted with the run itself as an anchor, so that gains are those of the machine it ran on.
+    """
+    side = subject.measured
+    assert side is not None  # noqa: S101 - explain asks for measured subjects only
+    whole = side.figures[side.kind.whole]
+    predicted = None if subject.scenario is None else answer(subject.scenario, known)
+    own, remarks = (None, []) if predicted is None else _anchored(subject, predicted, known)
+    advice = [] if own is None else advise(own, subject, _joined(subject, known)[0], progress)
+    limits = measured_limits(side, subject.rows, predicted)
+    return Explanation(
+        title=side.title or side.name,
+        source=side.source,
+        whole=side.kind.whole,
+        whole_s=whole,
+        phases=dict(side.phases),
+        limits=limits,
+        rows=list(subject.rows),
+        advice=advice,
+        exposed_communication_s=sum(side.phases.get(name, 0.0) for name in EXPOSED),
+        bubble_s=side.phases.get(BUBBLE, 0.0),
+        launch_bound_s=side.phases.get(HOST, 0.0),
+        unmatched_s=sum(one.time_s for one in limits if one.limit == UNMATCHED),
+        sentences=[
+            *_limits(side, limits),
+            *(() if predicted is None else _slower(side, predicted)),
+            *(() if own is None else memory_sentences(own)),
+            *([NOTHING_HELPS] if own is not None and not advice and own.task is not OPERATOR else ()),
+        ],
+        warnings=[*side.warnings, *remarks],
+        scenario=dict(side.scenario),
+        answer=own,
+    )
+
+
+def _anchored(subject: Subject, predicted: Profile, known: "Anchored | None") -> tuple[Profile, list[str]]:
+    """The prediction with the run as an anchor, or without where it teaches nothing, which a remark says."""
+    with_run, remarks = _joined(subject, known)
+    if with_run is None or with_run is known:
+        return predicted, remarks
+    try:
+        return answer(subject.scenario, with_run), remarks
+    except InputError as error:
+        return predicted, [f"gains are those of the plain prediction: {error.problems[0]}"]
+
+
+def _joined(subject: Subject, known: "Anchored | None") -> "tuple[Anchored | None, list[str]]":
+    """What the run teaches; what other anchors taught where some were given, or where it teaches nothing."""
+    if known is not None:
+        return known, []
+    from sightline.anchors import anchored
+
+    try:
+        return anchored([subject.given]), []
+    except InputError as error:
+        return None, [f"gains are those of the plain prediction: {error.problems[0]}"]
+
+
+def measured_limits(side: Side, rows: Sequence[Row], predicted: Profile | None) -> list[Limit]:
+    """Return the seconds of a measurement by what limits them, largest first; they sum to the whole.
+
+    Phases of communication and of waiting are limited by what they are called. The seconds of another phase are split
+    as its measured rows are bound, or as its predicted ones where none was measured; of what is left nothing is known.
+    """
+    whole = side.figures[side.kind.whole]
+    found: dict[str, float] = {}
+    for phase, took in side.phases.items():
+        for limit, share in _shares(phase, rows, predicted).items():
+            found[limit] = found.get(limit, 0.0) + share * took
+    left = whole - sum(found.values())
+    if left > 1e-9 * whole:
+        found[UNMATCHED] = found.get(UNMATCHED, 0.0) + left
+    alone = {} if predicted is None else alone_s(predicted)
+    limits = [
+        Limit(limit=name, time_s=value, share=value / whole, alone_s=alone.get(name))
+        for name, value in found.items()
+        if value > 0
+    ]
+    return sorted(limits, key=lambda one: -one.time_s)
+
+
+def _shares(phase: str, rows: Sequence[Row], predicted: Profile | None) -> Mapping[str, float]:
+    if phase in _OF_PHASES:
+        return {_OF_PHASES[phase]: 1.0}
+    for table in (rows, () if predicted is None else predicted.rows):
+        if shares := _bounds(row for row in table if row.phase == phase):
+            return shares
+    return {UNMATCHED: 1.0}
+
+
+def _bounds(rows: Iterable[Row]) -> dict[str, float]:
+    by: dict[str, float] = {}
+    for row in rows:
+        if row.bound in BOUNDS:
+            by[row.bound] = by.get(row.bound, 0.0) + float(row.exposed_s)
+    total = sum(by.values())
+    return {name: value / total for name, value in by.items()} if total > 0 else {}
+
+
+def _limits(side: Side, limits: Sequence[Limit]) -> Iterator[str]:
+    whole = side.figures[side.kind.whole]
+    if limits:
+        first = limits[0]
+        name = LIMIT_NAMES.get(first.limit, first.limit)
+        yield (
+            f"{name[:1].upper()}{name[1:]} takes {seconds(first.time_s)} of the measured {seconds(whole)} "
+            f"({100 * first.share:.0f} %)."
+        )
+
+
+def _slower(side: Side, predicted: Profile) -> Iterator[str]:
+    """Yield how the whole compares with its prediction, then the phases and modules that are slower, longest first."""
+    found = compare_sides(side_of_profile(predicted, "predicted"), side, ("step", "phase", "module"))
+    whole = next((row for row in found.rows if row.level == "step" and row.quantity == side.kind.whole), None)
+    if whole is not None and whole.ratio:
+        name = WHOLE_NAMES.get(side.kind.whole, "it")
+        yield f"Measured, {name} takes {_ratio(whole)}."
+    for level in ("phase", "module"):
+        slower = [row for row in found.rows if row.level == level and row.verdict == SLOWER and row.a and row.b]
+        slower.sort(key=lambda row: (row.a or 0.0) - (row.b or 0.0))
+        if slower:
+            named = "; ".join(f"{_place(row)} takes {_ratio(row)}" for row in slower[:_MOST])
+            yield f"Slower than predicted by {level}: {named}."
+
+
+def _place(row: Difference) -> str:
+    phase = (row.phase or "").replace("_", " ")
+    return f"{phase}: {row.module}" if row.module else phase
+
+
+def _ratio(row: Difference) -> str:
+    """Both times with their ratio and its interval."""
+    a, b, ratio = float(row.a or 0.0), float(row.b or 0.0), float(row.ratio or 0.0)
+    span = "" if row.interval is None else f" ({row.interval[0]:.2f} to {row.interval[1]:.2f})"
+    verdict = {SLOWER: ", which is slower", FASTER: ", which is faster"}.get(row.verdict, ", no difference found")
+    return f"{seconds(b)}, predicted {seconds(a)}: {ratio:.2f} x{span}" + (verdict if row.level == "step" else "")

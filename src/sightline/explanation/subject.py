@@ -1,0 +1,235 @@
+"""What is to be explained: the words of a request as a scenario with its question, a measured run, or a trace."""
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from sightline.errors import InputError, nearest
+from sightline.explanation.reading import ENDINGS, files_beside, is_result, is_run, numbered, side_of_run
+from sightline.explanation.side import Side
+from sightline.loading import read_all, to_mapping
+from sightline.loading.input.sources import read_source, read_stdin
+from sightline.loading.loader import read_overrides
+from sightline.loading.settings import with_settings
+from sightline.profile import Profile, Row
+from sightline.runs import Run, Store
+from sightline.runs.store import LATEST
+
+if TYPE_CHECKING:
+    from sightline.scenario import GenerationScenario, OperatorScenario, Scenario, ServingScenario
+
+Question: TypeAlias = "Scenario | OperatorScenario | GenerationScenario | ServingScenario"
+Explained: TypeAlias = "Question | Profile | Run | str | Path | Sequence[str | Path]"
+"""What may be explained: a scenario, a profile, a run, the name of a run or file, a trace or those of several ranks."""
+TRACE_ENDINGS = (".json", ".gz")
+_HEAD = 1 << 16
+"""Bytes of a file in which a trace names its events."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """A scenario, asked or measured."""
+
+    name: str
+    scenario: "Question | None"
+    """As it was asked; None where a result does not say which it is of."""
+    again: "Callable[[Mapping[str, Any]], Question] | None"
+    """Reads the same scenario with other settings; raises `InputError` where they break a rule."""
+    command: Callable[[Mapping[str, Any]], str]
+    """What predicts the same scenario with other settings."""
+    measured: Side | None = None
+    rows: Sequence[Row] = ()
+    """The measured table."""
+    given: Any = None
+    """The measured run or profile as an anchor takes it."""
+    profile: Profile | None = None
+    """The prediction that is to be explained, where one was given."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceFiles:
+    """The trace of a job, in one file or one for each rank."""
+
+    paths: Sequence[Path] = field(default_factory=tuple)
+
+
+def subject_of(asked: Explained, settings: Sequence[str] | Mapping[str, Any], store: Store) -> Subject | TraceFiles:
+    """Return what a request names.
+
+    Raises:
+        InputError: It names nothing, several scenarios, or what has no times.
+    """
+    if isinstance(asked, Profile):
+        return _of_profile(asked)
+    if isinstance(asked, Run):
+        return _of_run(asked, store)
+    if hasattr(asked, "workload"):
+        return _of_question(asked, "")
+    if isinstance(asked, str | Path):
+        return _of_word(str(asked), settings, store, is_path=isinstance(asked, Path))
+    if isinstance(asked, Sequence) and asked and all(isinstance(one, str | Path) for one in asked):
+        return _of_words([str(one) for one in asked], settings, store)
+    raise InputError(f"explain takes a scenario, a profile, a run, a file or a trace, not {type(asked).__name__}")
+
+
+def _of_words(words: Sequence[str], settings: Sequence[str] | Mapping[str, Any], store: Store) -> Subject | TraceFiles:
+    if len(words) == 1:
+        return _of_word(words[0], settings, store)
+    others = [word for word in words if not is_trace(Path(word))]
+    if others:
+        raise InputError(
+            f"several files are explained together only where they are the traces of one job's ranks; {others[0]!r} is "
+            "no trace"
+        )
+    return TraceFiles(paths=[Path(word) for word in words])
+
+
+def is_trace(path: Path) -> bool:
+    """Return whether a path is a folder, or a file that holds the events of a Chrome trace."""
+    if path.is_dir():
+        return True
+    if path.suffix.lower() not in TRACE_ENDINGS or not path.is_file():
+        return False
+    if path.suffix.lower() == ".gz":
+        return True
+    with path.open("rb") as file:
+        head = file.read(_HEAD).lstrip()
+    return b'"traceEvents"' in head or (head.startswith(b"[") and b'"ph"' in head)
+
+
+def _of_word(
+    name: str, settings: Sequence[str] | Mapping[str, Any], store: Store, *, is_path: bool = False
+) -> Subject | TraceFiles:
+    path, number = numbered(name)
+    if is_trace(path):
+        return TraceFiles(paths=[path])
+    if name == "-" or path.is_file():
+        return _of_file(name, path, number, settings)
+    if is_path or "/" in name or path.suffix.lower() in (*ENDINGS, ".gz"):
+        raise InputError(f"there is no file '{path}'{nearest(path.name, files_beside(path))}")
+    if name != LATEST and (near := nearest(name, (LATEST,))):
+        raise InputError(f"no run '{name}' in '{store.place}'{near}")
+    if settings:
+        raise InputError("--set changes the scenario of a file; a run was measured as it is")
+    return _of_run(store.find(name), store)
+
+
+def _of_file(name: str, path: Path, number: int | None, settings: Sequence[str] | Mapping[str, Any]) -> Subject:
+    source: Any = read_stdin() if name == "-" else path
+    first = read_source(source).documents[0].mapping
+    if isinstance(first, Mapping) and (is_result(first) or is_run(first)):
+        return _of_result_file(path, number, name)
+    stated = read_overrides(settings)
+    found = read_all([source], stated).scenarios
+    place = _place(len(found), number, name)
+
+    def again(change: Mapping[str, Any]) -> Question:
+        # A sweep that a change breaks in another cell says nothing about this one.
+        return read_all([source], {**stated, **change}).scenarios[place]
+
+    words = [name, *(word for key, value in _as_words(settings) for word in ("--set", f"{key}={value}"))]
+    scenario = found[place]
+    return Subject(
+        name=name,
+        scenario=scenario,
+        again=again if len(found) == 1 else partial(_with, scenario),
+        command=partial(_command, verb_of(scenario), words if len(found) == 1 else [f"{path}"]),
+    )
+
+
+def _as_words(settings: Sequence[str] | Mapping[str, Any]) -> list[tuple[str, Any]]:
+    if isinstance(settings, Mapping):
+        return list(settings.items())
+    given = [settings] if isinstance(settings, str) else settings
+    return [(one.partition("=")[0], one.partition("=")[2]) for one in given]
+
+
+def _place(held: int, number: int | None, name: str) -> int:
+    if number is None and held > 1:
+        raise InputError(f"'{name}' holds {held} scenarios; explain takes one of them, such as {name}#1")
+    if number is not None and not 1 <= number <= held:
+        raise InputError(f"there is no '{name}': the file holds {held}")
+    return (number or 1) - 1
+
+
+def verb_of(scenario: Question) -> str:
+    """Return the command that answers a scenario's task."""
+    return "simulate" if scenario.workload.task == "serve" else "predict"
+
+
+def _command(verb: str, words: Sequence[str], change: Mapping[str, Any]) -> str:
+    return with_settings(shlex.join(("sightline", verb, *words)), change)
+
+
+def _with(scenario: Question, change: Mapping[str, Any]) -> Question:
+    return read_all([to_mapping(scenario)], change).scenarios[0]
+
+
+def _of_question(scenario: Any, name: str) -> Subject:
+    return Subject(
+        name=name or scenario.name or "the scenario",
+        scenario=scenario,
+        again=partial(_with, scenario),
+        command=partial(_command, verb_of(scenario), ["FILE"]),
+    )
+
+
+def _of_profile(profile: Profile) -> Subject:
+    from dataclasses import replace
+
+    from sightline.explanation.reading import side_of_profile
+
+    plain = _of_question(profile.scenario, "")
+    if profile.source == "predicted":
+        return replace(plain, profile=profile)
+    return replace(plain, measured=side_of_profile(profile), rows=profile.rows, given=profile)
+
+
+def _of_run(run: Run, store: Store) -> Subject:
+    side = side_of_run(run, store, "explained")
+    return _measured(side, _rows(store.rows(run).to_dicts()), run)
+
+
+def _of_result_file(path: Path, number: int | None, name: str) -> Subject:
+    from sightline.explanation.reading import side_of_file
+
+    side = side_of_file(path, number, name)
+    if not side.is_measured:
+        if not side.scenario:
+            raise InputError(f"'{name}' does not say which scenario it is of, so nothing can be predicted for it")
+        return _of_question(_scenario_of(side), name)
+    documents = [document.mapping for document in read_source(path).documents]
+    first = documents[(number or 1) - 1]
+    return _measured(side, _rows(first.get("rows") or ()), str(path))
+
+
+def _measured(side: Side, rows: Sequence[Row], given: Any) -> Subject:
+    scenario = _scenario_of(side) if side.scenario else None
+    return Subject(
+        name=side.name,
+        scenario=scenario,
+        again=None if scenario is None else partial(_with, scenario),
+        command=partial(_command, "predict" if scenario is None else verb_of(scenario), ["FILE"]),
+        measured=side,
+        rows=rows,
+        given=given,
+    )
+
+
+def _scenario_of(side: Side) -> Question:
+    stated = {key: value for key, value in side.scenario.items() if key != "measured"}
+    try:
+        return read_all([stated]).scenarios[0]
+    except InputError as error:
+        raise InputError([f"the scenario of '{side.name}': {problem}" for problem in error.problems]) from None
+
+
+def _rows(records: Sequence[Mapping[str, Any]]) -> list[Row]:
+    return [
+        Row.from_mapping({"block": "", "module": "", "operator": "", "bound": "", **record})
+        for record in records
+        if record.get("time_s") is not None and record.get("phase")
+    ]

@@ -1,0 +1,1 @@
+"""Explanations as text for a terminal, as a page, as Markdown and as CSV."""

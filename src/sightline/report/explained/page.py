@@ -1,0 +1,66 @@
+"""An explanation as a page: pieces that the local page shows too, and one file that needs no network."""
+
+from collections.abc import Iterator
+
+from sightline.explanation.answer import Explanation
+from sightline.report import labels, pieces, summary, units
+from sightline.report.charts.drawing import PHONE
+from sightline.report.charts.explained import explained_chart
+from sightline.report.document import document
+from sightline.report.explained.answer import change, modules, percent_of, phases, short_answer, whole_name
+from sightline.report.pieces import FAINT, Piece
+from sightline.report.summary import Part
+
+
+def explained_page(explanation: Explanation) -> str:
+    """Return a complete page that opens anywhere."""
+    body = pieces.joined(pieces.headline(explanation.title), explained_piece(explanation, "explained"))
+    return document(explanation.title, body, command="sightline explain")
+
+
+def explained_piece(explanation: Explanation, identifier: str, *, level: int = 2) -> Piece:
+    """Return everything about an explanation; ``identifier`` is the id of its chart, ``level`` that of headings."""
+    about = () if explanation.answer is None else labels.subtitle(explanation.answer.scenario)
+    return pieces.joined(
+        pieces.paragraphs(about, FAINT),
+        pieces.short_answer((*short_answer(explanation), change(explanation))),
+        pieces.warned(explanation.warnings),
+        pieces.paragraphs(explanation.sentences),
+        *_advice(explanation, level),
+        _chart(explanation, identifier),
+        pieces.section("What limits it", _limits(explanation), level=level),
+        pieces.section("Time by phase", _parts(phases(explanation), "phase"), level=level),
+        pieces.section("Time by module", _parts(modules(explanation, 40), "module"), level=level),
+    )
+
+
+def _advice(explanation: Explanation, level: int) -> Iterator[Piece]:
+    for number, one in enumerate(explanation.advice, start=1):
+        command = pieces.text(one.command, "command") if one.command else ""
+        yield pieces.section(f"{number}. {percent_of(one)}", pieces.paragraphs([one.sentence]), command, level=level)
+
+
+def _chart(explanation: Explanation, identifier: str) -> Piece:
+    if not explanation.limits:
+        return Piece()
+    said = ", ".join(f"{one.limit} {units.seconds(one.time_s)}" for one in explanation.limits)
+    label = f"what limits the {whole_name(explanation)} of {explanation.title}: {said}"
+    return pieces.chart(identifier, explained_chart(explanation), explained_chart(explanation, PHONE), label=label)
+
+
+def _limits(explanation: Explanation) -> str:
+    rows = [
+        (
+            one.limit,
+            units.seconds(one.time_s),
+            units.percent(one.share),
+            summary.NOTHING if one.alone_s is None else units.seconds(one.alone_s),
+        )
+        for one in explanation.limits
+    ]
+    return pieces.table(("limit", "time", "share", "if alone"), rows, label="limits") if rows else ""
+
+
+def _parts(found: list[Part], name: str) -> str:
+    rows = [(part.label, units.seconds(part.value), units.percent(part.share)) for part in found]
+    return pieces.table((name, "time", "share"), rows, label=f"time by {name}") if rows else ""

@@ -1,0 +1,113 @@
+"""An explanation as text: the short answer, limits with their distance, phases, modules, and what to change."""
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from sightline.explanation.answer import Advice, Explanation
+from sightline.report import labels, units
+from sightline.report.explained.answer import change, modules, percent_of, phases, short_answer, whole_name
+from sightline.report.pieces import BAD, GOOD, PERHAPS
+from sightline.report.summary import Part
+from sightline.report.terminal import parts
+from sightline.report.terminal.profile import COLORS
+
+LIMIT_COLORS = {
+    "compute": "blue",
+    "memory": "cyan",
+    "network": "red",
+    "host": "bright_black",
+    "bubble": "yellow",
+    "input": "magenta",
+    "launches": "bright_black",
+    "imbalance": "yellow",
+    "unmatched": "white",
+}
+_STYLES = {GOOD: "bold green", PERHAPS: "bold yellow", BAD: "bold red"}
+_BAR = 16
+"""Columns of the longest bar of a limit, which leaves room for the distance to it."""
+
+
+def explained(explanation: Explanation) -> RenderableType:
+    """Return an explanation for a terminal of 80 columns or more."""
+    about = [] if explanation.answer is None else labels.subtitle(explanation.answer.scenario)
+    return Group(
+        Text(explanation.title, style="bold"),
+        *(Text(line, style="dim") for line in about),
+        Text(),
+        _answer(explanation),
+        *_limits(explanation),
+        *_parts(explanation),
+        *_sentences(explanation),
+        *_advice(explanation.advice),
+    )
+
+
+def _answer(explanation: Explanation) -> Table:
+    table = Table.grid(padding=(0, 3, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for line in (*short_answer(explanation), change(explanation)):
+        table.add_row(Text(line.asks, style="dim"), Text(line.says, style=_STYLES.get(line.kind, "bold")))
+    return table
+
+
+def _limits(explanation: Explanation) -> Iterator[RenderableType]:
+    if not explanation.limits:
+        return
+    longest = max(one.share for one in explanation.limits) or 1.0
+    table = parts.grid(5)
+    has_distance = any(one.alone_s is not None for one in explanation.limits)
+    heading = "if alone" if has_distance else ""
+    table.add_row(
+        Text(f"what limits the {whole_name(explanation)}", style="dim"), "", "", "", Text(heading, style="dim")
+    )
+    for one in explanation.limits:
+        bar = parts.Bar(one.share / longest, LIMIT_COLORS.get(one.limit, "white")).drawn(_BAR)
+        alone = "" if one.alone_s is None else units.seconds(one.alone_s)
+        share = Text(units.percent(one.share), justify="right")
+        table.add_row(one.limit, Text(units.seconds(one.time_s), justify="right"), share, bar, alone)
+    yield Text()
+    yield table
+
+
+def _parts(explanation: Explanation) -> Iterator[RenderableType]:
+    """Phases and modules in one grid, so that their columns line up."""
+    table = parts.grid(4)
+    for title, found in (
+        (f"where the {whole_name(explanation)} goes", phases(explanation)),
+        ("longest modules", modules(explanation)),
+    ):
+        if found:
+            if table.row_count:
+                table.add_row()
+            table.add_row(Text(title, style="dim"))
+            _add(table, found)
+    if table.row_count:
+        yield Text()
+        yield table
+
+
+def _add(table: Table, found: Sequence[Part]) -> None:
+    longest = max(part.share for part in found)
+    for part in found:
+        parts.add_part(table, part, units.seconds(part.value), part.share / longest, COLORS.get(part.key, "blue"))
+
+
+def _sentences(explanation: Explanation) -> Iterator[RenderableType]:
+    """The reading, without its first sentence, which the short answer says."""
+    if explanation.sentences[1:]:
+        yield Text()
+    for sentence in explanation.sentences[1:]:
+        yield parts.Sentence(sentence)
+
+
+def _advice(advice: Sequence[Advice]) -> Iterator[RenderableType]:
+    for number, one in enumerate(advice, start=1):
+        yield Text()
+        yield Text(f"{number}. {percent_of(one)}", style="bold")
+        yield parts.Sentence(one.sentence)
+        if one.command:
+            yield parts.Command(one.command)
