@@ -1,0 +1,79 @@
+"""A trace of a user's own job explained: where its step goes, what holds it up, and what to change first."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sightline.explanation.answer import Explanation, Limit
+from sightline.explanation.of_trace_advice import advised
+from sightline.explanation.of_trace_figures import Figures, figures_of
+from sightline.explanation.of_trace_sentences import reading
+from sightline.progress import SILENT, Progress
+from sightline.scenario import Scenario
+
+if TYPE_CHECKING:
+    from sightline.prediction.anchoring import Anchored
+
+
+def explain_trace(
+    paths: Sequence[str | Path],
+    *,
+    scenario: Scenario | None = None,
+    known: "Anchored | None" = None,
+    progress: Progress = SILENT,
+) -> Explanation:
+    """Return the explanation of a job by its traces, one file per rank, or folders of them.
+
+    Figures are of a step, averaged over the steps that count and over ranks; without ``ProfilerStep`` annotations the
+    whole trace counts as one step.
+
+    Args:
+        paths: Files that ``torch.profiler`` exported (Kineto JSON, may be packed by gzip), or folders.
+        scenario: What ran, where it is known: changes of its plan are then predicted, and gaps to the prediction named.
+        known: What was learned from anchors, for these predictions.
+        progress: Told how far reading is.
+
+    Raises:
+        InputError: A file is missing, too large, or no trace.
+    """
+    from sightline.traces.job import read_job
+
+    job = read_job(paths, progress)
+    figures = figures_of(job)
+    predicted = None
+    if scenario is not None:
+        from sightline.explanation.of_trace_model import prediction_of
+
+        predicted = prediction_of(scenario, known)
+    return Explanation(
+        title=_title(paths, figures),
+        source="measured",
+        whole="step_time_s",
+        whole_s=figures.whole_s,
+        phases=figures.phases,
+        limits=_limits(figures),
+        rows=figures.rows,
+        advice=advised(figures, predicted),
+        exposed_communication_s=figures.communication_s,
+        bubble_s=figures.limits.get("bubble", 0.0),
+        unmatched_s=figures.limits.get("unmatched", 0.0),
+        launch_bound_s=figures.limits.get("launches", 0.0),
+        input_wait_s=figures.limits.get("input", 0.0),
+        sentences=reading(figures, predicted),
+        warnings=tuple(figures.warnings),
+        scenario=predicted.scenario if predicted else {},
+    )
+
+
+def _title(paths: Sequence[str | Path], figures: Figures) -> str:
+    name = Path(paths[0]).name if len(paths) == 1 else f"{Path(paths[0]).name} and {len(paths) - 1} more"
+    return f"{name}, {figures.device}" if figures.device else name
+
+
+def _limits(figures: Figures) -> list[Limit]:
+    """The limits with the largest first; each alone would leave what it takes."""
+    whole = figures.whole_s
+    ordered = sorted(figures.limits.items(), key=lambda item: (-item[1], item[0]))
+    return [
+        Limit(limit=name, time_s=time_s, share=time_s / whole if whole else 0.0) for name, time_s in ordered if time_s
+    ]

@@ -1,0 +1,171 @@
+"""Faults of a traced step, ranked by the seconds that removing each would save."""
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from sightline.explanation.answer import Advice
+from sightline.explanation.of_trace_figures import Figures
+from sightline.explanation.reasons import seconds
+from sightline.traces.attention import CORE
+from sightline.traces.breakdown import Reason
+
+if TYPE_CHECKING:
+    from sightline.explanation.of_trace_model import Predicted
+
+MOST = 3
+"""Changes that are advised."""
+_LEAST = 0.02
+"""Share of the step that removing a fault has to save."""
+_EAGER = ("scores and values", "softmax")
+
+
+class Fault(NamedTuple):
+    """Something that a step need not spend."""
+
+    gain_s: float
+    sentence: str
+    """The finding and what to do; what the step would take without it is added."""
+    set: dict[str, object]
+
+
+def advised(figures: Figures, predicted: "Predicted | None" = None) -> list[Advice]:
+    """Return the changes that would help a traced step most: three at most, the best first."""
+    faults = [fault for find in _FAULTS for fault in find(figures)]
+    faults += predicted.faults(figures) if predicted else []
+    worth = [fault for fault in faults if fault.gain_s >= _LEAST * figures.whole_s]
+    return [_advice(fault, figures) for fault in sorted(worth, key=lambda fault: -fault.gain_s)[:MOST]]
+
+
+def _advice(fault: Fault, figures: Figures) -> Advice:
+    left = seconds(max(figures.whole_s - fault.gain_s, 0.0))
+    return Advice(
+        set=fault.set,
+        gain_s=fault.gain_s,
+        gain=fault.gain_s / figures.whole_s,
+        sentence=f"{fault.sentence} Without it the step would take about {left}.",
+        command="",
+    )
+
+
+def _of(figures: Figures, part_s: float) -> str:
+    return f"{seconds(part_s)} of {seconds(figures.whole_s)} ({100 * part_s / figures.whole_s:.0f} %)"
+
+
+def _input(figures: Figures) -> Iterator[Fault]:
+    waits = figures.limits.get("input", 0.0)
+    pinned = ""
+    if figures.pageable_s > 0.1 * waits:
+        pinned = " Batches are copied from pageable memory: pin_memory=True and non_blocking=True let copies overlap."
+    yield Fault(
+        waits,
+        f"The step waits {_of(figures, waits)} for its input: raise DataLoader's num_workers or prefetch_factor, or "
+        f"prepare samples beforehand.{pinned}",
+        {},
+    )
+
+
+def _launches(figures: Figures) -> Iterator[Fault]:
+    waits = figures.limits.get("launches", 0.0)
+    each = f"{figures.launches:,.0f} launches a step, {seconds(waits / max(figures.launches, 1.0))} of waiting each"
+    what = "the device waits" if figures.has_device else "calling small operators takes"
+    yield Fault(
+        waits,
+        f"The step is launch-bound: {what} {_of(figures, waits)} because the host launches kernels too slowly "
+        f"({each}): use torch.compile or CUDA graphs, fused optimizers, or a larger micro-batch.",
+        {},
+    )
+
+
+def _network(figures: Figures) -> Iterator[Fault]:
+    exposed = figures.communication_s
+    by_kind = {row.operator: float(row.exposed_s) for row in figures.rows if row.phase == "communication"}
+    kind = max(by_kind, key=lambda name: by_kind[name], default="communication")
+    # Nothing but the passes can hide it, and what they hide already they cannot hide twice.
+    room = max(figures.phase_s("forward", "backward") - figures.overlapped_s, 0.0)
+    how = {
+        "all-reduce": "start it in buckets during the backward pass (DistributedDataParallel does; bucket_cap_mb sets "
+        "their size, gradient_as_bucket_view saves a copy)",
+        "all-gather": "prefetch the next layer's weights (FSDP's forward and backward prefetch), or shard less",
+        "reduce-scatter": "let it overlap with the backward pass, or accumulate more micro-batches per step",
+        "all-to-all": "overlap the exchange of experts with computation, or keep experts inside a node",
+    }.get(kind, "overlap it with computation, or send less")
+    yield Fault(
+        min(exposed, room),
+        f"Communication that nothing hides, mostly {kind}, takes {_of(figures, exposed)}: {how}.",
+        {},
+    )
+
+
+def _imbalance(figures: Figures) -> Iterator[Fault]:
+    waits = figures.limits.get("imbalance", 0.0)
+    slow = max(figures.ranks, key=lambda rank: rank.behind_s)
+    others = [rank.compute_s for rank in figures.ranks if rank is not slow]
+    usual = sum(others) / len(others) if others else slow.compute_s
+    cause = (
+        f"it computes {seconds(slow.compute_s)} where the others compute {seconds(usual)}: balance the batches "
+        "(tokens per rank, not samples)"
+        if slow.compute_s > 1.1 * usual
+        else "it computes no longer than the others: look at its input and its host"
+    )
+    yield Fault(
+        waits,
+        f"Ranks are uneven: on average a rank waits {_of(figures, waits)} in collectives for rank {slow.rank}, which "
+        f"comes last; {cause}, and check that its device is not slower.",
+        {},
+    )
+
+
+def _eager(figures: Figures) -> Iterator[Fault]:
+    core = figures.module_s(CORE, *_EAGER)
+    stored = figures.module_s(CORE, *_EAGER[1:])
+    if stored > 0:
+        yield Fault(
+            # A fused kernel computes the same products but writes no scores.
+            stored,
+            f"Attention is eager: it takes {_of(figures, core)}, of which {seconds(stored)} is softmax on "
+            "scores in memory: use flash attention (attn_implementation='sdpa' or 'flash_attention_2', "
+            "plan.attention: flash).",
+            {"plan.attention": "flash"},
+        )
+
+
+def _synchronization(figures: Figures) -> Iterator[Fault]:
+    waits = figures.reasons[Reason.SYNCHRONIZATION] + figures.reasons[Reason.TO_HOST]
+    yield Fault(
+        waits,
+        f"The device stands still {_of(figures, waits)} after the host waited for it: avoid .item(), .cpu(), nonzero "
+        "and torch.cuda.synchronize() inside the step, or do them every few steps.",
+        {},
+    )
+
+
+def _host(figures: Figures) -> Iterator[Fault]:
+    waits = figures.reasons[Reason.HOST]
+    yield Fault(
+        waits,
+        f"The host runs {_of(figures, waits)} of something other than operators while the device stands still: look "
+        "for logging, checkpoints, metrics or Python work between steps and move it to another thread.",
+        {},
+    )
+
+
+def _bubble(figures: Figures) -> Iterator[Fault]:
+    waits = figures.limits.get("bubble", 0.0)
+    yield Fault(
+        0.5 * waits,
+        f"Pipeline stages wait {_of(figures, waits)} for each other: twice as many micro-batches, or an interleaved "
+        "schedule, would halve that.",
+        {},
+    )
+
+
+_FAULTS: tuple[Callable[[Figures], Iterator[Fault]], ...] = (
+    _input,
+    _launches,
+    _network,
+    _imbalance,
+    _eager,
+    _synchronization,
+    _host,
+    _bubble,
+)

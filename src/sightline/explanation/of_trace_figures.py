@@ -1,0 +1,176 @@
+"""Figures of a traced step that advice and sentences are made of: means over ranks, in seconds."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sightline.profile import Row
+from sightline.traces.breakdown import Breakdown, Reason
+from sightline.traces.job import Job
+
+_LIMITS: Mapping[Reason, str] = {
+    Reason.IMBALANCE: "imbalance",
+    Reason.BUBBLE: "bubble",
+    Reason.NETWORK: "network",
+    Reason.INPUT: "input",
+    Reason.TO_HOST: "host",
+    Reason.SYNCHRONIZATION: "host",
+    Reason.HOST: "host",
+    Reason.LAUNCHES: "launches",
+    Reason.IDLE: "idle",
+}
+_PHASES: Mapping[str, str] = {"network": "communication_exposed", "bubble": "pipeline_bubble"}
+"""Phases that results name otherwise than limits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankFigures:
+    """One rank's step in seconds."""
+
+    rank: str
+    compute_s: float
+    waiting_s: float
+    """In collectives that others have not reached."""
+    behind_s: float
+    """By which it reaches a step's collectives later than the mean of all ranks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """A step in seconds, the mean over steps that count and over ranks."""
+
+    whole_s: float
+    limits: Mapping[str, float]
+    phases: Mapping[str, float]
+    rows: Sequence[Row]
+    reasons: Mapping[Reason, float]
+    unmatched: Mapping[str, float]
+    """Seconds of kernels that match nothing, by name."""
+    launches: float
+    """Kernels of a step, without a device operators."""
+    steps: int
+    """Steps that count, of ``all_steps``."""
+    all_steps: int
+    has_steps: bool
+    shortest_s: float
+    longest_s: float
+    ranks: Sequence[RankFigures]
+    collectives: int
+    """Collectives that were compared between ranks."""
+    has_device: bool
+    device: str
+    pageable_s: float
+    """Seconds of a step's copies out of memory that is not pinned."""
+    overlapped_s: float
+    """Seconds of communication that compute hides."""
+    warnings: Sequence[str]
+
+    @property
+    def communication_s(self) -> float:
+        """Exposed communication, waits for other ranks and stages left out."""
+        return self.limits.get("network", 0.0)
+
+    def phase_s(self, *names: str) -> float:
+        """Seconds of some phases."""
+        return sum(self.phases.get(name, 0.0) for name in names)
+
+    def module_s(self, module: str, *operators: str) -> float:
+        """Seconds that a module adds to the step, or some operators of it."""
+        return sum(
+            float(r.exposed_s) for r in self.rows if r.module == module and (not operators or r.operator in operators)
+        )
+
+
+def figures_of(job: Job) -> Figures:
+    """Return the figures of a job's traces."""
+    count, first = len(job.ranks), job.ranks[0]
+    share = 1e-9 / count
+    reasons = {one: sum(float(rank.reasons[one]) for rank in job.ranks) * share for one in Reason}
+    rows, unmatched = _rows(job.ranks, share)
+    lengths = [float(rank.steps.lengths[place]) / 1e9 for rank in job.ranks for place in rank.steps.counted]
+    return Figures(
+        whole_s=sum(rank.whole_ns for rank in job.ranks) * share,
+        limits=_limits(reasons, rows, unmatched),
+        phases=_phases(reasons, rows),
+        rows=rows,
+        reasons=reasons,
+        unmatched=unmatched,
+        launches=sum(rank.launches for rank in job.ranks) / count,
+        steps=len(first.steps.counted),
+        all_steps=len(first.steps.lengths),
+        has_steps=first.steps.are_named,
+        shortest_s=min(lengths),
+        longest_s=max(float(rank.steps.lengths.max()) / 1e9 for rank in job.ranks),
+        ranks=[_of_rank(job, place) for place in range(count)],
+        collectives=job.matched.collectives,
+        has_device=first.trace.has_device,
+        device=first.trace.device_name,
+        pageable_s=sum(rank.activity.pageable_s / len(rank.steps.lengths) for rank in job.ranks) / count,
+        overlapped_s=sum(max(float(r.time_s) - float(r.exposed_s), 0.0) for r in rows if r.bound == "network"),
+        warnings=job.warnings,
+    )
+
+
+def _of_rank(job: Job, place: int) -> RankFigures:
+    rank = job.ranks[place]
+    number = rank.trace.rank if rank.trace.rank is not None else place
+    return RankFigures(
+        rank=str(number),
+        compute_s=float(rank.reasons[Reason.COMPUTE]) / 1e9,
+        waiting_s=float(rank.reasons[Reason.IMBALANCE]) / 1e9,
+        behind_s=job.matched.behind_s[place] / len(rank.steps.lengths),
+    )
+
+
+def _rows(ranks: Sequence[Breakdown], share: float) -> tuple[list[Row], dict[str, float]]:
+    """Rows by phase, module and operator, the longest first; and seconds of names that match nothing."""
+    sums: dict[tuple[str, ...], list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
+    unmatched: dict[str, float] = defaultdict(float)
+    for rank in ranks:
+        figures = zip(rank.counts.tolist(), rank.run_ns.tolist(), rank.exposed_ns.tolist(), strict=True)
+        for key, (count, run, exposed) in zip(rank.keys, figures, strict=True):
+            if not run:
+                continue
+            is_unmatched = key.work.bound == "unmatched"
+            phase = "communication" if key.work.bound == "network" else key.phase
+            address = (phase, key.work.module, "unmatched" if is_unmatched else key.work.operator, key.work.bound)
+            for place, value in enumerate((count / len(ranks), run * share, exposed * share)):
+                sums[address][place] += value
+            if is_unmatched:
+                unmatched[key.name] += exposed * share
+    rows = [
+        Row(
+            phase=phase,
+            block="",
+            module=module,
+            operator=operator,
+            count=count,
+            time_s=run,
+            exposed_s=max(exposed, 0.0),
+            bound="host" if bound == "unmatched" else bound,
+            bound_level={"memory": "dram", "unmatched": ""}.get(bound, bound),
+        )
+        for (phase, module, operator, bound), (count, run, exposed) in sums.items()
+    ]
+    return sorted(rows, key=lambda row: (-float(row.exposed_s), row.phase, row.module, row.operator)), dict(unmatched)
+
+
+def _limits(reasons: Mapping[Reason, float], rows: Sequence[Row], unmatched: Mapping[str, float]) -> dict[str, float]:
+    found: dict[str, float] = defaultdict(float)
+    for reason, name in _LIMITS.items():
+        found[name] += reasons[reason]
+    found["unmatched"] = sum(unmatched.values())
+    found["memory"] = sum(float(r.exposed_s) for r in rows if r.bound == "memory")
+    # What is left of the instants at which kernels run, so that nothing is lost to rounding.
+    found["compute"] = max(reasons[Reason.COMPUTE] - found["memory"] - found["unmatched"], 0.0)
+    return dict(found)
+
+
+def _phases(reasons: Mapping[Reason, float], rows: Sequence[Row]) -> dict[str, float]:
+    found: dict[str, float] = defaultdict(float)
+    for row in rows:
+        if row.phase != "communication":
+            found[row.phase] += float(row.exposed_s)
+    for reason, name in _LIMITS.items():
+        found[_PHASES.get(name, name)] += reasons[reason]
+    return {name: time_s for name, time_s in found.items() if time_s > 0}

@@ -1,0 +1,75 @@
+"""What a traced step's figures say, in plain sentences."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from sightline.explanation.of_trace_figures import Figures
+from sightline.explanation.reasons import seconds
+
+if TYPE_CHECKING:
+    from sightline.explanation.of_trace_model import Predicted
+
+_SPENT = {
+    "compute": "kernels bound by compute",
+    "memory": "kernels bound by memory",
+    "network": "exposed communication",
+    "imbalance": "waits for slower ranks",
+    "bubble": "waits for other pipeline stages",
+    "input": "waits for input",
+    "launches": "waits for the host to launch kernels",
+    "host": "waits for the host",
+    "unmatched": "kernels that match no known operator",
+    "idle": "gaps that nothing in the trace explains",
+}
+_WORTH = 0.01
+"""Share of the step from which on something is told."""
+_UNEVEN = 1.3
+"""Longest over shortest step from which on steps are called uneven."""
+
+
+def reading(figures: Figures, predicted: "Predicted | None" = None) -> list[str]:
+    """Return the reading of a traced step: what it takes, what it goes to, what is unknown, gaps to a prediction."""
+    found = [_whole(figures), *_spent(figures), *_communication(figures), *_unmatched(figures), *_uneven(figures)]
+    return [*found, *(predicted.gaps(figures) if predicted else ())]
+
+
+def _whole(figures: Figures) -> str:
+    ranks = f", the mean of {len(figures.ranks)} ranks" if len(figures.ranks) > 1 else ""
+    if not figures.has_steps:
+        return (
+            f"The trace has no ProfilerStep annotations, so all of it, {seconds(figures.whole_s)}, counts as one "
+            f"step{ranks}; call profiler.step() after each step to see steps."
+        )
+    of = f" of {figures.all_steps}" if figures.all_steps != figures.steps else ""
+    several = f"the mean of {figures.steps}{of} steps" if figures.steps > 1 else "one step"
+    return f"A step takes {seconds(figures.whole_s)} ({several}{ranks})."
+
+
+def _spent(figures: Figures) -> Iterator[str]:
+    whole = figures.whole_s
+    ordered = sorted(figures.limits.items(), key=lambda item: -item[1])
+    parts = [f"{_SPENT[name]} {seconds(t)} ({100 * t / whole:.0f} %)" for name, t in ordered if t > _WORTH * whole]
+    if parts:
+        yield f"It goes to {', '.join(parts)}."
+    if not figures.has_device:
+        yield "No device worked in this trace: operators on the processor are taken for its kernels."
+
+
+def _communication(figures: Figures) -> Iterator[str]:
+    exposed, hidden = figures.communication_s, figures.overlapped_s
+    if exposed + hidden > _WORTH * figures.whole_s:
+        yield f"Of {seconds(exposed + hidden)} of communication, computation hides {seconds(hidden)}."
+
+
+def _unmatched(figures: Figures) -> Iterator[str]:
+    total = sum(figures.unmatched.values())
+    if total > 0:
+        names = sorted(figures.unmatched, key=lambda name: (-figures.unmatched[name], name))
+        listed = ", ".join(f"'{name[:60]}'" for name in names[:3])
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        yield f"Kernels that match no known operator take {seconds(total)}: {listed}{more}."
+
+
+def _uneven(figures: Figures) -> Iterator[str]:
+    if figures.has_steps and figures.all_steps > 1 and figures.longest_s > _UNEVEN * figures.shortest_s:
+        yield f"Steps are uneven: from {seconds(figures.shortest_s)} to {seconds(figures.longest_s)}."

@@ -1,0 +1,253 @@
+"""What one rank's device does and when: kernels and collectives, each with the operator that it belongs to."""
+
+import re
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sightline.traces.attention import attention_core
+from sightline.traces.events import Events, Flags, Integers, Kind, Trace
+from sightline.traces.intervals import EMPTY, Intervals, holding, merged
+from sightline.traces.nesting import Nesting, innermost, nested, outermost, own_stretches
+from sightline.traces.operators import UNMATCHED, Work, communication_of, is_host_communication, work_of
+from sightline.traces.steps import launching_calls
+
+PHASES = ("forward", "backward", "optimizer")
+_OPTIMIZER = re.compile(r"^Optimizer\.step#|^## ?optimizer|^optimizer(_step)?$", re.IGNORECASE)
+_BACKWARD = re.compile(r"^autograd::engine::evaluate_function|Backward\d*$|^CompiledFunctionBackward")
+INPUT = re.compile(
+    r"^enumerate\(DataLoader\)#|DataLoader.*__next__|^## ?(wait_for_batch|load_batch|copy_batch)", re.IGNORECASE
+)
+SMALL_NS = 20_000
+"""An operator of the host that takes less spends its time on being called."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Pieces:
+    """Stretches of work, sorted by start."""
+
+    start: Integers
+    end: Integers
+    key: Integers
+    """Place in ``Activity.keys``."""
+    launch_start: Integers
+    """When the host's call began; -1 unknown."""
+    launch_end: Integers
+    launch_thread: Integers
+    size: Integers
+    stream: Integers
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def where(self, flags: Flags) -> "Pieces":
+        """Return those at which a mask is true."""
+        return Pieces(**{name: getattr(self, name)[flags] for name in Pieces.__dataclass_fields__})
+
+    @property
+    def intervals(self) -> Intervals:
+        """The instants of any of them."""
+        return merged(self.start, self.end)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """What a piece of work is called in tables."""
+
+    phase: str
+    work: Work
+    name: str
+    """Of the kernel or the operator."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Activity:
+    """What a device does."""
+
+    keys: list[Key]
+    compute: Pieces
+    communication: Pieces
+    to_device: Pieces
+    to_host: Pieces
+    overhead: Intervals = EMPTY
+    """Without a device: instants at which the host only calls small operators."""
+    pageable_s: float = field(default=0.0)
+    """Seconds of copies to the device out of memory that is not pinned."""
+
+
+def activity_of(trace: Trace) -> Activity:
+    """Return what the busiest device of a trace does; without one what the host's operators do."""
+    nesting = nested(trace.events, trace.events.kind == Kind.OPERATOR)
+    return _on_device(trace, nesting) if trace.has_device else _on_host(trace, nesting)
+
+
+def _on_device(trace: Trace, nesting: Nesting) -> Activity:
+    events = trace.events
+    chosen = np.flatnonzero(events.device == _busiest(events))
+    calls = launching_calls(trace)[chosen]
+    known = calls >= 0
+    start, thread = (np.where(known, column[np.maximum(calls, 0)], -1) for column in (events.start, events.thread))
+    end = np.where(known, events.end[np.maximum(calls, 0)], -1)
+    operator = _operators(events, nesting, chosen, thread, start)
+    start, end, thread = _launches(events, operator, (start, end, thread))
+    phase = _phases(trace, thread, start)
+    keys, key = _keys(trace, phase, operator, events.name[chosen])
+    pieces = Pieces(
+        start=events.start[chosen],
+        end=events.end[chosen],
+        key=key,
+        launch_start=start,
+        launch_end=end,
+        launch_thread=thread,
+        size=events.size[chosen],
+        stream=events.thread[chosen],
+    )
+    names = np.array([trace.names[n] for n in events.name[chosen]], object)
+    copies = events.kind[chosen] == Kind.COPY
+    to_device, to_host = (copies & np.array([way in n for n in names], bool) for way in ("HtoD", "DtoH"))
+    communicates = np.array([one.work.bound == "network" for one in keys], bool)[key] if len(key) else copies
+    pageable = to_device & np.array(["ageable" in n for n in names], bool)
+    return Activity(
+        keys=attention_core(keys),
+        compute=pieces.where(~communicates & ~to_device & ~to_host),
+        communication=pieces.where(communicates),
+        to_device=pieces.where(to_device),
+        to_host=pieces.where(to_host),
+        pageable_s=float((pieces.end - pieces.start)[pageable].sum()) / 1e9,
+    )
+
+
+def _busiest(events: Events) -> int:
+    """The device that works longest."""
+    there = events.device >= 0
+    numbers, place = np.unique(events.device[there], return_inverse=True)
+    busy = np.bincount(place, weights=(events.end - events.start)[there])
+    return int(numbers[int(np.argmax(busy))])
+
+
+def _operators(events: Events, nesting: Nesting, chosen: Integers, thread: Integers, start: Integers) -> Integers:
+    """The operator that launched each event of a device: by its external id, else the one that ran at the launch."""
+    by_launch = innermost(events, nesting, thread, start)
+    order = nesting.order[events.external[nesting.order] >= 0]
+    order = order[np.argsort(events.external[order], kind="stable")]
+    wanted = events.external[chosen]
+    if not len(order):
+        return by_launch
+    place = order[np.minimum(np.searchsorted(events.external[order], wanted), len(order) - 1)]
+    # Old traces write a correlation where the external id should be, which may be that of another operator.
+    tied = (events.external[place] == wanted) & (wanted >= 0) & (wanted != events.correlation[chosen])
+    return np.where(by_launch >= 0, by_launch, np.where(tied, place, -1))
+
+
+def _launches(events: Events, operator: Integers, of: tuple[Integers, Integers, Integers]) -> tuple[Integers, ...]:
+    """Launches whose call is not in the trace take their operator's start for it."""
+    missing = (of[0] < 0) & (operator >= 0)
+    place = np.maximum(operator, 0)
+    columns = (events.start, events.start, events.thread)
+    return tuple(np.where(missing, column[place], known) for column, known in zip(columns, of, strict=True))
+
+
+def _phases(trace: Trace, thread: Integers, instants: Integers) -> Integers:
+    """Places in ``PHASES`` by what runs on the launching thread at that instant."""
+    events = trace.events
+    host = np.isin(events.kind, (Kind.OPERATOR, Kind.ANNOTATION))
+    backward = host & trace.matching(_BACKWARD.search) & (events.kind == Kind.OPERATOR)
+    updates = host & trace.matching(_OPTIMIZER.search)
+    result = np.zeros(len(instants), np.int64)
+    for phase, chosen in ((1, backward), (2, updates)):
+        for number in np.unique(events.thread[chosen]):
+            own = chosen & (events.thread == number)
+            here = thread == number
+            inside = holding(merged(events.start[own], events.end[own] + 1), instants[here]) >= 0
+            result[np.flatnonzero(here)[inside]] = phase
+    return result
+
+
+def _keys(trace: Trace, phase: Integers, operator: Integers, kernel: Integers | None) -> tuple[list[Key], Integers]:
+    """Every distinct phase, operator and kernel, and which one each piece of work is."""
+    names = trace.names
+    called = np.where(operator >= 0, trace.events.name[np.maximum(operator, 0)], -1)
+    columns = np.stack((phase, called, kernel if kernel is not None else np.full(len(phase), -1)), axis=1)
+    distinct, key = np.unique(columns, axis=0, return_inverse=True)
+    keys = []
+    for of_phase, of_operator, of_kernel in distinct.tolist():
+        own = names[of_operator] if of_operator >= 0 else ""
+        on_device = names[of_kernel] if of_kernel >= 0 else ""
+        keys.append(Key(phase=PHASES[of_phase], work=work_of(own, on_device), name=on_device or own))
+    return keys, np.asarray(key, np.int64).reshape(-1)
+
+
+def _on_host(trace: Trace, nesting: Nesting) -> Activity:
+    """Without a device, each thread's operators work in the stretches in which none of their callees does."""
+    events = trace.events
+    start, end, owner = own_stretches(events, nesting)
+    names = events.name[nesting.order]
+    is_own = np.array([n.startswith("aten::") for n in trace.names], bool)[names] if len(names) else np.zeros(0, bool)
+    talks = np.array([is_host_communication(n) for n in trace.names], bool)
+    top = outermost(nesting, is_own)
+    talking = (outermost(nesting, talks[names]) >= 0) if len(names) else is_own
+    waits = _loading(trace)
+    kept = ~talking[owner] & (holding(waits, start) < 0)
+    start, end, owner = start[kept], end[kept], owner[kept]
+    called = nesting.order[np.where(top[owner] >= 0, top[owner], owner)]
+    small = (top[owner] < 0) | (events.end[called] - events.start[called] < SMALL_NS)
+    order = np.argsort(start, kind="stable")
+    working = order[~small[order]]
+    thread = events.thread[nesting.order[owner]]
+    keys, key = _keys(trace, _phases(trace, thread, start), _named(trace, nesting, owner, top), None)
+    pieces = _pieces(start, end, key, thread)
+    return Activity(
+        keys=attention_core(keys),
+        compute=_taken(pieces, working),
+        communication=_collectives(trace, keys),
+        to_device=_taken(pieces, order[:0]),
+        to_host=_taken(pieces, order[:0]),
+        overhead=merged(start[small], end[small]),
+    )
+
+
+def _named(trace: Trace, nesting: Nesting, owner: Integers, top: Integers) -> Integers:
+    """The operator that names a stretch: the innermost one, or the outermost where that is a view or a copy."""
+    own = nesting.order[owner]
+    above = nesting.order[np.where(top[owner] >= 0, top[owner], owner)]
+    vague = np.array([work_of(n, "").module in ("views", "copies", "fills", UNMATCHED) for n in trace.names], bool)
+    return np.where(vague[trace.events.name[own]], above, own)
+
+
+def _loading(trace: Trace) -> Intervals:
+    events = trace.events
+    chosen = (events.kind == Kind.ANNOTATION) & trace.matching(INPUT.search)
+    return merged(events.start[chosen], events.end[chosen])
+
+
+def _pieces(start: Integers, end: Integers, key: Integers, thread: Integers) -> Pieces:
+    none = np.full(len(start), -1)
+    return Pieces(
+        start=start,
+        end=end,
+        key=key,
+        launch_start=start,
+        launch_end=start,
+        launch_thread=thread,
+        size=none,
+        stream=thread,
+    )
+
+
+def _taken(pieces: Pieces, places: Integers) -> Pieces:
+    return Pieces(**{name: getattr(pieces, name)[places] for name in Pieces.__dataclass_fields__})
+
+
+def _collectives(trace: Trace, keys: list[Key]) -> Pieces:
+    """Collectives of the host; where the transfer itself has an annotation, calls that wait for it count as well."""
+    events = trace.events
+    host = np.isin(events.kind, (Kind.OPERATOR, Kind.ANNOTATION))
+    chosen = np.flatnonzero(host & trace.matching(is_host_communication))
+    numbers: dict[int, int] = {}
+    for name in np.unique(events.name[chosen]).tolist():
+        numbers[name] = len(keys)
+        text = trace.names[name]
+        keys.append(Key(phase="communication", work=communication_of(text), name=text))
+    key = np.array([numbers[name] for name in events.name[chosen].tolist()], np.int64)
+    found = _pieces(events.start[chosen], events.end[chosen], key, events.thread[chosen])
+    return Pieces(**{**{n: getattr(found, n) for n in Pieces.__dataclass_fields__}, "size": events.size[chosen]})

@@ -1,0 +1,108 @@
+"""Decoded events laid out in columns of numbers."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from sightline.traces.decoding import Arguments, Event
+from sightline.traces.events import COLUMNS, KINDS, NONE, ON_DEVICE, Events, Kind
+
+_NO_ARGUMENTS = Arguments()
+_PRODUCTS = frozenset(("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::_scaled_mm"))
+_LARGEST_NUMBER = 2**62
+
+
+class Columns:
+    """Collects events; names, threads and categories become numbers when they are first seen."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.dims: dict[int, Any] = {}
+        self.seen = 0
+        """Events of any kind."""
+        self._numbers: dict[Any, int] = {}
+        self._threads: dict[Any, int] = {}
+        self._rows: list[tuple[Any, ...]] = []
+        self._blocks: list[Any] = []
+        self._times: list[Any] = []
+
+    @property
+    def known(self) -> int:
+        """Events that an explanation reads."""
+        return sum(len(block) for block in self._blocks)
+
+    def add(self, events: Iterable[Event]) -> None:
+        """Add a chunk of events."""
+        rows: list[tuple[int, ...]] = []
+        times: list[tuple[float, float]] = []
+        for event in events:
+            self.seen += 1
+            if event.ph != "X" or event.cat is None:
+                continue
+            kind = KINDS.get(event.cat) if event.cat in KINDS else KINDS.get(event.cat.lower())
+            if kind is None:
+                continue
+            start, length = _real(event.ts), _real(event.dur)
+            if start is None or length is None or length < 0:
+                continue
+            rows.append(self._row(event, kind))
+            times.append((start, length))
+        if rows:
+            self._blocks.append(np.array(rows, np.int64))
+            self._times.append(np.array(times))
+
+    def _row(self, event: Event, kind: Kind) -> tuple[int, ...]:
+        of = event.args or _NO_ARGUMENTS
+        name = self._numbers.get(event.name)
+        if name is None:
+            name = self._numbers[event.name] = len(self.names)
+            self.names.append(str(event.name))
+        place = (event.pid, event.tid)
+        thread = self._threads.setdefault(place, len(self._threads))
+        device = NONE if kind not in ON_DEVICE else _whole(of.device if of.device is not None else event.pid, 0)
+        external = _whole(of.external if of.external is not None else of.external_old)
+        if event.name in _PRODUCTS and len(bytes(of.dims)) < 200 and len(self.dims) < 100_000:
+            self._keep_dims(external, of)
+        return (
+            *(int(kind), name, thread, device, _whole(of.correlation), external, _whole(of.sequence)),
+            _whole(of.forward_thread, 0),
+            _whole(of.bytes if of.bytes is not None else of.elements),
+        )
+
+    def _keep_dims(self, external: int, of: Arguments) -> None:
+        if text := bytes(of.dims):
+            self.dims[external] = msgspec.json.decode(text)
+
+    def sorted(self) -> tuple[Events, int]:
+        """Return the events by start, the longer first, and the earliest start in nanoseconds.
+
+        Their order in the file does not matter: equal events are alike, and ties are broken by every column.
+        """
+        table, times = np.concatenate(self._blocks), np.concatenate(self._times)
+        first = float(times[:, 0].min())
+        start = np.rint((times[:, 0] - first) * 1e3).astype(np.int64)
+        end = start + np.rint(times[:, 1] * 1e3).astype(np.int64)
+        order = np.lexsort((*table.T[::-1], -end, start))
+        columns = dict(zip([c for c in COLUMNS if c not in ("start", "end")], table[order].T, strict=True))
+        columns = {name: np.ascontiguousarray(column) for name, column in columns.items()}
+        return Events(start=start[order], end=end[order], **columns), round(first * 1e3)
+
+
+def _real(value: Any) -> float | None:
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if abs(number) < 1e16 else None
+
+
+def _whole(value: Any, otherwise: int = NONE) -> int:
+    if type(value) is int:
+        return value if abs(value) < _LARGEST_NUMBER else otherwise
+    try:
+        number = int(value)
+    except (TypeError, ValueError, OverflowError):
+        return otherwise
+    return number if abs(number) < _LARGEST_NUMBER else otherwise

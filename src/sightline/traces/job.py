@@ -1,0 +1,41 @@
+"""All ranks' traces of a job, read and taken apart."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sightline.progress import SILENT, Progress
+from sightline.traces.activity import activity_of
+from sightline.traces.breakdown import Breakdown, breakdown
+from sightline.traces.files import MOST, trace_files
+from sightline.traces.ranks import Matched, matched
+from sightline.traces.reading import read_trace
+from sightline.traces.steps import steps_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What every rank's step goes to, and how ranks wait for each other."""
+
+    ranks: Sequence[Breakdown]
+    matched: Matched
+    warnings: Sequence[str]
+
+
+def read_job(paths: Sequence[str | Path], progress: Progress = SILENT) -> Job:
+    """Return the job of some files or folders, the ranks in order.
+
+    Raises:
+        InputError: One of them is no trace.
+    """
+    files = trace_files(paths)
+    traces = [read_trace(file, progress) for file in files[:MOST]]
+    traces.sort(key=lambda trace: (trace.rank is None, trace.rank or 0, trace.path))
+    warnings = [warning for trace in traces for warning in trace.warnings]
+    if len(files) > MOST:
+        warnings.append(f"the first {MOST} of {len(files)} traces are read")
+    activities = [activity_of(trace) for trace in traces]
+    shared = matched(traces, activities)
+    parts = zip(traces, activities, shared.waits, strict=True)
+    ranks = [breakdown(trace, activity, steps_of(trace), waits) for trace, activity, waits in parts]
+    return Job(ranks=ranks, matched=shared, warnings=warnings)

@@ -1,0 +1,179 @@
+"""Files into traces: opened, unpacked within a limit, decoded chunk by chunk, and laid out in columns."""
+
+import gzip
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Final
+
+from sightline.errors import InputError
+from sightline.progress import SILENT, Progress
+from sightline.traces.columns import Columns
+from sightline.traces.decoding import split
+from sightline.traces.events import Trace
+
+LARGEST: Final = 2 * 10**9
+"""Bytes of one unpacked trace."""
+_CHUNK: Final = 16 * 2**20
+_HEAD: Final = 64 * 2**20
+"""Bytes in which the list of events must begin."""
+_EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
+_END = re.compile(rb"\}\s*,?\s*\]")
+_TRIES: Final = 32
+_NUMBERS = {
+    name: re.compile(rb'"%s"\s*:\s*"?(-?\d+)' % name.encode()) for name in ("baseTimeNanoseconds", "rank", "world_size")
+}
+_DEVICE = re.compile(rb'"deviceProperties"\s*:\s*\[\s*\{[^}]*?"name"\s*:\s*"([^"]*)"')
+
+
+def read_trace(path: str | Path, progress: Progress = SILENT) -> Trace:
+    """Return one rank's trace of a file, packed or not; of a cut file what came before the cut, with a warning.
+
+    Raises:
+        InputError: There is no such file, it is too large, or no trace that PyTorch's profiler wrote.
+    """
+    place = Path(path)
+    try:
+        with place.open("rb") as raw:
+            packed = raw.read(2) == b"\x1f\x8b"
+        with gzip.open(place) if packed else place.open("rb") as file:
+            return _read(_Source(file=file, path=str(path)), progress)
+    except FileNotFoundError:
+        raise InputError(f"there is no file '{path}'") from None
+    except OSError as error:
+        raise InputError(f"'{path}' cannot be read: {error.strerror or error}") from None
+
+
+@dataclass(slots=True)
+class _Source:
+    """Bytes of a file, counted, up to its end or to where a cut or a damage ends it."""
+
+    file: IO[bytes] | gzip.GzipFile
+    path: str
+    read: int = 0
+    is_cut: bool = False
+    warnings: list[str] = field(default_factory=list)
+
+    def more(self, size: int = _CHUNK) -> bytes:
+        try:
+            found = self.file.read(size)
+        except (EOFError, zlib.error, gzip.BadGzipFile):
+            found = self._what_is_left()
+        self.read += len(found)
+        if self.read > LARGEST:
+            raise InputError(
+                f"'{self.path}' holds more than {LARGEST / 1e9:.0f} GB of events; profile fewer steps: "
+                "torch.profiler.schedule(wait=1, warmup=1, active=3)"
+            )
+        return found
+
+    def _what_is_left(self) -> bytes:
+        """What a packed file gives before the place at which it is cut, in small pieces."""
+        if self.is_cut:
+            return b""
+        self.is_cut, found = True, []
+        self.file.seek(self.read)
+        while True:
+            try:
+                found.append(self.file.read1(2**16) if isinstance(self.file, gzip.GzipFile) else b"")
+            except (EOFError, zlib.error, OSError):
+                break
+            if not found[-1]:
+                break
+        return b"".join(found)
+
+
+def _read(source: _Source, progress: Progress) -> Trace:
+    progress.begin(None, "reading the trace")
+    head, text = _beginning(source)
+    columns, tail = Columns(), b""
+    for events in _chunks(source, text):
+        progress.check()
+        columns.add(events.found)
+        progress.advance(len(events.found))
+        tail = events.tail
+    facts = head + tail
+    return _trace(source, columns, facts)
+
+
+def _beginning(source: _Source) -> tuple[bytes, bytes]:
+    """What stands before the list of events, and the text from its first event on."""
+    text = source.more()
+    if text.lstrip()[:1] not in (b"{", b"["):
+        raise InputError(
+            f"'{source.path}' is no trace: it is not JSON; torch.profiler writes one by export_chrome_trace"
+        )
+    if text.lstrip()[:1] == b"[":
+        return b"", text.lstrip()[1:].lstrip()
+    while (found := _EVENTS.search(text)) is None:
+        more = source.more()
+        if not more or len(text) > _HEAD:
+            raise InputError(f"'{source.path}' is no trace: it has no list 'traceEvents'")
+        text += more
+    return text[: found.start()], text[found.end() :].lstrip()
+
+
+@dataclass(slots=True)
+class _Events:
+    found: list[Any]
+    tail: bytes = b""
+
+
+def _chunks(source: _Source, text: bytes) -> Iterator[_Events]:
+    """The events in the order of the file; the last with what stands behind the list."""
+    while more := source.more():
+        text += more
+        if (parts := split(text, is_last=False)) is not None:
+            found, text = parts
+            yield _Events(found)
+    yield _last(source, text)
+
+
+def _last(source: _Source, text: bytes) -> _Events:
+    """The events before the end of the list; a list that does not end is cut."""
+    for end in _ends(text):
+        if (parts := split(text[:end].rstrip().rstrip(b","), is_last=True)) is not None and not parts[1]:
+            return _Events(parts[0], text[end:])
+    whole = text.rstrip().rstrip(b",")
+    found, rest = split(whole, is_last=True) or ([], whole)
+    cut = f"'{source.path}' ends in the middle"
+    source.warnings.append(f"{cut}; it is read up to the last whole event" if rest or source.is_cut else cut)
+    return _Events(found)
+
+
+def _ends(text: bytes) -> Iterator[int]:
+    """Places at which the list may end: brackets behind an event, from the end, a few of them.
+
+    Behind the list stand names and numbers, seldom more, so the first of these places is nearly always the one.
+    """
+    if text.lstrip()[:1] == b"]":
+        return iter([len(text) - len(text.lstrip())])
+    tail = max(0, len(text) - 4 * 2**20)
+    return iter([match.end() - 1 for match in _END.finditer(text, tail)][:-_TRIES:-1])
+
+
+def _trace(source: _Source, columns: Columns, facts: bytes) -> Trace:
+    numbers = {name: int(m[1]) for name, form in _NUMBERS.items() if (m := form.search(facts))}
+    device = _DEVICE.search(facts)
+    if not columns.seen:
+        if source.warnings:
+            raise InputError(f"'{source.path}' is no trace: it ends before its first event")
+        raise InputError(f"'{source.path}' is no trace: its list 'traceEvents' holds no events")
+    if not columns.known:
+        raise InputError(
+            f"'{source.path}' holds {columns.seen} events, but none of PyTorch's profiler: no operator, no kernel"
+        )
+    events, origin = columns.sorted()
+    return Trace(
+        path=source.path,
+        names=columns.names,
+        events=events,
+        origin_ns=origin + numbers.get("baseTimeNanoseconds", 0),
+        rank=numbers.get("rank"),
+        world_size=numbers.get("world_size"),
+        device_name=device[1].decode("utf-8", "replace") if device else "",
+        dims=columns.dims,
+        warnings=source.warnings,
+    )

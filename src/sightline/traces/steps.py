@@ -1,0 +1,97 @@
+"""The steps of a trace: stretches that follow each other, from one ``ProfilerStep`` to the next."""
+
+import re
+from typing import NamedTuple
+
+import numpy as np
+
+from sightline.traces.events import ON_DEVICE, Integers, Kind, Trace
+
+_STEP = re.compile(r"^ProfilerStep#?\s*(\d+)$")
+_SLOWER = 1.5
+"""A first step that takes this much longer than the others' median is a warm-up."""
+
+
+class Steps(NamedTuple):
+    """Edges of steps in nanoseconds, of shape ``[steps + 1]``, and which of them count."""
+
+    edges: Integers
+    counted: Integers
+    """Places of the steps that are averaged."""
+    are_named: bool
+    """Whether the trace has steps; else the whole of it is one."""
+
+    @property
+    def lengths(self) -> Integers:
+        """Nanoseconds of every step."""
+        return np.diff(self.edges)
+
+
+def steps_of(trace: Trace) -> Steps:
+    """Return the steps of a trace.
+
+    A device that lags behind its host works at a step's kernels after the host has begun the next one, so a step ends
+    when the host has ended it *and* the device has run what the host launched before that.
+    """
+    events = trace.events
+    named = (events.kind == Kind.ANNOTATION) & trace.matching(_STEP.match)
+    if not named.any():
+        return Steps(np.array([0, int(events.end.max())]), np.array([0]), are_named=False)
+    start, end = events.start[named], events.end[named]
+    # Several processes in one file have the same steps; the first of each counts.
+    first = np.unique(
+        np.array([int(re.sub(r"\D", "", trace.names[n])) for n in events.name[named]]), return_index=True
+    )[1]
+    start, end = start[first], end[first]
+    order = np.argsort(start, kind="stable")
+    edges = np.append(start[order], end.max())
+    edges = np.maximum.accumulate(np.maximum(edges, _device_done(trace, edges)))
+    edges = edges[np.concatenate(([True], np.diff(edges) > 0))]
+    if len(edges) < 2:
+        return Steps(np.array([0, int(events.end.max())]), np.array([0]), are_named=False)
+    return Steps(edges, _counted(np.diff(edges)), are_named=True)
+
+
+def _device_done(trace: Trace, instants: Integers) -> Integers:
+    """When the device has run everything that was launched before each instant; 0 where nothing was."""
+    events = trace.events
+    device = np.isin(events.kind, ON_DEVICE)
+    launched = launch_times(trace)
+    known = device & (launched >= 0)
+    if not known.any():
+        return np.zeros(len(instants), np.int64)
+    order = np.argsort(launched[known], kind="stable")
+    when, done = launched[known][order], np.maximum.accumulate(events.end[known][order])
+    place = np.searchsorted(when, instants, side="left") - 1
+    return np.where(place >= 0, done[np.maximum(place, 0)], 0)
+
+
+def launch_times(trace: Trace) -> Integers:
+    """Return when the host's call that launched each event of a device began; -1 where no call is known."""
+    place = launching_calls(trace)
+    return np.where(place >= 0, trace.events.start[np.maximum(place, 0)], -1)
+
+
+def launching_calls(trace: Trace) -> Integers:
+    """Return for each event the place of the call with its correlation; -1 without one, as for all of the host's."""
+    events = trace.events
+    result = np.full(len(events), -1)
+    calls = np.flatnonzero((events.kind == Kind.CALL) & (events.correlation >= 0))
+    device = np.flatnonzero(np.isin(events.kind, ON_DEVICE) & (events.correlation >= 0))
+    if not len(calls) or not len(device):
+        return result
+    order = calls[np.argsort(events.correlation[calls], kind="stable")]
+    place = np.minimum(np.searchsorted(events.correlation[order], events.correlation[device]), len(order) - 1)
+    found = order[place]
+    result[device] = np.where(events.correlation[found] == events.correlation[device], found, -1)
+    return result
+
+
+def _counted(lengths: Integers) -> Integers:
+    """Places of the steps that count: the middle half by length, once a warm-up is left out."""
+    places = np.arange(len(lengths))
+    if len(lengths) > 2 and lengths[0] > _SLOWER * np.median(lengths[1:]):
+        places = places[1:]
+    cut = len(places) // 4
+    order = places[np.argsort(lengths[places], kind="stable")]
+    return np.sort(order[cut : len(order) - cut])

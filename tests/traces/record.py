@@ -1,0 +1,147 @@
+"""Record traces of small jobs on this machine, each with one planted fault: ``python tests/traces/record.py FOLDER``.
+
+Each job is a process of its own, or two that talk through gloo. What lies in ``tests/traces/recorded`` is from here.
+"""
+
+import gzip
+import os
+import re
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+WARM_UP, STEPS = 2, 3
+FAULTS = ("input", "launches", "all-reduce", "eager", "uneven")
+"""What is planted."""
+RANKS = {"input": 1, "launches": 1, "all-reduce": 2, "eager": 1, "uneven": 2}
+
+
+def job(fault, rank):
+    """Return one step of a job as a function, and the batches it takes."""
+    import torch
+    from torch import nn
+
+    torch.manual_seed(0)
+    if fault == "eager":
+        return _llama_step(), [None] * (WARM_UP + STEPS)
+    if fault == "launches":
+        weights = [torch.zeros(8, requires_grad=True) for _ in range(150)]
+        return (lambda _: _many_small(weights)), [None] * (WARM_UP + STEPS)
+    width, depth = {"all-reduce": (1024, 6), "uneven": (512, 4), "input": (256, 2)}[fault]
+    model = nn.Sequential(*(nn.Linear(width, width) for _ in range(depth)))
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    rows = {"all-reduce": 8, "uneven": 256 if rank == 0 else 1024, "input": 256}[fault]
+    batches = [torch.randn(rows, width) for _ in range(WARM_UP + STEPS)]
+    if fault == "input":
+        batches = torch.utils.data.DataLoader(_Slow(batches), batch_size=None)
+
+    def step(batch):
+        optimizer.zero_grad()
+        model(batch).square().mean().backward()
+        if RANKS[fault] > 1:
+            _all_reduce([p.grad for p in model.parameters()], 64 if fault == "uneven" else None)
+        optimizer.step()
+
+    return step, batches
+
+
+class _Slow:
+    """A data set whose samples take 30 ms each."""
+
+    def __init__(self, batches):
+        self.batches = batches
+
+    def __len__(self):
+        return len(self.batches)
+
+    def __getitem__(self, place):
+        time.sleep(0.03)
+        return self.batches[place]
+
+
+def _many_small(weights):
+    total = sum(((w * 2.0 + 1.0).relu() - 1.0).sum() for w in weights)
+    total.backward()
+    for weight in weights:
+        weight.data.sub_(weight.grad)
+        weight.grad = None
+
+
+def _all_reduce(gradients, most=None):
+    import torch
+
+    flat = torch.cat([g.flatten() for g in gradients])
+    torch.distributed.all_reduce(flat if most is None else flat[:most])
+
+
+def _llama_step():
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    sizes = {"hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 8, "num_key_value_heads": 8}
+    config = LlamaConfig(**sizes, num_hidden_layers=2, vocab_size=64, attn_implementation="eager")
+    model = LlamaForCausalLM(config)
+    optimizer = torch.optim.AdamW(model.parameters())
+    tokens = torch.randint(0, 64, (1, 512))
+
+    def step(_):
+        optimizer.zero_grad()
+        model(input_ids=tokens, labels=tokens).loss.backward()
+        optimizer.step()
+
+    return step
+
+
+def run(fault, rank, ranks, folder, rendezvous):
+    """Run a job as one of its ranks and write its trace."""
+    import torch
+    from torch.profiler import ProfilerActivity, profile, schedule
+
+    torch.set_num_threads(1)
+    if ranks > 1:
+        torch.distributed.init_process_group("gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=ranks)
+    step, batches = job(fault, rank)
+    place = Path(folder) / (f"{fault}.json" if ranks == 1 else f"{fault}-rank-{rank}.json")
+
+    def write(found):
+        found.export_chrome_trace(str(place))
+
+    plan = schedule(wait=0, warmup=WARM_UP, active=STEPS)
+    with profile(
+        activities=[ProfilerActivity.CPU], schedule=plan, on_trace_ready=write, record_shapes=True, with_modules=True
+    ) as profiler:
+        for batch in batches:
+            step(batch)
+            profiler.step()
+    _pack(place)
+
+
+def _pack(place):
+    """Compress a trace, without the names of the machine."""
+    text = re.sub(r'"(host_name|username|traceName)": "[^"]*"', r'"\1": ""', place.read_text())
+    place.with_suffix(".json.gz").write_bytes(gzip.compress(text.encode(), 9, mtime=0))
+    place.unlink()
+
+
+def record(folder, faults=FAULTS):
+    """Record the jobs of some faults into a folder."""
+    import subprocess
+
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    for fault in faults:
+        with tempfile.TemporaryDirectory() as meeting:
+            words = [
+                (fault, str(rank), str(RANKS[fault]), str(folder), f"{meeting}/file") for rank in range(RANKS[fault])
+            ]
+            running = [subprocess.Popen([sys.executable, __file__, *each], env=environment) for each in words]
+            if sum(one.wait() for one in running):
+                raise SystemExit(f"the job with {fault} failed")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 2:
+        record(sys.argv[1])
+    else:
+        run(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), *sys.argv[4:])
