@@ -1,9 +1,11 @@
 """``sightline runs``."""
 
 import json
+import re
 
 import pytest
 
+import sightline as sl
 from sightline.runs import open_store
 
 
@@ -25,10 +27,72 @@ def store(tmp_path, monkeypatch):
 def test_runs_are_listed(in_process, store):
     code, out, err = in_process("runs", "list")
     assert (code, err) == (0, "")
-    lines = out.splitlines()[1:]
-    assert [line.split()[0] for line in lines if line[0] != " "] == [run.id for run in store.runs()]
-    for said in ("time_s 0.5", "out of memory", "it held 9 GB", "ok, contended"):
+    ids = [word for word in out.split() if re.match(r"\d{8}-\d{6}", word)]
+    assert len(ids) == 3
+    assert [run.id for run in store.runs()] == [store.find(shown).id for shown in ids]
+    for said in ("time 500 ms", "out of memory", "it held 9 GB", "ok, contended"):
         assert said in " ".join(out.split()), said
+
+
+def test_a_run_that_failed_says_why(in_process, store):
+    out = in_process("runs", "show", store.runs()[1].id)[1]
+    assert out.startswith("too large\nout of memory · ")
+    assert "it held 9 GB of the 8 GB it may take" in out
+    assert "sightline compare" not in out
+
+
+TRAINING = {
+    "name": "a small step",
+    "model": "llama-2-7b",
+    "cluster": "8x a800-sxm-80gb",
+    "workload": {"task": "pretrain", "sequence_length": 350, "global_batch": 16},
+    "plan": {"framework": "deepspeed", "zero_stage": 2},
+}
+
+
+def test_a_run_of_training_is_a_page_with_its_time_its_machine_and_its_prediction(in_process, store):
+    predicted = sl.predict(sl.load(TRAINING))
+    result = predicted.replace(source="measured", step_time_s=1.5 * predicted.step_time_s).to_dict()
+    gpus = [{"name": "A800", "memory_bytes": 80 * 2**30, "driver": "550.1"}] * 8
+    environment = {"gpus": gpus, "libraries": {"torch": "2.9"}, "contended": True, "contention": ["others computed"]}
+    rows = predicted.table.to_dicts()
+    store.begin("a small step", scenario=result.pop("scenario")).finish(
+        result=result, rows=rows, environment=environment
+    )
+    out = in_process("runs", "show", "latest")[1]
+    assert len(out.splitlines()) < 65
+    assert max(map(len, out.splitlines())) <= 80
+    words = " ".join(out.split())
+    for said in (
+        "8 x A800 (80.0 GiB), driver 550.1",
+        "torch 2.9",
+        "busy machine: others computed",
+        "measured is 1.50 x that",
+        "device time by module",
+        "memory of the fullest device",
+    ):
+        assert said in words, said
+    assert re.search(r"sightline compare \S+ predicted", out)
+
+
+def test_a_run_of_many_operators_shows_the_best_and_the_worst(in_process, store):
+    results = [
+        {
+            "time_s": 1e-3,
+            "flops": 1e9 * size,
+            "bytes": 1e6,
+            "scenario": {"workload": {"task": "operator", "operator": "matmul", "m": size}},
+        }
+        for size in range(1, 41)
+    ]
+    store.begin("suite matmul").finish(result={"results": [*results, {"reason": "no memory for it"}]})
+    out = in_process("runs", "show", "latest")[1]
+    assert "matmul: 40 measured" in out
+    listed = [line.split()[1] for line in out.splitlines() if line.startswith("  m ")]
+    assert listed == ["40", "39", "38", "37", "36", "5", "4", "3", "2", "1"]
+    assert "1 not measured: no memory for it" in out
+    assert "40 operators" not in out
+    assert "41 operators" in in_process("runs", "list")[1]
 
 
 def test_lists_can_be_narrowed(in_process, store):
@@ -49,6 +113,9 @@ def test_an_empty_store_is_no_error(in_process, tmp_path):
 def test_a_run_is_shown(in_process, store):
     run = store.runs()[0]
     code, out, _ = in_process("runs", "show", run.id)
+    assert code == 0
+    assert "500 ms" in out
+    code, out, _ = in_process("runs", "show", run.id, "--full")
     assert code == 0
     for said in (run.id, "standard", "result.time_s", "scenario.workload.task", "matmul"):
         assert said in out

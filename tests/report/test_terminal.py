@@ -148,3 +148,27 @@ def test_measured_steps_are_listed_by_what_bounds_them_and_operators_by_what_ran
     text = render(several([run, run.replace(measurement={**how, "implementation": "linear"})]), 120)
     assert [line.split()[-1] for line in text.splitlines()[-2:]] == ["addmm", "linear"]
     assert "20 repeats" in text
+
+
+def test_communication_that_compute_hides_is_said_in_one_line_and_apart_from_the_time(profile):
+    row = replace(profile.rows[0], phase="communication_exposed", module="data parallel", time_s=0.5, exposed_s=0.3)
+    (line,) = [
+        one for one in render(terminal.one(profile.replace(rows=[*profile.rows, row]))).splitlines() if "hidden" in one
+    ]
+    assert line.split()[2:5] == ["200", "ms", "16.0"]
+    assert "hidden" not in render(terminal.one(profile))
+
+
+def test_a_module_of_training_is_named_once_and_collectives_apart(profile):
+    row = replace(profile.rows[0], phase="communication_exposed", module="data parallel", time_s=0.3, exposed_s=0.3)
+    named = {part.label: part.value for part in summary.longest_modules(profile.replace(rows=[*profile.rows, row]))}
+    assert named["mlp"] == pytest.approx(0.48)
+    assert named["communication: data parallel"] == pytest.approx(0.3)
+    assert list(named.values()) == sorted(named.values(), reverse=True)
+
+
+@pytest.mark.parametrize("example", ["gpt-3-175b-1024xa100", "mixtral-8x7b-expert-parallel-16xh100"])
+def test_a_prediction_of_training_is_one_screen(example):
+    import sightline as sl
+
+    assert len(render(terminal.one(sl.predict(sl.load(f"examples/{example}.yaml")))).splitlines()) <= 40

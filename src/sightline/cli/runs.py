@@ -10,6 +10,8 @@ from sightline.cli.options import AsJson, RunStore
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from sightline.runs import Run, Store
 
 runs = typer.Typer(
@@ -62,25 +64,36 @@ def show(
     run: Annotated[
         str, typer.Argument(metavar="RUN", help="A run's id, the start of its id, or latest.", show_default=False)
     ],
+    full: Annotated[bool, typer.Option("--full", help="Everything that is stored, a line for each key.")] = False,
     store: RunStore = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show one run: its status, result and environment.
+    """Show one run: what was run, its figures, where its time went, the machine, and its prediction.
 
     \b
     Examples:
       sightline runs show latest
+      sightline runs show latest --full
       sightline runs show 20261121-104239 --json
     """
     from dataclasses import asdict
 
-    from sightline.report.terminal.runs import one
+    from sightline.report.terminal.runs import age, in_full
+    from sightline.report.terminal.stored import page
 
     opened = _open(store)
     found = opened.find(run)
-    rows, samples = opened.rows(found), opened.samples(found)
-    document = {**asdict(found), "rows": rows.to_dicts(), "samples": samples.to_dicts()}
-    output.show(lambda: document, lambda: [one(found, rows, samples)], json=as_json)
+
+    def document() -> dict[str, object]:
+        rows, samples = opened.rows(found), opened.samples(found)
+        return {**asdict(found), "rows": rows.to_dicts(), "samples": samples.to_dicts()}
+
+    def text() -> "list[RenderableType]":
+        if full:
+            return [in_full(found, opened.rows(found), opened.samples(found))]
+        return [page(found, opened, f"{age(found)} ago")]
+
+    output.show(document, text, json=as_json)
 
 
 @runs.command()

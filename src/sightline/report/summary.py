@@ -37,7 +37,9 @@ _HEADINGS = {
     "cost_usd_per_million_tokens": "per M tokens",
 }
 EVIDENCE_OF = {"training": "this framework on this device", "generation": "this engine", "serving": "this engine"}
-_MOST_MODULES = 8
+_MOST_MODULES, _MOST_OF_TRAINING, _MANY_PHASES = 7, 4, 6
+_PASSES = {"forward": "forward", "backward": "forward", "recompute": "forward"}
+"""Phases of training in which the same modules run, by the one that stands for them."""
 
 
 NOTHING = "-"
@@ -249,16 +251,45 @@ def modules(profile: Profile) -> list[tuple[str, dict[str, float]]]:
 
 
 def longest_modules(profile: Profile) -> list[Part]:
-    """Return device time by phase and module, longest first; of very many the rest is added up."""
-    times = [(p, module, s) for module, by_phase in modules(profile) for p, s in by_phase.items()]
-    times = sorted(((p, m, s) for p, m, s in times if s > 0 and p not in IDLE_PHASES), key=lambda item: -item[2])
-    shown, rest = times[:_MOST_MODULES], times[_MOST_MODULES:]
+    """Return device time by module, longest first; of very many the rest is added up, communication apart.
+
+    Passes of a training step are added up; what is not computed in a pass, such as collectives, and the passes of
+    generation have the phase in front.
+    """
+    times: dict[tuple[str, str], float] = {}
+    for module, by_phase in modules(profile):
+        for phase, seconds in by_phase.items():
+            if phase not in IDLE_PHASES:
+                key = (_PASSES.get(phase, phase), module)
+                times[key] = times.get(key, 0.0) + seconds
+    ranked = sorted(((key, s) for key, s in times.items() if s > 0), key=lambda item: -item[1])
+    shown = ranked[: _most_modules(profile)]
+    rest = ranked[len(shown) :]
     whole = float(profile.whole_s)
-    found = [Part(key=p, label=f"{p.removesuffix('_exposed')}: {m}", value=s, share=s / whole) for p, m, s in shown]
-    if rest:
-        other = sum(s for _, _, s in rest)
-        found.append(Part(key="", label="everything else", value=other, share=other / whole))
+    found = [Part(key=p, label=_module_label(p, m), value=s, share=s / whole) for (p, m), s in shown]
+    is_named = any(part.key in COMMUNICATION for part in found)
+    communication = "other communication" if is_named else LABELS[COMMUNICATION[0]]
+    for key, label in (("", "other modules"), (COMMUNICATION[0], communication)):
+        others = [one for one in rest if (one[0][0] in COMMUNICATION) == bool(key)]
+        names = {_module_label(*address) for address, _ in others}
+        other = sum(s for _, s in others)
+        if others:
+            found.append(
+                Part(key=key, label=names.pop() if len(names) == 1 else label, value=other, share=other / whole)
+            )
     return found
+
+
+def _most_modules(profile: Profile) -> int:
+    """How many modules are named, so that a prediction stays one screen."""
+    if profile.task.name != "training":
+        return _MOST_MODULES
+    return _MOST_OF_TRAINING - (len(phases(profile)) > _MANY_PHASES)
+
+
+def _module_label(phase: str, module: str) -> str:
+    named = phase.removesuffix("_exposed")
+    return module if phase in _PASSES or named == module else f"{named}: {module}"
 
 
 def anchor_sentences(profiles: Sequence[Profile]) -> list[str]:

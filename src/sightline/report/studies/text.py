@@ -1,7 +1,7 @@
 """What the terminal shows of a study: what it found in sentences, the head of its table, what it assumes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,9 @@ _HEAD = 24
 """Rows that are shown of a longer one."""
 _FEW = 5
 """Rows that share a line above them, in the mean, if wider labels can make them as many."""
+
+_LEAST = ("carbon", "energy")
+"""Headings of figures that follow from others, so that a narrow terminal can do without them."""
 
 
 def study_text(answer: StudyAnswer) -> "RenderableType":
@@ -49,8 +52,20 @@ class _Table:
     """Of which the first that fits is shown, else the last: that with the shortest labels."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the form that fits."""
-        yield next((form for form in self.forms if form.narrowest <= options.max_width), self.forms[-1])
+        """Yield the first form that fits, if need be without figures that follow from others, which is said."""
+        for count in range(len(_LEAST) + 1):
+            gone = _LEAST[:count]
+            for form in self.forms:
+                kept = [figure for figure in form.figures if figure.heading not in gone]
+                shorter = replace(form, figures=kept)
+                if shorter.narrowest <= options.max_width:
+                    yield shorter
+                    missing = [figure.heading for figure in form.figures if figure.heading in gone]
+                    if missing:
+                        said = f"no room for {', '.join(missing)}: shown where the terminal is wider"
+                        yield Sentence(said, "dim")
+                    return
+        yield self.forms[-1]
 
 
 def _table(answer: StudyAnswer) -> _Table:

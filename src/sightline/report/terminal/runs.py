@@ -1,6 +1,7 @@
-"""Stored runs as text: a list, one in full, the answer to a query."""
+"""Stored runs as text: a list, everything of one, the answer to a query."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
@@ -9,6 +10,8 @@ from rich.text import Text
 
 from sightline.profile import TASKS
 from sightline.profile.results import figure_of, flatten
+from sightline.report.summary import NOTHING, shown
+from sightline.report.terminal.listing import Column, Listing
 from sightline.report.terminal.parts import plain_table
 from sightline.runs import Run
 
@@ -18,7 +21,9 @@ if TYPE_CHECKING:
 _HEADLINES = [task.whole for task in TASKS]
 """Result keys shown in a list; the first that a run has."""
 
-_MOST_ROWS = 20
+MOMENT = 15
+"""Characters of an id that say when it began, such as 20261121-104239."""
+_FAILED = ("crashed", "out of memory", "timeout", "unsupported", "interrupted")
 
 
 def summary(run: Run) -> dict[str, Any]:
@@ -29,35 +34,88 @@ def summary(run: Run) -> dict[str, Any]:
     return said | ({key: figure_of(run.result, key)} if key else {})
 
 
-def listing(runs: Sequence[Run]) -> Table:
-    """Return a line per run."""
-    return plain_table(("run", "status", "result", "name"), rows=map(_line, runs))
+def listing(runs: Sequence[Run], now: datetime | None = None) -> Listing:
+    """Return what a list shows of each run: its name, why it failed, the start of its id, age, task, model, figure."""
+    moment = now or datetime.now(UTC)
+    columns = {
+        "run": short_ids(runs),
+        "age": [age(run, moment) for run in runs],
+        "task": [str((run.scenario.get("workload") or {}).get("task") or NOTHING) for run in runs],
+        "model": [_model(run) for run in runs],
+        "result": [_headline(run) for run in runs],
+        "status": [_status(run) for run in runs],
+    }
+    names = [f"{run.name}: {run.reason}" if run.reason else run.name for run in runs]
+    return Listing(
+        labels=[Column(heading="name", cells=names, is_number=False)],
+        figures=[
+            Column(heading=heading, cells=cells, is_number=heading == "age", style=_color)
+            for heading, cells in columns.items()
+        ],
+        least=("model", "task"),
+    )
 
 
-def _line(run: Run) -> tuple[str, ...]:
-    said = summary(run)
-    key = next((key for key in _HEADLINES if key in said), None)
-    status = run.status.replace("_", " ") + (", contended" if said["contended"] else "")
-    return run.id, status, f"{key} {said[key]:.4g}" if key else run.reason, run.name
+def short_ids(runs: Sequence[Run]) -> list[str]:
+    """Return how each run's id begins, as far as that is the only one; the whole id of runs of the same second."""
+    starts = [run.id[:MOMENT] for run in runs]
+    return [start if starts.count(start) == 1 else run.id for run, start in zip(runs, starts, strict=True)]
 
 
-def one(run: Run, rows: "polars.DataFrame", samples: "polars.DataFrame") -> RenderableType:
-    """Return a run in full: what it says of itself, its result, its table, how many samples."""
+def age(run: Run, now: datetime | None = None) -> str:
+    """Return how long ago a run began."""
+    try:
+        passed = ((now or datetime.now(UTC)) - datetime.fromisoformat(run.created)).total_seconds()
+    except ValueError:
+        return NOTHING
+    steps = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"))
+    return next((f"{passed / size:.0f} {unit}" for size, unit in steps if passed >= size), f"{max(passed, 0.0):.0f} s")
+
+
+def _model(run: Run) -> str:
+    """The model's name, or the operator; for runs of suites how many there are."""
+    model = run.scenario.get("model")
+    if model:
+        return str(model.get("name") or "unnamed") if isinstance(model, Mapping) else str(model)
+    return str((run.scenario.get("workload") or {}).get("operator") or NOTHING)
+
+
+def _headline(run: Run) -> str:
+    """Its main figure with the unit, or how many operators it measured."""
+    if several := run.result.get("results"):
+        return f"{len(several):,} operators"
+    for task in TASKS:
+        found = figure_of(run.result, task.whole)
+        if isinstance(found, int | float):
+            metric = task.figures[task.whole]
+            return f"{metric.label} {shown(found, metric.unit)}"
+    return NOTHING
+
+
+def _status(run: Run) -> str:
+    busy = ", contended" if run.environment.get("contended") else ""
+    return run.status.replace("_", " ") + busy
+
+
+def _color(cell: str) -> str:
+    return {"ok": "green", "running": "cyan"}.get(cell, "red" if cell in _FAILED else "")
+
+
+def in_full(run: Run, rows: "polars.DataFrame", samples: "polars.DataFrame") -> RenderableType:
+    """Return everything that is known of a run, a line for each key of its result, environment and scenario."""
     table = plain_table(("", ""))
     table.show_header = False
     for key in ("id", "name", "suite", "status", "reason", "created", "ended", "version"):
         if getattr(run, key):
             table.add_row(key, Text(str(getattr(run, key))))
-    table.add_row("samples", str(samples.height))
+    table.add_row("samples", f"{samples.height:,}")
     for heading, content in (("result", run.result), ("environment", run.environment), ("scenario", run.scenario)):
         table.add_section()
         for key, value in flatten(content).items():
             table.add_row(f"{heading}.{key}", Text(_short(value)))
     blocks: list[RenderableType] = [table]
     if rows.height:
-        blocks += [Text(), answer(rows.columns, rows.rows()[:_MOST_ROWS])]
-        if rows.height > _MOST_ROWS:
-            blocks.append(Text(f"and {rows.height - _MOST_ROWS} more rows", style="dim"))
+        blocks += [Text(), answer(rows.columns, rows.rows())]
     if run.output:
         blocks += [Text(), Text("the end of what it printed:", style="bold"), Text(run.output.rstrip())]
     return Group(*blocks)
@@ -71,4 +129,6 @@ def answer(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
 def _short(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_short, value))
     return "" if value is None else str(value)
