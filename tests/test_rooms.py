@@ -83,7 +83,7 @@ TECHNOLOGY = (
     *("law", "limits", "synthesis", "sentences", "cost"),
 )
 """Shelves of the technology package, from the ground up."""
-CLUSTERS = ("hardware", "technology", "this_machine", "mixed", "cluster")
+CLUSTERS = ("hardware", "technology", "this_machine", "mixed", "cluster", "driver_names")
 """Shelves of the clusters that are loaded, from the ground up."""
 SHELVES = {
     "measurement": MEASUREMENT,

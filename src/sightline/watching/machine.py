@@ -40,17 +40,15 @@ def _cuda() -> Any:
 
 
 def memory_bytes() -> tuple[float | None, float | None]:
-    """Return the most bytes that the job has held and those that there are: of the device, else of this process."""
+    """Return the most bytes that the job has held and those that there are: of the device, else of this process.
+
+    Of a device those that tensors took: what the allocator keeps for later is no need.
+    """
     cuda = _cuda()
     if cuda is not None:
-        return float(cuda.max_memory_reserved()), float(cuda.get_device_properties(cuda.current_device()).total_memory)
+        total = cuda.get_device_properties(cuda.current_device()).total_memory
+        return float(cuda.max_memory_allocated()), float(total)
     return _resident_bytes(), _machine_bytes()
-
-
-def allocated_bytes() -> float | None:
-    """Return the most bytes that tensors have taken on the device, else those that the process holds."""
-    cuda = _cuda()
-    return _resident_bytes() if cuda is None else float(cuda.max_memory_allocated())
 
 
 def _resident_bytes() -> float | None:

@@ -265,7 +265,7 @@ class Observer:
             "step_time_s": seconds,
             "spread_s": list(window.spread_s),
             "input_wait_s": window.wait_s,
-            "memory_bytes": machine.allocated_bytes(),
+            "memory_bytes": machine.memory_bytes()[0],
             "tokens_per_s": tokens / seconds if tokens and seconds else None,
             "sequence_length": window.sequence_length,
             "loss": self._loss,

@@ -41,7 +41,7 @@ def result_of(observer: Observer) -> tuple[dict[str, Any], Mapping[str, Any]]:
         },
         "warnings": [departure.sentence for departure in observer.departures],
     }
-    if (held := machine.allocated_bytes()) is not None:
+    if (held := machine.memory_bytes()[0]) is not None:
         result["memory_bytes"] = {"total": held}
     if tokens:
         devices = observer.devices or (1 if expected is None else expected.devices)

@@ -41,6 +41,7 @@ def replanned(question: Mapping[str, Any]) -> dict[str, Any]:
             ``measured_s``, ``memory`` (bytes in use), ``folder`` (where files for the command are written, if
             anywhere), ``name`` (of those files).
     """
+    from sightline.launching.registry import WRITERS
     from sightline.planning.search import plan
     from sightline.watching.expected import scenario_of
     from sightline.watching.situation import scenario_now
@@ -52,10 +53,9 @@ def replanned(question: Mapping[str, Any]) -> dict[str, Any]:
     present = _predicted(now, known)
     limit = _memory_limit(present, question)
     asked: dict[str, Any] = {"top": 1, "anchor": known, "max_memory": limit}
-    found = plan(now, launchable=True, **asked)
-    launchable = bool(found.plans)
-    if not launchable:
-        found = plan(now, **asked)
+    # A framework that nothing is launched with is searched as a whole.
+    launchable = now.plan.framework.name in WRITERS
+    found = plan(now, launchable=launchable, **asked)
     answer = _answer(found, present, known, question, limit)
     answer["learned"] = [] if known is None else [one["sentence"] for one in known.to_dicts("training")]
     return answer | {"command": _command(now, question, answer, limit, launchable=launchable)}
@@ -99,7 +99,8 @@ def _answer(
     present_s = float(present.step_time_s)
     answer: dict[str, Any] = {"present_s": present_s, "evaluated": found.evaluated, "set": {}, "gain": 0.0}
     if not found.plans:
-        return answer | {"sentence": f"of {found.evaluated:,} plans none fits what there is now"}
+        framework, room = present.scenario.plan.framework.name, "" if limit is None else " and leaves room"
+        return answer | {"sentence": f"of the {found.evaluated:,} plans that {framework} offers none fits{room}"}
     best = _with_fewest_changes(found.plans[0].profile, present, known, limit)
     changes, best_s = _changes(present.scenario, best.scenario), float(best.step_time_s)
     gain = 1.0 - best_s / present_s
