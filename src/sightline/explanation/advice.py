@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sightline.errors import InputError
 from sightline.explanation.answer import Advice
-from sightline.explanation.candidates import Settings, candidates, lever
+from sightline.explanation.candidates import Settings, candidates, levers
 from sightline.explanation.reasons import sentence
 from sightline.explanation.side import interval_of, ratio_spread, spread_of
 from sightline.explanation.subject import Subject
@@ -40,7 +40,7 @@ class Tried:
     @property
     def whole_s(self) -> float:
         """Seconds of the whole."""
-        return float(self.profile.whole_s)
+        return _whole_s(self.profile)
 
 
 def answer(scenario: Any, known: "Anchored | None") -> Profile:
@@ -62,7 +62,7 @@ def advise(
     A plan that does not fit is advised what makes it fit, the fastest first. Of one that fits, a change counts where it
     fits as well, can be launched, and the 80 % interval of its gain is above 0.
     """
-    if subject.again is None or subject.scenario is None:
+    if subject.scenario is None:
         return []
     work = _Work(own, subject, known)
     single = [one for change in progress.over(work.candidates, "trying changes") if (one := work.tried([change]))]
@@ -80,10 +80,10 @@ def _distinct(helpful: Iterator[tuple[Tried, Any]]) -> list[tuple[Tried, Any]]:
     found: list[tuple[Tried, Any]] = []
     used: set[str] = set()
     for one, gains in helpful:
-        levers = {lever(change) for change in one.changes}
-        if not levers & used:
+        of_one = frozenset[str]().union(*map(levers, one.changes))
+        if not of_one & used:
             found.append((one, gains))
-            used |= levers
+            used |= of_one
         if len(found) == MOST:
             break
     return found
@@ -94,7 +94,7 @@ def _pairs(single: Sequence[Tried], own: Profile) -> Iterator[tuple[Settings, Se
     fast = sorted(single, key=lambda one: one.whole_s)
     small = sorted(single, key=lambda one: float(one.profile.memory_bytes["total"])) if own.memory_bytes else []
     seen: set[frozenset[str]] = set()
-    tempting = [one for one in fast if one.whole_s < float(own.whole_s)][:_PAIRED]
+    tempting = [one for one in fast if one.whole_s < _whole_s(own)][:_PAIRED]
     first = [(a, b) for b in small[: _PAIRED // 2] for a in tempting]
     for a, b in (*first, *combinations(small[:_PAIRED], 2), *combinations(fast[:_PAIRED], 2)):
         keys = frozenset((repr(a.set), repr(b.set)))
@@ -127,13 +127,11 @@ class _Work:
         return Tried(changes=changes, set=stated, profile=profile)
 
     def _predicted(self, stated: Settings) -> Profile:
-        again = self._subject.again
-        assert again is not None  # noqa: S101 - checked by advise
-        return answer(again(stated), self._known)
+        return answer(self._subject.again(stated), self._known)
 
     def helpful(self, tried: Sequence[Tried]) -> Iterator[tuple[Tried, tuple[float, float] | None]]:
         """What helps, best first, with the ends of the 80 % interval of its gain."""
-        own_s = float(self._own.whole_s)
+        own_s = _whole_s(self._own)
         fitting = sorted((one for one in tried if one.profile.fits is not False), key=lambda one: one.whole_s)
         if self._own.fits is False:
             yield from ((one, None) for one in fitting)
@@ -149,7 +147,7 @@ class _Work:
     def _gains(self, one: Tried) -> tuple[float, float] | None:
         """Ends of the 80 % interval of a gain; what both predictions' errors share cancels."""
         key, own = self._own.task.whole, self._own
-        spreads = [spread_of(float(p.whole_s), p.interval.get(key)) for p in (own, one.profile)]
+        spreads = [spread_of(_whole_s(p), _ends(p, key)) for p in (own, one.profile)]
         if spreads[0] is None or spreads[1] is None:
             return None
         shared = _correlation(own, one.profile, self._known)
@@ -158,7 +156,7 @@ class _Work:
 
     def advice(self, one: Tried, gains: tuple[float, float] | None) -> Advice:
         """The change in words."""
-        own_s = float(self._own.whole_s)
+        own_s = _whole_s(self._own)
         gain_s = own_s - one.whole_s
         return Advice(
             set=dict(one.set),
@@ -167,6 +165,17 @@ class _Work:
             sentence=sentence(one.changes, self._own, one.profile, gains, _fields(self._own)),
             command=self._subject.command(one.set),
         )
+
+
+def _ends(profile: Profile, key: str) -> tuple[float, float | None] | None:
+    """The 80 % interval of a figure in plain numbers."""
+    found = profile.interval.get(key)
+    return None if found is None else (float(found[0]), None if found[1] is None else float(found[1]))
+
+
+def _whole_s(profile: Profile) -> float:
+    """Seconds of the whole; 0 where there are none, as of a load that does not fit."""
+    return float(profile.whole_s or 0.0)
 
 
 def _fields(profile: Profile) -> Mapping[str, Any]:

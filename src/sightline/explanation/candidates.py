@@ -10,6 +10,9 @@ Settings: TypeAlias = Mapping[str, Any]
 """Dotted keys with their new values; the first is the lever, the others follow from it."""
 NUMERICS = ("plan.dtype", "plan.quantization", "plan.optimizer", "plan.gradient_reduce_dtype")
 """Keys that change what is computed, not only how."""
+_FOLLOW = ("plan.data_parallel", "plan.replicas", "plan.framework")
+"""Keys that follow from others in the same change."""
+_SAME = {"plan.virtual_stages": "plan.schedule"}
 _DEGREES = ("tensor_parallel", "pipeline_parallel", "data_parallel")
 
 
@@ -32,12 +35,12 @@ def is_numerical(settings: Settings) -> bool:
     return any(key in NUMERICS for key in settings)
 
 
-def lever(settings: Settings) -> str:
-    """Return the decision that a change is about; values of one decision are no further levers."""
-    first = next(iter(settings))
+def levers(settings: Settings) -> frozenset[str]:
+    """Return the decisions that a change is about; values of one decision are no further levers."""
     if is_numerical(settings):
-        return "numerics"
-    return "plan.schedule" if first == "plan.virtual_stages" else first
+        return frozenset({"numerics"})
+    first, *others = settings
+    return frozenset(_SAME.get(key, key) for key in (first, *others) if key == first or key not in _FOLLOW)
 
 
 def _of_training(scenario: Scenario) -> Iterator[Settings]:

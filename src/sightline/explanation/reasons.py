@@ -5,7 +5,7 @@ from typing import Any
 
 from sightline.explanation.candidates import Settings, is_numerical
 from sightline.explanation.differences import memory_needed, slower_because
-from sightline.profile import Profile
+from sightline.profile import SERVING, Profile
 from sightline.quantities import GIB, SECONDS, format_quantity, significant
 
 WHOLE_NAMES: Mapping[str, str] = {
@@ -125,7 +125,7 @@ def sentence(
         gains: Ends of the 80 % interval of the gain; None where it is not known.
         before: The plan as it is, by field.
     """
-    whole, now = float(own.whole_s), float(other.whole_s)
+    whole, now = float(own.whole_s or 0.0), float(other.whole_s or 0.0)
     named = " and ".join(said(change) for change in changes)
     why = "; ".join(filter(None, (reason(change, before) for change in changes)))
     parts = [_binding(own, other), f"With {named}, {why}:" if why else f"With {named},"]
@@ -133,11 +133,12 @@ def sentence(
     percent = abs(now / whole - 1.0) * 100 if whole else 0.0
     verb = "less" if now <= whole else "more"
     name = WHOLE_NAMES.get(own.task.whole, "it")
-    parts.append(f"{name} would take {seconds(now)}, {percent:.0f} % {verb}{span}")
-    because = slower_because(own, other) if own.phases and other.phases else ""
+    relative = f", {percent:.0f} % {verb}{span}" if whole else ""
+    parts.append(f"{name} would take {seconds(now)}{relative}")
+    because = slower_because(own, other) if whole and own.phases and other.phases else ""
     if because and because != "takes as long":
         parts[-1] += f", with {because}"
-    if other.memory_bytes:
+    if other.memory_bytes and not (other.task is SERVING and own.fits):
         parts[-1] += f", and it {memory_needed(other)}" + (", tight" if other.tight else "")
     parts[-1] += "."
     if any(map(is_numerical, changes)):

@@ -3,7 +3,6 @@
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -33,13 +32,13 @@ _HEAD = 1 << 16
 class Subject:
     """A scenario, asked or measured."""
 
-    name: str
+    name: str = ""
     scenario: "Question | None"
     """As it was asked; None where a result does not say which it is of."""
-    again: "Callable[[Mapping[str, Any]], Question] | None"
-    """Reads the same scenario with other settings; raises `InputError` where they break a rule."""
-    command: Callable[[Mapping[str, Any]], str]
-    """What predicts the same scenario with other settings."""
+    read: "Callable[[Mapping[str, Any]], Question] | None" = None
+    """Reads the scenario's source again with other settings; None for a scenario without one."""
+    words: Sequence[str] = ("FILE",)
+    """What was typed to ask for the scenario: its file and options."""
     measured: Side | None = None
     rows: Sequence[Row] = ()
     """The measured table."""
@@ -47,6 +46,19 @@ class Subject:
     """The measured run or profile as an anchor takes it."""
     profile: Profile | None = None
     """The prediction that is to be explained, where one was given."""
+
+    def again(self, change: Mapping[str, Any]) -> "Question":
+        """Return the scenario with other settings.
+
+        Raises:
+            InputError: They break a rule.
+        """
+        return self.read(change) if self.read is not None else _with(self.scenario, change)
+
+    def command(self, change: Mapping[str, Any]) -> str:
+        """Return the command that predicts the scenario with other settings."""
+        verb = "predict" if self.scenario is None else verb_of(self.scenario)
+        return with_settings(shlex.join(("sightline", verb, *self.words)), change)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +82,7 @@ def subject_of(asked: Explained, settings: Sequence[str] | Mapping[str, Any], st
         return _of_question(asked, "")
     if isinstance(asked, str | Path):
         return _of_word(str(asked), settings, store, is_path=isinstance(asked, Path))
-    if isinstance(asked, Sequence) and asked and all(isinstance(one, str | Path) for one in asked):
+    if isinstance(asked, list | tuple) and asked and all(isinstance(one, str | Path) for one in asked):
         return _of_words([str(one) for one in asked], settings, store)
     raise InputError(f"explain takes a scenario, a profile, a run, a file or a trace, not {type(asked).__name__}")
 
@@ -135,8 +147,8 @@ def _of_file(name: str, path: Path, number: int | None, settings: Sequence[str] 
     return Subject(
         name=name,
         scenario=scenario,
-        again=again if len(found) == 1 else partial(_with, scenario),
-        command=partial(_command, verb_of(scenario), words if len(found) == 1 else [f"{path}"]),
+        read=again,
+        words=words if len(found) == 1 else [str(path)],
     )
 
 
@@ -160,21 +172,12 @@ def verb_of(scenario: Question) -> str:
     return "simulate" if scenario.workload.task == "serve" else "predict"
 
 
-def _command(verb: str, words: Sequence[str], change: Mapping[str, Any]) -> str:
-    return with_settings(shlex.join(("sightline", verb, *words)), change)
-
-
-def _with(scenario: Question, change: Mapping[str, Any]) -> Question:
+def _with(scenario: Any, change: Mapping[str, Any]) -> Question:
     return read_all([to_mapping(scenario)], change).scenarios[0]
 
 
 def _of_question(scenario: Any, name: str) -> Subject:
-    return Subject(
-        name=name or scenario.name or "the scenario",
-        scenario=scenario,
-        again=partial(_with, scenario),
-        command=partial(_command, verb_of(scenario), ["FILE"]),
-    )
+    return Subject(name=name or scenario.name, scenario=scenario)
 
 
 def _of_profile(profile: Profile) -> Subject:
@@ -208,15 +211,7 @@ def _of_result_file(path: Path, number: int | None, name: str) -> Subject:
 
 def _measured(side: Side, rows: Sequence[Row], given: Any) -> Subject:
     scenario = _scenario_of(side) if side.scenario else None
-    return Subject(
-        name=side.name,
-        scenario=scenario,
-        again=None if scenario is None else partial(_with, scenario),
-        command=partial(_command, "predict" if scenario is None else verb_of(scenario), ["FILE"]),
-        measured=side,
-        rows=rows,
-        given=given,
-    )
+    return Subject(name=side.name, scenario=scenario, measured=side, rows=rows, given=given)
 
 
 def _scenario_of(side: Side) -> Question:

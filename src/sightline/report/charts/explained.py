@@ -11,7 +11,7 @@ from sightline.report import units
 from sightline.report.charts import drawing
 from sightline.report.charts.drawing import SCREEN, Room
 from sightline.report.charts.stacks import names_of
-from sightline.report.explained.answer import WHOLE_WORDS
+from sightline.report.explained.answer import WHOLE_WORDS, interval_of
 
 COLORS: Mapping[str, str] = {
     "compute": "#174a8c",
@@ -45,9 +45,8 @@ def explained_chart(explanation: Explanation, room: Room = SCREEN) -> dict[str, 
 
 def _line(explanation: Explanation, whole: str) -> str:
     said = f"{explanation.source} {whole} {units.seconds(explanation.whole_s)}"
-    own = explanation.answer
-    low, high = (None, None) if own is None else own.interval.get(explanation.whole, (None, None))
-    return said if low is None or high is None else f"{said}, 80 %: {units.seconds(low)} to {units.seconds(high)}"
+    span = interval_of(explanation)
+    return f"{said}, {span}" if span else said
 
 
 def _limits(explanation: Explanation, whole: str, room: Room) -> Any:
@@ -79,7 +78,8 @@ def _modules(explanation: Explanation, whole: str, room: Room) -> Any:
             cell[row.bound] = cell.get(row.bound, 0.0) + float(row.exposed_s)
     ranked = sorted(by.items(), key=lambda item: -sum(item[1].values()))[:MOST_MODULES]
     divisor, unit = units.time_unit(max(sum(cell.values()) for _, cell in ranked))
-    bars, texts = [], []
+    bars: list[dict[str, Any]] = []
+    texts: list[dict[str, Any]] = []
     for module, cell in ranked:
         start = 0.0
         for limit in (name for name in COLORS if name in cell):
@@ -109,7 +109,7 @@ def _panel(
     layers = [drawn, text.encode(x="text_at:Q", y=y, text="text:N")]
     alone = [bar for bar in bars if ticks and bar["alone"] is not None]
     if alone:
-        mark = drawing.of(alone).mark_tick(thickness=3, size=drawing.ROW_HEIGHT, color=drawing.INK)
+        mark = drawing.of(alone).mark_tick(thickness=3, opacity=1, size=drawing.ROW_HEIGHT, color=drawing.INK)
         layers.append(mark.encode(x="alone:Q", y=y))
     panel = alt.layer(*layers).properties(height=drawing.ROW_HEIGHT * len(rows), width=room.panel)
     return panel.properties(title=drawing.heading(title, frame="bounds"))

@@ -33,16 +33,27 @@ def whole_name(explanation: Explanation) -> str:
 
 
 def _fast(explanation: Explanation) -> Said:
+    if not explanation.whole_s:
+        return Said(asks="speed", says="no request is answered", kind=BAD)
     time = f"{whole_name(explanation)} {units.seconds(explanation.whole_s)}"
     own = explanation.answer
-    if own is None:
-        return Said(asks="speed", says=time)
-    low, high = own.interval.get(own.task.whole, (None, None))
-    span = "" if low is None or high is None else f" (80 %: {units.seconds(low)} to {units.seconds(float(high))})"
+    if own is None or explanation.source != "predicted":
+        return Said(asks="speed", says=f"{explanation.source} {time}")
+    span = interval_of(explanation)
+    span = f" ({span})" if span else ""
     rate = next((key for key in own.task.rates if own.figure(key) is not None), None)
     figures = [_rate(own, rate)] if rate else []
     figures += [f"MFU {summary.figure(own, 'mfu')}"] if "mfu" in own.task.metrics else []
     return Said(asks="speed", says=", ".join([f"{time}{span}", *figures]))
+
+
+def interval_of(explanation: Explanation) -> str:
+    """Return the 80 % interval of the explained time; empty where it is not known, as of a measurement."""
+    own = explanation.answer if explanation.source == "predicted" else None
+    low, high = (None, None) if own is None else own.interval.get(explanation.whole, (None, None))
+    if low is None or high is None:
+        return ""
+    return f"80 %: {units.seconds(float(low))} to {units.seconds(float(high))}"
 
 
 def _rate(own: Profile, key: str) -> str:
@@ -70,13 +81,11 @@ def change(explanation: Explanation) -> Said:
     """Return what to change, in a few words."""
     if not explanation.advice:
         return Said(asks="change", says="nothing that was tried helps beyond the noise of the prediction")
-    return Said(asks="change", says=in_words(explanation.advice[0]), kind=GOOD)
-
-
-def in_words(advice: Advice) -> str:
-    """Return a change with its gain, in a few words."""
-    what = said(advice.set) if advice.set else advice.sentence.partition(".")[0]
-    return f"{what}: {percent_of(advice)}"
+    first, own = explanation.advice[0], explanation.answer
+    what = said(first.set) if first.set else first.sentence.partition(".")[0]
+    unfit = own is not None and own.fits is False
+    brings = ["fits"] * unfit + ([percent_of(first)] if explanation.whole_s else [])
+    return Said(asks="change", says=f"{what}: {', '.join(brings)}", kind=GOOD)
 
 
 def percent_of(advice: Advice) -> str:

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from sightline.explanation.answer import Advice, Explanation
 from sightline.report import labels, units
-from sightline.report.explained.answer import change, modules, percent_of, phases, short_answer, whole_name
+from sightline.report.explained.answer import MOST_MODULES, change, modules, phases, short_answer, whole_name
 from sightline.report.pieces import BAD, GOOD, PERHAPS
 from sightline.report.summary import Part
 from sightline.report.terminal import parts
@@ -28,6 +28,14 @@ LIMIT_COLORS = {
 _STYLES = {GOOD: "bold green", PERHAPS: "bold yellow", BAD: "bold red"}
 _BAR = 16
 """Columns of the longest bar of a limit, which leaves room for the distance to it."""
+
+
+_FEWER = {2: 6, 3: 4}
+"""Modules that are shown next to several changes, so that a screen holds both."""
+
+
+_SEEN = 5e-4
+"""Share of the time from which on a limit has a line."""
 
 
 def explained(explanation: Explanation) -> RenderableType:
@@ -64,7 +72,7 @@ def _limits(explanation: Explanation) -> Iterator[RenderableType]:
     table.add_row(
         Text(f"what limits the {whole_name(explanation)}", style="dim"), "", "", "", Text(heading, style="dim")
     )
-    for one in explanation.limits:
+    for one in (each for each in explanation.limits if each.share >= _SEEN):
         bar = parts.Bar(one.share / longest, LIMIT_COLORS.get(one.limit, "white")).drawn(_BAR)
         alone = "" if one.alone_s is None else units.seconds(one.alone_s)
         share = Text(units.percent(one.share), justify="right")
@@ -78,7 +86,7 @@ def _parts(explanation: Explanation) -> Iterator[RenderableType]:
     table = parts.grid(4)
     for title, found in (
         (f"where the {whole_name(explanation)} goes", phases(explanation)),
-        ("longest modules", modules(explanation)),
+        ("longest modules", modules(explanation, _FEWER.get(len(explanation.advice), MOST_MODULES))),
     ):
         if found:
             if table.row_count:
@@ -105,9 +113,9 @@ def _sentences(explanation: Explanation) -> Iterator[RenderableType]:
 
 
 def _advice(advice: Sequence[Advice]) -> Iterator[RenderableType]:
-    for number, one in enumerate(advice, start=1):
+    if advice:
         yield Text()
-        yield Text(f"{number}. {percent_of(one)}", style="bold")
-        yield parts.Sentence(one.sentence)
+    for number, one in enumerate(advice, start=1):
+        yield parts.Sentence(f"{number}. {one.sentence}")
         if one.command:
             yield parts.Command(one.command)

@@ -1,0 +1,203 @@
+"""What limits a scenario or a run, how far each limit is, and which changes help: sums, gains and refusals."""
+
+import json
+import shlex
+
+import pytest
+from hypothesis import given, settings
+from strategies import right_scenarios
+
+import sightline as sl
+from sightline.explanation.candidates import levers
+from sightline.explanation.words import NOTHING_HELPS
+from sightline.loading.loader import read_overrides
+
+DEEP = {
+    "model": "llama-2-7b",
+    "cluster": "8x a100-sxm-80gb",
+    "workload": {"task": "pretrain", "sequence_length": 2048, "global_batch": 64},
+    "plan": {"framework": "megatron", "tensor_parallel": 8, "micro_batch": 1, "recompute": "full"},
+}
+"""Split over far more devices than it needs, and computed twice."""
+GENERATION = {
+    "model": "llama-3.1-8b",
+    "cluster": "2x h100-sxm-80gb",
+    "workload": {"task": "generate", "batch": 8, "prompt_tokens": 512, "output_tokens": 64},
+    "plan": {"framework": "vllm", "tensor_parallel": 1},
+}
+LOAD = {
+    "model": "llama-3.1-8b",
+    "cluster": "1x h100-sxm-80gb",
+    "workload": {
+        "task": "serve",
+        "requests": {"count": 40, "prompt_tokens": 512, "output_tokens": 64},
+        "arrival": {"process": "poisson", "rate": 4},
+    },
+    "plan": {"framework": "vllm"},
+}
+TOO_LARGE = {**DEEP, "plan": {"framework": "megatron", "micro_batch": 8}}
+OPERATOR = {
+    "cluster": "1x h100-sxm-80gb",
+    "workload": {"task": "operator", "operator": "matmul", "m": 4096, "n": 4096, "k": 4096, "dtype": "bf16"},
+}
+SLOW_LOAD = pytest.param(LOAD, marks=pytest.mark.slow)
+"""Many simulations."""
+EVERY_TASK = (DEEP, TOO_LARGE, GENERATION, SLOW_LOAD, OPERATOR)
+
+
+@pytest.fixture(autouse=True)
+def _own_runs(tmp_path, monkeypatch):
+    monkeypatch.setenv("SIGHTLINE_RUNS", str(tmp_path / "runs"))
+
+
+def _whole(scenario):
+    answer = sl.simulate(scenario, intervals=False) if scenario.workload.task == "serve" else sl.predict(scenario)
+    return answer.whole_s
+
+
+def _asked_again(command):
+    """The time that the command of an advice predicts."""
+    words = shlex.split(command)
+    changes = [words[at + 1] for at, word in enumerate(words) if word == "--set"]
+    return _whole(sl.load(words[2], read_overrides(changes)))
+
+
+@pytest.mark.parametrize("asked", EVERY_TASK, ids=lambda asked: asked["workload"]["task"])
+def test_limits_and_phases_sum_to_the_whole_and_none_is_farther_than_it(asked):
+    found = sl.explain(sl.load(asked))
+    assert sum(one.time_s for one in found.limits) == pytest.approx(found.whole_s)
+    assert sum(one.share for one in found.limits) == pytest.approx(1.0)
+    assert [one.time_s for one in found.limits] == sorted((one.time_s for one in found.limits), reverse=True)
+    assert all(0 < one.alone_s <= found.whole_s for one in found.limits if one.alone_s is not None)
+    if found.phases:
+        assert sum(found.phases.values()) == pytest.approx(found.whole_s)
+    if found.rows:
+        assert sum(row.exposed_s for row in found.rows) == pytest.approx(found.whole_s)
+
+
+@pytest.mark.parametrize("asked", [DEEP, GENERATION, SLOW_LOAD], ids=lambda asked: asked["workload"]["task"])
+def test_a_gain_is_the_difference_of_two_predictions_and_its_command_says_so(asked, tmp_path):
+    file = tmp_path / "asked.yaml"
+    file.write_text(json.dumps(asked))
+    found = sl.explain(file)
+    before = _whole(sl.load(file))
+    assert found.advice
+    for one in found.advice:
+        assert one.gain_s == pytest.approx(before - _whole(sl.load(file, one.set)), rel=1e-9)
+        assert one.gain_s == pytest.approx(before - _asked_again(one.command), rel=1e-9)
+        assert one.gain == pytest.approx(one.gain_s / before)
+
+
+def test_three_changes_are_of_three_decisions_and_the_best_comes_first():
+    found = sl.explain(sl.load(DEEP))
+    assert 1 < len(found.advice) <= 3
+    gains = [one.gain_s for one in found.advice]
+    assert gains == sorted(gains, reverse=True)
+    decisions = [key for one in found.advice for key in levers(one.set)]
+    assert len(decisions) == len(set(decisions))
+
+
+def test_a_sentence_has_the_change_its_gain_and_the_memory_it_needs():
+    first = sl.explain(sl.load(DEEP)).advice[0]
+    assert f"{100 * first.gain:.0f} % less" in first.sentence
+    assert "GiB of 80.0 GiB" in first.sentence
+    assert "80 %:" in first.sentence
+    assert next(iter(first.set)).removeprefix("plan.") in first.sentence
+
+
+def test_changes_of_formats_are_said_to_change_the_numerics():
+    found = sl.explain(sl.load(GENERATION)).advice
+    formats = [one for one in found if "plan.quantization" in one.set]
+    assert formats
+    assert all("numerics" in one.sentence for one in formats)
+
+
+def test_a_well_tuned_plan_is_told_that_nothing_helps():
+    found = sl.explain("examples/llama-2-7b-zero2-8xa800.yaml")
+    assert not found.advice
+    assert NOTHING_HELPS in found.sentences
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [TOO_LARGE, pytest.param({**LOAD, "model": "llama-2-70b"}, marks=pytest.mark.slow)],
+    ids=["training", "load"],
+)
+def test_what_does_not_fit_is_told_what_makes_it_fit(asked):
+    found = sl.explain(sl.load(asked))
+    assert found.answer.fits is False
+    assert found.advice
+    for one in found.advice:
+        again = sl.load(asked, one.set)
+        answer = sl.simulate(again, intervals=False) if again.workload.task == "serve" else sl.predict(again)
+        assert answer.fits
+        assert one.sentence.startswith("It does not fit")
+
+
+def test_where_the_framework_is_not_named_a_change_keeps_the_one_that_answered():
+    asked = {**DEEP, "plan": {key: value for key, value in DEEP["plan"].items() if key != "framework"}}
+    found = sl.explain(sl.load(asked))
+    own = found.scenario["plan"]["framework"]
+    for one in found.advice:
+        assert sl.load(asked, one.set).plan.framework.name == own
+
+
+def test_an_open_micro_batch_stays_open():
+    asked = {**DEEP, "plan": {key: value for key, value in DEEP["plan"].items() if key != "micro_batch"}}
+    found = sl.explain(sl.load(asked))
+    before = sl.predict(sl.load(asked)).step_time_s
+    for one in found.advice:
+        assert "plan.micro_batch" not in one.set
+        assert one.gain_s == pytest.approx(before - sl.predict(sl.load(asked, one.set)).step_time_s, rel=1e-9)
+
+
+@pytest.mark.slow
+def test_an_anchor_corrects_the_whole_and_the_gains():
+    scenario = sl.load(DEEP)
+    plain = sl.explain(scenario)
+    known = sl.anchored(sl.load({**DEEP, "measured": {"step_time_s": 1.2 * plain.whole_s}}))
+    found = sl.explain(scenario, anchor=known)
+    assert found.whole_s == pytest.approx(sl.predict(scenario, anchor=known).step_time_s)
+    assert found.whole_s > plain.whole_s
+    for one in found.advice:
+        after = sl.predict(sl.load(DEEP, one.set), anchor=known).step_time_s
+        assert one.gain_s == pytest.approx(found.whole_s - after, rel=1e-9)
+
+
+def test_the_answer_is_plain_json():
+    said = sl.explain(sl.load(DEEP)).to_dict()
+    keys = {"limits", "rows", "advice", "unmatched_s", "launch_bound_s", "input_wait_s", "whole", "whole_s"}
+    assert keys <= said.keys()
+    assert json.loads(json.dumps(said)) == said
+    assert {"set", "gain_s", "gain", "sentence", "command"} == said["advice"][0].keys()
+    assert {"limit", "time_s", "share", "alone_s"} == said["limits"][0].keys()
+
+
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        ("20990101", "no run '20990101'"),
+        ("latest", "is empty"),
+        ("nothing.yaml", "there is no file 'nothing.yaml'"),
+        ("examples/sweep-llama-2-7b.yaml", "holds 12 scenarios; explain takes one of them"),
+        ("examples/many.csv#99", "the file holds"),
+        (["examples/many.csv", "examples/operators.yaml"], "is no trace"),
+        (7, "not int"),
+    ],
+)
+def test_wrong_requests_end_in_one_sentence(asked, sentence):
+    with pytest.raises(sl.InputError, match=sentence.replace("(", r"\(")):
+        sl.explain(asked)
+
+
+@pytest.mark.slow
+@settings(max_examples=40, deadline=None)
+@given(right_scenarios())
+def test_any_scenario_is_explained(mapping):
+    found = sl.explain(sl.load(mapping))
+    assert sum(one.time_s for one in found.limits) == pytest.approx(found.whole_s)
+    assert sum(row.exposed_s for row in found.rows) == pytest.approx(found.whole_s)
+    assert all(one.alone_s <= found.whole_s for one in found.limits if one.alone_s is not None)
+    assert len(found.advice) <= 3
+    if found.answer.fits:
+        assert all(one.gain > 0 for one in found.advice)
