@@ -1,16 +1,21 @@
 """How far long work is, and whether it should stop: one object for command line, notebook and web page."""
 
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from functools import wraps
+from types import FrameType
+from typing import Final, ParamSpec, TypeVar
 
 from sightline.errors import SightlineError
 
 Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+Parameters = ParamSpec("Parameters")
 
 
 class Cancelled(SightlineError):  # noqa: N818 - nothing went wrong
@@ -111,6 +116,58 @@ class _Silent(Progress):
 
 SILENT: Final[Progress] = _Silent()
 """What long functions take where nobody watches."""
+
+Watched = Callable[[], AbstractContextManager[Progress]]
+_watchers: list[Watched] = []
+"""What shows the progress of long functions that are called without one: of a notebook; otherwise nothing."""
+
+
+def watch_by(show: Watched | None) -> None:
+    """Show the progress of `watched` functions that are called without one by ``show``; None: do not show it."""
+    _watchers[:] = [] if show is None else [show]
+
+
+def watched(function: Callable[Parameters, Answer]) -> Callable[Parameters, Answer]:
+    """Let a long function with a keyword ``progress`` be watched by whoever said so (`watch_by`)."""
+
+    @wraps(function)
+    def called(*args: Parameters.args, **given: Parameters.kwargs) -> Answer:
+        if not _watchers or given.get("progress", SILENT) is not SILENT:
+            return function(*args, **given)
+        with _watchers[0]() as progress:
+            given["progress"] = progress
+            return function(*args, **given)
+
+    return called
+
+
+@contextmanager
+def stopped_by_interrupt(progress: Progress, remark_on: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Let a first Ctrl-C, or a notebook's stop button, cancel the work, and a second one interrupt it.
+
+    What ignores Ctrl-C, or is no main thread, stays as it is.
+
+    Args:
+        progress: Of the work, which may return what it found.
+        remark_on: Says so; a signal may come in the middle of a write of Python's streams.
+    """
+    usual = (signal.default_int_handler, signal.SIG_DFL)
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or before not in usual:
+        yield
+        return
+
+    def stop(_: int, __: FrameType | None) -> None:
+        if progress.cancelled:
+            raise KeyboardInterrupt
+        progress.cancel()
+        remark_on()
+
+    signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 _listener: ContextVar[Callable[[str], None]] = ContextVar("_listener", default=lambda _: None)

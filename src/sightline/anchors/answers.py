@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from sightline.errors import InputError
 from sightline.prediction import predict as predict_one
 from sightline.profile import Profile
-from sightline.progress import SILENT, Progress
+from sightline.progress import SILENT, Progress, watched
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -53,6 +53,7 @@ def predict(
     return predict_one(scenario, constants, anchor=anchored(anchor) if anchor else None)
 
 
+@watched
 def simulate(
     scenario: "ServingScenario",
     *,
@@ -98,6 +99,7 @@ def simulate(
     return answer if known is None else told(answer, known)
 
 
+@watched
 def find_capacity(
     scenario: "ServingScenario",
     *,

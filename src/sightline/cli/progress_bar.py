@@ -1,16 +1,14 @@
 """Long work at a terminal: a bar on stderr beyond the first second, and Ctrl-C, which once stops and twice kills."""
 
 import os
-import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from types import FrameType
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, NoReturn
 
 from sightline.cli.main import INTERRUPTED
-from sightline.progress import Progress, State
+from sightline.progress import Progress, State, stopped_by_interrupt
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
@@ -31,12 +29,10 @@ def progress_bar(*, stops: bool = True) -> Iterator[Progress]:
     """
     bar = _Bar()
     progress = Progress(bar.show) if sys.stderr.isatty() else Progress()
-    before = _listen(progress) if stops else None
     try:
-        yield progress
+        with stopped_by_interrupt(progress, _say_so) if stops else nullcontext():
+            yield progress
     finally:
-        if before is not None:
-            signal.signal(signal.SIGINT, before)
         bar.close()
 
 
@@ -56,22 +52,9 @@ def _end(state: State) -> NoReturn:
     raise typer.Exit(INTERRUPTED)
 
 
-def _listen(progress: Progress) -> "signal._HANDLER":
-    """Let Ctrl-C cancel; returns the handler before. What ignores Ctrl-C, or is no main thread, stays as it is."""
-    usual = (signal.default_int_handler, signal.SIG_DFL)
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or before not in usual:
-        return None
-
-    def stop(_: int, __: FrameType | None) -> None:
-        if progress.cancelled:
-            raise KeyboardInterrupt
-        progress.cancel()
-        # Not through Python's streams: the signal may have come in the middle of one's write.
-        os.write(2, _STOPPING)
-
-    signal.signal(signal.SIGINT, stop)
-    return before
+def _say_so() -> None:
+    """Say that a second Ctrl-C kills, not through Python's streams: a signal may come in the middle of a write."""
+    os.write(2, _STOPPING)
 
 
 class _Bar:

@@ -10,7 +10,7 @@ from sightline.exploration.answer import StudyAnswer
 from sightline.exploration.listed import BUILT_IN
 from sightline.exploration.request import StudyRequest, Views
 from sightline.loading.loader import Overrides, read_overrides
-from sightline.progress import SILENT, Progress
+from sightline.progress import SILENT, Progress, watched
 from sightline.quantities import show
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ FILE_ENDINGS = (".yaml", ".yml", ".json")
 """What names of study files end in."""
 
 
+@watched
 def explore(
     source: object,
     *,

@@ -11,7 +11,7 @@ from sightline.loading.loader import Overrides, read_overrides
 from sightline.planning.answer import PlanAnswer
 from sightline.planning.requests.command import plan_command
 from sightline.planning.requests.spaces import counted, priced, spaces_of
-from sightline.progress import SILENT, Progress
+from sightline.progress import SILENT, Progress, watched
 from sightline.scenario import GenerationScenario, Scenario, ServingScenario
 from sightline.scenario.space import Space
 
@@ -22,6 +22,7 @@ USUAL_TOP, USUAL_ON_FRONT = 10, 15
 """Plans that are returned where nobody says how many: the best, and of a Pareto front."""
 
 
+@watched
 def plan(
     source: object,
     *,

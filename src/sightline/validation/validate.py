@@ -10,7 +10,7 @@ from sightline import catalog
 from sightline.errors import InputError, SightlineError, nearest
 from sightline.prediction.training.memory.ledger import RESERVED
 from sightline.profile import BETWEEN_PASSES, Profile, StageMemory
-from sightline.progress import SILENT, Cancelled, Progress
+from sightline.progress import SILENT, Cancelled, Progress, watched
 from sightline.scenario import GenerationScenario, Scenario
 from sightline.validation.operators.suite import OperatorSuite, results_of
 from sightline.validation.serving import ServingSuite, serving_results, serving_suites
@@ -25,6 +25,7 @@ Predict: TypeAlias = Callable[[Any], Any]
 AnySuite: TypeAlias = Suite | ServingSuite | OperatorSuite
 
 
+@watched
 def validate(
     names: str | Sequence[str] | None = None,
     *,

@@ -1,0 +1,105 @@
+"""Scenarios: what runs where and how, and which choices are the defaults of the framework."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from sightline.loading import to_mapping
+from sightline.notebook import pieces
+from sightline.notebook.view import View
+from sightline.quantities import as_json
+from sightline.report import labels, units
+
+_DERIVED = ("data_parallel", "tensor_overlap", "framework")
+"""Choices that follow from others, or are said by the plan's words."""
+_UNSAID = (None, "none", 0, 0.0, False, [], {})
+
+
+def scenario(asked: Any) -> View:
+    """Return a scenario of any task: model, cluster, workload, plan, and what is left at its default."""
+    title = labels.title(asked)
+    pairs = [("task", asked.workload.task), *_model(asked), *_cluster(asked), ("workload", _workload(asked))]
+    pairs += _plan(asked)
+    defaults = _defaults(asked)
+    html = pieces.title(title) + pieces.rows_of(pairs) + pieces.warned(asked.warnings)
+    html += pieces.folded(f"at their defaults: {len(defaults)} choices", pieces.rows_of(defaults.items()))
+    return View(html=html, text=_text(title, [*pairs, ("defaults", _joined(defaults))], asked.warnings))
+
+
+def _model(asked: Any) -> list[tuple[str, str]]:
+    if not hasattr(asked, "model"):
+        return []
+    model = asked.model
+    layers = f"{model.layers:,} layers of width {model.hidden_size:,}"
+    return [("model", f"{model.name}: {units.count(float(model.parameters))} parameters, {layers}")]
+
+
+def _cluster(asked: Any) -> list[tuple[str, str]]:
+    return [("cluster", asked.cluster.in_words)]
+
+
+def _workload(asked: Any) -> str:
+    """The workload in words, or its keys where there are no words."""
+    if not hasattr(asked, "model"):
+        return labels.operation(asked)
+    return labels.subtitle(asked)[0].split(" · ")[-1]
+
+
+def _plan(asked: Any) -> list[tuple[str, str]]:
+    if not hasattr(asked, "plan"):
+        return []
+    said = labels.subtitle(asked)
+    return [("plan", said[1] if len(said) > 1 else ""), ("set", _joined(_stated(asked)))]
+
+
+def _keys(asked: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The plan's choices, and those of a plan that states nothing but its framework."""
+    plan = asked.plan
+    which = "engine" if hasattr(plan, "engine") else "framework"
+    usual = replace(asked, plan=type(plan)(**{which: getattr(plan, which)}))
+    mine, others = (as_json(to_mapping(one)["plan"]) for one in (asked, usual))
+    return mine, others
+
+
+def _stated(asked: Any) -> dict[str, str]:
+    """Choices that are not the framework's own."""
+    mine, usual = _keys(asked)
+    return {key: _said(value) for key, value in mine.items() if usual.get(key) != value and key not in _DERIVED}
+
+
+def _defaults(asked: Any) -> dict[str, str]:
+    """Choices that the framework makes itself, without those that switch something off."""
+    if not hasattr(asked, "plan"):
+        return {}
+    mine, usual = _keys(asked)
+    return {
+        key: _said(value)
+        for key, value in mine.items()
+        if usual.get(key) == value and value not in _UNSAID and key not in _DERIVED
+    }
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {_said(item)}" for key, item in value.items())
+    if isinstance(value, list):
+        return " + ".join(map(_said, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _joined(choices: Mapping[str, str]) -> str:
+    return ", ".join(f"{key}: {said}" for key, said in choices.items())
+
+
+def _text(title: str, pairs: list[tuple[str, str]], warnings: Any) -> Any:
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    from sightline.report.terminal.parts import Sentence
+
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for name, said in pairs:
+        if said:
+            table.add_row(Text(name), Text(said, overflow="fold"))
+    return Group(Text(title), table, *(Sentence(f"warning: {one}") for one in warnings))
