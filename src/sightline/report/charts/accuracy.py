@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from sightline.validation import Result
 
 _SIDE, _COLUMNS = 230, 3
+_THOUSANDS = 1e4
+"""Value from which an axis counts in thousands, millions and so on."""
 _BANDS = (0.2, 0.1)
 """Errors that are shaded, either way."""
 _BAND_COLOR = "#7d9cc0"
@@ -77,9 +79,10 @@ def _panel(suite: str, quantity: str, parts: "Sequence[Result]", room: Room) -> 
     scale, shapes = drawing.logarithmic(low, high), alt.Scale(domain=list(_SPLIT_COLORS), range=["circle", "diamond"])
     axis = alt.Axis(
         values=decade_ticks(low, high),
-        format="~s",
+        format="~s" if high >= _THOUSANDS else "~g",
         labelFontSize=11,
         labelOverlap="greedy",
+        labelSeparation=5,
         grid=False,
         minExtent=40,
         maxExtent=40,

@@ -11,8 +11,10 @@ from sightline.report import comparison as words
 from sightline.report import units
 from sightline.report.charts import drawing
 from sightline.report.charts.drawing import SCREEN, Room
+from sightline.report.charts.stacks import names_of
 
 _WIDTH, _RATIO_WIDTH, _LABELS = 360, 230, 240
+_SHORT_LABELS = 138
 _MOST = 14
 _DRAWN = ("step", "request", "phase", "module", "operator", "memory")
 _SIDES = ("A", "B")
@@ -49,30 +51,46 @@ def _larger(row: Difference) -> float:
 
 def _panel(level: str, rows: Sequence[Difference], room: Room) -> Any:
     divisor, unit = (2**30, "GiB") if level == "memory" else units.time_unit(max(map(_larger, rows)))
-    order = [words.label(row) for row in rows]
+    order = [_name(row, room) for row in rows]
     height = 26 * len(rows)
     title = drawing.heading(f"{words.LEVEL_TITLES[level]} ({unit})")
     bars = _bars(rows, order, divisor, room)
     if not room.side_by_side:
-        return bars.properties(width=room.panel, height=height, title=title)
+        return bars.properties(width=room.panel + room.labels - _SHORT_LABELS - 4, height=height, title=title)
     bars = bars.properties(width=_WIDTH, height=height, title=title)
     return alt.hconcat(bars, _ratios(rows, order).properties(width=_RATIO_WIDTH, height=height), spacing=18)
 
 
+def _name(row: Difference, room: Room) -> str:
+    """The name of a row; where there is little room, its last part on a line of its own."""
+    name = words.label(row)
+    return name if room.side_by_side else ":\n".join(name.rsplit(": ", 1))
+
+
+def _style(extent: int, room: Room) -> dict[str, Any]:
+    return {"labelLimit": extent} if room.side_by_side else names_of(room) | {"labelLimit": extent}
+
+
+def _text(row: Difference, of: float, side: str, room: Room) -> str:
+    """The figure of a side; B has the ratio too where that has no panel."""
+    said = words.value(row, of)
+    return f"{said}, × {units.digits(row.ratio)}" if side == "B" and row.ratio and not room.side_by_side else said
+
+
 def _bars(rows: Sequence[Difference], order: list[str], divisor: float, room: Room) -> Any:
     values: list[dict[str, Any]] = [
-        {"row": words.label(row), "side": side, "value": of / divisor, "text": words.value(row, of)}
+        {"row": _name(row, room), "side": side, "value": of / divisor, "text": _text(row, of, side, room)}
         for row in rows
         for side, of in zip(_SIDES, (row.a, row.b), strict=True)
         if of is not None
     ]
-    reach = max(value["value"] for value in values) * (1.3 if room.side_by_side else 1.45)
-    extent = _LABELS if room.side_by_side else room.labels
+    reach = max(value["value"] for value in values) * (1.3 if room.side_by_side else 1.75)
+    extent = _LABELS if room.side_by_side else _SHORT_LABELS
     y = alt.Y(
         "row:N",
         sort=order,
         title=None,
-        axis=alt.Axis(grid=False, labelLimit=extent, minExtent=extent, maxExtent=extent),
+        axis=alt.Axis(grid=False, minExtent=extent, maxExtent=extent, **_style(extent, room)),
     )
     offset = alt.YOffset("side:N", sort=list(_SIDES))
     x = alt.X("value:Q", title=None, scale=alt.Scale(domain=[0, reach], nice=False), axis=alt.Axis(tickCount=4))

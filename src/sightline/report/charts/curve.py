@@ -14,6 +14,13 @@ from sightline.report.charts.drawing import SCREEN, Room
 _WIDTH, _HEIGHT = 330, 300
 _LEAST_POINTS, _MOST_LINES = 3, 10
 _BATCH = "workload.batch"
+_TITLES = {
+    "tpot": "milliseconds per token of a sequence (TPOT)",
+    "rate": "tokens/s of all sequences",
+    "ttft": "seconds to the first token (TTFT)",
+}
+_THOUSANDS = 1e4
+"""Value from which an axis counts in thousands."""
 
 
 def curve_chart(profiles: Sequence[Profile], room: Room = SCREEN) -> dict[str, Any] | None:
@@ -32,13 +39,18 @@ def curve_chart(profiles: Sequence[Profile], room: Room = SCREEN) -> dict[str, A
     legend = alt.Legend(title=None, orient="bottom", columns=1, symbolType="circle") if named else None
     color = alt.Color("line:N", scale=drawing.palette(dict(zip(names, drawing.LINES, strict=False))), legend=legend)
     source = drawing.of(points)
-    chart = drawing.beside(_trade(source, color, points), _first_token(source, color, points), room=room, spacing=44)
+    chart = drawing.beside(
+        _trade(source, color, points, room), _first_token(source, color, points, room), room=room, spacing=44
+    )
     lines = [
         "Numbers at the points are sequences in flight; hollow points do not fit in memory.",
         "Up is more for the operator, left is faster for the reader.",
+        drawing.basis(profiles[0].evidence, "thin line" if any(p.interval for p in profiles) else ""),
         *summary.anchor_sentences(profiles),
     ]
-    return drawing.configure(chart, labels.common_title([p.scenario for p in profiles]), lines, room)
+    return drawing.configure(
+        chart, labels.common_title([p.scenario for p in profiles]), list(filter(None, lines)), room
+    )
 
 
 def _points(profiles: Sequence[Profile]) -> list[dict[str, Any]]:
@@ -53,33 +65,57 @@ def _points(profiles: Sequence[Profile]) -> list[dict[str, Any]]:
             "rate": float(p.output_tokens_per_s),
             "fits": bool(p.fits),
             "text": f"{int(p.scenario.workload.batch):,}",
+            **_ends(p, "output_tokens_per_s", "rate", 1.0),
+            **_ends(p, "ttft_s", "ttft", 1.0),
+            **_ends(p, "tpot_s", "tpot", 1e3),
         }
         for label, p in zip(named, profiles, strict=True)
     ]
 
 
-def _trade(source: Any, color: Any, points: Sequence[dict[str, Any]]) -> Any:
+def _ends(profile: Profile, key: str, name: str, factor: float) -> dict[str, float]:
+    """The ends of the 80 % interval of a figure; that figure where they are not known."""
+    low, high = profile.interval.get(key) or (None, None)
+    if low is None or high is None:
+        low = high = float(profile.figure(key))
+    return {f"{name}_low": factor * float(low), f"{name}_high": factor * float(high)}
+
+
+def _spans(source: Any, axis: str, name: str, x: Any, y: Any, color: Any) -> Any:
+    """Thin lines through the points: their intervals along an axis."""
+    rule = source.mark_rule(strokeWidth=1, opacity=0.5, clip=True)
+    along = alt.X(f"{name}_low:Q", title=_TITLES[name]) if axis == "x" else alt.Y(f"{name}_low:Q", title=_TITLES[name])
+    return rule.encode(**({"x": x, "y": y} | {axis: along, f"{axis}2": f"{name}_high:Q"}), color=color)
+
+
+def _trade(source: Any, color: Any, points: Sequence[dict[str, Any]], room: Room) -> Any:
     fastest = min(points, key=lambda p: float(p["tpot"]))["line"]
     labelled = [p for p in points if p["line"] == fastest]
-    scale, axis = _log_axis([p["tpot"] for p in points])
-    x = alt.X("tpot:Q", title="milliseconds per token of a sequence (TPOT)", scale=scale, axis=axis)
-    most = max(p["rate"] for p in points)
+    scale, axis = _log_axis([p[key] for p in points for key in ("tpot", "tpot_low", "tpot_high")])
+    x = alt.X("tpot:Q", title=_TITLES["tpot"], scale=scale, axis=axis)
+    most = max(p["rate_high"] for p in points)
     scale = alt.Scale(domain=[0, 1.06 * most], nice=False)
-    y = alt.Y("rate:Q", title="tokens/s of all sequences", axis=alt.Axis(format="~s", tickCount=6), scale=scale)
+    y = alt.Y(
+        "rate:Q",
+        title=_TITLES["rate"],
+        axis=alt.Axis(format="~s" if most >= _THOUSANDS else ",~f", tickCount=6),
+        scale=scale,
+    )
     text = drawing.of(labelled).mark_text(align="right", dx=-7, dy=-6, fontSize=11)
-    drawn = alt.layer(*_line(source, x, y, color), text.encode(x=x, y=y, text="text:N"))
-    return drawn.properties(width=_WIDTH, height=_HEIGHT, title=drawing.heading("Throughput against TPOT"))
+    spans = _spans(source, "x", "tpot", x, y, color), _spans(source, "y", "rate", x, y, color)
+    drawn = alt.layer(*_line(source, x, y, color), *spans, text.encode(x=x, y=y, text="text:N"))
+    return drawn.properties(width=room.plot(_WIDTH), height=_HEIGHT, title=drawing.heading("Throughput against TPOT"))
 
 
-def _first_token(source: Any, color: Any, points: Sequence[dict[str, Any]]) -> Any:
+def _first_token(source: Any, color: Any, points: Sequence[dict[str, Any]], room: Room) -> Any:
     batches = sorted({p["batch"] for p in points})
     axis = alt.Axis(values=batches, grid=False, labelOverlap=True)
     x_scale = alt.Scale(type="log", base=2, nice=False, padding=12)
     x = alt.X("batch:Q", title="sequences in flight", scale=x_scale, axis=axis)
-    scale, axis = _log_axis([p["ttft"] for p in points])
-    y = alt.Y("ttft:Q", title="seconds to the first token (TTFT)", scale=scale, axis=axis)
-    drawn = alt.layer(*_line(source, x, y, color))
-    return drawn.properties(width=_WIDTH, height=_HEIGHT, title=drawing.heading("Time to first token"))
+    scale, axis = _log_axis([p[key] for p in points for key in ("ttft", "ttft_low", "ttft_high")])
+    y = alt.Y("ttft:Q", title=_TITLES["ttft"], scale=scale, axis=axis)
+    drawn = alt.layer(*_line(source, x, y, color), _spans(source, "y", "ttft", x, y, color))
+    return drawn.properties(width=room.plot(_WIDTH), height=_HEIGHT, title=drawing.heading("Time to first token"))
 
 
 def _log_axis(values: Sequence[float]) -> tuple[Any, Any]:

@@ -188,7 +188,7 @@ _CONFIG: Mapping[str, Any] = {
         "titleColor": INK,
         "labelLimit": 320,
         # The schema wants an expression: legends of one chart stand below each other.
-        "layout": {"expr": "{bottom: {anchor: 'start', direction: 'vertical', margin: 8}}"},
+        "layout": {"expr": "{bottom: {anchor: 'start', direction: 'vertical', margin: 8, offset: 16}}"},
     },
     "view": {"stroke": None},
     "concat": {"spacing": 26},

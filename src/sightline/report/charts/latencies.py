@@ -88,7 +88,9 @@ def spread_panel(
     legend = alt.Legend(title=None, orient="bottom", symbolType="stroke") if several else None
     color = alt.Color("line:N", scale=drawing.palette({name: _SIDES[name] for name in lines}), legend=legend)
     dash = alt.StrokeDash(
-        "line:N", scale=alt.Scale(domain=list(lines), range=[_DASHES[name] if several else [1, 0] for name in lines])
+        "line:N",
+        scale=alt.Scale(domain=list(lines), range=[_DASHES[name] if several else [1, 0] for name in lines]),
+        legend=legend,
     )
     drawn = drawing.of(rows).mark_line(strokeWidth=1.8)
     layers = [drawn.encode(x=x, y=y, color=color, strokeDash=dash, order="share:Q")]

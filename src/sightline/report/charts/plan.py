@@ -127,7 +127,8 @@ def front_chart(
     has = "thin line" if any(one.profile.interval for one in answer.plans) else ""
     lines = [sentences.searched(answer), drawing.basis(first.evidence, has)]
     panel = front(answer, _promised(answer) or limits or {}, room)
-    return drawing.configure(panel, sentences.title(answer), [line for line in lines if line], room)
+    # In a concatenation the panel keeps its own title, which says what is shaded.
+    return drawing.configure(alt.vconcat(panel), sentences.title(answer), [line for line in lines if line], room)
 
 
 def _axis(answer: PlanAnswer, key: str) -> Axis:

@@ -95,7 +95,7 @@ def _time_panel(profile: Profile, room: Room) -> Any:
     ends = stacks.ends_of(profile, profile.task.whole, total_s, divisor)
     texts[0]["end"], reach = ends[1], max(reach, ends[1] * room.with_text)
     panel = stacks.panel(bars, texts, colors, title, reach=reach, axis=axis, room=room)
-    return alt.layer(panel, stacks.whiskers({whole: ends})) if ends[0] < ends[1] else panel
+    return panel + stacks.whiskers({whole: ends}) if ends[0] < ends[1] else panel
 
 
 def _memory_panel(profile: Profile, room: Room) -> Any:
