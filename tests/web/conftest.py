@@ -7,21 +7,24 @@ from page_checks import opened, running
 
 
 @pytest.fixture(scope="session")
-def client():
+def client(tmp_path_factory):
     """The application without a server: ``client.get("/predict?model=...")``."""
     from starlette.testclient import TestClient
 
     from sightline.web.app import create_app
+    from sightline.web.jobs import Jobs
 
-    with TestClient(create_app(), base_url="http://127.0.0.1:8750", follow_redirects=False) as found:
+    jobs = Jobs(tmp_path_factory.mktemp("jobs"))
+    with TestClient(create_app(jobs), base_url="http://127.0.0.1:8750", follow_redirects=False) as found:
         yield found
+    jobs.close()
 
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory):
     """The address of a server with stores of its own."""
     place = tmp_path_factory.mktemp("page")
-    environment = {"SIGHTLINE_RUNS": str(place / "runs"), "XDG_CACHE_HOME": str(place / "cache")}
+    environment = {"SIGHTLINE_RUNS": str(place / "runs"), "SIGHTLINE_JOBS": str(place / "jobs")}
     with running(environment=environment) as (address, _):
         yield address
 

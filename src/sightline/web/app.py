@@ -1,18 +1,18 @@
 """The application: pages, files and the interface for programs behind one guard."""
 
+import threading
 from collections.abc import Awaitable, Callable
 
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 
 from sightline.web import assets
 from sightline.web.jobs import Jobs
-from sightline.web.jobs.http import job as _job
-from sightline.web.jobs.http import job_events as _events
 from sightline.web.pages import respond, start
-from sightline.web.security import App, Guard
+from sightline.web.security import App, Guard, Receive, Scope, Send
 from sightline.web.views import View, views
 
 
@@ -24,13 +24,34 @@ def create_app(jobs: Jobs | None = None) -> App:
         Route("/static/{version}/{name}", _file),
         *(Route(f"/{view.name}", _page(view), methods=["GET"]) for view in views()),
         *(Route(f"/{view.name}/start", _start(view), methods=["POST"]) for view in views() if view.job),
-        Route("/api/v1/jobs/{identifier}", _job, methods=["GET", "DELETE"]),
-        Route("/api/v1/jobs/{identifier}/events", _events),
+        Mount("/api/v1", _OnDemand(kept)),
         *(Mount(f"/{view.name}", routes=list(view.routes)) for view in views() if view.routes),
     ]
     application = Starlette(routes=routes)
     application.state.jobs = kept
     return Guard(application)
+
+
+class _OnDemand:
+    """The interface for programs, made when first asked: FastAPI takes longer to load than everything else."""
+
+    def __init__(self, jobs: Jobs) -> None:
+        self._jobs = jobs
+        self._lock = threading.Lock()
+        self._made: App | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        await (await run_in_threadpool(self.make))(scope, receive, send)
+
+    def make(self) -> App:
+        """Return the interface, made once."""
+        with self._lock:
+            if self._made is None:
+                from sightline.web.api import create_api
+
+                self._made = create_api(self._jobs)
+            return self._made
 
 
 async def _home(_: Request) -> Response:

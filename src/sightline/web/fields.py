@@ -126,8 +126,11 @@ def _workload() -> Iterator[Field]:
     from sightline.loading.training import WORKLOAD
 
     start = {
-        "sequence_length": "4096", "global_batch": "128", "batch": "16",
-        "prompt_tokens": "1024", "output_tokens": "256",
+        "sequence_length": "4096",
+        "global_batch": "128",
+        "batch": "16",
+        "prompt_tokens": "1024",
+        "output_tokens": "256",
     }
     found = (
         *_fields("workload", WORKLOAD, "sequence_length global_batch total_tokens", TRAINING),

@@ -2,11 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from sightline.errors import InputError
 from sightline.planning.answer import NearestPlan, PlanAnswer, RankedPlan
+from sightline.profile import Profile
 from sightline.profile.results import stamped
 from sightline.report.csv_lines import csv_text, line_of
+
+if TYPE_CHECKING:
+    from sightline.prediction.anchoring import Anchored
 
 
 def answer_to_dict(answer: PlanAnswer, launches: Mapping[int, str] | None = None) -> dict[str, Any]:
@@ -35,6 +40,20 @@ def answer_to_dict(answer: PlanAnswer, launches: Mapping[int, str] | None = None
     return stamped(found | ({"pareto_axes": list(answer.pareto_axes)} if answer.pareto_axes else {}))
 
 
+def launches(answer: PlanAnswer) -> Mapping[int, str]:
+    """Return by rank the commands that run those plans that their framework can run."""
+    from sightline.launching import write
+
+    found = {}
+    for one in answer.plans:
+        if one.launchable:
+            try:
+                found[one.rank] = write(one.profile.scenario).command
+            except InputError:
+                continue
+    return found
+
+
 def _plan(ranked: RankedPlan, launch: str | None = None) -> dict[str, Any]:
     """A plan with its place, its choices, what it runs on, and the result keys of its prediction."""
     result = ranked.profile.to_dict()
@@ -58,6 +77,22 @@ def _plan(ranked: RankedPlan, launch: str | None = None) -> dict[str, Any]:
 def nearest_to_dict(found: NearestPlan) -> dict[str, Any]:
     """Return one of the nearest plans that fit, with the result keys of its prediction."""
     return {"set": dict(found.set), "sentence": found.sentence, "command": found.command, **_plan(found.plan)}
+
+
+def nearest_to_unfit(profile: Profile, command: str, known: "Anchored | None" = None) -> dict[str, Any]:
+    """Return the key of the nearest plans that fit, where one that was asked for does not and no single change helps.
+
+    Args:
+        profile: What was asked for.
+        command: The command that predicts it, which those of the nearest plans extend.
+        known: What runs of one's own cluster teach.
+    """
+    if profile.fits is not False:
+        return {}
+    from sightline.planning.why.unfit import nearest_to
+
+    found = nearest_to(profile, command, known)
+    return {"nearest": [nearest_to_dict(one) for one in found]} if found else {}
 
 
 def answer_to_csv(answer: PlanAnswer) -> str:

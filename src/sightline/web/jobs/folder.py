@@ -9,12 +9,16 @@ from typing import Any, Final
 from sightline.web.jobs.request import Request
 
 _ID: Final = re.compile(r"[0-9a-f]{20}")
+VARIABLE: Final = "SIGHTLINE_JOBS"
+"""Environment variable with another folder than that of this user's caches."""
 MOST_KEPT: Final = 200
 """Results; the oldest are deleted."""
 
 
 def default_place() -> Path:
-    """Return the folder of this user's caches."""
+    """Return the folder that the environment names, else one of this user's caches."""
+    if named := os.environ.get(VARIABLE):
+        return Path(named)
     caches = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(caches) / "sightline" / "jobs"
 

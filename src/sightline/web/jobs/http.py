@@ -1,11 +1,10 @@
-"""Jobs over HTTP: how far one is, once or as it goes, what it found, and its end."""
+"""A job as it goes, over HTTP."""
 
 import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Final
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
@@ -13,20 +12,8 @@ if TYPE_CHECKING:
     from sightline.web.jobs import Jobs
 
 _EVERY_S: Final = 0.1
-_STALE: Final = "there is no such job; it was forgotten, or belongs to another release: ask again"
-
-
-async def job(request: Request) -> Response:
-    """Answer ``GET`` with state, progress and, once it is done, the result; ``DELETE`` ends the job."""
-    jobs: Jobs = request.app.state.jobs
-    identifier = request.path_params["identifier"]
-    found = await run_in_threadpool(jobs.cancel if request.method == "DELETE" else jobs.get, identifier)
-    if found is None:
-        return JSONResponse({"error": _STALE, "problems": [_STALE]}, 404)
-    document = found.to_dict()
-    if found.state == "done":
-        document["result"] = (await run_in_threadpool(jobs.result, identifier) or {}).get("document")
-    return JSONResponse(document)
+STALE: Final = "there is no such job; it was forgotten, or belongs to another release: ask again"
+"""What is said of an unknown job."""
 
 
 async def job_events(request: Request) -> Response:
@@ -34,7 +21,7 @@ async def job_events(request: Request) -> Response:
     jobs: Jobs = request.app.state.jobs
     identifier = request.path_params["identifier"]
     if jobs.get(identifier) is None:
-        return JSONResponse({"error": _STALE, "problems": [_STALE]}, 404)
+        return JSONResponse({"error": STALE, "problems": [STALE]}, 404)
     return StreamingResponse(
         _states(jobs, identifier), media_type="text/event-stream", headers={"cache-control": "no-store"}
     )

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from multiprocessing import get_context
 from pathlib import Path
 from time import monotonic
@@ -14,6 +15,7 @@ from sightline.web.jobs.request import KINDS, Job, Request
 from sightline.web.security import Refusal
 
 if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
     from multiprocessing.context import SpawnProcess
 
 MOST_RUNNING: Final = 2
@@ -45,9 +47,10 @@ class Jobs:
                 return found
             if sum(job.state == "waiting" for job in self._known.values()) >= MOST_WAITING:
                 raise Refusal(429, "too much work is waiting; ask again when some of it is done")
-            self._known[request.id] = job = Job(id=request.id, kind=request.kind)
+            attempt = self._known[request.id].attempt + 1 if request.id in self._known else 1
+            self._known[request.id] = job = Job(id=request.id, kind=request.kind, attempt=attempt)
         self.folder.keep_request(request)
-        self._pool.submit(self._supervise, request)
+        self._pool.submit(self._supervise, request, attempt)
         return job
 
     def get(self, identifier: str) -> Job | None:
@@ -90,42 +93,47 @@ class Jobs:
         said = "the server was stopped before this was finished; ask again"
         return Job(id=identifier, kind=request.kind, state="interrupted", problems=(said,))
 
-    def _supervise(self, request: Request) -> None:
-        """Follow a job to its end, in a thread."""
+    def _supervise(self, request: Request, attempt: int) -> None:
+        """Follow an attempt at a job to its end, in a thread."""
         context = get_context("spawn")
         ours, theirs = context.Pipe(duplex=False)
         path = str(self.folder.path(request.id, "result"))
         process = context.Process(target=worker.main, args=(request.to_dict(), path, theirs), daemon=True)
         with self._lock:
-            if self._known[request.id].state == "cancelled":
+            job = self._known[request.id]
+            if job.state == "cancelled" or job.attempt != attempt:
                 return
-            self._known[request.id] = self._known[request.id].changed(state="running")
+            self._known[request.id] = job.changed(state="running")
             process.start()
             self._processes[request.id] = process
         theirs.close()
-        until = monotonic() + worker.MOST_SECONDS
         try:
-            while monotonic() < until:
-                if ours.poll(_LOOK_S):
-                    state, values = ours.recv()
-                    self._note(request.id, state=state, **values)
-                elif not process.is_alive():
-                    break
-            else:
-                self._note(request.id, state="failed", problems=(f"not done after {worker.MOST_SECONDS} seconds",))
-        except EOFError:
-            pass
+            self._listen(request.id, attempt, ours, process)
         finally:
             process.kill()
             process.join()
             ours.close()
             with self._lock:
-                del self._processes[request.id]
-            self._note(request.id, state="failed", problems=("the process of this work ended early",))
+                if self._processes.get(request.id) is process:
+                    del self._processes[request.id]
+            self._note(request.id, attempt, state="failed", problems=("the process of this work ended early",))
 
-    def _note(self, identifier: str, **values: Any) -> None:
+    def _listen(self, identifier: str, attempt: int, told: "Connection", process: "SpawnProcess") -> None:
+        """Note what a process tells until it has ended, or for as long as it may take."""
+        until = monotonic() + worker.MOST_SECONDS
+        with suppress(EOFError):
+            while monotonic() < until:
+                if told.poll(_LOOK_S):
+                    state, values = told.recv()
+                    self._note(identifier, attempt, state=state, **values)
+                elif not process.is_alive():
+                    return
+            said = f"not done after {worker.MOST_SECONDS} seconds: the command line has no limit"
+            self._note(identifier, attempt, state="failed", problems=(said,))
+
+    def _note(self, identifier: str, attempt: int, **values: Any) -> None:
         """Keep how far a job is; the first end counts."""
         with self._lock:
             job = self._known[identifier]
-            if not job.ended:
+            if job.attempt == attempt and not job.ended:
                 self._known[identifier] = job.changed(**values)

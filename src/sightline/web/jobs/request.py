@@ -52,6 +52,8 @@ class Job:
     total: int | None = None
     problems: Sequence[str] = ()
     """Why it failed, a sentence for each mistake."""
+    attempt: int = 0
+    """Counts how often this server began it: what an ended attempt still says is not heard."""
     was_refused: bool = False
     """Whether the request was wrong, and not the work."""
 

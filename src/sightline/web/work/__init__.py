@@ -1,7 +1,9 @@
 """What jobs do, one module per kind: ``work(mapping, options, progress)`` returns ``found(document, piece)``."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+from sightline.errors import InputError, nearest
 
 if TYPE_CHECKING:
     from sightline.report.pieces import Piece
@@ -22,3 +24,14 @@ def piece_of(result: Mapping[str, Any]) -> "Piece":
         name: Drawing(wide=wide, narrow=narrow, label=label) for name, (wide, narrow, label) in stored["charts"].items()
     }
     return Piece(html=stored["html"], charts=charts)
+
+
+def checked(kind: str, options: Mapping[str, Any], allowed: Sequence[str]) -> dict[str, Any]:
+    """Return the options that say anything; raise `InputError` for those that a kind of work does not have."""
+    unknown = [name for name in options if name not in allowed]
+    if unknown:
+        known = ", ".join(allowed)
+        raise InputError(
+            [f"{name} is no option of {kind}; allowed: {known}{nearest(name, allowed)}" for name in unknown]
+        )
+    return {name: value for name, value in options.items() if value not in (None, "", [], {})}

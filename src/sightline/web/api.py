@@ -1,0 +1,273 @@
+"""The interface for programs: the command line's answers over HTTP, described by an OpenAPI document."""
+
+import json
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import anyio
+from fastapi import Body, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+
+from sightline.errors import InputError, SightlineError
+from sightline.web.asked import read
+from sightline.web.jobs import Job, Jobs
+from sightline.web.jobs import Request as Work
+from sightline.web.jobs.http import STALE, job_events
+from sightline.web.security import Refusal
+from sightline.web.work import checked
+
+if TYPE_CHECKING:
+    from sightline.loading.possible import Loaded
+
+MOST_SECONDS: Final = 30
+"""Of an answer at once; longer work is a job."""
+MOST_AT_ONCE: Final = 4
+"""Answers that are worked on at the same time."""
+
+
+class Problem(BaseModel):
+    """Why a request was not answered."""
+
+    error: str = Field(description="The first problem, as a sentence.")
+    problems: list[str] = Field(description="A sentence for each mistake.")
+
+
+class Progressed(BaseModel):
+    """How far the stage at hand is."""
+
+    what: str
+    done: int
+    total: int | None = Field(description="Null where nobody knows.")
+
+
+class JobState(BaseModel):
+    """How far long work is."""
+
+    id: str
+    kind: str
+    state: str = Field(description="waiting, running, done, failed, cancelled or interrupted")
+    progress: Progressed
+    result: Any = Field(default=None, description="Of one that is done: the answer of the command line.")
+    error: str | None = Field(default=None, description="Why it failed.")
+    problems: list[str] | None = Field(default=None, description="A sentence for each mistake.")
+
+
+Asked = Annotated[
+    dict[str, Any],
+    Body(
+        description="A scenario as a file states it, or `scenario` with `options` beside it.",
+        examples=[
+            {
+                "model": "llama-3-8b",
+                "cluster": "8x h100-sxm-80gb",
+                "workload": {"task": "pretrain", "sequence_length": 4096, "global_batch": 64},
+            }
+        ],
+    ),
+]
+_REFUSALS: Final[dict[int | str, dict[str, Any]]] = {
+    status: {"model": Problem, "description": said}
+    for status, said in {
+        400: "The body is no JSON.",
+        403: "Another site asked.",
+        413: "The request is larger than 2 MB.",
+        415: "The body is not application/json.",
+        421: "The server was called by another name than that of this machine.",
+        422: "The request is wrong: a sentence for each mistake.",
+        429: "Too much work is waiting.",
+    }.items()
+}
+_STALE_JOB: Final[dict[int | str, dict[str, Any]]] = {404: {"model": Problem, "description": "There is no such job."}}
+
+
+class _Json(Response):
+    """JSON as the command line prints it."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        return json.dumps(content, allow_nan=False, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def create_api(jobs: Jobs) -> FastAPI:
+    """Return the interface, to be mounted at ``/api/v1``."""
+    from sightline import __version__
+
+    api = FastAPI(
+        title="Sightline",
+        version=__version__,
+        description="How fast a large language model trains and generates, where time and memory go, whether it fits.",
+        docs_url=None,
+        redoc_url=None,
+        default_response_class=_Json,
+        redirect_slashes=False,
+    )
+    api.state.jobs = jobs
+    api.add_exception_handler(SightlineError, _wrong)
+    api.add_exception_handler(Refusal, _refused)
+    api.add_exception_handler(RequestValidationError, _invalid)
+    api.add_exception_handler(HTTPException, _plain)
+    for name, answer in {"predict": predicted, "explain": explained}.items():
+        _at_once(api, name, answer)
+    for kind in ("plan", "simulate", "explore"):
+        _as_job(api, kind)
+    _jobs(api)
+    return api
+
+
+def _at_once(api: FastAPI, name: str, answer: Callable[[Mapping[str, Any], Mapping[str, Any]], Any]) -> None:
+    """Add a question that is answered at once, in a thread."""
+    working = anyio.CapacityLimiter(MOST_AT_ONCE)
+
+    async def asked(request: Request, body: Asked) -> Response:
+        _check_type(request)
+        scenario, options = _parts(body)
+        with anyio.move_on_after(MOST_SECONDS):
+            document = await anyio.to_thread.run_sync(
+                answer, scenario, options, limiter=working, abandon_on_cancel=True
+            )
+            return _Json(document)
+        raise InputError(f"the answer takes longer than {MOST_SECONDS} seconds; the command line has no limit")
+
+    told = f"What `sightline {name} FILE --json` prints."
+    api.post(f"/{name}", summary=f"{name} a scenario", description=told, responses=_REFUSALS, name=name)(asked)
+
+
+def _as_job(api: FastAPI, kind: str) -> None:
+    """Add long work. Equal requests are the same job."""
+
+    async def begun(request: Request, body: Asked) -> Response:
+        _check_type(request)
+        scenario, options = _parts(body)
+        jobs: Jobs = request.app.state.jobs
+        checked(kind, options, import_module(f"sightline.web.work.{kind}").OPTIONS)
+        work = Work(kind=kind, mapping=scenario, options=options)
+        job = await anyio.to_thread.run_sync(jobs.start, work)
+        return _Json(_state(jobs, job), 200 if job.state == "done" else 202)
+
+    told = f"Starts `sightline {kind} FILE --json` as a job, or returns the one that was asked the same."
+    accepted: dict[int | str, dict[str, Any]] = {
+        202: {"model": JobState, "description": "The job was started or runs."}
+    }
+    api.post(
+        f"/{kind}",
+        summary=f"{kind} as a job",
+        description=told,
+        responses={**_REFUSALS, **accepted},
+        response_model=JobState,
+        name=kind,
+    )(begun)
+
+
+def _jobs(api: FastAPI) -> None:
+    """Add how far jobs are, and their end."""
+    refusals: dict[int | str, dict[str, Any]] = {status: _REFUSALS[status] for status in (403, 413, 421)}
+
+    @api.get("/jobs/{identifier}", summary="how far a job is", responses=_STALE_JOB | refusals, response_model=JobState)
+    def job(request: Request, identifier: str) -> Response:
+        """Return state, progress and, of one that is done, the result."""
+        return _job(request.app.state.jobs, request.app.state.jobs.get(identifier))
+
+    @api.delete("/jobs/{identifier}", summary="end a job", responses=_STALE_JOB | refusals, response_model=JobState)
+    def cancel(request: Request, identifier: str) -> Response:
+        """End a job; one that has ended stays as it is."""
+        return _job(request.app.state.jobs, request.app.state.jobs.cancel(identifier))
+
+    @api.get(
+        "/jobs/{identifier}/events",
+        summary="a job as it goes",
+        responses={**_STALE_JOB, **refusals, 200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+        response_class=Response,
+    )
+    async def events(request: Request, identifier: str) -> Response:  # noqa: ARG001 - it is in the path
+        """Return server-sent events: the state of the job at each change, until it has ended."""
+        return await job_events(request)
+
+
+def _job(jobs: Jobs, job: Job | None) -> Response:
+    if job is None:
+        return _Json({"error": STALE, "problems": [STALE]}, 404)
+    return _Json(_state(jobs, job))
+
+
+def _state(jobs: Jobs, job: Job) -> dict[str, Any]:
+    result = jobs.result(job.id) if job.state == "done" else None
+    return job.to_dict() | ({"result": result["document"]} if result else {})
+
+
+def predicted(scenario: Any, options: Mapping[str, Any]) -> Any:
+    """Return what ``sightline predict --json`` prints."""
+    from sightline.prediction import predict
+    from sightline.report.plans.results import nearest_to_unfit
+
+    loaded = _read(scenario, options, "predict")
+    answers = [predict(one) for one in loaded.scenarios]
+    if loaded.is_list:
+        return [answer.to_dict(tables=True) for answer in answers]
+    return answers[0].to_dict(tables=True) | nearest_to_unfit(answers[0], "sightline predict FILE")
+
+
+def explained(scenario: Any, options: Mapping[str, Any]) -> Any:
+    """Return what ``sightline explain --json`` prints."""
+    from sightline.explanation.explain import explain
+
+    loaded = _read(scenario, options, "explain")
+    documents = [explain(one).to_dict() for one in loaded.scenarios]
+    return documents if loaded.is_list else documents[0]
+
+
+def _read(scenario: Any, options: Mapping[str, Any], kind: str) -> "Loaded":
+    checked(kind, options, ())
+    return read([scenario])
+
+
+def _parts(body: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """The scenario or study, and options; raise `InputError` where they are no mappings."""
+    if "scenario" not in body:
+        return body, {}
+    scenario, options = body["scenario"], body.get("options") or {}
+    unknown = sorted(body.keys() - {"scenario", "options"})
+    wrong = [f"{name} is not a known key; allowed: scenario, options" for name in unknown]
+    for name, value in {"scenario": scenario, "options": options}.items():
+        if not isinstance(value, Mapping):
+            wrong.append(f"{name} is of type {type(value).__name__}; allowed: a mapping")
+    if wrong:
+        raise InputError(wrong)
+    return scenario, options
+
+
+def _check_type(request: Request) -> None:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise Refusal(415, f"content-type is '{kind}'; allowed: application/json")
+
+
+def _problems(problems: list[str], status: int, headers: Mapping[str, str] | None = None) -> Response:
+    return _Json({"error": problems[0], "problems": problems}, status, dict(headers or {}))
+
+
+async def _wrong(_: Request, error: Exception) -> Response:
+    return _problems(list(getattr(error, "problems", ())) or [str(error)], 422)
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    return _problems([str(error)], getattr(error, "status", 400))
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    found = error.errors() if isinstance(error, RequestValidationError) else []
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        return _problems([f"content-type is '{kind}'; allowed: application/json"], 415)
+    is_no_json = any(one["type"] == "json_invalid" for one in found)
+    said = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in found] or ["the request is wrong"]
+    return _problems(said, 400 if is_no_json else 422)
+
+
+async def _plain(_: Request, error: Exception) -> Response:
+    status = getattr(error, "status_code", 400)
+    return _problems([str(getattr(error, "detail", error))], status, getattr(error, "headers", None))

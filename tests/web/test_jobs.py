@@ -1,0 +1,93 @@
+"""Long work in processes of its own."""
+
+import os
+import signal
+import time
+
+import pytest
+from page_checks import running
+
+from sightline.web.jobs import Jobs, Request
+from sightline.web.security import Refusal
+
+pytestmark = pytest.mark.slow
+QUICK = {
+    "model": "llama-3-8b",
+    "cluster": "1x h100-sxm-80gb",
+    "workload": {"task": "serve", "requests": {"count": 4, "prompt_tokens": 16, "output_tokens": 4}},
+}
+LONG = {
+    "model": "llama-3-70b",
+    "cluster": "1024x h100-sxm-80gb",
+    "workload": {"task": "pretrain", "sequence_length": 8192, "global_batch": 2048},
+}
+
+
+@pytest.fixture
+def jobs(tmp_path):
+    found = Jobs(tmp_path)
+    yield found
+    found.close()
+
+
+def ended(jobs, identifier, until=60):
+    """The job once it has ended."""
+    end = time.monotonic() + until
+    while not (job := jobs.get(identifier)).ended and time.monotonic() < end:
+        time.sleep(0.05)
+    return job
+
+
+def test_a_job_is_done_once_and_kept(jobs, tmp_path):
+    request = Request(kind="simulate", mapping=QUICK, options={"intervals": False})
+    first = jobs.start(request)
+    assert first.state == "waiting"
+    assert jobs.start(request).id == first.id
+    assert ended(jobs, first.id).state == "done"
+    result = jobs.result(first.id)
+    assert result["document"]["completed"] == 4
+    assert "<table>" in result["piece"]["html"]
+    again = Jobs(tmp_path)
+    assert again.start(request).state == "done"
+    again.close()
+
+
+def test_a_mistake_is_a_sentence(jobs):
+    job = jobs.start(Request(kind="plan", mapping={"model": "lama-3-8b"}))
+    job = ended(jobs, job.id)
+    assert (job.state, job.was_refused) == ("failed", True)
+    assert any("did you mean 'llama-3-8b'" in problem for problem in job.problems)
+
+
+def test_a_job_can_be_ended(jobs):
+    job = jobs.start(Request(kind="plan", mapping=LONG))
+    while jobs.get(job.id).state == "waiting":
+        time.sleep(0.02)
+    assert jobs.cancel(job.id).state == "cancelled"
+    assert jobs.get(job.id).state == "cancelled"
+    assert jobs.start(Request(kind="plan", mapping=LONG)).state == "waiting"
+
+
+def test_too_much_is_refused(jobs):
+    requests = [Request(kind="plan", mapping=LONG | {"name": f"batch {batch}"}) for batch in range(32)]
+    with pytest.raises(Refusal, match="too much work"):
+        list(map(jobs.start, requests))
+
+
+def test_a_killed_server_loses_nothing_that_is_finished(tmp_path):
+    import httpx2
+
+    environment = {"SIGHTLINE_JOBS": str(tmp_path)}
+    with running(environment=environment) as (address, process):
+        done = httpx2.post(
+            f"{address}/api/v1/simulate", json={"scenario": QUICK, "options": {"intervals": False}}
+        ).json()
+        with httpx2.stream("GET", f"{address}/api/v1/jobs/{done['id']}/events", timeout=60) as events:
+            assert '"state": "done"' in list(events.iter_lines())[-2]
+        cut = httpx2.post(f"{address}/api/v1/plan", json=LONG).json()
+        os.kill(process.pid, signal.SIGKILL)
+    with running(environment=environment) as (address, _):
+        assert httpx2.get(f"{address}/api/v1/jobs/{done['id']}").json()["result"]["completed"] == 4
+        found = httpx2.get(f"{address}/api/v1/jobs/{cut['id']}").json()
+        assert found["state"] in ("interrupted", "done")
+        assert httpx2.delete(f"{address}/api/v1/jobs/{cut['id']}").status_code == 200
