@@ -1,12 +1,15 @@
 """``sightline compare``: predicted and measured, or any two of one kind, side by side."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sightline.cli import output
+from sightline.cli import output, reports
 from sightline.cli.next_step import try_next
-from sightline.cli.options import Anchors, AsCsv, AsJson, Chart, RunStore
+from sightline.cli.options import Anchors, AsCsv, AsJson, Chart, Charts, Html, Markdown, RunStore
+
+if TYPE_CHECKING:
+    from sightline.explanation.comparison import Comparison
 
 _SHOWN = "step,request,phase,memory,module"
 _ALL = "step,request,phase,memory,module,operator"
@@ -30,13 +33,16 @@ def compare(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
     chart: Chart = None,
+    charts: Charts = None,
+    html: Html = None,
+    markdown: Markdown = None,
     anchor: Anchors = None,
     store: RunStore = None,
 ) -> None:
     """Compare two profiles: key figures, time by phase, module and operator, memory by part.
 
-    Each row has the ratio B / A with its interval, and says whether B is faster, slower, or no difference was found. A
-    ratio that the spread of the samples or the uncertainty of a prediction can explain is no difference. A scenario is
+    Each row has the ratio B / A with its interval, and says whether B is faster, slower, or no difference was found: that
+    is where the interval, made of the spread of samples and the uncertainty of predictions, holds 1. A scenario is
     predicted. Of two predictions it says how likely either is the faster: the part that their errors share cancels.
     FILE#2 is the second result of a file. Served loads are compared too, simulated or measured, and request by request
     where both served the same ones.
@@ -48,9 +54,11 @@ def compare(
       sightline compare zero-1.yaml zero-3.yaml --anchor our-cluster
       sightline compare 20261121-104239 20261121-110512 --level phase,module --chart before-after.svg
       sightline compare before.json after.json --json
+      sightline compare before.yaml after.yaml --markdown -
       sightline compare one-engine.yaml another-engine.yaml
     """
-    output.check({"--chart": chart}, json=as_json, csv=as_csv)
+    output.check({"--chart": chart, "--html": html, "--markdown": markdown}, json=as_json, csv=as_csv)
+    reports.check_charts(charts)
     from sightline.explanation.comparison import compare as compare_profiles
     from sightline.report import comparison as report
 
@@ -61,6 +69,8 @@ def compare(
         from sightline.report.charts.comparison import comparison_bars
 
         output.draw(chart, comparison_bars(comparison))
+    if _write_reports(comparison, charts, html, markdown):
+        return
     output.show(
         lambda: report.comparison_to_dict(comparison),
         lambda: [report.comparison_table(comparison)],
@@ -71,3 +81,15 @@ def compare(
         known = [word for one in anchor or () for word in ("--anchor", one)]
         finer = ["--level", "module,operator"] if level is None else ["--chart", "comparison.svg"]
         try_next("compare", a, b, *known, *finer)
+
+
+def _write_reports(comparison: "Comparison", charts: str | None, html: str | None, markdown: str | None) -> bool:
+    """Write the reports that were asked for; return whether stdout holds one of them."""
+    reports.write_charts(charts, comparison)
+    if html is None and markdown is None:
+        return False
+    from sightline.report.markdown.answers import comparison_markdown
+    from sightline.report.pages.comparison import comparison_page
+
+    reports.write_page(html, lambda typed: comparison_page(comparison, command=typed))
+    return reports.write_markdown(markdown, lambda typed: comparison_markdown(comparison, command=typed))

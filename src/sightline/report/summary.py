@@ -269,13 +269,13 @@ def longest_modules(profile: Profile) -> list[Part]:
     found = [Part(key=p, label=_module_label(p, m), value=s, share=s / whole) for (p, m), s in shown]
     is_named = any(part.key in COMMUNICATION for part in found)
     communication = "other communication" if is_named else LABELS[COMMUNICATION[0]]
-    for key, label in (("", "other modules"), (COMMUNICATION[0], communication)):
-        others = [one for one in rest if (one[0][0] in COMMUNICATION) == bool(key)]
+    for phase, label in (("", "other modules"), (COMMUNICATION[0], communication)):
+        others = [one for one in rest if (one[0][0] in COMMUNICATION) == bool(phase)]
         names = {_module_label(*address) for address, _ in others}
         other = sum(s for _, s in others)
         if others:
             found.append(
-                Part(key=key, label=names.pop() if len(names) == 1 else label, value=other, share=other / whole)
+                Part(key=phase, label=names.pop() if len(names) == 1 else label, value=other, share=other / whole)
             )
     return found
 

@@ -52,7 +52,7 @@ def error_table(results: "Sequence[Result]") -> RenderableType:
 
 def _errors(results: "Sequence[Result]") -> Listing:
     """The errors of suites of one kind, under the name of each suite and its quantity."""
-    cells = list(zip(*map(_error_cells, results), strict=True))
+    cells = list(zip(*map(error_cells, results), strict=True))
     headings = ("cases", "mean", "median", "p90", "max", "bias", "inside")
     return Listing(
         labels=[Column(heading="part", cells=[f"  {part}" for part in cells[0]], is_number=False)],
@@ -102,13 +102,14 @@ def quantity_name(quantity: str) -> str:
 def case_table(result: "Result") -> RenderableType:
     """Return the cases of one part of a suite: measured, predicted and the error between them."""
     title = f"{result.suite}, {result.split}: {result.quantity}"
-    names, *cells = zip(*map(_case, result.answers), strict=True)
+    names, *cells = zip(*map(case_cells, result.answers), strict=True)
     headings = ("measured", "predicted", "error")
     figures = [Column(heading=heading, cells=column) for heading, column in zip(headings, cells, strict=True)]
     return Group(Text(title), Listing(labels=[Column(heading="case", cells=names, is_number=False)], figures=figures))
 
 
-def _case(answer: "Answer") -> tuple[str, ...]:
+def case_cells(answer: "Answer") -> tuple[str, ...]:
+    """Return a case's name, what was measured and predicted, and the error."""
     name, measured = case_label(answer), units.digits(answer.case.measured, 4)
     if answer.predicted is None:
         return f"{name}: {answer.reason.splitlines()[0]}", measured, NOTHING, NOTHING
@@ -131,7 +132,8 @@ def case_label(answer: "Answer") -> str:
     return ", ".join([f"{model} on {cluster}", " ".join(said)]).rstrip(", ")
 
 
-def _error_cells(result: "Result") -> list[str]:
+def error_cells(result: "Result") -> list[str]:
+    """Return a result's part, cases, mean, median, p90 and largest error, bias, and how many intervals hold."""
     unanswered = f" ({result.unanswered} unanswered)" if result.unanswered else ""
     sizes = [_error(value) for value in (result.mape, result.median_ape, result.p90_ape, result.max_ape)]
     inside = NOTHING if result.coverage is None else f"{100 * result.coverage:.0f} %"
@@ -147,7 +149,8 @@ def _answer_to_dict(answer: "Answer") -> dict[str, Any]:
 def _error(value: float | None, *, signed: bool = False) -> str:
     if value is None:
         return NOTHING
-    return f"{100 * value:+.1f} %" if signed else f"{100 * value:.1f} %"
+    # Adding 0 makes what rounds to -0.0 a plain 0.0.
+    return f"{round(100 * value, 1) + 0.0:+.1f} %" if signed else f"{100 * value:.1f} %"
 
 
 MOST_COLUMNS = 5

@@ -84,7 +84,7 @@ def _matmuls(devices: Sequence[str], tables: Sequence[RooflineTable]) -> Listing
     return Listing(
         labels=[Column(heading="matmul", cells=[row.matmul for row in rows], is_number=False)],
         figures=[
-            Column(heading="batch, m, n, k", cells=list(map(_shape, rows)), is_number=False),
+            Column(heading="batch, m, n, k", cells=list(map(shape, rows)), is_number=False),
             Column(heading="FLOP/byte", cells=[units.digits(row.intensity) for row in rows]),
             *shown,
         ],
@@ -93,7 +93,8 @@ def _matmuls(devices: Sequence[str], tables: Sequence[RooflineTable]) -> Listing
     )
 
 
-def _shape(row: RooflineRow) -> str:
+def shape(row: RooflineRow) -> str:
+    """Return the sizes of a matmul, with the batch where there is one."""
     sizes = (row.batch, row.m, row.n, row.k) if row.batch != 1 else (row.m, row.n, row.k)
     return "x".join(f"{size:.0f}" if size >= 10 or size == int(size) else f"{size:.1f}" for size in sizes)
 
@@ -117,7 +118,7 @@ LABELS = {
     "network.bandwidth_per_node": "network: bandwidth",
     "network.latency_s": "network: latency",
 }
-_NEGLIGIBLE = 0.005
+NEGLIGIBLE = 0.005
 """Elasticities below this would be 0.00 in the table."""
 
 
@@ -149,10 +150,10 @@ def _elasticities(by_number: Mapping[str, Mapping[str, float]]) -> Table:
     largest = {name: max(abs(v) for v in values.values()) for name, values in by_number.items()}
     most = max(largest.values()) or 1.0
     for name in sorted(by_number, key=lambda n: -largest[n]):
-        if largest[name] < _NEGLIGIBLE:
+        if largest[name] < NEGLIGIBLE:
             continue
         values = by_number[name]
-        figures = [Text(f"{values[key]:+.2f}", justify="right") for key in keys]
+        figures = [Text(f"{round(values[key], 2) + 0.0:+.2f}", justify="right") for key in keys]
         table.add_row(LABELS[name], *figures, parts.Bar(largest[name] / most, "cyan"))
     return table
 

@@ -130,7 +130,9 @@ def _figure(key: str, value: Any) -> str:
 
 
 def _listed(key: str, value: Any) -> str:
-    """A cell of a list; without the unit where the heading has it."""
+    """A cell of a list; without the unit where the heading has it, and memory in one unit for all entries."""
+    if isinstance(value, str) and value.endswith(" MiB"):
+        return units.size(float(value.removesuffix(" MiB")) * 2**20)
     unit = next((unit for start, unit in _UNITS.items() if key.startswith(start)), None)
     return _figure(key, value) if unit is None else str(value).removesuffix(unit)
 

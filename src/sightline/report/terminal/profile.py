@@ -66,13 +66,13 @@ def one(profile: Profile, command: str = PREDICT) -> RenderableType:
         *(Text(line, style="dim") for line in labels.subtitle(profile.scenario)),
         Text(),
         _headline(profile),
-        *(Text(line, style="dim") for line in summary.interval_sentences(profile)),
+        *(parts.Sentence(line, style="dim") for line in summary.interval_sentences(profile)),
     ]
     if profile.phases or profile.memory_bytes:
         blocks += [Text(), _breakdown(profile)]
     for sentences, style in ((measured_sentences(profile), ""), (profile.advice, "red")):
         if sentences:
-            blocks += [Text(), *(Text(sentence, style=style) for sentence in sentences)]
+            blocks += [Text(), *(parts.Sentence(sentence, style=style) for sentence in sentences)]
     return Group(*blocks, *([] if profile.fits is not False else _nearest(profile, command)))
 
 
@@ -117,8 +117,7 @@ def _add_hidden(table: Table, profile: Profile) -> None:
     if (seconds := summary.overlapped_s(profile)) > 0:
         share = units.percent(seconds / float(profile.whole_s))
         value = Text(units.seconds(seconds), style="dim", justify="right")
-        said = Text("runs behind compute", style="dim")
-        table.add_row(Text("communication, hidden", style="dim"), value, Text(share, "dim", justify="right"), said)
+        table.add_row(Text("communication, hidden", style="dim"), value, Text(share, "dim", justify="right"))
 
 
 def _breakdown(profile: Profile) -> Table:
