@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sightline.cli import completion, output
+from sightline.cli import completion, output, reports
 from sightline.cli.next_step import try_next
-from sightline.cli.options import AsCsv, AsJson, Chart, Html, Settings
+from sightline.cli.options import AsCsv, AsJson, Chart, Charts, Html, Markdown, Settings
 from sightline.cli.progress_bar import end_if_stopped, progress_bar
 
 if TYPE_CHECKING:
@@ -49,7 +49,9 @@ def explore(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
     chart: Chart = None,
+    charts: Charts = None,
     html: Html = None,
+    markdown: Markdown = None,
 ) -> None:
     """Run a study of hardware or technology: what a device, memory, network or node would bring, and what binds where.
 
@@ -65,7 +67,8 @@ def explore(
       sightline explore examples/studies/compute-and-network.yaml --set model=llama-3.1-8b --csv
       sightline explore technology-nodes --quick --json
     """
-    output.check({"--chart": chart, "--html": html}, json=as_json, csv=as_csv)
+    output.check({"--chart": chart, "--html": html, "--markdown": markdown}, json=as_json, csv=as_csv)
+    reports.check_charts(charts)
     if study is None:
         _show_list(as_json=as_json)
         return
@@ -73,7 +76,9 @@ def explore(
         from sightline.exploration.explore import explore as answered
 
         answer = answered(study, quick=quick, view=view, overrides=settings or (), progress=progress)
-    _write_files(answer, chart, html)
+    reports.write_charts(charts, answer)
+    if _write_files(answer, chart, html, markdown):
+        return
     _show(answer, as_json=as_json, as_csv=as_csv)
     end_if_stopped(progress)
     if study != "-" and not (as_json or as_csv or chart or html):
@@ -99,7 +104,8 @@ def _show_list(*, as_json: bool) -> None:
         try_next("explore", next(iter(BUILT_IN)))
 
 
-def _write_files(answer: "StudyAnswer", chart: str | None, html: str | None) -> None:
+def _write_files(answer: "StudyAnswer", chart: str | None, html: str | None, markdown: str | None) -> bool:
+    """Write the files that were asked for; return whether stdout holds one of them."""
     if chart is not None:
         from sightline.report.charts.drawing import PHONE
         from sightline.report.charts.studies.chart import study_chart
@@ -108,7 +114,12 @@ def _write_files(answer: "StudyAnswer", chart: str | None, html: str | None) -> 
     if html is not None:
         from sightline.report.pages.study import study_page
 
-        output.write_file(html, study_page(answer))
+        reports.write_page(html, lambda typed: study_page(answer, command=typed))
+    if markdown is None:
+        return False
+    from sightline.report.markdown.answers import study_markdown
+
+    return reports.write_markdown(markdown, lambda typed: study_markdown(answer, command=typed))
 
 
 def _show(answer: "StudyAnswer", *, as_json: bool, as_csv: bool) -> None:

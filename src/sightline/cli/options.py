@@ -16,10 +16,23 @@ Files = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV instead of tables.")]
 Chart = Annotated[
-    str | None, typer.Option("--chart", metavar="OUT", help="Draw the answer into an .svg, .png or .html file.")
+    str | None,
+    typer.Option(
+        "--chart", metavar="OUT", help="Draw the answer into an .svg, .png or .html file, or write its numbers to .csv."
+    ),
 ]
 Html = Annotated[
     str | None, typer.Option("--html", metavar="REPORT", help="Write a report as one .html page that needs no network.")
+]
+Markdown = Annotated[
+    str | None,
+    typer.Option(
+        "--markdown", metavar="OUT", help="Write the answer as Markdown for a pull request (.md); - prints it."
+    ),
+]
+Charts = Annotated[
+    str | None,
+    typer.Option("--charts", metavar="DIR", help="Write every chart of the answer into a folder, as .svg and .csv."),
 ]
 RunStore = Annotated[
     str | None,

@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     from sightline.profile import Profile
 
 ENDINGS: Mapping[str, Sequence[str]] = {
-    "--chart": (".svg", ".png", ".html"),
+    "--chart": (".svg", ".png", ".html", ".csv"),
     "--html": (".html", ".htm"),
+    "--markdown": (".md", ".markdown"),
     "--trace": (".json",),
     "--requests": (".parquet",),
 }
 """What the names of the files that an option writes may end in."""
+STDOUT = "-"
 _MOST_WARNINGS = 5
 
 
@@ -38,7 +40,13 @@ def check(
     """
     if json and csv:
         raise InputError("--json and --csv exclude each other: stdout holds one of them")
-    wrong = {option: _wrong(path, ENDINGS.get(option, out)) for option, path in paths.items() if path is not None}
+    if paths.get("--markdown") == STDOUT and (json or csv):
+        raise InputError(f"--markdown - and --{'json' if json else 'csv'} exclude each other: stdout holds one of them")
+    wrong = {
+        option: _wrong(path, ENDINGS.get(option, out))
+        for option, path in paths.items()
+        if path is not None and (option, path) != ("--markdown", STDOUT)
+    }
     if problems := [f"{option} {why}" for option, why in wrong.items() if why]:
         raise InputError(problems)
 
@@ -122,6 +130,11 @@ def show_profiles(
 
 def draw(path: str, chart: dict[str, Any], narrow: Callable[[], dict[str, Any]] | None = None) -> None:
     """Write a chart's specification in the form that the path's ending asks for; a page gets a ``narrow`` one too."""
+    if Path(path).suffix.lower() == ".csv":
+        from sightline.report.charts.index import csv_of
+
+        write_file(path, csv_of(chart))
+        return
     from sightline.report.charts.drawing import draw as drawn
 
     is_page = narrow is not None and Path(path).suffix.lower() == ".html"

@@ -1,11 +1,12 @@
 """``sightline predict``: scenarios in, predictions out."""
 
 import shlex
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sightline.cli import asked, output
+from sightline.cli import asked, output, reports
 from sightline.cli.anchored import anchored_by
 from sightline.cli.next_step import given, has, try_next
 from sightline.cli.options import (
@@ -13,8 +14,10 @@ from sightline.cli.options import (
     AsCsv,
     AsJson,
     Chart,
+    Charts,
     Files,
     Html,
+    Markdown,
     RunStore,
     SaveAnchor,
     Settings,
@@ -42,9 +45,12 @@ def predict(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
     chart: Chart = None,
+    charts: Charts = None,
     html: Html = None,
+    markdown: Markdown = None,
     trace: Annotated[
-        str | None, typer.Option(metavar="OUT", help="Write the timeline of a training step as a Chrome trace (.json).")
+        str | None,
+        typer.Option(metavar="OUT", help="Write the timeline of a step or of a generation as a Chrome trace (.json)."),
     ] = None,
     settings: Settings = None,
     sweeps: Sweeps = None,
@@ -64,6 +70,7 @@ def predict(
       sightline predict examples/llama-2-70b-generate-4xh100.yaml
       sightline predict examples/llama-2-70b-generate-4xh100.yaml --sweep workload.batch=1,4,16,64 --chart curve.svg
       sightline predict scenario.yaml --chart prediction.svg
+      sightline predict scenario.yaml --html report.html --markdown report.md
       sightline predict scenario.yaml --set plan.zero_stage=3 --json
       sightline predict scenario.yaml --sweep plan.micro_batch=1,2,4 --csv
       sightline predict examples/sweep-llama-2-7b.yaml --sort memory_bytes.total --top 5
@@ -72,24 +79,43 @@ def predict(
       sightline predict scenario.yaml --anchor latest --save-anchor our-cluster
       cat scenario.yaml | sightline predict -
     """
-    output.check({"--chart": chart, "--html": html, "--trace": trace}, json=as_json, csv=as_csv)
+    named = _Files(chart=chart, charts=charts, html=html, markdown=markdown, trace=trace)
+    named.check(json=as_json, csv=as_csv)
     first = _whole(top)
     # Files may be pipes that somebody else writes, so Ctrl-C ends the reading at once.
     with progress_bar(stops=False) as reading:
         loaded = asked.read(files, settings, sweeps, reading)
-    _refuse_pictures(loaded.scenarios, chart or html, trace)
+    _refuse_pictures(loaded.scenarios, chart, trace)
     known = anchored_by(anchor, save_anchor, store)
     with progress_bar() as progress:
         answers = _predict_all(loaded.scenarios, known, progress, in_full=first is None)
     if known is None and any(one.measured for one in loaded.scenarios):
         output.print_remark("the scenario says what was measured; given as --anchor FILE, that corrects predictions")
-    _write_files(answers, loaded.cells[: len(answers)], chart, html, trace)
+    printed = _write_files(answers, loaded.cells[: len(answers)], named, known)
     order = _order(answers, loaded.cells[: len(answers)], sort, first, as_asked=as_json or as_csv)
     again = given(files, settings, sweeps)
-    _show(answers, loaded, order, known, again, as_json=as_json, as_csv=as_csv)
+    if not printed:
+        _show(answers, loaded, order, known, again, as_json=as_json, as_csv=as_csv)
     end_if_stopped(progress)
-    if not (as_json or as_csv) and again:
+    if not (as_json or as_csv or printed) and again:
         try_next(*_next_step(answers, again, chart or html))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Files:
+    """The files that were asked for."""
+
+    chart: str | None
+    charts: str | None
+    html: str | None
+    markdown: str | None
+    trace: str | None
+
+    def check(self, *, json: bool, csv: bool) -> None:
+        """Refuse paths that cannot be written."""
+        paths = {"--chart": self.chart, "--html": self.html, "--markdown": self.markdown, "--trace": self.trace}
+        output.check(paths, json=json, csv=csv)
+        reports.check_charts(self.charts)
 
 
 def _show(
@@ -112,7 +138,10 @@ def _show(
     command = shlex.join(("sightline", "predict", *(again or ["FILE"])))
 
     def document(answer: "Profile") -> dict[str, Any]:
-        return answer.to_dict(tables=with_tables) | ({} if loaded.is_list else _nearest(answer, command, known))
+        from sightline.report.plans.results import nearest_to_unfit
+
+        nearest = {} if loaded.is_list else nearest_to_unfit(answer, command, known)
+        return answer.to_dict(tables=with_tables) | nearest
 
     output.show_profiles(
         answers,
@@ -124,17 +153,6 @@ def _show(
         order=order,
         command=command,
     )
-
-
-def _nearest(answer: "Profile", command: str, known: "Anchored | None") -> dict[str, Any]:
-    """The key of the nearest plans that fit, where the one that was asked for does not and no single change helps."""
-    if answer.fits is not False:
-        return {}
-    from sightline.planning.why.unfit import nearest_to
-    from sightline.report.plans.results import nearest_to_dict
-
-    found = nearest_to(answer, command, known)
-    return {"nearest": [nearest_to_dict(one) for one in found]} if found else {}
 
 
 def _next_step(answers: "list[Profile]", again: list[str], picture: str | None) -> list[str]:
@@ -169,23 +187,21 @@ def _order(
 
 
 def _refuse_pictures(scenarios: "list[Asked]", picture: str | None, trace: str | None) -> None:
-    """Refuse charts, reports and traces that cannot be drawn, before any work is done."""
+    """Refuse charts and traces that cannot be drawn, before any work is done."""
     from sightline.profile import task_of
 
     tasks = {task.name for scenario in scenarios if (task := task_of(scenario.workload.task))}
     path = picture or trace
     if path is not None and "operator" in tasks:
         raise InputError(
-            f"'{path}': charts, reports and traces are of training and generation; operators have --json and --csv"
+            f"'{path}': charts and traces are of training and generation; operators have --html, --json and --csv"
         )
     if trace is not None and len(scenarios) > 1:
         raise InputError(f"--trace draws one scenario, {len(scenarios)} were asked for")
-    if trace is not None and "generation" in tasks:
-        raise InputError(f"'{trace}': a trace shows a training step; generation has --chart and --html")
+    if trace is not None and "serving" in tasks:
+        raise InputError(f"'{trace}': predict draws training and generation; of a load ask simulate for --trace")
     if picture is not None and len(tasks) > 1:
-        raise InputError(
-            f"'{picture}': a chart or report shows either training or generation; predict the two separately"
-        )
+        raise InputError(f"'{picture}': a chart shows either training or generation; predict the two separately")
 
 
 def _predict_all(
@@ -202,19 +218,35 @@ def _predict_all(
     return answers
 
 
-def _write_files(
-    answers: "list[Profile]", cells: "list[Cell]", chart: str | None, html: str | None, trace: str | None
-) -> None:
-    if chart is not None:
+def _write_files(answers: "list[Profile]", cells: "list[Cell]", named: _Files, known: "Anchored | None") -> bool:
+    """Write the files that were asked for; return whether stdout holds one of them."""
+    if named.chart is not None:
         from sightline.report.charts.drawing import PHONE
         from sightline.report.charts.profile import profile_chart
 
-        output.draw(chart, profile_chart(answers), lambda: profile_chart(answers, PHONE))
-    if html is not None:
-        from sightline.report.pages.profiles import page
-
-        output.write_file(html, page(answers, cells))
-    if trace is not None:
+        output.draw(named.chart, profile_chart(answers), lambda: profile_chart(answers, PHONE))
+    reports.write_charts(named.charts, answers)
+    if named.trace is not None:
         from sightline.report.charts.trace import chrome_trace
 
-        output.write_file(trace, chrome_trace(answers[0]))
+        output.write_file(named.trace, chrome_trace(answers[0]))
+    if named.html is None and named.markdown is None:
+        return False
+    from sightline.report.markdown.answers import profiles_markdown
+    from sightline.report.pages.profiles import page
+
+    changes = _changes(answers, known)
+    reports.write_page(named.html, lambda typed: page(answers, cells, command=typed, changes=changes))
+    return reports.write_markdown(
+        named.markdown, lambda typed: profiles_markdown(answers, cells, command=typed, changes=changes)
+    )
+
+
+def _changes(answers: "list[Profile]", known: "Anchored | None") -> list[str]:
+    """The changes that would make the only plan of training faster, as sentences."""
+    if len(answers) > 1 or answers[0].task.name != "training" or answers[0].scenario.cluster.groups:
+        return []
+    from sightline.prediction.sensitivity import neighbours
+    from sightline.report.plans.faster import changes_of
+
+    return changes_of(answers[0], neighbours(answers[0].scenario, known))

@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from sightline.cli import asked, completion, output
+from sightline.cli import asked, completion, output, reports
 from sightline.cli.next_step import given, try_next
-from sightline.cli.options import AsCsv, AsJson, Chart, Settings, Sweeps
+from sightline.cli.options import AsCsv, AsJson, Chart, Charts, Html, Settings, Sweeps
 from sightline.errors import InputError
 
 
@@ -25,6 +25,8 @@ def roofline(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
     chart: Chart = None,
+    charts: Charts = None,
+    html: Html = None,
     settings: Settings = None,
     sweeps: Sweeps = None,
 ) -> None:
@@ -40,7 +42,8 @@ def roofline(
       sightline roofline examples/llama-2-7b-generate-a100.yaml --sweep workload.batch=1,16,256 --csv
       sightline roofline examples/llama-2-7b-generate-a100.yaml --set workload.batch=16 --chart roofline.svg
     """
-    output.check({"--chart": chart}, json=as_json, csv=as_csv)
+    output.check({"--chart": chart, "--html": html}, json=as_json, csv=as_csv)
+    reports.check_charts(charts)
     loaded = asked.read([file], settings, sweeps)
     from sightline.prediction.operators.roofline_table import roofline as of
     from sightline.report import labels
@@ -57,6 +60,11 @@ def roofline(
         from sightline.report.charts.roofline import roofline_chart
 
         output.draw(chart, roofline_chart(named))
+    reports.write_charts(charts, named)
+    if html is not None:
+        from sightline.report.pages.roofline import roofline_page
+
+        reports.write_page(html, lambda typed: roofline_page(named, command=typed))
     output.show(
         lambda: report.rooflines_to_list([table for _, table in named]),
         lambda: map(report.classification, names, groups),

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sightline.cli import output
-from sightline.cli.options import AsJson, RunStore
+from sightline.cli import output, reports
+from sightline.cli.options import AsJson, Html, RunStore
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ def show(
     run: Annotated[
         str, typer.Argument(metavar="RUN", help="A run's id, the start of its id, or latest.", show_default=False)
     ],
+    html: Html = None,
     full: Annotated[bool, typer.Option("--full", help="Everything that is stored, a line for each key.")] = False,
     store: RunStore = None,
     as_json: AsJson = False,
@@ -74,10 +75,12 @@ def show(
     Examples:
       sightline runs show latest
       sightline runs show latest --full
+      sightline runs show latest --html run.html
       sightline runs show 20261121-104239 --json
     """
     from dataclasses import asdict
 
+    output.check({"--html": html}, json=as_json)
     from sightline.report.terminal.runs import age, in_full
     from sightline.report.terminal.stored import page
 
@@ -93,6 +96,10 @@ def show(
             return [in_full(found, opened.rows(found), opened.samples(found))]
         return [page(found, opened, f"{age(found)} ago")]
 
+    if html is not None:
+        from sightline.report.pages.run import run_page
+
+        reports.write_page(html, lambda typed: run_page(found, opened, command=typed))
     output.show(document, text, json=as_json)
 
 

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sightline.cli import completion, output
+from sightline.cli import completion, output, reports
 from sightline.cli.next_step import try_next
-from sightline.cli.options import AsJson, Chart
+from sightline.cli.options import AsJson, Chart, Charts, Html, Markdown
 from sightline.cli.progress_bar import end_if_stopped, progress_bar
 from sightline.errors import InputError
 
@@ -47,6 +47,9 @@ def validate(
     locked: Locked = False,
     cases: Annotated[bool, typer.Option("--cases", help="List every case with both values.")] = False,
     chart: Chart = None,
+    charts: Charts = None,
+    html: Html = None,
+    markdown: Markdown = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare predictions with published and measured results and print the errors of each suite.
@@ -69,7 +72,8 @@ def validate(
       sightline validate --data DIR --locked
       sightline validate --data DIR --chart accuracy.svg
     """
-    output.check({"--chart": chart})
+    output.check({"--chart": chart, "--html": html, "--markdown": markdown}, json=as_json)
+    reports.check_charts(charts)
     if left_out and locked:
         raise InputError("--left-out and --locked exclude each other: a locked source is never used, so never left out")
     with progress_bar() as progress:
@@ -77,6 +81,8 @@ def validate(
             results, means = _left_out(suite, data, progress)
         else:
             results, means = _run(suite, data, progress, locked=locked), {}
+    if _write_reports(results, charts, html, markdown, cases=cases):
+        return
     _show(results, means, cases=cases, chart=chart, as_json=as_json)
     end_if_stopped(progress)
     if data is None and suite is None and not (as_json or locked):
@@ -84,6 +90,20 @@ def validate(
     if not (as_json or cases or left_out or locked):
         data_too = [] if data is None else ["--data", str(data)]
         try_next("validate", max(results, key=lambda result: result.mape or 0.0).suite, *data_too, "--cases")
+
+
+def _write_reports(
+    results: "list[Result]", charts: str | None, html: str | None, markdown: str | None, *, cases: bool
+) -> bool:
+    """Write the reports that were asked for; return whether stdout holds one of them."""
+    reports.write_charts(charts, results)
+    if html is None and markdown is None:
+        return False
+    from sightline.report.markdown.answers import validation_markdown
+    from sightline.report.pages.validation import validation_page
+
+    reports.write_page(html, lambda typed: validation_page(results, cases=cases, command=typed))
+    return reports.write_markdown(markdown, lambda typed: validation_markdown(results, command=typed))
 
 
 def _show(results: "list[Result]", means: dict[str, Any], *, cases: bool, chart: str | None, as_json: bool) -> None:

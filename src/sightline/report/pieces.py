@@ -26,6 +26,8 @@ class Drawing:
     """What narrow screens show instead, if it differs."""
     label: str
     """What the chart shows with its main figures, for readers who do not see it."""
+    caption: str = ""
+    """Its title, where the chart itself has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +157,7 @@ def scrolled(html: str, label: str) -> str:
     return f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(label)}">{html}</div>'
 
 
-def chart(identifier: str, wide: Spec, narrow: Spec | None = None, *, label: str) -> Piece:
+def chart(identifier: str, wide: Spec, narrow: Spec | None = None, *, label: str, caption: str = "") -> Piece:
     """Return the place of a chart.
 
     Args:
@@ -163,16 +165,18 @@ def chart(identifier: str, wide: Spec, narrow: Spec | None = None, *, label: str
         wide: Its specification.
         narrow: The one for narrow screens.
         label: What it shows with its main figures, for readers who do not see it.
+        caption: Its title, where the chart itself has none.
     """
-    drawing = Drawing(wide=wide, narrow=narrow, label=label)
+    drawing = Drawing(wide=wide, narrow=narrow, label=label, caption=caption)
     return Piece(html=place_of(identifier, drawing), charts={identifier: drawing})
 
 
 def place_of(identifier: str, drawing: Drawing) -> str:
     """Return the element of a chart, as it stands in a piece."""
     label = escape(drawing.label)
+    title = f"<figcaption>{escape(drawing.caption)}</figcaption>" if drawing.caption else ""
     return (
-        f'<figure class="chart"><div class="scroll" tabindex="0" role="region" aria-label="chart: {label}">'
+        f'<figure class="chart">{title}<div class="scroll" tabindex="0" role="region" aria-label="chart: {label}">'
         f'<div id="{escape(identifier)}" class="drawn" role="img" aria-label="{label}"></div></div></figure>'
     )
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from sightline.cli import output
+from sightline.cli import output, reports
 from sightline.cli.measure.files import measure_files, outcome
 from sightline.cli.measure.options import STANDARD_SUITE, STUDY, SUITES, MeasureOptions, refuse_idle
 from sightline.cli.options import takes
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sightline.measurement.arxiv_2311_03687 import Cell, Table
     from sightline.measurement.processes.results import Measured
     from sightline.measurement.processes.suite import Settings, Step
+    from sightline.profile import Profile
     from sightline.report.study import Answered
     from sightline.runs import Store
 
@@ -63,9 +64,11 @@ def measure(options: MeasureOptions) -> None:
 
 def _check(options: MeasureOptions) -> None:
     """Refuse, before anything runs, options that contradict each other."""
-    output.check({"--out": options.out, "--html": options.html}, json=options.as_json, csv=options.as_csv)
-    if options.html is not None and options.suite != STUDY:
-        raise InputError(f"--html writes the report of --suite {STUDY}; results of others have --json, --csv and --out")
+    written = {"--out": options.out, "--html": options.html, "--markdown": options.markdown}
+    output.check(written, json=options.as_json, csv=options.as_csv)
+    reports.check_charts(options.charts)
+    if options.suite == STUDY and (options.markdown or options.charts):
+        raise InputError(f"--suite {STUDY} has --html and --json")
     if bool(options.files) == (options.suite is not None):
         raise InputError("measure takes scenario files or --suite, one of them")
 
@@ -126,7 +129,21 @@ def _print(measured: "Sequence[Measured]", options: MeasureOptions) -> None:
         output.write_file(options.out, json.dumps(results, indent=1, ensure_ascii=False) + "\n")
     profiles = [m.profile for m in measured if m.profile is not None]
     is_one = options.suite is None
+    if profiles and _write_reports(profiles, options):
+        return
     output.show_profiles(profiles, lambda: results, one=is_one, json=options.as_json, csv=options.as_csv)
+
+
+def _write_reports(profiles: "Sequence[Profile]", options: MeasureOptions) -> bool:
+    """Write the reports that were asked for; return whether stdout holds one of them."""
+    reports.write_charts(options.charts, profiles)
+    if options.html is None and options.markdown is None:
+        return False
+    from sightline.report.markdown.answers import profiles_markdown
+    from sightline.report.pages.profiles import page
+
+    reports.write_page(options.html, lambda typed: page(profiles, command=typed))
+    return reports.write_markdown(options.markdown, lambda typed: profiles_markdown(profiles, command=typed))
 
 
 def _result(measured: "Measured") -> dict[str, Any]:
@@ -164,7 +181,8 @@ def _study(store: "Store", options: MeasureOptions) -> None:
     study = [(table, answered[table.name]) for table in tables]
     if options.html is not None:
         title = f"The study of arXiv {STUDY} on {hardware.cluster(hardware.count)}"
-        output.write_file(options.html, study_page(title, _machine(), study))
+        machine = _machine()
+        reports.write_page(options.html, lambda typed: study_page(title, machine, study, command=typed))
     output.show(lambda: study_to_list(study), lambda: [study_terminal(study)], json=options.as_json)
 
 

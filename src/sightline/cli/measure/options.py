@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sightline.cli.options import AsCsv, AsJson, Html, RunStore, Settings, Sweeps, option
+from sightline.cli.options import AsCsv, AsJson, Charts, Html, Markdown, RunStore, Settings, Sweeps, option
 from sightline.errors import InputError
 
 TRAINING, GENERATION, SERVING, OPERATOR = "training", "generation", "serving", "single operators"
@@ -77,7 +77,9 @@ class MeasureOptions:
     as_json: AsJson = False
     as_csv: AsCsv = False
     out: str | None = option(None, "Write the results as .json, which `calibrate --from` reads.", metavar="FILE")
+    charts: Charts = None
     html: Html = None
+    markdown: Markdown = None
     store: RunStore = None
     settings: Settings = None
     sweeps: Sweeps = None

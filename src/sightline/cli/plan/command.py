@@ -1,11 +1,11 @@
 """``sightline plan``: the best plans for what a scenario leaves open."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sightline.cli import output
+from sightline.cli import output, reports
 from sightline.cli.options import takes
 from sightline.cli.plan.launch import Launched, check_folder, first_launched, save_launch
 from sightline.cli.plan.options import PlanOptions
@@ -48,8 +48,8 @@ def plan(options: PlanOptions) -> None:
         answer = _searched(source, options, progress)
         launched = _launched(answer, source, options, progress)
     commands = _next(answer, options, launched)
-    _write_files(answer, options, commands)
-    _show(answer, options, commands)
+    if not _write_files(answer, options, commands):
+        _show(answer, options, commands)
     if options.where is not None:
         again = "; the same command goes on from there" if answer.stopped else ""
         output.print_remark(f"wrote {options.where.rstrip('/')}/parts/*.parquet{again}")
@@ -60,7 +60,9 @@ def plan(options: PlanOptions) -> None:
 
 def _check(options: PlanOptions) -> None:
     """Refuse what is wrong before the search."""
-    output.check({"--chart": options.chart, "--html": options.html}, json=options.as_json, csv=options.as_csv)
+    written = {"--chart": options.chart, "--html": options.html, "--markdown": options.markdown}
+    output.check(written, json=options.as_json, csv=options.as_csv)
+    reports.check_charts(options.charts)
     if options.objective is not None and options.pareto is not None:
         raise InputError("--objective and --pareto exclude each other: --pareto names its two objectives")
     if options.launch is not None:
@@ -147,7 +149,8 @@ def _limits(options: PlanOptions) -> dict[str, float]:
     return by_key(read_limits(**{name: getattr(options, name) for name in LIMITS}))
 
 
-def _write_files(answer: "PlanAnswer", options: PlanOptions, commands: Commands) -> None:
+def _write_files(answer: "PlanAnswer", options: PlanOptions, commands: Commands) -> bool:
+    """Write the files that were asked for; return whether stdout holds one of them."""
     if options.chart is not None:
         from sightline.report.charts.drawing import PHONE
         from sightline.report.charts.plan import plan_chart
@@ -157,16 +160,23 @@ def _write_files(answer: "PlanAnswer", options: PlanOptions, commands: Commands)
     if options.html is not None:
         from sightline.report.pages.plans import plan_page
 
-        output.write_file(options.html, plan_page(answer, _limits(options), commands))
+        limits = _limits(options)
+        reports.write_page(options.html, lambda typed: plan_page(answer, limits, commands, command=typed))
+    reports.write_charts(options.charts, answer)
+    if options.markdown is None:
+        return False
+    from sightline.report.markdown.answers import plan_markdown
+
+    return reports.write_markdown(options.markdown, lambda typed: plan_markdown(answer, command=typed))
 
 
 def _show(answer: "PlanAnswer", options: PlanOptions, commands: Commands) -> None:
     output.warn((*answer.warnings, *(warning for best in answer.plans[:1] for warning in best.profile.warnings)))
 
     def document() -> Any:
-        from sightline.report.plans.results import answer_to_dict
+        from sightline.report.plans.results import answer_to_dict, launches
 
-        return answer_to_dict(answer, _commands(answer))
+        return answer_to_dict(answer, launches(answer))
 
     def tables() -> Any:
         from sightline.report.terminal.plan import plan_text
@@ -179,20 +189,6 @@ def _show(answer: "PlanAnswer", options: PlanOptions, commands: Commands) -> Non
         return answer_to_csv(answer)
 
     output.show(document, tables, json=options.as_json, csv=lines if options.as_csv else None)
-
-
-def _commands(answer: "PlanAnswer") -> Mapping[int, str]:
-    """The commands that run those plans that their framework can run."""
-    from sightline.launching import write
-
-    found = {}
-    for one in answer.plans:
-        if one.launchable:
-            try:
-                found[one.rank] = write(one.profile.scenario).command
-            except InputError:
-                continue
-    return found
 
 
 def _load_of(profile: "Profile", options: PlanOptions) -> dict[str, Any]:

@@ -6,7 +6,20 @@ from typing import Annotated
 
 import typer
 
-from sightline.cli.options import Anchors, AsCsv, AsJson, Chart, Html, RunStore, Settings, Top, Workers, option
+from sightline.cli.options import (
+    Anchors,
+    AsCsv,
+    AsJson,
+    Chart,
+    Charts,
+    Html,
+    Markdown,
+    RunStore,
+    Settings,
+    Top,
+    Workers,
+    option,
+)
 from sightline.errors import InputError
 
 
@@ -72,7 +85,9 @@ class PlanOptions:
     as_json: AsJson = False
     as_csv: AsCsv = False
     chart: Chart = None
+    charts: Charts = None
     html: Html = None
+    markdown: Markdown = None
     store: RunStore = None
 
     @property

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sightline.cli import asked, output
+from sightline.cli import asked, output, reports
 from sightline.cli.anchored import anchored_by
 from sightline.cli.next_step import given, try_next
 from sightline.cli.options import (
@@ -14,8 +14,10 @@ from sightline.cli.options import (
     AsCsv,
     AsJson,
     Chart,
+    Charts,
     Files,
     Html,
+    Markdown,
     RunStore,
     SaveAnchor,
     Settings,
@@ -26,10 +28,11 @@ from sightline.cli.progress_bar import end_if_stopped, progress_bar
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
-    from sightline.loading.possible import Loaded
+    from collections.abc import Sequence
+
+    from sightline.loading.possible import Cell, Loaded
     from sightline.prediction.anchoring import Anchored
     from sightline.profile import Profile
-    from sightline.progress import Progress
     from sightline.scenario import ServingScenario
     from sightline.simulation.rates import Capacity
 
@@ -42,6 +45,8 @@ class _Files:
     trace: str | None
     chart: str | None
     html: str | None
+    markdown: str | None
+    charts: str | None
 
 
 def simulate(
@@ -78,7 +83,9 @@ def simulate(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
     chart: Chart = None,
+    charts: Charts = None,
     html: Html = None,
+    markdown: Markdown = None,
     settings: Settings = None,
     sweeps: Sweeps = None,
     sort: Sort = None,
@@ -100,9 +107,10 @@ def simulate(
       sightline simulate examples/serving/llama-3.1-8b-h100.yaml --html report.html
       sightline simulate examples/tiny-llama-serve-this-machine.yaml --anchor latest --replay latest
     """
-    named = _Files(requests=requests, trace=trace, chart=chart, html=html)
-    written = {"--requests": requests, "--trace": trace, "--chart": chart, "--html": html}
+    named = _Files(requests=requests, trace=trace, chart=chart, html=html, markdown=markdown, charts=charts)
+    written = {"--requests": requests, "--trace": trace, "--chart": chart, "--html": html, "--markdown": markdown}
     output.check(written, json=as_json, csv=as_csv)
+    reports.check_charts(charts)
     with progress_bar(stops=False) as reading:
         loaded = asked.read(files, settings, sweeps, reading)
     scenarios = _asked(loaded, named)
@@ -128,17 +136,20 @@ def simulate(
             answers = [streamed(scenarios[0], requests, progress, intervals=intervals, known=known)]
             named = replace(named, requests=None)
         else:
-            answers, found = _simulated(
+            from sightline.anchors.at_capacity import simulated
+
+            answers, found = simulated(
                 scenarios, progress, known, capacity=capacity, intervals=intervals, stream=stream
             )
     for one, cell in zip(found, loaded.cells, strict=False):
         varied = ", ".join(f"{key.rpartition('.')[2]} {value}" for key, value in cell.items())
         output.print_remark(f"{varied}: {one.sentence}" if varied else one.sentence)
-    _write(answers, found, named)
+    printed = _write(answers, found, named, loaded.cells)
     again = given(files, settings, sweeps)
-    _show(answers, loaded, sort, again, as_json=as_json, as_csv=as_csv)
+    if not printed:
+        _show(answers, loaded, sort, again, as_json=as_json, as_csv=as_csv)
     end_if_stopped(progress)
-    if not (as_json or as_csv) and again and len(answers) == 1 and not capacity:
+    if not (as_json or as_csv or printed) and again and len(answers) == 1 and not capacity:
         has_slo = scenarios[0].workload.slo is not None
         try_next("simulate", *again, *(["--capacity"] if has_slo else ["--chart", "run.svg"]))
 
@@ -163,7 +174,9 @@ def _beside_measured(
     rows = replayed(shown, answer, named.requests)
     if named.chart is not None and rows:
         drawn(named.chart, shown, answer)
-    _write([answer], [], replace(named, requests=None, chart=None) if rows else named)
+    printed = _write([answer], [], replace(named, requests=None, chart=None) if rows else named)
+    if printed:
+        return
     document = answer.to_dict() | ({"replay": rows} if rows else {})
     output.show_profiles([answer], lambda: [document], one=True, json=json, csv=False)
     if rows and not json:
@@ -184,45 +197,33 @@ def _asked(loaded: "Loaded", named: _Files) -> "list[ServingScenario]":
     return found
 
 
-def _simulated(
-    asked_for: "list[ServingScenario]",
-    progress: "Progress",
-    known: "Anchored | None",
-    *,
-    capacity: bool,
-    intervals: bool,
-    stream: bool,
-) -> "tuple[list[Profile], list[Capacity]]":
-    """Return a profile for each scenario and, if asked for, what the searches found."""
-    from sightline.anchors import find_capacity
-    from sightline.anchors import simulate as simulate_one
+def _write(answers: "list[Profile]", found: "list[Capacity]", named: _Files, cells: "Sequence[Cell]" = ()) -> bool:
+    """Write the files that were asked for, of a plan that does not fit only reports.
 
-    answers, found = [], []
-    # A search is a stage of its own.
-    scenarios = asked_for if capacity else progress.over(asked_for, "simulating")
-    for scenario in scenarios:
-        if not capacity:
-            streamed = stream or None  # loads that are too long to keep are streamed without being asked
-            answers.append(simulate_one(scenario, anchor=known or (), intervals=intervals, streamed=streamed))
-            continue
-        one = find_capacity(scenario, anchor=known or (), intervals=intervals, progress=progress)
-        # The figures are those at the capacity; where no rate meets the objective, those of the load as it is.
-        at = scenario if one.profile is None else one.profile.scenario
-        answer = simulate_one(at, anchor=known or (), intervals=intervals)
-        span = {} if one.interval is None else {"capacity_requests_per_s": one.interval}
-        answers.append(
-            answer.replace(capacity_requests_per_s=one.rate, curve=one.points(), interval={**answer.interval, **span})
-        )
-        found.append(one)
-    return answers, found
+    Return whether stdout holds one of them.
+    """
+    printed = _write_reports(answers, found, named, cells)
+    _write_runs(answers, found, named)
+    return printed
 
 
-def _write(answers: "list[Profile]", found: "list[Capacity]", named: _Files) -> None:
-    """Write the files that were asked for; there are none of a plan that does not fit."""
+def _write_reports(answers: "list[Profile]", found: "list[Capacity]", named: _Files, cells: "Sequence[Cell]") -> bool:
+    shown = [one.profile for one in found[0].tried] if len(found) == 1 else answers
+    told = cells if len(cells) == len(shown) else ()
     if named.html is not None:
         from sightline.report.pages.profiles import page
 
-        output.write_file(named.html, page([one.profile for one in found[0].tried] if len(found) == 1 else answers))
+        reports.write_page(named.html, lambda typed: page(shown, told, command=typed))
+    reports.write_charts(named.charts, shown)
+    if named.markdown is None:
+        return False
+    from sightline.report.markdown.answers import profiles_markdown
+
+    return reports.write_markdown(named.markdown, lambda typed: profiles_markdown(answers, told, command=typed))
+
+
+def _write_runs(answers: "list[Profile]", found: "list[Capacity]", named: _Files) -> None:
+    """Write what became of the requests; nothing of a plan that does not fit."""
     if any(answer.fits is False for answer in answers):
         if any((named.requests, named.trace, named.chart)):
             output.print_remark("no file was written: a plan that does not fit serves no request")

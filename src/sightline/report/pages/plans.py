@@ -7,7 +7,8 @@ from sightline.report import pieces
 from sightline.report.charts.drawing import PHONE
 from sightline.report.charts.plan import plan_chart, row_of
 from sightline.report.document import document
-from sightline.report.pages.profile import profile_piece, short_answer
+from sightline.report.pages.profile import profile_piece
+from sightline.report.pages.profile import short_answer as of_profile
 from sightline.report.pieces import FAINT, Piece, Said
 from sightline.report.plans import columns, sentences
 from sightline.report.plans.whole_run import whole_run
@@ -42,8 +43,8 @@ def plan_piece(answer: PlanAnswer, limits: Mapping[str, float] | None = None, co
     return pieces.joined(
         pieces.headline(sentences.title(answer)),
         pieces.paragraphs(sentences.subtitle(answer), FAINT),
-        pieces.short_answer(_short_answer(answer)),
-        _plans(answer),
+        pieces.short_answer(short_answer(answer)),
+        pieces.table(*table_of(answer), label="the best plans") if answer.plans else "",
         pieces.paragraphs((*whole_run(answer), *sentences.standing(answer), *sentences.binding(answer), *marks)),
         _chart(answer, limits) if answer.plans else "",
         *_searched(answer),
@@ -55,26 +56,26 @@ def plan_piece(answer: PlanAnswer, limits: Mapping[str, float] | None = None, co
     )
 
 
-def _short_answer(answer: PlanAnswer) -> Iterator[Said]:
-    """The best plan, and its short answer; where nothing fits, that."""
+def short_answer(answer: PlanAnswer) -> Iterator[Said]:
+    """Yield the best plan and its short answer; where nothing fits, that."""
     if not answer.plans:
         yield Said(asks="best plan", says="none fits what was asked", kind=pieces.BAD)
         return
     best = answer.plans[0]
     yield Said(asks="best plan", says=row_of(answer, best))
-    yield from short_answer(best.profile)
+    yield from of_profile(best.profile)
 
 
-def _plans(answer: PlanAnswer) -> str:
-    """The table of the best plans."""
+def table_of(answer: PlanAnswer) -> tuple[list[str], list[tuple[str, ...]]]:
+    """Return the headings and the rows of the table of the best plans."""
     if not answer.plans:
-        return ""
+        return [], []
     figures = columns.figures(answer)
     told = {column.key for column in figures}
     shown = [*(column for column in columns.choices(answer) if column.key not in told), *figures]
     marks = [sentences.marked(answer, position) for position in range(len(answer.plans))]
     rows = zip(marks, *(column.cells for column in shown), strict=True)
-    return pieces.table(("plan", *(column.heading for column in shown)), rows, label="the best plans")
+    return ["plan", *(column.heading for column in shown)], list(rows)
 
 
 def _chart(answer: PlanAnswer, limits: Mapping[str, float] | None) -> Piece:

@@ -1,0 +1,78 @@
+"""The report of a sensitivity: which numbers a prediction depends on, and what other plans would bring."""
+
+from collections.abc import Sequence
+
+from sightline.prediction.sensitivity import Sensitivity
+from sightline.report import labels, pieces, units
+from sightline.report.document import document
+from sightline.report.pages.charts import charts_piece
+from sightline.report.pages.profile import profile_piece, short_answer
+from sightline.report.pieces import FAINT, Piece
+from sightline.report.plans.faster import changes_of
+from sightline.report.terminal.analysis import LABELS, NEGLIGIBLE, sensitivity_to_dict
+
+NEIGHBOURS = ("plan", "step time", "change", "memory", "fits")
+
+
+def sensitivity_page(found: Sequence[Sensitivity], *, command: str = "") -> str:
+    """Return the report of one sensitivity or of several as one page; ``command`` asked for it."""
+    if len(found) == 1:
+        title = f"What {labels.title(found[0].answer.scenario)} depends on"
+        return document(title, pieces.joined(pieces.headline(title), sensitivity_piece(found[0])), command=command)
+    title = f"What {len(found):,} scenarios depend on"
+    named = zip(labels.variant_labels([one.answer.scenario for one in found]), found, strict=True)
+    sections = (
+        pieces.section(name, sensitivity_piece(one, f"chart{position}", level=3))
+        for position, (name, one) in enumerate(named)
+    )
+    return document(title, pieces.joined(pieces.headline(title), *sections), command=command)
+
+
+def sensitivity_piece(found: Sensitivity, identifier: str = "chart", *, level: int = 2) -> Piece:
+    """Return what stands on the page of a sensitivity; ``identifier`` starts the ids of its charts."""
+    changes = changes_of(found.answer, found.neighbours)
+    said = "; ".join(f"{name} {', '.join(cells)}" for name, *cells in elasticity_rows(found)[:4])
+    return pieces.joined(
+        pieces.paragraphs(labels.subtitle(found.answer.scenario), FAINT),
+        pieces.short_answer(short_answer(found.answer, changes)),
+        charts_piece(found, said, identifier),
+        pieces.section(
+            "What 1 % more of a number changes, in per cent",
+            pieces.table(("number", *_keys(found)), elasticity_rows(found), label="elasticities"),
+            level=level,
+        ),
+        pieces.section("Plans that differ in one decision", _neighbours(found), level=level),
+        pieces.folded("The prediction in full", profile_piece(found.answer, f"{identifier}-own", level=level + 1)),
+    )
+
+
+def elasticity_rows(found: Sensitivity) -> list[tuple[str, ...]]:
+    """Return a row for each number that matters, the one that matters most first."""
+    largest = {name: max(abs(v) for v in values.values()) for name, values in found.elasticity.items()}
+    names = sorted((name for name in largest if largest[name] >= NEGLIGIBLE), key=lambda name: -largest[name])
+    return [(LABELS[name], *(f"{value:+.2f}" for value in found.elasticity[name].values())) for name in names]
+
+
+def neighbour_rows(found: Sensitivity) -> list[tuple[str, ...]]:
+    """Return a row for each plan that differs in one decision, under `NEIGHBOURS`, the fastest first."""
+    own = float(found.answer.step_time_s) if found.neighbours else 0.0
+    return [
+        (
+            one["change"],
+            units.seconds(one["step_time_s"]),
+            f"{100 * (one['step_time_s'] / own - 1):+.1f} %",
+            units.gib(one["memory_bytes"]),
+            "yes" if one["fits"] else "no",
+        )
+        for one in sensitivity_to_dict(found)["neighbours"]
+    ]
+
+
+def _keys(found: Sensitivity) -> list[str]:
+    keys = next(iter(found.elasticity.values()))
+    return [key.removesuffix("_s").replace("_", " ") for key in keys]
+
+
+def _neighbours(found: Sensitivity) -> str:
+    rows = neighbour_rows(found)
+    return pieces.table(NEIGHBOURS, rows, label="plans that differ in one decision") if rows else ""
