@@ -41,8 +41,8 @@ def compare(
 ) -> None:
     """Compare two profiles: key figures, time by phase, module and operator, memory by part.
 
-    Each row has the ratio B / A with its interval, and says whether B is faster, slower, or no difference was found: that
-    is where the interval, made of the spread of samples and the uncertainty of predictions, holds 1. A scenario is
+    Each row has the ratio B / A with its interval, and says whether B is faster, slower, or no difference was found:
+    that is where the interval, made of the spread of samples and the uncertainty of predictions, holds 1. A scenario is
     predicted. Of two predictions it says how likely either is the faster: the part that their errors share cancels.
     FILE#2 is the second result of a file. Served loads are compared too, simulated or measured, and request by request
     where both served the same ones.
