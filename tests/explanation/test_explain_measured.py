@@ -76,7 +76,7 @@ def test_seconds_that_no_phase_holds_are_unmatched(measured):
 
 
 @pytest.mark.slow
-def test_a_stored_run_and_the_profile_it_is_of_say_the_same(measured, tmp_path):
+def test_a_stored_run_and_the_profile_it_is_of_say_the_same(measured):
     from sightline.runs import open_store
 
     _, said = measured

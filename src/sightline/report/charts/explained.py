@@ -30,8 +30,11 @@ _ROOM = 1.35
 """Width of a panel over its longest bar: the text behind it needs the rest."""
 
 
-def explained_chart(explanation: Explanation, room: Room = SCREEN) -> dict[str, Any]:
-    """Return the chart of an explanation: limits with their distance, and time by module stacked by limit."""
+def explained_chart(explanation: Explanation, room: Room = SCREEN, *, titled: bool = True) -> dict[str, Any]:
+    """Return the chart of an explanation: limits with their distance, and time by module stacked by limit.
+
+    A page that has the title above it needs none that is ``titled``.
+    """
     whole = WHOLE_WORDS.get(explanation.whole, explanation.whole)
     panels = [_limits(explanation, whole, room)]
     if any(row.module and float(row.exposed_s) > 0 for row in explanation.rows):
@@ -40,7 +43,7 @@ def explained_chart(explanation: Explanation, room: Room = SCREEN) -> dict[str, 
     lines = [_line(explanation, whole)]
     if any(one.alone_s is not None for one in explanation.limits):
         lines.append("tick: what the whole would take if only this limit held")
-    return drawing.configure(joined, explanation.title, lines, room)
+    return drawing.configure(joined, explanation.title if titled else f"What limits the {whole}", lines, room)
 
 
 def _line(explanation: Explanation, whole: str) -> str:

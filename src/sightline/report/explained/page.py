@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from sightline.explanation.answer import Explanation
 from sightline.report import labels, pieces, summary, units
-from sightline.report.charts.drawing import PHONE
+from sightline.report.charts.drawing import PHONE, SCREEN
 from sightline.report.charts.explained import explained_chart
 from sightline.report.document import document
 from sightline.report.explained.answer import change, modules, percent_of, phases, short_answer, whole_name
@@ -45,7 +45,8 @@ def _chart(explanation: Explanation, identifier: str) -> Piece:
         return Piece()
     said = ", ".join(f"{one.limit} {units.seconds(one.time_s)}" for one in explanation.limits)
     label = f"what limits the {whole_name(explanation)} of {explanation.title}: {said}"
-    return pieces.chart(identifier, explained_chart(explanation), explained_chart(explanation, PHONE), label=label)
+    wide, narrow = (explained_chart(explanation, room, titled=False) for room in (SCREEN, PHONE))
+    return pieces.chart(identifier, wide, narrow, label=label)
 
 
 def _limits(explanation: Explanation) -> str:
