@@ -90,7 +90,7 @@ def headline(profile: Profile) -> list[tuple[str, str]]:
 def verdicts(profile: Profile) -> list[tuple[str, str]]:
     """Return what bounds the time, and whether memory is enough or what the answer rests on."""
     if profile.memory_bytes:
-        return [("bottleneck", str(profile.bottleneck)), ("memory", fit_sentence(profile))]
+        return [("bottleneck", str(profile.bottleneck or NOTHING)), ("memory", fit_sentence(profile))]
     if how := profile.measurement:
         return [("made by", str(how["implementation"])), ("evidence", f"{how['repeats']} repeats")]
     return [("bound by", str(profile.bottleneck)), ("evidence", str(profile.evidence))]

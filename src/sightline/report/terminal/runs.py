@@ -1,6 +1,6 @@
 """Stored runs as text: a list, everything of one, the answer to a query."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 _HEADLINES = [task.whole for task in TASKS]
 """Result keys shown in a list; the first that a run has."""
 
-MOMENT = 15
-"""Characters of an id that say when it began, such as 20261121-104239."""
 _FAILED = ("crashed", "out of memory", "timeout", "unsupported", "interrupted")
 
 
@@ -36,9 +34,9 @@ def summary(run: Run) -> dict[str, Any]:
 
 def listing(runs: Sequence[Run], now: datetime | None = None) -> Listing:
     """Return what a list shows of each run: its name, why it failed, the start of its id, age, task, model, figure."""
-    moment = now or datetime.now(UTC)
+    moment, ids = now or datetime.now(UTC), [run.id for run in runs]
     columns = {
-        "run": short_ids(runs),
+        "run": [short_id(run.id, ids) for run in runs],
         "age": [age(run, moment) for run in runs],
         "task": [str((run.scenario.get("workload") or {}).get("task") or NOTHING) for run in runs],
         "model": [_model(run) for run in runs],
@@ -52,14 +50,15 @@ def listing(runs: Sequence[Run], now: datetime | None = None) -> Listing:
             Column(heading=heading, cells=cells, is_number=heading == "age", style=_color)
             for heading, cells in columns.items()
         ],
-        least=("model", "task"),
+        least=("model", "task", "result"),
     )
 
 
-def short_ids(runs: Sequence[Run]) -> list[str]:
-    """Return how each run's id begins, as far as that is the only one; the whole id of runs of the same second."""
-    starts = [run.id[:MOMENT] for run in runs]
-    return [start if starts.count(start) == 1 else run.id for run, start in zip(runs, starts, strict=True)]
+def short_id(name: str, others: Collection[str]) -> str:
+    """Return how a run's id begins, as far as it takes to tell it from the ids of ``others``."""
+    words = name.split("-")
+    starts = ("-".join(words[:count]) for count in range(2, len(words)))
+    return next((start for start in starts if sum(other.startswith(start) for other in others) <= 1), name)
 
 
 def age(run: Run, now: datetime | None = None) -> str:

@@ -12,7 +12,7 @@ from sightline.profile.results import figure_of, flatten
 from sightline.report import summary, units
 from sightline.report.terminal import parts
 from sightline.report.terminal.operators import operators_of_suite
-from sightline.report.terminal.runs import MOMENT
+from sightline.report.terminal.runs import short_id
 from sightline.runs import Run, Store
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ def page(run: Run, store: Store, age: str = "") -> RenderableType:
         blocks.append(operators_of_suite(run.result["results"]))
     else:
         blocks += _figures(run)
-    blocks += [Text(), *_how(run, samples.height), *_machine(run.environment)]
-    blocks += [*_warnings(run), *_printed(run)]
+    about = [*_how(run, samples.height), *_machine(run.environment), *_warnings(run)]
+    blocks += [*([Text()] if about else []), *about, *_printed(run)]
     blocks += [*_prediction(run, store), parts.Sentence(f"files: {_files(run, store)}")]
     blocks += [parts.Command(f"sightline runs show {_short(run, store)} --full")]
     return Group(*blocks)
@@ -186,9 +186,7 @@ def _prediction(run: Run, store: Store) -> Iterator[RenderableType]:
 
 
 def _short(run: Run, store: Store) -> str:
-    """How the run's id begins, where no other begins so."""
-    start = run.id[:MOMENT]
-    return start if sum(name.startswith(start) for name in store.storage.folders()) == 1 else run.id
+    return short_id(run.id, store.storage.folders())
 
 
 def against_prediction(run: Run, store: Store) -> str:
