@@ -26,13 +26,13 @@ def main(paths: list[Path]) -> None:
     """Execute and save each notebook."""
     for path in paths or sorted(FOLDER.glob("*.ipynb")):
         notebook = executed(path)
-        nbformat.write(notebook, path)
+        nbformat.write(notebook, path)  # type: ignore[no-untyped-call]
         print(f"{path.name}: {path.stat().st_size / 1000:.0f} kB")
 
 
 def executed(path: Path) -> Any:
     """Return a notebook as it is after a run from a fresh kernel, in the folder it lies in."""
-    notebook = nbformat.read(path, as_version=4)
+    notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
     client = NotebookClient(
         notebook, timeout=TIMEOUT_S, kernel_name="python3", resources={"metadata": {"path": str(path.parent)}}
     )

@@ -12,7 +12,7 @@ from sightline.report import labels, units
 
 _DERIVED = ("data_parallel", "tensor_overlap", "framework")
 """Choices that follow from others, or are said by the plan's words."""
-_UNSAID = (None, "none", 0, 0.0, False, [], {})
+_UNSAID: tuple[Any, ...] = (None, "none", 0, 0.0, False, [], {})
 
 
 def scenario(asked: Any) -> View:
