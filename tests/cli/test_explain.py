@@ -70,6 +70,15 @@ def test_a_picture_and_a_page_are_written(in_process, slow, tmp_path, option):
     assert "Time by module and limit" in text
 
 
+def test_markdown_goes_to_stdout_and_charts_into_a_folder(in_process, slow, tmp_path):
+    folder = tmp_path / "charts"
+    code, out, _ = in_process("explain", slow, "--markdown", "-", "--charts", folder)
+    assert code == 0
+    assert out.startswith("### ")
+    assert "```bash\nsightline predict" in out
+    assert {path.name for path in folder.iterdir()} >= {"explanation.svg", "explanation.csv"}
+
+
 @pytest.mark.usefixtures("slow")
 def test_a_file_of_several_is_asked_for_by_number(in_process):
     code, out, err = in_process("explain", "examples/many.csv")

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sightline.cli import output
+from sightline.cli import output, reports
 from sightline.cli.next_step import given, has, try_next
-from sightline.cli.options import Anchors, AsCsv, AsJson, Chart, Html, RunStore, Settings
+from sightline.cli.options import Anchors, AsCsv, AsJson, Chart, Charts, Html, Markdown, RunStore, Settings
 from sightline.cli.progress_bar import end_if_stopped, progress_bar
 
 if TYPE_CHECKING:
@@ -29,7 +29,9 @@ def explain(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
     chart: Chart = None,
+    charts: Charts = None,
     html: Html = None,
+    markdown: Markdown = None,
     store: RunStore = None,
 ) -> None:
     """Explain where the time goes, what limits it, and which three changes would help most.
@@ -46,8 +48,10 @@ def explain(
       sightline explain latest
       sightline explain trace.json.gz --scenario scenario.yaml
       sightline explain rank0.json rank1.json --json
+      sightline explain scenario.yaml --markdown -
     """
-    output.check({"--chart": chart, "--html": html}, json=as_json, csv=as_csv)
+    output.check({"--chart": chart, "--html": html, "--markdown": markdown}, json=as_json, csv=as_csv)
+    reports.check_charts(charts)
     from sightline.explanation.explain import explain as of
 
     with progress_bar() as progress:
@@ -60,23 +64,32 @@ def explain(
             progress=progress,
         )
     output.warn(found.warnings)
-    _write(found, chart, html)
-    _show(found, as_json=as_json, as_csv=as_csv)
+    _draw(found, chart)
+    reports.write_charts(charts, found)
+    if not _write_reports(found, html, markdown):
+        _show(found, as_json=as_json, as_csv=as_csv)
     end_if_stopped(progress)
-    if not (as_json or as_csv):
+    if not (as_json or as_csv or markdown == output.STDOUT):
         try_next(*_next(found, given(asked, settings)))
 
 
-def _write(found: "Explanation", chart: str | None, html: str | None) -> None:
+def _draw(found: "Explanation", chart: str | None) -> None:
     if chart is not None:
         from sightline.report.charts.drawing import PHONE
         from sightline.report.charts.explained import explained_chart
 
         output.draw(chart, explained_chart(found), lambda: explained_chart(found, PHONE))
-    if html is not None:
-        from sightline.report.explained.page import explained_page
 
-        output.write_file(html, explained_page(found))
+
+def _write_reports(found: "Explanation", html: str | None, markdown: str | None) -> bool:
+    """Write the reports that were asked for; return whether stdout holds one of them."""
+    if html is None and markdown is None:
+        return False
+    from sightline.report.explained.markdown import explained_markdown
+    from sightline.report.explained.page import explained_page
+
+    reports.write_page(html, lambda typed: explained_page(found, command=typed))
+    return reports.write_markdown(markdown, lambda typed: explained_markdown(found, command=typed))
 
 
 def _show(found: "Explanation", *, as_json: bool, as_csv: bool) -> None:

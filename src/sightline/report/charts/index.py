@@ -221,6 +221,13 @@ def _comparison(answer: Any, room: Room) -> Spec | None:
     return comparison_bars(answer, room) if isinstance(answer, Comparison) else None
 
 
+def _explanation(answer: Any, room: Room) -> Spec | None:
+    from sightline.explanation.answer import Explanation
+    from sightline.report.charts.explained import explained_chart
+
+    return explained_chart(answer, room) if isinstance(answer, Explanation) and answer.limits else None
+
+
 def _study(answer: Any, room: Room) -> Spec | None:
     from sightline.exploration.answer import StudyAnswer
     from sightline.report.charts.studies.chart import study_chart
@@ -234,6 +241,7 @@ def _kinds() -> Iterator[Kind]:
         ("plans", "Best plans", "a search", "sightline plan FILE --chart plans.svg", _plans),
         ("pareto", "Pareto front", "a search with --pareto", "sightline plan FILE --pareto time,cost", _pareto),
         ("study", "Study", "a study", "sightline explore STUDY --chart study.svg", _study),
+        ("explanation", "What limits the time", "an explanation", "sightline explain FILE --chart e.svg", _explanation),
         ("comparison", "Comparison", "a comparison", "sightline compare A B --chart both.svg", _comparison),
         (
             *("throughput-latency", "Throughput and latency", "a load at several rates, or several batches"),

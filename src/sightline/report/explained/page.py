@@ -12,10 +12,10 @@ from sightline.report.pieces import FAINT, Piece
 from sightline.report.summary import Part
 
 
-def explained_page(explanation: Explanation) -> str:
-    """Return a complete page that opens anywhere."""
+def explained_page(explanation: Explanation, *, command: str = "") -> str:
+    """Return a complete page that opens anywhere; ``command`` is what asked for it."""
     body = pieces.joined(pieces.headline(explanation.title), explained_piece(explanation, "explained"))
-    return document(explanation.title, body, command="sightline explain")
+    return document(explanation.title, body, command=command)
 
 
 def explained_piece(explanation: Explanation, identifier: str, *, level: int = 2) -> Piece:
@@ -50,7 +50,13 @@ def _chart(explanation: Explanation, identifier: str) -> Piece:
 
 
 def _limits(explanation: Explanation) -> str:
-    rows = [
+    rows = limit_rows(explanation)
+    return pieces.table(("limit", "time", "share", "if alone"), rows, label="limits") if rows else ""
+
+
+def limit_rows(explanation: Explanation) -> list[tuple[str, str, str, str]]:
+    """Return a line for each limit: its name, seconds, share, and what the whole would take if it alone held."""
+    return [
         (
             one.limit,
             units.seconds(one.time_s),
@@ -59,7 +65,6 @@ def _limits(explanation: Explanation) -> str:
         )
         for one in explanation.limits
     ]
-    return pieces.table(("limit", "time", "share", "if alone"), rows, label="limits") if rows else ""
 
 
 def _parts(found: list[Part], name: str) -> str:
