@@ -62,8 +62,16 @@ def decade_ticks(low: float, high: float) -> list[float]:
     for digits in _DIGITS:
         marks = [digit * 10.0**decade for decade in decades for digit in digits if low <= digit * 10.0**decade <= high]
         if len(marks) >= _LEAST_TICKS:
-            break
-    return marks
+            return marks
+    return _even_marks(low, high)
+
+
+def _even_marks(low: float, high: float) -> list[float]:
+    """Marks at equal steps between two values that lie close to each other."""
+    step = 10.0 ** floor(log10(high - low))
+    while (floor(high / step) - ceil(low / step) + 1) < _LEAST_TICKS:
+        step /= 2.0
+    return [float(f"{count * step:.6g}") for count in range(ceil(low / step), floor(high / step) + 1)]
 
 
 def axis(key: str, label: str, values: Sequence[float], *, best: str = "", log: bool | None = None) -> Axis:

@@ -108,7 +108,7 @@ def _ratios(rows: Sequence[Difference], order: list[str]) -> Any:
     furthest = min(max((max(v["high"], 1 / v["low"]) for v in values), default=1.0) * 1.1, _FURTHEST)
     domain = [1 / max(furthest, 1.2), max(furthest, 1.2)]
     scale = drawing.logarithmic(*domain, clamp=True)
-    there = (0.25, 0.5, 1, 2, 4) if furthest > _FURTHEST / 2 else (0.5, 0.7, 0.8, 0.9, 1, 1.1, 1.25, 1.5, 2)
+    there = (0.25, 0.5, 0.7, 1, 1.4, 2, 4) if furthest > _FURTHEST / 2 else (0.5, 0.7, 0.8, 0.9, 1, 1.1, 1.25, 1.5, 2)
     ticks = [tick for tick in there if domain[0] <= tick <= domain[1]]
     x = alt.X("ratio:Q", title="B / A", scale=scale, axis=alt.Axis(values=ticks, format="~g"))
     y = alt.Y("row:N", sort=order, title=None, scale=alt.Scale(domain=order), axis=alt.Axis(labels=False, grid=False))

@@ -101,7 +101,7 @@ def _trade(source: Any, color: Any, points: Sequence[dict[str, Any]], room: Room
         axis=alt.Axis(format="~s" if most >= _THOUSANDS else ",~f", tickCount=6),
         scale=scale,
     )
-    text = drawing.of(labelled).mark_text(align="right", dx=-7, dy=-6, fontSize=11)
+    text = drawing.of(labelled).mark_text(align="right", dx=-7, dy=-6, fontSize=11, color=drawing.INK)
     spans = _spans(source, "x", "tpot", x, y, color), _spans(source, "y", "rate", x, y, color)
     drawn = alt.layer(*_line(source, x, y, color), *spans, text.encode(x=x, y=y, text="text:N"))
     return drawn.properties(width=room.plot(_WIDTH), height=_HEIGHT, title=drawing.heading("Throughput against TPOT"))

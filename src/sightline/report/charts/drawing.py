@@ -121,6 +121,18 @@ def beside(*panels: Any, room: "Room", spacing: int = 36) -> Any:
     return joined.resolve_scale(color="independent")
 
 
+def below(*panels: Any) -> dict[str, Any]:
+    """Return panels below each other, each with its own colors, as a specification.
+
+    Joined as plain mappings: Altair copies every object of a chart several times over to join it to others.
+    """
+    datasets: dict[str, Any] = {}
+    context = {"top_level": False, "datasets": datasets}
+    found = [panel.to_dict(validate=False, context=context) for panel in panels]
+    joined = {"vconcat": found, "resolve": {"scale": {"color": "independent"}}}
+    return {"$schema": alt.SCHEMA_URL, **joined, "datasets": datasets}
+
+
 def logarithmic(low: float, high: float, **style: Any) -> Any:
     """Return a logarithmic scale that ends where it is told."""
     return alt.Scale(type="log", domain=[low, high], nice=False, **style)
@@ -149,7 +161,7 @@ def palette(colors: Mapping[str, str]) -> Any:
 def configure(chart: Any, title: str = "", lines: Sequence[str] = (), room: Room = SCREEN) -> dict[str, Any]:
     """Return the chart as a specification with Sightline's title, axes and fonts."""
     # Set on the specification itself: Altair copies a whole chart for each property.
-    spec: dict[str, Any] = chart.to_dict(validate=False)
+    spec: dict[str, Any] = chart if isinstance(chart, dict) else chart.to_dict(validate=False)
     if title:
         named = wrap(title, room.characters * 2 // 3)
         below = [line for said in lines for line in wrap(said, room.characters, break_on_hyphens=False)]
@@ -212,6 +224,11 @@ def draw(spec: dict[str, Any], path: str, narrow: dict[str, Any] | None = None) 
 
     title = _title(spec)
     return document(title, chart("chart", spec, narrow, label=title))
+
+
+def in_the_dark() -> Mapping[str, str]:
+    """Return the colors that have another one where the reader's screen is dark, with that one."""
+    return _IN_THE_DARK
 
 
 @cache

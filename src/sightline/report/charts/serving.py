@@ -153,7 +153,8 @@ def _course_panel(found: Summary, width: int) -> Any:
     held = moments.means("kv_tokens") / np.maximum(capacity, 1)
     cache = [{"t": float(t) / divisor, "value": 100.0 * float(v)} for t, v in zip(edges, held, strict=False)]
     area = drawing.of(cache).mark_area(color=drawing.MEMORY_COLORS["kv_cache"], interpolate="step-after", opacity=0.7)
-    y = alt.Y("value:Q", title="% of the KV cache", scale=alt.Scale(domain=[0, 100]))
+    quarters = alt.Axis(values=[0, 25, 50, 75, 100], labelOverlap=False)
+    y = alt.Y("value:Q", title="% of the KV cache", scale=alt.Scale(domain=[0, 100]), axis=quarters)
     below = area.encode(x=x, y=y).properties(width=width, height=_HEIGHT // 3)
     heading = drawing.heading("Requests and KV cache over time")
     panels = [above.properties(width=width, height=_HEIGHT * 2 // 3, title=heading), below]
