@@ -16,7 +16,9 @@ MOST_SCENARIOS: Final = 64
 """That a sweep of a page may stand for: they are answered at once."""
 MORE, CONFIG = "more", "config"
 """Fields that hold further keys as YAML, and a pasted ``config.json``."""
-_NOT_STATE: Final = ("fragment",)
+_WIDE: Final = "wide"
+"""What the script says of a screen that shows no narrow forms of charts."""
+_NOT_STATE: Final = ("fragment", _WIDE)
 _HEADS: Final = ("name", "model", "cluster", "workload", "plan", "sweep", "measured")
 """First words of the keys of a scenario."""
 
@@ -26,11 +28,15 @@ class Asked:
     """The fields of an address, without empty ones."""
 
     values: Mapping[str, str]
+    is_wide: bool = False
+    """Whether the narrow forms of charts are of no use."""
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[str, str]]) -> "Asked":
         """Return what the pairs of a query ask; the last of several values counts."""
-        return cls({key: value.strip() for key, value in pairs if value.strip() and key not in _NOT_STATE})
+        found = dict(pairs)
+        values = {key: value.strip() for key, value in found.items() if value.strip() and key not in _NOT_STATE}
+        return cls(values, is_wide=_WIDE in found)
 
     def option(self, name: str, default: str = "") -> str:
         """Return a view's own option."""

@@ -33,8 +33,10 @@ def _version(name: str) -> str:
 def content(name: str) -> bytes:
     """Return a file's bytes; raise `FileNotFoundError` for a name that pages do not use."""
     if name == VEGA:
+        from sightline.web.vega import bundle
+
         with _making:
-            return _vega()
+            return bundle(_version(VEGA))
     if name == CHART_COLORS:
         from sightline.report.charts.drawing import dark_style
 
@@ -57,14 +59,3 @@ def _own() -> Mapping[str, bytes]:
     folder = resources.files("sightline.web") / "static"
     found = {file.name: file.read_bytes() for file in folder.iterdir() if file.name.rpartition(".")[2] in _KINDS}
     return {**found, "shared.css": STYLE.encode()}
-
-
-@cache
-def _vega() -> bytes:
-    """Vega, Vega-Lite and Vega-Embed."""
-    import vl_convert
-
-    from sightline.report.charts.drawing import vega_lite_version
-
-    made: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=vega_lite_version())
-    return made.encode()

@@ -28,6 +28,7 @@ def serve(listening: socket.socket, ready: Callable[[], None]) -> None:
     """Serve the page until somebody stops it; ``ready`` is called once it answers."""
     import uvicorn
 
+    from sightline.web import assets
     from sightline.web.app import create_app
 
     class Server(uvicorn.Server):
@@ -35,24 +36,24 @@ def serve(listening: socket.socket, ready: Callable[[], None]) -> None:
             await super().startup(sockets)
             ready()
 
+    app = create_app()
     config = uvicorn.Config(
-        create_app(),
+        app,
         log_level="warning",
         access_log=False,
         lifespan="off",
         server_header=False,
         timeout_graceful_shutdown=2,
     )
+    threading.Thread(target=assets.content, args=(assets.VEGA,), daemon=True).start()
     threading.Thread(target=_warm_up, daemon=True).start()
     Server(config).run(sockets=[listening])
 
 
 def _warm_up() -> None:
-    """Make what the first page and the first chart need, so that nobody waits for it."""
-    from sightline.web import assets
+    """Load what the first page needs, so that nobody waits for it."""
     from sightline.web.asked import Asked
     from sightline.web.fields import START
     from sightline.web.views import predict
 
     predict.answer(Asked(START))
-    assets.content(assets.VEGA)

@@ -28,7 +28,7 @@ def single_chart(profile: Profile, *, titled: bool = True, room: Room = SCREEN) 
     is_idle = profile.task is SERVING and not profile.completed
     timed = () if is_idle else (_time_panel(profile, room), _module_panel(profile, room))
     panels = (*timed, _memory_panel(profile, room))
-    chart = alt.vconcat(*(panel for panel in panels if panel is not None)).resolve_scale(color="independent")
+    chart = drawing.below(*(panel for panel in panels if panel is not None))
     if not titled:
         return drawing.configure(chart, room=room)
     lines = [*labels.subtitle(profile.scenario), summary.in_a_line(profile), *summary.anchor_sentences([profile])]
@@ -45,7 +45,7 @@ def time_chart(profiles: Sequence[Profile], room: Room = SCREEN) -> dict[str, An
         whole = first.task.figures[first.task.whole].label.capitalize()
         return _of_one_kind(timed, stacks.times(_named(timed), whole, room, wide=True), room)
     panels = (_time_panel(first, room), _module_panel(first, room))
-    chart = alt.vconcat(*(panel for panel in panels if panel is not None)).resolve_scale(color="independent")
+    chart = drawing.below(*(panel for panel in panels if panel is not None))
     return _of_one_kind(timed, chart, room)
 
 
@@ -113,9 +113,9 @@ def _memory_panel(profile: Profile, room: Room) -> Any:
     color = drawing.FAINT if profile.fits else drawing.WARNING
     whose = "for the engine" if profile.task is GENERATION else "on the device"
     mark = drawing.of([{"x": usable / 2**30, "text": f"{units.gib(usable)} {whose}"}])
-    rule = mark.mark_rule(strokeDash=[5, 4], strokeWidth=1.5, color=color).encode(x="x:Q")
+    rule = mark.mark_rule(strokeDash=[5, 4], strokeWidth=1.5, color=color).encode(x=alt.X("x:Q"))
     label = mark.mark_text(align="center", baseline="bottom", color=color, fontSize=11)
-    said = label.encode(x="x:Q", y=alt.value(-4), text="text:N")
+    said = label.encode(x=alt.X("x:Q"), y=alt.YValue(-4), text=alt.Text("text:N"))
     spans = [stacks.whiskers({"total": ends})] if ends[0] < ends[1] else []
     return alt.layer(panel, rule, said, *spans)
 

@@ -85,7 +85,7 @@ def memory(chosen: Named, room: Room = SCREEN, *, named: bool = False, wide: boo
     named = named or not room.side_by_side
     panel = _one_of_two(bars, texts, drawing.MEMORY_COLORS, title, reach, room, named=named, wide=wide)
     tick = drawing.of(texts).mark_tick(thickness=2, size=drawing.ROW_HEIGHT, color=drawing.WARNING)
-    return alt.layer(panel, tick.encode(x="there:Q", y=alt.Y("row:N", sort=[label for label, _ in chosen])))
+    return alt.layer(panel, tick.encode(x=alt.X("there:Q"), y=alt.Y("row:N", sort=[label for label, _ in chosen])))
 
 
 def panel(
@@ -155,9 +155,9 @@ def _panel(
     x = alt.X("start:Q", title=axis, scale=scale, axis=alt.Axis(tickCount=ticks, labelFlush=False))
     y = alt.Y("row:N", sort=rows, title=None, axis=names, scale=alt.Scale(paddingInner=0.25))
     tooltip = [alt.Tooltip("row:N"), alt.Tooltip("part:N")]
-    drawn = drawing.of(bars).mark_bar().encode(x=x, x2="end:Q", y=y, color=color, tooltip=tooltip)
+    drawn = drawing.of(bars).mark_bar().encode(x=x, x2=alt.X2("end:Q"), y=y, color=color, tooltip=tooltip)
     text = drawing.of(texts).mark_text(align="left", dx=5, fontSize=11, color=drawing.INK)
-    return alt.layer(drawn, text.encode(x="end:Q", y=y, text="text:N")).properties(
+    return alt.layer(drawn, text.encode(x=alt.X("end:Q"), y=y, text=alt.Text("text:N"))).properties(
         height=drawing.ROW_HEIGHT * len(rows)
     )
 
@@ -167,14 +167,16 @@ def _strips(strips: Bars, order: list[str]) -> Any:
     color = drawing.PHASE_COLORS["communication_exposed"]
     mark = drawing.of(strips).mark_bar(height=_STRIP, color=color, yOffset=drawing.ROW_HEIGHT * 0.75 / 2 + 1)
     tooltip = [alt.Tooltip("row:N"), alt.Tooltip("part:N")]
-    return mark.encode(x="start:Q", x2="end:Q", y=alt.Y("row:N", sort=order), tooltip=tooltip)
+    return mark.encode(x=alt.X("start:Q"), x2=alt.X2("end:Q"), y=alt.Y("row:N", sort=order), tooltip=tooltip)
 
 
 def whiskers(ends: Mapping[str, tuple[float, float]]) -> Any:
     """Return thin lines of intervals, by row."""
     spans: Bars = [{"row": label, "low": low, "high": high} for label, (low, high) in ends.items() if low < high]
     lines = drawing.of(spans).mark_rule(strokeWidth=1.5)
-    return lines.encode(x="low:Q", x2="high:Q", y=alt.Y("row:N", sort=list(ends)), color=alt.value(drawing.INK))
+    return lines.encode(
+        x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=alt.Y("row:N", sort=list(ends)), color=alt.ColorValue(drawing.INK)
+    )
 
 
 def ends_of(profile: Profile, key: str, value: float, divisor: float) -> tuple[float, float]:

@@ -1,6 +1,7 @@
 // Draws the specifications that come with an answer into their places, and gives each as a file.
 
-const NARROW = 560;
+/** Screens that get the narrow forms of charts. */
+export const NARROW = matchMedia("(max-width: 560px)");
 /** No style elements and no code made of text: the page's security policy allows neither. */
 const OPTIONS = { actions: false, renderer: "svg", ast: true, defaultStyle: false, tooltip: { disableDefaultStyle: true } };
 
@@ -23,7 +24,7 @@ export async function draw(within, isCurrent) {
 }
 
 async function drawOne(place, [wide, narrow]) {
-  const spec = window.innerWidth <= NARROW && narrow ? narrow : wide;
+  const spec = NARROW.matches && narrow ? narrow : wide;
   const drawn = await window.vegaEmbed(place, spec, OPTIONS);
   const svg = place.querySelector("svg");
   svg?.setAttribute("aria-hidden", "true");

@@ -1,5 +1,5 @@
 // The page follows its form: each change asks for the answer anew, draws it, and becomes the address.
-import { draw } from "./charts.js";
+import { draw, NARROW } from "./charts.js";
 import { followJob } from "./jobs.js";
 
 const form = document.getElementById("ask");
@@ -125,7 +125,7 @@ export async function ask({ starts = false } = {}) {
   answer.setAttribute("aria-busy", "true");
   const later = setTimeout(() => isCurrent() && say("Working ..."), 400);
   try {
-    const response = await fetch(`${location.pathname}?${asked}&fragment=1`, { signal: mine.signal });
+    const response = await fetch(`${location.pathname}?${asked}&fragment=1${NARROW.matches ? "" : "&wide=1"}`, { signal: mine.signal });
     const found = document.createElement("div");
     found.innerHTML = await response.text();
     if (!isCurrent()) return;
@@ -137,6 +137,7 @@ export async function ask({ starts = false } = {}) {
       if (!isCurrent()) return;
       answer.classList.toggle("stale", isWaiting);
       say(isWaiting ? "" : "The answer is up to date.");
+      fillLater(isCurrent).catch(() => {});
     } else {
       const sentences = form ? placeProblems(found) : [found.textContent.trim()];
       showRemaining(sentences);
@@ -191,11 +192,22 @@ if (form) {
   form.addEventListener("input", (event) => { if (event.target.tagName !== "SELECT") soon(250); });
   form.addEventListener("submit", (event) => { event.preventDefault(); soon(0, { starts: true }); });
 }
+/** Parts of an answer that take longer come after it. */
+async function fillLater(isCurrent) {
+  for (const place of answer.querySelectorAll("[data-later]")) {
+    const response = await fetch(place.dataset.later);
+    const html = await response.text();
+    if (isCurrent() && place.isConnected && response.ok) place.innerHTML = html;
+  }
+}
+
 if (answer) {
+  NARROW.addEventListener("change", () => ask());
   const state = answer.querySelector(".form-state");
   if (state && form) tellForm(JSON.parse(state.textContent));
   await draw(answer, () => true);
   // A link to work that is not done yet does it.
   if (answer.querySelector("form.job")) showJob(answer, true);
+  fillLater(() => asking === null).catch(() => {});
   document.documentElement.dataset.drawn = "1";
 }

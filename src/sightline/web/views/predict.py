@@ -18,7 +18,7 @@ def answer(asked: Asked) -> "Piece":
     """Return everything about the prediction."""
     from sightline.report.pages.profile import profile_piece
 
-    return profile_piece(_profile(asked), "predict")
+    return profile_piece(_profile(asked), "predict", narrow=not asked.is_wide)
 
 
 def _profile(asked: Asked) -> "Profile":

@@ -1,0 +1,48 @@
+"""Vega, Vega-Lite and Vega-Embed as one script, out of the installed vl-convert.
+
+Putting it together takes a second and 100 MB in a JavaScript engine that lets no other thread work meanwhile, so a
+process of its own does it, once for each release; then it is read from a file.
+"""
+
+import subprocess
+import sys
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from sightline.web.jobs.folder import default_place
+
+_MOST_SECONDS: Final = 60
+_PRINT: Final = "from sightline.web.vega import print_bundle; print_bundle()"
+
+
+@cache
+def bundle(version: str) -> bytes:
+    """Return the script; ``version`` names those of the packages that it is made of."""
+    path = default_place().with_name("page") / f"vega-{version}.js"
+    with suppress(OSError):
+        return path.read_bytes()
+    made = subprocess.run(  # noqa: S603 - this interpreter, and a constant
+        [sys.executable, "-c", _PRINT], stdout=subprocess.PIPE, check=True, timeout=_MOST_SECONDS
+    ).stdout
+    with suppress(OSError):
+        _keep(path, made)
+    return made
+
+
+def _keep(path: Path, made: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    part.write_bytes(made)
+    part.replace(path)
+
+
+def print_bundle() -> None:
+    """Write the script to standard output."""
+    import vl_convert
+
+    from sightline.report.charts.drawing import vega_lite_version
+
+    made: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=vega_lite_version())
+    sys.stdout.buffer.write(made.encode())
