@@ -1,25 +1,30 @@
-"""The Chrome trace of a step, as a viewer reads it."""
+"""The Chrome trace of a step and of a generation, as a viewer reads it."""
 
 import json
-from collections import defaultdict
-from itertools import pairwise
+from collections import Counter, defaultdict
 from pathlib import Path
 
-import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from sightline.loading import load
 from sightline.prediction import predict
 from sightline.prediction.schedules import timeline
-from sightline.prediction.schedules.simulation import Span
 from sightline.profile import Profile
-from sightline.report.charts.trace import COLORS, chrome_trace, trace_text
+from sightline.report.charts.trace import chrome_trace
+from sightline.report.chrome import training
+from sightline.report.chrome.contents import Block, Operator, drawn
+from sightline.report.chrome.events import COMPUTE, HOST, LAYERS_SEND, STAGES_SEND, STEP_SENDS, trace_text
+from sightline.report.summary import overlapped_s
 
 ALL = sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))
 STEPLESS = ("task: generate", "task: operator", "task: serve")
 EXAMPLES = [path for path in ALL if not any(task in path.read_text() for task in STEPLESS)]
 """Those with a training step, so with a timeline."""
 GPT_3 = next(path for path in EXAMPLES if path.stem.startswith("gpt-3"))
+LLAMA = next(path for path in EXAMPLES if path.stem == "llama-2-7b-zero2-8xa800")
+GENERATION = next(path for path in ALL if path.stem == "llama-2-70b-generate-4xh100")
 
 
 def profiles(path: Path) -> list[Profile]:
@@ -31,6 +36,27 @@ def spans_of(document: dict) -> list[dict]:
     return [event for event in document["traceEvents"] if event["ph"] == "X"]
 
 
+def seconds(document: dict, row: int, pid: int = 0) -> float:
+    """Seconds of kernels on a row."""
+    own = [s for s in spans_of(document) if s["cat"] == "kernel" and (s["pid"], s["tid"]) == (pid, row)]
+    return sum(span["dur"] for span in own) / 1e6
+
+
+def crossing(document: dict) -> list[dict]:
+    """Slices that begin in another one of their row and end after it: a viewer cannot nest them."""
+    found, open_ends = [], defaultdict(list)
+    for span in spans_of(document):
+        ends = open_ends[span["pid"], span["tid"]]
+        # A viewer works with whole nanoseconds.
+        while ends and ends[-1] <= span["ts"] + 1e-4:
+            ends.pop()
+        end = span["ts"] + span["dur"]
+        if ends and end > ends[-1] + 1e-3:
+            found.append(span)
+        ends.append(end)
+    return found
+
+
 @pytest.fixture(scope="module")
 def gpt_3() -> Profile:
     return profiles(GPT_3)[0]
@@ -38,96 +64,191 @@ def gpt_3() -> Profile:
 
 @pytest.fixture(scope="module")
 def document(gpt_3) -> dict:
-    return json.loads(chrome_trace(gpt_3))
+    """The trace with the modules of few micro-batches, so that it is small."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training, "MOST_EVENTS", 16_000)
+        return json.loads(chrome_trace(gpt_3))
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@pytest.fixture(scope="module")
+def llama() -> Profile:
+    return profiles(LLAMA)[0]
+
+
+@pytest.fixture(scope="module")
+def generated() -> Profile:
+    return profiles(GENERATION)[0]
+
+
+_QUICK = ("llama-2-7b-zero2-8xa800", "llama-2-7b-packed-8xh100")
+_MARKED = [path if path.stem in _QUICK else pytest.param(path, marks=pytest.mark.slow) for path in EXAMPLES]
+
+
+@pytest.mark.parametrize("path", _MARKED, ids=lambda path: path.stem)
 def test_every_example_has_a_trace_as_long_as_its_step(path):
-    for profile in profiles(path):
-        spans = spans_of(json.loads(chrome_trace(profile)))
-        end = max(span["ts"] + span["dur"] for span in spans)
-        # Behind a single heavier stage 1F1B ends earlier than its closed form.
-        uneven = profile.scenario.plan.prediction_layers or profile.scenario.cluster.groups
-        tolerance = 0.025 if uneven else 2e-3
-        assert end / 1e6 == pytest.approx(profile.step_time_s, rel=tolerance)
-        assert min(span["ts"] for span in spans) == 0
+    profile = profiles(path)[0]
+    found = json.loads(chrome_trace(profile))
+    spans = spans_of(found)
+    end = max(span["ts"] + span["dur"] for span in spans)
+    # Behind a single heavier stage 1F1B ends earlier than its closed form.
+    uneven = profile.scenario.plan.prediction_layers or profile.scenario.cluster.groups
+    assert end / 1e6 == pytest.approx(profile.step_time_s, rel=0.025 if uneven else 2e-3)
+    assert min(span["ts"] for span in spans) == 0
+    assert len(found["traceEvents"]) < 200_000
+    assert not crossing(found)
 
 
 def test_events_are_complete_and_sorted(document):
     spans = spans_of(document)
-    fields = {"name", "cat", "ph", "pid", "tid", "ts", "dur", "cname", "args"}
-    assert all(set(span) == fields for span in spans)
+    assert all({"name", "cat", "ph", "pid", "tid", "ts", "dur", "args"} == set(span) for span in spans)
     assert all(span["dur"] >= 0 for span in spans)
     starts = [span["ts"] for span in spans]
     assert starts == sorted(starts)
 
 
-def test_a_row_never_overlaps_itself(document):
-    rows = defaultdict(list)
-    for span in spans_of(document):
-        rows[span["pid"], span["tid"]].append((span["ts"], span["ts"] + span["dur"]))
-    assert len(rows) == 8
-    for row in rows.values():
-        # A viewer works with whole nanoseconds.
-        assert all(a[1] <= b[0] + 1e-4 for a, b in pairwise(row))
-
-
-def test_stages_are_processes_in_order(document):
-    names = [event for event in document["traceEvents"] if event["ph"] == "M"]
+def test_stages_are_processes_with_named_rows(document):
     by_kind = defaultdict(dict)
-    for event in names:
-        by_kind[event["name"]][event["pid"]] = event["args"]
-    assert by_kind["process_name"] == {stage: {"name": f"stage {stage}"} for stage in range(8)}
-    assert by_kind["process_sort_index"] == {stage: {"sort_index": stage} for stage in range(8)}
-    assert set(by_kind["thread_name"]) == set(range(8))
+    for event in document["traceEvents"]:
+        if event["ph"] == "M":
+            by_kind[event["name"]][event["pid"], event["tid"]] = event["args"]
+    assert by_kind["process_name"] == {(stage, 0): {"name": f"stage {stage}"} for stage in range(8)}
+    rows = {place[1]: said["name"] for place, said in by_kind["thread_name"].items() if place[0] == 0}
+    assert rows == {
+        COMPUTE: "compute",
+        LAYERS_SEND: "communication of layers",
+        STEP_SENDS: "communication of the step",
+        STAGES_SEND: "communication between stages",
+        HOST: "host",
+    }
 
 
-def test_a_span_says_what_it_is(document):
-    spans = spans_of(document)
-    kinds = {span["cat"] for span in spans}
-    assert kinds == {
-        "forward", "backward", "transfer", "gradient reduction", "tied embedding", "waiting for the slowest device",
-        "optimizer", "host",
-    }  # fmt: skip
-    assert all(span["cname"] == COLORS[span["cat"]] for span in spans)
-    first = spans[0]
-    assert (first["name"], first["cat"]) == ("forward 0", "forward")
-    assert first["args"] == {"stage": 0, "micro_batch": 0, "chunk": 0}
-    chunks = {(span["args"]["micro_batch"], span["args"]["chunk"]) for span in spans if span["cat"] == "backward"}
-    assert chunks == {(m, c) for m in range(96) for c in range(2)}
+def test_operators_of_one_device_sum_to_the_phases(llama):
+    found, phases = json.loads(chrome_trace(llama)), llama.phases
+    compute = phases["forward"] + phases["backward"] + phases["optimizer"]
+    assert seconds(found, COMPUTE) == pytest.approx(compute, rel=1e-4)
+    sent = sum(seconds(found, row) for row in (LAYERS_SEND, STEP_SENDS))
+    assert sent == pytest.approx(phases["communication_exposed"] + overlapped_s(llama), rel=1e-4)
+    host = sum(span["dur"] for span in spans_of(found) if span["cat"] == "cpu_op") / 1e6
+    assert host == pytest.approx(phases["host"], rel=1e-4)
+
+
+def test_modules_nest_in_layers_and_layers_in_passes(llama):
+    spans = [span for span in spans_of(json.loads(chrome_trace(llama))) if span["tid"] == COMPUTE]
+    forward = next(span for span in spans if span["name"] == "forward 0")
+    inside = [s for s in spans if s["ts"] >= forward["ts"] and s["ts"] + s["dur"] <= forward["ts"] + forward["dur"]]
+    names = Counter(span["name"] for span in inside)
+    assert names["layer 0"] == names["layer 31"] == 1
+    assert names["mlp"] == names["attention core"] == 32
+    assert names["embedding"] == 1
+    assert "layer 32" not in names
+    backward = [s["name"] for s in spans if s["ts"] > forward["ts"] + forward["dur"] and s["name"].startswith("layer")]
+    assert backward[0] == "layer 31"
+
+
+def test_layers_are_numbered_over_the_stages(document):
+    names = {(s["pid"], s["name"]) for s in spans_of(document) if s["name"].startswith("layer ")}
+    assert {pid for pid, name in names if name == "layer 0"} == {0}
+    assert {pid for pid, name in names if name == "layer 95"} == {7}
+    assert {name for _, name in names} == {f"layer {number}" for number in range(96)}
+
+
+def test_a_pass_says_what_it_is(document):
+    passes = [span for span in spans_of(document) if "micro_batch" in span["args"] and span["tid"] == COMPUTE]
+    assert {(span["args"]["micro_batch"], span["args"]["chunk"]) for span in passes} == {
+        (m, c) for m in range(96) for c in range(2)
+    }
+    assert {span["name"].partition(" ")[0] for span in passes} == {"forward", "backward"}
+
+
+def test_waiting_for_other_stages_is_a_bubble(document):
+    idle = [span for span in spans_of(document) if span["cat"] == "idle"]
+    assert {span["name"] for span in idle} == {"bubble"}
+    assert 7 in {span["pid"] for span in idle}
+
+
+def test_memory_rises_to_the_ledger_s_total_and_ends_without_activations(document, gpt_3):
+    counters = [e["args"] for e in document["traceEvents"] if e["ph"] == "C" and e["pid"] == 0]
+    first = gpt_3.stages[0]
+    assert max(sum(one.values()) for one in counters) == pytest.approx(float(first.total))
+    assert counters[0]["activations"] == counters[-1]["activations"] == 0.0
+
+
+def test_arrows_lead_from_a_stage_to_the_next(document):
+    flows = defaultdict(dict)
+    for event in document["traceEvents"]:
+        if event["ph"] in "sf":
+            flows[event["id"]][event["ph"]] = event
+    assert flows
+    assert all(set(pair) == {"s", "f"} for pair in flows.values())
+    assert all(pair["s"]["pid"] != pair["f"]["pid"] for pair in flows.values())
+    assert all(pair["s"]["ts"] <= pair["f"]["ts"] for pair in flows.values())
 
 
 def test_the_file_says_what_it_draws(document, gpt_3):
-    assert document["otherData"] == {
-        "scenario": "GPT-3 175B, Megatron, 1024 x A100",
-        "source": "sightline, predicted",
-        "step_time_s": gpt_3.step_time_s,
-        "micro_batches": 96,
-        "micro_batches_drawn": 96,
-    }
+    told = document["otherData"]
+    assert told["step_time_s"] == gpt_3.step_time_s
+    assert told["micro_batches"] == told["micro_batches_drawn"] == 96
+    assert 0 < told["micro_batches_with_modules"] < 96
 
 
 def test_a_huge_schedule_says_what_is_not_drawn(gpt_3, monkeypatch):
     monkeypatch.setattr(timeline, "MOST_SPANS", 1_000)
-    document = json.loads(chrome_trace(gpt_3))
-    assert document["otherData"]["micro_batches_drawn"] == 8
-    omitted = [span for span in spans_of(document) if span["cat"] == "omitted"]
+    monkeypatch.setattr(training, "MOST_EVENTS", 1_000)
+    found = json.loads(chrome_trace(gpt_3))
+    assert found["otherData"]["micro_batches_drawn"] == 8
+    assert found["otherData"]["micro_batches_with_modules"] == 1
+    omitted = [span for span in spans_of(found) if "more micro-batches" in span["name"]]
     assert {span["name"] for span in omitted} == {"88 more micro-batches, not drawn one by one"}
     assert [span["pid"] for span in omitted] == list(range(8))
 
 
-def test_one_stage_is_the_device_and_numpy_s_numbers_are_plain():
-    spans = [
-        Span(stage=0, kind="forward", start_s=np.float64(0.0), end_s=np.float64(1.0000004e-3), micro_batch=0),
-        Span(stage=0, kind="optimizer", start_s=np.float64(1.0000004e-3), end_s=np.float64(2e-3)),
-    ]
-    document = json.loads(trace_text(spans, {}))
-    assert document["traceEvents"][0]["args"] == {"name": "device"}
-    forward, optimizer = spans_of(document)
-    assert (forward["ts"], forward["dur"]) == (0, 1000.0)
-    assert (optimizer["ts"], optimizer["dur"]) == (1000.0, 1000.0)
-    assert optimizer["args"] == {"stage": 0}
+def test_a_generation_has_prefill_and_steps_of_decoding(generated):
+    found = json.loads(chrome_trace(generated))
+    names = [span["name"] for span in spans_of(found)]
+    assert {"prefill 0", "prefill 1", "decode 1", "decode 3", "decode 127"} <= set(names)
+    assert "decode 4" not in names
+    assert "123 more decode steps, not drawn one by one" in names
+    assert not crossing(found)
+    end = max(span["ts"] + span["dur"] for span in spans_of(found)) / 1e6
+    assert end == pytest.approx(generated.latency_s, rel=1e-6)
+    first = next(span for span in spans_of(found) if span["name"] == "decode 1")
+    assert first["ts"] / 1e6 == pytest.approx(generated.ttft_s, rel=1e-6)
 
 
-def test_no_spans_are_an_empty_trace():
-    assert spans_of(json.loads(trace_text([], {}))) == []
+def test_the_operators_of_a_prefill_sum_to_its_phases(generated):
+    found = json.loads(chrome_trace(generated))
+    until = float(generated.ttft_s) * 1e6
+    own = [s for s in spans_of(found) if s["cat"] == "kernel" and s["ts"] < until - 1e-3]
+    compute = sum(s["dur"] for s in own if s["tid"] == COMPUTE) / 1e6
+    assert compute == pytest.approx(generated.phases["prefill"], rel=1e-4)
+
+
+def test_explain_reads_the_trace(llama, tmp_path):
+    from sightline import explain
+
+    file = tmp_path / "trace.json"
+    file.write_text(chrome_trace(llama))
+    found = explain(str(file))
+    assert found.whole_s == pytest.approx(llama.step_time_s, rel=0.01)
+    assert found.exposed_communication_s == pytest.approx(llama.phases["communication_exposed"], rel=0.05)
+    assert found.unmatched_s < 0.1 * found.whole_s
+
+
+times = st.floats(min_value=0.0, max_value=1.0)
+operators = st.builds(Operator, name=st.just("matmul"), exposed_s=times, hidden_s=times, is_communication=st.booleans())
+modules = st.lists(st.tuples(st.sampled_from(["mlp", "qkv"]), st.lists(operators, max_size=4)), max_size=4)
+blocks = st.lists(st.builds(Block, name=st.just("layer"), repeats=st.integers(1, 3), modules=modules), max_size=3)
+
+
+@settings(max_examples=60, deadline=None)
+@given(blocks=blocks, start=times, length=st.floats(min_value=1e-6, max_value=10.0))
+def test_whatever_is_inside_of_a_pass_nests_and_stays_in_it(blocks, start, length):
+    found = json.loads(trace_text({0: "device"}, list(drawn(blocks, 0, start, start + length)), {}))
+    assert not crossing(found)
+    for span in spans_of(found):
+        assert span["ts"] >= start * 1e6 - 1e-3
+        assert span["ts"] + span["dur"] <= (start + length) * 1e6 + 1e-3
+
+
+def test_no_events_are_an_empty_trace():
+    assert json.loads(trace_text({}, [], {}))["traceEvents"] == []

@@ -8,8 +8,8 @@ from sightline.prediction.training.stages import layers_to_spread
 from sightline.profile import Profile
 from sightline.scenario import Scenario
 
-MOST_SPANS = 200_000
-"""Spans up to which every micro-batch is drawn; a browser still scrolls through that many."""
+MOST_SPANS = 60_000
+"""Spans up to which every micro-batch is drawn; beside their modules a viewer still scrolls through that many."""
 
 OMITTED, HOST = "omitted", "host"
 ONCE = {

@@ -1,0 +1,1 @@
+"""Predicted steps and generations as Chrome traces, for Perfetto: modules nested in passes, communication apart."""
