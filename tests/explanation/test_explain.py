@@ -190,8 +190,18 @@ def test_wrong_requests_end_in_one_sentence(asked, sentence):
         sl.explain(asked)
 
 
+def test_a_scenario_for_something_else_than_a_trace_is_refused():
+    with pytest.raises(sl.InputError, match="is no trace"):
+        sl.explain(sl.load(OPERATOR), scenario="examples/llama-2-7b-zero2-8xa800.yaml")
+
+
+def test_settings_of_a_trace_without_a_scenario_are_refused():
+    with pytest.raises(sl.InputError, match="--scenario FILE names what it is of"):
+        sl.explain("tests/traces/recorded/eager.json.gz", settings=["plan.micro_batch=2"])
+
+
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(right_scenarios())
 def test_any_scenario_is_explained(mapping):
     found = sl.explain(sl.load(mapping))

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from sightline.errors import InputError
 from sightline.explanation.advice import advise, answer
 from sightline.explanation.answer import Explanation
 from sightline.explanation.limits import (
@@ -60,11 +61,15 @@ def explain(
     from sightline.anchors import anchored
 
     known = anchored(anchor, store) if anchor else None
-    subject = subject_of(asked, settings, open_store(store))
+    of_trace = scenario is not None
+    subject = subject_of(asked, () if of_trace else settings, open_store(store))
     if isinstance(subject, TraceFiles):
         from sightline.explanation.of_trace import explain_trace
 
-        return explain_trace(subject.paths, scenario=_scenario(scenario), known=known, progress=progress)
+        traced = _scenario(scenario, settings)
+        return explain_trace(subject.paths, scenario=traced, known=known, progress=progress)
+    if of_trace:
+        raise InputError(f"--scenario says what a trace is of; '{subject.name or 'what is explained'}' is no trace")
     if subject.measured is not None:
         from sightline.explanation.measured import explain_measured
 
@@ -72,13 +77,18 @@ def explain(
     return explain_prediction(subject, known, progress)
 
 
-def _scenario(given: "Question | str | Path | Mapping[str, Any] | None") -> Any:
+def _scenario(
+    given: "Question | str | Path | Mapping[str, Any] | None", settings: Sequence[str] | Mapping[str, Any]
+) -> Any:
     """The scenario of a trace, loaded where it is a file or a mapping."""
-    from sightline.errors import InputError
-
-    if given is None or hasattr(given, "workload"):
-        return given
-    found = load(given)
+    if given is None and settings:
+        raise InputError("--set changes a scenario, and a trace has none: --scenario FILE names what it is of")
+    if given is None:
+        return None
+    source = to_mapping(given) if hasattr(given, "workload") and settings else given
+    if hasattr(source, "workload"):
+        return source
+    found = load(source, settings)
     if isinstance(found, list):
         raise InputError(f"a trace is of one scenario; '{given}' holds {len(found)}")
     return found

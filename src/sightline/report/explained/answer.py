@@ -16,15 +16,14 @@ WHOLE_WORDS = {"step_time_s": "step time", "latency_s": "latency", "latency_s.me
 
 def short_answer(explanation: Explanation) -> list[Said]:
     """Return the lines of the short answer."""
-    return [_fits(explanation), _fast(explanation), *_binds(explanation), *_costs(explanation)]
+    return [*_fits(explanation), _fast(explanation), *_binds(explanation), *_costs(explanation)]
 
 
-def _fits(explanation: Explanation) -> Said:
+def _fits(explanation: Explanation) -> Iterator[Said]:
     own = explanation.answer
-    if own is None or not own.memory_bytes:
-        return Said(asks="what", says=f"{explanation.source} {whole_name(explanation)}")
-    kind = BAD if own.fits is False else PERHAPS if own.tight else GOOD
-    return Said(asks="memory", says=summary.fit_sentence(own), kind=kind)
+    if own is not None and own.memory_bytes:
+        kind = BAD if own.fits is False else PERHAPS if own.tight else GOOD
+        yield Said(asks="memory", says=summary.fit_sentence(own), kind=kind)
 
 
 def whole_name(explanation: Explanation) -> str:

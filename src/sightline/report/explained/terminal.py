@@ -26,7 +26,7 @@ LIMIT_COLORS = {
     "unmatched": "white",
 }
 _STYLES = {GOOD: "bold green", PERHAPS: "bold yellow", BAD: "bold red"}
-_BAR = 16
+_BAR = 14
 """Columns of the longest bar of a limit, which leaves room for the distance to it."""
 
 
@@ -67,17 +67,15 @@ def _limits(explanation: Explanation) -> Iterator[RenderableType]:
         return
     longest = max(one.share for one in explanation.limits) or 1.0
     table = parts.grid(5)
-    has_distance = any(one.alone_s is not None for one in explanation.limits)
-    heading = "if alone" if has_distance else ""
-    table.add_row(
-        Text(f"what limits the {whole_name(explanation)}", style="dim"), "", "", "", Text(heading, style="dim")
-    )
+    # The title is no cell, so that it does not widen the names' column.
+    title = Text(f"what limits the {whole_name(explanation)}", style="dim")
     for one in (each for each in explanation.limits if each.share >= _SEEN):
         bar = parts.Bar(one.share / longest, LIMIT_COLORS.get(one.limit, "white")).drawn(_BAR)
-        alone = "" if one.alone_s is None else units.seconds(one.alone_s)
+        alone = "" if one.alone_s is None else f"alone {units.seconds(one.alone_s)}"
         share = Text(units.percent(one.share), justify="right")
         table.add_row(one.limit, Text(units.seconds(one.time_s), justify="right"), share, bar, alone)
     yield Text()
+    yield title
     yield table
 
 
