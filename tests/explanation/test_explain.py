@@ -2,7 +2,9 @@
 
 import json
 import shlex
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from strategies import right_scenarios
@@ -188,6 +190,30 @@ def test_the_answer_is_plain_json():
 def test_wrong_requests_end_in_one_sentence(asked, sentence):
     with pytest.raises(sl.InputError, match=sentence.replace("(", r"\(")):
         sl.explain(asked)
+
+
+def test_a_mapping_and_a_prediction_say_the_same_as_the_scenario():
+    scenario = sl.load(GENERATION)
+    found = sl.explain(scenario)
+    assert sl.explain(GENERATION).to_dict() == found.to_dict()
+    assert sl.explain(sl.predict(scenario)).to_dict() == found.to_dict()
+
+
+def test_a_prediction_of_many_plans_is_refused():
+    scenario = sl.load(DEEP)
+    many = replace(scenario, plan=replace(scenario.plan, micro_batch=np.array([1, 2])))
+    answer = sl.predict(many)
+    with pytest.raises(sl.InputError, match="explain takes one of them"):
+        sl.explain(answer)
+    assert sl.explain(answer[0]).whole_s == pytest.approx(answer[0].step_time_s)
+
+
+def test_settings_of_a_result_are_refused(tmp_path):
+    file = tmp_path / "result.json"
+    file.write_text(json.dumps(sl.predict(sl.load(GENERATION)).to_dict()))
+    assert sl.explain(file).whole == "latency_s"
+    with pytest.raises(sl.InputError, match="holds a result"):
+        sl.explain(file, settings=["plan.tensor_parallel=2"])
 
 
 def test_a_scenario_for_something_else_than_a_trace_is_refused():

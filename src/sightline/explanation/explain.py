@@ -47,10 +47,10 @@ def explain(
         found.advice[0].sentence, found.advice[0].set, found.advice[0].gain_s
 
     Args:
-        asked: A scenario, a profile, a run or how its id begins, ``latest``, a file of a scenario or of results, a
-            trace, or the traces of several ranks.
+        asked: A scenario or its mapping, a profile, a run or how its id begins, ``latest``, a file of a scenario or of
+            results, a trace, or the traces of several ranks.
         scenario: What a trace is of: it names its layers, and changes are predicted for it.
-        settings: Of a file: values of keys in place of its own, as ``--set`` has them.
+        settings: Of a file or mapping: values of keys in place of its own, as ``--set`` has them.
         anchor: Runs of one's own cluster that correct what is predicted, as in `predict`.
         store: Where runs are looked for; default: ``SIGHTLINE_RUNS``.
         progress: Counts changes that are tried; cancelled, it leaves out the rest of them.
@@ -85,7 +85,9 @@ def _scenario(
         raise InputError("--set changes a scenario, and a trace has none: --scenario FILE names what it is of")
     if given is None:
         return None
-    source = to_mapping(given) if hasattr(given, "workload") and settings else given
+    source: Any = given
+    if hasattr(source, "workload") and settings:
+        source = to_mapping(source)
     if hasattr(source, "workload"):
         return source
     found = load(source, settings)

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from sightline.scenario import GenerationScenario, OperatorScenario, Scenario, ServingScenario
 
 Question: TypeAlias = "Scenario | OperatorScenario | GenerationScenario | ServingScenario"
-Explained: TypeAlias = "Question | Profile | Run | str | Path | Sequence[str | Path]"
-"""What may be explained: a scenario, a profile, a run, the name of a run or file, a trace or those of several ranks."""
+Explained: TypeAlias = "Question | Mapping[str, Any] | Profile | Run | str | Path | Sequence[str | Path]"
+"""What may be explained: a scenario or its mapping, a profile, a run, the name of a run or file, a trace or several."""
 TRACE_ENDINGS = (".json", ".gz")
 _HEAD = 1 << 16
 """Bytes of a file in which a trace names its events."""
@@ -80,6 +80,9 @@ def subject_of(asked: Explained, settings: Sequence[str] | Mapping[str, Any], st
         return _of_run(asked, store)
     if hasattr(asked, "workload"):
         return _of_question(asked, "")
+    if isinstance(asked, Mapping):
+        found = read_all([asked], read_overrides(settings)).scenarios
+        return _of_question(found[_place(len(found), None, "the mapping")], "")
     if isinstance(asked, str | Path):
         return _of_word(str(asked), settings, store, is_path=isinstance(asked, Path))
     if isinstance(asked, list | tuple) and asked and all(isinstance(one, str | Path) for one in asked):
@@ -133,6 +136,8 @@ def _of_file(name: str, path: Path, number: int | None, settings: Sequence[str] 
     source: Any = read_stdin() if name == "-" else path
     first = read_source(source).documents[0].mapping
     if isinstance(first, Mapping) and (is_result(first) or is_run(first)):
+        if settings:
+            raise InputError(f"--set changes the scenario of a file; '{name}' holds a result")
         return _of_result_file(path, number, name)
     stated = read_overrides(settings)
     found = read_all([source], stated).scenarios
@@ -183,8 +188,12 @@ def _of_question(scenario: Any, name: str) -> Subject:
 def _of_profile(profile: Profile) -> Subject:
     from dataclasses import replace
 
+    import numpy as np
+
     from sightline.explanation.reading import side_of_profile
 
+    if np.ndim(profile.whole_s):
+        raise InputError("the profile is of many plans; explain takes one of them, such as profile[0]")
     plain = _of_question(profile.scenario, "")
     if profile.source == "predicted":
         return replace(plain, profile=profile)

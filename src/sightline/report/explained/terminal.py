@@ -58,7 +58,7 @@ def _answer(explanation: Explanation) -> Table:
     table.add_column(no_wrap=True)
     table.add_column()
     for line in (*short_answer(explanation), change(explanation)):
-        table.add_row(Text(line.asks, style="dim"), Text(line.says, style=_STYLES.get(line.kind, "bold")))
+        table.add_row(Text(line.asks, style="dim"), parts.Sentence(line.says, style=_STYLES.get(line.kind, "bold")))
     return table
 
 
