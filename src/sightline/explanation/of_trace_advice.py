@@ -58,8 +58,8 @@ def _input(figures: Figures) -> Iterator[Fault]:
         pinned = " Batches are copied from pageable memory: pin_memory=True and non_blocking=True let copies overlap."
     yield Fault(
         waits,
-        f"The step waits {_of(figures, waits)} for its input: raise DataLoader's num_workers or prefetch_factor, or "
-        f"prepare samples beforehand.{pinned}",
+        f"Load the input sooner. The step waits {_of(figures, waits)} for it: raise DataLoader's num_workers "
+        f"or prefetch_factor, or prepare samples beforehand.{pinned}",
         {},
     )
 
@@ -70,6 +70,7 @@ def _launches(figures: Figures) -> Iterator[Fault]:
     what = "the device waits" if figures.has_device else "calling small operators takes"
     yield Fault(
         waits,
+        "Launch fewer, larger kernels. "
         f"The step is launch-bound: {what} {_of(figures, waits)} because the host launches kernels too slowly "
         f"({each}): use torch.compile or CUDA graphs, fused optimizers, or a larger micro-batch.",
         {},
@@ -91,7 +92,8 @@ def _network(figures: Figures) -> Iterator[Fault]:
     }.get(kind, "overlap it with computation, or send less")
     yield Fault(
         min(exposed, room),
-        f"Communication that nothing hides, mostly {kind}, takes {_of(figures, exposed)}: {how}.",
+        "Overlap communication with computation. "
+        f"What nothing hides, mostly {kind}, takes {_of(figures, exposed)}: {how}.",
         {},
     )
 
@@ -109,7 +111,8 @@ def _imbalance(figures: Figures) -> Iterator[Fault]:
     )
     yield Fault(
         waits,
-        f"Ranks are uneven: on average a rank waits {_of(figures, waits)} in collectives for rank {slow.rank}, which "
+        "Balance the ranks. "
+        f"They are uneven: on average a rank waits {_of(figures, waits)} in collectives for rank {slow.rank}, which "
         f"comes last; {cause}, and check that its device is not slower.",
         {},
     )
@@ -122,8 +125,9 @@ def _eager(figures: Figures) -> Iterator[Fault]:
         yield Fault(
             # A fused kernel computes the same products but writes no scores.
             stored,
+            "Use flash attention. "
             f"Attention is eager: it takes {_of(figures, core)}, of which {seconds(stored)} is softmax on "
-            "scores in memory: use flash attention (attn_implementation='sdpa' or 'flash_attention_2', "
+            "scores in memory: choose a fused kernel (attn_implementation='sdpa' or 'flash_attention_2', "
             "plan.attention: flash).",
             {"plan.attention": "flash"},
         )
@@ -133,6 +137,7 @@ def _synchronization(figures: Figures) -> Iterator[Fault]:
     waits = figures.reasons[Reason.SYNCHRONIZATION] + figures.reasons[Reason.TO_HOST]
     yield Fault(
         waits,
+        "Synchronize less often. "
         f"The device stands still {_of(figures, waits)} after the host waited for it: avoid .item(), .cpu(), nonzero "
         "and torch.cuda.synchronize() inside the step, or do them every few steps.",
         {},
@@ -143,6 +148,7 @@ def _host(figures: Figures) -> Iterator[Fault]:
     waits = figures.reasons[Reason.HOST]
     yield Fault(
         waits,
+        "Move other work out of the step. "
         f"The host runs {_of(figures, waits)} of something other than operators while the device stands still: look "
         "for logging, checkpoints, metrics or Python work between steps and move it to another thread.",
         {},
@@ -153,7 +159,8 @@ def _bubble(figures: Figures) -> Iterator[Fault]:
     waits = figures.limits.get("bubble", 0.0)
     yield Fault(
         0.5 * waits,
-        f"Pipeline stages wait {_of(figures, waits)} for each other: twice as many micro-batches, or an interleaved "
+        "Shrink the pipeline bubble. "
+        f"Stages wait {_of(figures, waits)} for each other: twice as many micro-batches, or an interleaved "
         "schedule, would halve that.",
         {},
     )

@@ -1,7 +1,7 @@
 """What one rank's device does and when: kernels and collectives, each with the operator that it belongs to."""
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -35,7 +35,9 @@ class Pieces:
     launch_end: Integers
     launch_thread: Integers
     size: Integers
-    stream: Integers
+    """Bytes of a copy, elements of a collective; -1 unknown."""
+    begins: Integers
+    """1 where a kernel or operator begins, 0 where one goes on after what it called."""
 
     def __len__(self) -> int:
         return len(self.start)
@@ -69,6 +71,8 @@ class Activity:
     communication: Pieces
     to_device: Pieces
     to_host: Pieces
+    launched: Integers
+    """When each kernel begins; without a device, when each operator does that no other calls."""
     overhead: Intervals = EMPTY
     """Without a device: instants at which the host only calls small operators."""
     pageable_s: float = field(default=0.0)
@@ -77,8 +81,11 @@ class Activity:
 
 def activity_of(trace: Trace) -> Activity:
     """Return what the busiest device of a trace does; without one what the host's operators do."""
-    nesting = nested(trace.events, trace.events.kind == Kind.OPERATOR)
-    return _on_device(trace, nesting) if trace.has_device else _on_host(trace, nesting)
+    operators = trace.events.kind == Kind.OPERATOR
+    if not trace.has_device:
+        return _on_host(trace, nested(trace.events, operators))
+    calls = (trace.events.kind == Kind.ANNOTATION) & trace.matching(is_host_communication)
+    return _on_device(trace, nested(trace.events, operators | calls))
 
 
 def _on_device(trace: Trace, nesting: Nesting) -> Activity:
@@ -100,7 +107,7 @@ def _on_device(trace: Trace, nesting: Nesting) -> Activity:
         launch_end=end,
         launch_thread=thread,
         size=events.size[chosen],
-        stream=events.thread[chosen],
+        begins=np.ones(len(chosen), np.int64),
     )
     names = np.array([trace.names[n] for n in events.name[chosen]], object)
     copies = events.kind[chosen] == Kind.COPY
@@ -113,6 +120,7 @@ def _on_device(trace: Trace, nesting: Nesting) -> Activity:
         communication=pieces.where(communicates),
         to_device=pieces.where(to_device),
         to_host=pieces.where(to_host),
+        launched=pieces.start,
         pageable_s=float((pieces.end - pieces.start)[pageable].sum()) / 1e9,
     )
 
@@ -194,14 +202,16 @@ def _on_host(trace: Trace, nesting: Nesting) -> Activity:
     order = np.argsort(start, kind="stable")
     working = order[~small[order]]
     thread = events.thread[nesting.order[owner]]
-    keys, key = _keys(trace, _phases(trace, thread, start), _named(trace, nesting, owner, top), None)
-    pieces = _pieces(start, end, key, thread)
+    named = _named(trace, nesting, owner, top)
+    keys, key = _keys(trace, _phases(trace, thread, start), named, None)
+    pieces = replace(_pieces(start, end, key, thread), begins=(events.start[named] == start).astype(np.int64))
     return Activity(
         keys=attention_core(keys),
         compute=_taken(pieces, working),
         communication=_collectives(trace, keys),
         to_device=_taken(pieces, order[:0]),
         to_host=_taken(pieces, order[:0]),
+        launched=events.start[nesting.order[np.flatnonzero(is_own & (top == np.arange(len(top))))]],
         overhead=merged(start[small], end[small]),
     )
 
@@ -230,7 +240,7 @@ def _pieces(start: Integers, end: Integers, key: Integers, thread: Integers) -> 
         launch_end=start,
         launch_thread=thread,
         size=none,
-        stream=thread,
+        begins=none * none,
     )
 
 
@@ -250,4 +260,4 @@ def _collectives(trace: Trace, keys: list[Key]) -> Pieces:
         keys.append(Key(phase="communication", work=communication_of(text), name=text))
     key = np.array([numbers[name] for name in events.name[chosen].tolist()], np.int64)
     found = _pieces(events.start[chosen], events.end[chosen], key, events.thread[chosen])
-    return Pieces(**{**{n: getattr(found, n) for n in Pieces.__dataclass_fields__}, "size": events.size[chosen]})
+    return replace(found, size=events.size[chosen])

@@ -86,8 +86,14 @@ def breakdown(trace: Trace, activity: Activity, steps: Steps, waiting: Intervals
         exposed_ns=exposed,
         run_ns=run,
         counts=counts,
-        launches=float(counts.sum()),
+        launches=float(weight[_step_of(activity.launched, steps, weight)].sum()),
     )
+
+
+def _step_of(instants: Integers, steps: Steps, weight: NDArray[np.float64]) -> Integers:
+    """The steps of those instants that lie in one."""
+    step = np.searchsorted(steps.edges, instants, side="right") - 1
+    return step[(step >= 0) & (step < len(weight))]
 
 
 def joined_input(activity: Activity, waiting: Intervals) -> Intervals:
@@ -125,7 +131,7 @@ def _by_key(activity: Activity, steps: Steps, weight: NDArray[np.float64]) -> tu
             total[:] += np.bincount(pieces.key, weights=shared, minlength=size)
         step = np.searchsorted(steps.edges, pieces.start, side="right") - 1
         there = (step >= 0) & (step < len(weight))
-        counts += np.bincount(pieces.key[there], weights=weight[step[there]], minlength=size)
+        counts += np.bincount(pieces.key[there], weights=weight[step[there]] * pieces.begins[there], minlength=size)
     return exposed, run, counts
 
 

@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 
 from sightline.traces.decoding import Arguments, Event
-from sightline.traces.events import COLUMNS, KINDS, NONE, ON_DEVICE, Events, Kind
+from sightline.traces.events import COLUMNS, KINDS, NONE, ON_DEVICE, Events, Integers, Kind
 
 _NO_ARGUMENTS = Arguments()
 _PRODUCTS = frozenset(("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::_scaled_mm"))
@@ -81,6 +81,8 @@ class Columns:
         Their order in the file does not matter: equal events are alike, and ties are broken by every column.
         """
         table, times = np.concatenate(self._blocks), np.concatenate(self._times)
+        self.names, table[:, 1] = _in_order(self.names, table[:, 1])
+        table[:, 2] = _in_order(list(map(str, self._threads)), table[:, 2])[1]
         first = float(times[:, 0].min())
         start = np.rint((times[:, 0] - first) * 1e3).astype(np.int64)
         end = start + np.rint(times[:, 1] * 1e3).astype(np.int64)
@@ -88,6 +90,14 @@ class Columns:
         columns = dict(zip([c for c in COLUMNS if c not in ("start", "end")], table[order].T, strict=True))
         columns = {name: np.ascontiguousarray(column) for name, column in columns.items()}
         return Events(start=start[order], end=end[order], **columns), round(first * 1e3)
+
+
+def _in_order(words: list[str], numbers: Integers) -> tuple[list[str], Integers]:
+    """Words sorted, and numbers that stood for them in the order in which they were first seen."""
+    order = sorted(range(len(words)), key=words.__getitem__)
+    place = np.empty(len(words), np.int64)
+    place[order] = np.arange(len(words))
+    return [words[one] for one in order], place[numbers]
 
 
 def _real(value: Any) -> float | None:

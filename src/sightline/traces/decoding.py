@@ -43,8 +43,9 @@ class Event(msgspec.Struct, gc=False):
 _typed = msgspec.json.Decoder(list[Event])
 _plain = msgspec.json.Decoder(list[Any])
 _EDGE = re.compile(rb"\}\s*,\s*(?=\{)")
-_TRIES = 64
-"""Edges between events that are tried from the end of a chunk; a few of them may lie inside an event."""
+_TAIL, _TRIES = 2**20, 16
+"""Bytes at the end of a chunk in which edges between events are looked for, and edges that are tried: a few may lie
+inside an event."""
 
 
 def events_of(text: bytes) -> list[Event] | None:
@@ -54,6 +55,9 @@ def events_of(text: bytes) -> list[Event] | None:
         return _typed.decode(whole)
     except msgspec.ValidationError:
         return list(_lenient(whole))
+    except UnicodeDecodeError:
+        # A name cut in the middle of a letter, or written in another encoding.
+        return events_of(text.decode("utf-8", "replace").encode())
     except (msgspec.DecodeError, RecursionError):
         return None
 
@@ -83,11 +87,24 @@ def split(text: bytes, *, is_last: bool) -> tuple[list[Event], bytes] | None:
     """
     if is_last and (found := events_of(text)) is not None:
         return found, b""
-    edges = [match.end() for match in _EDGE.finditer(text, max(0, len(text) - 2**20))] or [
-        match.end() for match in _EDGE.finditer(text)
-    ]
+    edges = [match.end() for match in _EDGE.finditer(text, max(0, len(text) - _TAIL))]
     for edge in reversed(edges[-_TRIES:]):
-        found = events_of(text[:edge].rstrip().rstrip(b","))
-        if found is not None:
+        if (found := _before(text, edge)) is not None:
             return found, text[edge:]
-    return None
+    return _up_to_damage(text) if is_last else None
+
+
+def _before(text: bytes, edge: int) -> list[Event] | None:
+    return events_of(text[:edge].rstrip().rstrip(b","))
+
+
+def _up_to_damage(text: bytes) -> tuple[list[Event], bytes] | None:
+    """The events before the first place that is no JSON, found by halving: what ends before it can be decoded."""
+    edges = [match.end() for match in _EDGE.finditer(text)]
+    good, bad = 0, len(edges)
+    while good < bad:
+        middle = (good + bad) // 2
+        good, bad = (middle + 1, bad) if _before(text, edges[middle]) is not None else (good, middle)
+    if not good:
+        return None
+    return _before(text, edges[good - 1]) or [], text[edges[good - 1] :]

@@ -189,10 +189,19 @@ _HOST_COMMUNICATION = _anywhere("^(gloo|mpi|ucc|nccl|hccl|xccl|oneccl|c10d|_c10d
 def work_of(operator: str, kernel: str) -> Work:
     """Return what a kernel does that an operator of this name launched; an empty name is unknown."""
     if kernel and is_communication(kernel):
-        return communication_of(kernel)
+        return _communication(operator, kernel)
     found = _first(_OPERATORS, operator) if operator else None
     of_kernel = _first(_KERNELS, kernel) if kernel and (found is None or found.module in _VAGUE) else None
     return of_kernel or found or UNKNOWN
+
+
+def _communication(operator: str, kernel: str) -> Work:
+    """NCCL runs exchanges among all by kernels of sends and receives, so that only what launched them says which."""
+    by_kernel, by_operator = communication_of(kernel), communication_of(operator)
+    vague = by_kernel.operator == "collective" or (
+        by_kernel.operator == "send-recv" and by_operator.operator in ("all-to-all", "broadcast", "all-gather")
+    )
+    return by_operator if vague else by_kernel
 
 
 def communication_of(name: str) -> Work:

@@ -17,6 +17,8 @@ from sightline.traces.events import Trace
 LARGEST: Final = 2 * 10**9
 """Bytes of one unpacked trace."""
 _CHUNK: Final = 16 * 2**20
+_DAMAGED: Final = 4 * _CHUNK
+"""Bytes without an edge between events, in which something must be wrong."""
 _HEAD: Final = 64 * 2**20
 """Bytes in which the list of events must begin."""
 _EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
@@ -106,13 +108,19 @@ def _beginning(source: _Source) -> tuple[bytes, bytes]:
             f"'{source.path}' is no trace: it is not JSON; torch.profiler writes one by export_chrome_trace"
         )
     if text.lstrip()[:1] == b"[":
-        return b"", text.lstrip()[1:].lstrip()
+        return b"", _list(source, text.lstrip()[1:].lstrip())
     while (found := _EVENTS.search(text)) is None:
         more = source.more()
         if not more or len(text) > _HEAD:
             raise InputError(f"'{source.path}' is no trace: it has no list 'traceEvents'")
         text += more
-    return text[: found.start()], text[found.end() :].lstrip()
+    return text[: found.start()], _list(source, text[found.end() :].lstrip())
+
+
+def _list(source: _Source, text: bytes) -> bytes:
+    if text[:1] not in (b"{", b"]", b""):
+        raise InputError(f"'{source.path}' is no trace: its list holds something other than events")
+    return text
 
 
 @dataclass(slots=True)
@@ -125,6 +133,9 @@ def _chunks(source: _Source, text: bytes) -> Iterator[_Events]:
     """The events in the order of the file; the last with what stands behind the list."""
     while more := source.more():
         text += more
+        if len(text) > _DAMAGED:
+            source.is_cut = True
+            break
         if (parts := split(text, is_last=False)) is not None:
             found, text = parts
             yield _Events(found)
@@ -166,6 +177,8 @@ def _trace(source: _Source, columns: Columns, facts: bytes) -> Trace:
             f"'{source.path}' holds {columns.seen} events, but none of PyTorch's profiler: no operator, no kernel"
         )
     events, origin = columns.sorted()
+    if not events.end.any():
+        raise InputError(f"'{source.path}' holds {len(events)} events, but none of them takes any time")
     return Trace(
         path=source.path,
         names=columns.names,
