@@ -38,7 +38,7 @@ def test_the_page_draws_itself_without_a_network(browser, tmp_path, profile):
     tab, complaints = opened(browser, tmp_path, page([profile]))
     assert complaints == []
     assert tab.title() == "Llama-2-7B, ZeRO-2, 8 x A800"
-    assert "270 ms · 21.6 %" in tab.inner_text("#chart")
+    assert "270 ms · 21.6 %" in tab.inner_text("#chart-time")
     assert tab.locator("table").count() >= 2
 
 
@@ -53,7 +53,7 @@ def test_several_scenarios_are_compared_first_and_open_on_demand(browser, tmp_pa
     assert complaints == []
     assert "2 scenarios compared" in tab.inner_text("h1")
     tab.locator("main > details > summary").nth(1).click()
-    assert tab.locator("#chart1 svg").is_visible()
+    assert tab.locator("#chart1-time svg").is_visible()
 
 
 def test_a_chart_alone_is_a_page_too(browser, tmp_path, profile):

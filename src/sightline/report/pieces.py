@@ -8,7 +8,7 @@ page serves Vega and draws under a strict content-security policy.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 Spec: TypeAlias = dict[str, Any]
 """A Vega-Lite specification."""
@@ -26,8 +26,6 @@ class Drawing:
     """What narrow screens show instead, if it differs."""
     label: str
     """What the chart shows with its main figures, for readers who do not see it."""
-    caption: str = ""
-    """Its title, where the chart itself has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,9 +83,34 @@ def listed(lines: Iterable[str]) -> str:
     return f"<ul>{items}</ul>" if items else ""
 
 
-def text(content: str, label: str) -> str:
-    """Return preformatted text, such as a scenario; ``label`` names the region that scrolls."""
-    return f'<pre tabindex="0" role="region" aria-label="{escape(label)}">{escape(content)}</pre>'
+def text(content: str, label: str, file: str = "") -> str:
+    """Return preformatted text, such as a scenario.
+
+    Args:
+        content: The text.
+        label: Names the region that scrolls.
+        file: Under which a page that can save it does.
+    """
+    named = f' data-file="{escape(file)}"' if file else ""
+    return f'<pre tabindex="0" role="region" aria-label="{escape(label)}"{named}>{escape(content)}</pre>'
+
+
+class Link(NamedTuple):
+    """A text that leads somewhere, as a cell of a table."""
+
+    text: str
+    address: str
+    label: str = ""
+    """What it leads to, where the text alone does not say it."""
+
+    @property
+    def html(self) -> str:
+        """The element."""
+        named = f' aria-label="{escape(self.label)}"' if self.label else ""
+        return f'<a href="{escape(self.address)}"{named}>{escape(self.text)}</a>'
+
+
+Cell: TypeAlias = str | Link
 
 
 def commands(found: Iterable[tuple[str, str]]) -> str:
@@ -121,7 +144,7 @@ def short_answer(lines: Iterable[Said]) -> str:
 
 def table(
     headings: Sequence[str],
-    rows: Iterable[Sequence[str]],
+    rows: Iterable[Sequence[Cell]],
     *,
     label: str = "table",
     numbers: bool | Sequence[bool] = True,
@@ -137,13 +160,15 @@ def table(
     count = len(headings)
     right = [*numbers] if isinstance(numbers, Sequence) else [numbers and at > 0 for at in range(count)]
 
-    def cells(tag: str, values: Sequence[str]) -> str:
+    def cells(tag: str, values: Sequence[Cell]) -> str:
         scope = ' scope="col"' if tag == "th" else ""
         kinds = [' class="n"' if is_number else "" for is_number in right]
         pairs = zip(kinds, values, strict=True)
         # A column without a heading is the label of its row, which needs no name.
         return "".join(
-            f"<td{kind}></td>" if tag == "th" and not value else f"<{tag}{scope}{kind}>{escape(value)}</{tag}>"
+            f"<td{kind}></td>"
+            if tag == "th" and not value
+            else f"<{tag}{scope}{kind}>{value.html if isinstance(value, Link) else escape(value)}</{tag}>"
             for kind, value in pairs
         )
 
@@ -157,7 +182,7 @@ def scrolled(html: str, label: str) -> str:
     return f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(label)}">{html}</div>'
 
 
-def chart(identifier: str, wide: Spec, narrow: Spec | None = None, *, label: str, caption: str = "") -> Piece:
+def chart(identifier: str, wide: Spec, narrow: Spec | None = None, *, label: str) -> Piece:
     """Return the place of a chart.
 
     Args:
@@ -165,18 +190,16 @@ def chart(identifier: str, wide: Spec, narrow: Spec | None = None, *, label: str
         wide: Its specification.
         narrow: The one for narrow screens.
         label: What it shows with its main figures, for readers who do not see it.
-        caption: Its title, where the chart itself has none.
     """
-    drawing = Drawing(wide=wide, narrow=narrow, label=label, caption=caption)
+    drawing = Drawing(wide=wide, narrow=narrow, label=label)
     return Piece(html=place_of(identifier, drawing), charts={identifier: drawing})
 
 
 def place_of(identifier: str, drawing: Drawing) -> str:
     """Return the element of a chart, as it stands in a piece."""
     label = escape(drawing.label)
-    title = f"<figcaption>{escape(drawing.caption)}</figcaption>" if drawing.caption else ""
     return (
-        f'<figure class="chart">{title}<div class="scroll" tabindex="0" role="region" aria-label="chart: {label}">'
+        f'<figure class="chart"><div class="scroll" tabindex="0" role="region" aria-label="chart: {label}">'
         f'<div id="{escape(identifier)}" class="drawn" role="img" aria-label="{label}"></div></div></figure>'
     )
 

@@ -1,13 +1,23 @@
 """The charts of an answer as pieces of a page."""
 
+from collections.abc import Collection
 from typing import Any
 
 from sightline.report import pieces
 from sightline.report.pieces import Piece
 
 
-def charts_piece(answer: Any, said: str, start: str = "chart", *, narrow: bool = True, most: int = 8) -> Piece:
-    """Return every chart that an answer has, each under its title.
+def charts_piece(
+    answer: Any,
+    said: str,
+    start: str = "chart",
+    *,
+    narrow: bool = True,
+    most: int = 8,
+    names: Collection[str] = (),
+    but: Collection[str] = (),
+) -> Piece:
+    """Return every chart that an answer has, each with its title.
 
     Args:
         answer: What the index of charts knows (`sightline.report.charts.index`).
@@ -15,17 +25,17 @@ def charts_piece(answer: Any, said: str, start: str = "chart", *, narrow: bool =
         start: Of the ids of the charts.
         narrow: Whether they have a form for narrow screens.
         most: How many of them are shown.
+        names: The kinds that are shown if the answer has them; all where none is named.
+        but: Kinds that are not shown.
     """
-    from sightline.report.charts.index import charts_of
+    from sightline.report.charts.drawing import PHONE
+    from sightline.report.charts.index import KINDS, chart_of
 
-    found = (
-        pieces.chart(
-            f"{start}-{one.name}",
-            one.wide,
-            one.phone if narrow else None,
-            label=f"{one.title}: {said}",
-            caption=one.title,
-        )
-        for one in charts_of(answer)[:most]
-    )
+    found: list[Piece] = []
+    for name in (name for name in names or KINDS if name not in but):
+        wide = chart_of(name, answer) if len(found) < most else None
+        if wide is not None:
+            small = chart_of(name, answer, PHONE) if narrow else None
+            title = KINDS[name].title
+            found.append(pieces.chart(f"{start}-{name}", wide, small, label=f"{title}: {said}", caption=title))
     return pieces.joined(*found)

@@ -7,6 +7,7 @@ from sightline.report import pieces
 from sightline.report.charts.drawing import PHONE
 from sightline.report.charts.plan import plan_chart, row_of
 from sightline.report.document import document
+from sightline.report.pages.launch import launch_piece
 from sightline.report.pages.profile import profile_piece
 from sightline.report.pages.profile import short_answer as of_profile
 from sightline.report.pieces import FAINT, Piece, Said
@@ -33,23 +34,42 @@ def plan_page(
         commands: What to try next: what each is for, and what to type.
         command: The command that asked, for the footer.
     """
-    body = plan_piece(answer, limits, commands)
+    body = pieces.joined(pieces.headline(sentences.title(answer)), plan_piece(answer, limits, commands))
     return document(sentences.title(answer), body, command=command, style=_STYLE)
 
 
-def plan_piece(answer: PlanAnswer, limits: Mapping[str, float] | None = None, commands: Commands = ()) -> Piece:
-    """Return what stands on the page of a search; for the arguments see `plan_page`."""
+def plan_piece(
+    answer: PlanAnswer,
+    limits: Mapping[str, float] | None = None,
+    commands: Commands = (),
+    *,
+    addresses: Mapping[int, str] | None = None,
+    tries: Sequence[str] = (),
+    tools: Piece | str = "",
+) -> Piece:
+    """Return what stands on the page of a search, without its title.
+
+    Args:
+        answer: Of a search.
+        limits: The most that was allowed of figures, by result key.
+        commands: What to try next: what each is for, and what to type.
+        addresses: Of the prediction of each plan, by rank, where there are such pages.
+        tries: Addresses of the searches in which each of the nearest plans is found, in place of their commands.
+        tools: What stands below the short answer.
+    """
     marks = [*sentences.obstacles(answer), *sentences.perhaps_too_large(answer)]
     return pieces.joined(
-        pieces.headline(sentences.title(answer)),
         pieces.paragraphs(sentences.subtitle(answer), FAINT),
         pieces.short_answer(short_answer(answer)),
-        pieces.table(*table_of(answer), label="the best plans") if answer.plans else "",
+        tools,
+        _nearest(answer, tries),
+        _table(answer, addresses or {}) if answer.plans else "",
         pieces.paragraphs((*whole_run(answer), *sentences.standing(answer), *sentences.binding(answer), *marks)),
         _chart(answer, limits) if answer.plans else "",
-        *_searched(answer),
+        launch_piece(answer),
         *_reasons(answer),
-        pieces.paragraphs(sentences.assumptions(answer)),
+        _searched(answer),
+        pieces.section("What the figures rest on", pieces.paragraphs(sentences.assumptions(answer))),
         pieces.warned(answer.warnings),
         pieces.section("Try next", pieces.commands(commands)),
         pieces.section("The best plans", *(_detail(answer, one) for one in answer.plans[:_MOST_DETAILS])),
@@ -62,8 +82,10 @@ def short_answer(answer: PlanAnswer) -> Iterator[Said]:
         yield Said(asks="best plan", says="none fits what was asked", kind=pieces.BAD)
         return
     best = answer.plans[0]
-    yield Said(asks="best plan", says=row_of(answer, best))
+    yield Said(asks="best plan", says=sentences.best_in_words(answer))
     yield from of_profile(best.profile)
+    if reasons := sentences.why_it_wins(answer):
+        yield Said(asks="why it wins", says=reasons)
 
 
 def table_of(answer: PlanAnswer) -> tuple[list[str], list[tuple[str, ...]]]:
@@ -84,15 +106,35 @@ def _chart(answer: PlanAnswer, limits: Mapping[str, float] | None) -> Piece:
     return pieces.chart("chart", wide, narrow, label=f"the plans that were found: {said}")
 
 
-def _searched(answer: PlanAnswer) -> Iterator[Piece]:
+def _table(answer: PlanAnswer, addresses: Mapping[int, str]) -> str:
+    """The best plans, each with a way to its prediction where there is one."""
+    headings, rows = table_of(answer)
+    linked = [
+        (pieces.Link(row[0], addresses[one.rank], f"plan {one.rank} in full"), *row[1:])
+        if one.rank in addresses
+        else row
+        for one, row in zip(answer.plans, rows, strict=True)
+    ]
+    return pieces.table(headings, linked, label="the best plans")
+
+
+def _searched(answer: PlanAnswer) -> Piece:
     """What was searched, and what of it was left out and why."""
-    yield pieces.section(
+    return pieces.section(
         "What was searched",
         pieces.paragraphs([sentences.searched(answer), *sentences.left_out(answer)]),
         _rows(("exceed", "limit", ""), sentences.beyond_limits(answer)),
         _rows(("not valid", "rule", ""), sentences.rejections(answer)),
     )
-    yield pieces.section("Nearest that fit", pieces.commands(sentences.nearest(answer)))
+
+
+def _nearest(answer: PlanAnswer, tries: Sequence[str]) -> Piece:
+    """Changes under which something fits; as links where there are pages of searches."""
+    found = sentences.nearest(answer)
+    if not tries or len(tries) != len(found):
+        return pieces.section("Nearest that fit", pieces.commands(found))
+    links = [pieces.Link(said, address).html for (said, _), address in zip(found, tries, strict=True)]
+    return pieces.section("Nearest that fit", f"<ul>{''.join(f'<li>{link}</li>' for link in links)}</ul>")
 
 
 def _reasons(answer: PlanAnswer) -> Iterator[Piece]:
@@ -112,5 +154,5 @@ def _rows(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _detail(answer: PlanAnswer, plan: RankedPlan) -> Piece:
-    everything = profile_piece(plan.profile, f"plan{plan.rank}", narrow=False, level=3)
+    everything = profile_piece(plan.profile, f"plan{plan.rank}", charts=2, narrow=False, level=3)
     return pieces.folded(f"Plan {row_of(answer, plan)}", everything)

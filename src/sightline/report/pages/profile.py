@@ -7,35 +7,42 @@ from sightline.loading import to_mapping
 from sightline.profile import SERVING, Profile
 from sightline.profile.metric import STATISTICS
 from sightline.report import labels, pieces, summary, units
-from sightline.report.charts import drawing
-from sightline.report.charts.drawing import PHONE
-from sightline.report.charts.profile import single_chart
 from sightline.report.measured import measured_sentences
+from sightline.report.pages.charts import charts_piece
 from sightline.report.pieces import BAD, FAINT, GOOD, PERHAPS, Piece, Said
 
 
 def profile_piece(
-    profile: Profile, identifier: str, *, narrow: bool = True, changes: Sequence[str] = (), level: int = 2
+    profile: Profile,
+    identifier: str,
+    *,
+    charts: int = 2,
+    narrow: bool = True,
+    changes: Sequence[str] = (),
+    level: int = 2,
+    between: "Piece | str" = "",
 ) -> Piece:
     """Return everything about one profile.
 
     Args:
         profile: Of any task, predicted or measured.
         identifier: The start of the ids of its charts.
+        charts: How many of its charts are shown, the ones that say most.
         narrow: Whether its charts have a form for narrow screens.
         changes: What would make it faster or fit, as sentences; the first stands in the short answer.
         level: Of its headings: 2 on a page of its own, 3 inside of a section.
+        between: What stands between its key figures and its charts.
     """
     return pieces.joined(
         pieces.paragraphs(labels.subtitle(profile.scenario), FAINT),
         pieces.short_answer(short_answer(profile, changes)),
         _figures(profile),
+        between,
         pieces.paragraphs(_sentences(profile)),
         pieces.paragraphs(summary.interval_sentences(profile), FAINT),
         pieces.warned((*profile.scenario.warnings, *profile.warnings)),
         _times(profile),
-        _over_time(profile, identifier),
-        _chart(profile, identifier, narrow=narrow),
+        charts_piece(profile, label_of(profile), identifier, narrow=narrow, most=charts),
         pieces.section("Changes that would help", pieces.listed(changes), level=level) if len(changes) > 1 else "",
         pieces.section("Time by module and phase", _modules(profile), level=level),
         pieces.section("Memory by pipeline stage", _stages(profile), level=level),
@@ -96,13 +103,6 @@ def _figures(profile: Profile) -> str:
     return pieces.cards((label, value) for label, value in found if value != summary.NOTHING)
 
 
-def _chart(profile: Profile, identifier: str, *, narrow: bool) -> Piece:
-    if profile.task.name == "operator":
-        return Piece()
-    small = single_chart(profile, titled=False, room=PHONE) if narrow else None
-    return pieces.chart(identifier, single_chart(profile, titled=False), small, label=label_of(profile))
-
-
 def _times(profile: Profile) -> str:
     """Mean and percentiles of the times of requests."""
     if profile.task is not SERVING or not profile.completed:
@@ -115,21 +115,6 @@ def _times(profile: Profile) -> str:
         if (said := getattr(profile, key)) is not None
     ]
     return pieces.table(("time", *names), rows, label="times of requests")
-
-
-def _over_time(profile: Profile, identifier: str) -> Piece:
-    """A run of serving over time; empty where nobody saw it."""
-    if profile.task is not SERVING:
-        return Piece()
-    from sightline.report.charts.serving import course_panels
-
-    panels = course_panels(profile)
-    if not panels:
-        return Piece()
-    wide, narrow = (
-        drawing.configure(drawing.beside(*panels, room=room, spacing=44), room=room) for room in (drawing.SCREEN, PHONE)
-    )
-    return pieces.chart(f"{identifier}-time", wide, narrow, label=f"{labels.title(profile.scenario)} over time")
 
 
 def _modules(profile: Profile) -> str:

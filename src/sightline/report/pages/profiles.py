@@ -3,18 +3,18 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sightline.profile import SERVING, Profile
+from sightline.profile import Profile
 from sightline.report import labels, pieces, summary
-from sightline.report.charts import drawing
-from sightline.report.charts.drawing import PHONE
-from sightline.report.charts.profile import profile_chart
 from sightline.report.document import document
+from sightline.report.pages.charts import charts_piece
 from sightline.report.pages.profile import profile_piece
 from sightline.report.pieces import Piece
 from sightline.report.swept import told_apart
 
 _MOST_DETAILS = 24
 """Scenarios shown in full; with more the page would load slowly."""
+_FEW = 6
+"""Scenarios up to which the charts of each have a form for narrow screens."""
 _MOST_LINES = 1_000
 """Scenarios in the table of figures; a page of more is too large."""
 Cells = Sequence[Mapping[str, Any]]
@@ -43,18 +43,18 @@ def profiles_piece(profiles: Sequence[Profile], cells: Cells = (), *, changes: S
     """Return what stands on the page of profiles; for the arguments see `page`."""
     head = pieces.headline(title_of(profiles))
     if len(profiles) == 1:
-        return pieces.joined(head, profile_piece(profiles[0], "chart", changes=changes))
+        return pieces.joined(head, profile_piece(profiles[0], "chart", charts=8, changes=changes))
     named = list(zip(labels.variant_labels([p.scenario for p in profiles]), profiles, strict=True))
-    left = len(profiles) - _MOST_DETAILS
+    left, few = len(profiles) - _MOST_DETAILS, len(profiles) <= _FEW
     more = f"{left:,} more are not shown in full: ask for each alone, or with --json." if left > 0 else ""
     return pieces.joined(
         head,
-        _chart(profiles),
+        _charts(profiles),
         pieces.section("Figures", *_tables(profiles, cells)),
         pieces.section(
             "In full",
             *(
-                pieces.folded(label, profile_piece(profile, f"chart{position}", level=3))
+                pieces.folded(label, profile_piece(profile, f"chart{position}", charts=2, narrow=few, level=3))
                 for position, (label, profile) in enumerate(named[:_MOST_DETAILS])
             ),
             pieces.paragraphs(filter(None, [more]), pieces.FAINT),
@@ -62,24 +62,10 @@ def profiles_piece(profiles: Sequence[Profile], cells: Cells = (), *, changes: S
     )
 
 
-def _chart(profiles: Sequence[Profile]) -> Piece:
-    """The picture of several profiles of one task; of a load at several rates its curve."""
-    tasks = {profile.task.name for profile in profiles}
-    if len(tasks) > 1 or profiles[0].task.name == "operator":
-        return Piece()
-    wide, small = (_chart_of_several(profiles, room) for room in (drawing.SCREEN, PHONE))
+def _charts(profiles: Sequence[Profile]) -> Piece:
+    """The charts of several profiles; those of different tasks have none in common."""
     said = ", ".join(labels.variant_labels([p.scenario for p in profiles])[:8])
-    return pieces.chart("chart", wide, small, label=f"{len(profiles):,} scenarios compared: {said}")
-
-
-def _chart_of_several(profiles: Sequence[Profile], room: drawing.Room) -> dict[str, Any]:
-    if profiles[0].task is SERVING:
-        from sightline.report.charts.serving import serving_chart
-
-        curve = serving_chart(profiles, room)
-        if curve is not None:
-            return curve
-    return profile_chart(profiles, room)
+    return charts_piece(list(profiles), f"{len(profiles):,} scenarios compared: {said}")
 
 
 def _tables(profiles: Sequence[Profile], cells: Cells) -> list[str]:

@@ -34,7 +34,7 @@ def run_piece(run: Run, store: Store) -> Piece:
         pieces.headline(run.name),
         pieces.paragraphs([f"run {run.id}, sightline {run.version}"], FAINT),
         pieces.short_answer(_short_answer(run)),
-        profile_piece(profile, "chart") if profile is not None else _results(run),
+        profile_piece(profile, "chart", charts=8) if profile is not None else _results(run),
         pieces.section("The machine", _flat(run.environment, "environment")),
         pieces.folded("The end of what it printed", pieces.text(run.output, "output")) if run.output else "",
         pieces.folded("The scenario", pieces.text(scenario, "scenario")) if profile is None and run.scenario else "",
