@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 from sightline.anchors.files import ENDINGS, anchor_names, read_anchor
+from sightline.anchors.traced import anchor_of_trace, is_traced
 from sightline.errors import InputError, nearest
 from sightline.loading import load, to_mapping
 from sightline.loading.input.sources import read_source
@@ -76,8 +77,10 @@ def _anchor(given: Any, store: str | None) -> Anchor:
 
 
 def _of_word(word: str | Path, store: Store) -> Anchor:
-    """The anchor of a file, a saved name, or a run's id, in this order."""
+    """The anchor of a trace, a file, a saved name, or a run's id, in this order."""
     path, name = Path(word), str(word)
+    if is_traced(word):
+        return anchor_of_trace(word)
     if path.is_file():
         return _of_file(path)
     if path.is_dir() and ("/" in name or isinstance(word, Path)):

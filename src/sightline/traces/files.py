@@ -34,11 +34,11 @@ def trace_files(paths: Sequence[str | Path]) -> list[Path]:
     return found
 
 
-_PROBE = 4096
+_PROBE = 2**20
 
 
 def looks_like_trace(path: str | Path) -> bool:
-    """Return whether a file, by its name and its first bytes, is a trace rather than a scenario or a result."""
+    """Return whether a file or folder, by its name and first bytes, is a trace rather than a scenario or a result."""
     place = Path(path)
     if place.is_dir():
         return any(one.name.endswith(ENDINGS[:2]) for one in place.iterdir())
@@ -47,5 +47,5 @@ def looks_like_trace(path: str | Path) -> bool:
     if place.suffix.lower() != ".json" or not place.is_file():
         return False
     with place.open("rb") as file:
-        head, rest = file.read(_PROBE), file.read(2**20)
-    return b'"traceEvents"' in head + rest
+        head = file.read(_PROBE).lstrip()
+    return b'"traceEvents"' in head or (head.startswith(b"[") and b'"ph"' in head)
