@@ -1,30 +1,139 @@
 """The view Predict in real Chromium."""
 
+import json
+import re
+
 import pytest
-from page_checks import assert_accessible, assert_no_sideways_scroll, ready, screenshot
+from page_checks import assert_accessible, assert_no_sideways_scroll, opened, ready, screenshot
 
 pytestmark = pytest.mark.slow
+GENERATE = "/predict?model=llama-3-8b&cluster=2x+h100-sxm-80gb&workload.task=generate&workload.batch=4&workload.prompt_tokens=512&workload.output_tokens=64"
+
+
+def answered(page, count=1):
+    page.wait_for_selector(f'html[data-answered="{count}"]')
 
 
 def test_the_answer_follows_a_change_and_the_address_keeps_it(page):
     page.goto("/predict")
     ready(page)
-    assert page.locator("#predict svg").count() == 1
-    before = page.locator("#answer").inner_text()
+    assert page.locator("#predict-time svg").count() == 1
+    before = page.locator("#answer .answer").inner_text()
     page.get_by_label("ZeRO stage").select_option("3")
-    page.wait_for_selector('html[data-answered="1"]')
-    assert page.locator("#answer").inner_text() != before
+    answered(page)
+    after = page.locator("#answer .answer").inner_text()
+    assert after != before
     assert "plan.zero_stage=3" in page.url
-    after = page.locator("#answer").inner_text()
+    assert "plan.zero_stage=3" in page.get_by_role("link", name="Predict", exact=True).get_attribute("href")
     page.goto(page.url)
     ready(page)
-    assert page.locator("#answer").inner_text() == after
+    assert page.locator("#answer .answer").inner_text() == after
+    assert page.get_by_label("ZeRO stage").input_value() == "3"
+    page.wait_for_selector("text=What limits it")
     screenshot(page, "predict-1280-light")
 
 
-def test_it_fits_a_phone_and_everybody_can_use_it(phone):
-    phone.goto("/predict")
-    ready(phone)
-    screenshot(phone, "predict-400-dark")
-    assert_no_sideways_scroll(phone)
-    assert_accessible(phone)
+def test_mistakes_stand_next_to_their_fields_and_the_last_answer_stays(page):
+    page.goto("/predict")
+    ready(page)
+    field = page.get_by_label("tensor parallel")
+    field.fill("3")
+    field.blur()
+    answered(page)
+    assert "plan.tensor_parallel" in page.locator(".field", has=field).locator(".field-problem").inner_text()
+    assert field.get_attribute("aria-invalid") == "true"
+    assert page.locator("#answer.stale .answer").count() == 1
+    screenshot(page, "predict-mistake")
+    field.fill("4")
+    field.blur()
+    page.wait_for_selector("#answer:not(.stale)")
+    assert field.get_attribute("aria-invalid") is None
+
+
+def test_a_task_has_its_own_fields_and_going_back_restores_the_page(page):
+    page.goto("/predict")
+    ready(page)
+    page.get_by_label("task").select_option("generate")
+    answered(page)
+    assert page.get_by_label("prompt tokens").is_visible()
+    assert page.get_by_label("ZeRO stage").count() == 0 or not page.get_by_label("ZeRO stage").is_visible()
+    assert "workload.batch=16" in page.url
+    assert "zero_stage" not in page.url
+    shown = page.locator("#answer .answer").inner_text()
+    page.wait_for_selector(".advice a")
+    page.locator(".advice a").first.click()
+    page.wait_for_url(lambda url: "predict" in url)
+    ready(page)
+    page.go_back()
+    ready(page)
+    assert page.locator("#answer .answer").inner_text() == shown
+
+
+def test_a_pasted_config_is_a_model(page):
+    config = {
+        "model_type": "llama",
+        "hidden_size": 1024,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 16,
+        "intermediate_size": 4096,
+        "vocab_size": 32000,
+    }
+    page.goto(GENERATE)
+    ready(page)
+    page.get_by_text("Paste a config.json").click()
+    page.locator("#f-config").fill(json.dumps(config))
+    answered(page)
+    assert re.search(r"0\.\d+ B|\d+ M", page.locator("#answer").inner_text())
+    address = page.url
+    page.goto(address)
+    ready(page)
+    assert json.loads(page.locator("#f-config").input_value()) == config
+
+
+def test_only_the_newest_question_is_answered(page):
+    page.goto(GENERATE)
+    ready(page)
+    field = page.get_by_label("batch", exact=True)
+    for batch in (1, 2, 8, 32):
+        field.fill(str(batch))
+        field.dispatch_event("change")
+    page.wait_for_selector("#answer:has-text('batch 32')")
+    page.wait_for_timeout(600)
+    assert "batch 32" in page.locator("#answer").inner_text()
+
+
+def test_answers_are_saved_as_files(page):
+    page.goto(GENERATE)
+    ready(page)
+    for name, ending in {"JSON": "json", "CSV": "csv", "Scenario": "yaml", "Report": "html"}.items():
+        with page.expect_download() as found:
+            page.locator("#answer .tools").get_by_role("link", name=name).first.click()
+        assert found.value.suggested_filename.endswith(f".{ending}")
+    with page.expect_download() as found:
+        page.get_by_role("button", name="save the chart as SVG").first.click()
+    assert found.value.suggested_filename == "predict-time.svg"
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(400, "dark"), (1280, "dark"), (400, "light")])
+def test_everybody_can_use_it_on_every_screen(browser, server, width, scheme):
+    with opened(browser, server, viewport={"width": width, "height": 900}, color_scheme=scheme) as page:
+        page.goto("/predict")
+        ready(page)
+        page.wait_for_selector("text=What limits it")
+        screenshot(page, f"predict-{width}-{scheme}")
+        assert_no_sideways_scroll(page)
+        assert_accessible(page)
+
+
+def test_it_works_by_keyboard_and_without_the_script(browser, server):
+    with opened(browser, server, java_script_enabled=False) as page:
+        page.goto("/predict")
+        page.get_by_label("ZeRO stage").select_option("2")
+        page.get_by_role("button", name="Predict").click()
+        assert "plan.zero_stage=2" in page.url
+        assert page.locator("#answer .answer").count() == 1
+    with opened(browser, server) as page:
+        page.goto("/predict")
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        assert page.url.endswith("#answer")

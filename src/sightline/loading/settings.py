@@ -8,7 +8,7 @@ from typing import Any
 def as_options(settings: Mapping[str, Any]) -> Iterator[str]:
     """Yield a ``--set`` for each dotted key, quoted for a shell."""
     for key, value in settings.items():
-        yield f"--set {shlex.quote(f'{key}={_as_yaml(value)}')}"
+        yield f"--set {shlex.quote(f'{key}={as_text(value)}')}"
 
 
 def with_settings(command: str, settings: Mapping[str, Any]) -> str:
@@ -22,12 +22,12 @@ def with_settings(command: str, settings: Mapping[str, Any]) -> str:
     return " ".join((shlex.join(kept), *as_options(settings)))
 
 
-def _as_yaml(value: Any) -> str:
-    """A value as ``--set`` reads it."""
+def as_text(value: Any) -> str:
+    """Return a value as ``--set`` reads it."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list | tuple | frozenset):
-        return f"[{','.join(map(_as_yaml, sorted(value) if isinstance(value, frozenset) else value))}]"
+        return f"[{','.join(map(as_text, sorted(value) if isinstance(value, frozenset) else value))}]"
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}: {_as_yaml(item)}" for key, item in value.items()) + "}"
+        return "{" + ", ".join(f"{key}: {as_text(item)}" for key, item in value.items()) + "}"
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

@@ -168,3 +168,14 @@ def _frameworks() -> Iterator[Field]:
 
     for kind, tasks in {"frameworks": TRAINING, "engines": INFERENCE}.items():
         yield Field(key="plan.framework", label=kind.removesuffix("s"), tasks=tasks, choices=tuple(catalog.names(kind)))
+
+
+def form_state(scenario: Any) -> Mapping[str, Any]:
+    """Return for the script what a scenario's plan comes to, as texts by key, and what its framework offers."""
+    from sightline.loading import to_mapping
+    from sightline.loading.settings import as_text
+
+    resolved = {f"plan.{key}": as_text(value) for key, value in to_mapping(scenario).get("plan", {}).items()}
+    made_by = getattr(scenario.plan, "framework", None) or getattr(scenario.plan, "engine", None)
+    offers = {f"plan.{key}": list(map(as_text, values)) for key, values in getattr(made_by, "offers", {}).items()}
+    return {"resolved": resolved, "offers": offers}

@@ -40,6 +40,11 @@ def render(template: str, **values: Any) -> str:
     return _templates().get_template(template).render(**values)
 
 
+def render_piece(piece: "Piece") -> str:
+    """Return the HTML of a piece with its charts for the script."""
+    return render("piece.html", piece=piece)
+
+
 def embedded(value: Any) -> str:
     """Return JSON that can stand inside of a script element, which ``</`` and ``<!--`` would end or change."""
     from markupsafe import Markup

@@ -7,9 +7,8 @@ const OPTIONS = { actions: false, renderer: "svg", ast: true, defaultStyle: fals
 
 /** Draws what is visible in an element; what is folded is drawn when it is unfolded. */
 export async function draw(within, isCurrent) {
-  const found = within.querySelector("script.drawings");
-  if (!found) return;
-  const drawings = JSON.parse(found.textContent);
+  const texts = [...within.querySelectorAll("script.drawings")].map((one) => JSON.parse(one.textContent));
+  const drawings = Object.assign({}, ...texts);
   const places = [...within.querySelectorAll(".drawn:empty")];
   await Promise.all(places.map((place) => {
     const specs = drawings[place.id];

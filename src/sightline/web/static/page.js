@@ -6,6 +6,7 @@ const form = document.getElementById("ask");
 const answer = document.getElementById("answer");
 const status = document.getElementById("status");
 let asking = null;
+let waiting = 0;
 
 /** The fields that say anything, as the query of an address. */
 function query() {
@@ -116,6 +117,7 @@ async function show(found, isCurrent) {
 /** Asks for the answer to the fields as they are now. An answer that a newer question overtook is dropped. */
 export async function ask({ starts = false } = {}) {
   asking?.abort();
+  clearTimeout(waiting);
   const mine = new AbortController();
   asking = mine;
   const isCurrent = () => asking === mine;
@@ -180,7 +182,6 @@ function shareScenario(asked) {
   for (const link of document.querySelectorAll("nav a[data-shares]")) link.search = `${shared}`;
 }
 
-let waiting = 0;
 function soon(milliseconds, options) {
   clearTimeout(waiting);
   waiting = setTimeout(() => ask(options), milliseconds);
@@ -192,12 +193,31 @@ if (form) {
   form.addEventListener("input", (event) => { if (event.target.tagName !== "SELECT") soon(250); });
   form.addEventListener("submit", (event) => { event.preventDefault(); soon(0, { starts: true }); });
 }
+async function copy(button, text) {
+  const said = button.textContent;
+  try {
+    await navigator.clipboard.writeText(text);
+    button.textContent = "Copied";
+  } catch {
+    button.textContent = "The browser does not allow it";
+  }
+  setTimeout(() => { button.textContent = said; }, 1500);
+}
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest?.("button");
+  if (button?.matches("[data-copy-link]")) copy(button, location.href);
+  if (button?.matches("[data-copy]")) copy(button, button.closest("details").querySelector("pre").textContent);
+});
+
 /** Parts of an answer that take longer come after it. */
 async function fillLater(isCurrent) {
   for (const place of answer.querySelectorAll("[data-later]")) {
-    const response = await fetch(place.dataset.later);
+    const response = await fetch(place.dataset.later + (NARROW.matches ? "" : "&wide=1"));
     const html = await response.text();
-    if (isCurrent() && place.isConnected && response.ok) place.innerHTML = html;
+    if (!isCurrent() || !place.isConnected || !response.ok) return;
+    place.innerHTML = html;
+    await draw(place, isCurrent);
   }
 }
 

@@ -1,30 +1,44 @@
 """Predict: whether it fits, how fast it is, what binds it, what it costs, and what would be better."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qsl, urlencode
 
 from sightline.web.asked import Asked
-from sightline.web.fields import TRAINING, groups
+from sightline.web.downloads import attached, download, later
+from sightline.web.fields import TRAINING, form_state, groups
+from sightline.web.pages import render
 from sightline.web.views import View
 
 if TYPE_CHECKING:
+    from starlette.responses import Response
+
+    from sightline.explanation.answer import Advice
     from sightline.profile import Profile
     from sightline.report.pieces import Piece
 
 TASKS: Final = (*TRAINING, "generate")
+_AT_ONCE: Final = ("time", "memory")
+"""Charts that are there with the answer; the others come after it."""
+_KEPT: Final = 64
+"""Predictions of which going back, downloads and parts that come later need no second one."""
 
 
 def answer(asked: Asked) -> "Piece":
-    """Return everything about the prediction."""
-    from sightline.report.pages.profile import profile_piece
+    """Return everything about the prediction; why it is so comes after it."""
+    from sightline.report.pages.charts import charts_piece
+    from sightline.report.pages.profile import label_of, profile_piece
 
-    return profile_piece(_profile(asked), "predict", narrow=not asked.is_wide)
+    profile, query = _profile(asked.scenario_query), asked.scenario_query
+    shown = charts_piece(profile, label_of(profile), "predict", narrow=not asked.is_wide, names=_AT_ONCE)
+    tools = render("predict_tools.html", query=query, command=_command(asked))
+    return profile_piece(profile, "predict", charts=0, between=shown + tools)
 
 
-def _profile(asked: Asked) -> "Profile":
-    from sightline.prediction import predict
-
-    return predict(asked.scenario())
+def form(asked: Asked) -> Mapping[str, Any]:
+    """Return what the plan comes to, and what its framework offers."""
+    return form_state(_profile(asked.scenario_query).scenario)
 
 
 def context(_: Asked) -> Mapping[str, Any]:
@@ -32,11 +46,80 @@ def context(_: Asked) -> Mapping[str, Any]:
     return {"groups": groups(TASKS)}
 
 
+@lru_cache(_KEPT)
+def _profile(query: str) -> "Profile":
+    from sightline.prediction import predict
+
+    return predict(Asked.of(parse_qsl(query)).scenario())
+
+
+def _command(asked: Asked) -> str:
+    """What gives the same answer in a terminal."""
+    return f"sightline predict - <<'YAML'\n{_yaml(asked)}YAML"
+
+
+def _yaml(asked: Asked) -> str:
+    import yaml
+
+    return yaml.safe_dump(dict(asked.mapping), sort_keys=False, allow_unicode=True, width=100)
+
+
+def _why(asked: Asked) -> "Piece":
+    """What limits the prediction, changes that would help as links, and further charts."""
+    from sightline.explanation.explain import explain
+    from sightline.report.explained.why import why_piece
+    from sightline.report.pages.charts import charts_piece
+    from sightline.report.pages.profile import label_of
+
+    def link(advice: "Advice") -> str:
+        changed = {
+            key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in advice.set.items()
+        }
+        return f"/predict?{urlencode({**asked.scenario_values, **changed})}" if changed else ""
+
+    profile = _profile(asked.scenario_query)
+    further = charts_piece(profile, label_of(profile), "more", narrow=not asked.is_wide, but=_AT_ONCE)
+    return why_piece(explain(profile), link) + further
+
+
+def _json(asked: Asked) -> "Response":
+    import json
+
+    document = _profile(asked.scenario_query).to_dict(tables=True)
+    return attached(json.dumps(document, indent=2, allow_nan=False), "prediction.json")
+
+
+def _csv(asked: Asked) -> "Response":
+    from sightline.report.csv_lines import csv_text, line_of
+
+    return attached(csv_text([line_of(_profile(asked.scenario_query))]), "prediction.csv")
+
+
+def _scenario(asked: Asked) -> "Response":
+    return attached(_yaml(asked), "scenario.yaml")
+
+
+def _report(asked: Asked) -> "Response":
+    from sightline.report.pages.profiles import page
+
+    return attached(
+        page([_profile(asked.scenario_query)], command="sightline predict scenario.yaml"), "prediction.html"
+    )
+
+
 VIEW: Final = View(
     name="predict",
     title="Predict",
     about="Describe a model, a cluster and a plan: the answer follows every change.",
     answer=answer,
+    form=form,
     context=context,
+    routes=(
+        later("/why", _why),
+        download("/answer.json", _json),
+        download("/answer.csv", _csv),
+        download("/scenario.yaml", _scenario),
+        download("/report.html", _report),
+    ),
     shares_scenario=True,
 )

@@ -1,0 +1,38 @@
+"""An explanation next to the answer that it explains: the changes that would help, as links, and the limits."""
+
+from collections.abc import Callable
+from html import escape
+
+from sightline.explanation.answer import Advice, Explanation
+from sightline.report import pieces
+from sightline.report.explained.page import limit_rows
+from sightline.report.pieces import Piece
+
+
+def why_piece(explanation: Explanation, link: Callable[[Advice], str], *, level: int = 2) -> Piece:
+    """Return what would be better and what limits the answer, without the answer itself.
+
+    Args:
+        explanation: The answer of ``explain``.
+        link: Returns the address that shows a change; empty for one that no address shows.
+        level: Of the headings.
+    """
+    rows = limit_rows(explanation)
+    limits = pieces.table(("limit", "time", "share", "if alone"), rows, label="limits") if rows else ""
+    return pieces.joined(
+        pieces.section("What would be better", _advice(explanation, link), level=level),
+        pieces.section("What limits it", pieces.listed(explanation.sentences), limits, level=level),
+    )
+
+
+def _advice(explanation: Explanation, link: Callable[[Advice], str]) -> str:
+    found = "".join(f"<li>{_one(advice, link(advice))}</li>" for advice in explanation.advice)
+    none = "No single change that was tried brings more than its uncertainty."
+    return f'<ol class="advice">{found}</ol>' if found else pieces.paragraphs([none])
+
+
+def _one(advice: Advice, address: str) -> str:
+    if not address:
+        return escape(advice.sentence)
+    named = ", ".join(f"{key.rpartition('.')[2]}: {value}" for key, value in advice.set.items())
+    return f'{escape(advice.sentence)} <a href="{escape(address)}">Show it with {escape(named)}</a>'
