@@ -20,6 +20,7 @@ class Expected:
     mfu: float
     hfu: float
     model_flops: float
+    hardware_flops: float
     memory_bytes: float
     usable_bytes: float
 
@@ -94,6 +95,7 @@ def expected_of(scenario: Scenario) -> Expected:
         mfu=float(profile.mfu),
         hfu=float(profile.hfu),
         model_flops=float(profile.model_flops),
+        hardware_flops=float(profile.hardware_flops),
         memory_bytes=float(profile.memory_bytes["total"]),
         usable_bytes=float(profile.usable_bytes),
     )

@@ -35,7 +35,7 @@ def result_of(observer: Observer) -> tuple[dict[str, Any], Mapping[str, Any]]:
         "measurement": {
             "implementation": "watched job",
             "steps": window.steps,
-            "spread_s": list(window.spread_s),
+            "spread_s": dict(zip(("p10", "p90"), window.spread_s, strict=True)),
             "input_wait_s": window.wait_s,
             "parts": dict(window.parts),
         },
@@ -55,6 +55,8 @@ def _rates(expected: Expected, seconds: float) -> dict[str, Any]:
     return {
         "mfu": expected.mfu * ratio,
         "hfu": expected.hfu * ratio,
+        "model_flops": expected.model_flops,
+        "hardware_flops": expected.hardware_flops,
         "model_flops_per_s_per_device": expected.model_flops / seconds / expected.devices,
         "evidence": {"step": "measured"},
     }
@@ -79,8 +81,19 @@ def _interval(times: Sequence[float]) -> tuple[float, float]:
 
 
 def environment() -> dict[str, Any]:
-    """Return what is known of where the job ran, without asking the machine."""
+    """Return what is known of where the job ran, without asking the machine for long."""
     torch = sys.modules.get("torch")
-    libraries = {"python": platform.python_version()}
-    libraries |= {} if torch is None else {"torch": str(torch.__version__)}
-    return {"libraries": libraries, "processes": machine.world_size() or 1}
+    named = ("torch", "transformers", "accelerate", "peft", "deepspeed")
+    libraries = {name: str(getattr(sys.modules.get(name), "__version__", "")) for name in named}
+    found: dict[str, Any] = {
+        "host": platform.node(),
+        "system": platform.platform(terse=True),
+        "python": platform.python_version(),
+        "libraries": {name: version for name, version in libraries.items() if version},
+        "processes": machine.world_size() or 1,
+    }
+    cuda = getattr(torch, "cuda", None)
+    if cuda is not None and cuda.is_initialized():
+        properties = [cuda.get_device_properties(at) for at in range(cuda.device_count())]
+        found["gpus"] = [{"name": each.name, "memory_bytes": float(each.total_memory)} for each in properties]
+    return found

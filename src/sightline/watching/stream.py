@@ -33,6 +33,11 @@ class Stream:
         return self._writer.run.id
 
     @property
+    def name(self) -> str:
+        """The run's, until it ends."""
+        return self._writer.run.name
+
+    @property
     def folder(self) -> str:
         """Where the files lie; empty where that is no folder of this machine."""
         storage = self._store.storage

@@ -196,7 +196,8 @@ class Watch:
         self._id = stream.id
         status, reason = _ended(error)
         result, scenario = result_of(observer)
-        stream.finish(status=status, reason=reason, result=result, scenario=scenario, environment=environment())
+        named = {"name": self.name or scenario.get("name") or stream.name, "environment": environment()}
+        stream.finish(status=status, reason=reason, result=result, scenario=scenario, **named)
 
     def _forget(self) -> None:
         """Do nothing more in a process that the job has forked."""

@@ -9,7 +9,7 @@ from sightline.watching.steps import Window
 
 
 def figures(line: Mapping[str, Any]) -> str:
-    """Return a line about steps as one reads it, such as ``step 120  84.1 ms (+-2 %)  12 % slower than predicted``."""
+    """Return a line about steps as one reads it, such as ``step 120   84.1 ms a step   as predicted``."""
     parts = [f"step {line['step']:,}", _step(line)]
     if line.get("gap") is not None:
         parts.append(gap(line["gap"]))
@@ -47,6 +47,8 @@ def gap(share: float) -> str:
     """Return how far a step is from the predicted one in words."""
     if abs(share) < 0.005:
         return "as predicted"
+    if share >= 1.0:
+        return f"{1.0 + share:.2g} x the predicted time"
     return f"{abs(share):.0%} {'slower' if share > 0 else 'faster'} than predicted".replace("%", " %")
 
 
