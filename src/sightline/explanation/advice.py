@@ -1,13 +1,13 @@
 """The changes that would help most: every single change of a plan predicted, and pairs where none helps alone."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice
 from typing import TYPE_CHECKING, Any
 
 from sightline.errors import InputError
 from sightline.explanation.answer import Advice
-from sightline.explanation.candidates import Settings, candidates, levers
+from sightline.explanation.candidates import NUMERICS, Settings, candidates, levers
 from sightline.explanation.reasons import sentence
 from sightline.explanation.side import interval_of, ratio_spread, spread_of
 from sightline.explanation.subject import Subject
@@ -67,11 +67,13 @@ def advise(
     work = _Work(own, subject, known)
     single = [one for change in progress.over(work.candidates, "trying changes") if (one := work.tried([change]))]
     found = _distinct(work.helpful(single))
-    # Pairs of a load would take minutes, and what they share is the same draw.
-    if not found and own.task is not SERVING:
-        pairs = list(islice(_pairs(single, own), _MOST_PAIRS))
+    # Pairs of a load would take minutes, and what fits already by a single change needs no second one.
+    if own.task is not SERVING and len(found) < MOST and (own.fits is not False or not found):
+        used = _levers(one for one, _ in found)
+        left = [one for one in single if not _levers([one]) & {*used, NUMERICS}]
+        pairs = list(islice(_pairs(left, own), _MOST_PAIRS))
         both = [one for pair in progress.over(pairs, "trying pairs of changes") if (one := work.tried(list(pair)))]
-        found = _distinct(work.helpful(both))
+        found = sorted([*found, *_distinct(work.helpful(both))], key=lambda one: one[0].whole_s)[:MOST]
     return [work.advice(one, gains) for one, gains in found]
 
 
@@ -80,13 +82,18 @@ def _distinct(helpful: Iterator[tuple[Tried, Any]]) -> list[tuple[Tried, Any]]:
     found: list[tuple[Tried, Any]] = []
     used: set[str] = set()
     for one, gains in helpful:
-        of_one = frozenset[str]().union(*map(levers, one.changes))
+        of_one = _levers([one])
         if not of_one & used:
             found.append((one, gains))
             used |= of_one
         if len(found) == MOST:
             break
     return found
+
+
+def _levers(tried: Iterable[Tried]) -> frozenset[str]:
+    """The decisions that changes are about."""
+    return frozenset[str]().union(*(levers(change) for one in tried for change in one.changes))
 
 
 def _pairs(single: Sequence[Tried], own: Profile) -> Iterator[tuple[Settings, Settings]]:

@@ -8,8 +8,10 @@ from sightline.scenario import Scenario
 
 Settings: TypeAlias = Mapping[str, Any]
 """Dotted keys with their new values; the first is the lever, the others follow from it."""
-NUMERICS = ("plan.dtype", "plan.quantization", "plan.optimizer", "plan.gradient_reduce_dtype")
+_NUMERICAL = ("plan.dtype", "plan.quantization", "plan.optimizer", "plan.gradient_reduce_dtype")
 """Keys that change what is computed, not only how."""
+NUMERICS = "numerics"
+"""The decision that all of them are about."""
 _FOLLOW = ("plan.data_parallel", "plan.replicas", "plan.framework")
 """Keys that follow from others in the same change."""
 _SAME = {"plan.virtual_stages": "plan.schedule"}
@@ -32,13 +34,13 @@ def candidates(scenario: Any, asked: Any) -> list[Settings]:
 
 def is_numerical(settings: Settings) -> bool:
     """Return whether a change alters the numbers that are computed."""
-    return any(key in NUMERICS for key in settings)
+    return any(key in _NUMERICAL for key in settings)
 
 
 def levers(settings: Settings) -> frozenset[str]:
     """Return the decisions that a change is about; values of one decision are no further levers."""
     if is_numerical(settings):
-        return frozenset({"numerics"})
+        return frozenset({NUMERICS})
     first, *others = settings
     return frozenset(_SAME.get(key, key) for key in (first, *others) if key == first or key not in _FOLLOW)
 
