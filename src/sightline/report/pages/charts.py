@@ -37,5 +37,13 @@ def charts_piece(
         if wide is not None:
             small = chart_of(name, answer, PHONE) if narrow else None
             title = KINDS[name].title
-            found.append(pieces.chart(f"{start}-{name}", wide, small, label=f"{title}: {said}", caption=title))
+            phone = None if small is None else _titled(small, title)
+            found.append(pieces.chart(f"{start}-{name}", _titled(wide, title), phone, label=f"{title}: {said}"))
     return pieces.joined(*found)
+
+
+def _titled(spec: pieces.Spec, title: str) -> pieces.Spec:
+    """A chart that says what it shows: the page has the name of the scenario, the lines below the title say it too."""
+    told = spec.get("title")
+    own = told if isinstance(told, dict) else {"anchor": "start", "offset": 12}
+    return {**spec, "title": {**own, "text": title, "fontSize": 15}}
