@@ -9,20 +9,22 @@ from sightline.report.explained.page import limit_rows
 from sightline.report.pieces import Piece
 
 
-def why_piece(explanation: Explanation, link: Callable[[Advice], str], *, level: int = 2) -> Piece:
-    """Return what would be better and what limits the answer, without the answer itself.
+def better_piece(explanation: Explanation, link: Callable[[Advice], str], *, level: int = 2) -> Piece:
+    """Return the changes that would help.
 
     Args:
         explanation: The answer of ``explain``.
         link: Returns the address that shows a change; empty for one that no address shows.
-        level: Of the headings.
+        level: Of the heading.
     """
+    return pieces.section("What would be better", _advice(explanation, link), level=level)
+
+
+def limits_piece(explanation: Explanation, *, level: int = 2) -> Piece:
+    """Return what limits the answer: in sentences, and each limit with its share."""
     rows = limit_rows(explanation)
     limits = pieces.table(("limit", "time", "share", "if alone"), rows, label="limits") if rows else ""
-    return pieces.joined(
-        pieces.section("What would be better", _advice(explanation, link), level=level),
-        pieces.section("What limits it", pieces.listed(explanation.sentences), limits, level=level),
-    )
+    return pieces.section("What limits it", pieces.listed(explanation.sentences), limits, level=level)
 
 
 def _advice(explanation: Explanation, link: Callable[[Advice], str]) -> str:

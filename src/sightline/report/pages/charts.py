@@ -16,6 +16,7 @@ def charts_piece(
     most: int = 8,
     names: Collection[str] = (),
     but: Collection[str] = (),
+    titled: bool = True,
 ) -> Piece:
     """Return every chart that an answer has, each with its title.
 
@@ -27,6 +28,7 @@ def charts_piece(
         most: How many of them are shown.
         names: The kinds that are shown if the answer has them; all where none is named.
         but: Kinds that are not shown.
+        titled: Whether they have titles of their own, which say what the answer is of.
     """
     from sightline.report.charts.drawing import PHONE
     from sightline.report.charts.index import KINDS, chart_of
@@ -37,6 +39,8 @@ def charts_piece(
         if wide is not None:
             small = chart_of(name, answer, PHONE) if narrow else None
             title = KINDS[name].title
+            if not titled:
+                wide, small = _without_title(wide), _without_title(small)
             phone = None if small is None else _titled(small, title)
             found.append(pieces.chart(f"{start}-{name}", _titled(wide, title), phone, label=f"{title}: {said}"))
     return pieces.joined(*found)
@@ -47,3 +51,7 @@ def _titled(spec: pieces.Spec, title: str) -> pieces.Spec:
     told = spec.get("title")
     own = told if isinstance(told, dict) else {"anchor": "start", "offset": 12}
     return {**spec, "title": {**own, "text": title, "fontSize": 15}}
+
+
+def _without_title(spec: Any) -> Any:
+    return spec and {key: value for key, value in spec.items() if key != "title"}

@@ -178,8 +178,13 @@ const SCENARIO = /^(name|model|cluster|workload|plan|sweep|measured|more|config)
 
 /** Links to other views take the scenario along. */
 function shareScenario(asked) {
-  const shared = new URLSearchParams([...asked].filter(([key]) => SCENARIO.test(key)));
-  for (const link of document.querySelectorAll("nav a[data-shares]")) link.search = `${shared}`;
+  const shared = [...asked].filter(([key]) => SCENARIO.test(key));
+  for (const link of document.querySelectorAll("nav a[data-shares]")) {
+    // A search leaves free what it does not take of a plan.
+    const taken = link.dataset.shares.split(" ").filter(Boolean);
+    const takes = (key) => !taken.length || !key.startsWith("plan.") || taken.includes(key);
+    link.search = `${new URLSearchParams(shared.filter(([key]) => takes(key)))}`;
+  }
 }
 
 function soon(milliseconds, options) {
@@ -189,6 +194,9 @@ function soon(milliseconds, options) {
 
 if (form) {
   followTask();
+  // A phone shows the answer without a long way past the plan's fields.
+  const plan = [...form.querySelectorAll(".group")].at(-1);
+  if (NARROW.matches && plan && !plan.querySelector(".field-problem:not(:empty)")) plan.open = false;
   form.addEventListener("change", () => { followTask(); soon(0); });
   form.addEventListener("input", (event) => { if (event.target.tagName !== "SELECT") soon(250); });
   form.addEventListener("submit", (event) => { event.preventDefault(); soon(0, { starts: true }); });

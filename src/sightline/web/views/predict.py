@@ -14,7 +14,7 @@ from sightline.web.views import View
 if TYPE_CHECKING:
     from starlette.responses import Response
 
-    from sightline.explanation.answer import Advice
+    from sightline.explanation.answer import Advice, Explanation
     from sightline.profile import Profile
     from sightline.report.pieces import Piece
 
@@ -29,11 +29,16 @@ def answer(asked: Asked) -> "Piece":
     """Return everything about the prediction; why it is so comes after it."""
     from sightline.report.pages.charts import charts_piece
     from sightline.report.pages.profile import label_of, profile_piece
+    from sightline.report.pieces import joined
 
     profile, query = _profile(asked.scenario_query), asked.scenario_query
-    shown = charts_piece(profile, label_of(profile), "predict", narrow=not asked.is_wide, names=_AT_ONCE)
+    narrow = not asked.is_wide
+    shown = charts_piece(profile, label_of(profile), "predict", narrow=narrow, names=_AT_ONCE, titled=False)
+    better = render("later.html", address=f"/predict/better?{query}", lines=7)
+    why = render("later.html", address=f"/predict/why?{query}", lines=30)
     tools = render("predict_tools.html", query=query, command=_command(asked))
-    return profile_piece(profile, "predict", charts=0, between=shown + tools)
+    between = joined(better, shown, tools, why)
+    return profile_piece(profile, "predict", charts=0, between=between)
 
 
 def form(asked: Asked) -> Mapping[str, Any]:
@@ -64,22 +69,34 @@ def _yaml(asked: Asked) -> str:
     return yaml.safe_dump(dict(asked.mapping), sort_keys=False, allow_unicode=True, width=100)
 
 
-def _why(asked: Asked) -> "Piece":
-    """What limits the prediction, changes that would help as links, and further charts."""
+@lru_cache(_KEPT)
+def _explanation(query: str) -> "Explanation":
     from sightline.explanation.explain import explain
-    from sightline.report.explained.why import why_piece
+
+    return explain(_profile(query))
+
+
+def _better(asked: Asked) -> "Piece":
+    """Changes that would help, as links."""
+    from sightline.loading.settings import as_text
+    from sightline.report.explained.why import better_piece
+
+    def link(advice: "Advice") -> str:
+        changed = {key: as_text(value) for key, value in advice.set.items()}
+        return f"/predict?{urlencode({**asked.scenario_values, **changed})}" if changed else ""
+
+    return better_piece(_explanation(asked.scenario_query), link)
+
+
+def _why(asked: Asked) -> "Piece":
+    """What limits the prediction, and further charts."""
+    from sightline.report.explained.why import limits_piece
     from sightline.report.pages.charts import charts_piece
     from sightline.report.pages.profile import label_of
 
-    def link(advice: "Advice") -> str:
-        changed = {
-            key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in advice.set.items()
-        }
-        return f"/predict?{urlencode({**asked.scenario_values, **changed})}" if changed else ""
-
     profile = _profile(asked.scenario_query)
     further = charts_piece(profile, label_of(profile), "more", narrow=not asked.is_wide, but=_AT_ONCE)
-    return why_piece(explain(profile), link) + further
+    return limits_piece(_explanation(asked.scenario_query)) + further
 
 
 def _json(asked: Asked) -> "Response":
@@ -115,6 +132,7 @@ VIEW: Final = View(
     form=form,
     context=context,
     routes=(
+        later("/better", _better),
         later("/why", _why),
         download("/answer.json", _json),
         download("/answer.csv", _csv),
