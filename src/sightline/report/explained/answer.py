@@ -23,7 +23,7 @@ def _fits(explanation: Explanation) -> Iterator[Said]:
     own = explanation.answer
     if own is not None and own.memory_bytes:
         kind = BAD if own.fits is False else PERHAPS if own.tight else GOOD
-        yield Said(asks="memory", says=summary.fit_sentence(own), kind=kind)
+        yield Said(asks="fits in memory", says=summary.fit_sentence(own), kind=kind)
 
 
 def whole_name(explanation: Explanation) -> str:
@@ -33,17 +33,17 @@ def whole_name(explanation: Explanation) -> str:
 
 def _fast(explanation: Explanation) -> Said:
     if not explanation.whole_s:
-        return Said(asks="speed", says="no request is answered", kind=BAD)
+        return Said(asks="how fast", says="no request is answered", kind=BAD)
     time = f"{whole_name(explanation)} {units.seconds(explanation.whole_s)}"
     own = explanation.answer
     if own is None or explanation.source != "predicted":
-        return Said(asks="speed", says=f"{explanation.source} {time}")
+        return Said(asks="how fast", says=f"{explanation.source} {time}")
     span = interval_of(explanation)
     span = f" ({span})" if span else ""
     rate = next((key for key in own.task.rates if own.figure(key) is not None), None)
     figures = [_rate(own, rate)] if rate else []
     figures += [f"MFU {summary.figure(own, 'mfu')}"] if "mfu" in own.task.metrics else []
-    return Said(asks="speed", says=", ".join([f"{time}{span}", *figures]))
+    return Said(asks="how fast", says=", ".join([f"{time}{span}", *figures]))
 
 
 def interval_of(explanation: Explanation) -> str:
@@ -73,18 +73,18 @@ def _costs(explanation: Explanation) -> Iterator[Said]:
     keys = ("cost_usd", "cost_usd_per_million_tokens", "usd_per_hour")
     key = next((key for key in keys if key in own.task.metrics and own.figure(key) is not None), None)
     if key is not None:
-        yield Said(asks="costs", says=f"{summary.figure(own, key)} {own.task.metrics[key].label}")
+        yield Said(asks="what it costs", says=f"{summary.figure(own, key)} {own.task.metrics[key].label}")
 
 
 def change(explanation: Explanation) -> Said:
     """Return what to change, in a few words."""
     if not explanation.advice:
-        return Said(asks="change", says="nothing that was tried helps beyond the noise of the prediction")
+        return Said(asks="what to change", says="nothing that was tried helps beyond the noise of the prediction")
     first, own = explanation.advice[0], explanation.answer
     what = said(first.set) if first.set else first.sentence.partition(".")[0]
     unfit = own is not None and own.fits is False
     brings = ["fits"] * unfit + ([percent_of(first)] if explanation.whole_s else [])
-    return Said(asks="change", says=f"{what}: {', '.join(brings)}", kind=GOOD)
+    return Said(asks="what to change", says=f"{what}: {', '.join(brings)}", kind=GOOD)
 
 
 def percent_of(advice: Advice) -> str:
