@@ -283,3 +283,31 @@ def test_a_line_that_was_cut_is_left_out(store, tmp_path):
     path = tmp_path / "runs" / watch.id / "steps.jsonl"
     path.write_bytes(path.read_bytes() + b'{"step": 3')
     assert watching.read_one(watch.id, store).last["step"] == 30
+
+
+def test_a_watch_moves_to_another_store_with_its_stream(store, tmp_path):
+    from sightline.runs.exchange import from_archive, to_archive
+
+    watch = sl.watch(TINY, store=store, show=False)
+    play(watch)
+    opened, archive = open_store(store), tmp_path / "runs.zip"
+    archive.write_bytes(to_archive(opened, opened.runs()))
+    there = open_store(str(tmp_path / "there"))
+    from_archive(there, archive)
+    assert watching.read_one(watch.id, there).to_dict() == watching.read_one(watch.id, opened).to_dict()
+
+
+def test_a_watch_reads_well_in_runs_show(store):
+    from rich.console import Console
+
+    from sightline.report.terminal.stored import page
+
+    watch = sl.watch({**TINY, "cluster": "4x this-machine"}, store=store, show=False, replan=False, devices=2)
+    play(watch, seconds=0.002)
+    opened = open_store(store)
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(page(opened.find(watch.id), opened))
+    text = console.export_text()
+    assert "step time" in text
+    assert "fewer devices: 2 of 4 devices work" in text
+    assert "events.jsonl" in text

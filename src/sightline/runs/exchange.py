@@ -16,7 +16,9 @@ from sightline.runs.store import ID, Store
 if TYPE_CHECKING:
     import polars
 
-_FILES = ("run.json", JOURNAL, f"{SAMPLES}.parquet", f"{ROWS}.parquet")
+_WATCHED = ("watch.json", "steps.jsonl", "events.jsonl")
+"""Files of a job that was watched."""
+_FILES = ("run.json", JOURNAL, f"{SAMPLES}.parquet", f"{ROWS}.parquet", *_WATCHED)
 _MOST_BYTES = 2**32
 
 

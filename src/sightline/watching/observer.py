@@ -82,17 +82,22 @@ class Observer:
         self.judge, self._has_baseline = Judge(expected=self.expected), False
         self._about()
 
-    def stop(self, *, wait: bool) -> None:
-        """End the thread, look at the last steps, and wait a little for a search that runs."""
+    def stop(self, *, wait: bool) -> bool:
+        """End the thread, look at the last steps, and wait a little for a search that runs.
+
+        Returns:
+            Whether the thread has ended; one that hangs in a store that does not answer is left alone.
+        """
         self._stopped.set()
         self._thread.join(timeout=LINGER_S)
         if self._thread.is_alive():
-            return
+            return False
         self._tick(last=True)
         with self.quiet("planning again"):
             if self._replanner.is_busy and wait:
                 self._hear(self._replanner.answer(LINGER_S))
             self._replanner.stop()
+        return True
 
     def note(self, sentence: str, **figures: Any) -> None:
         """Say something, and keep it."""
@@ -121,7 +126,7 @@ class Observer:
 
     def _read(self, *, last: bool) -> list[Step]:
         """Return the steps that the device has done too."""
-        found = []
+        found, loss = [], None
         while self.reported:
             one = self.reported[0]
             seconds = machine.seconds_between(self._mark, one.mark)
@@ -129,13 +134,15 @@ class Observer:
                 break
             self.reported.popleft()
             found.append(self._step_of(one, seconds))
+            loss = loss if one.loss is None else one.loss
+        # Reading a tensor takes a copy from the device: once in a while, not for every step.
+        self._loss = self._loss if loss is None else number_of(loss)
         return found
 
     def _step_of(self, one: Reported, device_s: float | None) -> Step:
         self._step += 1
         host_s, self._end_s, self._mark = one.end_s - self._end_s, one.end_s, one.mark
-        tokens, loss = number_of(one.tokens), number_of(one.loss)
-        self._loss = self._loss if loss is None else loss
+        tokens = number_of(one.tokens)
         return Step(
             number=self._step,
             time_s=host_s if device_s is None else device_s,

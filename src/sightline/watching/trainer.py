@@ -52,16 +52,23 @@ class WatchCallback:
     def __init__(self, scenario: object = None, **options: Any) -> None:
         self.watch = scenario if isinstance(scenario, Watch) else watch(scenario, **options)
         self._batches, self._owns, self._loss = _Batches(), False, None  # type: _Batches, bool, float | None
+        self._length = 0
 
-    def on_train_begin(self, args: Any, *_: Any, model: Any = None, **__: Any) -> None:
+    def on_train_begin(self, args: Any, *_: Any, model: Any = None, train_dataloader: Any = None, **__: Any) -> None:
         """Begin the watch, if nobody has."""
+        if self._owns:
+            # The Trainer tells nobody when a training ends in an error.
+            error = RuntimeError("the training before did not come to its end")
+            self.watch.__exit__(RuntimeError, error, None)
         if not getattr(args, "disable_tqdm", True):
             self.watch.without_line()
         if not self.watch.is_open:
             self.watch.__enter__()
             self._owns = True
         with suppress(Exception):
-            self._batches.follow(model if self.watch.is_open else None)
+            self._batches.follow(model if self.watch.is_open and not _is_compiled(model, args) else None)
+        with suppress(Exception):
+            self._length = len(train_dataloader.dataset[0]["input_ids"]) if self.watch.is_open else 0
 
     def on_step_begin(self, *_: Any, **__: Any) -> None:
         """Note that the input is there."""
@@ -72,9 +79,10 @@ class WatchCallback:
         tokens, length = self._batches.take()
         self.watch.step(tokens=tokens, sequence_length=length, loss=self._loss)
         self._loss = None
-        if tokens and self.watch.is_open and self.watch.scenario is None and not self._batches.told:
+        length = length or self._length
+        if length and self.watch.is_open and self.watch.scenario is None and not self._batches.told:
             self._batches.told = True
-            self.watch.derive(lambda: derived(model, args, int(length or 0)))
+            self.watch.derive(lambda: derived(model, args, length))
 
     def on_log(self, *_: Any, logs: Any = None, **__: Any) -> None:
         """Keep the loss, which the Trainer has read from the device already."""
@@ -87,6 +95,11 @@ class WatchCallback:
         if self._owns:
             self._owns = False
             self.watch.__exit__(None, None, None)
+
+
+def _is_compiled(model: Any, args: Any) -> bool:
+    """Whether a compiler traces what is called in the model: a count that changes would make it compile again."""
+    return bool(getattr(args, "torch_compile", False)) or getattr(model, "_compiled_call_impl", None) is not None
 
 
 class _Batches:

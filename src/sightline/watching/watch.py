@@ -189,9 +189,8 @@ class Watch:
         from sightline.watching.outcome import environment, result_of
 
         _OPEN.discard(self)
-        observer.stop(wait=error is None)
-        stream = observer.stream
-        if stream is None:
+        has_ended, stream = observer.stop(wait=error is None), observer.stream
+        if stream is None or not has_ended:
             return
         self._id = stream.id
         status, reason = _ended(error)
