@@ -4,11 +4,13 @@ The picture of published runs needs `--data DIR`, the folder of the public data 
 """
 
 import argparse
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from sightline.exploration.listed import BUILT_IN
@@ -40,6 +42,27 @@ PICTURES = {
     "exploring.svg": ["explore", "examples/studies/compute-and-network.yaml"],
 }
 """By name: what is asked for."""
+_STEP, _LOAD = "examples/gpt-3-175b-1024xa100.yaml", "examples/serving/llama-3.1-8b-h100.yaml"
+_BATCH, _PIPELINE = "examples/llama-2-70b-generate-4xh100.yaml", "examples/pipeline-llama-2-13b-32xa100.yaml"
+_TWO_KEYS = ("--sweep", "plan.tensor_parallel=1,2,4,8", "--sweep", "plan.micro_batch=1,2,4")
+_COUNTS = "cluster=8x a100-sxm-80gb,16x a100-sxm-80gb,32x a100-sxm-80gb,64x a100-sxm-80gb,128x a100-sxm-80gb"
+_FREE = ("--set", "plan.data_parallel=null", "--set", "plan.pipeline_parallel=1")
+GALLERY = {
+    "time": ["predict", _STEP],
+    "memory": ["predict", _STEP],
+    "roofline": ["predict", _STEP],
+    "pipeline": ["predict", _PIPELINE],
+    "scaling": ["predict", _PIPELINE, *_FREE, "--set", "workload.global_batch=256", "--sweep", _COUNTS],
+    "heat-map": ["predict", _PIPELINE, *_FREE, "--set", "workload.global_batch=128", *_TWO_KEYS],
+    "throughput-latency": ["simulate", _LOAD, "--sweep", "workload.arrival.rate=2,4,8,12,16,20"],
+    "latency": ["simulate", _LOAD],
+    "over-time": ["simulate", _LOAD],
+    "tornado": ["sensitivity", _BATCH],
+    "pareto": PICTURES["plan-front.svg"],
+    "parity": ["validate", "megatron-2020"],
+    "matmuls": ["roofline", "examples/llama-2-7b-generate-a100.yaml", "--devices", "a100-sxm-80gb,h100-sxm-80gb"],
+}
+"""A chart of each kind, by its name, and what is asked for; `docs/charts.md` shows them."""
 STUDIES = {f"studies/{name}.svg": ["explore", name] for name in BUILT_IN}
 """The pictures of the built-in studies."""
 
@@ -54,16 +77,32 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, help="draw the picture of published runs alone, from this folder")
     parser.add_argument("--study", choices=BUILT_IN, action="append", help="draw the pictures of these studies alone")
+    parser.add_argument("--charts", action="store_true", help="draw the gallery of charts alone")
     asked = parser.parse_args()
     if asked.data is not None:
         path = IMAGES / "serving-measured-h100.svg"
         path.write_text(str(drawing.draw(published_rates(asked.data), str(path))), encoding="utf-8")
+        return
+    if asked.charts:
+        draw_gallery()
         return
     (IMAGES / "studies").mkdir(parents=True, exist_ok=True)
     pictures = {f"studies/{name}.svg": STUDIES[f"studies/{name}.svg"] for name in asked.study or ()}
     for name, words in (pictures or {**PICTURES, **STUDIES}).items():
         command = [sys.executable, "-m", "sightline", *words, "--chart", str(IMAGES / name)]
         subprocess.run(command, check=True, cwd=ROOT)
+    if not pictures:
+        draw_gallery()
+
+
+def draw_gallery() -> None:
+    """Draw one chart of each kind."""
+    (IMAGES / "charts").mkdir(parents=True, exist_ok=True)
+    for name, words in GALLERY.items():
+        with TemporaryDirectory() as folder:
+            command = [sys.executable, "-m", "sightline", *words, "--charts", folder]
+            subprocess.run(command, check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
+            shutil.copy(Path(folder) / f"{name}.svg", IMAGES / "charts" / f"{name}.svg")
 
 
 def published_rates(data: Path) -> dict[str, Any]:

@@ -84,9 +84,9 @@ def _panel(suite: str, quantity: str, parts: "Sequence[Result]", room: Room) -> 
         labelOverlap="greedy",
         labelSeparation=5,
         grid=False,
-        minExtent=40,
-        maxExtent=40,
     )
+    aligned = axis.copy()
+    aligned.minExtent = aligned.maxExtent = 40
     band = _band([(low, low), (high, high)], alt.X("x:Q", scale=scale), scale)
     spans = drawing.of([point for point in points if "high" in point]).mark_rule(strokeWidth=1, opacity=0.5, clip=True)
     legend = alt.Legend(
@@ -98,7 +98,7 @@ def _panel(suite: str, quantity: str, parts: "Sequence[Result]", room: Room) -> 
     dots = drawing.of(points).mark_point(filled=True, size=34, opacity=0.8, aria=False)
     drawn = dots.encode(
         x=x.title(f"measured ({unit})"),
-        y=alt.Y("predicted:Q", scale=scale, title=f"predicted ({unit})", axis=axis),
+        y=alt.Y("predicted:Q", scale=scale, title=f"predicted ({unit})", axis=aligned),
         color=color,
         shape=shape,
         tooltip=["case:N", "measured:Q", "predicted:Q", "part:N"],

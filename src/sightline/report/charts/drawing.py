@@ -97,7 +97,7 @@ class Room:
 _TEXT, _SHORT_TEXT = 108, 66
 """Pixels of a text behind a bar, with its share and without."""
 SCREEN = Room(panel=560, labels=150, characters=120, side_by_side=True)
-PHONE = Room(panel=212, labels=112, characters=50, side_by_side=False)
+PHONE = Room(panel=212, labels=112, characters=56, side_by_side=False)
 
 ROW_HEIGHT = 22
 

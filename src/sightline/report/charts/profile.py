@@ -115,7 +115,8 @@ def _memory_panel(profile: Profile, room: Room) -> Any:
     mark = drawing.of([{"x": usable / 2**30, "text": f"{units.gib(usable)} {whose}"}])
     rule = mark.mark_rule(strokeDash=[5, 4], strokeWidth=1.5, color=color).encode(x=alt.X("x:Q"))
     label = mark.mark_text(align="center", baseline="bottom", color=color, fontSize=11)
-    said = label.encode(x=alt.X("x:Q"), y=alt.YValue(-4), text=alt.Text("text:N"))
+    above = alt.YValue(-4)  # type: ignore[no-untyped-call]
+    said = label.encode(x=alt.X("x:Q"), y=above, text=alt.Text("text:N"))
     spans = [stacks.whiskers({"total": ends})] if ends[0] < ends[1] else []
     return alt.layer(panel, rule, said, *spans)
 
