@@ -16,7 +16,8 @@ MOST = 3
 """Changes that are advised."""
 _LEAST = 0.02
 """Share of the step that removing a fault has to save."""
-_EAGER = ("scores and values", "softmax")
+_FUSED = ("scores and values", "flash attention", "matmul")
+"""Operators of attention that a fused kernel has too; the rest handles scores in memory."""
 
 
 class Fault(NamedTuple):
@@ -119,16 +120,16 @@ def _imbalance(figures: Figures) -> Iterator[Fault]:
 
 
 def _eager(figures: Figures) -> Iterator[Fault]:
-    core = figures.module_s(CORE, *_EAGER)
-    stored = figures.module_s(CORE, *_EAGER[1:])
-    if stored > 0:
+    core = figures.module_s(CORE)
+    stored = core - figures.module_s(CORE, *_FUSED)
+    if figures.module_s(CORE, "softmax") > 0:
         yield Fault(
             # A fused kernel computes the same products but writes no scores.
             stored,
             "Use flash attention. "
-            f"Attention is eager: it takes {_of(figures, core)}, of which {seconds(stored)} is softmax on "
-            "scores in memory: choose a fused kernel (attn_implementation='sdpa' or 'flash_attention_2', "
-            "plan.attention: flash).",
+            f"Attention is eager: it takes {_of(figures, core)}, of which {seconds(stored)} is softmax, "
+            "masks and copies of scores in memory: choose a fused kernel (attn_implementation='sdpa' or "
+            "'flash_attention_2', plan.attention: flash).",
             {"plan.attention": "flash"},
         )
 

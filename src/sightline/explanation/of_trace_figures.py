@@ -106,7 +106,7 @@ def figures_of(job: Job) -> Figures:
         has_device=first.trace.has_device,
         device=first.trace.device_name,
         pageable_s=sum(rank.activity.pageable_s / len(rank.steps.lengths) for rank in job.ranks) / count,
-        overlapped_s=sum(max(float(r.time_s) - float(r.exposed_s), 0.0) for r in rows if r.bound == "network"),
+        overlapped_s=sum(rank.hidden_ns for rank in job.ranks) * share,
         warnings=job.warnings,
     )
 

@@ -8,6 +8,7 @@ import numpy as np
 from sightline.traces.attention import attention_core
 from sightline.traces.events import Events, Flags, Integers, Kind, Trace
 from sightline.traces.intervals import EMPTY, Intervals, holding, merged
+from sightline.traces.modules import modules_of, placed
 from sightline.traces.nesting import Nesting, innermost, nested, outermost, own_stretches
 from sightline.traces.operators import UNMATCHED, Work, communication_of, is_host_communication, work_of
 from sightline.traces.steps import launching_calls
@@ -98,7 +99,8 @@ def _on_device(trace: Trace, nesting: Nesting) -> Activity:
     operator = _operators(events, nesting, chosen, thread, start)
     start, end, thread = _launches(events, operator, (start, end, thread))
     phase = _phases(trace, thread, start)
-    keys, key = _keys(trace, phase, operator, events.name[chosen])
+    module = modules_of(trace, nesting, operator, thread, start)
+    keys, key = _keys(trace, (phase, module), operator, events.name[chosen])
     pieces = Pieces(
         start=events.start[chosen],
         end=events.end[chosen],
@@ -171,17 +173,19 @@ def _phases(trace: Trace, thread: Integers, instants: Integers) -> Integers:
     return result
 
 
-def _keys(trace: Trace, phase: Integers, operator: Integers, kernel: Integers | None) -> tuple[list[Key], Integers]:
-    """Every distinct phase, operator and kernel, and which one each piece of work is."""
-    names = trace.names
+def _keys(
+    trace: Trace, place: tuple[Integers, Integers], operator: Integers, kernel: Integers | None
+) -> tuple[list[Key], Integers]:
+    """Every distinct phase, module, operator and kernel, and which one each piece of work is."""
+    names = [*trace.names, ""]
     called = np.where(operator >= 0, trace.events.name[np.maximum(operator, 0)], -1)
-    columns = np.stack((phase, called, kernel if kernel is not None else np.full(len(phase), -1)), axis=1)
+    columns = np.stack((*place, called, kernel if kernel is not None else np.full(len(called), -1)), axis=1)
     distinct, key = np.unique(columns, axis=0, return_inverse=True)
     keys = []
-    for of_phase, of_operator, of_kernel in distinct.tolist():
-        own = names[of_operator] if of_operator >= 0 else ""
-        on_device = names[of_kernel] if of_kernel >= 0 else ""
-        keys.append(Key(phase=PHASES[of_phase], work=work_of(own, on_device), name=on_device or own))
+    for phase, module, of_operator, of_kernel in distinct.tolist():
+        own, on_device = names[of_operator], names[of_kernel]
+        work = placed(work_of(own, on_device), module, PHASES[phase])
+        keys.append(Key(phase=PHASES[phase], work=work, name=on_device or own))
     return keys, np.asarray(key, np.int64).reshape(-1)
 
 
@@ -203,7 +207,8 @@ def _on_host(trace: Trace, nesting: Nesting) -> Activity:
     working = order[~small[order]]
     thread = events.thread[nesting.order[owner]]
     named = _named(trace, nesting, owner, top)
-    keys, key = _keys(trace, _phases(trace, thread, start), named, None)
+    module = modules_of(trace, nesting, named, thread, start)
+    keys, key = _keys(trace, (_phases(trace, thread, start), module), named, None)
     pieces = replace(_pieces(start, end, key, thread), begins=(events.start[named] == start).astype(np.int64))
     return Activity(
         keys=attention_core(keys),

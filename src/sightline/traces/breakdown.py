@@ -46,6 +46,8 @@ class Breakdown:
     """By key: all the time that it runs."""
     counts: NDArray[np.float64]
     """By key: kernels, or operators, of a step."""
+    hidden_ns: float
+    """Communication that runs while something computes."""
     launches: float
     """Kernels of a step."""
 
@@ -86,6 +88,7 @@ def breakdown(trace: Trace, activity: Activity, steps: Steps, waiting: Intervals
         exposed_ns=exposed,
         run_ns=run,
         counts=counts,
+        hidden_ns=float(_inside(*overlap(layers[0], talk), steps.edges, weight).sum()) if len(talk.start) else 0.0,
         launches=float(weight[_step_of(activity.launched, steps, weight)].sum()),
     )
 

@@ -62,6 +62,8 @@ def between(intervals: Intervals, low: int, high: int) -> Intervals:
 
 def overlap(a: Intervals, b: Intervals) -> Intervals:
     """Return the instants of both of two disjoint sets."""
+    if not len(a.start) or not len(b.start):
+        return EMPTY
     edges, labels = painted([a, b], both=True)
     flags = labels == 1
     return merged(edges[:-1][flags], edges[1:][flags])

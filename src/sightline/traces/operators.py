@@ -206,7 +206,7 @@ def _communication(operator: str, kernel: str) -> Work:
 
 def communication_of(name: str) -> Work:
     """Return the collective that a kernel or annotation is."""
-    return Work("communication", collective_of(name), "network")
+    return Work("collectives", collective_of(name), "network")
 
 
 def is_communication(kernel: str) -> bool:
