@@ -6,11 +6,10 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import pytest
-from watched import TINY
+from watched import TINY, until
 
 import sightline as sl
 from sightline import watching
@@ -77,16 +76,6 @@ def ended(process):
 
 def events(store, kind):
     return [one for one in watching.read_one("latest", store).events if one["kind"] == kind]
-
-
-def until(condition, seconds=60):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        found = condition()
-        if found:
-            return found
-        time.sleep(0.05)
-    raise AssertionError("it did not happen")
 
 
 def confirmed(store, event):

@@ -8,7 +8,7 @@ import resource
 from time import sleep
 
 import pytest
-from watched import TINY
+from watched import TINY, until
 
 import sightline as sl
 from sightline import watching
@@ -76,12 +76,11 @@ def test_the_stream_says_what_every_step_comes_to(store):
 
 def test_a_watch_can_be_read_while_the_job_runs(store):
     with sl.watch(TINY, store=store, show=False, every_s=0.01) as watch:
-        for _ in range(5):
-            sleep(0.02)
-            watch.step()
+        watch.step()
+        until(lambda: watching.read(store)[0].last)
         (one,) = watching.read(store)
         assert one.is_running
-        assert one.last["step"] >= 1
+        assert one.last["step"] == 1
         assert one.about["predicted"]["step_time_s"] > 0
     (one,) = watching.read(store)
     assert one.run.status == "ok"
@@ -177,9 +176,9 @@ def test_a_full_disk_is_said_once_and_what_was_written_stays(store, caplog):
         with watch:
             # No file of this process may become larger than this.
             resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
-            for _ in range(60):
-                sleep(0.003)
+            for _ in range(3):
                 watch.step(tokens=256)
+            until(lambda: watch.step(tokens=256) or caplog.records)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert any("writing to the store" in record.getMessage() for record in caplog.records)
@@ -265,7 +264,7 @@ def test_a_terminal_has_one_line_that_changes(store, monkeypatch):
     play(sl.watch(TINY, store=store, every_s=0.01), seconds=0.005, tokens=256)
     text = screen.getvalue()
     assert text.count("\n") == 1
-    assert text.count("step ") > 3
+    assert "\r" in text
     assert "tokens/s" in text
     assert text.endswith("\n")
 
@@ -311,3 +310,37 @@ def test_a_watch_reads_well_in_runs_show(store):
     assert "step time" in text
     assert "fewer devices: 2 of 4 devices work" in text
     assert "events.jsonl" in text
+
+
+class Event:
+    """As PyTorch's events of a device that runs behind the host: no test machine has one."""
+
+    clock = 0
+
+    def __init__(self):
+        Event.clock += 1
+        self.place = Event.clock
+
+    def query(self):
+        return self.place <= Event.clock - 3
+
+    def elapsed_time(self, other):
+        if other.place > Event.clock - 3:
+            raise RuntimeError("both events must be completed")
+        return 7.0 * (other.place - self.place)
+
+
+def test_a_device_that_runs_behind_is_read_later(store, monkeypatch):
+    marks = iter([None, *(Event() for _ in range(40))])
+    Event.clock = 20
+    monkeypatch.setattr("sightline.watching.machine.mark", lambda: next(marks))
+    watch = sl.watch(store=store, show=False, every_s=0.005)
+    with watch:
+        for _ in range(40):
+            watch.step()
+        # The device has passed 17 of the marks, and nobody waits for the others.
+        until(lambda: watching.read_one(watch.id, store).last.get("step") == 17)
+        Event.clock = 50
+    lines = watching.read_one(watch.id, store).steps
+    assert sum(line["steps"] for line in lines) == 40
+    assert open_store(store).find(watch.id).result["step_time_s"] == pytest.approx(7e-3)

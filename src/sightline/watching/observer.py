@@ -129,18 +129,18 @@ class Observer:
         found, loss = [], None
         while self.reported:
             one = self.reported[0]
-            seconds = machine.seconds_between(self._mark, one.mark)
-            if seconds is None and one.mark is not None and not last:
+            if not machine.has_passed(one.mark) and not last:
                 break
             self.reported.popleft()
-            found.append(self._step_of(one, seconds))
+            found.append(self._step_of(one))
             loss = loss if one.loss is None else one.loss
         # Reading a tensor takes a copy from the device: once in a while, not for every step.
         self._loss = self._loss if loss is None else number_of(loss)
         return found
 
-    def _step_of(self, one: Reported, device_s: float | None) -> Step:
+    def _step_of(self, one: Reported) -> Step:
         self._step += 1
+        device_s = machine.seconds_between(self._mark, one.mark)
         host_s, self._end_s, self._mark = one.end_s - self._end_s, one.end_s, one.mark
         tokens = number_of(one.tokens)
         return Step(
