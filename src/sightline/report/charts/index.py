@@ -279,6 +279,9 @@ def data_of(spec: Spec) -> list[dict[str, Any]]:
     seen: set[str] = set()
     tables = list(_tables(spec, spec.get("datasets", {}), ""))
     several = len({title for title, _ in tables if title}) > 1
+    largest = {title: max(len(values) for of, values in tables if of == title) for title, _ in tables}
+    # A single row beside others is a limit, an area or a name.
+    tables = [(title, values) for title, values in tables if len(values) > 1 or largest[title] == 1]
     for title, values in tables:
         for value in values:
             row = {key: of for key, of in value.items() if key not in _LOOKS and of is not None}
