@@ -17,6 +17,8 @@ WORDS: Mapping[str, str] = {
     "decode": "decoding",
     "communication": "communication",
     "transfer": "transfer of the cache",
+    "queue": "waiting in the queue",
+    "decode_queue": "waiting to decode",
 }
 """Phases as a sentence names an amount of them."""
 TELLING = 0.25
