@@ -37,3 +37,12 @@ def test_matmuls_are_told_apart_by_the_modules_around_them(tmp_path):
         ("forward", "head"): pytest.approx(12e-6),
         ("backward", "mlp"): pytest.approx(40e-6),
     }
+
+
+def test_matrix_products_have_the_flops_of_their_recorded_shapes(tmp_path):
+    trace = Composed()
+    trace.step(1, 0.0, 100.0)
+    trace.kernel("sm90_xmma_gemm_bf16", 10.0, 90.0, at=0.0, op="aten::addmm")
+    trace.events[1]["args"]["Input Dims"] = [[32], [16, 8], [8, 32], [], []]
+    row = explain_trace([trace.write(tmp_path)]).rows[0]
+    assert (row.operator, row.flops) == ("matmul", 2 * 16 * 8 * 32)

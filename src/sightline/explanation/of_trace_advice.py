@@ -147,11 +147,12 @@ def _synchronization(figures: Figures) -> Iterator[Fault]:
 
 def _host(figures: Figures) -> Iterator[Fault]:
     waits = figures.reasons[Reason.HOST]
+    inside = f", longest in {figures.slow_call}" if figures.slow_call else ""
     yield Fault(
         waits,
         "Move other work out of the step. "
-        f"The host runs {_of(figures, waits)} of something other than operators while the device stands still: look "
-        "for logging, checkpoints, metrics or Python work between steps and move it to another thread.",
+        f"The device stands still {_of(figures, waits)} while the host launches nothing for over 1 ms{inside}: look "
+        "for allocations, logging, checkpoints, metrics or Python work, and move it to another thread.",
         {},
     )
 

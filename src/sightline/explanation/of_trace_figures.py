@@ -63,6 +63,8 @@ class Figures:
     """Seconds of a step's copies out of memory that is not pinned."""
     overlapped_s: float
     """Seconds of communication that compute hides."""
+    slow_call: str
+    """The host's call or operator that the device waits for longest where the host launches nothing; empty if none."""
     warnings: Sequence[str]
 
     @property
@@ -107,6 +109,7 @@ def figures_of(job: Job) -> Figures:
         device=first.trace.device_name,
         pageable_s=sum(rank.activity.pageable_s / len(rank.steps.lengths) for rank in job.ranks) / count,
         overlapped_s=sum(rank.hidden_ns for rank in job.ranks) * share,
+        slow_call=max(first.slow_calls, key=lambda name: first.slow_calls[name], default=""),
         warnings=job.warnings,
     )
 
@@ -124,17 +127,18 @@ def _of_rank(job: Job, place: int) -> RankFigures:
 
 def _rows(ranks: Sequence[Breakdown], share: float) -> tuple[list[Row], dict[str, float]]:
     """Rows by phase, module and operator, the longest first; and seconds of names that match nothing."""
-    sums: dict[tuple[str, ...], list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
+    sums: dict[tuple[str, ...], list[float]] = defaultdict(lambda: [0.0] * 4)
     unmatched: dict[str, float] = defaultdict(float)
     for rank in ranks:
-        figures = zip(rank.counts.tolist(), rank.run_ns.tolist(), rank.exposed_ns.tolist(), strict=True)
-        for key, (count, run, exposed) in zip(rank.keys, figures, strict=True):
+        columns = (rank.counts, rank.flops, rank.run_ns, rank.exposed_ns)
+        figures = zip(*(column.tolist() for column in columns), strict=True)
+        for key, (count, flops, run, exposed) in zip(rank.keys, figures, strict=True):
             if not run:
                 continue
             is_unmatched = key.work.bound == "unmatched"
             phase = "communication" if key.work.bound == "network" else key.phase
             address = (phase, key.work.module, "unmatched" if is_unmatched else key.work.operator, key.work.bound)
-            for place, value in enumerate((count / len(ranks), run * share, exposed * share)):
+            for place, value in enumerate((count / len(ranks), flops / len(ranks), run * share, exposed * share)):
                 sums[address][place] += value
             if is_unmatched:
                 unmatched[key.name] += exposed * share
@@ -145,12 +149,13 @@ def _rows(ranks: Sequence[Breakdown], share: float) -> tuple[list[Row], dict[str
             module=module,
             operator=operator,
             count=count,
+            flops=flops,
             time_s=run,
             exposed_s=max(exposed, 0.0),
             bound="host" if bound == "unmatched" else bound,
             bound_level={"memory": "dram", "unmatched": ""}.get(bound, bound),
         )
-        for (phase, module, operator, bound), (count, run, exposed) in sums.items()
+        for (phase, module, operator, bound), (count, flops, run, exposed) in sums.items()
     ]
     return sorted(rows, key=lambda row: (-float(row.exposed_s), row.phase, row.module, row.operator)), dict(unmatched)
 

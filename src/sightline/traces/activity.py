@@ -11,6 +11,7 @@ from sightline.traces.intervals import EMPTY, Intervals, holding, merged
 from sightline.traces.modules import modules_of, placed
 from sightline.traces.nesting import Nesting, innermost, nested, outermost, own_stretches
 from sightline.traces.operators import UNMATCHED, Work, communication_of, is_host_communication, work_of
+from sightline.traces.shapes import flops_of
 from sightline.traces.steps import launching_calls
 
 PHASES = ("forward", "backward", "optimizer")
@@ -37,6 +38,8 @@ class Pieces:
     launch_thread: Integers
     size: Integers
     """Bytes of a copy, elements of a collective; -1 unknown."""
+    flops: Integers
+    """Of matrix products whose shapes were recorded; 0 otherwise."""
     begins: Integers
     """1 where a kernel or operator begins, 0 where one goes on after what it called."""
 
@@ -109,6 +112,7 @@ def _on_device(trace: Trace, nesting: Nesting) -> Activity:
         launch_end=end,
         launch_thread=thread,
         size=events.size[chosen],
+        flops=flops_of(trace, operator),
         begins=np.ones(len(chosen), np.int64),
     )
     names = np.array([trace.names[n] for n in events.name[chosen]], object)
@@ -209,7 +213,8 @@ def _on_host(trace: Trace, nesting: Nesting) -> Activity:
     named = _named(trace, nesting, owner, top)
     module = modules_of(trace, nesting, named, thread, start)
     keys, key = _keys(trace, (_phases(trace, thread, start), module), named, None)
-    pieces = replace(_pieces(start, end, key, thread), begins=(events.start[named] == start).astype(np.int64))
+    begins = (events.start[named] == start).astype(np.int64)
+    pieces = replace(_pieces(start, end, key, thread), begins=begins, flops=flops_of(trace, named) * begins)
     return Activity(
         keys=attention_core(keys),
         compute=_taken(pieces, working),
@@ -245,6 +250,7 @@ def _pieces(start: Integers, end: Integers, key: Integers, thread: Integers) -> 
         launch_end=start,
         launch_thread=thread,
         size=none,
+        flops=np.zeros(len(start), np.int64),
         begins=none * none,
     )
 

@@ -1,6 +1,6 @@
 """Every instant of a rank's step given exactly one reason, and every kernel the seconds that only it explains."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -11,7 +11,7 @@ from sightline.traces.activity import Activity, Key
 from sightline.traces.events import Integers, Trace
 from sightline.traces.intervals import EMPTY, Intervals, merged, overlap, own_parts, painted
 from sightline.traces.steps import Steps
-from sightline.traces.waits import waits_of
+from sightline.traces.waits import slow_calls, waits_of
 
 
 class Reason(IntEnum):
@@ -46,10 +46,14 @@ class Breakdown:
     """By key: all the time that it runs."""
     counts: NDArray[np.float64]
     """By key: kernels, or operators, of a step."""
+    flops: NDArray[np.float64]
+    """By key: FLOPs of a step's matrix products whose shapes were recorded."""
     hidden_ns: float
     """Communication that runs while something computes."""
     launches: float
     """Kernels of a step."""
+    slow_calls: Mapping[str, int]
+    """Nanoseconds of all steps in which the device waits for a long call or operator of the host, by its name."""
 
 
 def breakdown(trace: Trace, activity: Activity, steps: Steps, waiting: Intervals = EMPTY) -> Breakdown:
@@ -77,7 +81,7 @@ def breakdown(trace: Trace, activity: Activity, steps: Steps, waiting: Intervals
     inside = (place >= 0) & (place < len(weight)) & (labels < len(Reason))
     lengths = np.diff(edges)[inside] * weight[place[inside]]
     reasons = np.bincount(labels[inside], weights=lengths, minlength=len(Reason)).astype(np.float64)
-    exposed, run, counts = _by_key(activity, steps, weight)
+    exposed, run, counts, flops = _by_key(activity, steps, weight)
     return Breakdown(
         trace=trace,
         activity=activity,
@@ -88,8 +92,10 @@ def breakdown(trace: Trace, activity: Activity, steps: Steps, waiting: Intervals
         exposed_ns=exposed,
         run_ns=run,
         counts=counts,
+        flops=flops,
         hidden_ns=float(_inside(*overlap(layers[0], talk), steps.edges, weight).sum()) if len(talk.start) else 0.0,
         launches=float(weight[_step_of(activity.launched, steps, weight)].sum()),
+        slow_calls=slow_calls(trace, waits.host),
     )
 
 
@@ -120,9 +126,9 @@ def _bubbles(activity: Activity) -> Intervals:
 
 
 def _by_key(activity: Activity, steps: Steps, weight: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
-    """Exposed and running nanoseconds, and counts, of every key."""
+    """Exposed and running nanoseconds, counts and FLOPs of every key."""
     size = len(activity.keys)
-    exposed, run, counts = np.zeros(size), np.zeros(size), np.zeros(size)
+    exposed, run, counts, flops = np.zeros((4, size))
     for pieces, hidden in ((activity.compute, EMPTY), (activity.communication, activity.compute.intervals)):
         if not len(pieces):
             continue
@@ -134,8 +140,9 @@ def _by_key(activity: Activity, steps: Steps, weight: NDArray[np.float64]) -> tu
             total[:] += np.bincount(pieces.key, weights=shared, minlength=size)
         step = np.searchsorted(steps.edges, pieces.start, side="right") - 1
         there = (step >= 0) & (step < len(weight))
-        counts += np.bincount(pieces.key[there], weights=weight[step[there]] * pieces.begins[there], minlength=size)
-    return exposed, run, counts
+        for each, total in ((pieces.begins, counts), (pieces.flops, flops)):
+            total[:] += np.bincount(pieces.key[there], weights=weight[step[there]] * each[there], minlength=size)
+    return exposed, run, counts, flops
 
 
 def _inside(start: Integers, end: Integers, edges: Integers, weight: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -14,7 +14,7 @@ _SYNCHRONIZES = re.compile(
     r"hipMemcpyWithStream|^(cuda|hip)Memcpy$"
 )
 QUIET_NS = 1_000_000
-"""A host that runs no operator for longer than this does something else than launching."""
+"""A host that launches nothing for longer than this does something else than launching."""
 LAUNCH_NS = 20_000
 """A kernel begins at most this long after its launch, where nothing else holds it up."""
 
@@ -25,13 +25,12 @@ class Waits(NamedTuple):
     input: Intervals
     synchronization: Intervals
     host: Intervals
-    """The host runs Python or anything else that is no operator."""
+    """The host launches nothing for long: it runs Python, allocates memory, or computes itself."""
     launches: Intervals
 
 
 def waits_of(trace: Trace, activity: Activity, low: int, high: int) -> Waits:
     """Return the reasons of all gaps of a rank's device from ``low`` to ``high``."""
-    events = trace.events
     loading = _chosen(trace, Kind.ANNOTATION, INPUT)
     busy = joined(*(one.intervals for one in _all(activity)), activity.overhead)
     gaps = between(busy, low, high)
@@ -39,10 +38,24 @@ def waits_of(trace: Trace, activity: Activity, low: int, high: int) -> Waits:
         quiet = _quiet(gaps)
         return Waits(loading, EMPTY, quiet, joined(gaps, activity.overhead))
     late, latency, after_sync = _late(trace, activity, gaps)
-    host = np.isin(events.kind, (Kind.OPERATOR, Kind.CALL))
-    calling = merged(events.start[host], events.end[host])
-    quiet = _quiet(between(calling, low, high))
-    return Waits(overlap(loading, late), after_sync, overlap(quiet, late), joined(late, latency))
+    return Waits(overlap(loading, late), after_sync, _quiet(late), joined(late, latency))
+
+
+def slow_calls(trace: Trace, waits: Intervals) -> dict[str, int]:
+    """Return nanoseconds of waits for the host by the call or operator that takes long in them.
+
+    Calls of the driver, such as an allocation, say more than the operators around them.
+    """
+    events = trace.events
+    found: dict[str, int] = {}
+    for kind in (Kind.CALL, Kind.OPERATOR):
+        long = (events.kind == kind) & (events.end - events.start > QUIET_NS)
+        for name in np.unique(events.name[long]).tolist():
+            own = long & (events.name == name)
+            found[trace.names[name]] = overlap(merged(events.start[own], events.end[own]), waits).total
+        if any(found.values()):
+            break
+    return {name: time_ns for name, time_ns in found.items() if time_ns}
 
 
 def _all(activity: Activity) -> tuple[Pieces, ...]:
