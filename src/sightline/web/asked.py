@@ -1,6 +1,6 @@
 """What the address of a page asks: dotted keys of a scenario, and the options of a view."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -56,6 +56,10 @@ class Asked:
     def scenario_query(self) -> str:
         """The query that shows the same scenario in another view."""
         return urlencode(self.scenario_values)
+
+    def query_for(self, takes: Callable[[str], bool]) -> str:
+        """Return the query that shows the same scenario in a view that takes some keys of it."""
+        return urlencode({key: value for key, value in self.scenario_values.items() if takes(key)})
 
     def further(self, fields: Iterable[str]) -> str:
         """Return what belongs in the text of further keys: that text, and keys of the scenario without a field."""

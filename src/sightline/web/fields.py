@@ -38,6 +38,8 @@ class Field:
     """What text is likely."""
     start: str = ""
     """What stands in it where nobody said anything and the task needs it."""
+    empty: str = "auto"
+    """What an empty field stands for."""
     is_number: bool = False
     needed: bool = False
 
@@ -179,3 +181,12 @@ def form_state(scenario: Any) -> Mapping[str, Any]:
     made_by = getattr(scenario.plan, "framework", None) or getattr(scenario.plan, "engine", None)
     offers = {f"plan.{key}": list(map(as_text, values)) for key, values in getattr(made_by, "offers", {}).items()}
     return {"resolved": resolved, "offers": offers}
+
+
+def completed(values: Mapping[str, str], groups: Iterable[Group]) -> dict[str, str]:
+    """Return the fields of an address with those that it leaves out as a form of these groups would send them."""
+    fields = [field for group in groups for field in group.fields]
+    tasks = next((field.choices for field in fields if field.key == "workload.task"), ("",))
+    task = values.get("workload.task", tasks[0])
+    starts = {field.key: field.start for field in fields if field.needed and field.start and field.has(task)}
+    return {"workload.task": task, **starts, **values}

@@ -63,7 +63,8 @@ async def respond(view: View, request: Request) -> Response:
     asked = Asked.of(request.query_params.multi_items())
     is_fragment = "fragment" in request.query_params
     if not asked.scenario_values and view.shares_scenario:
-        asked = Asked({**START, **asked.values}, is_wide=asked.is_wide)
+        start = {key: value for key, value in (view.start or START).items() if view.takes(key)}
+        asked = Asked({**start, **asked.values}, is_wide=asked.is_wide)
     jobs: Jobs = request.app.state.jobs
     html, status = await run_in_threadpool(_html, view, asked, jobs, is_fragment=is_fragment)
     return HTMLResponse(html, status, {"cache-control": "no-store"})

@@ -131,9 +131,9 @@ def _searched(answer: PlanAnswer) -> Piece:
 def _nearest(answer: PlanAnswer, tries: Sequence[str]) -> Piece:
     """Changes under which something fits; as links where there are pages of searches."""
     found = sentences.nearest(answer)
-    if not tries or len(tries) != len(found):
+    if not answer.nearest or len(tries) < len(found):
         return pieces.section("Nearest that fit", pieces.commands(found))
-    links = [pieces.Link(said, address).html for (said, _), address in zip(found, tries, strict=True)]
+    links = [pieces.Link(said, address).html for (said, _), address in zip(found, tries, strict=False)]
     return pieces.section("Nearest that fit", f"<ul>{''.join(f'<li>{link}</li>' for link in links)}</ul>")
 
 

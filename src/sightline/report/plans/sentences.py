@@ -67,6 +67,27 @@ def subtitle(answer: PlanAnswer) -> list[str]:
     return [" · ".join(held), *([f"all plans: {', '.join(common)}"] if common and len(answer.plans) > 1 else [])]
 
 
+def best_in_words(answer: PlanAnswer) -> str:
+    """Return the choices of the first plan that say anything, as people say them, and on what it runs."""
+    best = answer.plans[0]
+    scenario = best.profile.scenario
+    shared = set(columns.shared(answer)) if len(answer.plans) > 1 else set()
+    said = [phrase for phrase in labels.phrases(scenario) if phrase not in shared]
+    return ", ".join([scenario.cluster.in_words, *(said or labels.phrases(scenario))])
+
+
+def why_it_wins(answer: PlanAnswer) -> str:
+    """Return what the obvious other choices would lose or why they do not fit, the closest ones first; or nothing."""
+    found = [
+        f"{setting(one.set)}: {_changed(answer, one.loss)} {compared_by(answer)}, {one.sentence}"
+        if one.loss is not None
+        else f"{setting(one.set)} {one.sentence}"
+        for one in answer.neighbours
+        if one.loss is None or one.loss >= 0
+    ]
+    return "; ".join(found[:2])
+
+
 def standing(answer: PlanAnswer) -> list[str]:
     """Return how likely another plan than the first is the better one, tied plans in one sentence."""
     others = answer.plans[1:]
@@ -281,6 +302,11 @@ def setting(chosen: Mapping[str, Any]) -> str:
 
 def settings(answer: PlanAnswer, plan: RankedPlan) -> list[str]:
     """Return the options that make a scenario this plan: ``--set`` for each searched field that is not its default."""
+    return list(as_options(settings_of(answer, plan)))
+
+
+def settings_of(answer: PlanAnswer, plan: RankedPlan) -> dict[str, Any]:
+    """Return what makes a scenario this plan by dotted key: each searched field that is not its default."""
     scenario = plan.profile.scenario
     # Workers of their own are written as the two mappings that they are read from.
     chosen = to_mapping(scenario)["plan"] if hasattr(scenario.plan, "disaggregate") else scenario.plan.to_dict()
@@ -293,7 +319,7 @@ def settings(answer: PlanAnswer, plan: RankedPlan) -> list[str]:
             found |= _devices(name, scenario.cluster)
         elif name in chosen and not _goes_without_saying(name, scenario.plan, chosen):
             found[f"plan.{name}"] = _shortly(chosen[name])
-    return list(as_options(found))
+    return found
 
 
 def can_be_set(answer: PlanAnswer, plan: RankedPlan) -> bool:

@@ -47,6 +47,14 @@ class View:
     """Further addresses, below its own."""
     shares_scenario: bool = False
     """Whether it asks about the scenario that other views show too, so that links take it along."""
+    start: Mapping[str, str] | None = None
+    """The scenario that is shown before anybody asked, if it is another than that of all views."""
+    takes_of_plan: tuple[str, ...] | None = None
+    """Keys of the plan that links to it take along; None for all. A search leaves the others free."""
+
+    def takes(self, key: str) -> bool:
+        """Whether links to it take a key of the scenario along."""
+        return self.takes_of_plan is None or not key.startswith("plan.") or key in self.takes_of_plan
 
 
 def views() -> list[View]:

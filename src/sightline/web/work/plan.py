@@ -1,5 +1,6 @@
 """A search of plans."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
@@ -71,19 +72,18 @@ def _tries(answer: "PlanAnswer", mapping: Mapping[str, Any], options: Mapping[st
         stated = {**_as_fields(options), **asked, **limits}
         return f"/plan?{_query({**asked_with(mapping, of_scenario), **stated})}"
 
-    return [address(one.set) for one in answer.nearest if one.set]
+    return [address(one.set) for one in answer.nearest]
 
 
 def _as_fields(options: Mapping[str, Any]) -> Mapping[str, Any]:
     """Options as the fields of the page's form."""
     fields = {key: ", ".join(map(str, value)) if isinstance(value, list) else value for key, value in options.items()}
+    fields["price"] = fields.pop("prices", None)
     fields["launchable"] = "yes" if options.get("launchable") else "no"
     return fields
 
 
 def _query(values: Mapping[str, Any]) -> str:
-    import json
-
     from sightline.loading.settings import as_text
     from sightline.web.asked import CONFIG
 
