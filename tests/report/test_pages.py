@@ -158,4 +158,4 @@ def test_a_chart_is_saved_from_the_page_as_picture_and_numbers(browser, written)
         content = waiting.value.path().read_bytes()
         assert waiting.value.suggested_filename == f"chart-time.{kind.lower()}"
         assert content.startswith(start)
-        assert len(content.splitlines()) > 1
+        assert len(content) > 200

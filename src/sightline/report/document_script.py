@@ -11,9 +11,9 @@ SCRIPT = """
     const lists = new Map();
     (function walk(node) {
       if (node === null || typeof node !== "object") return;
-      if (!Array.isArray(node) && node.data && Array.isArray(node.data.values)) {
-        lists.set(JSON.stringify(node.data.values), node.data.values);
-      }
+      const named = node.data && spec.datasets && spec.datasets[node.data.name];
+      const values = named || (node.data && node.data.values);
+      if (Array.isArray(values)) lists.set(JSON.stringify(values), values);
       Object.values(node).forEach(walk);
     })(spec);
     const rows = [...lists.values()].flat();
@@ -58,8 +58,12 @@ SCRIPT = """
     const [wide, narrow] = charts[identifier];
     delete charts[identifier];
     const spec = isNarrow && narrow ? narrow : wide;
-    vegaEmbed(document.getElementById(identifier), spec, { actions: false, renderer: "svg" })
-      .then((drawn) => files(identifier, drawn.view, spec));
+    const place = document.getElementById(identifier);
+    vegaEmbed(place, spec, { actions: false, renderer: "svg" }).then((drawn) => {
+      // The element around it says in words what it shows.
+      place.querySelector("svg").setAttribute("aria-hidden", "true");
+      files(identifier, drawn.view, spec);
+    });
   }
 
   /* What is folded is drawn when it is unfolded. */
