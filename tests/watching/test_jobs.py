@@ -198,7 +198,7 @@ def test_the_trainer_is_watched_with_a_scenario_of_its_own(start, store):
 
 def test_the_example_runs_and_says_what_the_documentation_shows(store):
     example = Path(__file__).parents[2] / "examples" / "watching" / "watch_tiny_llama.py"
-    command = [sys.executable, str(example), "--steps", "60", "--store", store]
+    command = [sys.executable, str(example), "--steps", "45", "--store", store]
     said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
     assert "longer sequences: 128 tokens a sample, not 64" in said.stderr
     assert watching.read_one("latest", store).run.status == "ok"
