@@ -1,11 +1,13 @@
 """The first advice for a traced job names what is wrong with it."""
 
+import re
 import sys
 from pathlib import Path
 
 import pytest
 from kineto import Composed
 
+import sightline as sl
 from sightline.explanation.of_trace import explain_trace
 
 RECORDED = Path(__file__).parents[1] / "traces" / "recorded"
@@ -33,16 +35,12 @@ def is_whole(explanation):
 @pytest.mark.parametrize("fault", SAID)
 def test_the_first_advice_names_the_fault_of_a_recorded_job(fault):
     explanation = found_in(RECORDED, fault)
-    import re
-
     assert re.search(SAID[fault], explanation.advice[0].sentence)
     assert is_whole(explanation)
 
 
 @pytest.mark.slow
 def test_the_first_advice_names_the_faults_of_jobs_that_run_here(tmp_path):
-    import re
-
     sys.path.insert(0, str(RECORDED.parent))
     import record
 
@@ -197,3 +195,20 @@ def test_a_trace_without_steps_counts_as_one(tmp_path):
     explanation = explain_trace([trace.write(tmp_path)])
     assert explanation.whole_s == pytest.approx(100e-6)
     assert "no ProfilerStep" in explanation.sentences[0]
+
+
+def test_with_its_scenario_a_trace_is_held_against_the_prediction(tmp_path):
+    place = Path(__file__).parents[2] / "examples" / "llama-2-7b-zero2-8xa800.yaml"
+    scenario = sl.load(place, {"plan.zero_stage": 3, "plan.offload": "optimizer"})
+    step_us = 2e6 * sl.predict(scenario).step_time_s
+    trace = Composed()
+    trace.step(1, 0.0, step_us)
+    trace.event("python_function", "nn.Module: LlamaMLP_0", 0.0, 100.0)
+    trace.kernel("sm90_xmma_gemm_bf16", 5.0, step_us - 5.0, at=0.0)
+    explanation = explain_trace([trace.write(tmp_path)], scenario=scenario)
+    assert any("takes 2.00 x as long" in one for one in explanation.sentences)
+    assert any("of the phases forward" in one for one in explanation.sentences)
+    assert any("of the modules mlp" in one for one in explanation.sentences)
+    assert explanation.scenario["plan"]["zero_stage"] == 3
+    assert explanation.advice[0].set == {"plan.offload": "none"}
+    assert "plan.offload=none" in explanation.advice[0].command

@@ -44,7 +44,7 @@ def explain_trace(
     if scenario is not None:
         from sightline.explanation.of_trace_model import prediction_of
 
-        predicted = prediction_of(scenario, known)
+        predicted = prediction_of(scenario, figures, known)
     return Explanation(
         title=_title(paths, figures),
         source="measured",

@@ -27,12 +27,14 @@ class Fault(NamedTuple):
     sentence: str
     """The finding and what to do; what the step would take without it is added."""
     set: dict[str, object]
+    command: str = ""
 
 
 def advised(figures: Figures, predicted: "Predicted | None" = None) -> list[Advice]:
     """Return the changes that would help a traced step most: three at most, the best first."""
     faults = [fault for find in _FAULTS for fault in find(figures)]
-    faults += predicted.faults(figures) if predicted else []
+    known = [fault.set for fault in faults if fault.gain_s >= _LEAST * figures.whole_s]
+    faults += [fault for fault in predicted.faults(figures) if fault.set not in known] if predicted else []
     worth = [fault for fault in faults if fault.gain_s >= _LEAST * figures.whole_s]
     return [_advice(fault, figures) for fault in sorted(worth, key=lambda fault: -fault.gain_s)[:MOST]]
 
@@ -44,7 +46,7 @@ def _advice(fault: Fault, figures: Figures) -> Advice:
         gain_s=fault.gain_s,
         gain=fault.gain_s / figures.whole_s,
         sentence=f"{fault.sentence} Without it the step would take about {left}.",
-        command="",
+        command=fault.command,
     )
 
 

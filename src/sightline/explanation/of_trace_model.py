@@ -2,18 +2,30 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sightline.explanation.answer import Advice
 from sightline.explanation.of_trace_advice import Fault
 from sightline.explanation.of_trace_figures import Figures
 from sightline.explanation.reasons import seconds
-from sightline.profile import Profile
+from sightline.profile import Profile, Row
 from sightline.scenario import Scenario
 
 if TYPE_CHECKING:
     from sightline.prediction.anchoring import Anchored
+
+
+_MOST, _WORTH = 3, 0.02
+"""Phases and modules that are named, and the share of the step by which they have to differ."""
+_NAMES: Mapping[str, str] = {
+    "qkv": "attention projections",
+    "output projection": "attention projections",
+    "attention norm": "norm",
+    "mlp norm": "norm",
+    "final norm": "norm",
+}
+"""What a trace calls modules that a prediction tells apart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,16 +43,21 @@ class Predicted:
             return []
         ratio = figures.whole_s / whole
         found = [f"The prediction for the scenario is {seconds(whole)}; the traced step takes {ratio:.2f} x as long."]
-        ours = _phases(self.profile.phases)
-        traced = _phases(figures.phases)
-        apart = sorted(ours.keys() | traced.keys(), key=lambda name: -abs(traced[name] - ours[name]))
-        listed = [
-            f"{name.replace('_', ' ')} {seconds(traced[name])} instead of {seconds(ours[name])}"
-            for name in apart[:3]
-            if abs(traced[name] - ours[name]) > 0.02 * figures.whole_s
-        ]
-        if listed:
-            found.append(f"Farthest from the prediction: {', '.join(listed)}.")
+        pairs = (
+            ("phases", _phases(self.profile.phases), _phases(figures.phases)),
+            ("modules", _modules(self.profile.rows), _modules(figures.rows)),
+        )
+        for level, ours, traced in pairs:
+            # A module that only one of them names is not missing in the other: names of modules are a matter of frames.
+            names = ours.keys() | traced.keys() if level == "phases" else ours.keys() & traced.keys()
+            apart = {name: traced.get(name, 0.0) - ours.get(name, 0.0) for name in names}
+            listed = [
+                f"{name.replace('_', ' ')} {seconds(traced.get(name, 0.0))} instead of {seconds(ours.get(name, 0.0))}"
+                for name in sorted(apart, key=lambda one: (-abs(apart[one]), one))[:_MOST]
+                if abs(apart[name]) > _WORTH * figures.whole_s
+            ]
+            if listed:
+                found.append(f"Farthest from the prediction are of the {level} {', '.join(listed)}.")
         return found
 
     def faults(self, figures: Figures) -> list[Fault]:
@@ -50,24 +67,32 @@ class Predicted:
                 one.gain * figures.whole_s,
                 f"{one.sentence} That is predicted, and scaled to the traced step.",
                 dict(one.set),
+                one.command,
             )
             for one in self.advice
         ]
 
 
-def prediction_of(scenario: Scenario, known: "Anchored | None" = None) -> Predicted:
-    """Return the prediction of a scenario and of the changes that would help it."""
+def prediction_of(scenario: Scenario, figures: Figures, known: "Anchored | None" = None) -> Predicted:
+    """Return the prediction of a scenario, and changes that would help it, predicted with the trace as an anchor."""
+    from sightline.explanation.advice import answer
     from sightline.explanation.explain import explain_prediction
-    from sightline.explanation.subject import Subject, subject_of
-    from sightline.runs import open_store
+    from sightline.explanation.subject import Subject
+    from sightline.loading import to_mapping
 
-    subject = subject_of(scenario, (), open_store(None))
-    if not isinstance(subject, Subject):
-        raise TypeError(scenario)
-    explained = explain_prediction(subject, known)
-    if explained.answer is None:
-        raise TypeError(explained)
-    return Predicted(profile=explained.answer, scenario=explained.scenario, advice=explained.advice)
+    profile = answer(scenario, known)
+    taught = known if known is not None else _taught(scenario, figures)
+    explained = explain_prediction(Subject(scenario=scenario), taught)
+    return Predicted(profile=profile, scenario=to_mapping(scenario), advice=explained.advice)
+
+
+def _taught(scenario: Scenario, figures: Figures) -> "Anchored | None":
+    """What the traced step says of the job's own cluster; without steps, or of other than training, nothing."""
+    if scenario.workload.task not in ("pretrain", "finetune") or not figures.has_steps:
+        return None
+    from sightline.anchors import anchored
+
+    return anchored([replace(scenario, measured={"step_time_s": figures.whole_s}, name="the trace")])
 
 
 def _phases(phases: Mapping[str, Any]) -> dict[str, float]:
@@ -75,4 +100,12 @@ def _phases(phases: Mapping[str, Any]) -> dict[str, float]:
     found: dict[str, float] = defaultdict(float)
     for name, time_s in phases.items():
         found["host" if name == "launches" else name] += float(time_s)
+    return found
+
+
+def _modules(rows: Sequence[Row]) -> dict[str, float]:
+    """Exposed seconds by module."""
+    found: dict[str, float] = defaultdict(float)
+    for row in rows:
+        found[_NAMES.get(row.module, row.module)] += float(row.exposed_s)
     return found
