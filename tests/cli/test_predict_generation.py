@@ -57,10 +57,13 @@ def test_pictures_are_drawn(in_process, generate, tmp_path, option, name, start)
     assert (tmp_path / name).read_bytes().startswith(start)
 
 
-def test_a_trace_is_refused_in_a_sentence(in_process, generate, tmp_path):
-    code, out, err = in_process("predict", generate, "--trace", tmp_path / "a.json")
-    assert (code, out) == (2, "")
-    assert "a trace shows a training step; generation has --chart and --html" in err
+def test_a_trace_shows_prefill_and_decode(in_process, generate, tmp_path):
+    file = tmp_path / "a.json"
+    code, _, _ = in_process("predict", generate, "--trace", file)
+    names = {event["name"] for event in json.loads(file.read_text())["traceEvents"]}
+    assert code == 0
+    assert {"decode 1", "decode 2"} <= names
+    assert any(name.startswith("prefill") for name in names)
 
 
 def test_one_picture_of_two_kinds_is_refused(in_process, generate, example, tmp_path):

@@ -91,11 +91,11 @@ def test_a_csv_may_ask_for_operators(in_process, tmp_path):
     assert [r["scenario"]["workload"]["operator"] for r in results] == list(ELEMENTWISE)
 
 
-@pytest.mark.parametrize("option", [("--chart", "a.svg"), ("--html", "a.html"), ("--trace", "a.json")])
+@pytest.mark.parametrize("option", [("--chart", "a.svg"), ("--trace", "a.json")])
 def test_pictures_are_refused_in_a_sentence(in_process, matmul, tmp_path, option):
     code, out, err = in_process("predict", matmul, option[0], tmp_path / option[1])
     assert (code, out) == (2, "")
-    assert "operators have --json and --csv" in err
+    assert "operators have --html, --json and --csv" in err
     assert not (tmp_path / option[1]).exists()
 
 
