@@ -74,12 +74,24 @@ class Capacity:
         """The run at the highest rate."""
         return next((one.profile for one in self.tried if one.rate == self.rate), None)
 
+    def users(self, think_s: float) -> int | None:
+        """Return how many users who think so long between requests it serves; None where no rate was found."""
+        return None if self.rate is None or self.profile is None else users_at(self.rate, self.profile, think_s)
+
     def points(self) -> list[dict[str, Any]]:
         """What was found at each rate, under result keys."""
         return [
             {"rate": one.rate, "good_share": one.good} | {key: getattr(one.profile, key) for key in KEPT}
             for one in self.tried
         ]
+
+
+def users_at(rate: float, profile: Profile, think_s: float) -> int:
+    """Return how many users send so many requests per second: each waits for the answer, thinks, and sends the next.
+
+    By Little's law: the rate times the seconds from one request of a user to the next.
+    """
+    return int(rate * (profile.latency_s["mean"] + think_s))
 
 
 def at_rate(scenario: ServingScenario, rate: float) -> ServingScenario:

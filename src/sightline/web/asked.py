@@ -57,9 +57,10 @@ class Asked:
         """The query that shows the same scenario in another view."""
         return urlencode(self.scenario_values)
 
-    def query_for(self, takes: Callable[[str], bool]) -> str:
-        """Return the query that shows the same scenario in a view that takes some keys of it."""
-        return urlencode({key: value for key, value in self.scenario_values.items() if takes(key)})
+    def query_for(self, takes: Callable[[str, str], bool]) -> str:
+        """Return the query that shows the same scenario in a view that takes some keys of a task's."""
+        task = self.values.get("workload.task", "")
+        return urlencode({key: value for key, value in self.scenario_values.items() if takes(key, task)})
 
     def further(self, fields: Iterable[str]) -> str:
         """Return what belongs in the text of further keys: that text, and keys of the scenario without a field."""

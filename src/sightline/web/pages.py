@@ -62,8 +62,10 @@ async def respond(view: View, request: Request) -> Response:
     """Answer the address of a view: the whole page, or with ``fragment=1`` the answer alone."""
     asked = Asked.of(request.query_params.multi_items())
     is_fragment = "fragment" in request.query_params
-    if not asked.scenario_values and view.shares_scenario:
+    if view.shares_scenario and "workload.task" not in asked.values and "more" not in asked.values:
         start = {key: value for key, value in (view.start or START).items() if view.takes(key)}
+        if asked.scenario_values:
+            start = {key: value for key, value in start.items() if key.startswith("workload.")}
         asked = Asked({**start, **asked.values}, is_wide=asked.is_wide)
     jobs: Jobs = request.app.state.jobs
     html, status = await run_in_threadpool(_html, view, asked, jobs, is_fragment=is_fragment)

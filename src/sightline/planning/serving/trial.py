@@ -9,7 +9,16 @@ from sightline.planning.serving.sweep import Finalist, limits_of
 from sightline.profile import Profile
 from sightline.quantities import rounded_up
 from sightline.scenario import ServingScenario, Slo
-from sightline.simulation.rates import Capacity, Tried, at_rate, highest_rate, lasting_share, long_enough, longer_by
+from sightline.simulation.rates import (
+    Capacity,
+    Tried,
+    at_rate,
+    highest_rate,
+    lasting_share,
+    long_enough,
+    longer_by,
+    users_at,
+)
 from sightline.simulation.results.totals import meets
 from sightline.simulation.server import Server, server_of
 from sightline.simulation.simulate import profile_of
@@ -69,13 +78,8 @@ class Trial:
         return replace(self, capacity=failed, profile=_light(profile), at_capacity=None, lowest=profile, meets=False)
 
     def users(self, think_s: float) -> int:
-        """Return how many users send requests at that rate: each waits for the answer, thinks, and sends the next.
-
-        By Little's law: the rate times the seconds from one request of a user to the next.
-        """
-        if self.at_capacity is None:
-            return 0
-        return int(self.rate * (self.at_capacity.latency_s["mean"] + think_s))
+        """Return how many users send requests at that rate: each waits for the answer, thinks, and sends the next."""
+        return 0 if self.at_capacity is None else users_at(self.rate, self.at_capacity, think_s)
 
 
 def tried(

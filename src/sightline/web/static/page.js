@@ -139,7 +139,7 @@ export async function ask({ starts = false } = {}) {
       if (!isCurrent()) return;
       answer.classList.toggle("stale", isWaiting);
       say(isWaiting ? "" : "The answer is up to date.");
-      fillLater(isCurrent).catch(() => {});
+      fillLater(isCurrent, 300).catch(() => {});
     } else {
       const sentences = form ? placeProblems(found) : [found.textContent.trim()];
       showRemaining(sentences);
@@ -181,8 +181,9 @@ function shareScenario(asked) {
   const shared = [...asked].filter(([key]) => SCENARIO.test(key));
   for (const link of document.querySelectorAll("nav a[data-shares]")) {
     // A search leaves free what it does not take of a plan.
-    const taken = link.dataset.shares.split(" ").filter(Boolean);
-    const takes = (key) => !taken.length || !key.startsWith("plan.") || taken.includes(key);
+    const [taken, tasks] = [link.dataset.shares, link.dataset.for].map((words) => words.split(" ").filter(Boolean));
+    const isOther = tasks.length > 0 && !tasks.includes(asked.get("workload.task"));
+    const takes = (key) => (isOther ? /^(model|cluster|config)(\.|$)/.test(key) : !taken.length || !key.startsWith("plan.") || taken.includes(key));
     link.search = `${new URLSearchParams(shared.filter(([key]) => takes(key)))}`;
   }
 }
@@ -218,8 +219,10 @@ document.addEventListener("click", (event) => {
   if (button?.matches("[data-copy]")) copy(button, button.closest("details").querySelector("pre").textContent);
 });
 
-/** Parts of an answer that take longer come after it. */
-async function fillLater(isCurrent) {
+/** Parts of an answer that take longer come after it, once nobody types any more: they would hold up the next answer. */
+async function fillLater(isCurrent, milliseconds) {
+  await new Promise((done) => setTimeout(done, milliseconds));
+  if (!isCurrent()) return;
   for (const place of answer.querySelectorAll("[data-later]")) {
     const response = await fetch(place.dataset.later + (NARROW.matches ? "" : "&wide=1"));
     const html = await response.text();
@@ -236,6 +239,6 @@ if (answer) {
   await draw(answer, () => true);
   // A link to work that is not done yet does it.
   if (answer.querySelector("form.job")) showJob(answer, true);
-  fillLater(() => asking === null).catch(() => {});
+  fillLater(() => asking === null, 0).catch(() => {});
   document.documentElement.dataset.drawn = "1";
 }

@@ -33,7 +33,15 @@ function equip(text) {
   text.before(bar);
 }
 
+/** Files are those of the address at hand, and there where an answer is. */
+function followAddress() {
+  const tools = document.querySelector("[data-tools]");
+  tools.hidden = !answer.querySelector("dl");
+  if (location.search) for (const link of tools.querySelectorAll("[data-result]")) link.search = location.search;
+}
+
 function equipAll() {
+  followAddress();
   for (const text of answer.querySelectorAll("pre[data-file]")) equip(text);
 }
 

@@ -52,8 +52,13 @@ class View:
     takes_of_plan: tuple[str, ...] | None = None
     """Keys of the plan that links to it take along; None for all. A search leaves the others free."""
 
-    def takes(self, key: str) -> bool:
-        """Whether links to it take a key of the scenario along."""
+    tasks: tuple[str, ...] = ()
+    """Those that it answers; links to it take only the model and the cluster of others along. Empty for all."""
+
+    def takes(self, key: str, task: str = "") -> bool:
+        """Whether links to it take a key of a scenario of a task along."""
+        if task and self.tasks and task not in self.tasks:
+            return key.partition(".")[0] in ("model", "cluster", "config")
         return self.takes_of_plan is None or not key.startswith("plan.") or key in self.takes_of_plan
 
 

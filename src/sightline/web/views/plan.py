@@ -119,5 +119,6 @@ VIEW: Final = View(
     context=context,
     routes=result_files(job, {"plans.json": None, "plans.csv": "plans.csv"}),
     shares_scenario=True,
+    tasks=TASKS,
     takes_of_plan=KEPT_OF_PLAN,
 )

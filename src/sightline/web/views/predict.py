@@ -140,4 +140,5 @@ VIEW: Final = View(
         download("/report.html", _report),
     ),
     shares_scenario=True,
+    tasks=TASKS,
 )

@@ -1,32 +1,70 @@
 """A serving engine under a load."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sightline.errors import InputError
 from sightline.progress import Progress
 from sightline.web.work import checked, found
 
-OPTIONS: Final = ("capacity", "intervals")
-"""Options of ``sightline simulate`` that a request may give."""
+if TYPE_CHECKING:
+    from sightline.loading.possible import Loaded
+    from sightline.profile import Profile
+
+OPTIONS: Final = ("capacity", "intervals", "think_time")
+"""Options of ``sightline simulate`` that a request may give, and the time for which users think."""
 MOST_LOADS: Final = 16
+MOST_REQUESTS: Final = 100_000
+"""Of all loads together."""
+_MOST_ROWS: Final = 20_000
+"""Requests up to which there is a file of them."""
 
 
 def work(mapping: Mapping[str, Any], options: Mapping[str, Any], progress: Progress) -> Mapping[str, Any]:
     """Return the figures of one load, or of a sweep of them."""
     from sightline.anchors.at_capacity import simulated
-    from sightline.report.pages.profiles import profiles_piece
-    from sightline.scenario import ServingScenario
-    from sightline.web.asked import read
+    from sightline.report.pages.serving import serving_piece
 
     given = checked("simulate", options, OPTIONS)
+    loaded = check(mapping, given)
+    capacity, intervals = bool(given.get("capacity")), bool(given.get("intervals", True))
+    answers, capacities = simulated(loaded.scenarios, progress, capacity=capacity, intervals=intervals)
+    documents = [answer.to_dict() for answer in answers]
+    piece = serving_piece(answers, capacities, loaded.cells[: len(answers)], think_s=_think_s(given))
+    return {**found(documents if loaded.is_list else documents[0], piece), "files": _files(answers)}
+
+
+def check(mapping: Mapping[str, Any], options: Mapping[str, Any]) -> "Loaded":
+    """Return the loads that are asked for; raise `InputError` with the mistakes that are found before they run."""
+    from sightline.web.asked import read
+
     loaded = read([mapping], MOST_LOADS)
-    loads = [one for one in loaded.scenarios if isinstance(one, ServingScenario)]
     others = {one.workload.task for one in loaded.scenarios} - {"serve"}
     if others:
         raise InputError(f"workload.task is {', '.join(sorted(others))}; simulate takes serve, predict the others")
-    capacity, intervals = bool(given.get("capacity")), bool(given.get("intervals", True))
-    answers, capacities = simulated(loads, progress, capacity=capacity, intervals=intervals)
-    documents = [answer.to_dict() for answer in answers]
-    shown = [one.profile for one in capacities[0].tried] if len(capacities) == 1 else answers
-    return found(documents if loaded.is_list else documents[0], profiles_piece(shown, loaded.cells[: len(shown)]))
+    count = sum(int(shape.count) for one in loaded.scenarios if (shape := one.workload.requests) is not None)
+    if count > MOST_REQUESTS:
+        said = f"workload.requests.count comes to {count:,} requests of all loads"
+        raise InputError(f"{said}; allowed here: up to {MOST_REQUESTS:,}; the command line has no limit")
+    if options.get("capacity") and any(one.workload.slo is None for one in loaded.scenarios):
+        raise InputError("workload.slo is missing; the highest rate needs a limit: ttft, tpot or latency")
+    _think_s(options)
+    return loaded
+
+
+def _think_s(options: Mapping[str, Any]) -> float:
+    from sightline.planning.limits import read_amount
+    from sightline.quantities import SECONDS
+
+    stated = options.get("think_time")
+    return 0.0 if stated is None else read_amount("think_time", stated, SECONDS, zero=True)
+
+
+def _files(answers: "list[Profile]") -> Mapping[str, str]:
+    """What became of each request, where one load was asked for and its rows were kept."""
+    outcome = answers[0].outcome if len(answers) == 1 else None
+    if outcome is None or len(outcome.requests) > _MOST_ROWS:
+        return {}
+    from sightline.simulation.results.table import request_table
+
+    return {"requests.csv": request_table(outcome).write_csv()}
