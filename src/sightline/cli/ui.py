@@ -1,10 +1,12 @@
 """``sightline ui``: the page in a browser."""
 
+import os
 from typing import Annotated
 
 import typer
 
 from sightline.cli import output
+from sightline.cli.options import RunStore
 from sightline.errors import InputError
 
 
@@ -14,6 +16,7 @@ def ui(
         typer.Option("--port", metavar="N", help="The port to listen on; 0 takes a free one; default: 8750."),
     ] = None,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open a browser.")] = False,
+    store: RunStore = None,
 ) -> None:
     """Show everything as a page in a browser: predictions follow every change, and each state is a link.
 
@@ -26,6 +29,9 @@ def ui(
     """
     from sightline.web.server import DEFAULT_PORT, HOST, bound, serve
 
+    if store is not None:
+        # Views and processes of jobs look there too.
+        os.environ["SIGHTLINE_RUNS"] = store
     listening = bound(DEFAULT_PORT if port is None else _number(port))
     address = f"http://{HOST}:{listening.getsockname()[1]}/"
 

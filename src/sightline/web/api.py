@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import anyio
 from fastapi import Body, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import Response
+from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
@@ -84,10 +84,8 @@ _REFUSALS: Final[dict[int | str, dict[str, Any]]] = {
 _STALE_JOB: Final[dict[int | str, dict[str, Any]]] = {404: {"model": Problem, "description": "There is no such job."}}
 
 
-class _Json(Response):
+class _Json(JSONResponse):
     """JSON as the command line prints it."""
-
-    media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
         return json.dumps(content, allow_nan=False, ensure_ascii=False).encode("utf-8", "replace")
@@ -134,7 +132,14 @@ def _at_once(api: FastAPI, name: str, answer: Callable[[Mapping[str, Any], Mappi
         raise InputError(f"the answer takes longer than {MOST_SECONDS} seconds; the command line has no limit")
 
     told = f"What `sightline {name} FILE --json` prints."
-    api.post(f"/{name}", summary=f"{name} a scenario", description=told, responses=_REFUSALS, name=name)(asked)
+    api.post(
+        f"/{name}",
+        summary=f"{name} a scenario",
+        description=told,
+        responses=_REFUSALS,
+        response_model=dict[str, Any] | list[dict[str, Any]],
+        name=name,
+    )(asked)
 
 
 def _as_job(api: FastAPI, kind: str) -> None:

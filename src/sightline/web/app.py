@@ -5,8 +5,9 @@ from collections.abc import Awaitable, Callable
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 
 from sightline.web import assets
@@ -27,7 +28,7 @@ def create_app(jobs: Jobs | None = None) -> App:
         Mount("/api/v1", _OnDemand(kept)),
         *(Mount(f"/{view.name}", routes=list(view.routes)) for view in views() if view.routes),
     ]
-    application = Starlette(routes=routes)
+    application = Starlette(routes=routes, exception_handlers={HTTPException: _nothing_there})
     application.state.jobs = kept
     return Guard(application)
 
@@ -52,6 +53,16 @@ class _OnDemand:
 
                 self._made = create_api(self._jobs)
             return self._made
+
+
+async def _nothing_there(request: Request, error: Exception) -> Response:
+    """Answer an address that is none of the pages: programs get JSON."""
+    status = getattr(error, "status_code", 400)
+    said = str(getattr(error, "detail", error))
+    headers = getattr(error, "headers", None)
+    if request.url.path.startswith("/api/"):
+        return JSONResponse({"error": said, "problems": [said]}, status, headers)
+    return PlainTextResponse(f"{said}\n", status, headers)
 
 
 async def _home(_: Request) -> Response:

@@ -1,5 +1,6 @@
 """The server: bound to loopback, with what the first page needs made while it starts."""
 
+import signal
 import socket
 import threading
 from collections.abc import Callable
@@ -30,13 +31,15 @@ def serve(listening: socket.socket, ready: Callable[[], None]) -> None:
 
     from sightline.web import assets
     from sightline.web.app import create_app
+    from sightline.web.jobs import Jobs
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             ready()
 
-    app = create_app()
+    jobs = Jobs()
+    app = create_app(jobs)
     config = uvicorn.Config(
         app,
         log_level="warning",
@@ -47,7 +50,14 @@ def serve(listening: socket.socket, ready: Callable[[], None]) -> None:
     )
     threading.Thread(target=assets.content, args=(assets.VEGA,), daemon=True).start()
     threading.Thread(target=_warm_up, daemon=True).start()
-    Server(config).run(sockets=[listening])
+    # Uvicorn shuts down first and then raises the signal again.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        Server(config).run(sockets=[listening])
+    except KeyboardInterrupt:
+        pass
+    finally:
+        jobs.close()
 
 
 def _warm_up() -> None:
