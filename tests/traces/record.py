@@ -1,6 +1,6 @@
 """Record traces of small jobs on this machine, each with one planted fault: ``python tests/traces/record.py FOLDER``.
 
-Each job is a process of its own, or two that talk through gloo. What lies in ``tests/traces/recorded`` is from here.
+A job is one process, or two that talk through gloo. What lies in ``tests/traces/recorded`` is from here.
 """
 
 import gzip
@@ -93,14 +93,21 @@ def _llama_step():
     return step
 
 
-def run(fault, rank, ranks, folder, rendezvous):
-    """Run a job as one of its ranks and write its trace."""
+def run(faults, rank, ranks, folder, rendezvous):
+    """Run jobs, one after the other, as one of their ranks."""
     import torch
-    from torch.profiler import ProfilerActivity, profile, schedule
 
     torch.set_num_threads(1)
     if ranks > 1:
         torch.distributed.init_process_group("gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=ranks)
+    for fault in faults:
+        _run(fault, rank, ranks, folder)
+
+
+def _run(fault, rank, ranks, folder):
+    """Run a job as one of its ranks and write its trace."""
+    from torch.profiler import ProfilerActivity, profile, schedule
+
     step, batches = job(fault, rank)
     place = Path(folder) / (f"{fault}.json" if ranks == 1 else f"{fault}-rank-{rank}.json")
 
@@ -135,18 +142,17 @@ def record(folder, faults=FAULTS):
 
     Path(folder).mkdir(parents=True, exist_ok=True)
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
-    for fault in faults:
+    for ranks in (1, 2):
+        chosen = ",".join(fault for fault in faults if RANKS[fault] == ranks)
         with tempfile.TemporaryDirectory() as meeting:
-            words = [
-                (fault, str(rank), str(RANKS[fault]), str(folder), f"{meeting}/file") for rank in range(RANKS[fault])
-            ]
+            words = [(chosen, str(rank), str(ranks), str(folder), f"{meeting}/file") for rank in range(ranks)]
             running = [subprocess.Popen([sys.executable, __file__, *each], env=environment) for each in words]
             if sum(one.wait() for one in running):
-                raise SystemExit(f"the job with {fault} failed")
+                raise SystemExit(f"the jobs with {chosen} failed")
 
 
 if __name__ == "__main__":
     if len(sys.argv) == 2:
         record(sys.argv[1])
     else:
-        run(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), *sys.argv[4:])
+        run(sys.argv[1].split(","), int(sys.argv[2]), int(sys.argv[3]), *sys.argv[4:])
