@@ -79,7 +79,9 @@ def _compared(profiles: Sequence[Profile], cells: Sequence[Mapping[str, Any]]) -
         own = [i for i, profile in enumerate(profiles) if profile.task is task]
         chosen = [profiles[i] for i in own]
         told = told_apart(chosen, [cells[i] for i in own] if cells else ())
-        columns: list[Any] = [*told, *summary.compared(chosen)][: max(_WIDEST, len(told) + 3)]
+        # Whether a plan fits must not be what has no room.
+        figures = sorted(summary.compared(chosen), key=lambda column: column.key != "fits")
+        columns: list[Any] = [*told, *figures[: max(_WIDEST - len(told), 4)]]
         rows = list(zip(*(column.cells for column in columns), strict=True))
         yield Rows(title="", headings=[column.heading for column in columns], rows=rows, most=50)
 

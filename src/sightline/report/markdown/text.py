@@ -44,7 +44,7 @@ def markdown(answer: Answer) -> str:
         "\n".join(f"- {_MARKS.get(one.kind, '')}**{escaped(one.asks)}**: {escaped(one.says)}" for one in answer.said),
         *map(escaped, answer.sentences),
         *map(_table, answer.tables),
-        "\n".join(f"> ⚠️ {escaped(one)}" for one in dict.fromkeys(answer.warnings)),
+        "\n>\n".join(f"> ⚠️ {escaped(one)}" for one in dict.fromkeys(answer.warnings)),
         folded("The scenario, fully resolved", fenced(answer.scenario, "yaml")) if answer.scenario else "",
         f"`{answer.command.replace('`', chr(39))}`" if answer.command else "",
     ]
