@@ -120,6 +120,7 @@ def test_communication_counts_only_where_nothing_computes(tmp_path):
 
     explanation = job(tmp_path, fill)
     assert explanation.exposed_communication_s == pytest.approx(495e-6)
+    assert explanation.hidden_communication_s == pytest.approx(300e-6)
     assert any("hides 300 us" in one for one in explanation.sentences)
     assert is_whole(explanation)
 

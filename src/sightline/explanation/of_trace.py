@@ -55,6 +55,7 @@ def explain_trace(
         rows=figures.rows,
         advice=advised(figures, predicted),
         exposed_communication_s=figures.communication_s,
+        hidden_communication_s=figures.overlapped_s,
         bubble_s=figures.limits.get("bubble", 0.0),
         unmatched_s=figures.limits.get("unmatched", 0.0),
         launch_bound_s=figures.limits.get("launches", 0.0),

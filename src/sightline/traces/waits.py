@@ -81,7 +81,6 @@ def _late(trace: Trace, activity: Activity, gaps: Intervals) -> tuple[Intervals,
     start = np.concatenate([one.start for one in pieces])
     order = np.argsort(start, kind="stable")
     launched = np.concatenate([one.launch_end for one in pieces])[order]
-    begun = np.concatenate([one.launch_start for one in pieces])[order]
     place = np.searchsorted(start[order], gaps.end)
     is_last = place >= len(order)
     place = np.minimum(place, len(order) - 1)
@@ -91,7 +90,6 @@ def _late(trace: Trace, activity: Activity, gaps: Intervals) -> tuple[Intervals,
     rest = Intervals(ready, gaps.end)
     short = rest.end - rest.start <= LAUNCH_NS
     synchronized = _after_synchronization(trace, gaps) & ~is_last & (ready > gaps.start)
-    del begun
     return (
         merged(late.start, late.end),
         merged(rest.start[short], rest.end[short]),
