@@ -78,7 +78,11 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="draw the picture of published runs alone, from this folder")
     parser.add_argument("--study", choices=BUILT_IN, action="append", help="draw the pictures of these studies alone")
     parser.add_argument("--charts", action="store_true", help="draw the gallery of charts alone")
+    parser.add_argument("--page", action="store_true", help="take the picture of the page alone, with Chromium")
     asked = parser.parse_args()
+    if asked.page:
+        photograph_page()
+        return
     if asked.data is not None:
         path = IMAGES / "serving-measured-h100.svg"
         path.write_text(str(drawing.draw(published_rates(asked.data), str(path))), encoding="utf-8")
@@ -93,6 +97,23 @@ def main() -> None:
         subprocess.run(command, check=True, cwd=ROOT)
     if not pictures:
         draw_gallery()
+
+
+def photograph_page() -> None:
+    """Take the picture of the local page, as it starts."""
+    from playwright.sync_api import sync_playwright
+
+    command = [sys.executable, "-m", "sightline", "ui", "--port", "0", "--no-browser"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server, sync_playwright() as playwright:
+        said = server.stdout.readline() if server.stdout else ""
+        address = next(word for word in said.split() if word.startswith("http"))
+        chromium = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        page = chromium.new_page(viewport={"width": 1280, "height": 860})
+        page.goto(f"{address}predict")
+        page.wait_for_selector("text=What limits it")
+        page.screenshot(path=IMAGES / "page.png")
+        chromium.close()
+        server.terminate()
 
 
 def draw_gallery() -> None:

@@ -22,3 +22,38 @@ def test_mistakes_are_named_by_key(client):
 )
 def test_nothing_else_is_served(client, path):
     assert client.get(path).status_code == 404
+
+
+MATMUL = "cluster=1x+h100-sxm-80gb&workload.task=operator&workload.operator=matmul&workload.m=512&workload.n=512&workload.k=512"
+SERVE = "model=llama-3-8b&cluster=1x+h100-sxm-80gb&workload.task=serve&workload.requests.count=4&workload.requests.prompt_tokens=16&workload.requests.output_tokens=4"
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "said"),
+    [
+        (MATMUL, 200, "512"),
+        (SERVE, 422, "serve"),
+        (f"{MATMUL}&sweep.workload.m=[1,2]", 422, "sweep stands for 2 scenarios; allowed here: one"),
+        ("config={", 422, "config"),
+        ("more=a", 422, "a dotted key, a colon and a value"),
+        ("more=plan.zero_stage:+9", 422, "plan.zero_stage is 9"),
+        ("plan=3&plan.zero_stage=1", 422, "plan"),
+        ("workload..task=1", 422, "is not a key"),
+        ("model=%00", 422, "model"),
+        ("model=" + "[" * 3000, 422, "model"),
+        ("cluster=" + "9" * 5000 + "x+h100-sxm-80gb", 422, "cluster"),
+    ],
+)
+def test_every_question_has_an_answer_in_words(client, query, status, said):
+    found = client.get(f"/predict?{query}&fragment=1")
+    assert found.status_code == status
+    assert said in found.text
+    assert client.get(f"/predict?{query}").status_code == 200
+
+
+@pytest.mark.parametrize("part", ["better", "why", "answer.json", "answer.csv", "scenario.yaml", "report.html"])
+def test_parts_of_an_answer_have_addresses_of_their_own(client, part):
+    query = SERVE.replace("task=serve&", "task=generate&").partition("&workload.requests")[0]
+    query += "&workload.batch=1&workload.prompt_tokens=64&workload.output_tokens=4"
+    assert client.get(f"/predict/{part}?{query}").status_code == 200
+    assert client.get(f"/predict/{part}?model=x").status_code == (200 if part == "scenario.yaml" else 422)

@@ -72,7 +72,6 @@ class Asked:
     def mapping(self) -> Mapping[str, Any]:
         """The scenario as a file would state it; raise `InputError` for fields that hold no values."""
         from sightline.loading.input.dotted_keys import with_value
-        from sightline.loading.input.sources import value_of
 
         found: dict[str, Any] = {}
         stated = {key: text for key, text in self.scenario_values.items() if key not in (MORE, CONFIG)}
@@ -81,7 +80,7 @@ class Asked:
             if key.startswith("sweep."):
                 found = {**found, "sweep": {**found.get("sweep", {}), key[6:]: _listed(key, stated[key])}}
             else:
-                found = with_value(found, key, value_of(key, stated[key]))
+                found = with_value(found, key, _value(key, stated[key]))
         for key, value in _further(self.values.get(MORE, "")).items():
             found = {**found, key: value} if key == "sweep" else with_value(found, key, value)
         return {**found, "model": _config(self.values[CONFIG])} if CONFIG in self.values else found
@@ -126,10 +125,18 @@ def _check_size(mapping: object, most: int) -> None:
         raise InputError(f"sweep stands for {count:,} scenarios; allowed here: up to {most}")
 
 
-def _listed(key: str, text: str) -> list[Any]:
+def _value(key: str, text: str) -> Any:
+    """What a field holds, as ``--set`` reads it."""
     from sightline.loading.input.sources import value_of
 
-    value = value_of(key, text if text.startswith("[") else f"[{text}]")
+    try:
+        return value_of(key, text)
+    except InputError as error:
+        raise InputError([f"{key}: {problem}" for problem in error.problems]) from None
+
+
+def _listed(key: str, text: str) -> list[Any]:
+    value = _value(key, text if text.startswith("[") else f"[{text}]")
     return value if isinstance(value, list) else [value]
 
 

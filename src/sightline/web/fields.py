@@ -178,7 +178,8 @@ def form_state(scenario: Any) -> Mapping[str, Any]:
     from sightline.loading.settings import as_text
 
     resolved = {f"plan.{key}": as_text(value) for key, value in to_mapping(scenario).get("plan", {}).items()}
-    made_by = getattr(scenario.plan, "framework", None) or getattr(scenario.plan, "engine", None)
+    plan = getattr(scenario, "plan", None)  # single operators have none
+    made_by = getattr(plan, "framework", None) or getattr(plan, "engine", None)
     offers = {f"plan.{key}": list(map(as_text, values)) for key, values in getattr(made_by, "offers", {}).items()}
     return {"resolved": resolved, "offers": offers}
 
