@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -14,6 +15,7 @@ from starlette.exceptions import HTTPException
 
 from sightline.errors import InputError, SightlineError
 from sightline.web.asked import read
+from sightline.web.bounded import bounded
 from sightline.web.jobs import Job, Jobs
 from sightline.web.jobs import Request as Work
 from sightline.web.jobs.http import STALE, job_events
@@ -22,11 +24,6 @@ from sightline.web.work import checked
 
 if TYPE_CHECKING:
     from sightline.loading.possible import Loaded
-
-MOST_SECONDS: Final = 30
-"""Of an answer at once; longer work is a job."""
-MOST_AT_ONCE: Final = 4
-"""Answers that are worked on at the same time."""
 
 
 class Problem(BaseModel):
@@ -119,17 +116,11 @@ def create_api(jobs: Jobs) -> FastAPI:
 
 def _at_once(api: FastAPI, name: str, answer: Callable[[Mapping[str, Any], Mapping[str, Any]], Any]) -> None:
     """Add a question that is answered at once, in a thread."""
-    working = anyio.CapacityLimiter(MOST_AT_ONCE)
 
     async def asked(request: Request, body: Asked) -> Response:
         _check_type(request)
         scenario, options = _parts(body)
-        with anyio.move_on_after(MOST_SECONDS):
-            document = await anyio.to_thread.run_sync(
-                answer, scenario, options, limiter=working, abandon_on_cancel=True
-            )
-            return _Json(document)
-        raise InputError(f"the answer takes longer than {MOST_SECONDS} seconds; the command line has no limit")
+        return _Json(await bounded(partial(answer, scenario, options)))
 
     told = f"What `sightline {name} FILE --json` prints."
     api.post(

@@ -1,15 +1,16 @@
 """Further addresses of views: parts of an answer, and answers as files."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from sightline.errors import SightlineError
 from sightline.web.asked import Asked
+from sightline.web.bounded import bounded
 
 if TYPE_CHECKING:
     from starlette.routing import BaseRoute
@@ -32,7 +33,7 @@ def download(path: str, answer: Callable[[Asked], Response]) -> "BaseRoute":
     async def respond(request: Request) -> Response:
         asked = Asked.of(request.query_params.multi_items())
         try:
-            return await run_in_threadpool(answer, asked)
+            return await bounded(partial(answer, asked))
         except SightlineError as error:
             problems = list(getattr(error, "problems", ())) or [str(error)]
             return JSONResponse({"error": problems[0], "problems": problems}, 422)

@@ -2,16 +2,17 @@
 
 import json
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
-from sightline.errors import SightlineError
+from sightline.errors import InputError, SightlineError
 from sightline.web import assets
 from sightline.web.asked import Asked
+from sightline.web.bounded import bounded
 from sightline.web.fields import START
 from sightline.web.security import Refusal
 from sightline.web.views import View, views
@@ -68,7 +69,10 @@ async def respond(view: View, request: Request) -> Response:
             start = {key: value for key, value in start.items() if key.startswith("workload.")}
         asked = Asked({**start, **asked.values}, is_wide=asked.is_wide)
     jobs: Jobs = request.app.state.jobs
-    html, status = await run_in_threadpool(_html, view, asked, jobs, is_fragment=is_fragment)
+    try:
+        html, status = await bounded(partial(_html, view, asked, jobs, is_fragment=is_fragment))
+    except InputError as error:  # it takes too long
+        html, status = render("problem.html", problem=str(error)), 422
     return HTMLResponse(html, status, {"cache-control": "no-store"})
 
 
