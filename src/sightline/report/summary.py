@@ -324,6 +324,12 @@ def _ends(low: Number, high: Number | None) -> str:
     return f"{least} or more: a bound" if high is None else f"{least} to {units.seconds(float(high))}"
 
 
+def interval_of(profile: Profile, key: str) -> str:
+    """Return the 80 % interval of a time in words; empty where it has none."""
+    ends = profile.interval.get(key)
+    return "" if ends is None else _ends(*ends)
+
+
 def interval_sentences(profile: Profile) -> list[str]:
     """Return the 80 % intervals of times and the evidence behind them, as sentences; none without intervals."""
     ranges = [

@@ -4,7 +4,7 @@ from sightline.errors import InputError
 from sightline.launching import Launch, write
 from sightline.planning.answer import PlanAnswer, RankedPlan
 from sightline.report import pieces
-from sightline.report.pieces import FAINT, Piece
+from sightline.report.pieces import Piece
 
 
 def launch_piece(answer: PlanAnswer) -> Piece:
@@ -22,7 +22,6 @@ def launch_piece(answer: PlanAnswer) -> Piece:
             pieces.folded(name, pieces.text(text, name, file=name), is_open=name == SCRIPT)
             for name, text in files.items()
         ),
-        pieces.paragraphs(launch.without_counterpart, FAINT),
     )
 
 

@@ -84,6 +84,8 @@ def short_answer(answer: PlanAnswer) -> Iterator[Said]:
     best = answer.plans[0]
     yield Said(asks="best plan", says=sentences.best_in_words(answer))
     yield from of_profile(best.profile)
+    if rent := sentences.rent(answer):
+        yield Said(asks="what it costs", says=rent)
     if reasons := sentences.why_it_wins(answer):
         yield Said(asks="why it wins", says=reasons)
 
@@ -109,13 +111,14 @@ def _chart(answer: PlanAnswer, limits: Mapping[str, float] | None) -> Piece:
 def _table(answer: PlanAnswer, addresses: Mapping[int, str]) -> str:
     """The best plans, each with a way to its prediction where there is one."""
     headings, rows = table_of(answer)
-    linked = [
+    linked: list[Sequence[pieces.Cell]] = [
         (pieces.Link(row[0], addresses[one.rank], f"plan {one.rank} in full"), *row[1:])
         if one.rank in addresses
         else row
         for one, row in zip(answer.plans, rows, strict=True)
     ]
-    return pieces.table(headings, linked, label="the best plans")
+    hint = pieces.paragraphs(["The number of a plan opens it in full."] if addresses else [], FAINT)
+    return pieces.table(headings, linked, label="the best plans") + hint
 
 
 def _searched(answer: PlanAnswer) -> Piece:
@@ -150,7 +153,8 @@ def _reasons(answer: PlanAnswer) -> Iterator[Piece]:
 
 
 def _rows(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    return pieces.table(headings, rows, label=f"{headings[0]} and {headings[1]}", numbers=False) if rows else ""
+    unbroken = [tuple(cell.replace(" %", "\u00a0%") for cell in row) for row in rows]
+    return pieces.table(headings, unbroken, label=f"{headings[0]} and {headings[1]}", numbers=False) if rows else ""
 
 
 def _detail(answer: PlanAnswer, plan: RankedPlan) -> Piece:

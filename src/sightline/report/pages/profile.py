@@ -1,6 +1,6 @@
 """Everything about one profile: the short answer, figures, charts, tables, evidence and the scenario."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from sightline.loading import to_mapping
@@ -21,6 +21,7 @@ def profile_piece(
     changes: Sequence[str] = (),
     level: int = 2,
     between: "Piece | str" = "",
+    first: Iterable[Said] = (),
 ) -> Piece:
     """Return everything about one profile.
 
@@ -32,10 +33,11 @@ def profile_piece(
         changes: What would make it faster or fit, as sentences; the first stands in the short answer.
         level: Of its headings: 2 on a page of its own, 3 inside of a section.
         between: What stands between its key figures and its charts.
+        first: Lines of the short answer before its own.
     """
     return pieces.joined(
         pieces.paragraphs(labels.subtitle(profile.scenario), FAINT),
-        pieces.short_answer(short_answer(profile, changes)),
+        pieces.short_answer([*first, *short_answer(profile, changes)]),
         _figures(profile),
         between,
         pieces.paragraphs(_sentences(profile)),
@@ -109,11 +111,13 @@ def _times(profile: Profile) -> str:
         return ""
     times = {key: metric for key, metric in profile.task.metrics.items() if metric.parts == STATISTICS}
     names = tuple(profile.latency_s)
-    rows = [
-        (metric.label, *(summary.NOTHING if said[n] is None else units.seconds(said[n]) for n in names))
-        for key, metric in times.items()
-        if (said := getattr(profile, key)) is not None
-    ]
+    rows: list[tuple[str, ...]] = []
+    for key, metric in times.items():
+        if (said := getattr(profile, key)) is None:
+            continue
+        rows.append((metric.label, *(summary.NOTHING if said[n] is None else units.seconds(said[n]) for n in names)))
+        spans = [summary.interval_of(profile, f"{key}.{name}") for name in names]
+        rows += [("80 % interval", *spans)] if any(spans) else []
     return pieces.table(("time", *names), rows, label="times of requests")
 
 

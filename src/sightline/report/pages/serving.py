@@ -12,6 +12,8 @@ from sightline.report.pieces import BAD, GOOD, PERHAPS, Piece, Said
 from sightline.simulation.rates import Capacity
 
 _CURVE = ("throughput-latency",)
+_BEYOND, _LEAST_POINTS = 2, 3
+"""Points of the curve beyond the highest rate that keeps the objective, and of a curve at all."""
 Cells = Sequence[Mapping[str, Any]]
 
 
@@ -35,10 +37,9 @@ def serving_piece(
     if len(answers) > 1:
         return pieces.joined(pieces.short_answer(best_of(answers)), tools, profiles_piece(answers, cells))
     found = capacities[0] if capacities else None
-    head = pieces.short_answer([*objective(answers[0], found), *capacity_lines(found, think_s)])
+    first = [*objective(answers[0], found), *capacity_lines(found, think_s)]
     curve = _curve(found) if found else Piece()
-    whole = profile_piece(answers[0], "serve", charts=8, between=pieces.joined(tools, curve))
-    return pieces.joined(head, whole)
+    return profile_piece(answers[0], "serve", charts=8, between=pieces.joined(tools, curve), first=first)
 
 
 def objective(profile: Profile, found: Capacity | None) -> Iterator[Said]:
@@ -57,7 +58,8 @@ def capacity_lines(found: Capacity | None, think_s: float) -> Iterator[Said]:
     if found is None:
         return
     kind = BAD if found.rate is None and not found.unbroken else GOOD if found.rate is not None else PERHAPS
-    yield Said(asks="capacity", says=found.sentence, kind=kind)
+    highest = None if found.rate is None else f"up to {units.digits(found.rate)} requests per second meet the SLO"
+    yield Said(asks="capacity", says=highest or found.sentence, kind=kind)
     if found.interval is not None:
         low, high = found.interval
         ends = f"{units.digits(low)}/s or more" if high is None else f"{units.digits(low)} to {units.digits(high)}/s"
@@ -86,5 +88,9 @@ def _curve(found: Capacity) -> Piece:
     tried = [one.profile for one in found.tried]
     if not tried:
         return Piece()
-    drawn = charts_piece(tried, f"{label_of(tried[-1])} at {len(tried)} rates", "curve", names=_CURVE)
-    return drawn + pieces.folded("Every rate that was tried", table_of(tried))
+    # Far beyond its highest rate an engine answers less, and the curve would turn back over itself.
+    below = sum(found.rate is None or one.rate <= found.rate for one in found.tried)
+    shown = tried[: max(below + _BEYOND, _LEAST_POINTS)]
+    drawn = charts_piece(shown, f"{label_of(shown[-1])} at {len(shown)} rates", "curve", names=_CURVE)
+    said = pieces.paragraphs([found.sentence] if found.rate is not None else [], pieces.FAINT)
+    return pieces.joined(said, drawn, pieces.folded("Every rate that was tried", table_of(tried)))

@@ -76,10 +76,19 @@ def best_in_words(answer: PlanAnswer) -> str:
     return ", ".join([scenario.cluster.in_words, *(said or labels.phrases(scenario))])
 
 
+def rent(answer: PlanAnswer) -> str:
+    """Return what the devices of the first plan cost by the hour, where a run has no length that gives its cost."""
+    best = answer.plans[0]
+    hourly = columns.value(best, "usd_per_hour")
+    if hourly is None or best.profile.task.name != "training" or columns.value(best, "cost_usd") is not None:
+        return ""
+    return f"{columns.shown('usd_per_hour', hourly)} an hour; workload.total_tokens gives the whole run"
+
+
 def why_it_wins(answer: PlanAnswer) -> str:
     """Return what the obvious other choices would lose or why they do not fit, the closest ones first; or nothing."""
     found = [
-        f"{setting(one.set)}: {_changed(answer, one.loss)} {compared_by(answer)}, {one.sentence}"
+        f"{setting(one.set)}: {_changed(answer, one.loss)} {compared_by(answer)} ({one.sentence})"
         if one.loss is not None
         else f"{setting(one.set)} {one.sentence}"
         for one in answer.neighbours
