@@ -1,6 +1,11 @@
 """Who may ask the local server."""
 
+from importlib import import_module
+
 import pytest
+
+from sightline.errors import InputError
+from sightline.progress import SILENT
 
 HEADERS = ("content-security-policy", "x-content-type-options", "referrer-policy")
 
@@ -58,3 +63,33 @@ def test_every_answer_says_what_browsers_may_do(client, path):
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
     assert "access-control-allow-origin" not in found.headers
+
+
+@pytest.mark.parametrize(
+    ("kind", "mapping"),
+    [
+        ("explore", {"study": "mine", "base": "/etc/passwd", "axes": {"plan.micro_batch": [1, 2]}}),
+        ("explore", {"study": "/etc/passwd"}),
+        ("plan", {"model": "/etc", "cluster": "8x h100-sxm-80gb", "workload": {"task": "generate"}}),
+        (
+            "simulate",
+            {
+                "model": "llama-3-8b",
+                "cluster": "1x h100-sxm-80gb",
+                "workload": {"task": "serve", "trace": "/etc/passwd"},
+            },
+        ),
+    ],
+)
+def test_long_work_opens_no_file_that_a_request_names(kind, mapping):
+    with pytest.raises(InputError, match="files are not opened|allowed: "):
+        import_module(f"sightline.web.work.{kind}").work(mapping, {}, SILENT)
+
+
+def test_vega_comes_from_this_server_and_may_be_kept(client):
+    from sightline.web import assets
+
+    found = client.get(assets.address(assets.VEGA))
+    assert found.status_code == 200
+    assert "vegaEmbed" in found.text
+    assert "immutable" in found.headers["cache-control"]
