@@ -115,13 +115,14 @@ def test_a_pasted_config_stays_in_the_links():
     assert "config=%7B" in html
 
 
-def test_where_nothing_fits_the_nearest_plans_are_links():
+def test_where_nothing_fits_the_nearest_plans_are_links(client):
     values = {"model": "llama-3-70b", "cluster": "2x rtx-4090", "workload.task": "finetune"}
     html = found(**values)["piece"]["html"]
     assert "none fits what was asked" in html
     near = [unescape(link) for link in re.findall(r'<a href="(/plan\?[^"]+)"', html)]
     assert near
     assert "plan.framework=" in near[0]
+    assert 'data-state="waiting"' in client.get(near[0]).text
 
 
 def test_links_of_other_views_leave_the_plan_free(client):

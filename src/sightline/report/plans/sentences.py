@@ -68,12 +68,9 @@ def subtitle(answer: PlanAnswer) -> list[str]:
 
 
 def best_in_words(answer: PlanAnswer) -> str:
-    """Return the choices of the first plan that say anything, as people say them, and on what it runs."""
-    best = answer.plans[0]
-    scenario = best.profile.scenario
-    shared = set(columns.shared(answer)) if len(answer.plans) > 1 else set()
-    said = [phrase for phrase in labels.phrases(scenario) if phrase not in shared]
-    return ", ".join([scenario.cluster.in_words, *(said or labels.phrases(scenario))])
+    """Return how the first plan runs and on what, as people say it."""
+    scenario = answer.plans[0].profile.scenario
+    return ", ".join([scenario.cluster.in_words, *labels.phrases(scenario)])
 
 
 def rent(answer: PlanAnswer) -> str:

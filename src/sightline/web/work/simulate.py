@@ -10,6 +10,7 @@ from sightline.web.work import checked, found
 if TYPE_CHECKING:
     from sightline.loading.possible import Loaded
     from sightline.profile import Profile
+    from sightline.scenario import ServingScenario
 
 OPTIONS: Final = ("capacity", "intervals", "think_time")
 """Options of ``sightline simulate`` that a request may give, and the time for which users think."""
@@ -26,30 +27,33 @@ def work(mapping: Mapping[str, Any], options: Mapping[str, Any], progress: Progr
     from sightline.report.pages.serving import serving_piece
 
     given = checked("simulate", options, OPTIONS)
-    loaded = check(mapping, given)
+    loaded, loads = check(mapping, given)
     capacity, intervals = bool(given.get("capacity")), bool(given.get("intervals", True))
-    answers, capacities = simulated(loaded.scenarios, progress, capacity=capacity, intervals=intervals)
+    answers, capacities = simulated(loads, progress, capacity=capacity, intervals=intervals)
     documents = [answer.to_dict() for answer in answers]
     piece = serving_piece(answers, capacities, loaded.cells[: len(answers)], think_s=_think_s(given))
     return {**found(documents if loaded.is_list else documents[0], piece), "files": _files(answers)}
 
 
-def check(mapping: Mapping[str, Any], options: Mapping[str, Any]) -> "Loaded":
+def check(mapping: Mapping[str, Any], options: Mapping[str, Any]) -> "tuple[Loaded, list[ServingScenario]]":
     """Return the loads that are asked for; raise `InputError` with the mistakes that are found before they run."""
+    from sightline.scenario import ServingScenario
     from sightline.web.asked import read
 
     loaded = read([mapping], MOST_LOADS)
     others = {one.workload.task for one in loaded.scenarios} - {"serve"}
     if others:
         raise InputError(f"workload.task is {', '.join(sorted(others))}; simulate takes serve, predict the others")
-    count = sum(int(shape.count) for one in loaded.scenarios if (shape := one.workload.requests) is not None)
+    loads = [one for one in loaded.scenarios if isinstance(one, ServingScenario)]
+    shapes = [one.workload.requests for one in loads]
+    count = sum(int(shape.count) for shape in shapes if shape is not None)
     if count > MOST_REQUESTS:
         said = f"workload.requests.count comes to {count:,} requests of all loads"
         raise InputError(f"{said}; allowed here: up to {MOST_REQUESTS:,}; the command line has no limit")
-    if options.get("capacity") and any(one.workload.slo is None for one in loaded.scenarios):
+    if options.get("capacity") and any(one.workload.slo is None for one in loads):
         raise InputError("workload.slo is missing; the highest rate needs a limit: ttft, tpot or latency")
     _think_s(options)
-    return loaded
+    return loaded, loads
 
 
 def _think_s(options: Mapping[str, Any]) -> float:
