@@ -45,13 +45,19 @@ SEEN = [pytest.param(*one, marks=[pytest.mark.slow] if one[1] in BY_FAR_MOST_TEX
 ROOMS = {"screen": drawing.SCREEN, "phone": drawing.PHONE}
 
 
-def spec_of(answer, name, room=drawing.SCREEN):
-    return index.chart_of(name, ANSWERS[answer](), room)
+@cache
+def charts(answer):
+    return index.charts_of(ANSWERS[answer]())
+
+
+def spec_of(answer, name, room="screen"):
+    (found,) = [chart for chart in charts(answer) if chart.name == name]
+    return found.wide if room == "screen" else found.phone
 
 
 @cache
 def picture(answer, name, room="screen"):
-    return drawn(spec_of(answer, name, ROOMS[room]))
+    return drawn(spec_of(answer, name, room))
 
 
 def walk(spec):
@@ -67,9 +73,8 @@ def walk(spec):
 
 @pytest.mark.parametrize("answer", DRAWN)
 def test_every_answer_has_its_charts(answer):
-    found = index.charts_of(ANSWERS[answer]())
-    assert tuple(chart.name for chart in found) == DRAWN[answer]
-    for chart in found:
+    assert tuple(chart.name for chart in charts(answer)) == DRAWN[answer]
+    for chart in charts(answer):
         assert chart.table
         assert chart.title
         assert len(json.dumps(chart.wide)) < MOST_BYTES
@@ -83,6 +88,12 @@ def test_every_kind_is_drawn_here():
 @pytest.mark.parametrize("nothing", [None, "text", [], {}, [1, 2]])
 def test_other_things_have_no_charts(nothing):
     assert index.charts_of(nothing) == []
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_one_chart_is_drawn_by_its_name(room):
+    assert index.chart_of("time", ANSWERS["step"](), ROOMS[room]) == spec_of("step", "time", room)
+    assert index.chart_of("study", ANSWERS["step"](), ROOMS[room]) is None
 
 
 def test_a_kind_that_is_not_there_is_an_error():
@@ -148,7 +159,7 @@ def test_colors_of_a_legend_are_told_apart_by_everybody_and_in_grey(answer, name
     ("answer", "name"), [one for one in ONCE if one[1] not in ("comparison", "study", "over-time")]
 )
 def test_axes_of_numbers_have_titles(answer, name, room):
-    spec = spec_of(answer, name, ROOMS[room])
+    spec = spec_of(answer, name, room)
     titled = {json.dumps(part.get("title")) for part in walk(spec) if part.get("title")}
     assert titled
     for part in walk(spec):
