@@ -33,9 +33,9 @@ SERVE = {
 PRETRAIN = {"task": "pretrain", "sequence_length": 4096, "global_batch": 64}
 
 
-def _question(cluster, workload, model="llama-2-13b"):
-    framework = "megatron" if workload is PRETRAIN else "vllm"
-    return {"model": model, "cluster": cluster, "workload": workload, "plan": {"framework": framework, "dtype": "bf16"}}
+def _question(cluster, workload, model="llama-2-13b", **stated):
+    plan = {"framework": "megatron" if workload is PRETRAIN else "vllm", "dtype": "bf16"} | stated
+    return {"model": model, "cluster": cluster, "workload": workload, "plan": plan}
 
 
 @pytest.mark.parametrize("stated", OWN.values(), ids=OWN)
@@ -84,7 +84,8 @@ def test_a_plan_on_own_devices_is_explained(stated, workload):
 
 
 def test_replicas_on_own_devices_are_counted():
-    answer = sl.plan(_question(OWN["made"], SERVE), objective="cost", prices={"3nm-hbm4": 5.0}, top=1)
+    question = _question(OWN["made"], SERVE, quantization="none")
+    answer = sl.plan(question, objective="cost", prices={"3nm-hbm4": 5.0}, top=1)
     assert any(option.startswith("--set cluster.devices=") for option in settings(answer, answer.plans[0]))
 
 
@@ -98,7 +99,7 @@ def test_where_nothing_fits_more_own_devices_are_the_nearest_and_are_read_again(
 
 
 def test_plans_on_own_devices_among_several_kinds_have_no_command_of_names():
-    answer = sl.plan(_question(MIXED, PRETRAIN))
+    answer = sl.plan(_question(MIXED, PRETRAIN, zero_stage=1, recompute="none", micro_batch=1))
     assert len(answer.neighbours)
     own = [one for one in answer.plans if "3nm-hbm4" in one.profile.scenario.cluster.in_words]
     assert own
