@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sightline.report.pieces import Piece
     from sightline.web.jobs import Request
 
-LISTED: Final = ("predict", "plan", "serve", "explore", "runs", "watch", "validate", "catalog")
+LISTED: Final = ("predict", "explain", "plan", "serve", "explore", "runs", "watch", "validate", "catalog")
 """Modules of this package with a ``VIEW``, in the order of the navigation; those that are not there are left out."""
 
 
