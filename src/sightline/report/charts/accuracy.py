@@ -53,7 +53,7 @@ def validation_chart(results: "Sequence[Result]", room: Room = SCREEN) -> dict[s
             )
         )
     if not groups:
-        groups = [drawing.of([{"text": "no case was answered"}]).mark_text().encode(text="text:N")]
+        groups = [drawing.of([{"text": "no case was answered"}]).mark_text().encode(text=alt.Text("text:N"))]
     lines = [
         "On the line where predicted as measured; bands are 10 and 20 per cent either way.",
         "Thin lines are 80 % intervals of the prediction. Test cases were never fitted to. SI units.",
@@ -101,10 +101,10 @@ def _panel(suite: str, quantity: str, parts: "Sequence[Result]", room: Room) -> 
         y=alt.Y("predicted:Q", scale=scale, title=f"predicted ({unit})", axis=aligned),
         color=color,
         shape=shape,
-        tooltip=["case:N", "measured:Q", "predicted:Q", "part:N"],
+        tooltip=[alt.Tooltip("case:N"), alt.Tooltip("measured:Q"), alt.Tooltip("predicted:Q"), alt.Tooltip("part:N")],
     )
     heading = drawing.heading(suite, _errors(quantity, parts))
-    interval = spans.encode(x=x, y=alt.Y("low:Q", scale=scale), y2="high:Q", color=color)
+    interval = spans.encode(x=x, y=alt.Y("low:Q", scale=scale), y2=alt.Y2("high:Q"), color=color)
     side = _SIDE if room.side_by_side else room.plot(_SIDE + 40)
     return alt.layer(*band, interval, drawn).properties(width=side, height=side, title=heading)
 
@@ -115,7 +115,7 @@ def _band(ends: Sequence[tuple[float, float]], x: Any, scale: Any) -> list[Any]:
     for band in _BANDS:
         area = drawing.of([{"x": x, "low": y * (1 - band), "high": y * (1 + band)} for x, y in ends])
         mark = area.mark_area(color=_BAND_COLOR, opacity=0.16, clip=True)
-        drawn.append(mark.encode(x=x, y=alt.Y("low:Q", scale=scale), y2="high:Q"))
+        drawn.append(mark.encode(x=x, y=alt.Y("low:Q", scale=scale), y2=alt.Y2("high:Q")))
     middle = drawing.of([{"x": x, "y": y} for x, y in ends]).mark_line(color=drawing.FAINT, strokeWidth=1, clip=True)
     return [*drawn, middle.encode(x=x, y=alt.Y("y:Q", scale=scale))]
 
@@ -196,11 +196,16 @@ def cells_chart(cells: Sequence[tuple[str, str, float | None, float | None]]) ->
     base = drawing.of(dots).encode(y=alt.Y("row:N", sort=order, title=None))
     colors = drawing.palette(dict(zip((MEASURED, PREDICTED), drawing.PAIR, strict=True)))
     color = alt.Color("source:N", title=None, scale=colors, legend=alt.Legend(orient="top"))
-    line = base.mark_rule(color=drawing.FAINT, opacity=0.4).encode(x=alt.X("min(value):Q"), x2="max(value):Q")
+    line = base.mark_rule(color=drawing.FAINT, opacity=0.4).encode(x=alt.X("min(value):Q"), x2=alt.X2("max(value):Q"))
     marks = base.mark_point(filled=True, size=60, opacity=1).encode(
         x=alt.X("value:Q", title=None, scale=alt.Scale(zero=True), axis=alt.Axis(tickCount=5, format="~s")),
         color=color,
-        tooltip=["row:N", "column:N", "source:N", alt.Tooltip("value:Q", format=",.4~s")],
+        tooltip=[
+            alt.Tooltip("row:N"),
+            alt.Tooltip("column:N"),
+            alt.Tooltip("source:N"),
+            alt.Tooltip("value:Q", format=",.4~s"),
+        ],
     )
     columns = list(dict.fromkeys(column for _, column, *_ in cells))
     width = max(160, 560 // min(len(columns), 3))

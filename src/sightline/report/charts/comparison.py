@@ -99,7 +99,7 @@ def _bars(rows: Sequence[Difference], order: list[str], divisor: float, room: Ro
     base = drawing.of(values)
     drawn = base.mark_bar(opacity=1).encode(x=x, y=y, yOffset=offset, color=color)
     text = base.mark_text(align="left", dx=4, fontSize=10, color=drawing.INK)
-    return alt.layer(drawn, text.encode(x="value:Q", y=y, yOffset=offset, text="text:N"))
+    return alt.layer(drawn, text.encode(x=alt.X("value:Q"), y=y, yOffset=offset, text=alt.Text("text:N")))
 
 
 def _ratios(rows: Sequence[Difference], order: list[str]) -> Any:
@@ -116,9 +116,11 @@ def _ratios(rows: Sequence[Difference], order: list[str]) -> Any:
     base = drawing.of(values)
     color = alt.Color("color:N", scale=None)
     line = base.mark_rule(strokeWidth=2.5, opacity=0.55)
-    line = line.encode(x=alt.X("low:Q", scale=scale), x2="high:Q", y=y, color=color)
+    line = line.encode(x=alt.X("low:Q", scale=scale), x2=alt.X2("high:Q"), y=y, color=color)
     dots = base.mark_circle(size=46, opacity=1).encode(x=x, y=y, color=color)
-    text = base.mark_text(align="left", dx=8, dy=-8, fontSize=10, color=drawing.INK).encode(x=x, y=y, text="text:N")
+    text = base.mark_text(align="left", dx=8, dy=-8, fontSize=10, color=drawing.INK).encode(
+        x=x, y=y, text=alt.Text("text:N")
+    )
     return alt.layer(one, line, dots, text)
 
 

@@ -103,7 +103,7 @@ def _trade(source: Any, color: Any, points: Sequence[dict[str, Any]], room: Room
     )
     text = drawing.of(labelled).mark_text(align="right", dx=-7, dy=-6, fontSize=11, color=drawing.INK)
     spans = _spans(source, "x", "tpot", x, y, color), _spans(source, "y", "rate", x, y, color)
-    drawn = alt.layer(*_line(source, x, y, color), *spans, text.encode(x=x, y=y, text="text:N"))
+    drawn = alt.layer(*_line(source, x, y, color), *spans, text.encode(x=x, y=y, text=alt.Text("text:N")))
     return drawn.properties(width=room.plot(_WIDTH), height=_HEIGHT, title=drawing.heading("Throughput against TPOT"))
 
 
@@ -131,6 +131,6 @@ def _line(source: Any, x: Any, y: Any, color: Any) -> list[Any]:
     points = source.mark_point(size=46, filled=False, strokeWidth=1.5, opacity=1)
     tooltip = ["line:N", "batch:Q", "tpot:Q", "ttft:Q", "rate:Q", "fits:N"]
     return [
-        source.mark_line(strokeWidth=1.5).encode(x=x, y=y, color=color, order="batch:Q"),
+        source.mark_line(strokeWidth=1.5).encode(x=x, y=y, color=color, order=alt.Order("batch:Q")),
         points.encode(x=x, y=y, stroke=color, fill=fill, tooltip=tooltip),
     ]

@@ -107,12 +107,12 @@ def _panel(
     y = alt.Y("row:N", sort=rows, title=None, axis=names, scale=alt.Scale(paddingInner=0.25))
     tooltip = [alt.Tooltip("row:N"), alt.Tooltip("limit:N")]
     color = alt.Color("limit:N", scale=shown, legend=legend)
-    drawn = drawing.of(bars).mark_bar().encode(x=x, x2="end:Q", y=y, color=color, tooltip=tooltip)
+    drawn = drawing.of(bars).mark_bar().encode(x=x, x2=alt.X2("end:Q"), y=y, color=color, tooltip=tooltip)
     text = drawing.of(texts).mark_text(align="left", dx=8, fontSize=11, color=drawing.INK)
-    layers = [drawn, text.encode(x="text_at:Q", y=y, text="text:N")]
+    layers = [drawn, text.encode(x=alt.X("text_at:Q"), y=y, text=alt.Text("text:N"))]
     alone = [bar for bar in bars if ticks and bar["alone"] is not None]
     if alone:
         mark = drawing.of(alone).mark_tick(thickness=3, opacity=1, size=drawing.ROW_HEIGHT, color=drawing.INK)
-        layers.append(mark.encode(x="alone:Q", y=y))
+        layers.append(mark.encode(x=alt.X("alone:Q"), y=y))
     panel = alt.layer(*layers).properties(height=drawing.ROW_HEIGHT * len(rows), width=room.panel)
     return panel.properties(title=drawing.heading(title, frame="bounds"))

@@ -78,7 +78,7 @@ def _line(front: Sequence[Point], x: Axis, y: Axis, across: Any, up: Any) -> Any
     """The front as a line from point to point."""
     ordered = [_at(point, x, y) for point in sorted(front, key=lambda point: point.x)]
     line = drawing.of(ordered).mark_line(strokeWidth=1.5, color=_COLORS[FRONT], opacity=0.6)
-    return line.encode(x=across, y=up, order="x:Q")
+    return line.encode(x=across, y=up, order=alt.Order("x:Q"))
 
 
 def _dots(points: Sequence[Point], x: Axis, y: Axis, across: Any, up: Any) -> Any:
@@ -135,7 +135,9 @@ def _region(region: Region, x: Axis, y: Axis) -> Any:
         for name, side, limit, end in sides
     }
     area = drawing.of([box]).mark_rect(color="#179e5f", opacity=0.13)
-    return area.encode(x=alt.X("x:Q", scale=x.scale()), x2="x2:Q", y=alt.Y("y:Q", scale=y.scale()), y2="y2:Q")
+    return area.encode(
+        x=alt.X("x:Q", scale=x.scale()), x2=alt.X2("x2:Q"), y=alt.Y("y:Q", scale=y.scale()), y2=alt.Y2("y2:Q")
+    )
 
 
 def _labels(points: Sequence[Point], x: Axis, y: Axis, width: float, across: Any, up: Any) -> list[Any]:
@@ -155,7 +157,7 @@ def _labels(points: Sequence[Point], x: Axis, y: Axis, width: float, across: Any
                 fontSize=11,
                 color=drawing.INK,
             )
-            layers.append(text.encode(x=across, y=up, text="text:N"))
+            layers.append(text.encode(x=across, y=up, text=alt.Text("text:N")))
     return layers
 
 

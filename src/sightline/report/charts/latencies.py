@@ -93,7 +93,7 @@ def spread_panel(
         legend=legend,
     )
     drawn = drawing.of(rows).mark_line(strokeWidth=1.8)
-    layers = [drawn.encode(x=x, y=y, color=color, strokeDash=dash, order="share:Q")]
+    layers = [drawn.encode(x=x, y=y, color=color, strokeDash=dash, order=alt.Order("share:Q"))]
     if limit is not None:
         rule = drawing.of([{"time": limit / divisor}]).mark_rule(strokeDash=[5, 4], strokeWidth=1.5)
         layers.append(rule.encode(x=x, color=alt.value(drawing.WARNING)))

@@ -41,7 +41,11 @@ def limit_panel(key: str, label: str, bars: Sequence[Bar], limit: float, said: s
     drawn = drawing.of(there).mark_bar().encode(x=x, y=y, color=alt.Color("kind:N", scale=colors, legend=None))
     spans = drawing.of([row for row in there if row["low"] < row["high"]]).mark_rule(strokeWidth=1.5, color=drawing.INK)
     text = drawing.of(there).mark_text(align="left", dx=5, fontSize=11, color=drawing.INK)
-    layers = [drawn, spans.encode(x="low:Q", x2="high:Q", y=y), text.encode(x="end:Q", y=y, text="text:N")]
+    layers = [
+        drawn,
+        spans.encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=y),
+        text.encode(x=alt.X("end:Q"), y=y, text=alt.Text("text:N")),
+    ]
     heading = drawing.heading(shown.title, frame="bounds")
     panel = alt.layer(*layers, *_limit(limit / shown.divisor, said))
     return panel.properties(width=room.panel, height=drawing.ROW_HEIGHT * len(bars), title=heading)
@@ -64,6 +68,6 @@ def clear_of(line: float, end: float, width: float) -> float:
 def _limit(limit: float, said: str) -> list[Any]:
     """The line of the limit with its words above it."""
     mark = drawing.of([{"x": limit, "text": said}])
-    rule = mark.mark_rule(strokeDash=[5, 4], strokeWidth=1.5, color=drawing.WARNING).encode(x="x:Q")
+    rule = mark.mark_rule(strokeDash=[5, 4], strokeWidth=1.5, color=drawing.WARNING).encode(x=alt.X("x:Q"))
     words = mark.mark_text(align="center", baseline="bottom", color=drawing.WARNING, fontSize=11)
-    return [rule, words.encode(x="x:Q", y=alt.value(-4), text="text:N")]
+    return [rule, words.encode(x=alt.X("x:Q"), y=alt.value(-4), text=alt.Text("text:N"))]

@@ -66,12 +66,12 @@ def _panel(rates: Sequence[RateMeasured], key: str) -> Any:
     bare = alt.Color("line:N", scale=drawing.palette(_COLORS), legend=None)
     points = drawing.of(measured).mark_point(size=55, filled=False, strokeWidth=1.8, opacity=1)
     layers = [
-        drawing.of(simulated).mark_line(strokeWidth=1.8).encode(x=x, y=y, color=color, order="rate:Q"),
+        drawing.of(simulated).mark_line(strokeWidth=1.8).encode(x=x, y=y, color=color, order=alt.Order("rate:Q")),
         points.encode(x=x, y=y, stroke=bare, fill=alt.condition(f"datum.{_ANCHOR}", alt.value("white"), bare)),
     ]
     if bands:
         area = drawing.of(bands).mark_area(opacity=0.18, color=_COLORS[PREDICTED], clip=True)
-        layers.insert(0, area.encode(x=x, y=alt.Y("low:Q", title=unit, scale=scale), y2="high:Q"))
+        layers.insert(0, area.encode(x=x, y=alt.Y("low:Q", title=unit, scale=scale), y2=alt.Y2("high:Q")))
     return alt.layer(*layers).properties(width=_WIDTH, height=_HEIGHT, title=drawing.heading(_PANELS[key]))
 
 

@@ -215,7 +215,7 @@ def _roofs(profile: Profile, peaks: Mapping[str, float], ends: _Ends, room: Room
     (low, high), (bottom, top) = ends.x, ends.y
     edge = [{"flop_per_byte": low, "end": low * _EDGE, "flop_per_s": bottom, "top": top}]
     area = drawing.of(edge).mark_rect(color=drawing.LINE, opacity=0.7)
-    drawn = [area.encode(x=x, x2="end:Q", y=y, y2="top:Q")]
+    drawn = [area.encode(x=x, x2=alt.X2("end:Q"), y=y, y2=alt.Y2("top:Q"))]
     width, levels = room.plot(_WIDTH), roofs_of(profile)
     for position, roof in enumerate(levels):
         start = max(low, bottom / roof.bytes_per_s)
@@ -235,7 +235,7 @@ def _roofs(profile: Profile, peaks: Mapping[str, float], ends: _Ends, room: Room
         drawn.append(drawing.of(places).mark_line(color=drawing.INK, strokeWidth=1.8).encode(x=x, y=y))
         said = [{"flop_per_byte": high, "flop_per_s": rate, "text": f"{name} peak {units.rate(rate, 'FLOP/s')}"}]
         text = drawing.of(said).mark_text(align="right", baseline="bottom", dy=-4, fontSize=11, color=drawing.INK)
-        drawn.append(text.encode(x=x, y=y, text="text:N"))
+        drawn.append(text.encode(x=x, y=y, text=alt.Text("text:N")))
     return drawn
 
 
@@ -248,4 +248,4 @@ def _slope_name(roof: Roof, ends: _Ends, at: float, width: float, x: Any, y: Any
     text = drawing.of([{"flop_per_byte": at, "flop_per_s": at * roof.bytes_per_s, "text": said}]).mark_text(
         angle=-degrees(atan2(rise, run)) % 360, baseline="bottom", dy=-4, fontSize=11, color=drawing.INK
     )
-    return text.encode(x=x, y=y, text="text:N")
+    return text.encode(x=x, y=y, text=alt.Text("text:N"))

@@ -146,17 +146,23 @@ def _panel(
     source = drawing.of(bars)
     mark = source.mark_bar(stroke="white", strokeWidth=0.5).encode(
         x=x,
-        x2="end:Q",
+        x2=alt.X2("end:Q"),
         y=y,
         color=alt.Color("kind:N", scale=colors, legend=legend if named else None),
-        tooltip=["stage:N", "kind:N", "micro_batch:N", alt.Tooltip("start:Q", format=".4~g"), "end:Q"],
+        tooltip=[
+            alt.Tooltip("stage:N"),
+            alt.Tooltip("kind:N"),
+            alt.Tooltip("micro_batch:N"),
+            alt.Tooltip("start:Q", format=".4~g"),
+            alt.Tooltip("end:Q"),
+        ],
     )
     said = [bar for bar in bars if "text" in bar]
     layers = [mark]
     if said:
         text = drawing.of(said).mark_text(fontSize=10)
         ink = alt.Color("ink:N", scale=None, legend=None)
-        layers.append(text.encode(x="middle:Q", y=y, text="text:N", color=ink))
+        layers.append(text.encode(x=alt.X("middle:Q"), y=y, text=alt.Text("text:N"), color=ink))
     height = (_ROW if len(shown) <= _MOST_ROWS // 2 else _THIN) * len(shown)
     return (
         alt.layer(*layers)

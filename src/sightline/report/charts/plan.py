@@ -44,7 +44,7 @@ def plan_chart(
         titled: Whether it says what it shows, as it has to on its own.
     """
     if not answer.plans:
-        nothing = drawing.of([{"text": sentences.searched(answer)}]).mark_text().encode(text="text:N")
+        nothing = drawing.of([{"text": sentences.searched(answer)}]).mark_text().encode(text=alt.Text("text:N"))
         return drawing.configure(nothing, sentences.title(answer), room=room)
     asked = _promised(answer) or limits or {}
     panels = [*_trade(answer, asked, room), *_limits(answer, asked, room), stacks_panel(answer, room)]

@@ -74,7 +74,14 @@ def _panel(
         y=y,
         color=alt.Color("phase:N", scale=color, legend=legend),
         shape=alt.Shape("matmul:N", scale=shapes, legend=alt.Legend(title=None, orient="bottom", columns=columns)),
-        tooltip=["phase:N", "layer:N", "matmul:N", "x:Q", "y:Q", "bound:N"],
+        tooltip=[
+            alt.Tooltip("phase:N"),
+            alt.Tooltip("layer:N"),
+            alt.Tooltip("matmul:N"),
+            alt.Tooltip("x:Q"),
+            alt.Tooltip("y:Q"),
+            alt.Tooltip("bound:N"),
+        ],
     )
     name = ", ".join(filter(None, (label, table.scenario.cluster.device.name)))
     heading = drawing.heading(name, f"ridge {ridges(table)} FLOP/byte")
@@ -90,7 +97,7 @@ def _roofs(table: RooflineTable, intensities: tuple[float, float], x: Any, y: An
         ends = [{"x": low, "y": peak * low / ridge}, {"x": ridge, "y": peak}, {"x": high, "y": peak}]
         roof = drawing.of(ends).mark_line(color=drawing.INK, strokeWidth=1.5, clip=True)
         mark = drawing.of([{"x": ridge}]).mark_rule(strokeDash=[4, 4], color=drawing.FAINT)
-        drawn += [roof.encode(x=x, y=y), mark.encode(x="x:Q")]
+        drawn += [roof.encode(x=x, y=y), mark.encode(x=alt.X("x:Q"))]
     return drawn
 
 

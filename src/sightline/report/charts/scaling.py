@@ -120,9 +120,9 @@ def _throughput(points: Sequence[Scale], x: Any, color: Any) -> Any:
     source = drawing.of(rows)
     linear = source.mark_line(strokeDash=[4, 4], strokeWidth=1, color=drawing.FAINT)
     spans = source.mark_rule(strokeWidth=1.2, opacity=0.6).encode(
-        x=x, y=alt.Y("low:Q", scale=drawing.logarithmic(low, high)), y2="high:Q", color=color
+        x=x, y=alt.Y("low:Q", scale=drawing.logarithmic(low, high)), y2=alt.Y2("high:Q"), color=color
     )
-    drawn = [linear.encode(x=x, y="linear:Q", detail="line:N"), spans, *_curve(source, x, y, color)]
+    drawn = [linear.encode(x=x, y=alt.Y("linear:Q"), detail=alt.Detail("line:N")), spans, *_curve(source, x, y, color)]
     return alt.layer(*drawn).properties(title=drawing.heading("Throughput", frame="bounds"))
 
 
@@ -148,6 +148,6 @@ def _curve(source: Any, x: Any, y: Any, color: Any) -> list[Any]:
         "plan:N",
     ]
     return [
-        source.mark_line(strokeWidth=1.8).encode(x=x, y=y, color=color, order="devices:Q"),
+        source.mark_line(strokeWidth=1.8).encode(x=x, y=y, color=color, order=alt.Order("devices:Q")),
         source.mark_point(filled=True, size=44, opacity=1).encode(x=x, y=y, color=color, tooltip=tooltip),
     ]

@@ -91,18 +91,18 @@ def _time_panel(profiles: Sequence[Profile], metric: str, room: Room) -> Any:
     fill = alt.condition("datum.good", bare, alt.value("white"))
     marks = source.mark_point(size=40, filled=False, strokeWidth=1.5, opacity=1)
     layers = [
-        source.mark_line(strokeWidth=1.5).encode(x=x, y=y, color=color, order="rate:Q"),
+        source.mark_line(strokeWidth=1.5).encode(x=x, y=y, color=color, order=alt.Order("rate:Q")),
         marks.encode(x=x, y=y, stroke=bare, fill=fill),
     ]
     if bands:
         area = drawing.of(bands).mark_area(opacity=0.18, color=drawing.LINES[[*_SHOWN].index("p90")])
-        layers.insert(0, area.encode(x=x, y=alt.Y("low:Q", title=unit), y2="high:Q"))
+        layers.insert(0, area.encode(x=x, y=alt.Y("low:Q", title=unit), y2=alt.Y2("high:Q")))
     if limit is not None:
         rule = drawing.of([{"time": limit / unit_s}]).mark_rule(
             strokeDash=[5, 4], strokeWidth=1.5, color=drawing.WARNING
         )
         box = drawing.of([{"top": limit / unit_s, "bottom": low}]).mark_rect(color="#179e5f", opacity=0.12)
-        layers = [box.encode(y=alt.Y("bottom:Q", title=unit), y2="top:Q"), *layers, rule.encode(y=y)]
+        layers = [box.encode(y=alt.Y("bottom:Q", title=unit), y2=alt.Y2("top:Q")), *layers, rule.encode(y=y)]
     return alt.layer(*layers).properties(width=room.plot(_WIDTH), height=_HEIGHT, title=drawing.heading(title))
 
 
@@ -190,5 +190,5 @@ def _spread_panel(found: Summary, room: Room) -> Any:
     scale = drawing.palette({"first token": drawing.LINES[3], "last token": drawing.LINES[0]})
     color = alt.Color("line:N", scale=scale, legend=_legend())
     y = alt.Y("share:Q", title="% of the requests", scale=alt.Scale(domain=[0, 100]))
-    drawn = drawing.of(rows).mark_line(strokeWidth=1.8).encode(x=x, y=y, color=color, order="share:Q")
+    drawn = drawing.of(rows).mark_line(strokeWidth=1.8).encode(x=x, y=y, color=color, order=alt.Order("share:Q"))
     return drawn.properties(width=room.plot(_WIDTH), height=_HEIGHT, title=drawing.heading("How latencies are spread"))

@@ -141,7 +141,7 @@ class _Bars:
             scale=self.axis.scale(),
             axis=ticks_of(self.axis, self.picture.quantity(self.picture.ys[0]), 5),
         )
-        mark = drawing.of(rows).mark_bar().encode(x=x, y=y, y2="end:Q", color=self.color, tooltip=_tooltip())
+        mark = drawing.of(rows).mark_bar().encode(x=x, y=y, y2=alt.Y2("end:Q"), color=self.color, tooltip=_tooltip())
         return mark.properties(height=_COLUMNS_HEIGHT)
 
     def _lying(self, rows: Rows, names: Names, layout: Layout, place: Place) -> Any:
@@ -166,10 +166,12 @@ class _Bars:
             {"yOffset": alt.YOffset("group:N", sort=groups, scale=alt.Scale(domain=groups))} if self.grouped else {}
         )
         bars_ = (
-            drawing.of(drawn).mark_bar().encode(x=x, x2="end:Q", y=y, color=self.color, tooltip=_tooltip(), **offset)
+            drawing.of(drawn)
+            .mark_bar()
+            .encode(x=x, x2=alt.X2("end:Q"), y=y, color=self.color, tooltip=_tooltip(), **offset)
         )
         text = drawing.of(texts).mark_text(align="left", dx=4, fontSize=11, color=drawing.INK)
-        said = text.encode(x=alt.X("end:Q", scale=scale), y=y, text="text:N", **offset)
+        said = text.encode(x=alt.X("end:Q", scale=scale), y=y, text=alt.Text("text:N"), **offset)
         panel = alt.layer(bars_, said) if texts else bars_
         return panel.properties(height=step * len(self.words))
 

@@ -68,12 +68,16 @@ def _panel(bars: Rows, names: Names, axis: Axis, width: float, place: Place) -> 
     source = drawing.of(drawn)
     color = alt.Color("color:N", scale=None, legend=None)
     tooltip = [alt.Tooltip("name:N"), alt.Tooltip("text:N", title="factor")]
-    mark = source.mark_bar().encode(x=x, x2="end:Q", y=y, color=color, tooltip=tooltip)
-    text = source.mark_text(align="left", dx=5, fontSize=11, color=drawing.INK).encode(x="far:Q", y=y, text="text:N")
-    one = drawing.of([{"at": 1.0}]).mark_rule(strokeWidth=1, color=drawing.FAINT).encode(x="at:Q")
+    mark = source.mark_bar().encode(x=x, x2=alt.X2("end:Q"), y=y, color=color, tooltip=tooltip)
+    text = source.mark_text(align="left", dx=5, fontSize=11, color=drawing.INK).encode(
+        x=alt.X("far:Q"), y=y, text=alt.Text("text:N")
+    )
+    one = drawing.of([{"at": 1.0}]).mark_rule(strokeWidth=1, color=drawing.FAINT).encode(x=alt.X("at:Q"))
     links = [{"at": before["end"], "name": before["name"], "below": after["name"]} for before, after in pairwise(drawn)]
     link = drawing.of(links).mark_rule(strokeWidth=1, color=drawing.FAINT, strokeDash=[2, 2])
-    linked = link.encode(x="at:Q", y=alt.Y("name:N", bandPosition=1, scale=scale), y2=alt.Y2("below", bandPosition=0))
+    linked = link.encode(
+        x=alt.X("at:Q"), y=alt.Y("name:N", bandPosition=1, scale=scale), y2=alt.Y2("below", bandPosition=0)
+    )
     return alt.layer(one, linked, mark, text).properties(height=max(_STEP, names.height) * len(order))
 
 
@@ -115,12 +119,12 @@ def _sorted(bars: Rows, names: Names, axis: Axis, width: float) -> Any:
     y = alt.Y("name:N", sort=order, title=None, axis=names.axis(), scale=alt.Scale(domain=order, paddingInner=0.25))
     color = alt.Color("color:N", scale=None, legend=None)
     mark = drawing.of(bars).mark_bar().encode(x=x, y=y, color=color, tooltip=[alt.Tooltip("text:N", title=" ")])
-    layers = [mark, drawing.of([{"at": 0.0}]).mark_rule(color=drawing.FAINT).encode(x="at:Q")]
+    layers = [mark, drawing.of([{"at": 0.0}]).mark_rule(color=drawing.FAINT).encode(x=alt.X("at:Q"))]
     for align, dx, found in (
         ("left", 5, [bar for bar in bars if bar["value"] >= 0]),
         ("right", -5, [bar for bar in bars if bar["value"] < 0]),
     ):
         if found:
             text = drawing.of(found).mark_text(align=align, dx=dx, fontSize=11, color=drawing.INK)
-            layers.append(text.encode(x="value:Q", y=y, text="text:N"))
+            layers.append(text.encode(x=alt.X("value:Q"), y=y, text=alt.Text("text:N")))
     return alt.layer(*layers).properties(height=max(24, names.height) * len(order))

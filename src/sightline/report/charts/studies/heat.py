@@ -188,7 +188,7 @@ def _texts(cells: Rows, style: tuple[str, int] | None) -> list[Any]:
         found = [cell for cell in cells if cell["ink"] == ink]
         if found:
             mark = drawing.of(found).mark_text(fontSize=style[1], color=ink)
-            texts.append(mark.encode(x="column:O", y="row:O", text=f"{style[0]}:N"))
+            texts.append(mark.encode(x=alt.X("column:O"), y=alt.Y("row:O"), text=alt.Text(f"{style[0]}:N")))
     return texts
 
 

@@ -165,7 +165,7 @@ def _marks(picture: Picture, values: Rows, names: Mapping[str, str], sides: _Sid
     dash = _dash(picture, labels, legend, several=several)
     line = source.mark_line(strokeWidth=2, clip=True)
     order = {"order": "x:Q"} if sides.x else {}
-    drawn = [line.encode(x=sides.across, y=sides.up, color=color, detail="part:N", **dash, **order)]
+    drawn = [line.encode(x=sides.across, y=sides.up, color=color, detail=alt.Detail("part:N"), **dash, **order)]
     if len({value["x"] for value in values}) <= _MOST_MARKED:
         dots = source.mark_point(filled=True, size=30, opacity=1)
         drawn.append(dots.encode(x=sides.across, y=sides.up, color=color, tooltip=_tooltip()))
@@ -191,7 +191,7 @@ def _fitted(picture: Picture, rows: Rows, sides: _Sides, names: Mapping[str, str
         return []
     drawn = drawing.of(places).mark_line(strokeWidth=1.5, opacity=0.7, clip=True)
     color = alt.Color("series:N", scale=drawing.palette(colors), legend=picture.legend(list(colors)))
-    return [drawn.encode(x=sides.across, y=sides.up, color=color, order="x:Q")]
+    return [drawn.encode(x=sides.across, y=sides.up, color=color, order=alt.Order("x:Q"))]
 
 
 def _dash(picture: Picture, labels: Sequence[str], legend: Any, *, several: bool) -> dict[str, Any]:
@@ -219,7 +219,7 @@ def _break_even(picture: Picture, sides: _Sides) -> list[Any]:
     rule = mark.mark_rule(strokeDash=[5, 4], strokeWidth=1.5, color=drawing.WARNING)
     words = mark.mark_text(align="left", baseline="bottom", dx=4, dy=-3, fontSize=11, color=drawing.WARNING)
     up = alt.Y("y:Q", scale=sides.y.scale())
-    return [rule.encode(y=up), words.encode(x=alt.value(0), y=up, text="text:N")]
+    return [rule.encode(y=up), words.encode(x=alt.value(0), y=up, text=alt.Text("text:N"))]
 
 
 def crossed(picture: Picture, columns: Sequence[str]) -> float | None:
@@ -249,7 +249,7 @@ def _labels(picture: Picture, rows: Rows, sides: _Sides, width: float) -> list[A
         marks = text.mark_text(
             align=align, baseline=baseline, dx=right * 4, dy=down * 4, fontSize=10, color=drawing.INK
         )
-        layers.append(marks.encode(x=sides.across, y=sides.up, text="text:N"))
+        layers.append(marks.encode(x=sides.across, y=sides.up, text=alt.Text("text:N")))
     return layers
 
 
