@@ -7,15 +7,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline.cli.main import run
+from sightline.explanation.answer import Advice
 from sightline.report.markdown.answers import profiles_markdown
 from sightline.report.markdown.text import Answer, Rows, escaped, fenced, markdown, table
 
+_CHANGE = Advice(
+    set={"plan.micro_batch": 4},
+    gain_s=0.1,
+    gain=0.08,
+    sentence="With micro_batch: 4 the step would take 8 % less.",
+    command="sightline predict a.yaml --set plan.micro_batch=4",
+)
+
 
 def test_a_profile_is_a_verdict_a_table_and_a_folded_scenario(profile):
-    text = profiles_markdown([profile], command="sightline predict a.yaml", changes=["micro_batch: 4 would be faster"])
+    text = profiles_markdown([profile], command="sightline predict a.yaml", changes=[_CHANGE])
     assert text.startswith("### Llama-2-7B, ZeRO-2, 8 x A800\n")
     assert "- ✅ **fits in memory**: fits: 60.0 GiB of 80.0 GiB" in text
-    assert r"micro\_batch: 4 would be faster" in text
+    assert r"- ✅ **what to change**: micro\_batch: 4: 8 % less time" in text
+    assert r"**8 % less time**: With micro\_batch: 4 the step" in text
+    assert "```bash\nsightline predict a.yaml --set plan.micro_batch=4\n```" in text
     assert "| forward | 270 ms | 21.6 % |" in text
     assert "<details><summary>The scenario, fully resolved</summary>\n\n```yaml\nname:" in text
     assert text.endswith("`sightline predict a.yaml`\n")

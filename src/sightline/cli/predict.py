@@ -91,9 +91,9 @@ def predict(
         answers = _predict_all(loaded.scenarios, known, progress, in_full=first is None)
     if known is None and any(one.measured for one in loaded.scenarios):
         output.print_remark("the scenario says what was measured; given as --anchor FILE, that corrects predictions")
-    printed = _write_files(answers, loaded.cells[: len(answers)], named, known)
-    order = _order(answers, loaded.cells[: len(answers)], sort, first, as_asked=as_json or as_csv)
     again = given(files, settings, sweeps)
+    printed = _write_files(answers, loaded.cells[: len(answers)], named, known, again)
+    order = _order(answers, loaded.cells[: len(answers)], sort, first, as_asked=as_json or as_csv)
     if not printed:
         _show(answers, loaded, order, known, again, as_json=as_json, as_csv=as_csv)
     end_if_stopped(progress)
@@ -218,8 +218,10 @@ def _predict_all(
     return answers
 
 
-def _write_files(answers: "list[Profile]", cells: "list[Cell]", named: _Files, known: "Anchored | None") -> bool:
-    """Write the files that were asked for; return whether stdout holds one of them."""
+def _write_files(
+    answers: "list[Profile]", cells: "list[Cell]", named: _Files, known: "Anchored | None", again: list[str]
+) -> bool:
+    """Write the files that were asked for; return whether stdout holds one of them. ``again`` asks for them again."""
     if named.chart is not None:
         from sightline.report.charts.drawing import PHONE
         from sightline.report.charts.profile import profile_chart
@@ -235,18 +237,8 @@ def _write_files(answers: "list[Profile]", cells: "list[Cell]", named: _Files, k
     from sightline.report.markdown.answers import profiles_markdown
     from sightline.report.pages.profiles import page
 
-    changes = _changes(answers, known)
+    changes = reports.changes_of(answers, again, known)
     reports.write_page(named.html, lambda typed: page(answers, cells, command=typed, changes=changes))
     return reports.write_markdown(
         named.markdown, lambda typed: profiles_markdown(answers, cells, command=typed, changes=changes)
     )
-
-
-def _changes(answers: "list[Profile]", known: "Anchored | None") -> list[str]:
-    """The changes that would make the only plan of training faster, as sentences."""
-    if len(answers) > 1 or answers[0].task.name != "training" or answers[0].scenario.cluster.groups:
-        return []
-    from sightline.prediction.sensitivity import neighbours
-    from sightline.report.plans.faster import changes_of
-
-    return changes_of(answers[0], neighbours(answers[0].scenario, known))

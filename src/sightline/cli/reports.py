@@ -4,10 +4,18 @@ import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sightline.cli import output
+from sightline.cli.progress_bar import progress_bar
 from sightline.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sightline.explanation.answer import Advice
+    from sightline.prediction.anchoring import Anchored
+    from sightline.profile import Profile
 
 Text = Callable[[str], str]
 """Returns the text of a report, given the command that asks for it."""
@@ -27,6 +35,16 @@ def check_charts(folder: str | None) -> None:
     """Refuse a folder for charts that cannot be one."""
     if folder is not None and Path(folder).exists() and not Path(folder).is_dir():
         raise InputError(f"--charts '{folder}' is a file; name a folder")
+
+
+def changes_of(answers: "Sequence[Profile]", words: "Sequence[str]", known: "Anchored | None") -> "list[Advice]":
+    """Return what would help the only answer most; ``words`` asked for it."""
+    if len(answers) != 1:
+        return []
+    from sightline.explanation.explain import changes_of as of_one
+
+    with progress_bar() as progress:
+        return of_one(answers[0], words, known, progress)
 
 
 def write_page(path: str | None, page: Text) -> None:

@@ -9,6 +9,7 @@ from sightline.cli.progress_bar import end_if_stopped, progress_bar
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
+    from sightline.prediction.anchoring import Anchored
     from sightline.prediction.sensitivity import Sensitivity
 
 
@@ -47,7 +48,7 @@ def sensitivity(
     with progress_bar() as progress:
         found = [of(scenario, anchor=known) for scenario in progress.over(loaded.scenarios, "varying numbers")]
     output.warn(warning for one in found for warning in (*one.answer.scenario.warnings, *one.answer.warnings))
-    _write_reports(found, chart, charts, html)
+    _write_reports(found, chart, charts, html, (given(files, settings), known))
     output.show(
         lambda: list(map(sensitivity_to_dict, found)),
         lambda: map(sensitivity_table, found),
@@ -60,7 +61,13 @@ def sensitivity(
         try_next(*(["plan", *again] if is_training and has("plan") else ["predict", *again, "--html", "report.html"]))
 
 
-def _write_reports(found: "list[Sensitivity]", chart: str | None, charts: str | None, html: str | None) -> None:
+def _write_reports(
+    found: "list[Sensitivity]",
+    chart: str | None,
+    charts: str | None,
+    html: str | None,
+    asked_by: "tuple[list[str], Anchored | None]",
+) -> None:
     """Write the chart and the reports that were asked for."""
     if (chart or charts) and len(found) > 1:
         raise InputError(f"charts of a sensitivity are of one scenario, {len(found)} were asked for: --html has all")
@@ -77,4 +84,5 @@ def _write_reports(found: "list[Sensitivity]", chart: str | None, charts: str | 
     if html is not None:
         from sightline.report.pages.sensitivity import sensitivity_page
 
-        reports.write_page(html, lambda typed: sensitivity_page(found, command=typed))
+        changes = [reports.changes_of([one.answer], *asked_by) for one in found]
+        reports.write_page(html, lambda typed: sensitivity_page(found, command=typed, changes=changes))

@@ -3,9 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from sightline.errors import InputError
 from sightline.explanation.advice import advise, answer
-from sightline.explanation.answer import Explanation
+from sightline.explanation.answer import Advice, Explanation
 from sightline.explanation.limits import (
     BUBBLE,
     HOST,
@@ -118,6 +120,30 @@ def explain_prediction(subject: Subject, known: "Anchored | None" = None, progre
         scenario=to_mapping(own.scenario),
         answer=own,
     )
+
+
+def changes_of(
+    profile: Profile,
+    words: Sequence[str] = (),
+    known: "Anchored | None" = None,
+    progress: Progress = SILENT,
+) -> list[Advice]:
+    """Return the changes of a predicted scenario that `explain` advises, best first, three at most.
+
+    A measurement has none here, as `explain` predicts changes of it with the measurement as an anchor. Nor has a
+    profile of many plans, or one that anchors corrected which are not given: its changes would not be corrected.
+
+    Args:
+        profile: The answer; a load's changes are simulated, which takes seconds.
+        words: What was typed to ask for the scenario, its file and options, for the commands of the changes.
+        known: The anchors that corrected the answer.
+        progress: Counts changes that are tried; cancelled, it leaves out the rest of them.
+    """
+    is_corrected = bool(profile.anchor) and known is None
+    if profile.source != "predicted" or np.ndim(profile.whole_s) or is_corrected:
+        return []
+    subject = Subject(scenario=profile.scenario, words=words or ("FILE",))
+    return advise(profile, subject, known, progress)
 
 
 def title_of(profile: Profile) -> str:

@@ -46,14 +46,21 @@ def _range(answer: Profile, key: str) -> str:
 
 def _short(answer: Profile) -> str:
     """Title, subtitle, the short answer, and what else a reader has to know."""
+    from sightline.explanation.explain import changes_of
+    from sightline.report.explained.why import BETTER
     from sightline.report.pages.profile import short_answer
 
-    said = (*summary.serving_sentences(answer), *answer.advice[1:], *measured_sentences(answer))
+    # A load's changes would each be simulated, which takes longer than a notebook may to show what it has.
+    changes = [] if answer.task is SERVING else changes_of(answer)
+    unfit = answer.advice[0 if changes else 1 :]
+    said = (*summary.serving_sentences(answer), *unfit, *measured_sentences(answer))
+    better = pieces.section(BETTER, pieces.paragraphs(one.sentence for one in changes)) if changes else ""
     return "".join(
         (
             pieces.title(f"{labels.title(answer.scenario)}: {answer.source}"),
             pieces.paragraphs(labels.subtitle(answer.scenario), "faint"),
-            pieces.rows_of((one.asks, one.says, one.kind) for one in short_answer(answer)),
+            pieces.rows_of((one.asks, one.says, one.kind) for one in short_answer(answer, changes)),
+            better,
             pieces.paragraphs((*said, *summary.anchor_sentences([answer]))),
             pieces.paragraphs(summary.interval_sentences(answer), "faint"),
             pieces.warned((*answer.scenario.warnings, *answer.warnings)),

@@ -30,6 +30,7 @@ from sightline.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sightline.explanation.answer import Advice
     from sightline.loading.possible import Cell, Loaded
     from sightline.prediction.anchoring import Anchored
     from sightline.profile import Profile
@@ -144,8 +145,10 @@ def simulate(
     for one, cell in zip(found, loaded.cells, strict=False):
         varied = ", ".join(f"{key.rpartition('.')[2]} {value}" for key, value in cell.items())
         output.print_remark(f"{varied}: {one.sentence}" if varied else one.sentence)
-    printed = _write(answers, found, named, loaded.cells)
     again = given(files, settings, sweeps)
+    is_drawn = (html or markdown) and not found and answers[0].outcome is not None
+    changes = reports.changes_of(answers, again, known) if is_drawn else ()
+    printed = _write(answers, found, named, loaded.cells, changes)
     if not printed:
         _show(answers, loaded, sort, again, as_json=as_json, as_csv=as_csv)
     end_if_stopped(progress)
@@ -197,29 +200,43 @@ def _asked(loaded: "Loaded", named: _Files) -> "list[ServingScenario]":
     return found
 
 
-def _write(answers: "list[Profile]", found: "list[Capacity]", named: _Files, cells: "Sequence[Cell]" = ()) -> bool:
+def _write(
+    answers: "list[Profile]",
+    found: "list[Capacity]",
+    named: _Files,
+    cells: "Sequence[Cell]" = (),
+    changes: "Sequence[Advice]" = (),
+) -> bool:
     """Write the files that were asked for, of a plan that does not fit only reports.
 
     Return whether stdout holds one of them.
     """
-    printed = _write_reports(answers, found, named, cells)
+    printed = _write_reports(answers, found, named, cells, changes)
     _write_runs(answers, found, named)
     return printed
 
 
-def _write_reports(answers: "list[Profile]", found: "list[Capacity]", named: _Files, cells: "Sequence[Cell]") -> bool:
+def _write_reports(
+    answers: "list[Profile]",
+    found: "list[Capacity]",
+    named: _Files,
+    cells: "Sequence[Cell]",
+    changes: "Sequence[Advice]",
+) -> bool:
     shown = [one.profile for one in found[0].tried] if len(found) == 1 else answers
     told = cells if len(cells) == len(shown) else ()
     if named.html is not None:
         from sightline.report.pages.profiles import page
 
-        reports.write_page(named.html, lambda typed: page(shown, told, command=typed))
+        reports.write_page(named.html, lambda typed: page(shown, told, command=typed, changes=changes))
     reports.write_charts(named.charts, shown)
     if named.markdown is None:
         return False
     from sightline.report.markdown.answers import profiles_markdown
 
-    return reports.write_markdown(named.markdown, lambda typed: profiles_markdown(answers, told, command=typed))
+    return reports.write_markdown(
+        named.markdown, lambda typed: profiles_markdown(answers, told, command=typed, changes=changes)
+    )
 
 
 def _write_runs(answers: "list[Profile]", found: "list[Capacity]", named: _Files) -> None:

@@ -80,10 +80,14 @@ def change(explanation: Explanation) -> Said:
     """Return what to change, in a few words."""
     if not explanation.advice:
         return Said(asks="what to change", says="nothing that was tried helps beyond the noise of the prediction")
-    first, own = explanation.advice[0], explanation.answer
-    what = said(first.set) if first.set else first.sentence.partition(".")[0]
-    unfit = own is not None and own.fits is False
-    brings = ["fits"] * unfit + ([percent_of(first)] if explanation.whole_s else [])
+    return changed(explanation.advice[0], explanation.answer)
+
+
+def changed(advice: Advice, own: Profile | None) -> Said:
+    """Return one change in a few words, and what it brings to the answer ``own``; None of a trace."""
+    what = said(advice.set) if advice.set else advice.sentence.partition(".")[0]
+    is_timed = own is None or bool(own.whole_s)
+    brings = ["fits"] * (own is not None and own.fits is False) + [percent_of(advice)] * is_timed
     return Said(asks="what to change", says=f"{what}: {', '.join(brings)}", kind=GOOD)
 
 

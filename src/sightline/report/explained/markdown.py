@@ -10,7 +10,7 @@ from sightline.report.summary import Part
 
 def explained_markdown(explanation: Explanation, *, command: str = "") -> str:
     """Return the text; ``command`` is what asked for it."""
-    said = markdown(
+    return markdown(
         Answer(
             title=explanation.title,
             said=[*short_answer(explanation), change(explanation)],
@@ -21,13 +21,14 @@ def explained_markdown(explanation: Explanation, *, command: str = "") -> str:
                 Rows(title="Time by module", headings=_HEADINGS, rows=_rows(modules(explanation, 20)), is_folded=True),
             ],
             warnings=explanation.warnings,
+            blocks=[*map(advice_text, explanation.advice)],
             command=command,
         )
     )
-    return "\n".join((said, *map(_advice, explanation.advice)))
 
 
-def _advice(one: Advice) -> str:
+def advice_text(one: Advice) -> str:
+    """Return one change as Markdown: what it brings, why, and what to type."""
     command = f"\n{fenced(one.command, 'bash')}\n" if one.command else ""
     return f"**{percent_of(one)}**: {escaped(one.sentence)}\n{command}"
 

@@ -1,12 +1,14 @@
 """An explanation next to the answer that it explains: the changes that would help, as links, and the limits."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from html import escape
 
 from sightline.explanation.answer import Advice, Explanation
 from sightline.report import pieces
 from sightline.report.explained.page import limit_rows
 from sightline.report.pieces import Piece
+
+BETTER = "What would be better"
 
 
 def better_piece(explanation: Explanation, link: Callable[[Advice], str], *, level: int = 2) -> Piece:
@@ -17,7 +19,12 @@ def better_piece(explanation: Explanation, link: Callable[[Advice], str], *, lev
         link: Returns the address that shows a change; empty for one that no address shows.
         level: Of the heading.
     """
-    return pieces.section("What would be better", _advice(explanation, link), level=level)
+    return pieces.section(BETTER, _advice(explanation, link), level=level)
+
+
+def changes_piece(changes: Sequence[Advice], *, level: int = 2) -> Piece:
+    """Return the changes that would help for pages without addresses: of each its sentence and its command."""
+    return pieces.section(BETTER, pieces.commands((one.sentence, one.command) for one in changes), level=level)
 
 
 def limits_piece(explanation: Explanation, *, level: int = 2) -> Piece:

@@ -3,8 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from sightline.explanation.answer import Advice
 from sightline.profile import Profile
 from sightline.report import labels, summary, units
+from sightline.report.explained.markdown import advice_text
 from sightline.report.markdown.text import Answer, Rows, markdown
 from sightline.report.measured import measured_sentences
 from sightline.report.pages.profile import scenario_yaml, short_answer
@@ -25,7 +27,7 @@ def profiles_markdown(
     cells: Sequence[Mapping[str, Any]] = (),
     *,
     command: str = "",
-    changes: Sequence[str] = (),
+    changes: Sequence[Advice] = (),
 ) -> str:
     """Return one profile, or several with a line each.
 
@@ -33,7 +35,7 @@ def profiles_markdown(
         profiles: Predicted or measured, of any tasks.
         cells: Of each its values of the keys that were swept, as they were typed.
         command: What asked for them.
-        changes: What would make the only one faster or fit, as sentences.
+        changes: What would help the only one most, best first.
     """
     if len(profiles) == 1:
         return markdown(_profile(profiles[0], command, changes))
@@ -48,7 +50,7 @@ def profiles_markdown(
     )
 
 
-def _profile(profile: Profile, command: str, changes: Sequence[str]) -> Answer:
+def _profile(profile: Profile, command: str, changes: Sequence[Advice]) -> Answer:
     phases = [(p.label, units.seconds(p.value), units.percent(p.share)) for p in _phases(profile)]
     memory = [(p.label, units.gib(p.value), units.percent(p.share)) for p in _memory(profile)]
     return Answer(
@@ -60,6 +62,7 @@ def _profile(profile: Profile, command: str, changes: Sequence[str]) -> Answer:
             Rows(title="Memory of the fullest device", headings=("part", "", "share"), rows=memory, is_folded=True),
         ],
         warnings=(*profile.scenario.warnings, *profile.warnings),
+        blocks=[*map(advice_text, changes)],
         scenario=scenario_yaml(profile.scenario),
         command=command,
     )

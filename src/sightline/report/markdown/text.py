@@ -32,6 +32,8 @@ class Answer:
     sentences: Sequence[str] = ()
     tables: Sequence[Rows] = ()
     warnings: Sequence[str] = ()
+    blocks: Sequence[str] = ()
+    """Markdown that stands as it is."""
     scenario: str = ""
     """As YAML; it is folded."""
     command: str = ""
@@ -45,6 +47,7 @@ def markdown(answer: Answer) -> str:
         *map(escaped, answer.sentences),
         *map(_table, answer.tables),
         "\n>\n".join(f"> ⚠️ {escaped(one)}" for one in dict.fromkeys(answer.warnings)),
+        *(block.strip() for block in answer.blocks),
         folded("The scenario, fully resolved", fenced(answer.scenario, "yaml")) if answer.scenario else "",
         f"`{answer.command.replace('`', chr(39))}`" if answer.command else "",
     ]

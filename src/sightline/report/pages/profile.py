@@ -3,10 +3,13 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from sightline.explanation.answer import Advice
 from sightline.loading import to_mapping
 from sightline.profile import SERVING, Profile
 from sightline.profile.metric import STATISTICS
 from sightline.report import labels, pieces, summary, units
+from sightline.report.explained.answer import changed
+from sightline.report.explained.why import changes_piece
 from sightline.report.measured import measured_sentences
 from sightline.report.pages.charts import charts_piece
 from sightline.report.pieces import BAD, FAINT, GOOD, PERHAPS, Piece, Said
@@ -18,7 +21,7 @@ def profile_piece(
     *,
     charts: int = 2,
     narrow: bool = True,
-    changes: Sequence[str] = (),
+    changes: Sequence[Advice] = (),
     level: int = 2,
     between: "Piece | str" = "",
     first: Iterable[Said] = (),
@@ -30,7 +33,7 @@ def profile_piece(
         identifier: The start of the ids of its charts.
         charts: How many of its charts are shown, the ones that say most.
         narrow: Whether its charts have a form for narrow screens.
-        changes: What would make it faster or fit, as sentences; the first stands in the short answer.
+        changes: What would help it most, best first; the first stands in the short answer.
         level: Of its headings: 2 on a page of its own, 3 inside of a section.
         between: What stands between its key figures and its charts.
         first: Lines of the short answer before its own.
@@ -40,12 +43,12 @@ def profile_piece(
         pieces.short_answer([*first, *short_answer(profile, changes)]),
         _figures(profile),
         between,
-        pieces.paragraphs(_sentences(profile)),
+        pieces.paragraphs(_sentences(profile, changes)),
         pieces.paragraphs(summary.interval_sentences(profile), FAINT),
         pieces.warned((*profile.scenario.warnings, *profile.warnings)),
         _times(profile),
         charts_piece(profile, label_of(profile), identifier, narrow=narrow, most=charts),
-        pieces.section("Changes that would help", pieces.listed(changes), level=level) if len(changes) > 1 else "",
+        changes_piece(changes, level=level),
         pieces.section("Time by module and phase", _modules(profile), level=level),
         pieces.section("Memory by pipeline stage", _stages(profile), level=level),
         pieces.folded("Memory by item and pipeline stage", _items(profile)),
@@ -55,7 +58,7 @@ def profile_piece(
     )
 
 
-def short_answer(profile: Profile, changes: Sequence[str] = ()) -> Iterator[Said]:
+def short_answer(profile: Profile, changes: Sequence[Advice] = ()) -> Iterator[Said]:
     """Yield whether it fits, how fast it is, what binds it, what it costs and what to change."""
     if profile.memory_bytes:
         yield Said(asks="fits in memory", says=summary.fit_sentence(profile), kind=class_of_fit(profile))
@@ -65,8 +68,10 @@ def short_answer(profile: Profile, changes: Sequence[str] = ()) -> Iterator[Said
         yield Said(asks="bound by", says=summary.bound_by(profile))
     if costs := summary.figures(profile, profile.task.totals):
         yield Said(asks="what it costs", says=" · ".join(f"{label} {value}" for label, value in costs))
-    if profile.advice or changes:
-        yield Said(asks="what to change", says=(*profile.advice, *changes)[0], kind=BAD if profile.advice else "")
+    if changes:
+        yield changed(changes[0], profile)
+    elif profile.advice:
+        yield Said(asks="what to change", says=profile.advice[0], kind=BAD)
 
 
 def class_of_fit(profile: Profile) -> str:
@@ -92,9 +97,10 @@ def scenario_yaml(scenario: Any) -> str:
     return yaml.safe_dump(to_mapping(scenario), sort_keys=False, allow_unicode=True, width=100)
 
 
-def _sentences(profile: Profile) -> Iterator[str]:
+def _sentences(profile: Profile, changes: Sequence[Advice]) -> Iterator[str]:
     yield from summary.serving_sentences(profile)
-    yield from profile.advice[1:]
+    # The first stands in the short answer, unless a change does.
+    yield from profile.advice[0 if changes else 1 :]
     yield from measured_sentences(profile)
     yield from summary.anchor_sentences([profile])
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sightline.explanation.answer import Advice
 from sightline.profile import Profile
 from sightline.report import labels, pieces, summary
 from sightline.report.document import document
@@ -20,14 +21,14 @@ _MOST_LINES = 1_000
 Cells = Sequence[Mapping[str, Any]]
 
 
-def page(profiles: Sequence[Profile], cells: Cells = (), *, command: str = "", changes: Sequence[str] = ()) -> str:
+def page(profiles: Sequence[Profile], cells: Cells = (), *, command: str = "", changes: Sequence[Advice] = ()) -> str:
     """Return the report on profiles.
 
     Args:
         profiles: One, or several of any tasks.
         cells: Of each its values of the keys that were swept, as they were typed.
         command: The command that asked for them, for the footer.
-        changes: What would make the only one faster or fit, as sentences.
+        changes: What would help the only one most, best first.
     """
     return document(title_of(profiles), profiles_piece(profiles, cells, changes=changes), command=command)
 
@@ -39,7 +40,7 @@ def title_of(profiles: Sequence[Profile]) -> str:
     return f"{len(profiles):,} scenarios compared"
 
 
-def profiles_piece(profiles: Sequence[Profile], cells: Cells = (), *, changes: Sequence[str] = ()) -> Piece:
+def profiles_piece(profiles: Sequence[Profile], cells: Cells = (), *, changes: Sequence[Advice] = ()) -> Piece:
     """Return what stands on the page of profiles; for the arguments see `page`."""
     head = pieces.headline(title_of(profiles))
     if len(profiles) == 1:

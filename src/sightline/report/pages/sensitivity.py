@@ -2,40 +2,54 @@
 
 from collections.abc import Sequence
 
+from sightline.explanation.answer import Advice
 from sightline.prediction.sensitivity import Sensitivity
 from sightline.report import labels, pieces, units
 from sightline.report.document import document
+from sightline.report.explained.why import changes_piece
 from sightline.report.pages.charts import charts_piece
 from sightline.report.pages.profile import profile_piece, short_answer
 from sightline.report.pieces import FAINT, Piece
-from sightline.report.plans.faster import changes_of
 from sightline.report.terminal.analysis import LABELS, NEGLIGIBLE, sensitivity_to_dict
 
 NEIGHBOURS = ("plan", "step time", "change", "memory", "fits")
 
 
-def sensitivity_page(found: Sequence[Sensitivity], *, command: str = "") -> str:
-    """Return the report of one sensitivity or of several as one page; ``command`` asked for it."""
+def sensitivity_page(
+    found: Sequence[Sensitivity], *, command: str = "", changes: Sequence[Sequence[Advice]] = ()
+) -> str:
+    """Return the report of one sensitivity or of several as one page.
+
+    Args:
+        found: The sensitivities.
+        command: What asked for them.
+        changes: Of each the changes that would help it most, best first.
+    """
+    helps = list(changes) or [()] * len(found)
     if len(found) == 1:
         title = f"What {labels.title(found[0].answer.scenario)} depends on"
-        return document(title, pieces.joined(pieces.headline(title), sensitivity_piece(found[0])), command=command)
+        return document(
+            title, pieces.joined(pieces.headline(title), sensitivity_piece(found[0], changes=helps[0])), command=command
+        )
     title = f"What {len(found):,} scenarios depend on"
     named = zip(labels.variant_labels([one.answer.scenario for one in found]), found, strict=True)
     sections = (
-        pieces.section(name, sensitivity_piece(one, f"chart{position}", level=3))
+        pieces.section(name, sensitivity_piece(one, f"chart{position}", level=3, changes=helps[position]))
         for position, (name, one) in enumerate(named)
     )
     return document(title, pieces.joined(pieces.headline(title), *sections), command=command)
 
 
-def sensitivity_piece(found: Sensitivity, identifier: str = "chart", *, level: int = 2) -> Piece:
+def sensitivity_piece(
+    found: Sensitivity, identifier: str = "chart", *, level: int = 2, changes: Sequence[Advice] = ()
+) -> Piece:
     """Return what stands on the page of a sensitivity; ``identifier`` starts the ids of its charts."""
-    changes = changes_of(found.answer, found.neighbours)
     said = "; ".join(f"{name} {', '.join(cells)}" for name, *cells in elasticity_rows(found)[:4])
     return pieces.joined(
         pieces.paragraphs(labels.subtitle(found.answer.scenario), FAINT),
         pieces.short_answer(short_answer(found.answer, changes)),
         charts_piece(found, said, identifier),
+        changes_piece(changes, level=level),
         pieces.section(
             "What 1 % more of a number changes, in per cent",
             pieces.table(("number", *_keys(found)), elasticity_rows(found), label="elasticities"),

@@ -119,9 +119,9 @@ def _scenario(asked: Asked) -> "Response":
 def _report(asked: Asked) -> "Response":
     from sightline.report.pages.profiles import page
 
-    return attached(
-        page([_profile(asked.scenario_query)], command="sightline predict scenario.yaml"), "prediction.html"
-    )
+    query = asked.scenario_query
+    found = page([_profile(query)], command="sightline predict scenario.yaml", changes=_explanation(query).advice)
+    return attached(found, "prediction.html")
 
 
 VIEW: Final = View(
