@@ -1,5 +1,6 @@
 """A predicted step drawn out in time: the schedule played out, then what happens once per step."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from sightline.prediction.schedules.closed_forms import stage_layers
@@ -27,8 +28,10 @@ def timeline(profile: Profile) -> list[Span]:
     The schedule is played out with each stage's own seconds; then follow, on all stages at once and at the length that
     shows in the step: gradient reduction, the tied table's gradients, optimizer, and the host's own time (that of each
     micro-batch is gathered there). A schedule of more than ``MOST_SPANS`` spans is played out with fewer micro-batches,
-    and one span per stage stands for the others. Left out: work hidden behind compute; a stage's embedding or head is
-    spread evenly over its chunks.
+    and one span per stage stands for the others. The prediction takes a pipeline's length from a closed form, which
+    differs from the schedule played out by up to some percent where stages differ: a schedule that ends earlier waits
+    until then, a longer one is shortened in proportion. Left out: work hidden behind compute; a stage's embedding or
+    head is spread evenly over its chunks.
     """
     if not profile.rows:
         raise ValueError("a timeline needs the table of one predicted scenario")
@@ -40,7 +43,6 @@ def timeline(profile: Profile) -> list[Span]:
     sent = step_rows.get("pipeline")
     message_s = float(sent.time_s / sent.count) if sent else 0.0
     played = simulate(plan.schedule, forward_s, backward_s, drawn, message_s, weight_s=weight_s)
-    spans = list(played.spans)
 
     pace_s = max(sum(f) + sum(b) for f, b in zip(forward_s, backward_s, strict=True))
     pace_s += 2.0 * message_s * len(forward_s[0])
@@ -50,14 +52,20 @@ def timeline(profile: Profile) -> list[Span]:
         ("optimizer", float(profile.phases["optimizer"])),
     ]
     schedule_s = in_step * pace_s + float(profile.phases["pipeline_bubble"])
-    rest_s = float(profile.step_time_s) - schedule_s - sum(seconds for _, seconds in once[1:])
-    start_s = played.total_s
-    for kind, seconds in [*once, (HOST, max(0.0, rest_s))]:
+    rest_s = max(0.0, float(profile.step_time_s) - schedule_s - sum(seconds for _, seconds in once[1:]))
+    start_s = float(profile.step_time_s) - rest_s - sum(seconds for _, seconds in once)
+    spans = _shortened(played.spans, min(1.0, start_s / played.total_s))
+    for kind, seconds in [*once, (HOST, rest_s)]:
         if seconds > 0.0:
             span = Span(stage=0, kind=kind, start_s=start_s, end_s=start_s + seconds)
             spans += [replace(span, stage=stage) for stage in range(len(forward_s))]
             start_s = span.end_s
     return sorted(spans, key=lambda span: (span.stage, span.start_s))
+
+
+def _shortened(spans: Iterable[Span], scale: float) -> list[Span]:
+    """The spans with their times scaled."""
+    return [replace(span, start_s=span.start_s * scale, end_s=span.end_s * scale) for span in spans]
 
 
 def drawn_micro_batches(scenario: Scenario, in_step: int | None = None) -> int:
