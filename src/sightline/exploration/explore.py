@@ -1,5 +1,6 @@
 """``explore``: a study of hardware or technology, built in or of one's own."""
 
+from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -10,7 +11,7 @@ from sightline.exploration.answer import StudyAnswer
 from sightline.exploration.listed import BUILT_IN
 from sightline.exploration.request import StudyRequest, Views
 from sightline.loading.loader import Overrides, read_overrides
-from sightline.progress import SILENT, Progress, watched
+from sightline.progress import SILENT, Cancelled, Progress, watched
 from sightline.quantities import show
 
 if TYPE_CHECKING:
@@ -55,6 +56,37 @@ def explore(
 
         answer = own_study(source, request)
     return _said_to_be_quick(answer) if quick else answer
+
+
+def check(
+    source: object, *, most: int, quick: bool = False, view: str | None = None, overrides: Overrides = ()
+) -> None:
+    """Raise `InputError` with the mistakes that show in a second, before a study is run.
+
+    Args:
+        source: As `explore` takes it.
+        most: Points that a study of one's own may have.
+        quick: As `explore` takes it.
+        view: As `explore` takes it.
+        overrides: As `explore` takes them.
+    """
+    request = StudyRequest(quick=quick, view=read_view(view), overrides=read_overrides(overrides))
+    if isinstance(source, str) and is_name(source):
+        with suppress(Cancelled):
+            _built_in(source)(replace(request, quick=True, progress=_FirstPoint()))
+        return
+    from sightline.exploration.own.study import check_study
+
+    check_study(source, request, most)
+
+
+class _FirstPoint(Progress):
+    """Stops a study at its first point, by which all that was set has been read."""
+
+    def advance(self, count: int = 1) -> None:
+        """Stop."""
+        super().advance(count)
+        self.cancel()
 
 
 def _said_to_be_quick(answer: StudyAnswer) -> StudyAnswer:

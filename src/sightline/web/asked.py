@@ -81,7 +81,7 @@ class Asked:
                 found = {**found, "sweep": {**found.get("sweep", {}), key[6:]: _listed(key, stated[key])}}
             else:
                 found = with_value(found, key, _value(key, stated[key]))
-        for key, value in _further(self.values.get(MORE, "")).items():
+        for key, value in lines(MORE, self.values.get(MORE, "")).items():
             found = {**found, key: value} if key == "sweep" else with_value(found, key, value)
         return {**found, "model": _config(self.values[CONFIG])} if CONFIG in self.values else found
 
@@ -140,8 +140,8 @@ def _listed(key: str, text: str) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _further(text: str) -> Mapping[str, Any]:
-    """Further keys, one a line: ``plan.virtual_stages: 2``."""
+def lines(field: str, text: str) -> Mapping[str, Any]:
+    """Return what a field's lines say, a key with its value each: ``plan.virtual_stages: 2``."""
     from sightline.catalog.yaml12 import parse
 
     if not text.strip():
@@ -149,9 +149,9 @@ def _further(text: str) -> Mapping[str, Any]:
     try:
         found = parse(text)
     except InputError as error:
-        raise InputError([f"{MORE}: {problem}" for problem in error.problems]) from None
+        raise InputError([f"{field}: {problem}" for problem in error.problems]) from None
     if not isinstance(found, Mapping) or not all(isinstance(key, str) for key in found):
-        raise InputError(f"{MORE}: a line has a dotted key, a colon and a value, such as plan.virtual_stages: 2")
+        raise InputError(f"{field}: a line has a dotted key, a colon and a value, such as plan.virtual_stages: 2")
     return found
 
 

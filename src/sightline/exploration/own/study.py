@@ -1,6 +1,7 @@
 """A study of one's own from its file to its answer."""
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from math import prod
 from typing import Any
 
@@ -65,8 +66,31 @@ def own_study(source: object, request: StudyRequest) -> StudyAnswer:
     return told(found)
 
 
-def _read(study: StudyFile, views: Sequence[View], numbers: Sequence[Axis]) -> list[tuple[View, Cell, Read]]:
-    """The scenario of every cell and view, or why it cannot be.
+_MOST_CHECKED = 32
+"""Scenarios that are read before a study is run."""
+
+
+def check_study(source: object, request: StudyRequest, most: int) -> None:
+    """Raise `InputError` with the mistakes of a study of one's own that show without running it.
+
+    Args:
+        source: As `own_study` takes it.
+        request: What is asked.
+        most: Points that it may have, with the devices that are tried at each.
+    """
+    study = read_study(source, request)
+    views: tuple[View, ...] = VIEWS if study.view == "both" else (study.view,)
+    each = devices_each(study.designs)
+    if (count := study.points * len(views) * each) > most:
+        tried = f", with {each:,} devices tried at each" if each > 1 else ""
+        raise InputError(f"axes stand for {count:,} points in all{tried}; allowed here: up to {most:,}")
+    _read(study, views, [axis for axis in study.axes if axis.number is not None], _MOST_CHECKED)
+
+
+def _read(
+    study: StudyFile, views: Sequence[View], numbers: Sequence[Axis], most: int | None = None
+) -> list[tuple[View, Cell, Read]]:
+    """The scenario of every cell and view, or of the first ``most`` cells of each view, or why it cannot be.
 
     Raises:
         InputError: every mistake of any, or that none can be.
@@ -76,7 +100,7 @@ def _read(study: StudyFile, views: Sequence[View], numbers: Sequence[Axis]) -> l
     is_searched = bool(study.search) and study.task != "generate"
     found: list[tuple[View, Cell, Read]] = []
     for view in views:
-        for cell in cells(in_view(study.base, view), others):
+        for cell in islice(cells(in_view(study.base, view), others), most):
             asked = loaded(cell, numbers, study.folder, complaints, free=is_searched)
             if asked is not None:
                 found.append((view, cell, asked))
@@ -84,7 +108,7 @@ def _read(study: StudyFile, views: Sequence[View], numbers: Sequence[Axis]) -> l
                 complaints.note(needs_equal_devices, _scenario(asked).cluster, "what numbers of a device bring")
     complaints.raise_any()
     reasons = [asked.reason for _, _, asked in found if isinstance(asked, Impossible)]
-    if reasons and len(reasons) == len(found):
+    if reasons and len(reasons) == len(found) and (most is None or len(found) < most):
         raise InputError(list(dict.fromkeys(reasons)))
     return found
 

@@ -19,13 +19,13 @@ _MOST_CSV = 5_000
 
 def study_page(answer: StudyAnswer, *, command: str = "") -> str:
     """Return the report of a study as one page that needs no network; ``command`` asked for it."""
-    return document(answer.title, study_piece(answer), command=command, style=_STYLE)
+    body = pieces.joined(pieces.headline(answer.title), study_piece(answer))
+    return document(answer.title, body, command=command, style=_STYLE)
 
 
 def study_piece(answer: StudyAnswer) -> Piece:
-    """Return what stands on the page of a study."""
+    """Return what stands on the page of a study, without its title."""
     return pieces.joined(
-        pieces.headline(answer.title),
         pieces.paragraphs(answer.reading),
         pieces.warned(answer.warnings),
         _chart(answer) if answer.figures else "",

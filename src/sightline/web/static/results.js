@@ -33,10 +33,10 @@ function equip(text) {
   text.before(bar);
 }
 
-/** Files are those of the address at hand, and there where an answer is. */
+/** Files are those of the address at hand, and there where an answer is, which has what `data-tools` names. */
 function followAddress() {
   const tools = document.querySelector("[data-tools]");
-  tools.hidden = !answer.querySelector("dl");
+  tools.hidden = !answer.querySelector(tools.dataset.tools || "dl");
   if (location.search) for (const link of tools.querySelectorAll("[data-result]")) link.search = location.search;
 }
 

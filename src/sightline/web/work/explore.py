@@ -1,15 +1,20 @@
 """A study of hardware or technology: built in, by its name, or one of one's own."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sightline.errors import InputError, nearest
 from sightline.progress import Progress
 from sightline.quantities import show
 from sightline.web.work import checked, found
 
+if TYPE_CHECKING:
+    from sightline.report.pieces import Piece
+
 OPTIONS: Final = ("quick", "view")
 """Options of ``sightline explore`` that a request may give."""
+MOST_POINTS: Final = 100_000
+"""Points of a study of one's own; a result of more is slow to read again."""
 
 
 def work(mapping: Mapping[str, Any], options: Mapping[str, Any], progress: Progress) -> Mapping[str, Any]:
@@ -17,13 +22,34 @@ def work(mapping: Mapping[str, Any], options: Mapping[str, Any], progress: Progr
     from sightline.exploration.explore import explore
     from sightline.exploration.results import answer_to_dict
     from sightline.loading.input.no_files import without_files
+    from sightline.report import pieces
     from sightline.report.pages.study import study_piece
+    from sightline.report.studies.csv import study_to_csv
 
     given = checked("explore", options, OPTIONS)
+    check(mapping, given)
     source, overrides = source_of(mapping)
     with without_files():
         answer = explore(source, **given, overrides=overrides, progress=progress)
-        return found(answer_to_dict(answer), study_piece(answer))
+        piece = pieces.section(answer.title, study_piece(answer), _again(mapping, given))
+        return {**found(answer_to_dict(answer), piece), "files": {"study.csv": study_to_csv(answer)}}
+
+
+def check(mapping: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+    """Raise `InputError` with the mistakes that are found before the study; those of what is set begin with ``set``."""
+    from sightline.exploration.explore import check as check_study
+    from sightline.exploration.explore import read_view
+    from sightline.loading.input.no_files import without_files
+
+    read_view(options.get("view"))
+    source, overrides = source_of(mapping)
+    try:
+        with without_files():
+            check_study(source, most=MOST_POINTS, overrides=overrides, **options)
+    except InputError as error:
+        if not overrides:
+            raise
+        raise InputError([f"set: {problem}" for problem in error.problems]) from None
 
 
 def source_of(mapping: Mapping[str, Any]) -> tuple[Any, Mapping[str, Any]]:
@@ -38,3 +64,21 @@ def source_of(mapping: Mapping[str, Any]) -> tuple[Any, Mapping[str, Any]]:
     if not isinstance(settings, Mapping):
         raise InputError(f"set is {show(settings)}; allowed: a mapping of dotted keys and values")
     return name, settings
+
+
+def _again(mapping: Mapping[str, Any], options: Mapping[str, Any]) -> "Piece":
+    """The same study for the command line: its command, and the file of one of one's own."""
+    import yaml
+
+    from sightline.loading.settings import as_options
+    from sightline.report import pieces
+
+    source, overrides = source_of(mapping)
+    own = not isinstance(source, str)
+    words = ["sightline explore", "study.yaml" if own else source]
+    words += ["--quick"] if options.get("quick") else []
+    words += ["--view", options["view"]] if "view" in options else []
+    command = pieces.text(" ".join((*words, *as_options(overrides))), "command", file="explore.sh")
+    file = yaml.safe_dump(dict(mapping), sort_keys=False, allow_unicode=True, width=100) if own else ""
+    written = pieces.text(file, "study", file="study.yaml") if own else ""
+    return pieces.folded("The same on the command line", command, written)
