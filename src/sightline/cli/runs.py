@@ -50,7 +50,8 @@ def list_runs(suite: _Suite = None, status: _Status = None, store: RunStore = No
       sightline runs list --status ok --json
     """
     from sightline.profile.results import stamped
-    from sightline.report.terminal.runs import listing, summary
+    from sightline.report.runs import summary
+    from sightline.report.terminal.runs import listing
 
     opened = _open(store)
     chosen = _chosen(opened, suite, status)
@@ -81,7 +82,8 @@ def show(
     from dataclasses import asdict
 
     output.check({"--html": html}, json=as_json)
-    from sightline.report.terminal.runs import age, in_full
+    from sightline.report.runs import age
+    from sightline.report.terminal.runs import in_full
     from sightline.report.terminal.stored import page
 
     opened = _open(store)

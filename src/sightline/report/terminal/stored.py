@@ -10,9 +10,9 @@ from sightline.errors import SightlineError
 from sightline.profile import SERVING, TASKS, Profile, task_of
 from sightline.profile.results import figure_of, flatten
 from sightline.report import summary, units
+from sightline.report.runs import short_id
 from sightline.report.terminal import parts
 from sightline.report.terminal.operators import operators_of_suite
-from sightline.report.terminal.runs import short_id
 from sightline.runs import Run, Store
 
 if TYPE_CHECKING:
