@@ -1,13 +1,16 @@
 // A built-in study has settings, one of one's own a scenario with axes: fields of the other are neither shown nor sent.
-// The scenario is sent all the same, because links to other views take it along.
 
 const form = document.getElementById("ask");
+/** A scenario that somebody stated is sent with every study, because links to other views take it along. */
+let isStated = new URLSearchParams(location.search).has("model") || new URLSearchParams(location.search).has("config");
 
 function follow() {
   const isOwn = form.elements.namedItem("study").value === "own";
-  for (const part of form.querySelectorAll("[data-own]")) part.hidden = !isOwn;
-  for (const part of form.querySelectorAll("[data-built-in]")) part.hidden = isOwn;
-  for (const set of form.querySelectorAll("fieldset[data-own], fieldset[data-built-in]")) set.disabled = set.hidden;
+  isStated ||= isOwn;
+  for (const part of form.querySelectorAll("[data-own], [data-built-in]")) {
+    part.hidden = "own" in part.dataset !== isOwn;
+    part.disabled = part.hidden && !("scenario" in part.dataset && isStated);
+  }
 }
 
 form.addEventListener("change", follow, { capture: true });

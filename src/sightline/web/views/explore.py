@@ -1,6 +1,7 @@
 """Explore: studies of hardware and technology, built in and of one's own."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from sightline.web.asked import Asked, lines
@@ -17,6 +18,7 @@ AXES: Final = """\
 cluster.device.memory_bandwidth: [0.5x, 1x, 2x, 4x]
 cluster.device.peak_flops: [1x, 2x, 4x]"""
 """What a study of one's own varies before anybody said so."""
+TITLE: Final = "A study of my own"
 
 
 def job(asked: Asked) -> "Request":
@@ -42,7 +44,8 @@ def _study(asked: Asked) -> str:
 def _own(asked: Asked) -> Mapping[str, Any]:
     """The study that the fields state, as a file of it would."""
     base = Asked(completed(asked.values, groups())).mapping
-    found: dict[str, Any] = {"base": base, "axes": lines("axes", asked.option("axes", AXES))}
+    named = asked.option("title", TITLE)
+    found: dict[str, Any] = {"study": named, "base": base, "axes": lines("axes", asked.option("axes", AXES))}
     for key in ("search", "report"):
         if words := [word.strip() for word in asked.option(key).split(",") if word.strip()]:
             found[key] = words
@@ -58,6 +61,7 @@ def context(asked: Asked) -> Mapping[str, Any]:
     from sightline.exploration.request import VIEWS
 
     chosen = _study(asked)
+    what, workload, plan = groups()
     studies = {**BUILT_IN, OWN: "a study of your own: axes over a scenario"}
     return {
         "studies": studies,
@@ -65,7 +69,8 @@ def context(asked: Asked) -> Mapping[str, Any]:
         "is_own": chosen == OWN,
         "device_views": (*VIEWS, "both"),
         "axes": asked.option("axes", AXES),
-        "groups": groups(),
+        "title": TITLE,
+        "groups": (what, workload, replace(plan, is_open=False)),
     }
 
 
