@@ -15,7 +15,7 @@ from sightline.report.charts.measured_rates import RateMeasured, measured_rates_
 from sightline.report.charts.profile import single_chart
 from sightline.report.charts.replay import replay_chart
 from sightline.report.charts.serving import serving_chart
-from sightline.report.charts.serving_trace import MOST_ITERATIONS, serving_trace
+from sightline.report.chrome.serving import MOST_ITERATIONS, load_trace, serving_trace
 from sightline.report.pages.profiles import page
 from sightline.report.terminal.profile import tables
 from sightline.simulation.outcome import NO_ROOM, Lifetimes
@@ -135,6 +135,62 @@ def test_a_long_trace_is_cut_and_says_so():
     text, cut = serving_trace(run, {})
     assert cut == "the trace ends after 500 s: it draws 50,000 iterations and 5,000 requests at most"
     assert json.loads(text)["otherData"]["cut"] == cut
+
+
+@pytest.fixture(scope="module")
+def trace():
+    """The trace of a load on two-way tensor parallel replicas, with prompts beside decoding sequences."""
+    arrival = {"process": "poisson", "rate": 40.0}
+    profile = simulate(
+        serving(arrival=arrival, cluster="2x h100-sxm-80gb", plan={"tensor_parallel": 2}), intervals=False
+    )
+    text, said = load_trace(profile)
+    return profile, json.loads(text), said
+
+
+def test_iterations_of_a_trace_enclose_parts_and_modules(trace):
+    profile, document, said = trace
+    assert said == ""
+    slices = [event for event in document["traceEvents"] if event["ph"] == "X"]
+    assert document["otherData"]["iterations_with_modules"] == profile.outcome.iterations.start_s.size
+    mixed = next(event for event in slices if event["name"] == "prefill and decode")
+    inside = [s for s in slices if s["ts"] >= mixed["ts"] and s["ts"] + s["dur"] <= mixed["ts"] + mixed["dur"] + 1e-3]
+    parts = [s["name"] for s in inside if s["cat"] == "part"]
+    assert parts == ["prefill", "decode"]
+    assert {"mlp", "attention core", "qkv", "head"} <= {s["name"] for s in inside if s["cat"] == "module"}
+    own = [s for s in inside if s["cat"] in ("module", "communication") or s["name"].startswith("host")]
+    assert sum(s["dur"] for s in own) == pytest.approx(mixed["dur"], abs=0.01)
+
+
+def test_communication_of_a_load_s_trace_has_a_track_of_its_own(trace):
+    _, document, _ = trace
+    named = {event["tid"]: event["args"]["name"] for event in document["traceEvents"] if event["name"] == "thread_name"}
+    sent = [event for event in document["traceEvents"] if event["name"] == "nccl: all_reduce"]
+    assert sent
+    assert {named[event["tid"]] for event in sent} == {"communication"}
+
+
+def test_slices_of_a_load_s_trace_nest(trace):
+    _, document, _ = trace
+    ends = {}
+    for event in document["traceEvents"]:
+        if event["ph"] == "X":
+            open_ends = ends.setdefault((event["pid"], event["tid"]), [])
+            while open_ends and open_ends[-1] <= event["ts"] + 1e-3:
+                open_ends.pop()
+            end = event["ts"] + event["dur"]
+            assert not open_ends or end <= open_ends[-1] + 1e-3
+            open_ends.append(end)
+
+
+def test_a_trace_says_of_which_iterations_it_draws_modules(trace, monkeypatch):
+    profile, _, _ = trace
+    monkeypatch.setattr("sightline.report.chrome.serving.MOST_EVENTS", 200)
+    text, said = load_trace(profile)
+    drawn = json.loads(text)["otherData"]["iterations_with_modules"]
+    assert (
+        said == f"the trace draws modules in the first {drawn} of {profile.outcome.iterations.start_s.size} iterations"
+    )
 
 
 def test_the_table_of_requests_has_times_of_completed_ones():

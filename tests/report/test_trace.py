@@ -12,10 +12,10 @@ from sightline.loading import load
 from sightline.prediction import predict
 from sightline.prediction.schedules import timeline
 from sightline.profile import Profile
-from sightline.report.charts.trace import chrome_trace
 from sightline.report.chrome import training
 from sightline.report.chrome.contents import Block, Operator, drawn
 from sightline.report.chrome.events import COMPUTE, HOST, LAYERS_SEND, STAGES_SEND, STEP_SENDS, trace_text
+from sightline.report.chrome.trace import chrome_trace
 from sightline.report.summary import overlapped_s
 
 ALL = sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))

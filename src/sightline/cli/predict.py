@@ -229,7 +229,7 @@ def _write_files(
         output.draw(named.chart, profile_chart(answers), lambda: profile_chart(answers, PHONE))
     reports.write_charts(named.charts, answers)
     if named.trace is not None:
-        from sightline.report.charts.trace import chrome_trace
+        from sightline.report.chrome.trace import chrome_trace
 
         output.write_file(named.trace, chrome_trace(answers[0]))
     if named.html is None and named.markdown is None:

@@ -254,12 +254,12 @@ def _write_runs(answers: "list[Profile]", found: "list[Capacity]", named: _Files
 
         output.write_file(named.requests, as_parquet(request_table(answers[0].outcome)))
     if named.trace is not None:
-        from sightline.report.charts.serving_trace import serving_trace
+        from sightline.report.chrome.serving import load_trace
 
-        text, cut = serving_trace(answers[0].outcome, {"scenario": answers[0].scenario.name, "source": "sightline"})
+        text, said = load_trace(answers[0])
         output.write_file(named.trace, text)
-        if cut:
-            output.print_remark(cut)
+        if said:
+            output.print_remark(said)
     if named.chart is not None:
         _draw(named.chart, [one.profile for one in found[0].tried] if len(found) == 1 else answers)
 

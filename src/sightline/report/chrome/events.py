@@ -1,12 +1,13 @@
 """The events of a Chrome trace, and the file that they become.
 
 Format: "Trace Event Format" (Google, 2016), JSON object form: complete events (``ph: X``) with microseconds, counters
-(``C``), flows (``s`` and ``f``) and metadata that names processes and rows. Categories are those of PyTorch's profiler,
-so that ``sightline explain`` reads the file too. A slice ends where its last one ends, so slices of a row nest.
+(``C``), flows (``s`` and ``f``), asynchronous events (``b`` and ``e``), and metadata that names processes and rows.
+Categories are those of PyTorch's profiler, so that ``sightline explain`` reads the file too. A slice ends where its
+last one ends, so slices of a row nest.
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 Event: TypeAlias = dict[str, Any]
@@ -43,6 +44,15 @@ def counter(name: str, pid: int, at_s: float, **values: float) -> Event:
     return {"name": name, "ph": "C", "pid": pid, "tid": COMPUTE, "ts": microseconds(at_s), "args": values}
 
 
+def asynchronous(
+    name: str, cat: str, number: int, pid: int, start_s: float, end_s: float, **args: Any
+) -> tuple[Event, Event]:
+    """Return the begin and end of what runs beside the slices; those of one ``number`` nest in the order given."""
+    shared = {"name": name, "cat": cat, "id": number, "pid": pid, "tid": COMPUTE}
+    begin = {**shared, "ph": "b", "ts": microseconds(start_s), "args": args}
+    return begin, {**shared, "ph": "e", "ts": microseconds(end_s)}
+
+
 def flow(number: int, sender: Event, receiver: Event) -> tuple[Event, Event]:
     """Return an arrow from the end of a slice to the start of another one."""
     shared = {"name": "send", "cat": "flow", "id": number}
@@ -52,26 +62,31 @@ def flow(number: int, sender: Event, receiver: Event) -> tuple[Event, Event]:
     return start, {**shared, "ph": "f", "bp": "e", "pid": receiver["pid"], "tid": receiver["tid"], "ts": receiver["ts"]}
 
 
-def names(pid: int, name: str, rows: Iterable[int]) -> Iterator[Event]:
+def names(pid: int, name: str, rows: Mapping[int, str]) -> Iterator[Event]:
     """Yield the metadata of a process: its name, its place among the others, and the names of its rows."""
     shared = {"ph": "M", "pid": pid}
     yield {**shared, "tid": 0, "name": "process_name", "args": {"name": name}}
     yield {**shared, "tid": 0, "name": "process_sort_index", "args": {"sort_index": pid}}
-    for row in rows:
-        yield {**shared, "tid": row, "name": "thread_name", "args": {"name": ROWS[row]}}
+    for row, called in rows.items():
+        yield {**shared, "tid": row, "name": "thread_name", "args": {"name": called}}
         yield {**shared, "tid": row, "name": "thread_sort_index", "args": {"sort_index": row}}
 
 
-def trace_text(processes: dict[int, str], events: Iterable[Event], about: dict[str, Any]) -> str:
-    """Return the JSON text of a trace, one event a line, with ``about`` as the file's metadata."""
+def trace_text(
+    processes: Mapping[int, str], events: Iterable[Event], about: Mapping[str, Any], rows: Mapping[int, str] = ROWS
+) -> str:
+    """Return the JSON text of a trace, one event a line, with ``about`` as the file's metadata.
+
+    ``rows`` names the rows of each process; those without an event are left out.
+    """
     # Of slices that begin together the longest encloses the others.
     found = sorted(events, key=lambda one: (one["ts"], one["pid"], one["tid"], -one.get("dur", 0.0)))
     used = {(one["pid"], one["tid"]) for one in found}
-    meta = [event for pid, name in processes.items() for event in names(pid, name, _rows(pid, used))]
+    meta = [event for pid, name in processes.items() for event in names(pid, name, _rows(rows, pid, used))]
     lines = ",\n".join(json.dumps(event, separators=(",", ":"), allow_nan=False) for event in [*meta, *found])
-    head = json.dumps({"displayTimeUnit": "ms", "otherData": about}, allow_nan=False)
+    head = json.dumps({"displayTimeUnit": "ms", "otherData": {**about}}, allow_nan=False)
     return f'{head[:-1]}, "traceEvents": [\n{lines}\n]}}\n'
 
 
-def _rows(pid: int, used: set[tuple[int, int]]) -> list[int]:
-    return [row for row in ROWS if (pid, row) in used]
+def _rows(rows: Mapping[int, str], pid: int, used: set[tuple[int, int]]) -> dict[int, str]:
+    return {row: name for row, name in rows.items() if (pid, row) in used}
