@@ -113,6 +113,12 @@ class Link(NamedTuple):
 Cell: TypeAlias = str | Link
 
 
+def buttons(links: Iterable[Link]) -> str:
+    """Return a row of links that look like buttons."""
+    found = "".join(one.html.replace("<a ", '<a class="button" ', 1) for one in links)
+    return f'<div class="tools">{found}</div>' if found else ""
+
+
 def commands(found: Iterable[tuple[str, str]]) -> str:
     """Return what to type next: what each command is for, and the command."""
     return "".join(f"<p>{escape(said)}</p>{text(command, said)}" for said, command in found)
@@ -204,6 +210,6 @@ def place_of(identifier: str, drawing: Drawing) -> str:
     )
 
 
-def headline(title: str) -> str:
-    """Return the first heading of a page."""
-    return f"<h1>{escape(title)}</h1>"
+def headline(title: str, level: int = 1) -> str:
+    """Return the heading of a page, or of what a page shows below its own."""
+    return f"<h{level}>{escape(title)}</h{level}>"

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from sightline.errors import SightlineError
 from sightline.profile import TASKS
 from sightline.profile.results import figure_of
 from sightline.report.summary import NOTHING, shown
@@ -82,3 +83,46 @@ def _headline(run: Run) -> str:
 def _status(run: Run) -> str:
     busy = ", contended" if run.environment.get("contended") else ""
     return run.status.replace("_", " ") + busy
+
+
+def choices(runs: Sequence[Run], now: datetime | None = None) -> list[tuple[str, str]]:
+    """Return the ids of runs, each with the words by which it is chosen."""
+    columns = columns_of(runs, now)
+    told = zip(runs, columns["age"], columns["result"], columns["status"], strict=True)
+    return [
+        (run.id, ", ".join((run.name, f"{since} ago", figure if figure != NOTHING else status)))
+        for run, since, figure, status in told
+    ]
+
+
+def texts_of_scenario(scenario: Mapping[str, Any]) -> dict[str, str]:
+    """Return a stored scenario as dotted keys with texts: what is of the catalog by its name, all else in full."""
+    import json
+
+    from sightline.report.plans.asked import texts_of
+
+    named = _by_name(scenario)
+    whole = {key: json.dumps(value) for key, value in named.items() if key in _PARTS and isinstance(value, Mapping)}
+    return {key: text for key, text in {**texts_of(named), **whole}.items() if text != ""}
+
+
+_PARTS = ("model", "cluster")
+
+
+def _by_name(scenario: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The scenario with the names of its model and cluster, where they stand for the same."""
+    names = {key: part["name"] for key in _PARTS if isinstance(part := scenario.get(key), Mapping) and "name" in part}
+    for tried in (names, *({key: name} for key, name in names.items())):
+        if tried and _resolved(short := {**scenario, **tried}) == _resolved(scenario):
+            return short
+    return scenario
+
+
+def _resolved(scenario: Mapping[str, Any]) -> Any:
+    from sightline.loading import load, to_mapping
+
+    try:
+        found = load(dict(scenario))
+    except SightlineError:
+        return None
+    return None if isinstance(found, list) else to_mapping(found)

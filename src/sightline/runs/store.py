@@ -90,6 +90,15 @@ class Store:
         """Return all runs, oldest first; a folder without a readable ``run.json`` is none."""
         return sorted(self._read(self.storage.folders()), key=lambda run: (run.created, run.id))
 
+    def newest(self, most: int) -> tuple[list[Run], int]:
+        """Return the newest runs, newest first, at most ``most`` of them, and how many folders there are.
+
+        Only these are read: an id begins with the time at which its run did.
+        """
+        folders = sorted(self.storage.folders(), reverse=True)
+        found = sorted(self._read(folders[:most]), key=lambda run: (run.created, run.id), reverse=True)
+        return found, len(folders)
+
     def find(self, asked: str) -> Run:
         """Return the run of this id, of an id that begins so, or ``latest``.
 

@@ -25,12 +25,12 @@ def title_of(comparison: Comparison) -> str:
     return f"{comparison.a.name} and {comparison.b.name} compared"
 
 
-def comparison_piece(comparison: Comparison) -> Piece:
-    """Return what stands on the page of a comparison."""
+def comparison_piece(comparison: Comparison, *, level: int = 1) -> Piece:
+    """Return what stands on the page of a comparison; ``level`` is that of its title."""
     lines = list(short_answer(comparison))
     said = "; ".join(f"{line.asks}: {line.says}" for line in lines)
     return pieces.joined(
-        pieces.headline(title_of(comparison)),
+        pieces.headline(title_of(comparison), level),
         pieces.short_answer(lines),
         pieces.paragraphs(filter(None, (comparison.about, comparison.requests))),
         pieces.warned(comparison.warnings),

@@ -1,13 +1,13 @@
 """The report of a stored run: what it measured, on which machine, and what it was asked."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from sightline.profile.results import flatten
 from sightline.report import pieces, units
 from sightline.report.document import document
 from sightline.report.pages.profile import profile_piece
-from sightline.report.pieces import BAD, FAINT, GOOD, Piece, Said
+from sightline.report.pieces import BAD, FAINT, GOOD, Link, Piece, Said
 from sightline.runs import Run, Store
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ def run_page(run: Run, store: Store, *, command: str = "") -> str:
     return document(run.name, run_piece(run, store), command=command)
 
 
-def run_piece(run: Run, store: Store) -> Piece:
-    """Return what stands on the page of a run."""
+def run_piece(run: Run, store: Store, *, level: int = 1, links: Iterable[Link] = ()) -> Piece:
+    """Return what stands on the page of a run; ``level`` is that of its name, ``links`` lead on from it."""
     import yaml
 
     from sightline.report.terminal.stored import profile_of_run
@@ -31,9 +31,10 @@ def run_piece(run: Run, store: Store) -> Piece:
     profile: Profile | None = profile_of_run(run, store.rows(run))
     scenario = yaml.safe_dump(dict(run.scenario), sort_keys=False, allow_unicode=True, width=100)
     return pieces.joined(
-        pieces.headline(run.name),
+        pieces.headline(run.name, level),
         pieces.paragraphs([f"run {run.id}, sightline {run.version}"], FAINT),
         pieces.short_answer(_short_answer(run)),
+        pieces.buttons(links),
         profile_piece(profile, "chart", charts=8) if profile is not None else _results(run),
         pieces.section("The machine", _flat(run.environment, "environment")),
         pieces.folded("The end of what it printed", pieces.text(run.output, "output")) if run.output else "",
