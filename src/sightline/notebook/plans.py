@@ -28,7 +28,7 @@ def plans(answer: PlanAnswer) -> View:
             _reasons(answer),
         )
     )
-    charts = [plan_chart(answer, None, NOTEBOOK, titled=False)] if answer.plans else []
+    charts = [plan_chart(answer, NOTEBOOK, titled=False)] if answer.plans else []
     return View(html=html, text=plan_text(answer), charts=charts)
 
 

@@ -95,6 +95,8 @@ class PlanAnswer:
     hardware: Sequence[HardwareChange] = ()
     assumptions: Mapping[str, str] = field(default_factory=dict)
     """What the figures rest on, by name: the share of time not lost to failures, the price of a device, ..."""
+    limits: Mapping[str, float] = field(default_factory=dict)
+    """The most that the request allowed of results, by their keys; a load's objective has its own in the scenario."""
     warnings: Sequence[str] = ()
     stopped: bool = False
     """Whether the search was stopped early: the best of what was evaluated until then."""

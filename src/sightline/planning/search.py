@@ -9,6 +9,7 @@ from sightline.errors import InputError
 from sightline.loading.input.sources import read_source
 from sightline.loading.loader import Overrides, read_overrides
 from sightline.planning.answer import PlanAnswer
+from sightline.planning.limits import by_key, read_limits
 from sightline.planning.requests.command import plan_command
 from sightline.planning.requests.spaces import counted, priced, spaces_of
 from sightline.progress import SILENT, Progress, watched
@@ -118,7 +119,8 @@ def plan(
         typed |= {"max-memory": max_memory, "availability": availability}
         command = plan_command(source, overrides, devices, given, typed)
         answer = plan_training(spaces, **asked, **of_memory, **of_training, launchable=launchable, command=command)
-    return _finished(answer, spaces, start)
+    of_all = {"deadline": deadline, "budget": budget, "max_memory": max_memory, **of_users}
+    return replace(_finished(answer, spaces, start), limits=by_key(read_limits(**of_all)))
 
 
 def _refuse(options: Mapping[str, object], what_for: str) -> None:

@@ -45,7 +45,7 @@ def test_every_answer_is_drawn_and_fits_a_phone(answer):
 @pytest.mark.parametrize("answer", [plan_answers.trained, plan_answers.generating])
 @pytest.mark.parametrize("room", [drawing.SCREEN, drawing.PHONE])
 def test_specifications_are_valid(answer, room):
-    spec = plan_chart(answer(), {"run_time_s": 6e5, "latency_s": 1.5}, room)
+    spec = plan_chart(answer(limits={"run_time_s": 6e5, "latency_s": 1.5}), room)
     alt.Chart.from_dict(json.loads(json.dumps(spec)), validate=True)
 
 
@@ -56,7 +56,7 @@ def test_a_chart_says_what_it_rests_on():
 
 
 def test_a_front_marks_the_chosen_plan_and_what_is_asked_for():
-    said = texts(plan_chart(plan_answers.generating(), {"tpot_s": 0.005}))
+    said = texts(plan_chart(plan_answers.generating(limits={"tpot_s": 0.005})))
     assert {"chosen", "on the front", "other plans"} <= set(said)
     assert "shaded: at most a TPOT of 5.00 ms" in said
     assert "TPOT (milliseconds), less is better" in said
@@ -64,7 +64,7 @@ def test_a_front_marks_the_chosen_plan_and_what_is_asked_for():
 
 
 def test_a_limit_that_no_axis_shows_has_bars():
-    said = texts(plan_chart(plan_answers.trained(), {"run_time_s": 7.0 * 86400}))
+    said = texts(plan_chart(plan_answers.trained(limits={"run_time_s": 7.0 * 86400})))
     assert "Run time (days)" in said
     assert "at most 7.00 days" in said
 

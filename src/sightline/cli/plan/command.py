@@ -142,26 +142,17 @@ def _listed(text: str | None) -> list[str] | None:
     return None if text is None else [word.strip() for word in text.split(",")]
 
 
-def _limits(options: PlanOptions) -> dict[str, float]:
-    """The limits that were given, by result key."""
-    from sightline.planning.limits import LIMITS, by_key, read_limits
-
-    return by_key(read_limits(**{name: getattr(options, name) for name in LIMITS}))
-
-
 def _write_files(answer: "PlanAnswer", options: PlanOptions, commands: Commands) -> bool:
     """Write the files that were asked for; return whether stdout holds one of them."""
     if options.chart is not None:
         from sightline.report.charts.drawing import PHONE
         from sightline.report.charts.plan import plan_chart
 
-        limits = _limits(options)
-        output.draw(options.chart, plan_chart(answer, limits), lambda: plan_chart(answer, limits, PHONE))
+        output.draw(options.chart, plan_chart(answer), lambda: plan_chart(answer, PHONE))
     if options.html is not None:
         from sightline.report.pages.plans import plan_page
 
-        limits = _limits(options)
-        reports.write_page(options.html, lambda typed: plan_page(answer, limits, commands, command=typed))
+        reports.write_page(options.html, lambda typed: plan_page(answer, commands, command=typed))
     reports.write_charts(options.charts, answer)
     if options.markdown is None:
         return False

@@ -143,14 +143,14 @@ def _pareto(answer: Any, room: Room) -> Spec | None:
     from sightline.planning.answer import PlanAnswer
     from sightline.report.charts.plan import front_chart
 
-    return front_chart(answer, room=room) if isinstance(answer, PlanAnswer) else None
+    return front_chart(answer, room) if isinstance(answer, PlanAnswer) else None
 
 
 def _plans(answer: Any, room: Room) -> Spec | None:
     from sightline.planning.answer import PlanAnswer
     from sightline.report.charts.plan import plan_chart
 
-    return plan_chart(answer, room=room) if isinstance(answer, PlanAnswer) else None
+    return plan_chart(answer, room) if isinstance(answer, PlanAnswer) else None
 
 
 def _throughput_latency(answer: Any, room: Room) -> Spec | None:

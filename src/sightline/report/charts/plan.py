@@ -31,22 +31,18 @@ _PLAIN = ("none", "no", "-", "0")
 """Choices that go without saying in the name of a row."""
 
 
-def plan_chart(
-    answer: PlanAnswer, limits: Mapping[str, float] | None = None, room: Room = SCREEN, *, titled: bool = True
-) -> dict[str, Any]:
+def plan_chart(answer: PlanAnswer, room: Room = SCREEN, *, titled: bool = True) -> dict[str, Any]:
     """Return the Vega-Lite specification.
 
     Args:
         answer: Of a search.
-        limits: The most that was allowed of figures, by result key; a load has its own, on the percentile that its
-            objective names.
         room: How large the chart may be.
         titled: Whether it says what it shows, as it has to on its own.
     """
     if not answer.plans:
         nothing = drawing.of([{"text": sentences.searched(answer)}]).mark_text().encode(text=alt.Text("text:N"))
         return drawing.configure(nothing, sentences.title(answer), room=room)
-    asked = _promised(answer) or limits or {}
+    asked = _promised(answer) or answer.limits
     panels = [*_trade(answer, asked, room), *_limits(answer, asked, room), stacks_panel(answer, room)]
     chart = alt.concat(*panels, columns=1, spacing=30, align="none").resolve_scale(
         color="independent", shape="independent"
@@ -117,16 +113,14 @@ def front(answer: PlanAnswer, limits: Mapping[str, float], room: Room = SCREEN) 
     return front_panel(points, across, up, title=title, region=_region(answer, keys, limits), room=room)
 
 
-def front_chart(
-    answer: PlanAnswer, limits: Mapping[str, float] | None = None, room: Room = SCREEN
-) -> dict[str, Any] | None:
+def front_chart(answer: PlanAnswer, room: Room = SCREEN) -> dict[str, Any] | None:
     """Return the Pareto front alone, with what was asked for; None where no front was asked for."""
     if not answer.plans or not answer.pareto or not columns.front_axes(answer):
         return None
     first = answer.plans[0].profile
     has = "thin line" if any(one.profile.interval for one in answer.plans) else ""
     lines = [sentences.searched(answer), drawing.basis(first.evidence, has)]
-    panel = front(answer, _promised(answer) or limits or {}, room)
+    panel = front(answer, _promised(answer) or answer.limits, room)
     # In a concatenation the panel keeps its own title, which says what is shaded.
     return drawing.configure(alt.vconcat(panel), sentences.title(answer), [line for line in lines if line], room)
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from sightline.planning.answer import PlanAnswer, RankedPlan
 from sightline.report import pieces
-from sightline.report.charts.drawing import PHONE
-from sightline.report.charts.plan import plan_chart, row_of
+from sightline.report.charts.plan import row_of
 from sightline.report.document import document
+from sightline.report.pages.charts import charts_piece
 from sightline.report.pages.launch import launch_piece
 from sightline.report.pages.profile import profile_piece
 from sightline.report.pages.profile import short_answer as of_profile
@@ -23,24 +23,20 @@ _MOST_DETAILS = 3
 Commands = Sequence[tuple[str, str]]
 
 
-def plan_page(
-    answer: PlanAnswer, limits: Mapping[str, float] | None = None, commands: Commands = (), *, command: str = ""
-) -> str:
+def plan_page(answer: PlanAnswer, commands: Commands = (), *, command: str = "") -> str:
     """Return the report.
 
     Args:
         answer: Of a search.
-        limits: The most that was allowed of figures, by result key.
         commands: What to try next: what each is for, and what to type.
         command: The command that asked, for the footer.
     """
-    body = pieces.joined(pieces.headline(sentences.title(answer)), plan_piece(answer, limits, commands))
+    body = pieces.joined(pieces.headline(sentences.title(answer)), plan_piece(answer, commands))
     return document(sentences.title(answer), body, command=command, style=_STYLE)
 
 
 def plan_piece(
     answer: PlanAnswer,
-    limits: Mapping[str, float] | None = None,
     commands: Commands = (),
     *,
     addresses: Mapping[int, str] | None = None,
@@ -51,7 +47,6 @@ def plan_piece(
 
     Args:
         answer: Of a search.
-        limits: The most that was allowed of figures, by result key.
         commands: What to try next: what each is for, and what to type.
         addresses: Of the prediction of each plan, by rank, where there are such pages.
         tries: Addresses of the searches in which each of the nearest plans is found, in place of their commands.
@@ -65,7 +60,7 @@ def plan_piece(
         _nearest(answer, tries),
         _table(answer, addresses or {}) if answer.plans else "",
         pieces.paragraphs((*whole_run(answer), *sentences.standing(answer), *sentences.binding(answer), *marks)),
-        _chart(answer, limits) if answer.plans else "",
+        _chart(answer) if answer.plans else "",
         launch_piece(answer),
         *_reasons(answer),
         _searched(answer),
@@ -102,10 +97,9 @@ def table_of(answer: PlanAnswer) -> tuple[list[str], list[tuple[str, ...]]]:
     return ["plan", *(column.heading for column in shown)], list(rows)
 
 
-def _chart(answer: PlanAnswer, limits: Mapping[str, float] | None) -> Piece:
-    wide, narrow = plan_chart(answer, limits, titled=False), plan_chart(answer, limits, PHONE, titled=False)
+def _chart(answer: PlanAnswer) -> Piece:
     said = "; ".join(f"plan {row_of(answer, one)}" for one in answer.plans[:5])
-    return pieces.chart("chart", wide, narrow, label=f"the plans that were found: {said}")
+    return charts_piece(answer, f"the plans that were found: {said}", names=("plans",), titled=False)
 
 
 def _table(answer: PlanAnswer, addresses: Mapping[int, str]) -> str:

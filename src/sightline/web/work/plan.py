@@ -26,7 +26,6 @@ MOST_SPACES: Final = 64
 def work(mapping: Mapping[str, Any], options: Mapping[str, Any], progress: Progress) -> Mapping[str, Any]:
     """Return the best plans."""
     from sightline.loading.input.no_files import without_files
-    from sightline.planning.limits import LIMITS, by_key, read_limits
     from sightline.planning.search import plan
     from sightline.report.pages.plans import plan_piece
     from sightline.report.plans.results import answer_to_csv, answer_to_dict, launches
@@ -35,8 +34,7 @@ def work(mapping: Mapping[str, Any], options: Mapping[str, Any], progress: Progr
     check(mapping, given)
     with without_files():
         answer = plan(mapping, **given, progress=progress)
-        limits = by_key(read_limits(**{name: given.get(name) for name in LIMITS}))
-        piece = plan_piece(answer, limits, addresses=_addresses(answer, mapping), tries=_tries(answer, mapping, given))
+        piece = plan_piece(answer, addresses=_addresses(answer, mapping), tries=_tries(answer, mapping, given))
         document = answer_to_dict(answer, launches(answer))
         return {**found(document, piece), "files": {"plans.csv": answer_to_csv(answer) if answer.plans else ""}}
 
