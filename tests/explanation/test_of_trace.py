@@ -178,6 +178,7 @@ def test_a_first_step_that_warms_up_is_left_out(tmp_path):
     for number, (at, length) in enumerate(((0.0, 9000.0), (9000.0, 1000.0), (10000.0, 1000.0), (11000.0, 1000.0))):
         trace.step(number, at, length)
         trace.kernel("sm90_xmma_gemm_bf16", at + 5, length - 5, at=at)
+    trace.event("cuda_runtime", "cudaMalloc", 100.0, 50.0)
     assert explain_trace([trace.write(tmp_path)]).whole_s == pytest.approx(1e-3)
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sightline.explanation.answer import Advice
 from sightline.explanation.of_trace_figures import Figures
+from sightline.explanation.of_trace_sentences import fills
 from sightline.explanation.reasons import seconds
 from sightline.traces.attention import CORE
 from sightline.traces.breakdown import Reason
@@ -57,7 +58,7 @@ def _of(figures: Figures, part_s: float) -> str:
 def _input(figures: Figures) -> Iterator[Fault]:
     waits = figures.limits.get("input", 0.0)
     pinned = ""
-    if figures.pageable_s > 0.1 * waits:
+    if figures.pageable_s - figures.pageable_others_s > 0.1 * waits:
         pinned = " Batches are copied from pageable memory: pin_memory=True and non_blocking=True let copies overlap."
     yield Fault(
         waits,
@@ -148,13 +149,84 @@ def _synchronization(figures: Figures) -> Iterator[Fault]:
 
 
 def _host(figures: Figures) -> Iterator[Fault]:
-    waits = figures.reasons[Reason.HOST]
+    waits = figures.reasons[Reason.HOST] - max(figures.long_parts.get("host", 0.0), 0.0)
     inside = f", longest in {figures.slow_call}" if figures.slow_call else ""
     yield Fault(
         waits,
         "Move other work out of the step. "
-        f"The device stands still {_of(figures, waits)} while the host launches nothing for over 1 ms{inside}: look "
-        "for allocations, logging, checkpoints, metrics or Python work, and move it to another thread.",
+        f"The device stands still {_of(figures, waits)} while the host launches nothing{inside}: look for allocations, "
+        "logging, checkpoints, metrics or Python work, and move it to another thread.",
+        {},
+    )
+
+
+def _offload(figures: Figures) -> Iterator[Fault]:
+    copies = figures.limits.get("offload", 0.0)
+    pageable = min(figures.pageable_others_s, copies)
+    if pageable > 0.5 * copies:
+        yield Fault(
+            copies,
+            "Pin the memory that the step copies from. "
+            f"Copies to the device, other than those of the input, take {_of(figures, copies)} in which nothing else "
+            "runs, mostly from pageable memory, which makes the host wait for each: pin_memory() with "
+            "non_blocking=True lets them overlap, or keep the tensors on the device; at best all of it is saved.",
+            {},
+        )
+        return
+    which = (
+        f"The optimizer updates on the processor ({figures.cpu_optimizer}); gradients and weights are copied"
+        if figures.cpu_optimizer
+        else "What is offloaded to the host's memory is copied to the device"
+    )
+    yield Fault(
+        copies,
+        "Offload less, or copy sooner. "
+        f"{which} in {_of(figures, copies)} in which nothing else runs: copy early on a stream of its own from pinned "
+        "memory, or keep more of it on the device if it fits; at best all of it is saved.",
+        {},
+    )
+
+
+def _starting(figures: Figures) -> Iterator[Fault]:
+    waits = figures.reasons[Reason.STARTING]
+    yield Fault(
+        waits,
+        "Profile later steps. "
+        f"Compilation, loading of kernels and set-up of libraries take {_of(figures, waits)}, which steps after the "
+        "first do not repeat: torch.profiler.schedule(wait=5, warmup=2, active=3) leaves them out.",
+        {},
+    )
+
+
+def _long(figures: Figures) -> Iterator[Fault]:
+    # Communication of every n-th step is advised on as communication.
+    if (long := figures.long) is None or max(figures.long_parts, key=figures.long_parts.__getitem__) == "network":
+        return
+    which = f"{long.steps} of {long.of} steps take" if long.steps > 1 else f"One of {long.of} steps takes"
+    yield Fault(
+        long.extra_ns / 1e9,
+        "Shorten the long steps. "
+        f"{which} {seconds(long.long_ns / 1e9)} where the others take {seconds(long.usual_ns / 1e9)}, mostly for "
+        f"{fills(figures)}: do checkpoints, evaluation and logging less often or in another thread, and make batches "
+        "alike; at best all of it is saved.",
+        {},
+    )
+
+
+def _idle(figures: Figures) -> Iterator[Fault]:
+    gaps = figures.limits.get("idle", 0.0)
+    known = (
+        f"the next kernel was launched in time but waited, and streams wait for events {figures.stream_waits:,.0f} "
+        "times a step: look for wait_stream, record_stream and events between streams"
+        if figures.stream_waits
+        else "the next kernel was launched in time but waited for another stream, an event or something outside of "
+        "the trace"
+    )
+    yield Fault(
+        gaps,
+        "Record what the gaps are. "
+        f"Nothing runs for {_of(figures, gaps)}, and the trace does not say why: {known}. Record with_stack=True, CUDA "
+        "and CPU activities, all threads and all ranks; at best all of it is saved.",
         {},
     )
 
@@ -179,4 +251,8 @@ _FAULTS: tuple[Callable[[Figures], Iterator[Fault]], ...] = (
     _synchronization,
     _host,
     _bubble,
+    _offload,
+    _starting,
+    _long,
+    _idle,
 )

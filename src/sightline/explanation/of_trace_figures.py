@@ -1,5 +1,6 @@
 """Figures of a traced step that advice and sentences are made of: means over ranks, in seconds."""
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,18 +8,23 @@ from dataclasses import dataclass
 from sightline.profile import Row
 from sightline.traces.breakdown import Breakdown, Reason
 from sightline.traces.job import Job
+from sightline.traces.uneven import LongSteps, long_steps
+from sightline.traces.waits import ON_PROCESSOR
 
 _LIMITS: Mapping[Reason, str] = {
     Reason.IMBALANCE: "imbalance",
     Reason.BUBBLE: "bubble",
     Reason.NETWORK: "network",
     Reason.INPUT: "input",
+    Reason.OFFLOAD: "offload",
     Reason.TO_HOST: "host",
+    Reason.STARTING: "host",
     Reason.SYNCHRONIZATION: "host",
     Reason.HOST: "host",
     Reason.LAUNCHES: "launches",
     Reason.IDLE: "idle",
 }
+_WAITS = re.compile("^(cuda|hip)StreamWaitEvent")
 _PHASES: Mapping[str, str] = {"network": "communication_exposed", "bubble": "pipeline_bubble"}
 """Phases that results name otherwise than limits."""
 
@@ -61,6 +67,16 @@ class Figures:
     device: str
     pageable_s: float
     """Seconds of a step's copies out of memory that is not pinned."""
+    pageable_others_s: float
+    """The same without copies of the input."""
+    long: LongSteps | None
+    """Steps that take longer than the others."""
+    long_parts: Mapping[str, float]
+    """Seconds that the long steps add to the mean step, by limit; what kernels take is ``compute``."""
+    stream_waits: float
+    """Times a step that a stream is told to wait for an event."""
+    cpu_optimizer: str
+    """The operator of an optimizer that updates on the processor; empty if none."""
     overlapped_s: float
     """Seconds of communication that compute hides."""
     slow_call: str
@@ -108,10 +124,23 @@ def figures_of(job: Job) -> Figures:
         has_device=first.trace.has_device,
         device=first.trace.device_name,
         pageable_s=sum(rank.activity.pageable_s / len(rank.steps.lengths) for rank in job.ranks) / count,
+        pageable_others_s=sum(rank.pageable_ns for rank in job.ranks) * share,
+        long=(long := long_steps(job.ranks)),
+        long_parts=_parts(long),
+        stream_waits=float(first.trace.matching(_WAITS.search).sum()) / len(first.steps.lengths),
+        cpu_optimizer=next((name for name in first.trace.names if ON_PROCESSOR.search(name)), ""),
         overlapped_s=sum(rank.hidden_ns for rank in job.ranks) * share,
         slow_call=max(first.slow_calls, key=lambda name: first.slow_calls[name], default=""),
         warnings=job.warnings,
     )
+
+
+def _parts(long: LongSteps | None) -> dict[str, float]:
+    found: dict[str, float] = defaultdict(float)
+    if long is not None:
+        for reason in Reason:
+            found[_LIMITS.get(reason, "compute")] += float(long.reasons_ns[reason]) / 1e9
+    return dict(found)
 
 
 def _of_rank(job: Job, place: int) -> RankFigures:

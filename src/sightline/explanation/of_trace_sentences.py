@@ -9,13 +9,14 @@ from sightline.explanation.reasons import seconds
 if TYPE_CHECKING:
     from sightline.explanation.of_trace_model import Predicted
 
-_SPENT = {
+SPENT = {
     "compute": "kernels bound by compute",
     "memory": "kernels bound by memory",
     "network": "exposed communication",
     "imbalance": "waits for slower ranks",
     "bubble": "waits for other pipeline stages",
     "input": "waits for input",
+    "offload": "copies from the host's memory",
     "launches": "waits for the host to launch kernels",
     "host": "waits for the host",
     "unmatched": "kernels that match no known operator",
@@ -48,7 +49,7 @@ def _whole(figures: Figures) -> str:
 def _spent(figures: Figures) -> Iterator[str]:
     whole = figures.whole_s
     ordered = sorted(figures.limits.items(), key=lambda item: -item[1])
-    parts = [f"{_SPENT[name]} {seconds(t)} ({100 * t / whole:.0f} %)" for name, t in ordered if t > _WORTH * whole]
+    parts = [f"{SPENT[name]} {seconds(t)} ({100 * t / whole:.0f} %)" for name, t in ordered if t > _WORTH * whole]
     if parts:
         yield f"It goes to {', '.join(parts)}."
     if not figures.has_device:
@@ -73,3 +74,17 @@ def _unmatched(figures: Figures) -> Iterator[str]:
 def _uneven(figures: Figures) -> Iterator[str]:
     if figures.has_steps and figures.all_steps > 1 and figures.longest_s > _UNEVEN * figures.shortest_s:
         yield f"Steps are uneven: from {seconds(figures.shortest_s)} to {seconds(figures.longest_s)}."
+    if (long := figures.long) is not None:
+        which = f"{long.steps} of {long.of} steps take" if long.steps > 1 else f"One of {long.of} steps takes"
+        yield (
+            f"{which} {seconds(long.long_ns / 1e9)} where the others take {seconds(long.usual_ns / 1e9)}: the rest is "
+            f"mostly {fills(figures)}. That adds {seconds(long.extra_ns / 1e9)} to the mean step."
+        )
+
+
+def fills(figures: Figures) -> str:
+    """Return what fills the long steps of a trace."""
+    parts = figures.long_parts
+    name = max(parts, key=lambda one: parts[one])
+    call = figures.long.call if figures.long is not None and name == "host" else ""
+    return f"{'kernels' if name == 'compute' else SPENT[name]}{f', longest in {call}' if call else ''}"

@@ -40,6 +40,8 @@ class Pieces:
     """Bytes of a copy, elements of a collective; -1 unknown."""
     flops: Integers
     """Of matrix products whose shapes were recorded; 0 otherwise."""
+    name: Integers
+    """Place of its event's name in the trace's names."""
     begins: Integers
     """1 where a kernel or operator begins, 0 where one goes on after what it called."""
 
@@ -113,6 +115,7 @@ def _on_device(trace: Trace, nesting: Nesting) -> Activity:
         launch_thread=thread,
         size=events.size[chosen],
         flops=flops_of(trace, operator),
+        name=events.name[chosen],
         begins=np.ones(len(chosen), np.int64),
     )
     names = np.array([trace.names[n] for n in events.name[chosen]], object)
@@ -202,7 +205,7 @@ def _on_host(trace: Trace, nesting: Nesting) -> Activity:
     talks = np.array([is_host_communication(n) for n in trace.names], bool)
     top = outermost(nesting, is_own)
     talking = (outermost(nesting, talks[names]) >= 0) if len(names) else is_own
-    waits = _loading(trace)
+    waits = loading_of(trace)
     kept = ~talking[owner] & (holding(waits, start) < 0)
     start, end, owner = start[kept], end[kept], owner[kept]
     called = nesting.order[np.where(top[owner] >= 0, top[owner], owner)]
@@ -234,7 +237,8 @@ def _named(trace: Trace, nesting: Nesting, owner: Integers, top: Integers) -> In
     return np.where(vague[trace.events.name[own]], above, own)
 
 
-def _loading(trace: Trace) -> Intervals:
+def loading_of(trace: Trace) -> Intervals:
+    """Return the instants at which a loader is asked for the next batch."""
     events = trace.events
     chosen = (events.kind == Kind.ANNOTATION) & trace.matching(INPUT.search)
     return merged(events.start[chosen], events.end[chosen])
@@ -251,6 +255,7 @@ def _pieces(start: Integers, end: Integers, key: Integers, thread: Integers) -> 
         launch_thread=thread,
         size=none,
         flops=np.zeros(len(start), np.int64),
+        name=none,
         begins=none * none,
     )
 

@@ -7,11 +7,11 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.traces.activity import Activity, Key
-from sightline.traces.events import Integers, Trace
-from sightline.traces.intervals import EMPTY, Intervals, merged, overlap, own_parts, painted
+from sightline.traces.activity import Activity, Key, Pieces, loading_of
+from sightline.traces.events import Flags, Integers, Trace
+from sightline.traces.intervals import EMPTY, Intervals, holding, joined, merged, overlap, own_parts, painted
 from sightline.traces.steps import Steps
-from sightline.traces.waits import slow_calls, waits_of
+from sightline.traces.waits import ON_PROCESSOR, host_synchronizes, slow_calls, waits_of
 
 
 class Reason(IntEnum):
@@ -22,11 +22,14 @@ class Reason(IntEnum):
     BUBBLE = 2
     NETWORK = 3
     INPUT = 4
-    TO_HOST = 5
-    SYNCHRONIZATION = 6
-    HOST = 7
-    LAUNCHES = 8
-    IDLE = 9
+    OFFLOAD = 5
+    """Copies to the device that are not of the input, and of gradients to an optimizer on the processor."""
+    TO_HOST = 6
+    STARTING = 7
+    SYNCHRONIZATION = 8
+    HOST = 9
+    LAUNCHES = 10
+    IDLE = 11
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -54,21 +57,39 @@ class Breakdown:
     """Kernels of a step."""
     slow_calls: Mapping[str, int]
     """Nanoseconds of all steps in which the device waits for a long call or operator of the host, by its name."""
+    by_step: NDArray[np.float64]
+    """Nanoseconds of every step by `Reason`, of shape ``[steps, reasons]``."""
+    pageable_ns: float
+    """Copies out of memory that is not pinned, other than those of the input."""
 
 
-def breakdown(trace: Trace, activity: Activity, steps: Steps, waiting: Intervals = EMPTY) -> Breakdown:
-    """Return the breakdown of a rank's step; ``waiting`` are instants at which it waits in a collective for others."""
+def breakdown(
+    trace: Trace, activity: Activity, steps: Steps, waiting: Intervals = EMPTY, *, has_stages: bool = False
+) -> Breakdown:
+    """Return the breakdown of a rank's step.
+
+    Args:
+        trace: Of the rank.
+        activity: What its device does.
+        steps: Its steps.
+        waiting: Instants at which it waits in a collective for others.
+        has_stages: Whether transfers are those between the stages of a pipeline.
+    """
     low, high = int(steps.edges[0]), int(steps.edges[-1])
     waits = waits_of(trace, activity, low, high)
     talk = activity.communication.intervals
-    loading = joined_input(activity, waits.input)
+    of_input = copies_of_input(trace, activity, steps)
+    others = activity.to_device.where(~of_input)
+    updates_on_host = any(map(ON_PROCESSOR.search, trace.names))
     layers = [
         activity.compute.intervals,
         overlap(waiting, talk) if len(waiting.start) and len(talk.start) else EMPTY,
-        _bubbles(activity),
+        bubbles(activity) if has_stages else EMPTY,
         talk,
-        loading,
+        joined(waits.input, activity.to_device.where(of_input).intervals),
+        joined(others.intervals, activity.to_host.intervals) if updates_on_host else others.intervals,
         activity.to_host.intervals,
+        waits.starting,
         waits.synchronization,
         waits.host,
         waits.launches,
@@ -79,8 +100,11 @@ def breakdown(trace: Trace, activity: Activity, steps: Steps, waiting: Intervals
     weight[steps.counted] = 1.0 / len(steps.counted)
     place = np.searchsorted(steps.edges, edges[:-1], side="right") - 1
     inside = (place >= 0) & (place < len(weight)) & (labels < len(Reason))
-    lengths = np.diff(edges)[inside] * weight[place[inside]]
-    reasons = np.bincount(labels[inside], weights=lengths, minlength=len(Reason)).astype(np.float64)
+    of_step = place[inside] * len(Reason) + labels[inside]
+    counted = np.bincount(of_step, weights=np.diff(edges)[inside], minlength=len(weight) * len(Reason))
+    by_step = counted.astype(np.float64).reshape(len(weight), len(Reason))
+    _keep_possible(by_step, steps, host_synchronizes(trace, activity))
+    reasons = (weight[:, None] * by_step).sum(axis=0)
     exposed, run, counts, flops = _by_key(activity, steps, weight)
     return Breakdown(
         trace=trace,
@@ -95,8 +119,39 @@ def breakdown(trace: Trace, activity: Activity, steps: Steps, waiting: Intervals
         flops=flops,
         hidden_ns=float(_inside(*overlap(layers[0], talk), steps.edges, weight).sum()) if len(talk.start) else 0.0,
         launches=float(weight[_step_of(activity.launched, steps, weight)].sum()),
-        slow_calls=slow_calls(trace, waits.host),
+        slow_calls=slow_calls(trace, joined(waits.host, waits.synchronization)),
+        by_step=by_step,
+        pageable_ns=float(_inside(*_pageable(trace, others), steps.edges, weight).sum()),
     )
+
+
+def _pageable(trace: Trace, copies: Pieces) -> Intervals:
+    return copies.where(np.array(["ageable" in trace.names[n] for n in copies.name.tolist()], bool)).intervals
+
+
+def _keep_possible(by_step: NDArray[np.float64], steps: Steps, synchronizing: Intervals) -> None:
+    """Give to the host what a step would wait for it without any synchronization.
+
+    Without it a step still takes as long as its device is busy, and as its host is outside of synchronizing calls.
+    """
+    free = np.interp(steps.edges, *_upto(synchronizing))
+    alone = steps.lengths - np.diff(free)
+    # Copies to the host go away with what waits for them.
+    busy = by_step[:, [r for r in Reason if r < Reason.TO_HOST]].sum(axis=1)
+    possible = np.maximum(steps.lengths - np.maximum(alone, busy), 0.0)
+    waits = by_step[:, Reason.SYNCHRONIZATION]
+    impossible = np.clip(waits + by_step[:, Reason.TO_HOST] - possible, 0.0, waits)
+    by_step[:, Reason.SYNCHRONIZATION] -= impossible
+    by_step[:, Reason.HOST] += impossible
+
+
+def _upto(intervals: Intervals) -> tuple[Integers, Integers]:
+    """Edges of intervals, and how many of their nanoseconds lie before each."""
+    if not len(intervals.start):
+        return np.zeros(1, np.int64), np.zeros(1, np.int64)
+    lengths = np.cumsum(intervals.end - intervals.start)
+    edges = np.stack((intervals.start, intervals.end), axis=1).reshape(-1)
+    return edges, np.stack((np.concatenate(([0], lengths[:-1])), lengths), axis=1).reshape(-1)
 
 
 def _step_of(instants: Integers, steps: Steps, weight: NDArray[np.float64]) -> Integers:
@@ -105,14 +160,38 @@ def _step_of(instants: Integers, steps: Steps, weight: NDArray[np.float64]) -> I
     return step[(step >= 0) & (step < len(weight))]
 
 
-def joined_input(activity: Activity, waiting: Intervals) -> Intervals:
-    """Waits for input, copies to the device included."""
-    copies = activity.to_device.intervals
-    return merged(np.concatenate((waiting.start, copies.start)), np.concatenate((waiting.end, copies.end)))
+def copies_of_input(trace: Trace, activity: Activity, steps: Steps) -> Flags:
+    """Return which copies to the device are of the input: those launched before the first kernel that follows.
+
+    A batch is copied at the beginning of a step or behind a call of the loader, before any kernel is launched. Where
+    copies of the same size follow later without a call of the loader, weights or states are brought one by one.
+    """
+    copies = activity.to_device
+    if not len(copies):
+        return np.zeros(0, bool)
+    launched = np.where(copies.launch_start >= 0, copies.launch_start, copies.start)
+    inside = holding(loading_of(trace), launched) >= 0
+    kernels = np.sort(
+        np.where(activity.compute.launch_start >= 0, activity.compute.launch_start, activity.compute.start)
+    )
+    behind_loader = _is_first(launched, loading_of(trace).end, kernels)
+    first = inside | behind_loader | _is_first(launched, steps.begins, kernels)
+    repeated = np.isin(copies.size, copies.size[~first & (copies.size >= 0)])
+    found: Flags = inside | behind_loader | (first & ~repeated)
+    return found
 
 
-def _bubbles(activity: Activity) -> Intervals:
-    """Instants at which a stage waits for its neighbor: a transfer that takes longer than the fastest of its kind."""
+def _is_first(instants: Integers, anchors: Integers, kernels: Integers) -> Flags:
+    """Whether no kernel is launched between the last anchor and each instant."""
+    place = np.searchsorted(anchors, instants, side="right") - 1
+    since = anchors[np.maximum(place, 0)] if len(anchors) else instants
+    between = np.searchsorted(kernels, instants) - np.searchsorted(kernels, since)
+    found: Flags = (place >= 0) & (between <= 0)
+    return found
+
+
+def bubbles(activity: Activity) -> Intervals:
+    """Return when a stage waits for its neighbor: in a transfer that takes longer than the fastest of its kind."""
     pieces = activity.communication
     transfers = np.array([key.work.operator == "send-recv" for key in activity.keys], bool)
     chosen = pieces.where(transfers[pieces.key]) if len(pieces) else pieces

@@ -6,10 +6,11 @@ from typing import NamedTuple
 import numpy as np
 
 from sightline.traces.events import ON_DEVICE, Integers, Kind, Trace
+from sightline.traces.starting import warms_up
 
 _STEP = re.compile(r"^ProfilerStep#?\s*(\d+)$")
 _SLOWER = 1.5
-"""A first step that takes this much longer than the others' median is a warm-up."""
+"""First steps that take this much longer than the median of those behind them may be a warm-up."""
 
 
 class Steps(NamedTuple):
@@ -20,6 +21,8 @@ class Steps(NamedTuple):
     """Places of the steps that are averaged."""
     are_named: bool
     """Whether the trace has steps; else the whole of it is one."""
+    begins: Integers
+    """When the host begins each step, which may be earlier than the edge of a device that lags behind."""
 
     @property
     def lengths(self) -> Integers:
@@ -36,7 +39,7 @@ def steps_of(trace: Trace) -> Steps:
     events = trace.events
     named = (events.kind == Kind.ANNOTATION) & trace.matching(_STEP.match)
     if not named.any():
-        return Steps(np.array([0, int(events.end.max())]), np.array([0]), are_named=False)
+        return _one(trace)
     start, end = events.start[named], events.end[named]
     # Several processes in one file have the same steps; the first of each counts.
     first = np.unique(
@@ -48,8 +51,13 @@ def steps_of(trace: Trace) -> Steps:
     edges = np.maximum.accumulate(np.maximum(edges, _device_done(trace, edges)))
     edges = edges[np.concatenate(([True], np.diff(edges) > 0))]
     if len(edges) < 2:
-        return Steps(np.array([0, int(events.end.max())]), np.array([0]), are_named=False)
-    return Steps(edges, _counted(np.diff(edges)), are_named=True)
+        return _one(trace)
+    return Steps(edges, _counted(trace, edges), are_named=True, begins=start[order])
+
+
+def _one(trace: Trace) -> Steps:
+    edges = np.array([0, int(trace.events.end.max())])
+    return Steps(edges, np.array([0]), are_named=False, begins=edges[:1])
 
 
 def _device_done(trace: Trace, instants: Integers) -> Integers:
@@ -87,11 +95,12 @@ def launching_calls(trace: Trace) -> Integers:
     return result
 
 
-def _counted(lengths: Integers) -> Integers:
-    """Places of the steps that count: the middle half by length, once a warm-up is left out."""
-    places = np.arange(len(lengths))
-    if len(lengths) > 2 and lengths[0] > _SLOWER * np.median(lengths[1:]):
-        places = places[1:]
-    cut = len(places) // 4
-    order = places[np.argsort(lengths[places], kind="stable")]
-    return np.sort(order[cut : len(order) - cut])
+def _counted(trace: Trace, edges: Integers) -> Integers:
+    """Places of the steps that count: all but those at the start that take long because they compile or allocate."""
+    lengths = np.diff(edges)
+    first = 0
+    while len(lengths) - first > 1 and lengths[first] > _SLOWER * np.median(lengths[first + 1 :]):
+        if not warms_up(trace, int(edges[first]), int(edges[first + 1])):
+            break
+        first += 1
+    return np.arange(first, len(lengths))

@@ -1,0 +1,39 @@
+"""The start of a job: compilation, loading of kernels, set-up of libraries. A job's later steps have none of it."""
+
+import re
+
+import numpy as np
+
+from sightline.traces.events import Flags, Kind, Trace
+from sightline.traces.intervals import Intervals, merged
+
+_COMPILES = (
+    r"dynamo_timed|_dynamo[/.].*(_compile|convert_frame)|CompiledFxGraph|compile_fx|_inductor[/.].*compile|"
+    r"^inductor_compile|triton[/.].*compil|hiprtc|nvrtc"
+)
+_LOADS = (
+    r"^(cu|cuda|hip)(Module|Library)(Load|Get)|^cuInit|^cuDevicePrimaryCtx|^(nccl|rccl)CommInit|"
+    r"^(cublas|cublasLt|cudnn)Create"
+)
+_STARTS = re.compile(f"{_COMPILES}|{_LOADS}")
+_FIRST_USE = re.compile(f"{_COMPILES}|{_LOADS}|^(cuda|hip)(Malloc|HostAlloc|MallocAsync)$")
+"""A first step fills the caching allocator too; in later ones an allocation is a fault of its own."""
+_HOST = (Kind.OPERATOR, Kind.ANNOTATION, Kind.CALL, Kind.FRAME)
+
+
+def _is_host(trace: Trace) -> Flags:
+    found: Flags = np.isin(trace.events.kind, _HOST)
+    return found
+
+
+def starting(trace: Trace) -> Intervals:
+    """Return the instants at which the host compiles, loads kernels or sets libraries up."""
+    chosen = trace.matching(_STARTS.search) & _is_host(trace)
+    return merged(trace.events.start[chosen], trace.events.end[chosen])
+
+
+def warms_up(trace: Trace, low: int, high: int) -> bool:
+    """Return whether compilation, loading of kernels or first allocations begin from ``low`` to before ``high``."""
+    chosen = trace.matching(_FIRST_USE.search) & _is_host(trace)
+    start = trace.events.start
+    return bool((chosen & (start >= low) & (start < high)).any())

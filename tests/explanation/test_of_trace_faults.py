@@ -1,0 +1,164 @@
+"""Faults that lie in a few steps, in copies and on the host: what a composed trace is explained by."""
+
+import pytest
+from kineto import Composed
+
+from sightline.explanation.of_trace import explain_trace
+
+GEMM = "sm90_xmma_gemm_bf16"
+STEP = 10_000.0
+
+
+def job(tmp_path, fill, lengths=(STEP,) * 4, **of):
+    """The explanation of a device's job; ``fill`` adds what is in a step by its start and number."""
+    trace, at = Composed(**of), 0.0
+    for number, length in enumerate(lengths):
+        trace.step(number, at, length)
+        fill(trace, at, number)
+        at += length
+    return explain_trace([trace.write(tmp_path)])
+
+
+def limits(explanation):
+    return {one.limit: one.time_s * 1e6 for one in explanation.limits}
+
+
+def first(explanation):
+    return explanation.advice[0].sentence
+
+
+def copied(trace, at, length, size, name="Memcpy HtoD (Pinned -> Device)"):
+    trace.number += 1
+    waits = "ageable" in name
+    trace.event("cpu_op", "aten::copy_", at, length + 10 if waits else 10)
+    trace.event("cuda_runtime", "cudaMemcpyAsync", at + 2, length + 6 if waits else 5, correlation=trace.number)
+    ids = {"correlation": trace.number, "device": 0, "stream": 7, "bytes": size}
+    trace.event("gpu_memcpy", name, at + 5, length, pid=0, tid=7, **ids)
+
+
+def test_communication_of_every_fourth_step_counts(tmp_path):
+    def fill(trace, at, number):
+        trace.kernel(GEMM, at + 10, 9000, at=at)
+        if number % 4 == 3:
+            trace.collective(at + 9020, 20900, at=at + 30)
+
+    found = job(tmp_path, fill, [30_000.0 if n % 4 == 3 else STEP for n in range(8)])
+    assert found.whole_s == pytest.approx(15e-3)
+    assert found.exposed_communication_s == pytest.approx(5.2e-3, rel=0.05)
+    assert any("2 of 8 steps take 30 ms where the others take 10 ms" in one for one in found.sentences)
+    assert "all-reduce" in first(found)
+
+
+def test_a_checkpoint_in_one_step_is_the_first_advice(tmp_path):
+    def fill(trace, at, number):
+        trace.kernel(GEMM, at + 10, 9900, at=at)
+        if number == 3:
+            trace.event("python_function", "torch/serialization.py(500): save", at + STEP, 200_000)
+
+    found = job(tmp_path, fill, [STEP, STEP, STEP, 210_000.0, STEP, STEP])
+    assert found.advice[0].gain_s == pytest.approx(200e-3 / 6)
+    assert "Shorten the long steps" in first(found)
+    assert "serialization.py(500): save" in first(found)
+
+
+def test_a_long_first_step_without_start_up_counts(tmp_path):
+    def fill(trace, at, number):
+        trace.kernel(GEMM, at + 10, 9900, at=at)
+        if number == 0:
+            trace.event(*of_first, at + STEP, 10_000)
+
+    lengths = [30_000.0, STEP, STEP, STEP]
+    of_first = ("cpu_op", "aten::copy_")
+    assert job(tmp_path, fill, lengths).whole_s == pytest.approx(15e-3)
+    of_first = ("cuda_runtime", "cudaMalloc")
+    assert job(tmp_path, fill, lengths).whole_s == pytest.approx(10e-3)
+
+
+def test_a_trace_of_a_jobs_start_says_to_profile_later_steps(tmp_path):
+    def fill(trace, at, _):
+        trace.event("cuda_runtime", "cuModuleLoadData", at, 6000)
+        trace.kernel(GEMM, at + 6010, 3900, at=at + 6005)
+
+    assert "Profile later steps" in first(job(tmp_path, fill))
+
+
+def test_weights_that_are_streamed_layer_by_layer_are_no_input(tmp_path):
+    def fill(trace, at, _):
+        for layer in range(4):
+            copied(trace, at + 2500 * layer, 1700, 40_000_000)
+            trace.kernel(GEMM, at + 2500 * layer + 1720, 770, at=at + 2500 * layer + 20)
+
+    found = job(tmp_path, fill)
+    assert found.input_wait_s == 0
+    assert limits(found)["offload"] == pytest.approx(6800)
+    assert "Offload less" in first(found)
+
+
+def test_batches_of_micro_batches_are_input(tmp_path):
+    def fill(trace, at, _):
+        for begin in (at, at + 5000):
+            trace.event("user_annotation", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", begin, 100)
+            copied(trace, begin + 110, 2000, 1_000_000)
+            trace.kernel(GEMM, begin + 2200, 2700, at=begin + 2190)
+
+    found = job(tmp_path, fill)
+    assert found.input_wait_s == pytest.approx(4200e-6, rel=0.03)
+
+
+def test_an_optimizer_on_the_processor_is_named_and_no_synchronization(tmp_path):
+    def fill(trace, at, _):
+        trace.kernel(GEMM, at + 10, 3000, at=at)
+        copied(trace, at + 3005, 1500, 40_000_000, "Memcpy DtoH (Device -> Pinned)")
+        trace.event("cuda_runtime", "cudaStreamSynchronize", at + 3020, 1495)
+        trace.event("cpu_op", "DeepSpeedCPUAdam", at + 4530, 2900)
+        copied(trace, at + 7450, 2400, 40_000_000)
+
+    said = [one.sentence for one in job(tmp_path, fill).advice]
+    assert "updates on the processor (DeepSpeedCPUAdam)" in said[0]
+    assert "longest in DeepSpeedCPUAdam" in said[1]
+    assert not any("Synchronize less" in one for one in said)
+
+
+def test_pageable_copies_in_the_middle_of_a_step_are_advised_to_be_pinned(tmp_path):
+    def fill(trace, at, _):
+        trace.kernel(GEMM, at + 10, 5000, at=at)
+        copied(trace, at + 5010, 3000, 77_000, "Memcpy HtoD (Pageable -> Device)")
+        trace.kernel(GEMM, at + 8040, 1900, at=at + 8030)
+
+    said = first(job(tmp_path, fill))
+    assert "Pin the memory" in said
+    assert "DataLoader" not in said
+
+
+def test_a_step_without_synchronization_takes_as_long_as_its_host(tmp_path):
+    def fill(trace, at, _):
+        trace.kernel(GEMM, at + 10, 2000, at=at)
+        trace.event("cuda_runtime", "cudaStreamSynchronize", at + 36, 1978)
+        trace.event("python_function", "train.py(30): tokenize", at + 2020, 7900)
+
+    found = job(tmp_path, fill)
+    assert "Move other work" in first(found)
+    assert "tokenize" in first(found)
+    [less] = [one for one in found.advice if "Synchronize less" in one.sentence]
+    assert less.gain_s <= 2000e-6
+
+
+def test_gaps_of_python_between_launches_are_not_launch_bound(tmp_path):
+    def fill(trace, at, _):
+        for layer in range(8):
+            trace.kernel(GEMM, at + 1250 * layer + 910, 330, at=at + 1250 * layer + 900)
+
+    found = job(tmp_path, fill)
+    assert limits(found)["host"] == pytest.approx(7360, rel=0.03)
+    assert "launch-bound" not in first(found)
+
+
+def test_gaps_that_nothing_explains_are_advised_on(tmp_path):
+    def fill(trace, at, _):
+        trace.kernel(GEMM, at + 5, 3000, at=at)
+        trace.event("cuda_runtime", "cudaStreamWaitEvent", at + 8, 2)
+        trace.kernel(GEMM, at + 7000, 2990, at=at + 10)
+
+    said = first(job(tmp_path, fill))
+    assert "Record what the gaps are" in said
+    assert "with_stack=True" in said
