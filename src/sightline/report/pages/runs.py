@@ -34,6 +34,8 @@ def runs_piece(runs: Sequence[Run], count: int, place: str, address: Callable[[R
         none = pieces.paragraphs([f"The store of runs '{place}' has no runs yet."])
         return pieces.joined(none, pieces.commands(_NEXT))
     columns = columns_of(runs)
+    # On narrow screens the last column is the one out of sight.
+    columns["run"] = columns.pop("run")
     names = [Link(label_of(run), address(run)) for run in runs]
     rows = list(zip(names, *columns.values(), strict=True))
     right = [heading == "age" for heading in ("name", *columns)]
