@@ -15,7 +15,7 @@ from typing import Any
 
 from sightline.exploration.listed import BUILT_IN
 from sightline.report.charts import drawing
-from sightline.report.charts.measured_rates import RateMeasured, measured_rates_chart
+from sightline.report.charts.serving.measured_rates import RateMeasured, measured_rates_chart
 from sightline.validation.serving.logs import RATE, Log, MeasuredRun
 from sightline.validation.serving.suite import answers_of
 from sightline.validation.serving.vllm_logs import vllm_logs

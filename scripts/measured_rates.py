@@ -23,7 +23,7 @@ from rich.table import Table
 
 from sightline.report import units
 from sightline.report.charts import drawing
-from sightline.report.charts.measured_rates import RateMeasured, measured_rates_chart
+from sightline.report.charts.serving.measured_rates import RateMeasured, measured_rates_chart
 from sightline.report.terminal.replay import LABELS
 from sightline.runs import open_store
 

@@ -11,10 +11,11 @@ from serving_scenarios import serving
 
 from sightline.profile import Profile
 from sightline.report.charts.drawing import PHONE, SCREEN
-from sightline.report.charts.measured_rates import RateMeasured, measured_rates_chart
+from sightline.report.charts.index import charts_of
 from sightline.report.charts.profile import single_chart
-from sightline.report.charts.replay import replay_chart
-from sightline.report.charts.serving import serving_chart
+from sightline.report.charts.serving.chart import serving_chart
+from sightline.report.charts.serving.measured_rates import RateMeasured, measured_rates_chart
+from sightline.report.charts.serving.replay import replay_chart
 from sightline.report.chrome.serving import MOST_ITERATIONS, load_trace, serving_trace
 from sightline.report.pages.profiles import page
 from sightline.report.terminal.profile import tables
@@ -83,8 +84,16 @@ def test_a_load_without_times_is_told():
 
 def test_one_load_is_drawn_over_time():
     spec = serving_chart([served()])
-    titles = [panel.get("title", {}).get("text") for panel in spec["hconcat"]]
-    assert "How latencies are spread" in titles
+    course, latencies = spec["vconcat"]
+    assert course["vconcat"][0]["title"]["text"] == "Requests and KV cache over time"
+    titles = [panel["title"]["text"] for panel in latencies["hconcat"]]
+    assert titles == ["Time to first token", "Time per output token", "Latency"]
+
+
+def test_latencies_are_drawn_once_on_the_page_of_a_load():
+    charts = {chart.name: json.dumps(chart.wide) for chart in charts_of(served())}
+    assert "over-time" in charts
+    assert [name for name, drawn in charts.items() if "% of the requests" in drawn] == ["latency"]
 
 
 def test_replicas_that_come_and_go_are_told_and_drawn():
@@ -103,7 +112,7 @@ def test_replicas_that_come_and_go_are_told_and_drawn():
     assert said in " ".join(shown([found], 80).split())
     assert said in page([found])
     drawn = serving_chart([found])
-    panel = drawn["hconcat"][0]["vconcat"][-1]
+    panel = drawn["vconcat"][0]["vconcat"][-1]
     assert panel["encoding"]["y"]["title"] == "replicas"
     assert {row["value"] for row in values_of(drawn, panel)} >= {1.0, 2.0}
 

@@ -109,10 +109,10 @@ def _charts(answer: Profile) -> list[dict[str, Any]]:
 
     found = [single_chart(answer, titled=False, room=NOTEBOOK)]
     if answer.task is SERVING:
-        from sightline.report.charts.latencies import latency_chart
-        from sightline.report.charts.serving import serving_chart
+        from sightline.report.charts.serving.course import course_chart
+        from sightline.report.charts.serving.latencies import latency_chart
 
-        more = latency_chart(answer, room=NOTEBOOK), serving_chart([answer], NOTEBOOK)
+        more = latency_chart(answer, room=NOTEBOOK), course_chart(answer, NOTEBOOK)
         found += [chart for chart in more if chart is not None]
     return found
 
@@ -170,7 +170,7 @@ def _waited(answer: Profile, key: str) -> str:
 
 
 def _rates(found: "Capacity") -> list[dict[str, Any]]:
-    from sightline.report.charts.serving import serving_chart
+    from sightline.report.charts.serving.chart import serving_chart
 
     answered = [one.profile for one in found.tried if one.profile.completed]
     chart = serving_chart(answered, NOTEBOOK) if len(answered) > 1 else None

@@ -266,7 +266,7 @@ def _write_runs(answers: "list[Profile]", found: "list[Capacity]", named: _Files
 
 def _check_curve(path: str, scenarios: "list[ServingScenario]") -> None:
     """Refuse to draw several runs that are no curve, before they run."""
-    from sightline.report.charts.serving import is_curve
+    from sightline.report.charts.serving.rates import is_curve
 
     if not is_curve(scenarios):
         raise InputError(
@@ -277,7 +277,7 @@ def _check_curve(path: str, scenarios: "list[ServingScenario]") -> None:
 
 def _draw(path: str, profiles: "list[Profile]") -> None:
     from sightline.report.charts.drawing import PHONE
-    from sightline.report.charts.serving import serving_chart
+    from sightline.report.charts.serving.chart import serving_chart
 
     drawn = serving_chart(profiles)
     if drawn is None:

@@ -56,7 +56,7 @@ def replayed(run: ServedRun, profile: "Profile", path: str | None) -> list[dict[
 def drawn(path: str, run: ServedRun, profile: "Profile") -> None:
     """Draw every request as measured and as simulated into the file at ``path``."""
     from sightline.report.charts.drawing import PHONE
-    from sightline.report.charts.replay import replay_chart
+    from sightline.report.charts.serving.replay import replay_chart
 
     chart = replay_chart(run.outcome, profile)
     output.draw(path, chart, lambda: replay_chart(run.outcome, profile, PHONE))

@@ -158,7 +158,7 @@ def _throughput_latency(answer: Any, room: Room) -> Spec | None:
     if len(found) < 2:
         return None
     if found[0].task is SERVING:
-        from sightline.report.charts.serving import serving_chart
+        from sightline.report.charts.serving.chart import serving_chart
 
         return serving_chart(found, room)
     from sightline.report.charts.curve import curve_chart
@@ -184,13 +184,13 @@ def _latency(answer: Any, room: Room) -> Spec | None:
     one = answer.profile if isinstance(answer, Replay) else _one(answer)
     if one is None or one.task is not SERVING:
         return None
-    from sightline.report.charts.latencies import latency_chart
+    from sightline.report.charts.serving.latencies import latency_chart
 
     return latency_chart(one, measured, room)
 
 
 def _requests(answer: Any, room: Room) -> Spec | None:
-    from sightline.report.charts.replay import replay_chart
+    from sightline.report.charts.serving.replay import replay_chart
 
     return replay_chart(answer.measured, answer.profile, room) if isinstance(answer, Replay) else None
 
@@ -199,7 +199,7 @@ def _over_time(answer: Any, room: Room) -> Spec | None:
     one = _one(answer)
     if one is None or one.task is not SERVING:
         return None
-    from sightline.report.charts.serving import course_chart
+    from sightline.report.charts.serving.course import course_chart
 
     return course_chart(one, room)
 

@@ -10,7 +10,7 @@ from sightline.report import labels
 from sightline.report.charts import drawing
 from sightline.report.charts.axes import decade_ticks
 from sightline.report.charts.drawing import SCREEN, Room
-from sightline.report.charts.latencies import LEAST_S, MEASURED, SIMULATED, TIMES, spread_panel
+from sightline.report.charts.serving.latencies import LEAST_S, MEASURED, SIMULATED, TIMES, spread_panel
 from sightline.simulation.outcome import Outcome
 from sightline.simulation.requests import Floats
 from sightline.simulation.results.request_times import times_of

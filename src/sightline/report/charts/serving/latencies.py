@@ -30,19 +30,11 @@ Quantiles = Mapping[str, NDArray[np.float64]]
 
 def latency_chart(profile: Profile, measured: Outcome | None = None, room: Room = SCREEN) -> dict[str, Any] | None:
     """Return a panel for each time; of a measured load with both lines. None where no request was answered."""
-    there = _of_profile(profile)
-    here = {} if measured is None else _of_outcome(measured)
-    if not there:
+    panels = latency_panels(profile, measured, room)
+    if not panels:
         return None
-    slo, panels = profile.scenario.workload.slo, []
-    for key, title in TIMES.items():
-        lines = {MEASURED: here[key]} if key in here else {}
-        if key in there:
-            panels.append(spread_panel(title, lines | {SIMULATED: there[key]}, room, limit=getattr(slo, key, None)))
     chart = drawing.beside(*panels, room=room, spacing=30)
-    lines_ = [*labels.subtitle(profile.scenario)]
-    if slo is not None:
-        lines_.append(f"Dashed: limits of the SLO, which {slo.percentile:g} % of the requests have to keep.")
+    lines_ = [*labels.subtitle(profile.scenario), *slo_line(profile)]
     spans = [
         f"{TIMES[key].lower()} p90 ± {100 * ((high / low) ** 0.5 - 1):.0f} %"
         for key in TIMES
@@ -51,6 +43,28 @@ def latency_chart(profile: Profile, measured: Outcome | None = None, room: Room 
     ]
     lines_.append(drawing.basis(profile.evidence, ", ".join(spans)))
     return drawing.configure(chart, labels.title(profile.scenario), list(filter(None, lines_)), room)
+
+
+def latency_panels(profile: Profile, measured: Outcome | None = None, room: Room = SCREEN) -> list[Any]:
+    """Return a panel for each time; none where no request was answered."""
+    there = _of_profile(profile)
+    here = {} if measured is None else _of_outcome(measured)
+    slo, panels = profile.scenario.workload.slo, []
+    for key, title in TIMES.items():
+        if key in there:
+            lines = ({MEASURED: here[key]} if key in here else {}) | {SIMULATED: there[key]}
+            panels.append(spread_panel(title, lines, room, limit=getattr(slo, key, None)))
+        elif there and key in here:
+            panels.append(spread_panel(title, {MEASURED: here[key]}, room, limit=getattr(slo, key, None)))
+    return panels
+
+
+def slo_line(profile: Profile) -> list[str]:
+    """Return what the dashed lines are, where there are any."""
+    slo = profile.scenario.workload.slo
+    if slo is None:
+        return []
+    return [f"Dashed: limits of the SLO, which {slo.percentile:g} % of the requests have to keep."]
 
 
 def _of_profile(profile: Profile) -> dict[str, NDArray[np.float64]]:
