@@ -123,6 +123,19 @@ def said_of(kind: str, written: str) -> str:
     return f"{written} is read as {name}; there is {', '.join(others)} too" if others else ""
 
 
+def kind_of(written: str, others: tuple[str, ...] = ()) -> str:
+    """Return the kind that a word asks for, which may be in the singular.
+
+    Raises:
+        InputError: There is none; ``others`` are named among the kinds.
+    """
+    found = next((kind for kind in KINDS if written.lower() in (kind, singular(kind))), None)
+    if found is not None:
+        return found
+    known = (*KINDS, *others)
+    raise InputError(f"unknown kind '{written}'{nearest(written, known)}; kinds are {', '.join(known)}")
+
+
 def singular(kind: str) -> str:
     """Return what one entry of a kind is called: ``memory`` of ``memories``."""
     return _SINGULAR.get(kind, kind.removesuffix("s"))

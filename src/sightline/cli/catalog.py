@@ -7,7 +7,7 @@ import typer
 from sightline.cli import completion, output
 from sightline.cli.next_step import try_next
 from sightline.cli.options import AsJson, RunStore
-from sightline.errors import InputError, nearest
+from sightline.errors import InputError
 
 ANCHORS = "anchors"
 """The kind of entries that users make."""
@@ -48,7 +48,7 @@ def catalog(
         return
     if delete or store is not None:
         raise InputError("--delete and --store are for anchors: sightline catalog anchors NAME --delete")
-    from sightline.catalog import KINDS, entry, name_of, names, said_of
+    from sightline.catalog import KINDS, entry, kind_of, name_of, names, said_of
     from sightline.profile.results import stamped
 
     if kind is None:
@@ -56,13 +56,13 @@ def catalog(
         output.show(lambda: listing, lambda: [_report().kinds_table(listing)], json=as_json)
         _go_on(as_json, "catalog", "devices")
         return
-    of = _kind(kind, KINDS)
+    of = kind_of(kind, (ANCHORS,))
     if name is not None:
         if remark := said_of(of, name):
             output.print_remark(remark)
         name = name_of(of, name)
         one = dict(entry(of, name))
-        table = lambda: [_report().entry_table(of, name, one, _meaning(of, name))]  # noqa: E731 - a form like the others
+        table = lambda: [_report().entry_table(of, name, one, _report().meaning_of(of, name))]  # noqa: E731 - a form like the others
         output.show(lambda: stamped({"kind": of, "name": name, **one}), table, json=as_json)
         _go_on(as_json, *_use(of, name))
     else:
@@ -109,29 +109,3 @@ def _report() -> Any:
     from sightline.report.terminal import catalog
 
     return catalog
-
-
-def _kind(kind: str, kinds: tuple[str, ...]) -> str:
-    """Return the kind, which may be asked for in the singular."""
-    from sightline.catalog import singular
-
-    found = next((known for known in kinds if kind.lower() in (known, singular(known))), None)
-    if found is not None:
-        return found
-    raise InputError(
-        f"unknown kind '{kind}'{nearest(kind, (*kinds, ANCHORS))}; kinds are {', '.join((*kinds, ANCHORS))}"
-    )
-
-
-def _meaning(kind: str, name: str) -> list[tuple[str, str]]:
-    """What an entry is read as, where its own keys say it only to those who know the family."""
-    if kind != "models":
-        from sightline.report.terminal.technology import meaning
-
-        return meaning(kind, name)
-    from pathlib import Path
-
-    from sightline.loading.models import resolve_model
-    from sightline.report.terminal.catalog import model_rows
-
-    return list(model_rows(resolve_model(name, Path()).model))

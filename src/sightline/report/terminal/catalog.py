@@ -9,10 +9,10 @@ from rich.text import Text
 
 from sightline.profile.results import flatten
 from sightline.report import units
+from sightline.report.terminal import technology
 from sightline.report.terminal.listing import Column, Listing
 from sightline.report.terminal.parts import plain_table
 from sightline.report.terminal.prices import price_table, prices_table
-from sightline.report.terminal.technology import COLUMNS as TECHNOLOGY
 from sightline.report.terminal.technology import in_time
 from sightline.scenario import Heads, LayerKind, Model
 from sightline.scenario.blocks import MIXER_WORDS, SOFTMAX
@@ -57,7 +57,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "TPOT spread": "constants.tpot_spread",
         "evidence": "evidence",
     },
-    **TECHNOLOGY,
+    **technology.COLUMNS,
 }
 """Figures worth a column by kind, under their headings; of several keys the first that an entry has is shown."""
 
@@ -83,14 +83,44 @@ def entries_table(kind: str, entries: Mapping[str, Mapping[str, Any]]) -> Render
     """Return the entries of a kind, one line each, with their main figures."""
     if kind == "prices":
         return prices_table(entries)
-    flat = {name: flatten(fields) for name, fields in in_time(kind, entries).items()}
     if kind not in COLUMNS:
-        return plain_table(("name", "source"), rows=((name, _first(of, ["source"])) for name, of in flat.items()))
-    figures = {heading: [_first(of, keys.split()) for of in flat.values()] for heading, keys in COLUMNS[kind].items()}
+        columns = columns_of(kind, entries)
+        return plain_table(("name", *columns), rows=zip(entries, *columns.values(), strict=True))
+    ordered = in_time(kind, entries)
     return Listing(
-        labels=[Column(heading="name", cells=list(flat), is_number=False)],
-        figures=[Column(heading=heading, cells=cells, is_number=False) for heading, cells in figures.items()],
+        labels=[Column(heading="name", cells=list(ordered), is_number=False)],
+        figures=[
+            Column(heading=heading, cells=cells, is_number=False)
+            for heading, cells in columns_of(kind, ordered).items()
+        ],
     )
+
+
+def columns_of(kind: str, entries: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Return the main figures of entries under their headings; of kinds without any the sources."""
+    flat = [flatten(fields) for fields in entries.values()]
+    columns = COLUMNS.get(kind, {"source": "source"})
+    return {heading: [_first(of, keys.split()) for of in flat] for heading, keys in columns.items()}
+
+
+def about(fields: Mapping[str, Any]) -> str:
+    """Return where an entry comes from: source, date and kind of evidence."""
+    return (
+        f"{fields.get('source', 'no source stated')} ({fields.get('date', 'undated')}, {fields.get('evidence', '-')})"
+    )
+
+
+def figures_of(fields: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Return each figure of an entry, its value, and where it comes from when that is not the entry's own source."""
+    sources, evidences = (
+        stated if isinstance(stated, Mapping) else {} for stated in map(fields.get, ("sources", "evidences"))
+    )
+    found = []
+    for key, value in flatten({k: v for k, v in fields.items() if k not in _ABOUT}).items():
+        root = key.partition(".")[0]
+        note = [str(part) for part in (of.get(key, of.get(root)) for of in (sources, evidences)) if part]
+        found.append((key, _figure(key, value), "; ".join(note)))
+    return found
 
 
 def entry_table(
@@ -102,20 +132,25 @@ def entry_table(
     """
     if kind == "prices":
         return price_table(name, fields)
-    about = (
-        f"{fields.get('source', 'no source stated')} ({fields.get('date', 'undated')}, {fields.get('evidence', '-')})"
-    )
-    sources, evidences = (
-        stated if isinstance(stated, Mapping) else {} for stated in map(fields.get, ("sources", "evidences"))
-    )
-    table = plain_table(("figure", "value", *(["source, where it differs"] if sources or evidences else [])))
-    for key, value in flatten({k: v for k, v in fields.items() if k not in _ABOUT}).items():
-        root = key.partition(".")[0]
-        note = [str(part) for part in (of.get(key, of.get(root)) for of in (sources, evidences)) if part]
-        table.add_row(key, _figure(key, value), *(["; ".join(note)] if sources or evidences else []))
-    heading = Group(Text(name, style="bold"), Text(about, style="dim"), Text())
+    figures = figures_of(fields)
+    differs = any(note for _, _, note in figures)
+    table = plain_table(("figure", "value", *(["source, where it differs"] if differs else [])))
+    for row in figures:
+        table.add_row(*(row if differs else row[:2]))
+    heading = Group(Text(name, style="bold"), Text(about(fields), style="dim"), Text())
     read = (plain_table(("read as", ""), rows=meaning), Text()) if meaning else ()
     return Group(heading, *read, table)
+
+
+def meaning_of(kind: str, name: str) -> list[tuple[str, str]]:
+    """Return what an entry is read as, where its own keys say it only to those who know the family."""
+    if kind != "models":
+        return technology.meaning(kind, name)
+    from pathlib import Path
+
+    from sightline.loading.models import resolve_model
+
+    return list(model_rows(resolve_model(name, Path()).model))
 
 
 def _first(fields: Mapping[str, Any], keys: Sequence[str]) -> str:

@@ -32,19 +32,25 @@ def price_table(name: str, price: Mapping[str, Any]) -> RenderableType:
     """Return one device's price, where it comes from, and every offer with its provider, date and source."""
     about = f"{_amount(price)} USD per hour and device: {price['source']} ({price['date']}, {price['evidence']})"
     heading = (Text(name, style="bold"), Text(about, style="dim"))
-    offers: Sequence[Mapping[str, Any]] = price.get("offers", ())
-    if not offers:
+    if not price.get("offers"):
         return Group(*heading)
-    named = [f"{offer['provider']}: {offer['source']}" for offer in offers]
+    labels, *figures = offers_of(price).items()
     listing = Listing(
-        labels=[Column(heading="provider and source", cells=named, is_number=False)],
-        figures=[
-            Column(heading="kind", cells=[str(offer["kind"]) for offer in offers], is_number=False),
-            Column(heading="date", cells=[str(offer["date"]) for offer in offers]),
-            Column(heading="$/hour", cells=list(map(_amount, offers))),
-        ],
+        labels=[Column(heading=labels[0], cells=labels[1], is_number=False)],
+        figures=[Column(heading=heading, cells=cells, is_number=heading != "kind") for heading, cells in figures],
     )
     return Group(*heading, Text(), listing)
+
+
+def offers_of(price: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return what providers list for a device by column: provider and source, kind, date, USD per hour."""
+    offers: Sequence[Mapping[str, Any]] = price.get("offers", ())
+    return {
+        "provider and source": [f"{offer['provider']}: {offer['source']}" for offer in offers],
+        "kind": [str(offer["kind"]) for offer in offers],
+        "date": [str(offer["date"]) for offer in offers],
+        "$/hour": list(map(_amount, offers)),
+    }
 
 
 def _range(price: Mapping[str, Any], kind: str) -> str:

@@ -1,0 +1,70 @@
+"""Catalog: what Sightline knows of models, devices, networks, prices and technologies, each figure with its source."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlencode
+
+from sightline.errors import InputError
+from sightline.web.asked import Asked
+from sightline.web.views import View
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sightline.report.pieces import Link, Piece
+
+KIND, NAME, WORD = "kind", "name", "word"
+"""The fields: a kind of entries, one entry, and a word that entries hold."""
+
+
+def answer(asked: Asked) -> "Piece":
+    """Return the kinds, the entries of one, or one entry."""
+    from sightline.catalog import KINDS, entry, kind_of, names
+    from sightline.report.pages.catalog import entries_piece, entry_piece, kinds_piece
+
+    if KIND not in asked.values:
+        return kinds_piece({kind: names(kind) for kind in KINDS}, address)
+    kind = _named(KIND, kind_of, asked.option(KIND))
+    if name := asked.option(NAME):
+        fields = _named(NAME, lambda written: entry(kind, written), name)
+        return entry_piece(kind, name, fields, list(_links(kind, name)))
+    return entries_piece(kind, {name: entry(kind, name) for name in names(kind)}, address, asked.option(WORD))
+
+
+def _named(field: str, find: Any, written: str) -> Any:
+    """What a field names; raise `InputError` with the nearest where there is none."""
+    try:
+        return find(written)
+    except InputError as error:
+        raise InputError([f"{field}: {problem}" for problem in error.problems]) from None
+
+
+def address(kind: str, name: str) -> str:
+    """Return the address that shows a kind, or an entry of it."""
+    return f"/catalog?{urlencode({KIND: kind, **({NAME: name} if name else {})})}"
+
+
+def _links(kind: str, name: str) -> "Iterator[Link]":
+    """What leads on from an entry: to its kind, and to a prediction with it."""
+    from sightline.report.pieces import Link
+
+    yield Link(f"All {kind}", address(kind, ""))
+    values = {"models": {"model": name}, "devices": {"cluster": f"8x {name}"}, "clusters": {"cluster": name}}.get(kind)
+    if values:
+        yield Link("Predict with it", f"/predict?{urlencode(values)}")
+
+
+def context(asked: Asked) -> Mapping[str, Any]:
+    """Return the kinds to choose from."""
+    from sightline.catalog import KINDS
+
+    return {"kinds": KINDS, "chosen": asked.option(KIND)}
+
+
+VIEW: Final = View(
+    name="catalog",
+    title="Catalog",
+    about="What predictions rest on: every figure with its source, date and kind of evidence.",
+    answer=answer,
+    context=context,
+)
