@@ -147,19 +147,9 @@ class _Work:
         for one in fitting:
             if not own_s or 1.0 - one.whole_s / own_s < least:
                 return
-            gains = self._gains(one)
+            gains = gains_between(self._own, one.profile, self._known)
             if gains is None or gains[0] > 0:
                 yield one, gains
-
-    def _gains(self, one: Tried) -> tuple[float, float] | None:
-        """Ends of the 80 % interval of a gain; what both predictions' errors share cancels."""
-        key, own = self._own.task.whole, self._own
-        spreads = [spread_of(_whole_s(p), _ends(p, key)) for p in (own, one.profile)]
-        if spreads[0] is None or spreads[1] is None:
-            return None
-        shared = _correlation(own, one.profile, self._known)
-        low, high = interval_of(one.whole_s / float(own.whole_s), ratio_spread(spreads[0], spreads[1], shared))
-        return 1.0 - high, 1.0 - low
 
     def advice(self, one: Tried, gains: tuple[float, float] | None) -> Advice:
         """The change in words."""
@@ -172,6 +162,20 @@ class _Work:
             sentence=sentence(one.changes, self._own, one.profile, gains, _fields(self._own)),
             command=self._subject.command(one.set),
         )
+
+
+def gains_between(own: Profile, other: Profile, known: "Anchored | None" = None) -> tuple[float, float] | None:
+    """Return the ends of the 80 % interval of the share of time that another prediction saves; None without intervals.
+
+    What both predictions' errors share cancels.
+    """
+    key = own.task.whole
+    spreads = [spread_of(_whole_s(p), _ends(p, key)) for p in (own, other)]
+    if spreads[0] is None or spreads[1] is None:
+        return None
+    spread = ratio_spread(spreads[0], spreads[1], _correlation(own, other, known))
+    low, high = interval_of(_whole_s(other) / float(own.whole_s), spread)
+    return 1.0 - high, 1.0 - low
 
 
 def _ends(profile: Profile, key: str) -> tuple[float, float | None] | None:

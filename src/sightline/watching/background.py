@@ -1,4 +1,4 @@
-"""A search in a process of its own, beside a job that must not notice it."""
+"""Searches in a process of their own, beside a job that must not notice them."""
 
 import contextlib
 import json
@@ -6,8 +6,14 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections import deque
 from collections.abc import Mapping
 from typing import Any
+
+from sightline.watching import machine
+from sightline.watching.departures import Departure
+from sightline.watching.detector import DepartureDetector
+from sightline.watching.expected import as_mapping
 
 
 class Replanner:
@@ -75,6 +81,55 @@ class Replanner:
     def _forget(self) -> None:
         self._process = None
         self._output.close()
+
+
+class Searches:
+    """Searches for a better plan after departures: one at a time, and the next one for the last departure."""
+
+    def __init__(self) -> None:
+        self._replanner, self._asked, self._count = Replanner(), deque[Departure](maxlen=1), 0
+
+    def ask(self, departure: Departure) -> None:
+        """Search once nothing else is searched; an earlier departure that still waits is forgotten."""
+        self._asked.append(departure)
+
+    def forget(self) -> None:
+        """Drop what is searched and what waits: the situation has passed."""
+        self._asked.clear()
+        self._replanner.stop()
+
+    def tend(self, detector: DepartureDetector, folder: str) -> dict[str, Any] | None:
+        """Return the answer of a search that has ended, and begin the one that was asked for last."""
+        answer = self._replanner.answer()
+        # What a step takes on other devices is known once some have been measured there.
+        is_early = bool(self._asked) and self._asked[0].cause == "devices" and detector.baseline is None
+        if self._asked and not is_early and not self._replanner.is_busy:
+            self._count += 1
+            question = _question(self._asked.popleft(), detector)
+            self._replanner.start({**question, "folder": folder, "name": f"replan-{self._count}"})
+        return answer
+
+    def end(self, wait_s: float) -> dict[str, Any] | None:
+        """Return the answer of the search that runs if it comes in time, and end it."""
+        answer = self._replanner.answer(wait_s) if wait_s else None
+        self._replanner.stop()
+        return answer
+
+
+def _question(departure: Departure, detector: DepartureDetector) -> dict[str, Any]:
+    """What a search has to know of a departure."""
+    assert detector.expected is not None  # noqa: S101 - nothing is asked without a scenario
+    baseline = detector.baseline
+    is_of_devices = baseline is not None and departure.cause == "devices"
+    return {
+        "scenario": as_mapping(detector.expected.scenario),
+        "cause": departure.cause,
+        "devices": detector.devices,
+        "sequence_length": detector.sequence_length,
+        "link_factor": detector.link_factor,
+        "measured_s": baseline.step_time_s if is_of_devices and baseline else departure.measured_s,
+        "memory": machine.memory_bytes()[0] if departure.cause == "memory" else None,
+    }
 
 
 def _quiet() -> dict[str, str]:

@@ -39,13 +39,6 @@ class Expected:
         """By how much of itself the predicted step time may be too small, in the 80 % interval."""
         return self.interval[1] / self.step_time_s - 1.0
 
-    def mfu_at(self, step_time_s: float, tokens: float, devices: int) -> float:
-        """Return the model FLOP/s utilization of a measured step.
-
-        FLOPs are those of the scenario in proportion to the tokens: longer sequences cost a little more than that.
-        """
-        return self.mfu * (self.step_time_s / step_time_s) * (tokens / self.tokens) * (self.devices / devices)
-
     def to_dict(self) -> dict[str, Any]:
         """Return the result keys that a watch keeps of the prediction."""
         return {

@@ -2,16 +2,33 @@
 
 import platform
 import sys
-from collections.abc import Mapping, Sequence
-from math import sqrt
+from collections.abc import Mapping
 from typing import Any
 
-from sightline.quantities import FOUR_IN_FIVE
+from sightline.profile.measured import measured_rates, median_interval
 from sightline.watching import machine
 from sightline.watching.expected import Expected, as_mapping, expected_of
+from sightline.watching.figures import tokens_of
 from sightline.watching.observer import Observer
 from sightline.watching.situation import scenario_now
-from sightline.watching.steps import window_of
+from sightline.watching.steps import Window, window_of
+
+
+def finish(observer: Observer, name: str, error: BaseException | None) -> None:
+    """End the run of a watch whose observer has stopped.
+
+    Args:
+        observer: With a stream.
+        name: Of the run; empty for the scenario's.
+        error: Of the job, if any.
+    """
+    stream = observer.stream
+    if stream is None:
+        return
+    status, reason = status_of(error)
+    result, scenario = result_of(observer)
+    named = {"name": name or scenario.get("name") or stream.name, "environment": environment()}
+    stream.finish(status=status, reason=reason, result=result, scenario=scenario, **named)
 
 
 def result_of(observer: Observer) -> tuple[dict[str, Any], Mapping[str, Any]]:
@@ -19,14 +36,14 @@ def result_of(observer: Observer) -> tuple[dict[str, Any], Mapping[str, Any]]:
 
     After fewer devices or longer sequences the scenario is the one of then, so that the run can anchor others.
     """
-    steps = list(observer.judge.steady) or list(observer.last_steps)
+    steps = list(observer.detector.steady) or list(observer.last_steps)
     expected = _expected_now(observer)
     asked = {} if expected is None else as_mapping(expected.scenario)
     if not steps:
         return {}, asked
     window = window_of(steps)
-    low, high = _interval([step.time_s for step in steps])
-    tokens, seconds = observer.tokens(window), window.step_time_s
+    low, high = median_interval([step.time_s for step in steps])
+    seconds = window.step_time_s
     result: dict[str, Any] = {
         "source": "measured",
         "fits": True,
@@ -43,41 +60,47 @@ def result_of(observer: Observer) -> tuple[dict[str, Any], Mapping[str, Any]]:
     }
     if (held := machine.memory_bytes()[0]) is not None:
         result["memory_bytes"] = {"total": held}
-    if tokens:
-        devices = observer.devices or (1 if expected is None else expected.devices)
-        result |= {"tokens_per_s": tokens / seconds, "tokens_per_s_per_device": tokens / seconds / devices}
-        result["interval"]["tokens_per_s"] = [tokens / high, tokens / low]
-    return result | ({} if expected is None else _rates(expected, seconds)), asked
+    return result | _rates(observer, window, expected, (low, high)), asked
 
 
-def _rates(expected: Expected, seconds: float) -> dict[str, Any]:
-    ratio = expected.step_time_s / seconds
+def _rates(observer: Observer, window: Window, expected: Expected | None, ends: tuple[float, float]) -> dict[str, Any]:
+    """Rates of tokens and FLOPs; without a scenario only those of tokens, as far as the job tells."""
+    devices, seconds = observer.devices, window.step_time_s
+    tokens = tokens_of(window, observer.expected, devices, observer.detector.sequence_length)
+    if not tokens or not seconds:
+        return {}
+    interval = {"step_time_s": list(ends), "tokens_per_s": [tokens / ends[1], tokens / ends[0]]}
+    if expected is None:
+        rates = {"tokens_per_s": tokens / seconds, "tokens_per_s_per_device": tokens / seconds / (devices or 1)}
+        return {"interval": interval, **rates}
     return {
-        "mfu": expected.mfu * ratio,
-        "hfu": expected.hfu * ratio,
+        "interval": interval,
+        **measured_rates(expected, seconds, tokens=tokens, devices=devices),
         "model_flops": expected.model_flops,
         "hardware_flops": expected.hardware_flops,
-        "model_flops_per_s_per_device": expected.model_flops / seconds / expected.devices,
         "evidence": {"step": "measured"},
     }
 
 
 def _expected_now(observer: Observer) -> Expected | None:
     """The prediction of the scenario as it is at the end."""
-    expected, judge = observer.expected, observer.judge
+    expected, detector = observer.expected, observer.detector
     if expected is None:
         return None
     scenario = expected.scenario
-    now = scenario_now(scenario, devices=judge.devices, sequence_length=judge.sequence_length)
+    now = scenario_now(scenario, devices=detector.devices, sequence_length=detector.sequence_length)
     return expected if now is scenario else expected_of(now)
 
 
-def _interval(times: Sequence[float]) -> tuple[float, float]:
-    """80 % interval of a median, between order statistics (a binomial number of steps lies below the median)."""
-    ordered, count = sorted(times), len(times)
-    apart = FOUR_IN_FIVE * sqrt(count) / 2.0
-    first, last = max(int(count / 2 - apart) - 1, 0), min(int(count / 2 + apart + 1.0), count - 1)
-    return ordered[first], ordered[last]
+def status_of(error: BaseException | None) -> tuple[str, str]:
+    """Return the status of a run that ended with an error of the job, or without one, and its reason."""
+    if error is None:
+        return "ok", ""
+    said = " ".join(str(error).split())
+    reason = f"{type(error).__name__}: {said}" if said else type(error).__name__
+    if isinstance(error, KeyboardInterrupt | SystemExit):
+        return "interrupted", reason
+    return ("out_of_memory" if "out of memory" in said.lower() else "crashed"), reason
 
 
 def environment() -> dict[str, Any]:

@@ -13,8 +13,9 @@ def scenario_now(
 ) -> Scenario:
     """Return a scenario with what has changed. The plan stays as far as it can run there.
 
-    Each replica keeps its samples of a step, so that fewer replicas make a smaller global batch; where the devices
-    are no whole number of replicas, the global batch stays and the plan's replicas are what fits.
+    Each replica keeps its samples of a step, so that fewer replicas make a smaller global batch. Devices that no whole
+    replica of the plan fills stay idle. Where none is filled, the cluster is that of all devices, and the plan cannot
+    run there (`can_run`).
 
     Args:
         scenario: What was asked.
@@ -32,16 +33,43 @@ def scenario_now(
     return now
 
 
+def can_run(scenario: Scenario) -> bool:
+    """Return whether the plan breaks no rule about what can be at all."""
+    from sightline.planning.training.validity import POSSIBLE
+    from sightline.scenario.rules import broken_by
+
+    return not any(broken_by(scenario, POSSIBLE))
+
+
+def on_devices(scenario: Scenario, devices: int) -> Scenario:
+    """Return a scenario on other many devices, its plan and batch as they are."""
+    return replace(scenario, cluster=resizer(scenario.cluster)(devices))
+
+
 def _on(scenario: Scenario, devices: int) -> Scenario:
+    """The most replicas that can run on devices; one replica on all of them where none can."""
+    size = devices_of_replica(scenario)
+    for replicas in range(devices // size, 0, -1):
+        found = on_devices(_with_replicas(scenario, replicas), replicas * size)
+        if can_run(found):
+            return found
+    return on_devices(_with_replicas(scenario, max(devices // size, 1)), devices)
+
+
+def devices_of_replica(scenario: Scenario) -> int:
+    """Return how many devices hold one replica of the model."""
+    plan = scenario.plan
+    return int(plan.tensor_parallel * plan.pipeline_parallel * plan.context_parallel)
+
+
+def _with_replicas(scenario: Scenario, replicas: int) -> Scenario:
     plan, work = scenario.plan, scenario.workload
-    size = int(plan.tensor_parallel * plan.pipeline_parallel * plan.context_parallel)
-    replicas = max(devices // size, 1)
     # Sharding in groups of replicas is for the number that there was.
     fewer = replace(plan, data_parallel=replicas, data_parallel_shard=None)
     batch = work.global_batch * replicas
     if batch % plan.data_parallel == 0:
         work = replace(work, global_batch=batch // int(plan.data_parallel))
-    return replace(scenario, cluster=resizer(scenario.cluster)(devices), plan=fewer, workload=work)
+    return replace(scenario, plan=fewer, workload=work)
 
 
 def _slowed(cluster: Cluster, factor: float) -> Cluster:

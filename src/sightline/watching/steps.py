@@ -1,10 +1,15 @@
 """Steps as the job reports them, and what a window of them comes to."""
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from sightline.watching import machine
+
+MOST_BEHIND: Final = 100_000
+"""Steps that wait to be read at most, if nobody reads them."""
 LOW, HIGH = 0.1, 0.9
 """Quantiles that the spread of a window goes between."""
 
@@ -97,3 +102,53 @@ def window_of(steps: Sequence[Step]) -> Window:
         sequence_length=median_or_none(step.sequence_length for step in steps),
         parts={name: median(step.parts.get(name, 0.0) for step in steps) for name in names},
     )
+
+
+class StepReader:
+    """Makes steps of what the job reports, once its device has done them too."""
+
+    def __init__(self) -> None:
+        self.reported: deque[Reported] = deque(maxlen=MOST_BEHIND)
+        """What the job's own thread has left here."""
+        self.number = 0
+        """Of the last step."""
+        self.loss: float | None = None
+        """The last one."""
+        self._end_s, self._mark = 0.0, None  # type: float, Any
+
+    def begin(self, now_s: float, mark: Any) -> None:
+        """Count the first step from here on."""
+        self._end_s, self._mark = now_s, mark
+
+    def read(self, samples: float | None = None, *, last: bool = False) -> list[Step]:
+        """Return the steps since the last call.
+
+        Args:
+            samples: Of a step on one replica, by which its tokens tell the length of a sample.
+            last: Take also those that the device has not done yet.
+        """
+        found, loss = [], None
+        while self.reported:
+            one = self.reported[0]
+            if not machine.has_passed(one.mark) and not last:
+                break
+            self.reported.popleft()
+            found.append(self._step(one, samples))
+            loss = loss if one.loss is None else one.loss
+        # Reading a tensor takes a copy from the device: once in a while, not for every step.
+        self.loss = self.loss if loss is None else number_of(loss)
+        return found
+
+    def _step(self, one: Reported, samples: float | None) -> Step:
+        self.number += 1
+        device_s = machine.seconds_between(self._mark, one.mark)
+        host_s, self._end_s, self._mark = one.end_s - self._end_s, one.end_s, one.mark
+        tokens = number_of(one.tokens)
+        return Step(
+            number=self.number,
+            time_s=host_s if device_s is None else device_s,
+            wait_s=one.wait_s,
+            tokens=tokens,
+            sequence_length=number_of(one.sequence_length) or (tokens / samples if tokens and samples else None),
+            parts=one.parts or {},
+        )

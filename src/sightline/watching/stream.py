@@ -8,11 +8,14 @@ import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sightline.runs import Run, Store
 from sightline.runs.run import SAMPLES, RunWriter, as_parquet, from_journal
 from sightline.runs.storage import LocalStorage
+
+if TYPE_CHECKING:
+    from sightline.scenario import Scenario
 
 ABOUT, STEPS, EVENTS = "watch.json", "steps.jsonl", "events.jsonl"
 SUITE: Final = "watch"
@@ -68,6 +71,22 @@ class Stream:
 
     def _append(self, name: str, line: Mapping[str, Any]) -> None:
         self._store.storage.append(f"{self.id}/{name}", _json(line) + b"\n")
+
+
+def open_stream(store: str | None, name: str, scenario: "Scenario | None") -> Stream:
+    """Return the stream of a new run.
+
+    Args:
+        store: Its place; None for the user's own.
+        name: Of the run; empty for the scenario's.
+        scenario: What is watched, where that is known.
+    """
+    from sightline.runs import open_store
+    from sightline.watching.expected import as_mapping
+
+    asked = {} if scenario is None else as_mapping(scenario)
+    named = name or (scenario.name if scenario is not None else "") or "watched job"
+    return Stream(open_store(store), named, asked)
 
 
 def now() -> str:

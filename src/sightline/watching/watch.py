@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from sightline.scenario import Scenario
     from sightline.watching.expected import Expected
     from sightline.watching.observer import Observer
-    from sightline.watching.stream import Stream
     from sightline.watching.trainer import WatchCallback
 
 Batch = TypeVar("Batch")
@@ -162,10 +161,11 @@ class Watch:
     def _begin(self) -> None:
         from sightline.watching.observer import Observer
         from sightline.watching.screen import Screen
+        from sightline.watching.stream import open_stream
 
         self._observer = Observer(
             expected=self._expected,
-            open_stream=self._stream,
+            open_stream=lambda: open_stream(self._store, self.name, self.scenario),
             screen=Screen(show=self._show, in_place=self._in_place),
             quiet=self._quiet,
             replan=self._replan,
@@ -176,27 +176,14 @@ class Watch:
         self._observer.start(self._end_s, machine.mark())
         _OPEN.add(self)
 
-    def _stream(self) -> "Stream":
-        from sightline.runs import open_store
-        from sightline.watching.expected import as_mapping
-        from sightline.watching.stream import Stream
-
-        asked = {} if self.scenario is None else as_mapping(self.scenario)
-        name = self.name or (self.scenario.name if self.scenario is not None else "") or "watched job"
-        return Stream(open_store(self._store), name, asked)
-
     def _end(self, observer: "Observer", error: BaseException | None) -> None:
-        from sightline.watching.outcome import environment, result_of
+        from sightline.watching.outcome import finish
 
         _OPEN.discard(self)
-        has_ended, stream = observer.stop(wait=error is None), observer.stream
-        if stream is None or not has_ended:
-            return
-        self._id = stream.id
-        status, reason = _ended(error)
-        result, scenario = result_of(observer)
-        named = {"name": self.name or scenario.get("name") or stream.name, "environment": environment()}
-        stream.finish(status=status, reason=reason, result=result, scenario=scenario, **named)
+        has_ended = observer.stop(wait=error is None)
+        if observer.stream is not None and has_ended:
+            self._id = observer.stream.id
+            finish(observer, self.name, error)
 
     def _forget(self) -> None:
         """Do nothing more in a process that the job has forked."""
@@ -214,17 +201,6 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
-
-
-def _ended(error: BaseException | None) -> tuple[str, str]:
-    """The status of a run and its reason."""
-    if error is None:
-        return "ok", ""
-    said = " ".join(str(error).split())
-    reason = f"{type(error).__name__}: {said}" if said else type(error).__name__
-    if isinstance(error, KeyboardInterrupt | SystemExit):
-        return "interrupted", reason
-    return ("out_of_memory" if "out of memory" in said.lower() else "crashed"), reason
 
 
 def watch(

@@ -62,12 +62,12 @@ def of_baseline(baseline: Window, expected: Expected | None) -> str:
     if low <= baseline.step_time_s <= high:
         return said
     share = baseline.step_time_s / expected.step_time_s - 1.0
-    return f"{said}: {gap(share)}, outside of the 80 % interval; departures are judged against what it takes"
+    return f"{said}: {gap(share)}, outside of the 80 % interval; later departures are judged against what it takes"
 
 
 def of_replan(answer: Mapping[str, Any]) -> str:
     """Return what a search found, with the command that shows it."""
     if "error" in answer:
         return f"no better plan can be said: {answer['error']}"
-    command = answer.get("command") if answer.get("set") else ""
+    command = answer.get("command") if answer.get("advised") else ""
     return f"{answer['sentence']}; see `{command}`" if command else str(answer["sentence"])

@@ -9,11 +9,12 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from math import ceil, exp, hypot, log, sqrt
-from statistics import NormalDist
 from time import perf_counter, process_time
 from typing import Any, Protocol
 
 import numpy as np
+
+from sightline.profile.measured import median_interval
 
 VARIABLE = "SIGHTLINE_CLOCK"
 
@@ -122,17 +123,6 @@ class Timing:
             "stable": self.stable,
             "spread_s": spread_of_samples([self.samples]),
         }
-
-
-def median_interval(samples: Sequence[float]) -> tuple[float, float]:
-    """Return the ranks' interval of the median: order statistics n/2 -+ z sqrt(n)/2 (Conover 1999, 3.2).
-
-    Assumes independent samples of one distribution, whatever its form.
-    """
-    ordered, n = sorted(samples), len(samples)
-    reach = NormalDist().inv_cdf(0.5 + INTERVAL / 2) * sqrt(n) / 2
-    low, high = ceil(n / 2 - reach), ceil(n / 2 + reach)
-    return ordered[max(low, 1) - 1], ordered[min(high, n) - 1]
 
 
 def measure_calls(

@@ -14,6 +14,7 @@ from sightline.measurement.processes.results import (
     remarks_on_times,
 )
 from sightline.profile import TRAINING, Profile
+from sightline.profile.measured import measured_rates
 from sightline.scenario import Scenario
 
 Samples = Sequence[Mapping[str, Any]]
@@ -36,16 +37,11 @@ def result_of(scenario: Scenario, predicted: Profile, seen: Mapping[str, Any], s
     waited_s = waiting_s(seen["repeats"])
     phases = _phases(samples, step_s, rows, waited_s)
     tokens = float(scenario.workload.tokens_per_step)
-    devices = scenario.cluster.devices
     return {
         "source": "measured",
         "fits": True,
         "step_time_s": step_s,
-        "tokens_per_s": tokens / step_s,
-        "tokens_per_s_per_device": tokens / step_s / devices,
-        "model_flops_per_s_per_device": float(predicted.model_flops) / step_s / devices,
-        "mfu": float(predicted.mfu) * float(predicted.step_time_s) / step_s,
-        "hfu": float(predicted.hfu) * float(predicted.step_time_s) / step_s,
+        **measured_rates(predicted, step_s),
         "phases": phases,
         "memory_bytes": _memory(seen["repeats"]),
         "limits": _limits(rows, phases, predicted),

@@ -1,0 +1,273 @@
+"""When a job departs from what is expected of it: plain rules over the last steps.
+
+The first steps warm up. The next ones are the *baseline*: what a step takes while all goes well. From then on the job
+is slower when the level of its last steps (their mean without the longest quarter) exceeds that of the baseline by more
+than the prediction's 80 % interval, and by more than noise, for some seconds on end. A checkpoint or an evaluation now
+and then does not count, a change that stays does. What was said is expected from then on: the next steps are a new
+baseline. Steps that are as fast again as before have recovered, and a slow stretch that passed once is no news when it
+comes again.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from sightline.quantities import BYTES, format_quantity
+from sightline.watching import departures
+from sightline.watching.baseline import BASELINE, LAST, LONG_BASELINE, Baseline, baseline_of, level_of
+from sightline.watching.departures import Departure
+from sightline.watching.expected import Expected
+from sightline.watching.steps import Step, median, window_of
+
+WARM_UP: Final = 3
+"""Steps that are left out."""
+SUSTAINED_S: Final = 3.0
+"""Seconds for which steps must be slower: many of a fast job."""
+MOST_KEPT: Final = 10_000
+"""Steps that the result of a run is the median of."""
+SUSTAINED, SOME = 0.75, 0.375
+"""Share of the last steps that must have changed, and of those that must be slow for the level to count."""
+FASTER: Final = 0.8
+"""Of the baseline's level: below it the baseline is learned anew."""
+LONGER, SHORTER = 1.05, 0.8
+"""Tokens of a sample over those expected from which they are longer, or shorter."""
+REVISED: Final = frozenset((LONG_BASELINE // 2, LONG_BASELINE, 2 * LONG_BASELINE, 4 * LONG_BASELINE))
+"""Steady steps after which noise is estimated again."""
+NEARLY_FULL: Final = 0.95
+AS_SLOW, AS_LONG = 1.25, 2.0
+"""Times the level, and the steps, of a slow stretch that has passed: what stays below is the same coming again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Slow:
+    """Steps that have become slower, and what was before."""
+
+    before: Baseline
+    level_s: float
+    began: int
+    """The step at which they became slower."""
+    link_factor: float
+    """Of the link before."""
+
+
+@dataclass(slots=True, kw_only=True)
+class DepartureDetector:
+    """Looks at the steps of a job as they come."""
+
+    expected: Expected | None = None
+    baseline: Baseline | None = None
+    """What a step takes while all goes well."""
+    devices: int | None = None
+    """Those that are expected."""
+    sequence_length: float | None = None
+    link_factor: float = 1.0
+    """How many times as long as at the beginning what crosses the links takes."""
+    steady: deque[Step] = field(default_factory=lambda: deque(maxlen=MOST_KEPT))
+    """Steps since the last change, warm-up left out."""
+    _fresh: int = 0
+    """Steps since the last change."""
+    _first: list[Step] = field(default_factory=list)
+    _last: deque[Step] = field(default_factory=lambda: deque(maxlen=LONG_BASELINE // 2))
+    _blocks: list[float] = field(default_factory=list)
+    """Medians of equal numbers of steps since the baseline."""
+    _block: list[float] = field(default_factory=list)
+    _slow_s: float = 0.0
+    """Seconds for which the last steps have been slower by now."""
+    _slow_steps: int = 0
+    _slowed: list[_Slow] = field(default_factory=list)
+    """Changes that may pass again."""
+    _passed: tuple[float, int] = (0.0, 0)
+    """The highest level and the most steps of slow stretches that have passed."""
+    _is_full: bool = False
+    _is_held: bool = False
+    """Whether the first baseline has been held against the prediction."""
+
+    def __post_init__(self) -> None:
+        """Expect what the scenario says."""
+        if self.expected is not None:
+            work = self.expected.scenario.workload
+            self.devices = self.expected.devices
+            # Samples of unlike lengths are not longer because some are.
+            self.sequence_length = float(work.sequence_length) if work.lengths is None else None
+
+    @property
+    def bound_s(self) -> float | None:
+        """Seconds from which a step counts as slower; None before there is a baseline."""
+        if self.baseline is None:
+            return None
+        return self.baseline.bound_s(0.0 if self.expected is None else self.expected.half_width)
+
+    def see(self, steps: Sequence[Step]) -> Iterator[Departure]:
+        """Yield what the next steps show."""
+        for step in steps:
+            self._fresh += 1
+            if self._fresh <= WARM_UP:
+                continue
+            self._last.append(step)
+            self.steady.append(step)
+            self._learn(step)
+            found = self._longer(step) or self._recovered(step) or self._slower(step) or self._unlike_prediction(step)
+            if found is not None:
+                yield found
+
+    def see_devices(self, count: int | None, step: int) -> Departure | None:
+        """Return what it means that so many devices work together."""
+        if count is None or count == self.devices:
+            return None
+        before, self.devices = self.devices, count
+        if before is None:
+            return None
+        said = departures.of_devices(count, before)
+        found = self._departure("devices", said, step, factor=count / before)
+        self._begin_anew()
+        return found
+
+    def see_memory(self, used: float | None, total: float | None, step: int) -> Departure | None:
+        """Return what it means that so many bytes of a device are in use; said once."""
+        if not used or not total or self._is_full or used < NEARLY_FULL * total:
+            return None
+        self._is_full = True
+        said = f"{format_quantity(used, BYTES)} of {format_quantity(total, BYTES)} ({used / total:.0%})"
+        return self._departure("memory", f"memory is nearly full: {said} are in use", step, factor=used / total)
+
+    def _learn(self, step: Step) -> None:
+        """Take a step into the baseline, or into the history since then."""
+        if self.baseline is None:
+            self._first.append(step)
+            self.baseline = baseline_of(self._first)
+            if self.baseline is not None and self.sequence_length is None and self._has_equal_samples:
+                self.sequence_length = self.baseline.window.sequence_length
+            return
+        if len(self.steady) in REVISED and not self._slow_steps and not self._passed[1]:
+            self._revise()
+        self._block.append(step.time_s)
+        if len(self._block) == LAST // 2:
+            self._blocks.append(median(self._block))
+            self._block.clear()
+
+    def _revise(self) -> None:
+        """Know noise better that the first steps did not show; an even job keeps the baseline that it has."""
+        revised = baseline_of(list(self.steady))
+        if revised is not None and not revised.is_even and not departures.grows(self._blocks):
+            self.baseline = revised
+
+    @property
+    def _has_equal_samples(self) -> bool:
+        return self.expected is None or self.expected.scenario.workload.lengths is None
+
+    def _longer(self, step: Step) -> Departure | None:
+        """Whether samples have become longer, or shorter."""
+        expected = self.sequence_length
+        if not expected or not step.sequence_length:
+            return None
+        if SHORTER * expected <= step.sequence_length <= LONGER * expected:
+            return None
+        known = [one.sequence_length for one in self._newest(LAST) if one.sequence_length]
+        longer = sum(tokens > LONGER * expected for tokens in known)
+        shorter = sum(tokens < SHORTER * expected for tokens in known)
+        if len(known) < BASELINE or max(longer, shorter) < SUSTAINED * len(known):
+            return None
+        now = median(known)
+        said = departures.of_sequences(known, expected, longer=longer > shorter)
+        found = self._departure("sequences", said, step.number, sequence_length=now, factor=now / expected)
+        self.sequence_length = now
+        self._begin_anew()
+        return found
+
+    def _slower(self, step: Step) -> Departure | None:
+        """Whether steps take longer than they did."""
+        bound, before = self.bound_s, self.baseline
+        if bound is None or before is None or len(self._last) < before.looked_at:
+            return None
+        last = self._newest(before.looked_at)
+        times = [one.time_s for one in last]
+        share = sum(time > bound for time in times) / len(times)
+        is_slow = share >= SOME and level_of(times) > bound
+        self._slow_s = self._slow_s + step.time_s if is_slow else 0.0
+        self._slow_steps = self._slow_steps + 1 if is_slow else 0
+        stays = share >= SUSTAINED or self._slow_steps >= len(times)
+        if not stays or self._slow_s < SUSTAINED_S or self._has_passed_before(level_of(times)):
+            return None
+        now = window_of([one for one in last if one.time_s > bound])
+        cause = departures.cause_of(before.window, now, self._blocks)
+        said = departures.of_slower(cause, before.window, now, share)
+        found = self._departure(cause.cause, said, step.number, part=cause.part, factor=cause.factor)
+        began = step.number - self._slow_steps - len(times) // 2
+        level_s = now.step_time_s if share >= SUSTAINED else level_of(times)
+        self._slowed.append(_Slow(before=before, level_s=level_s, began=began, link_factor=self.link_factor))
+        if cause.cause == "link" and cause.factor < float("inf"):
+            self.link_factor *= cause.factor
+        self._restart()
+        return found
+
+    def _has_passed_before(self, level_s: float) -> bool:
+        """Whether a slow stretch like this one has come and gone before, and this one is not much longer yet."""
+        highest, most = self._passed
+        return level_s <= AS_SLOW * highest and self._slow_steps <= AS_LONG * most
+
+    def _recovered(self, step: Step) -> Departure | None:
+        """Whether steps are as fast as before they became slower; a baseline that is too high is learned anew."""
+        looked_at = LAST if self.baseline is None else self.baseline.looked_at
+        if len(self._last) < looked_at or not (self._slowed or self.baseline):
+            return None
+        times = [one.time_s for one in self._newest(looked_at)]
+        level_s = level_of(times)
+        if not self._slowed:
+            if self.baseline is not None and level_s < FASTER * self.baseline.level_s:
+                self._restart()
+            return None
+        slow = self._slowed[-1]
+        between_s = (slow.before.level_s + slow.level_s) / 2.0
+        if max(level_s, median(times)) > between_s:
+            return None
+        now_s = median(time for time in times if time <= between_s)
+        said = departures.of_recovered(now_s, slow.level_s)
+        found = self._departure("recovered", said, step.number, measured_s=now_s, factor=now_s / slow.level_s)
+        self._come_back(slow, step)
+        return found
+
+    def _come_back(self, slow: _Slow, step: Step) -> None:
+        """Expect what was expected before steps became slower."""
+        self._slowed.pop()
+        highest, most = self._passed
+        self._passed = max(highest, slow.level_s), max(most, step.number - slow.began)
+        self._restart()
+        self.baseline, self._fresh, self.link_factor = slow.before, WARM_UP, slow.link_factor
+
+    def _unlike_prediction(self, step: Step) -> Departure | None:
+        """Whether the first baseline is slower than the prediction can be: then an assumption is wrong."""
+        if self._is_held or self.baseline is None or self.expected is None:
+            return None
+        self._is_held = True
+        steady_s, predicted_s = self.baseline.step_time_s, self.expected.step_time_s
+        if steady_s <= self.expected.interval[1]:
+            return None
+        said = departures.of_assumption(steady_s, predicted_s, self.expected.interval)
+        factor = steady_s / predicted_s
+        return self._departure("assumption", said, step.number, measured_s=steady_s, was_s=predicted_s, factor=factor)
+
+    def _newest(self, count: int) -> list[Step]:
+        return list(self._last)[-count:]
+
+    def _departure(self, cause: str, said: str, step: int, **figures: Any) -> Departure:
+        """Return a departure with what is known of the job now."""
+        was = None if self.baseline is None else self.baseline.step_time_s
+        times = [one.time_s for one in self._newest(LAST)]
+        # Of steps that are slow now and then the median says nothing.
+        now = max(median(times), level_of(times)) if times else was
+        known: Mapping[str, Any] = {"measured_s": now, "was_s": was, "devices": self.devices,
+                                    "sequence_length": self.sequence_length}  # fmt: skip
+        return Departure(cause=cause, sentence=said, step=step, **{**known, **figures})
+
+    def _begin_anew(self) -> None:
+        """Learn a new baseline in a situation in which no earlier one means anything."""
+        self._slowed, self._passed, self._is_held = [], (0.0, 0), True
+        self._restart()
+
+    def _restart(self) -> None:
+        """Learn a new baseline."""
+        self._fresh, self.baseline, self._slow_s, self._slow_steps = 0, None, 0.0, 0
+        self._first, self._blocks, self._block = [], [], []
+        self._last.clear()
+        self.steady.clear()
