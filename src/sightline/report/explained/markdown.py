@@ -3,7 +3,7 @@
 from sightline.explanation.answer import Advice, Explanation
 from sightline.report import units
 from sightline.report.explained.answer import change, modules, percent_of, phases, short_answer
-from sightline.report.explained.page import limit_rows
+from sightline.report.explained.page import LIMIT_COLUMNS, limit_rows
 from sightline.report.markdown.text import Answer, Rows, escaped, fenced, markdown
 from sightline.report.summary import Part
 
@@ -16,7 +16,7 @@ def explained_markdown(explanation: Explanation, *, command: str = "") -> str:
             said=[*short_answer(explanation), change(explanation)],
             sentences=explanation.sentences,
             tables=[
-                Rows(title="", headings=("limit", "time", "share", "if alone"), rows=limit_rows(explanation)),
+                Rows(title="", headings=LIMIT_COLUMNS, rows=limit_rows(explanation)),
                 Rows(title="Time by phase", headings=_HEADINGS, rows=_rows(phases(explanation)), is_folded=True),
                 Rows(title="Time by module", headings=_HEADINGS, rows=_rows(modules(explanation, 20)), is_folded=True),
             ],

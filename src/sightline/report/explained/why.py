@@ -5,7 +5,7 @@ from html import escape
 
 from sightline.explanation.answer import Advice, Explanation
 from sightline.report import pieces
-from sightline.report.explained.page import limit_rows
+from sightline.report.explained.page import LIMIT_COLUMNS, limit_rows
 from sightline.report.pieces import Piece
 
 BETTER = "What would be better"
@@ -30,7 +30,7 @@ def changes_piece(changes: Sequence[Advice], *, level: int = 2) -> Piece:
 def limits_piece(explanation: Explanation, *, level: int = 2) -> Piece:
     """Return what limits the answer: in sentences, and each limit with its share."""
     rows = limit_rows(explanation)
-    limits = pieces.table(("limit", "time", "share", "if alone"), rows, label="limits") if rows else ""
+    limits = pieces.table(LIMIT_COLUMNS, rows, label="limits") if rows else ""
     return pieces.section("What limits it", pieces.listed(explanation.sentences), limits, level=level)
 
 
@@ -45,3 +45,9 @@ def _one(advice: Advice, address: str) -> str:
         return escape(advice.sentence)
     named = ", ".join(f"{key.rpartition('.')[2]}: {value}" for key, value in advice.set.items())
     return f'{escape(advice.sentence)} <a href="{escape(address)}">Show it with {escape(named)}</a>'
+
+
+def traces_piece() -> Piece:
+    """Return what explains a trace, for pages that open no file."""
+    said = "A trace of PyTorch's profiler is explained on the command line, those of several ranks together:"
+    return pieces.folded("Explain a trace", pieces.commands([(said, "sightline explain trace.json")]))

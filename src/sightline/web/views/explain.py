@@ -4,35 +4,68 @@ from typing import TYPE_CHECKING, Final
 
 from sightline.web.asked import Asked
 from sightline.web.fields import TRAINING, groups
+from sightline.web.links import with_change
 from sightline.web.views import View
+from sightline.web.views.runs import RUN, address, found
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from sightline.explanation.answer import Explanation
     from sightline.report.pieces import Piece
 
 TASKS: Final = (*TRAINING, "generate")
 
 
 def answer(asked: Asked) -> "Piece":
-    """Return the limits, the advice, and the time by phase and module of the one scenario."""
+    """Return the limits, the advice, and the time by phase, module and operator, of the scenario or of a run."""
     from sightline.explanation.explain import explain
     from sightline.prediction import predict
+    from sightline.report.explained.why import traces_piece
+
+    if RUN in asked.values:
+        return _of_run(asked)
+    explanation = explain(predict(asked.scenario()))
+    return _shown(explanation, asked.scenario_values) + traces_piece()
+
+
+def _of_run(asked: Asked) -> "Piece":
+    """Explain a stored run, next to its prediction."""
+    from sightline.explanation.explain import explain
+    from sightline.loading.input.no_files import without_files
+    from sightline.report import pieces
+    from sightline.report.runs import texts_of_scenario
+    from sightline.runs import open_store
+
+    store = open_store()
+    with without_files():
+        run = found(RUN, asked, store)
+        stated = texts_of_scenario(run.scenario)
+        shown = _shown(explain(run, store=store.place), stated)
+    return pieces.joined(
+        pieces.headline(run.name, 2),
+        pieces.buttons([pieces.Link(f"run {run.id}", address(run.id)), pieces.Link("All runs", "/runs")]),
+        shown,
+    )
+
+
+def _shown(explanation: "Explanation", stated: "Mapping[str, str]") -> "Piece":
     from sightline.report.explained.page import explained_piece
+    from sightline.report.explained.why import better_piece
 
-    return explained_piece(explain(predict(asked.scenario())), "explained")
+    return explained_piece(explanation, "explained", better=better_piece(explanation, with_change(stated)))
 
 
-def context(_: Asked) -> "Mapping[str, Any]":
-    """Return the fields of the form."""
-    return {"groups": groups(TASKS)}
+def context(asked: Asked) -> "Mapping[str, Any]":
+    """Return the fields of the form, which a stored run has not."""
+    return {"groups": groups(TASKS), "is_of_run": RUN in asked.values}
 
 
 VIEW: Final = View(
     name="explain",
     title="Explain",
-    about="What limits a scenario, where its time goes, and the changes that would help most.",
+    about="What limits a scenario or a run, where its time goes, and the changes that would help most.",
     answer=answer,
     context=context,
     shares_scenario=True,

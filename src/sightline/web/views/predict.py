@@ -3,18 +3,19 @@
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl
 
 from sightline.web.asked import Asked
 from sightline.web.downloads import attached, download, later
 from sightline.web.fields import TRAINING, form_state, groups
+from sightline.web.links import with_change
 from sightline.web.pages import render
 from sightline.web.views import View
 
 if TYPE_CHECKING:
     from starlette.responses import Response
 
-    from sightline.explanation.answer import Advice, Explanation
+    from sightline.explanation.answer import Explanation
     from sightline.profile import Profile
     from sightline.report.pieces import Piece
 
@@ -78,14 +79,9 @@ def _explanation(query: str) -> "Explanation":
 
 def _better(asked: Asked) -> "Piece":
     """Changes that would help, as links."""
-    from sightline.loading.settings import as_text
     from sightline.report.explained.why import better_piece
 
-    def link(advice: "Advice") -> str:
-        changed = {key: as_text(value) for key, value in advice.set.items()}
-        return f"/predict?{urlencode({**asked.scenario_values, **changed})}" if changed else ""
-
-    return better_piece(_explanation(asked.scenario_query), link)
+    return better_piece(_explanation(asked.scenario_query), with_change(asked.scenario_values))
 
 
 def _why(asked: Asked) -> "Piece":
