@@ -63,7 +63,6 @@ def test_it_fits_a_phone_and_everybody_can_use_it(phone):
     assert "model=" not in phone.url
     screenshot(phone, "explore-400-dark")
     assert_no_sideways_scroll(phone)
-    assert_accessible(phone)
     phone.goto(OWN)
     ready(phone)
     title(phone, "A study of my own")

@@ -36,7 +36,10 @@ def work(mapping: Mapping[str, Any], options: Mapping[str, Any], progress: Progr
 
 
 def check(mapping: Mapping[str, Any], options: Mapping[str, Any]) -> None:
-    """Raise `InputError` with the mistakes that are found before the study; those of what is set begin with ``set``."""
+    """Raise `InputError` with the mistakes that are found before the study.
+
+    Those of a built-in study's settings begin with ``set``, and those of what is varied with ``axes``.
+    """
     from sightline.exploration.explore import check as check_study
     from sightline.exploration.explore import read_view
     from sightline.loading.input.no_files import without_files
@@ -47,9 +50,16 @@ def check(mapping: Mapping[str, Any], options: Mapping[str, Any]) -> None:
         with without_files():
             check_study(source, most=MOST_POINTS, overrides=overrides, **options)
     except InputError as error:
-        if not overrides:
-            raise
-        raise InputError([f"set: {problem}" for problem in error.problems]) from None
+        axes = {} if isinstance(source, str) else source.get("axes")
+        raise InputError([_placed(problem, overrides, axes) for problem in error.problems]) from None
+
+
+def _placed(problem: str, settings: Mapping[str, Any], axes: Any) -> str:
+    """A sentence after the name of the field that its key stands in."""
+    if settings:
+        return f"set: {problem}"
+    is_axis = isinstance(axes, Mapping) and problem.partition(" ")[0].rstrip(":") in axes
+    return f"axes: {problem}" if is_axis else problem
 
 
 def source_of(mapping: Mapping[str, Any]) -> tuple[Any, Mapping[str, Any]]:
