@@ -40,6 +40,8 @@ class Pieces:
     """Bytes of a copy, elements of a collective; -1 unknown."""
     flops: Integers
     """Of matrix products whose shapes were recorded; 0 otherwise."""
+    group: Integers
+    """Place in the trace's process groups; -1 unknown."""
     name: Integers
     """Place of its event's name in the trace's names."""
     begins: Integers
@@ -66,6 +68,8 @@ class Key:
     work: Work
     name: str
     """Of the kernel or the operator."""
+    by: str = ""
+    """The operator that launched it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -115,6 +119,7 @@ def _on_device(trace: Trace, nesting: Nesting) -> Activity:
         launch_thread=thread,
         size=events.size[chosen],
         flops=flops_of(trace, operator),
+        group=events.group[chosen],
         name=events.name[chosen],
         begins=np.ones(len(chosen), np.int64),
     )
@@ -192,7 +197,7 @@ def _keys(
     for phase, module, of_operator, of_kernel in distinct.tolist():
         own, on_device = names[of_operator], names[of_kernel]
         work = placed(work_of(own, on_device), module, PHASES[phase])
-        keys.append(Key(phase=PHASES[phase], work=work, name=on_device or own))
+        keys.append(Key(phase=PHASES[phase], work=work, name=on_device or own, by=own))
     return keys, np.asarray(key, np.int64).reshape(-1)
 
 
@@ -255,6 +260,7 @@ def _pieces(start: Integers, end: Integers, key: Integers, thread: Integers) -> 
         launch_thread=thread,
         size=none,
         flops=np.zeros(len(start), np.int64),
+        group=none,
         name=none,
         begins=none * none,
     )
@@ -276,4 +282,4 @@ def _collectives(trace: Trace, keys: list[Key]) -> Pieces:
         keys.append(Key(phase="communication", work=communication_of(text), name=text))
     key = np.array([numbers[name] for name in events.name[chosen].tolist()], np.int64)
     found = _pieces(events.start[chosen], events.end[chosen], key, events.thread[chosen])
-    return replace(found, size=events.size[chosen])
+    return replace(found, size=events.size[chosen], group=events.group[chosen])

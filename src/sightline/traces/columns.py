@@ -19,11 +19,13 @@ class Columns:
 
     def __init__(self) -> None:
         self.names: list[str] = []
+        self.groups: list[str] = []
         self.dims: dict[int, Any] = {}
         self.seen = 0
         """Events of any kind."""
         self._numbers: dict[Any, int] = {}
         self._threads: dict[Any, int] = {}
+        self._groups: dict[str, int] = {}
         self._rows: list[tuple[Any, ...]] = []
         self._blocks: list[Any] = []
         self._times: list[Any] = []
@@ -69,7 +71,12 @@ class Columns:
             *(int(kind), name, thread, device, _whole(of.correlation), external, _whole(of.sequence)),
             _whole(of.forward_thread, 0),
             _whole(of.bytes if of.bytes is not None else of.elements),
+            NONE if of.group is None and of.ranks is None else self._group(of),
         )
+
+    def _group(self, of: Arguments) -> int:
+        words = "".join(str(of.ranks if of.ranks is not None else "").split())
+        return self._groups.setdefault(f"{of.group} {words}", len(self._groups))
 
     def _keep_dims(self, external: int, of: Arguments) -> None:
         if text := bytes(of.dims):
@@ -83,6 +90,8 @@ class Columns:
         table, times = np.concatenate(self._blocks), np.concatenate(self._times)
         self.names, table[:, 1] = _in_order(self.names, table[:, 1])
         table[:, 2] = _in_order(list(map(str, self._threads)), table[:, 2])[1]
+        self.groups, groups = _in_order(list(self._groups), np.maximum(table[:, 9], 0)) if self._groups else ([], NONE)
+        table[:, 9] = np.where(table[:, 9] >= 0, groups, NONE)
         first = float(times[:, 0].min())
         start = np.rint((times[:, 0] - first) * 1e3).astype(np.int64)
         end = start + np.rint(times[:, 1] * 1e3).astype(np.int64)

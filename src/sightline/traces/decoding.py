@@ -24,6 +24,8 @@ class Arguments(msgspec.Struct, gc=False):
     forward_thread: _Word = msgspec.field(default=None, name="Fwd thread id")
     bytes: _Word = None
     elements: _Word = msgspec.field(default=None, name="In msg nelems")
+    group: Any = msgspec.field(default=None, name="Process Group Name")
+    ranks: Any = msgspec.field(default=None, name="Process Group Ranks")
     dims: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw, name="Input Dims")
 
 

@@ -82,6 +82,8 @@ class Events:
     """Above 0 for operators of a backward pass."""
     size: Integers
     """Bytes of a copy, elements of a collective's message; -1 unknown."""
+    group: Integers
+    """Place in ``Trace.groups`` of a collective's process group; -1 unknown."""
 
     def __len__(self) -> int:
         return len(self.start)
@@ -108,6 +110,8 @@ class Trace:
     device_name: str
     dims: Mapping[int, Any] = field(default_factory=dict)
     """Shapes of the operands of matrix products, by external id."""
+    groups: Sequence[str] = ()
+    """Process groups of collectives: name and ranks."""
     warnings: Sequence[str] = ()
 
     @property

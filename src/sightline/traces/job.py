@@ -7,9 +7,11 @@ from pathlib import Path
 from sightline.progress import SILENT, Progress
 from sightline.traces.activity import activity_of
 from sightline.traces.breakdown import Breakdown, breakdown
+from sightline.traces.devices import by_device
 from sightline.traces.files import MOST, trace_files
 from sightline.traces.ranks import Matched, matched
 from sightline.traces.reading import read_trace
+from sightline.traces.stages import has_stages
 from sightline.traces.steps import steps_of
 
 
@@ -29,7 +31,7 @@ def read_job(paths: Sequence[str | Path], progress: Progress = SILENT) -> Job:
         InputError: One of them is no trace.
     """
     files = trace_files(paths)
-    traces = [read_trace(file, progress) for file in files[:MOST]]
+    traces = [trace for file in files[:MOST] for trace in by_device(read_trace(file, progress))]
     traces.sort(key=lambda trace: (trace.rank is None, trace.rank or 0, trace.path))
     warnings = [warning for trace in traces for warning in trace.warnings]
     if len(files) > MOST:
@@ -37,5 +39,6 @@ def read_job(paths: Sequence[str | Path], progress: Progress = SILENT) -> Job:
     activities = [activity_of(trace) for trace in traces]
     shared = matched(traces, activities)
     parts = zip(traces, activities, shared.waits, strict=True)
-    ranks = [breakdown(trace, activity, steps_of(trace), waits) for trace, activity, waits in parts]
+    staged = has_stages(traces, activities)
+    ranks = [breakdown(trace, activity, steps_of(trace), waits, has_stages=staged) for trace, activity, waits in parts]
     return Job(ranks=ranks, matched=shared, warnings=warnings)

@@ -188,5 +188,6 @@ def _trace(source: _Source, columns: Columns, facts: bytes) -> Trace:
         world_size=numbers.get("world_size"),
         device_name=device[1].decode("utf-8", "replace") if device else "",
         dims=columns.dims,
+        groups=columns.groups,
         warnings=source.warnings,
     )

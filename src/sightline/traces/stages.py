@@ -1,0 +1,65 @@
+"""Whether a job is a pipeline: whether its sends and receives are those between stages, or of something else."""
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+
+from sightline.traces.activity import PHASES, Activity
+from sightline.traces.events import Trace
+
+_ONE_WAY = re.compile(r"(?:nccl|rccl|gloo|c10d)::?_?i?(send|recv)", re.IGNORECASE)
+_PEERS = re.compile(r"(\d+)(?:->|<-)(\d+)")
+_SEND, _RECEIVE = frozenset({"send"}), frozenset({"recv"})
+
+Ways = dict[str, set[tuple[str, str]]]
+"""Directions and peers of transfers by phase."""
+
+
+def has_stages(traces: Sequence[Trace], activities: Sequence[Activity]) -> bool:
+    """Return whether transfers of a job are those between the stages of a pipeline.
+
+    The first stage only sends in the forward pass and only receives in the backward pass, and the last the other way
+    round; a stage between them sends to one neighbor in the forward pass and to the other in the backward pass. An
+    exchange in a ring, as context parallelism has it, does both at once and the same way in each pass. Where the trace
+    tells no direction, or not the rank, nothing is claimed.
+    """
+    known = [activity for trace, activity in zip(traces, activities, strict=True) if trace.rank is not None]
+    return any(_is_edge(ways) or _is_between(ways) for ways in map(_ways, known))
+
+
+def _ways(activity: Activity) -> Ways:
+    """What is sent behind the kernels of each phase, and received before them, with the peer where it is named.
+
+    Transfers of the backward pass are launched outside of autograd's engine, so the kernels next to them tell it.
+    """
+    found: Ways = defaultdict(set)
+    talk, compute = activity.communication, activity.compute
+    if not len(talk) or not len(compute):
+        return found
+    order = np.argsort(compute.launch_start, kind="stable")
+    launched = compute.launch_start[order]
+    phases = np.array([PHASES.index(key.phase) if key.phase in PHASES else 0 for key in activity.keys])
+    phase = phases[compute.key[order]]
+    for number in np.unique(talk.key).tolist():
+        key = activity.keys[number]
+        if key.work.operator != "send-recv":
+            continue
+        way, peers = _ONE_WAY.search(key.by or key.name), _PEERS.search(key.by or key.name)
+        direction = way[1].lower() if way else "unknown"
+        place = np.searchsorted(launched, talk.launch_start[talk.key == number])
+        place = np.clip(place - (direction == "send"), 0, len(launched) - 1)
+        for one in np.unique(phase[place]).tolist():
+            found[PHASES[one]].add((direction, peers[2] if peers else ""))
+    return found
+
+
+def _is_edge(ways: Ways) -> bool:
+    forward, backward = (frozenset(way for way, _ in ways[phase]) for phase in ("forward", "backward"))
+    return {forward, backward} == {_SEND, _RECEIVE}
+
+
+def _is_between(ways: Ways) -> bool:
+    forward, backward = ({peer for way, peer in ways[phase] if way == "send"} for phase in ("forward", "backward"))
+    return len(forward) == len(backward) == 1 and forward != backward

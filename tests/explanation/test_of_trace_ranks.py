@@ -1,0 +1,116 @@
+"""Jobs of several ranks: which of them wait for which, and for what; composed traces."""
+
+import pytest
+from kineto import Composed
+
+from sightline.explanation.of_trace import explain_trace
+
+GEMM = "sm90_xmma_gemm_bf16"
+ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+SEND_RECV = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
+STEP = 10_000.0
+LOADER = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
+
+
+def job(tmp_path, fill, ranks, steps=4):
+    """The explanation of a job; ``fill`` adds what is in a step of a rank that begins at an instant."""
+    for rank in range(ranks):
+        trace = Composed(rank, ranks)
+        for number in range(steps):
+            trace.step(number, number * STEP, STEP)
+            fill(trace, number * STEP, rank)
+        trace.write(tmp_path, f"rank{rank}.pt.trace.json.gz")
+    return explain_trace([tmp_path])
+
+
+def limits(explanation):
+    return {one.limit: one.time_s * 1e6 for one in explanation.limits}
+
+
+def in_groups(late, named):
+    """Two groups of two ranks, of which the second is ``late`` in every other collective, but both members alike."""
+
+    def fill(trace, at, rank):
+        group = rank // 2
+        members = [2 * group, 2 * group + 1]
+        args = {"Process Group Name": f"tp{group}", "Process Group Ranks": str(members)} if named else {}
+        for layer in range(8):
+            begin = at + 1250 * layer + (late if group and layer % 2 == 0 else 0)
+            trace.kernel(GEMM, begin + 10, 500, at=begin)
+            trace.kernel(ALL_REDUCE, begin + 515, 280, at=begin + 5, op="c10d::allreduce_", stream=20, **args)
+
+    return fill
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_collectives_of_different_groups_do_not_wait_for_each_other(tmp_path, named):
+    assert "imbalance" not in limits(job(tmp_path, in_groups(400, named), 4))
+
+
+def test_a_late_member_of_a_named_group_is_found(tmp_path):
+    def fill(trace, at, rank):
+        args = {"Process Group Name": "1", "Process Group Ranks": [0, 2]}
+        late = 3000 if rank == 2 else 0
+        trace.kernel(GEMM, at + 10, 2000 + late, at=at)
+        if rank != 1:
+            trace.kernel(ALL_REDUCE, at + 2015 + late, 3500 - late, at=at + 5, op="c10d::allreduce_", stream=20, **args)
+
+    found = job(tmp_path, fill, 3)
+    assert limits(found)["imbalance"] == pytest.approx(1000)
+    assert any("for rank 2" in one.sentence for one in found.advice)
+
+
+def transfer(trace, begin, length, op, at):
+    trace.kernel(SEND_RECV, begin, length, at=at, op=op, stream=20)
+
+
+def backward(trace, begin, length, at):
+    trace.event("cpu_op", "autograd::engine::evaluate_function: MmBackward0", at - 1, 20)
+    trace.kernel(GEMM, begin, length, at=at)
+
+
+def test_the_first_stage_of_a_pipeline_waits_in_a_bubble(tmp_path):
+    def fill(trace, at, _):
+        for micro in range(2):
+            trace.kernel(GEMM, at + 1000 * micro + 10, 900, at=at + 20 * micro)
+            transfer(trace, at + 1000 * micro + 920, 80, "nccl:send 0->1", at + 20 * micro + 10)
+        for micro, wait in ((0, 3000), (1, 500)):
+            begin = at + 2100 + 4000 * micro
+            transfer(trace, begin, wait, "nccl:recv 0<-1", at + 100 + 60 * micro)
+            backward(trace, begin + wait + 10, 900, at + 130 + 60 * micro)
+
+    found = job(tmp_path, fill, 1)
+    assert found.bubble_s == pytest.approx(2500e-6)
+    assert any("pipeline bubble" in one.sentence for one in found.advice)
+
+
+@pytest.mark.parametrize("ways", [("batch_isend_irecv",), ("nccl:send 0->1", "nccl:recv 0<-3")])
+def test_a_ring_of_context_parallelism_is_no_pipeline(tmp_path, ways):
+    def fill(trace, at, _):
+        for layer in range(6):
+            begin = at + 1200 * layer
+            if layer < 3:
+                trace.kernel(GEMM, begin + 10, 500, at=begin)
+            else:
+                backward(trace, begin + 10, 500, begin)
+            for way in ways:
+                transfer(trace, begin + 515, 600 if layer else 100, way, begin + 5)
+
+    found = job(tmp_path, fill, 1)
+    assert found.bubble_s == 0
+    assert not any("micro-batches" in one.sentence for one in found.advice)
+
+
+def test_each_device_of_a_file_is_a_rank(tmp_path):
+    trace = Composed()
+    for number in range(4):
+        at = number * STEP
+        trace.step(number, at, STEP)
+        trace.kernel(GEMM, at + 10, 9900, at=at)
+        trace.number += 1
+        trace.event("cuda_runtime", "cudaLaunchKernel", at + 6000, 5, pid=200, tid=200, correlation=trace.number)
+        trace.event("kernel", GEMM, at + 6010, 3900, pid=1, tid=7, correlation=trace.number, device=1, stream=7)
+    found = explain_trace([trace.write(tmp_path)])
+    assert "the mean of 2 ranks" in found.sentences[0]
+    assert limits(found)["compute"] == pytest.approx(6900)
+    assert any("holds devices 0, 1" in one for one in found.warnings)
