@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from sightline.exploration.listed import BUILT_IN
-from sightline.report.charts import drawing
+from sightline.report.charts import rendering
 from sightline.report.charts.serving.measured_rates import RateMeasured, measured_rates_chart
 from sightline.validation.serving.logs import RATE, Log, MeasuredRun
 from sightline.validation.serving.suite import answers_of
@@ -85,7 +85,7 @@ def main() -> None:
         return
     if asked.data is not None:
         path = IMAGES / "serving-measured-h100.svg"
-        path.write_text(str(drawing.draw(published_rates(asked.data), str(path))), encoding="utf-8")
+        path.write_text(str(rendering.draw(published_rates(asked.data), str(path))), encoding="utf-8")
         return
     if asked.charts:
         draw_gallery()

@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sightline.report import units
-from sightline.report.charts import drawing
+from sightline.report.charts import rendering
 from sightline.report.charts.serving.measured_rates import RateMeasured, measured_rates_chart
 from sightline.report.terminal.replay import LABELS
 from sightline.runs import open_store
@@ -48,7 +48,7 @@ def main() -> None:
     _print(beside)
     if asked.chart is not None:
         drawn = measured_rates_chart(list(beside.values()), asked.title or str(found[anchor_at]["scenario"]["name"]))
-        text = drawing.draw(drawn, str(asked.chart))
+        text = rendering.draw(drawn, str(asked.chart))
         asked.chart.write_bytes(text if isinstance(text, bytes) else text.encode())
 
 

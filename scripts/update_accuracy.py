@@ -66,7 +66,7 @@ def write_pages() -> None:
 def suites(data: str) -> dict[str, Any]:
     """Predict all suites; also draw them, and write how they are read."""
     from sightline.report.charts.accuracy import validation_chart
-    from sightline.report.charts.drawing import draw
+    from sightline.report.charts.rendering import draw
     from sightline.validation import choose, evaluate
 
     chosen = choose(data=data)

@@ -155,7 +155,7 @@ def draw_residuals(family: str, measured: Measured, data: Path) -> None:
     from sightline.calibration.from_tables import read_tables
     from sightline.calibration.parts import PARTS
     from sightline.report.charts.accuracy import Panel, residual_chart
-    from sightline.report.charts.drawing import draw
+    from sightline.report.charts.rendering import draw
 
     panels: dict[str, list[Panel]] = {}
     for file, only in measured.files:

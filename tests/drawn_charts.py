@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sightline.report.charts import drawing
+from sightline.report.charts import rendering
 
 SEEN_BY = {
     "everybody": np.eye(3),
@@ -18,7 +18,7 @@ SEEN_BY = {
 
 
 def drawn(spec):
-    return ET.fromstring(drawing.draw(spec, "chart.svg"))
+    return ET.fromstring(rendering.draw(spec, "chart.svg"))
 
 
 def texts(spec):

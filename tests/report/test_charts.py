@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 
 from sightline.profile import TASKS
-from sightline.report.charts.drawing import PHASE_COLORS, draw
+from sightline.report.charts.drawing import PHASE_COLORS
 from sightline.report.charts.profile import profile_chart
+from sightline.report.charts.rendering import draw
 
 
 def texts(spec):

@@ -8,7 +8,8 @@ from rich.console import Console
 from sightline.explanation.answer import Advice, Explanation, Limit
 from sightline.profile import Row
 from sightline.report.charts.explained import COLORS, explained_chart
-from sightline.report.charts.index import charts_of, data_of
+from sightline.report.charts.index import charts_of
+from sightline.report.charts.numbers import data_of
 from sightline.report.explained.answer import MOST_MODULES, modules
 from sightline.report.explained.csv import explained_to_csv
 from sightline.report.explained.markdown import explained_markdown

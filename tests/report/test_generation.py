@@ -10,8 +10,8 @@ from generation_scenarios import generation
 from rich.console import Console
 
 from sightline.report import labels, summary
-from sightline.report.charts.drawing import draw
 from sightline.report.charts.profile import profile_chart
+from sightline.report.charts.rendering import draw
 from sightline.report.csv_lines import to_csv
 from sightline.report.pages.profiles import page
 from sightline.report.terminal import profile as terminal

@@ -5,8 +5,8 @@ import shutil
 
 import pytest
 
-from sightline.report.charts.drawing import draw
 from sightline.report.charts.profile import profile_chart
+from sightline.report.charts.rendering import draw
 from sightline.report.pages.profiles import page
 
 

@@ -131,11 +131,11 @@ def show_profiles(
 def draw(path: str, chart: dict[str, Any], narrow: Callable[[], dict[str, Any]] | None = None) -> None:
     """Write a chart's specification in the form that the path's ending asks for; a page gets a ``narrow`` one too."""
     if Path(path).suffix.lower() == ".csv":
-        from sightline.report.charts.index import csv_of
+        from sightline.report.charts.numbers import csv_of
 
         write_file(path, csv_of(chart))
         return
-    from sightline.report.charts.drawing import draw as drawn
+    from sightline.report.charts.rendering import draw as drawn
 
     is_page = narrow is not None and Path(path).suffix.lower() == ".html"
     write_file(path, drawn(chart, path, narrow() if is_page and narrow else None))

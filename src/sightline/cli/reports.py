@@ -67,8 +67,9 @@ def write_charts(folder: str | None, answer: Any) -> None:
     """Write every chart of an answer into a folder, as a picture and as numbers."""
     if folder is None:
         return
-    from sightline.report.charts.drawing import draw
-    from sightline.report.charts.index import charts_of, csv_of
+    from sightline.report.charts.index import charts_of
+    from sightline.report.charts.numbers import csv_of
+    from sightline.report.charts.rendering import draw
 
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)

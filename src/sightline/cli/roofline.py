@@ -57,7 +57,7 @@ def roofline(
     names = labels.variant_labels([group[0].scenario for group in groups])
     named = [(name, table) for name, group in zip(names, groups, strict=True) for table in group]
     if chart is not None:
-        from sightline.report.charts.roofline import roofline_chart
+        from sightline.report.charts.rooflines.matmuls import roofline_chart
 
         output.draw(chart, roofline_chart(named))
     reports.write_charts(charts, named)

@@ -117,7 +117,7 @@ def _neighbours(answer: Sensitivity) -> str:
 
 def roofline(answer: RooflineTable) -> View:
     """Return what bounds each matmul."""
-    from sightline.report.charts.roofline import roofline_chart
+    from sightline.report.charts.rooflines.matmuls import roofline_chart
     from sightline.report.terminal.analysis import classification, ridges
 
     label = labels.title(answer.scenario)

@@ -103,7 +103,7 @@ def picture(spec: dict[str, Any]) -> str:
     """Return a chart as SVG that shrinks with its container."""
     import vl_convert
 
-    from sightline.report.charts.drawing import vega_lite_version
+    from sightline.report.charts.rendering import vega_lite_version
 
     svg: str = vl_convert.vegalite_to_svg(spec, vl_version=vega_lite_version())
     head = (
@@ -117,7 +117,7 @@ def _png(spec: dict[str, Any]) -> str:
 
     import vl_convert
 
-    from sightline.report.charts.drawing import vega_lite_version
+    from sightline.report.charts.rendering import vega_lite_version
 
     return b64encode(vl_convert.vegalite_to_png(spec, vl_version=vega_lite_version(), scale=1.0)).decode()
 

@@ -83,7 +83,7 @@ def _json(value: Any) -> str:
 
 
 def _dark_style() -> str:
-    from sightline.report.charts.drawing import dark_style
+    from sightline.report.charts.rendering import dark_style
 
     return dark_style()
 
@@ -97,7 +97,7 @@ def _fixed_bytes() -> int:
 def _vega_bundle() -> str:
     import vl_convert
 
-    from sightline.report.charts.drawing import vega_lite_version
+    from sightline.report.charts.rendering import vega_lite_version
 
     bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=vega_lite_version())
     return bundle.replace("</script", "<\\/script")

@@ -42,7 +42,7 @@ def print_bundle() -> None:
     """Write the script to standard output."""
     import vl_convert
 
-    from sightline.report.charts.drawing import vega_lite_version
+    from sightline.report.charts.rendering import vega_lite_version
 
     made: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=vega_lite_version())
     sys.stdout.buffer.write(made.encode())

@@ -11,7 +11,7 @@ import pytest
 from chart_answers import ANSWERS
 from drawn_charts import SEEN_BY, boxes, contrast, drawn, lab
 
-from sightline.report.charts import drawing, index
+from sightline.report.charts import drawing, index, numbers, rendering
 
 WIDTH_OF_A_PHONE = 400
 MOST_BYTES = 400_000
@@ -130,7 +130,7 @@ def test_axes_of_numbers_have_enough_ticks(answer, name, room):
 
 @pytest.mark.parametrize(("answer", "name"), SEEN)
 def test_texts_stand_out_on_light_and_on_dark_screens(answer, name):
-    in_the_dark = drawing.in_the_dark()
+    in_the_dark = rendering.in_the_dark()
     on_marks = ("#fefefe", "#111111")
     for text in picture(answer, name).iter("{http://www.w3.org/2000/svg}text"):
         color = text.get("fill")
@@ -179,13 +179,13 @@ def test_predictions_say_what_they_rest_on(answer, name):
 
 
 def test_numbers_are_csv_too():
-    rows = list(csv.DictReader(io.StringIO(index.csv_of(spec_of("devices", "scaling")))))
+    rows = list(csv.DictReader(io.StringIO(numbers.csv_of(spec_of("devices", "scaling")))))
     assert {row["devices"] for row in rows} == {"8", "16", "32", "64"}
     assert all(float(row["rate"]) > 0 for row in rows if row.get("rate"))
 
 
 def test_roofline_keeps_operators_below_what_the_device_can():
-    profile, rows = ANSWERS["step"](), index.data_of(spec_of("step", "roofline"))
+    profile, rows = ANSWERS["step"](), numbers.data_of(spec_of("step", "roofline"))
     peak = max(profile.scenario.cluster.device.peak_flops.values())
     points = [row for row in rows if "operator" in row]
     assert points
@@ -194,7 +194,7 @@ def test_roofline_keeps_operators_below_what_the_device_can():
 
 
 def test_the_schedule_ends_with_the_step_and_names_its_stages():
-    rows = [row for row in index.data_of(spec_of("step", "pipeline")) if "stage" in row]
+    rows = [row for row in numbers.data_of(spec_of("step", "pipeline")) if "stage" in row]
     assert {row["stage"] for row in rows} == {f"stage {n}" for n in range(4)}
     assert {"forward", "backward"} <= {row["kind"] for row in rows}
     forwards = [row for row in rows if row["stage"] == "stage 0" and row["kind"] == "forward"]

@@ -11,7 +11,7 @@ from drawn_charts import SEEN_BY, drawn, lab, texts
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.report.charts import drawing, stacks
+from sightline.report.charts import drawing, rendering, stacks
 from sightline.report.charts.axes import axis, decade_ticks
 from sightline.report.charts.front import Point, box_of, overlap, placed
 from sightline.report.charts.plan import interval_of, plan_chart
@@ -135,14 +135,14 @@ def test_efficiency_is_the_share_of_linear_scaling_from_the_fewest_devices():
 
 @pytest.mark.parametrize("path", ["a.svg", "a.html"])
 def test_pictures_have_colors_for_dark_screens_but_not_for_print(path):
-    text = drawing.draw(plan_chart(plan_answers.trained()), path)
+    text = rendering.draw(plan_chart(plan_answers.trained()), path)
     assert "@media screen and (prefers-color-scheme:dark)" in text
     assert "@media print{svg" not in text
 
 
 def test_a_page_holds_the_narrow_form_too():
     wide, narrow = (plan_chart(plan_answers.trained(), room=room) for room in (drawing.SCREEN, drawing.PHONE))
-    schemas = [drawing.draw(wide, "a.html", *room).count('"$schema"') for room in ((), (narrow,))]
+    schemas = [rendering.draw(wide, "a.html", *room).count('"$schema"') for room in ((), (narrow,))]
     assert schemas[1] == schemas[0] + 1
 
 

@@ -1,36 +1,32 @@
-"""Colors, type and pieces shared by all charts, and how they become SVG, PNG, or an HTML page without a network."""
+"""Colors, type and pieces shared by all charts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
 import altair as alt
 
-_PNG_SCALE = 2.0
-
-_BLUE, _LIGHT_BLUE, _PURPLE, _GREEN, _RED = "#174a8c", "#5cbcf0", "#9a6096", "#179e5f", "#c4281f"
+BLUE, _LIGHT_BLUE, _PURPLE, _GREEN, RED = "#174a8c", "#5cbcf0", "#9a6096", "#179e5f", "#c4281f"
 _ORANGE, _YELLOW, _GREY = "#d4570c", "#eeb41e", "#a3a3a3"
 PHASE_COLORS = {
     "forward": _LIGHT_BLUE,
-    "backward": _BLUE,
+    "backward": BLUE,
     "recompute": _PURPLE,
     "optimizer": _GREEN,
-    "communication_exposed": _RED,
+    "communication_exposed": RED,
     "pipeline_bubble": _YELLOW,
     "queue": _YELLOW,
     "prefill": _LIGHT_BLUE,
-    "decode": _BLUE,
-    "communication": _RED,
+    "decode": BLUE,
+    "communication": RED,
     "transfer": _PURPLE,
     "decode_queue": _ORANGE,
     "host": _GREY,
 }
 """Colors of the phases. Those of a task differ in hue and in lightness, for the color-blind and for print in grey."""
 MEMORY_COLORS = {
-    "weights": _BLUE,
+    "weights": BLUE,
     "gradients": "#9dc8f5",
     "optimizer": _GREEN,
     "activations": _ORANGE,
@@ -41,20 +37,10 @@ MEMORY_COLORS = {
 OVERLAPPED_COLOR = "#eba7a2"
 """Of communication behind compute."""
 INK, FAINT, LINE, WARNING = "#222222", "#666666", "#ececec", "#c0392b"
-PAIR = (_BLUE, "#e08a3c")
+PAIR = (BLUE, "#e08a3c")
 """Colors of two sides: A and B, measured and predicted."""
-LINES = (_BLUE, _ORANGE, _GREEN, _LIGHT_BLUE, _PURPLE, _YELLOW, _RED, "#7d7d7d", "#8c564b", "#17becf")
+LINES = (BLUE, _ORANGE, _GREEN, _LIGHT_BLUE, _PURPLE, _YELLOW, RED, "#7d7d7d", "#8c564b", "#17becf")
 """Colors of lines that are named by a legend, in the order in which they are taken."""
-_IN_THE_DARK = {
-    "white": "#16191d",
-    INK: "#e8e8e8",
-    FAINT: "#aab0b6",
-    LINE: "#33383e",
-    WARNING: "#ff7b6b",
-    _BLUE: "#3f78c2",
-    _RED: "#e5534b",
-}
-"""Colors that have another one where the reader's screen is dark, in the chart and in every picture of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,50 +192,3 @@ _CONFIG: Mapping[str, Any] = {
     "concat": {"spacing": 26},
 }
 """Type, axes and legends of all charts."""
-
-
-def draw(spec: dict[str, Any], path: str, narrow: dict[str, Any] | None = None) -> str | bytes:
-    """Return the chart in the form that the path's ending asks for; a page shows ``narrow`` on narrow screens."""
-    import vl_convert
-
-    ending = Path(path).suffix.lower()
-    if ending == ".png":
-        png: bytes = vl_convert.vegalite_to_png(spec, vl_version=vega_lite_version(), scale=_PNG_SCALE)
-        return png
-    if ending == ".svg":
-        svg: str = vl_convert.vegalite_to_svg(spec, vl_version=vega_lite_version())
-        return svg.replace(">", f"><style>{dark_style()}</style>", 1)
-    from sightline.report.document import document
-    from sightline.report.pieces import chart
-
-    title = _title(spec)
-    return document(title, chart("chart", spec, narrow, label=title))
-
-
-def in_the_dark() -> Mapping[str, str]:
-    """Return the colors that have another one where the reader's screen is dark, with that one."""
-    return _IN_THE_DARK
-
-
-@cache
-def dark_style() -> str:
-    """Return rules that give a picture other colors where the screen is dark; print keeps the light ones."""
-    rules = "".join(
-        f'svg [{kind}="{light}"]{{{kind}:{dark}}}'
-        for light, dark in _IN_THE_DARK.items()
-        for kind in ("fill", "stroke")
-    )
-    # A renderer may also set the white ground as a style of the element.
-    return f"@media screen and (prefers-color-scheme:dark){{svg{{background:transparent!important}}{rules}}}"
-
-
-@cache
-def vega_lite_version() -> str:
-    """Return the Vega-Lite version that the installed Altair writes, as vl-convert names it: major.minor."""
-    return ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
-
-
-def _title(spec: dict[str, Any]) -> str:
-    title = spec.get("title", "Sightline")
-    text = title.get("text", "Sightline") if isinstance(title, dict) else title
-    return " ".join(text) if isinstance(text, list) else str(text)

@@ -5,8 +5,7 @@ FLOPs of matrices have no place on a logarithmic axis, so they stand at the left
 memory, or of the network, as their bytes per second are below its bandwidth.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from math import atan2, degrees, log
 from typing import Any, NamedTuple
 
@@ -17,17 +16,14 @@ from sightline.report import labels, summary, units
 from sightline.report.charts import drawing
 from sightline.report.charts.axes import decade_ticks
 from sightline.report.charts.drawing import SCREEN, Room
+from sightline.report.charts.rooflines.points import REST, Ends, placed
 
 _WIDTH, _HEIGHT = 620, 380
-_LEFT, _RIGHT = 0.5, 3.0
-"""Factors by which the axis goes on beyond the operators."""
-_MOST_MODULES = 7
-_REST = "other modules"
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")
 _ALONG = {"L2": 0.3, "DRAM": 0.66, "links": 0.5, "network": 0.5}
 """Where along its slope the name of a level stands."""
-_EDGE, _OF_MEMORY, _OF_NETWORK = 2.5, 1.35, 1.9
-"""Where, over the lower end of the axis, the left edge ends, and operators without FLOPs stand in it."""
+_EDGE = 2.5
+"""Where, over the lower end of the axis, the left edge ends, in which operators without FLOPs stand."""
 
 
 class Roof(NamedTuple):
@@ -37,14 +33,6 @@ class Roof(NamedTuple):
     bytes_per_s: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Ends:
-    """Where the axes end."""
-
-    x: tuple[float, float]
-    y: tuple[float, float]
-
-
 def operator_roofline(profile: Profile, room: Room = SCREEN) -> dict[str, Any] | None:
     """Return the Vega-Lite specification; None of a profile without operators, or of a device without datasheet."""
     rows = [row for row in profile.rows if row.phase not in IDLE_PHASES and float(row.time_s) > 0]
@@ -52,7 +40,7 @@ def operator_roofline(profile: Profile, room: Room = SCREEN) -> dict[str, Any] |
     if not any(float(row.flops) > 0 for row in rows) or not device.memory_bandwidth or not device.peak_flops:
         return None
     peaks = _peaks(profile, rows)
-    points, ends = _placed(profile, rows, peaks)
+    points, ends = placed(profile, rows, peaks)
     if not points:
         return None
     layers = [*_roofs(profile, peaks, ends, room), _dots(points, ends, room)]
@@ -98,75 +86,7 @@ def roofs_of(profile: Profile) -> list[Roof]:
     return found
 
 
-def _placed(profile: Profile, rows: Sequence[Row], peaks: Mapping[str, float]) -> tuple[list[dict[str, Any]], _Ends]:
-    """The points of operators, and the ends of the axes around them."""
-    total_s = sum(float(row.exposed_s) for row in rows) or 1.0
-    merged = list(_merged(rows))
-    inner = [one for one in merged if one["flops"] > 0 and one["bytes"] > 0]
-    intensities = [one["flops"] / one["bytes"] for one in inner]
-    device = profile.scenario.cluster.device
-    ridge = max(peaks.values()) / float(device.memory_bandwidth)
-    low = min([*intensities, ridge / 30]) * _LEFT / 4
-    high = max([*intensities, ridge]) * _RIGHT
-    shown = _shown_modules(merged)
-    points = []
-    for one in merged:
-        point = _point(one, low, shown, total_s)
-        if point is not None:
-            points.append(point)
-    rates = [point["flop_per_s"] for point in points]
-    top = max(peaks.values()) * 1.9
-    return points, _Ends(x=(low, high), y=(min([*rates, top / 1e3]) / 1.6, top))
-
-
-def _merged(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
-    """Operators of one name in all kinds of layers, the longest first."""
-    found: dict[tuple[str, str, str], dict[str, Any]] = {}
-    for row in rows:
-        at = found.setdefault((row.phase, row.module, row.operator), dict.fromkeys(_SUMS, 0.0))
-        for key in _SUMS:
-            at[key] += float(getattr(row, key))
-        at["bound"] = row.bound_level or row.bound
-    for (phase, module, operator), sums in sorted(found.items(), key=lambda pair: -pair[1]["time_s"]):
-        yield {"phase": phase, "module": module, "operator": operator, **sums}
-
-
-_SUMS = ("flops", "bytes", "network_bytes", "time_s", "exposed_s")
-
-
-def _shown_modules(merged: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The modules that take longest, which have a shape of their own."""
-    seconds: dict[str, float] = {}
-    for one in merged:
-        seconds[one["module"]] = seconds.get(one["module"], 0.0) + one["time_s"]
-    return sorted(seconds, key=lambda module: -seconds[module])[:_MOST_MODULES]
-
-
-def _point(one: Mapping[str, Any], low: float, shown: Sequence[str], total_s: float) -> dict[str, Any] | None:
-    """An operator's place: at its intensity, or at the left edge by its bytes per second."""
-    seconds = one["time_s"]
-    if one["flops"] > 0 and one["bytes"] > 0:
-        intensity, rate = one["flops"] / one["bytes"], one["flops"] / seconds
-    elif one["bytes"] > 0:
-        intensity, rate = low * _OF_MEMORY, low * _OF_MEMORY * one["bytes"] / seconds
-    elif one["network_bytes"] > 0:
-        intensity, rate = low * _OF_NETWORK, low * _OF_NETWORK * one["network_bytes"] / seconds
-    else:
-        return None
-    phase = one["phase"]
-    return {
-        "operator": one["operator"],
-        "module": one["module"] if one["module"] in shown else _REST,
-        "phase": summary.LABELS.get(phase, phase),
-        "flop_per_byte": float(f"{intensity:.4g}"),
-        "flop_per_s": float(f"{rate:.4g}"),
-        "time_s": float(f"{seconds:.4g}"),
-        "share": float(f"{one['exposed_s'] / total_s:.4g}"),
-        "bound": one["bound"],
-    }
-
-
-def _axes(ends: _Ends) -> tuple[Any, Any]:
+def _axes(ends: Ends) -> tuple[Any, Any]:
     across = alt.Axis(values=decade_ticks(*ends.x), labelOverlap="greedy", format="~s", grid=False)
     up = alt.Axis(values=decade_ticks(*ends.y), labelOverlap="greedy", format="~s", grid=False)
     x = alt.X("flop_per_byte:Q", title="intensity (FLOP/byte)", scale=drawing.logarithmic(*ends.x), axis=across)
@@ -174,13 +94,13 @@ def _axes(ends: _Ends) -> tuple[Any, Any]:
     return x, y
 
 
-def _dots(points: Sequence[dict[str, Any]], ends: _Ends, room: Room) -> Any:
+def _dots(points: Sequence[dict[str, Any]], ends: Ends, room: Room) -> Any:
     """The operators: phases in colors, modules in shapes."""
     x, y = _axes(ends)
     named = {summary.LABELS.get(key, key): color for key, color in drawing.PHASE_COLORS.items()}
     phases = list(dict.fromkeys(point["phase"] for point in points))
     modules = list(dict.fromkeys(point["module"] for point in points))
-    modules = [one for one in modules if one != _REST] + [one for one in modules if one == _REST]
+    modules = [one for one in modules if one != REST] + [one for one in modules if one == REST]
     columns = 5 if room.side_by_side else 2
     look: dict[str, Any] = {"title": None, "orient": "bottom", "columns": columns, "labelLimit": 150}
     color = alt.Color(
@@ -208,7 +128,7 @@ def _dots(points: Sequence[dict[str, Any]], ends: _Ends, room: Room) -> Any:
     return mark.encode(x=x, y=y, color=color, shape=shape, size=size, tooltip=tooltip)
 
 
-def _roofs(profile: Profile, peaks: Mapping[str, float], ends: _Ends, room: Room) -> list[Any]:
+def _roofs(profile: Profile, peaks: Mapping[str, float], ends: Ends, room: Room) -> list[Any]:
     """A slope for every level, a ceiling for every type, with their names."""
     x, y = _axes(ends)
     peak = max(peaks.values())
@@ -239,7 +159,7 @@ def _roofs(profile: Profile, peaks: Mapping[str, float], ends: _Ends, room: Room
     return drawn
 
 
-def _slope_name(roof: Roof, ends: _Ends, at: float, width: float, x: Any, y: Any) -> Any:
+def _slope_name(roof: Roof, ends: Ends, at: float, width: float, x: Any, y: Any) -> Any:
     """The name of a level along its slope."""
     (low, high), (bottom, top) = ends.x, ends.y
     rise = _HEIGHT / log(top / bottom)

@@ -1,0 +1,1 @@
+"""Charts of the roofline: operators of an answer, and the matmuls of a layer."""
