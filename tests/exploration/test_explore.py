@@ -5,7 +5,7 @@ from importlib import import_module
 import pytest
 
 from sightline.errors import InputError
-from sightline.exploration.explore import QUICK, explore, is_name, read_view
+from sightline.exploration.explore import QUICK, check, explore, is_name, read_view
 from sightline.exploration.listed import BUILT_IN
 from sightline.exploration.results import answer_to_dict
 
@@ -41,3 +41,26 @@ def test_files_and_texts_are_no_names(source):
 def test_an_unknown_view_has_the_nearest():
     with pytest.raises(InputError, match="did you mean 'calibrated'"):
         read_view("calibrate")
+
+
+@pytest.mark.parametrize("name", [name for name in BUILT_IN if name != "trends"])
+def test_mistakes_of_a_study_show_before_it_is_run(name):
+    with pytest.raises(InputError, match="dtipe is not a known key"):
+        check(name, most=1, overrides={"plan.dtipe": "fp8"})
+
+
+def test_a_study_without_mistakes_is_not_refused():
+    check("technology-nodes", most=1, view="ideal")
+
+
+def test_a_study_of_ones_own_may_be_bounded():
+    base = {
+        "model": "qwen2.5-0.5b",
+        "cluster": "8x h100-sxm-80gb",
+        "workload": {"task": "pretrain", "sequence_length": 2048, "global_batch": 64},
+    }
+    study = {"base": base, "axes": {"cluster.device.peak_flops": ["1x", "2x", "3x", "4x"]}, "view": "both"}
+    check(study, most=8)
+    check(study, most=6, quick=True)
+    with pytest.raises(InputError, match="8 points in all; allowed here: up to 7"):
+        check(study, most=7)
