@@ -162,3 +162,37 @@ def test_gaps_that_nothing_explains_are_advised_on(tmp_path):
     said = first(job(tmp_path, fill))
     assert "Record what the gaps are" in said
     assert "with_stack=True" in said
+
+
+def test_softmax_of_a_router_next_to_flash_attention_is_no_eager_attention(tmp_path):
+    def fill(trace, at, _):
+        trace.kernel("flash_fwd_kernel", at + 10, 3000, at=at, op="aten::_flash_attention_forward")
+        trace.kernel("softmax_warp_forward", at + 3020, 900, at=at + 10, op="aten::_softmax")
+        trace.kernel(GEMM, at + 3930, 6000, at=at + 20, op="aten::bmm")
+
+    assert not any("flash attention" in one.sentence for one in job(tmp_path, fill).advice)
+
+
+@pytest.mark.parametrize(("experts", "is_attention"), [(8, False), (64, True)])
+def test_softmax_between_batched_products_of_other_shapes_is_no_attention(tmp_path, experts, is_attention):
+    def product(trace, start, at, batch):
+        trace.kernel(GEMM, start, 3000, at=at, op="aten::bmm")
+        trace.events[-3]["args"]["Input Dims"] = [[batch, 16, 16], [batch, 16, 16]]
+
+    def fill(trace, at, _):
+        product(trace, at + 10, at, 64)
+        trace.kernel("softmax_warp_forward", at + 3020, 3000, at=at + 10, op="aten::_softmax")
+        product(trace, at + 6030, at + 20, experts)
+
+    said = [one.sentence for one in job(tmp_path, fill).advice]
+    assert any("Attention is eager" in one for one in said) is is_attention
+
+
+def test_softmax_behind_a_linear_layer_is_no_attention(tmp_path):
+    def fill(trace, at, _):
+        trace.kernel(GEMM, at + 10, 2000, at=at, op="aten::bmm")
+        trace.kernel(GEMM, at + 2020, 2000, at=at + 10, op="aten::mm")
+        trace.kernel("softmax_warp_forward", at + 4030, 3000, at=at + 20, op="aten::_softmax")
+        trace.kernel(GEMM, at + 7040, 2000, at=at + 30, op="aten::bmm")
+
+    assert not any("Attention is eager" in one.sentence for one in job(tmp_path, fill).advice)

@@ -11,7 +11,7 @@ from sightline.traces.intervals import EMPTY, Intervals, holding, merged
 from sightline.traces.modules import modules_of, placed
 from sightline.traces.nesting import Nesting, innermost, nested, outermost, own_stretches
 from sightline.traces.operators import UNMATCHED, Work, communication_of, is_host_communication, work_of
-from sightline.traces.shapes import flops_of
+from sightline.traces.shapes import batches_of, flops_of
 from sightline.traces.steps import launching_calls
 
 PHASES = ("forward", "backward", "optimizer")
@@ -129,7 +129,7 @@ def _on_device(trace: Trace, nesting: Nesting) -> Activity:
     communicates = np.array([one.work.bound == "network" for one in keys], bool)[key] if len(key) else copies
     pageable = to_device & np.array(["ageable" in n for n in names], bool)
     return Activity(
-        keys=attention_core(keys),
+        keys=attention_core(keys, key, pieces.launch_start, batches_of(trace, operator)),
         compute=pieces.where(~communicates & ~to_device & ~to_host),
         communication=pieces.where(communicates),
         to_device=pieces.where(to_device),
@@ -224,7 +224,7 @@ def _on_host(trace: Trace, nesting: Nesting) -> Activity:
     begins = (events.start[named] == start).astype(np.int64)
     pieces = replace(_pieces(start, end, key, thread), begins=begins, flops=flops_of(trace, named) * begins)
     return Activity(
-        keys=attention_core(keys),
+        keys=attention_core(keys, key, start, batches_of(trace, named)),
         compute=_taken(pieces, working),
         communication=_collectives(trace, keys),
         to_device=_taken(pieces, order[:0]),

@@ -25,6 +25,23 @@ def flops_of(trace: Trace, operator: Integers) -> Integers:
     return result
 
 
+def batches_of(trace: Trace, operator: Integers) -> Integers:
+    """Return how many matrices each operator, a place in the events, multiplies; -1 where no shapes were recorded."""
+    if not trace.dims:
+        return np.full(len(operator), -1)
+    distinct, place = np.unique(operator, return_inverse=True)
+    external = trace.events.external[np.maximum(distinct, 0)].tolist()
+    known = zip(external, (distinct >= 0).tolist(), strict=True)
+    found = np.array([_batch(trace.dims.get(number)) if is_known else -1 for number, is_known in known], np.int64)
+    result: Integers = found[place.reshape(-1)]
+    return result
+
+
+def _batch(shapes: Any) -> int:
+    matrices = [shape for shape in shapes if _is_matrix(shape)] if isinstance(shapes, list) else []
+    return min(prod(matrices[-1][:-2]), 2**62) if matrices else -1
+
+
 def _product(shapes: Any) -> int:
     """FLOPs of the last two operands that are matrices: those of mm, bmm, addmm, baddbmm."""
     matrices = [shape for shape in shapes if _is_matrix(shape)] if isinstance(shapes, list) else []
