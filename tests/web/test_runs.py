@@ -3,6 +3,8 @@
 import pytest
 from stored_runs import filled
 
+from sightline.runs import open_store
+
 pytestmark = pytest.mark.usefixtures("ids")
 
 
@@ -83,3 +85,12 @@ def test_an_empty_store_says_what_to_do_next(client, tmp_path, monkeypatch):
     assert "has no runs yet" in shown
     assert "sightline measure" in shown
     assert "<select" not in shown
+
+
+def test_a_watched_job_is_a_run_that_leads_to_its_watch(client, tmp_path, monkeypatch):
+    monkeypatch.setenv("SIGHTLINE_RUNS", str(tmp_path))
+    watched = open_store().begin("my job", suite="watch").run.id
+    assert ">running<" in client.get("/runs").text
+    shown = client.get(f"/runs?run={watched}").text
+    assert f"/watch?job={watched}" in shown
+    assert '<dd class="bad">' not in shown

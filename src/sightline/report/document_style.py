@@ -30,6 +30,7 @@ td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space:
 pre { background: var(--raised); padding: 12px 14px; border-radius: 6px; overflow-x: auto; font-size: 13px; }
 code { overflow-wrap: anywhere; font-size: 13px; }
 details { border-top: 1px solid var(--line); padding: 10px 0; } summary { cursor: pointer; font-weight: bold; }
+details details { margin-left: 18px; padding: 6px 0; } details details summary { font-weight: normal; }
 figure { margin: 18px 0; } figcaption { font-weight: bold; margin: 0 0 4px; }
 .vega-embed svg { max-width: 100%; height: auto; }
 .files { display: flex; gap: 6px; justify-content: flex-end; }

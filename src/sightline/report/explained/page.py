@@ -41,8 +41,8 @@ def explained_piece(explanation: Explanation, identifier: str, *, level: int = 2
         _chart(explanation, identifier),
         pieces.section("What limits it", _limits(explanation), level=level),
         pieces.section("Time by phase", _parts(phases(explanation), "phase"), level=level),
-        pieces.section("Time by module", _parts(modules(explanation, 40), "module"), level=level),
         drill(explanation, level=level),
+        pieces.folded("Time by module", _parts(modules(explanation, 40), "module")),
     )
 
 

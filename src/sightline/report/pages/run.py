@@ -9,6 +9,7 @@ from sightline.report.document import document
 from sightline.report.pages.profile import profile_piece
 from sightline.report.pieces import BAD, FAINT, GOOD, Link, Piece, Said
 from sightline.runs import Run, Store
+from sightline.runs.run import RUNNING
 
 if TYPE_CHECKING:
     from sightline.profile import Profile
@@ -43,7 +44,7 @@ def run_piece(run: Run, store: Store, *, level: int = 1, links: Iterable[Link] =
 
 
 def _short_answer(run: Run) -> Iterator[Said]:
-    kind = GOOD if run.status == "ok" else BAD
+    kind = {"ok": GOOD, RUNNING: ""}.get(run.status, BAD)
     yield Said(asks="how it ended", says=": ".join(filter(None, (run.status.replace("_", " "), run.reason))), kind=kind)
 
 

@@ -66,8 +66,11 @@ def _links(run: "Run") -> "Iterator[Link]":
     """What leads on from a run."""
     from sightline.report.pages.runs import is_comparable
     from sightline.report.pieces import Link
+    from sightline.watching.stream import SUITE
 
     yield Link("All runs", "/runs")
+    if run.suite == SUITE:
+        yield Link("Watch", f"/watch?{urlencode({'job': run.id})}")
     if is_comparable(run):
         yield Link("Compare with its prediction", address(run.id, PREDICTED))
         yield Link("Explain", f"/explain?{urlencode({RUN: run.id})}")
