@@ -114,3 +114,39 @@ def test_each_device_of_a_file_is_a_rank(tmp_path):
     assert "the mean of 2 ranks" in found.sentences[0]
     assert limits(found)["compute"] == pytest.approx(6900)
     assert any("holds devices 0, 1" in one for one in found.warnings)
+
+
+def test_waits_for_the_slow_loader_of_one_rank_are_waits_for_input(tmp_path):
+    def fill(trace, at, rank):
+        wait = 5000 if rank == 1 else 0
+        if wait:
+            trace.event("user_annotation", LOADER, at, wait)
+        trace.kernel(GEMM, at + wait + 20, 4000, at=at + wait + 5)
+        trace.collective(at + wait + 4025, 5900 - wait, at=at + wait + 15)
+
+    found = job(tmp_path, fill, 2)
+    assert found.input_wait_s == pytest.approx(5000e-6)
+    assert "imbalance" not in limits(found)
+    assert "rank 1 that waits" in found.advice[0].sentence
+    assert sum(limits(found).values()) == pytest.approx(STEP)
+
+
+def test_one_slow_collective_is_named_and_other_ranks_are_asked_for(tmp_path):
+    def fill(trace, at, _):
+        for layer in range(8):
+            trace.kernel(GEMM, at + 800 * layer + 10, 600, at=at + 20 * layer)
+            trace.collective(at + 800 * layer + 615, 150, at=at + 20 * layer + 10)
+        trace.kernel(GEMM, at + 6420, 300, at=at + 200)
+        trace.collective(at + 6725, 3200, at=at + 210)
+
+    said = job(tmp_path, fill, 1).advice[0].sentence
+    assert "4 all-reduces take 3.2 ms each, where the median of its kind and size takes 150 us" in said
+    assert "sightline explain rank-*.json.gz" in said
+
+
+def test_a_collective_that_takes_far_longer_than_its_bytes_need_is_named(tmp_path):
+    def fill(trace, at, _):
+        trace.kernel(GEMM, at + 10, 4000, at=at)
+        trace.collective(at + 4015, 5900, at=at + 5, **{"In msg nelems": 1000})
+
+    assert any("far longer than its 1,000 elements need" in one for one in job(tmp_path, fill, 1).sentences)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sightline.explanation.answer import Advice
 from sightline.explanation.of_trace_figures import Figures
-from sightline.explanation.of_trace_sentences import fills
+from sightline.explanation.of_trace_sentences import fills, slow_one
 from sightline.explanation.reasons import seconds
 from sightline.traces.attention import CORE
 from sightline.traces.breakdown import Reason
@@ -57,13 +57,16 @@ def _of(figures: Figures, part_s: float) -> str:
 
 def _input(figures: Figures) -> Iterator[Fault]:
     waits = figures.limits.get("input", 0.0)
-    pinned = ""
+    late, pinned = "", ""
+    if figures.late_for_input_s > 0.1 * waits:
+        slow = max(figures.ranks, key=lambda rank: rank.behind_s)
+        late = f" It is rank {slow.rank} that waits, and the others wait for it in collectives."
     if figures.pageable_s - figures.pageable_others_s > 0.1 * waits:
         pinned = " Batches are copied from pageable memory: pin_memory=True and non_blocking=True let copies overlap."
     yield Fault(
         waits,
         f"Load the input sooner. The step waits {_of(figures, waits)} for it: raise DataLoader's num_workers "
-        f"or prefetch_factor, or prepare samples beforehand.{pinned}",
+        f"or prefetch_factor, or prepare samples beforehand.{late}{pinned}",
         {},
     )
 
@@ -97,9 +100,16 @@ def _network(figures: Figures) -> Iterator[Fault]:
     yield Fault(
         min(exposed, room),
         "Overlap communication with computation. "
-        f"What nothing hides, mostly {kind}, takes {_of(figures, exposed)}: {how}.",
+        f"What nothing hides, mostly {kind}, takes {_of(figures, exposed)}: {how}; at best all that the passes could "
+        f"hide is saved.{_slow(figures)}",
         {},
     )
+
+
+def _slow(figures: Figures) -> str:
+    """What is remarkable of a slow collective, and which traces would tell more."""
+    said = slow_one(figures)
+    return f" {said}" if said else ""
 
 
 def _imbalance(figures: Figures) -> Iterator[Fault]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sightline.profile import Row
 from sightline.traces.breakdown import Breakdown, Reason
 from sightline.traces.job import Job
+from sightline.traces.slow import SlowCollective, slow_collective
 from sightline.traces.uneven import LongSteps, long_steps
 from sightline.traces.waits import ON_PROCESSOR
 
@@ -61,6 +62,12 @@ class Figures:
     shortest_s: float
     longest_s: float
     ranks: Sequence[RankFigures]
+    late_for_input_s: float
+    """Waits for a rank that comes late because it waits for input, which count as waits for input."""
+    slow: SlowCollective | None
+    """A collective that takes far longer than the others of its kind and size, or than its bytes need."""
+    world_size: int
+    """Ranks of the job, of which not all may be given."""
     collectives: int
     """Collectives that were compared between ranks."""
     has_device: bool
@@ -104,6 +111,9 @@ def figures_of(job: Job) -> Figures:
     count, first = len(job.ranks), job.ranks[0]
     share = 1e-9 / count
     reasons = {one: sum(float(rank.reasons[one]) for rank in job.ranks) * share for one in Reason}
+    late = _late_for_input(job, reasons)
+    reasons[Reason.IMBALANCE] -= late
+    reasons[Reason.INPUT] += late
     rows, unmatched = _rows(job.ranks, share)
     lengths = [float(rank.steps.lengths[place]) / 1e9 for rank in job.ranks for place in rank.steps.counted]
     return Figures(
@@ -120,6 +130,9 @@ def figures_of(job: Job) -> Figures:
         shortest_s=min(lengths),
         longest_s=max(float(rank.steps.lengths.max()) / 1e9 for rank in job.ranks),
         ranks=[_of_rank(job, place) for place in range(count)],
+        late_for_input_s=late,
+        slow=slow_collective(job.ranks),
+        world_size=first.trace.world_size or 1,
         collectives=job.matched.collectives,
         has_device=first.trace.has_device,
         device=first.trace.device_name,
@@ -133,6 +146,14 @@ def figures_of(job: Job) -> Figures:
         slow_call=max(first.slow_calls, key=lambda name: first.slow_calls[name], default=""),
         warnings=job.warnings,
     )
+
+
+def _late_for_input(job: Job, reasons: Mapping[Reason, float]) -> float:
+    """Waits in collectives for the rank that comes last, as far as it waits longer for its input than the others."""
+    inputs = [float(rank.reasons[Reason.INPUT]) / 1e9 for rank in job.ranks]
+    behind = job.matched.behind_s
+    slowest = max(range(len(inputs)), key=lambda place: behind[place])
+    return min(reasons[Reason.IMBALANCE], max(inputs[slowest] - reasons[Reason.INPUT], 0.0))
 
 
 def _parts(long: LongSteps | None) -> dict[str, float]:

@@ -30,7 +30,14 @@ _UNEVEN = 1.3
 
 def reading(figures: Figures, predicted: "Predicted | None" = None) -> list[str]:
     """Return the reading of a traced step: what it takes, what it goes to, what is unknown, gaps to a prediction."""
-    found = [_whole(figures), *_spent(figures), *_communication(figures), *_unmatched(figures), *_uneven(figures)]
+    found = [
+        _whole(figures),
+        *_spent(figures),
+        *_communication(figures),
+        *_slow(figures),
+        *_unmatched(figures),
+        *_uneven(figures),
+    ]
     return [*found, *(predicted.gaps(figures) if predicted else ())]
 
 
@@ -60,6 +67,32 @@ def _communication(figures: Figures) -> Iterator[str]:
     exposed, hidden = figures.communication_s, figures.overlapped_s
     if exposed + hidden > _WORTH * figures.whole_s:
         yield f"Of {seconds(exposed + hidden)} of communication, computation hides {seconds(hidden)}."
+
+
+def _slow(figures: Figures) -> Iterator[str]:
+    if said := slow_one(figures):
+        yield said
+
+
+def slow_one(figures: Figures) -> str:
+    """Return what is remarkable of a collective that is slow, and which traces would tell more; empty without one."""
+    if (slow := figures.slow) is None:
+        return ""
+    which = f"{slow.found} {slow.kind}s take" if slow.found > 1 else f"One {slow.kind} takes"
+    each = " each" if slow.found > 1 else ""
+    compared = (
+        f"where the median of its kind and size takes {seconds(slow.usual_ns / 1e9)}"
+        if slow.usual_ns
+        else f"which is far longer than its {slow.size:,} elements need on a link of 5 GB/s"
+    )
+    alone = len(figures.ranks) == 1
+    other = (
+        "; it may wait for a slower rank, which the traces of the other ranks would show: sightline explain "
+        "rank-*.json.gz"
+        if alone
+        else ""
+    )
+    return f"{which} {seconds(slow.each_ns / 1e9)}{each}, {compared}{other}."
 
 
 def _unmatched(figures: Figures) -> Iterator[str]:
