@@ -29,7 +29,7 @@ def test_a_word_leaves_the_entries_that_hold_it(client):
 
 
 def test_an_entry_leads_to_a_prediction_with_it(client):
-    assert "/predict?cluster=8x+h200-sxm-141gb" in client.get("/catalog?kind=devices&name=h200-sxm-141gb").text
+    assert "cluster=8x+h200-sxm-141gb" in client.get("/catalog?kind=devices&name=h200-sxm-141gb").text
     assert "/predict?model=llama-3-8b" in client.get("/catalog?kind=models&name=llama-3-8b").text
 
 

@@ -8,7 +8,7 @@ from sightline.watching.expected import Expected
 from sightline.watching.steps import Window
 
 
-def figures(line: Mapping[str, Any]) -> str:
+def figures(line: Mapping[str, Any], between: str = "   ") -> str:
     """Return a line about steps as one reads it, such as ``step 120   84.1 ms a step   as predicted``."""
     parts = [f"step {line['step']:,}", _step(line)]
     if line.get("gap") is not None:
@@ -23,7 +23,7 @@ def figures(line: Mapping[str, Any]) -> str:
         parts.append(f"input wait {format_quantity(line['input_wait_s'], SECONDS)}")
     if line.get("loss") is not None:
         parts.append(f"loss {line['loss']:.4g}")
-    return "   ".join(parts)
+    return between.join(parts)
 
 
 _WAIT_WORTH: Final = 0.01

@@ -6,6 +6,7 @@ from urllib.parse import urlencode
 
 from sightline.errors import InputError
 from sightline.web.asked import Asked
+from sightline.web.fields import START
 from sightline.web.views import View
 
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ def _links(kind: str, name: str) -> "Iterator[Link]":
     yield Link(f"All {kind}", address(kind, ""))
     values = {"models": {"model": name}, "devices": {"cluster": f"8x {name}"}, "clusters": {"cluster": name}}.get(kind)
     if values:
-        yield Link("Predict with it", f"/predict?{urlencode(values)}")
+        started = {key: START[key] for key in ("model", "cluster")}
+        yield Link("Predict with it", f"/predict?{urlencode({**started, **values})}")
 
 
 def context(asked: Asked) -> Mapping[str, Any]:

@@ -1,0 +1,101 @@
+"""Watched jobs as pages: the list of them, and one with its steps, its prediction and what it departed from."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from sightline.report import pieces, units
+from sightline.report.charts.drawing import PHONE, SCREEN
+from sightline.report.charts.watched import watched_chart
+from sightline.report.pieces import BAD, FAINT, GOOD, PERHAPS, Link, Piece, Said
+from sightline.report.runs import age, columns_of, label_of
+from sightline.watching import WatchRecord
+from sightline.watching.words import figures, gap
+
+HOW = """\
+import sightline as sl
+
+with sl.watch("scenario.yaml") as watch:
+    for batch in watch.inputs(loader):
+        train(batch)
+        watch.step()"""
+_SILENT = 20.0
+"""How many times the seconds between two lines a running job says nothing before the page says so."""
+_LEAST_SILENT_S = 30.0
+
+
+def watches_piece(records: Sequence[WatchRecord], place: str, address: Callable[[str], str]) -> Piece:
+    """Return the list of watched jobs, newest first; where there is none, how to watch one.
+
+    Args:
+        records: The watches, oldest first.
+        place: Of the store.
+        address: Returns the address that opens a watch by its id.
+    """
+    if not records:
+        none = pieces.paragraphs([f"The store of runs '{place}' has no watched jobs yet. Watch one from its program:"])
+        return pieces.joined(none, pieces.text(HOW, "how to watch a job"))
+    newest = list(reversed(records))
+    columns = columns_of([one.run for one in newest])
+    kept = {heading: columns[heading] for heading in ("age", "model", "status")}
+    rows = [
+        (Link(label_of(one.run), address(one.id)), *cells, figures(one.last) if one.last else "no step yet")
+        for one, *cells in zip(newest, *kept.values(), strict=True)
+    ]
+    return Piece(html=pieces.table(("job", *kept, "last seen"), rows, label="watched jobs", numbers=False))
+
+
+def watch_piece(one: WatchRecord, links: Sequence[Link] = (), now: datetime | None = None) -> Piece:
+    """Return one watched job: how it is, its chart, and what was said of it, newest first.
+
+    Args:
+        one: The watch with all its lines.
+        links: What leads on from it.
+        now: When it is looked at.
+    """
+    predicted = one.about.get("predicted") or {}
+    wide, narrow = (watched_chart(one.steps, predicted, room) for room in (SCREEN, PHONE))
+    said = figures(one.last) if one.last else "no step yet"
+    chart = Piece() if wide is None else pieces.chart("watched", wide, narrow, label=f"step time by step: {said}")
+    return pieces.joined(
+        pieces.headline(label_of(one.run), 2),
+        pieces.short_answer(_short_answer(one, predicted, now or datetime.now(UTC))),
+        pieces.buttons(links),
+        chart,
+        pieces.section("What was said of it", *map(_event, reversed(one.events))),
+    )
+
+
+def _short_answer(one: WatchRecord, predicted: Mapping[str, Any], now: datetime) -> Iterator[Said]:
+    yield Said(asks="job", says=_state(one, now), kind=GOOD if one.is_running or one.run.status == "ok" else BAD)
+    last = one.last
+    if not last:
+        return
+    yield Said(asks="how fast", says=figures(last, " · "))
+    if last.get("gap") is not None and predicted:
+        low, high = predicted["interval"]["step_time_s"]
+        is_inside = low <= last["step_time_s"] <= high
+        told = f"{units.seconds(predicted['step_time_s'])} (80 %: {units.seconds(low)} to {units.seconds(high)})"
+        yield Said(asks="predicted", says=f"{told}: {gap(last['gap'])}", kind=GOOD if is_inside else PERHAPS)
+
+
+def _state(one: WatchRecord, now: datetime) -> str:
+    """Whether it runs, for how long, and since when a job that should run says nothing."""
+    if not one.is_running:
+        return f"{one.run.status.replace('_', ' ')}{f': {one.run.reason}' if one.run.reason else ''}"
+    try:
+        ran_s = (now - datetime.fromisoformat(one.run.created)).total_seconds()
+    except ValueError:
+        return "running"
+    quiet_s = ran_s - float(one.last.get("elapsed_s", 0.0))
+    patience_s = max(_LEAST_SILENT_S, _SILENT * float(one.about.get("every_s") or 1.0))
+    silent = f", silent for {units.seconds(quiet_s)}" if quiet_s > patience_s else ""
+    return f"running for {age(one.run, now)}{silent}"
+
+
+def _event(event: Mapping[str, Any]) -> str:
+    kind = {"departure": PERHAPS, "note": FAINT}.get(str(event.get("kind")), "")
+    command = event.get("command")
+    said = str(event.get("sentence", "")).replace(f"; see `{command}`", "")
+    told = pieces.paragraphs([f"step {event['step']:,}: {said}" if event.get("step") else said], kind)
+    return told + (pieces.text(str(command), "command") if command else "")
