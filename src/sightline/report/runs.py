@@ -13,6 +13,8 @@ from sightline.runs import Run
 _HEADLINES = [task.whole for task in TASKS]
 """Result keys shown in a list; the first that a run has."""
 
+_PARTS = ("model", "cluster")
+"""Of a scenario, what the catalog has by name."""
 FAILED = ("crashed", "out of memory", "timeout", "unsupported", "interrupted")
 """What a list says of runs that gave no result."""
 
@@ -106,14 +108,12 @@ def texts_of_scenario(scenario: Mapping[str, Any]) -> dict[str, str]:
     return {key: text for key, text in {**texts_of(named), **whole}.items() if text != ""}
 
 
-_PARTS = ("model", "cluster")
-
-
 def _by_name(scenario: Mapping[str, Any]) -> Mapping[str, Any]:
     """The scenario with the names of its model and cluster, where they stand for the same."""
     names = {key: part["name"] for key in _PARTS if isinstance(part := scenario.get(key), Mapping) and "name" in part}
+    whole = _resolved(scenario)
     for tried in (names, *({key: name} for key, name in names.items())):
-        if tried and _resolved(short := {**scenario, **tried}) == _resolved(scenario):
+        if tried and whole is not None and _resolved(short := {**scenario, **tried}) == whole:
             return short
     return scenario
 
