@@ -153,7 +153,9 @@ def test_measured_steps_are_listed_by_what_bounds_them_and_operators_by_what_ran
 def test_communication_that_compute_hides_is_said_in_one_line_and_apart_from_the_time(profile):
     row = replace(profile.rows[0], phase="communication_exposed", module="data parallel", time_s=0.5, exposed_s=0.3)
     (line,) = [
-        one for one in render(terminal.one(profile.replace(rows=[*profile.rows, row]))).splitlines() if "hidden" in one
+        one
+        for one in render(terminal.one(profile.replace(rows=[*profile.rows, row]))).splitlines()
+        if "overlapped" in one
     ]
     assert line.split()[2:5] == ["200", "ms", "16.0"]
     assert "hidden" not in render(terminal.one(profile))

@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 from sightline.loading import load
 from sightline.prediction import predict
 from sightline.prediction.schedules import timeline
-from sightline.profile import Profile
+from sightline.profile import Profile, overlapped_s
 from sightline.report.chrome import training
 from sightline.report.chrome.contents import Block, Operator, drawn
 from sightline.report.chrome.events import COMPUTE, HOST, LAYERS_SEND, STAGES_SEND, STEP_SENDS, trace_text
 from sightline.report.chrome.trace import chrome_trace
-from sightline.report.summary import overlapped_s
 
 ALL = sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))
 STEPLESS = ("task: generate", "task: operator", "task: serve")
@@ -125,7 +124,7 @@ def test_operators_of_one_device_sum_to_the_phases(llama):
     compute = phases["forward"] + phases["backward"] + phases["optimizer"]
     assert seconds(found, COMPUTE) == pytest.approx(compute, rel=1e-4)
     sent = sum(seconds(found, row) for row in (LAYERS_SEND, STEP_SENDS))
-    assert sent == pytest.approx(phases["communication_exposed"] + overlapped_s(llama), rel=1e-4)
+    assert sent == pytest.approx(phases["communication_exposed"] + overlapped_s(llama.rows), rel=1e-4)
     host = sum(span["dur"] for span in spans_of(found) if span["cat"] == "cpu_op") / 1e6
     assert host == pytest.approx(phases["host"], rel=1e-4)
 

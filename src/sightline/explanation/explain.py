@@ -12,13 +12,12 @@ from sightline.explanation.limits import (
     BUBBLE,
     HOST,
     exposed_communication_s,
-    hidden_communication_s,
     limits_of,
 )
 from sightline.explanation.subject import Explained, Question, Subject, TraceFiles, subject_of
 from sightline.explanation.words import said_of
 from sightline.loading import load, to_mapping
-from sightline.profile import Profile
+from sightline.profile import Profile, overlapped_s
 from sightline.progress import SILENT, Progress
 from sightline.runs import open_store
 
@@ -112,7 +111,7 @@ def explain_prediction(subject: Subject, known: "Anchored | None" = None, progre
         rows=list(own.rows),
         advice=advice,
         exposed_communication_s=exposed_communication_s(own),
-        hidden_communication_s=hidden_communication_s(own),
+        hidden_communication_s=overlapped_s(own.rows),
         bubble_s=float(own.phases.get(BUBBLE, 0.0)),
         launch_bound_s=float(own.phases.get(HOST, 0.0)),
         sentences=said_of(own, advice, known),

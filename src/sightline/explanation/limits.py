@@ -4,12 +4,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sightline.explanation.answer import Limit
-from sightline.profile import IDLE_PHASES, Profile, Row
+from sightline.profile import COMMUNICATION, IDLE_PHASES, Profile, Row
 from sightline.profile.metrics import BOUNDS
 from sightline.scenario.precision import MATMUL_FORMATS, MODEL_DTYPE, WEIGHT_FORMATS, rate_dtype
 
-EXPOSED = ("communication_exposed", "communication")
-"""Phases of communication that nothing hides, of training and of generation."""
 BUBBLE, HOST = "pipeline_bubble", "host"
 
 
@@ -107,10 +105,4 @@ def _on_links_s(row: Row, profile: Profile) -> float:
 
 def exposed_communication_s(profile: Profile) -> float:
     """Return seconds of communication that no computation hides."""
-    return sum(float(profile.phases.get(name, 0.0)) for name in EXPOSED)
-
-
-def hidden_communication_s(profile: Profile) -> float:
-    """Return seconds of communication that run behind computation."""
-    rows = (row for row in profile.rows if row.phase in EXPOSED)
-    return sum(max(float(row.time_s) - float(row.exposed_s), 0.0) for row in rows)
+    return sum(float(profile.phases.get(name, 0.0)) for name in COMMUNICATION)

@@ -7,13 +7,13 @@ from sightline.errors import InputError
 from sightline.explanation.advice import advise, answer
 from sightline.explanation.answer import Explanation, Limit
 from sightline.explanation.comparison import FASTER, SLOWER, Difference, compare_sides
-from sightline.explanation.limits import BUBBLE, EXPOSED, HOST, alone_s
+from sightline.explanation.limits import BUBBLE, HOST, alone_s
 from sightline.explanation.reading import side_of_profile
 from sightline.explanation.reasons import LIMIT_NAMES, WHOLE_NAMES, seconds
 from sightline.explanation.side import Side
 from sightline.explanation.subject import Subject
 from sightline.explanation.words import NOTHING_HELPS, memory_sentences
-from sightline.profile import Profile, Row
+from sightline.profile import COMMUNICATION, Profile, Row
 from sightline.profile.metrics import BOUNDS, OPERATOR
 from sightline.progress import SILENT, Progress
 
@@ -24,7 +24,7 @@ UNMATCHED = "unmatched"
 """Measured seconds of which no table says what bounds them."""
 _MOST = 3
 """Phases and modules that are named as slower than predicted."""
-_OF_PHASES = {**dict.fromkeys(EXPOSED, "network"), BUBBLE: "bubble", HOST: "host"}
+_OF_PHASES = {**dict.fromkeys(COMMUNICATION, "network"), BUBBLE: "bubble", HOST: "host"}
 
 
 def explain_measured(subject: Subject, known: "Anchored | None" = None, progress: Progress = SILENT) -> Explanation:
@@ -48,7 +48,7 @@ def explain_measured(subject: Subject, known: "Anchored | None" = None, progress
         limits=limits,
         rows=list(subject.rows),
         advice=advice,
-        exposed_communication_s=sum(side.phases.get(name, 0.0) for name in EXPOSED),
+        exposed_communication_s=sum(side.phases.get(name, 0.0) for name in COMMUNICATION),
         bubble_s=side.phases.get(BUBBLE, 0.0),
         launch_bound_s=side.phases.get(HOST, 0.0),
         unmatched_s=sum(one.time_s for one in limits if one.limit == UNMATCHED),

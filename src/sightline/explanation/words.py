@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 from sightline.explanation.answer import Advice
 from sightline.explanation.differences import memory_needed
-from sightline.explanation.limits import exposed_communication_s, hidden_communication_s, limits_of
+from sightline.explanation.limits import exposed_communication_s, limits_of
 from sightline.explanation.reasons import LIMIT_NAMES, WHOLE_NAMES, seconds
-from sightline.profile import SERVING, TRAINING, Profile
+from sightline.profile import SERVING, TRAINING, Profile, overlapped_s
 from sightline.profile.metrics import OPERATOR
 from sightline.quantities import GIB
 
@@ -77,7 +77,7 @@ def _limits(own: Profile) -> Iterator[str]:
 
 
 def _exposed(own: Profile) -> Iterator[str]:
-    exposed, hidden = exposed_communication_s(own), hidden_communication_s(own)
+    exposed, hidden = exposed_communication_s(own), overlapped_s(own.rows)
     if exposed > 0.005 * float(own.whole_s or 0.0):
         behind = f", {seconds(hidden)} runs behind computation" if hidden > 0.005 * float(own.whole_s) else ""
         yield f"Nothing hides {seconds(exposed)} of communication{behind}."

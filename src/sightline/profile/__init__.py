@@ -13,7 +13,25 @@ from sightline.profile.metrics import (
     task_of,
 )
 from sightline.profile.profile import Profile
-from sightline.profile.rows import BETWEEN_PASSES, MEMORY_PARTS, NumbersOnDemand, Row, StageMemory
+from sightline.profile.rows import (
+    BETWEEN_PASSES,
+    COMMUNICATION,
+    MEMORY_PARTS,
+    NumbersOnDemand,
+    Row,
+    StageMemory,
+    overlapped_s,
+)
 
-__all__ = ["BETWEEN_PASSES", "BOUNDS", "GENERATION", "IDLE_PHASES", "LEVELS", "LEVEL_NAMES", "MEMORY_PARTS"]
-__all__ += ["SERVING", "TASKS", "TRAINING", "NumbersOnDemand", "Profile", "Row", "StageMemory", "Task", "task_of"]
+__all__ = [
+    "BETWEEN_PASSES",
+    "BOUNDS",
+    "COMMUNICATION",
+    "GENERATION",
+    "IDLE_PHASES",
+    "LEVELS",
+    "LEVEL_NAMES",
+    "MEMORY_PARTS",
+]
+__all__ += ["SERVING", "TASKS", "TRAINING", "NumbersOnDemand", "Profile", "Row", "StageMemory", "Task"]
+__all__ += ["overlapped_s", "task_of"]

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 MEMORY_PARTS = ("weights", "gradients", "optimizer", "activations", "kv_cache", "buffers", "framework")
 """Parts of the fullest device's memory, in bytes; they sum to ``total``."""
 
+COMMUNICATION = ("communication_exposed", "communication")
+"""The phases of communication, of training and of generation."""
+
 BETWEEN_PASSES = "between passes"
 """The moment of a step at which only persistent memory is allocated, gradients included."""
 
@@ -57,6 +60,12 @@ def exposed(rows: Iterable[Row], whole_s: Number) -> list[Row]:
     found = list(rows)
     run_s = sum(float(row.time_s) for row in found)
     return [replace(row, exposed_s=float(row.time_s * whole_s / run_s)) for row in found] if run_s else found
+
+
+def overlapped_s(rows: Iterable[Row]) -> float:
+    """Return the seconds of communication that run behind compute, as far as rows tell them."""
+    sent = (row for row in rows if row.phase in COMMUNICATION)
+    return sum(max(float(row.time_s) - float(row.exposed_s), 0.0) for row in sent)
 
 
 def row_table(rows: Sequence[Row]) -> "polars.DataFrame":

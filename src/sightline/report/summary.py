@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sightline.profile import IDLE_PHASES, MEMORY_PARTS, Profile
+from sightline.profile import COMMUNICATION, IDLE_PHASES, MEMORY_PARTS, Profile
 from sightline.quantities import Number
 from sightline.report import units
 
@@ -223,16 +223,6 @@ def keeps_slo(profile: Profile) -> bool:
 def phases(profile: Profile) -> list[Part]:
     """Return the phases that take any time, in the order they are declared."""
     return parts(profile.task.phases, profile.phases, float(profile.whole_s))
-
-
-COMMUNICATION = ("communication_exposed", "communication")
-"""The phases of communication, of training and of generation."""
-
-
-def overlapped_s(profile: Profile) -> float:
-    """Return the seconds of communication that run behind compute, as far as rows tell them."""
-    rows = (row for row in profile.rows if row.phase in COMMUNICATION)
-    return sum(max(float(row.time_s) - float(row.exposed_s), 0.0) for row in rows)
 
 
 def memory(profile: Profile) -> list[Part]:

@@ -7,6 +7,7 @@ from typing import Any
 import altair as alt
 
 from sightline.planning.answer import PlanAnswer, RankedPlan
+from sightline.profile import overlapped_s
 from sightline.report import summary
 from sightline.report.charts import drawing, stacks
 from sightline.report.charts.axes import Axis, axis
@@ -59,7 +60,7 @@ def _lines(answer: PlanAnswer) -> list[str]:
     if any(one.profile.interval for one in answer.plans):
         said = f"; {summary.EVIDENCE_OF.get(first.task.name, 'evidence')}: {evidence}" if evidence else ""
         lines.append(f"Thin lines are 80 % intervals{said}.")
-    if any(summary.overlapped_s(one.profile) > 0 for one in answer.plans[:_MOST]):
+    if any(overlapped_s(one.profile.rows) > 0 for one in answer.plans[:_MOST]):
         lines.append("Red strips below the bars are communication behind compute.")
     return [*lines, *sentences.standing(answer), *summary.anchor_sentences([one.profile for one in answer.plans])]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import altair as alt
 
-from sightline.profile import GENERATION, IDLE_PHASES, SERVING, Profile
+from sightline.profile import GENERATION, IDLE_PHASES, SERVING, Profile, overlapped_s
 from sightline.report import labels, summary, units
 from sightline.report.charts import drawing, stacks
 from sightline.report.charts.curve import curve_chart
@@ -87,7 +87,7 @@ def _time_panel(profile: Profile, room: Room) -> Any:
     if hidden is not None:
         bars.append(hidden)
         texts.append(
-            {**hidden, "text": units.seconds(summary.overlapped_s(profile)) + " behind compute" * room.side_by_side}
+            {**hidden, "text": units.seconds(overlapped_s(profile.rows)) + " behind compute" * room.side_by_side}
         )
     title, reach = f"Where the {whole} goes", texts[0]["end"] * room.with_text
     axis = f"{unit} {'of a request' if profile.task is SERVING else 'on one device'}"
@@ -165,7 +165,7 @@ def _side_by_side(profiles: Sequence[Profile], room: Room) -> dict[str, Any]:
         chosen.sort(key=lambda pair: -float(pair[1].figure(task.best) or 0.0))
         chosen = chosen[:_MOST]
         lines.append(f"The {_MOST} with most tokens per second and device of {len(profiles):,}.")
-    if any(summary.overlapped_s(p) > 0 for _, p in chosen):
+    if any(overlapped_s(p.rows) > 0 for _, p in chosen):
         lines.append("Red strips below the bars are communication behind compute.")
     lines += summary.anchor_sentences([p for _, p in chosen])
     panels = stacks.times(chosen, whole, room), stacks.memory(chosen, room)

@@ -6,7 +6,7 @@ from typing import Any
 
 import altair as alt
 
-from sightline.profile import Profile
+from sightline.profile import COMMUNICATION, Profile, overlapped_s
 from sightline.report import summary, units
 from sightline.report.charts import drawing
 from sightline.report.charts.drawing import SCREEN, Room
@@ -46,12 +46,12 @@ def waterfall(
 
 def overlapped(profile: Profile, divisor: float, row: str) -> dict[str, Any] | None:
     """Return the bar of communication behind compute: it ends where the exposed part begins. None without any."""
-    hidden = summary.overlapped_s(profile)
+    hidden = overlapped_s(profile.rows)
     if hidden <= 0:
         return None
     before = [part.value for part in summary.phases(profile)]
     keys = [part.key for part in summary.phases(profile)]
-    at = next((i for i, key in enumerate(keys) if key in summary.COMMUNICATION), len(keys))
+    at = next((i for i, key in enumerate(keys) if key in COMMUNICATION), len(keys))
     end = sum(before[:at])
     return {"row": row, "part": OVERLAPPED, "start": max(end - hidden, 0.0) / divisor, "end": end / divisor}
 

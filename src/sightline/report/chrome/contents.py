@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from sightline.profile import Profile, Row
+from sightline.profile import COMMUNICATION, Profile, Row
 from sightline.report.chrome.events import COMPUTE, KERNEL, LAYERS_SEND, RANGE, Event, slice_of
-from sightline.report.summary import COMMUNICATION
 
 ONCE = ("step", "batch")
 """Blocks of what happens once per step or batch, outside of every pass."""

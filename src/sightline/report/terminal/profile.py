@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from sightline.profile import SERVING, TASKS, Profile
+from sightline.profile import COMMUNICATION, SERVING, TASKS, Profile, overlapped_s
 from sightline.report import labels, summary, units
 from sightline.report.measured import measured_sentences
 from sightline.report.terminal import parts
@@ -112,12 +112,12 @@ def _in_columns(cells: Sequence[Text], columns: int) -> Table:
     return table
 
 
-def _add_hidden(table: Table, profile: Profile) -> None:
+def _add_overlapped(table: Table, profile: Profile) -> None:
     """Add the communication that compute hides, which is no part of the time."""
-    if (seconds := summary.overlapped_s(profile)) > 0:
+    if (seconds := overlapped_s(profile.rows)) > 0:
         share = units.percent(seconds / float(profile.whole_s))
         value = Text(units.seconds(seconds), style="dim", justify="right")
-        table.add_row(Text("communication, hidden", style="dim"), value, Text(share, "dim", justify="right"))
+        table.add_row(Text("communication, overlapped", style="dim"), value, Text(share, "dim", justify="right"))
 
 
 def _breakdown(profile: Profile) -> Table:
@@ -132,8 +132,8 @@ def _breakdown(profile: Profile) -> Table:
             for part in times:
                 color = COLORS.get(part.key, "blue")
                 parts.add_part(table, part, units.seconds(part.value), part.share / longest, color)
-                if part.key in summary.COMMUNICATION and title.startswith("where"):
-                    _add_hidden(table, profile)
+                if part.key in COMMUNICATION and title.startswith("where"):
+                    _add_overlapped(table, profile)
             table.add_row()
     held = summary.memory(profile)
     largest = max((part.share for part in held), default=1.0)
