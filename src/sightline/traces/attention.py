@@ -35,13 +35,18 @@ def attention_core(keys: "list[Key]", key: Integers, instants: Integers, batches
     phases = {
         phase
         for phase in {one.phase for one in keys} - is_fused
-        if _is_eager([one.work.operator if one.phase == phase else "" for one in keys], key, instants, batches)
+        if _is_eager([_kind(one) if one.phase == phase else 0 for one in keys], key, instants, batches)
     }
     return [_renamed(one) if one.phase in phases else one for one in keys]
 
 
-def _is_eager(operators: list[str], key: Integers, instants: Integers, batches: Integers) -> bool:
-    kinds = np.array([_KINDS.get(operator, 0) for operator in operators], np.int64)[key]
+def _kind(key: "Key") -> int:
+    # Of the host's operators matmul is the one around a product, batched or not.
+    return 0 if key.name == "aten::matmul" else _KINDS.get(key.work.operator, 0)
+
+
+def _is_eager(numbers: list[int], key: Integers, instants: Integers, batches: Integers) -> bool:
+    kinds = np.array(numbers, np.int64)[key]
     places = np.flatnonzero(kinds)
     places = places[np.argsort(instants[places], kind="stable")]
     kinds = kinds[places]
