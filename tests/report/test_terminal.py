@@ -158,7 +158,7 @@ def test_communication_that_compute_hides_is_said_in_one_line_and_apart_from_the
         if "overlapped" in one
     ]
     assert line.split()[2:5] == ["200", "ms", "16.0"]
-    assert "hidden" not in render(terminal.one(profile))
+    assert "overlapped" not in render(terminal.one(profile))
 
 
 def test_a_module_of_training_is_named_once_and_collectives_apart(profile):

@@ -6,7 +6,8 @@ from functools import cache
 from html import escape
 from typing import Any
 
-from sightline.report.document_script import SCRIPT
+from sightline.report.document_script import document_script, vega_script
+from sightline.report.document_size import fitted
 from sightline.report.document_style import STYLE
 from sightline.report.pieces import Drawing, Piece, joined, place_of
 
@@ -17,8 +18,8 @@ MOST_BYTES = 2_000_000
 def document(title: str, body: Piece, *, command: str = "", style: str = "") -> str:
     """Return a complete page.
 
-    A page of more than 2 MB leaves out the narrow forms of charts, then charts from the last on, and says so in their
-    places.
+    A page of more than 2 MB leaves out the narrow forms of charts, then the last rows of its longest tables, then
+    charts from the last on, and says so in their places. Charts leave half of the page to tables.
 
     Args:
         title: Of the page.
@@ -30,7 +31,8 @@ def document(title: str, body: Piece, *, command: str = "", style: str = "") -> 
     kept = _kept(whole, MOST_BYTES - _fixed_bytes() - len(style.encode()))
     script = f"<script>{_vega_bundle()}</script>" if kept.charts else ""
     drawn = (
-        f'<script type="application/json" id="sightline-charts">{_embedded(kept)}</script>\n<script>{SCRIPT}</script>'
+        f'<script type="application/json" class="drawings" id="sightline-charts">{_embedded(kept)}</script>\n'
+        f'<script type="module">{document_script()}</script>'
     )
     return (
         "<!doctype html>\n"
@@ -54,8 +56,10 @@ def _footer(command: str) -> str:
 
 def _kept(piece: Piece, room: int) -> Piece:
     """The piece with as many of its charts as there is room for, in bytes."""
-    left = room - len(piece.html.encode())
     sizes = {name: (_bytes(one.wide), _bytes(one.narrow)) for name, one in piece.charts.items()}
+    of_charts = min(sum(wide for wide, _ in sizes.values()), room // 2)
+    piece = replace(piece, html=fitted(piece.html, room - of_charts, f"{MOST_BYTES // 10**6} MB"))
+    left = room - len(piece.html.encode())
     has_narrow = sum(map(sum, sizes.values())) <= left
     html, charts = piece.html, dict[str, Drawing]()
     for name, drawing in piece.charts.items():
@@ -90,14 +94,9 @@ def _dark_style() -> str:
 
 def _fixed_bytes() -> int:
     """Bytes of a page with nothing on it."""
-    return len(_vega_bundle().encode()) + len(STYLE) + len(SCRIPT) + len(_dark_style()) + 2_000
+    return len(_vega_bundle().encode()) + len(STYLE) + len(document_script()) + len(_dark_style()) + 2_000
 
 
 @cache
 def _vega_bundle() -> str:
-    import vl_convert
-
-    from sightline.report.charts.rendering import vega_lite_version
-
-    bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=vega_lite_version())
-    return bundle.replace("</script", "<\\/script")
+    return vega_script().replace("</script", "<\\/script")
