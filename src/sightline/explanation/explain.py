@@ -73,7 +73,10 @@ def explain(
         raise InputError(f"--scenario says what a trace is of; '{subject.name or 'what is explained'}' is no trace")
     if subject.measured is not None:
         from sightline.explanation.measured import explain_measured
+        from sightline.explanation.watched import explain_watched, is_watched
 
+        if is_watched(subject):
+            return explain_watched(subject, known, progress)
         return explain_measured(subject, known, progress)
     return explain_prediction(subject, known, progress)
 
