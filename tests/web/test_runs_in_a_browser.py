@@ -51,9 +51,3 @@ def test_a_phone_shows_everything_without_scrolling_sideways(browser, stored):
             assert_no_sideways_scroll(phone)
         assert_accessible(phone)
         screenshot(phone, "runs-400-dark")
-
-
-def test_an_empty_store_is_no_error(page):
-    page.goto("/runs")
-    ready(page)
-    assert page.locator("text=has no runs yet").is_visible()
