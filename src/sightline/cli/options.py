@@ -49,7 +49,7 @@ Anchors = Annotated[
         "--anchor",
         metavar="RUN|FILE|NAME",
         help="Correct predictions by what was measured on your cluster: a stored run, a file with a measured: block, "
-        "or a saved anchor; repeatable.",
+        "a trace with its scenario as TRACE@SCENARIO, or a saved anchor; repeatable.",
         show_default=False,
     ),
 ]
