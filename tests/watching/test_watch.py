@@ -4,6 +4,7 @@ import io
 import json
 import logging
 import os
+import re
 import resource
 from time import sleep
 
@@ -267,6 +268,38 @@ def test_a_terminal_has_one_line_that_changes(store, monkeypatch):
     assert "\r" in text
     assert "tokens/s" in text
     assert text.endswith("\n")
+
+
+def screen_after(text):
+    """What a terminal shows after a text with carriage returns and erased lines."""
+    lines, place = [""], 0
+    for part in re.findall("\x1b\\[2K|\x1b\\[[0-9;]*m|\r|\n|[^\x1b\r\n]+", text):
+        if part == "\n":
+            lines.append("")
+            place = 0
+        elif part == "\r":
+            place = 0
+        elif part == "\x1b[2K":
+            lines[-1] = ""
+        elif not part.startswith("\x1b"):
+            lines[-1] = lines[-1].ljust(place)[:place] + part + lines[-1][place + len(part) :]
+            place += len(part)
+    return lines
+
+
+def test_what_the_job_prints_leaves_no_tail_of_the_line_that_changes(store, monkeypatch):
+    screen = Terminal()
+    for name in ("stdout", "stderr"):
+        monkeypatch.setattr(f"sys.{name}", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "100")
+    with sl.watch(TINY, store=store, every_s=0.005, replan=False) as watch:
+        for number in range(3):
+            until(lambda: watch.step(tokens=256) or screen.getvalue().endswith("\r"))
+            print(f"epoch {number}")  # noqa: T201 - as a job does
+    lines = screen_after(screen.getvalue())
+    assert [line for line in lines if line.startswith("epoch")] == ["epoch 0", "epoch 1", "epoch 2"]
+    assert "write" not in vars(screen)
 
 
 def test_a_run_that_is_no_watch_is_refused(store):

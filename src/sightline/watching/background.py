@@ -11,9 +11,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from sightline.watching import machine
+from sightline.watching.baseline import BASELINE
 from sightline.watching.departures import Departure
 from sightline.watching.detector import DepartureDetector
 from sightline.watching.expected import as_mapping
+from sightline.watching.steps import median
 
 
 class Replanner:
@@ -102,7 +104,7 @@ class Searches:
         """Return the answer of a search that has ended, and begin the one that was asked for last."""
         answer = self._replanner.answer()
         # What a step takes on other devices is known once some have been measured there.
-        is_early = bool(self._asked) and self._asked[0].cause == "devices" and detector.baseline is None
+        is_early = bool(self._asked) and self._asked[0].cause == "devices" and len(detector.steady) < BASELINE
         if self._asked and not is_early and not self._replanner.is_busy:
             self._count += 1
             question = _question(self._asked.popleft(), detector)
@@ -119,15 +121,14 @@ class Searches:
 def _question(departure: Departure, detector: DepartureDetector) -> dict[str, Any]:
     """What a search has to know of a departure."""
     assert detector.expected is not None  # noqa: S101 - nothing is asked without a scenario
-    baseline = detector.baseline
-    is_of_devices = baseline is not None and departure.cause == "devices"
+    steady = [step.time_s for step in detector.steady]
     return {
         "scenario": as_mapping(detector.expected.scenario),
         "cause": departure.cause,
         "devices": detector.devices,
         "sequence_length": detector.sequence_length,
         "link_factor": detector.link_factor,
-        "measured_s": baseline.step_time_s if is_of_devices and baseline else departure.measured_s,
+        "measured_s": median(steady) if steady and departure.cause == "devices" else departure.measured_s,
         "memory": machine.memory_bytes()[0] if departure.cause == "memory" else None,
     }
 
