@@ -1,10 +1,14 @@
 """The view Predict in real Chromium."""
 
+import csv
+import io
 import json
 import re
 
 import pytest
 from page_checks import assert_accessible, assert_no_sideways_scroll, opened, ready, screenshot
+
+from sightline.report.charts.numbers import csv_of
 
 pytestmark = pytest.mark.slow
 GENERATE = "/predict?model=llama-3-8b&cluster=2x+h100-sxm-80gb&workload.task=generate&workload.batch=4&workload.prompt_tokens=512&workload.output_tokens=64"
@@ -137,3 +141,19 @@ def test_it_works_by_keyboard_and_without_the_script(browser, server):
         page.keyboard.press("Tab")
         page.keyboard.press("Enter")
         assert page.url.endswith("#answer")
+
+
+def test_the_numbers_of_a_chart_are_those_of_the_command_line(page):
+    page.goto("/predict")
+    ready(page)
+    embedded = page.locator("#answer script.drawings").first.text_content()
+    wide, _ = json.loads(embedded)["predict-time"]
+    with page.expect_download() as saved:
+        page.locator("figure", has=page.locator("#predict-time")).get_by_role("button", name="CSV").click()
+    lines = list(csv.DictReader(io.StringIO(saved.value.path().read_text(encoding="utf-8"))))
+    expected = list(csv.DictReader(io.StringIO(csv_of(wide))))
+    assert [list(line) for line in lines] == [list(line) for line in expected]
+    assert len(lines) > 3
+    for line, other in zip(lines, expected, strict=True):
+        for one, told in zip(line.values(), other.values(), strict=True):
+            assert one == told or float(one) == pytest.approx(float(told))

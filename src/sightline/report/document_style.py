@@ -33,6 +33,12 @@ details { border-top: 1px solid var(--line); padding: 10px 0; } summary { cursor
 details details { margin-left: 18px; padding: 6px 0; } details details summary { font-weight: normal; }
 figure { margin: 18px 0; } figcaption { font-weight: bold; margin: 0 0 4px; }
 .vega-embed svg { max-width: 100%; height: auto; }
+#vg-tooltip-element { position: fixed; visibility: hidden; z-index: 9; padding: 6px 10px; border-radius: 6px;
+  font-size: 12.5px; background: var(--ground); color: var(--ink); border: 1px solid var(--line); pointer-events: none;
+  max-width: 320px; }
+#vg-tooltip-element.visible { visibility: visible; }
+#vg-tooltip-element table { margin: 0; font-size: 12.5px; } #vg-tooltip-element td { border: 0; padding: 1px 4px; }
+#vg-tooltip-element .key { color: var(--faint); }
 .files { display: flex; gap: 6px; justify-content: flex-end; }
 .files button { font: inherit; font-size: 12px; color: var(--faint); background: none; border: 1px solid var(--line);
   border-radius: 4px; padding: 2px 8px; cursor: pointer; }

@@ -54,8 +54,9 @@ def media_type(name: str) -> str:
 @cache
 def _own() -> Mapping[str, bytes]:
     """All files of the folder, read once: no name in a request becomes a path."""
+    from sightline.report.document_script import CHARTS, charts_script
     from sightline.report.document_style import STYLE
 
     folder = resources.files("sightline.web") / "static"
     found = {file.name: file.read_bytes() for file in folder.iterdir() if file.name.rpartition(".")[2] in _KINDS}
-    return {**found, "shared.css": STYLE.encode()}
+    return {**found, "shared.css": STYLE.encode(), CHARTS: charts_script().encode()}

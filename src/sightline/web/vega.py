@@ -40,9 +40,6 @@ def _keep(path: Path, made: bytes) -> None:
 
 def print_bundle() -> None:
     """Write the script to standard output."""
-    import vl_convert
+    from sightline.report.document_script import vega_script
 
-    from sightline.report.charts.rendering import vega_lite_version
-
-    made: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=vega_lite_version())
-    sys.stdout.buffer.write(made.encode())
+    sys.stdout.buffer.write(vega_script().encode())

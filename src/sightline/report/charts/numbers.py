@@ -5,7 +5,7 @@ from typing import Any
 
 Spec = dict[str, Any]
 
-_LOOKS = frozenset(("text", "ink", "color", "short", "about", "middle", "there", "far", "aria", "kind_color"))
+LOOKS = frozenset(("text", "ink", "color", "short", "about", "middle", "there", "far", "aria", "kind_color"))
 """Columns that say how a mark looks."""
 
 
@@ -20,7 +20,7 @@ def data_of(spec: Spec) -> list[dict[str, Any]]:
     tables = [(title, values) for title, values in tables if len(values) > 1 or largest[title] == 1]
     for title, values in tables:
         for value in values:
-            row = {key: of for key, of in value.items() if key not in _LOOKS and of is not None}
+            row = {key: of for key, of in value.items() if key not in LOOKS and of is not None}
             if len(row) < 2 or (named := repr((title, sorted(row.items(), key=lambda pair: pair[0])))) in seen:
                 continue
             seen.add(named)

@@ -100,7 +100,7 @@ function tellForm(state) {
 
 /** Draws the new answer out of sight and then puts it into the place of the old one, so that nothing jumps. */
 async function show(found, isCurrent) {
-  await draw(found, isCurrent);
+  await draw(found);
   if (!isCurrent()) return;
   const opened = new Set([...answer.querySelectorAll("details[open] > summary")].map((one) => one.textContent));
   for (const one of found.querySelectorAll("details > summary")) {
@@ -110,7 +110,7 @@ async function show(found, isCurrent) {
   answer.replaceChildren(...found.childNodes);
   const state = answer.querySelector(".form-state");
   if (state && form) tellForm(JSON.parse(state.textContent));
-  await draw(answer, isCurrent);
+  await draw(answer);
   answer.dispatchEvent(new CustomEvent("answered", { bubbles: true }));
 }
 
@@ -228,7 +228,7 @@ async function fillLater(isCurrent, milliseconds) {
     const html = await response.text();
     if (!isCurrent() || !place.isConnected || !response.ok) return;
     place.innerHTML = html;
-    await draw(place, isCurrent);
+    await draw(place);
   }
 }
 
@@ -236,7 +236,7 @@ if (answer) {
   NARROW.addEventListener("change", () => ask());
   const state = answer.querySelector(".form-state");
   if (state && form) tellForm(JSON.parse(state.textContent));
-  await draw(answer, () => true);
+  await draw(answer);
   // A link to work that is not done yet does it.
   if (answer.querySelector("form.job")) showJob(answer, true);
   fillLater(() => asking === null, 0).catch(() => {});

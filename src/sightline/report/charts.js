@@ -1,12 +1,13 @@
-// Draws the specifications that come with an answer into their places, and gives each as a file.
+// Draws the specifications that come with a page into their places, and gives each as a file. Reports and the local
+// page use it both.
 
 /** Screens that get the narrow forms of charts. */
 export const NARROW = matchMedia("(max-width: 560px)");
-/** No style elements and no code made of text: the page's security policy allows neither. */
+/** No style elements and no code made of text: the local page's security policy allows neither. */
 const OPTIONS = { actions: false, renderer: "svg", ast: true, defaultStyle: false, tooltip: { disableDefaultStyle: true } };
 
 /** Draws what is visible in an element; what is folded is drawn when it is unfolded. */
-export async function draw(within, isCurrent) {
+export async function draw(within) {
   const texts = [...within.querySelectorAll("script.drawings")].map((one) => JSON.parse(one.textContent));
   const drawings = Object.assign({}, ...texts);
   const places = [...within.querySelectorAll(".drawn:empty")];
@@ -15,7 +16,7 @@ export async function draw(within, isCurrent) {
     const fold = place.closest("details:not([open])");
     if (!specs) return null;
     if (fold) {
-      fold.addEventListener("toggle", () => draw(within, isCurrent), { once: true });
+      fold.addEventListener("toggle", () => draw(within), { once: true });
       return null;
     }
     return drawOne(place, specs);
@@ -25,9 +26,9 @@ export async function draw(within, isCurrent) {
 async function drawOne(place, [wide, narrow]) {
   const spec = NARROW.matches && narrow ? narrow : wide;
   const drawn = await window.vegaEmbed(place, spec, OPTIONS);
-  const svg = place.querySelector("svg");
-  svg?.setAttribute("aria-hidden", "true");
-  files(place, drawn.view, spec);
+  // The element around it says in words what it shows.
+  place.querySelector("svg")?.setAttribute("aria-hidden", "true");
+  files(place, drawn.view, wide);
 }
 
 function files(place, view, spec) {
@@ -59,19 +60,49 @@ export function save(name, url) {
   link.click();
 }
 
-/** The rows that a specification holds, each list once. */
+/** Columns that say how a mark looks. */
+const LOOKS = new Set(/* LOOKS */ []);
+
+/** The numbers that a chart draws, as `csv_of` in report/charts/numbers.py has them. */
 function csv(spec) {
-  const lists = new Map();
-  (function walk(node) {
-    if (node === null || typeof node !== "object") return;
-    if (!Array.isArray(node) && Array.isArray(node.data?.values)) lists.set(JSON.stringify(node.data.values), node.data.values);
-    Object.values(node).forEach(walk);
-  })(spec);
-  const rows = [...lists.values()].flat();
+  const rows = numbers(spec);
   const heads = [...new Set(rows.flatMap((row) => Object.keys(row)))];
   const cell = (value) => {
     const text = value === undefined || value === null ? "" : typeof value === "object" ? JSON.stringify(value) : String(value);
     return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
   return [heads, ...rows.map((row) => heads.map((head) => row[head]))].map((line) => `${line.map(cell).join(",")}\n`).join("");
+}
+
+/** A row per mark, with the title of its panel where there are several. */
+function numbers(spec) {
+  const found = [...tables(spec, spec.datasets ?? {}, "")];
+  const several = new Set(found.map(([title]) => title).filter(Boolean)).size > 1;
+  const largest = new Map();
+  for (const [title, values] of found) largest.set(title, Math.max(largest.get(title) ?? 0, values.length));
+  const seen = new Set();
+  const rows = [];
+  for (const [title, values] of found) {
+    // A single row beside others is a limit, an area or a name.
+    if (values.length === 1 && largest.get(title) !== 1) continue;
+    for (const value of values) {
+      const kept = Object.entries(value).filter(([key, of]) => !LOOKS.has(key) && of !== null && of !== undefined);
+      const named = JSON.stringify([title, [...kept].sort(([one], [other]) => (one < other ? -1 : 1))]);
+      if (kept.length < 2 || seen.has(named)) continue;
+      seen.add(named);
+      rows.push({ ...(several ? { panel: title } : {}), ...Object.fromEntries(kept) });
+    }
+  }
+  return rows;
+}
+
+/** The data of each mark, below the title of its panel. */
+function* tables(part, datasets, title) {
+  if (Array.isArray(part)) for (const one of part) yield* tables(one, datasets, title);
+  if (part === null || typeof part !== "object" || Array.isArray(part)) return;
+  const said = part.title?.text ?? part.title;
+  const inner = (Array.isArray(said) ? said.join(" ") : typeof said === "string" && said) || title;
+  const values = part.data?.values?.length ? part.data.values : (datasets[part.data?.name ?? ""] ?? []);
+  if (values.length) yield [inner, values];
+  for (const key of ["layer", "concat", "hconcat", "vconcat"]) yield* tables(part[key], datasets, inner);
 }
