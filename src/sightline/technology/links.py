@@ -1,18 +1,19 @@
 """Links that leave a die: what one link or port of a generation moves, and what it costs in energy, area and edge."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal, get_args
 
 from sightline import catalog
-from sightline.kinds import choice, quantity
+from sightline.kinds import Kind, choice, quantity
 from sightline.quantities import BYTES_PER_SECOND, COUNT, JOULES_PER_BIT, METRES, SECONDS, SQUARE_METRES, Number
 from sightline.technology.entries import read_entry, year
 
 LinkScope = Literal["on-package", "off-package", "optics"]
 """How far a link reaches: to a neighbouring die, over a board or copper cable, or over optical fibre."""
 
-_KEYS = {
+_KEYS: Mapping[str, Kind] = {
     "scope": choice(*get_args(LinkScope)),
     "year": year,
     "bandwidth": quantity(BYTES_PER_SECOND),

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sightline import catalog
 from sightline.content import fix_mappings
 from sightline.errors import InputError
-from sightline.kinds import choice, quantity
+from sightline.kinds import Kind, choice, quantity
 from sightline.quantities import (
     BITS_PER_SECOND,
     BYTES,
@@ -53,7 +53,7 @@ def _use(written: object) -> MemoryUse:
     return MemoryUse(count=parse_quantity(count, COUNT), pin_rate=parse_quantity(rate, BITS_PER_SECOND))
 
 
-_KEYS = {
+_KEYS: Mapping[str, Kind] = {
     "family": choice(*get_args(MemoryFamily)),
     "year": year,
     "pin_rate": quantity(BITS_PER_SECOND),

@@ -98,7 +98,7 @@ def _shares(*parts: str) -> Kind:
 def _formats(value: Any) -> dict[str, float]:
     """Dtypes of the matrix units."""
     names = value if isinstance(value, list) else [value]
-    return {name: FORMATS[name] for name in map(choice(*FORMATS), names)}
+    return {name: FORMATS[name] for name in map(str, map(choice(*FORMATS), names))}
 
 
 KEYS: Keys = {
