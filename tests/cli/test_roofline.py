@@ -52,7 +52,23 @@ def test_a_chart_is_drawn(in_process, generate, tmp_path):
     assert "ridge 295 FLOP/byte" in text
 
 
-def test_training_has_none(in_process, example):
+def test_operators_of_training_are_drawn(in_process, example, tmp_path):
+    code, _, err = in_process("roofline", example, "--chart", tmp_path / "a.svg")
+    assert code == 0, err
+    text = (tmp_path / "a.svg").read_text()
+    assert "intensity (FLOP/byte)" in text
+    assert "DRAM" in text
+    assert "mlp" in text
+
+
+def test_operators_of_several_scenarios_are_not_drawn(in_process, example, tmp_path):
+    asked = ("--sweep", "workload.sequence_length=256,512", "--chart", tmp_path / "a.svg")
+    code, _, err = in_process("roofline", example, *asked)
+    assert code == 2
+    assert "draws the operators of one scenario" in err
+
+
+def test_training_has_no_table(in_process, example):
     code, out, err = in_process("roofline", example)
     assert (code, out) == (2, "")
     assert "workload.task is 'pretrain'" in err
