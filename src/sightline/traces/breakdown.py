@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sightline.traces.activity import Activity, Key, Pieces, loading_of
 from sightline.traces.events import Flags, Integers, Trace
-from sightline.traces.intervals import EMPTY, Intervals, holding, joined, merged, overlap, own_parts, painted
+from sightline.traces.intervals import EMPTY, Intervals, holding, joined, merged, overlap, own_parts, painted, upto
 from sightline.traces.steps import Steps
 from sightline.traces.waits import ON_PROCESSOR, host_synchronizes, slow_calls, waits_of
 
@@ -134,7 +134,7 @@ def _keep_possible(by_step: NDArray[np.float64], steps: Steps, synchronizing: In
 
     Without it a step still takes as long as its device is busy, and as its host is outside of synchronizing calls.
     """
-    free = np.interp(steps.edges, *_upto(synchronizing))
+    free = np.interp(steps.edges, *upto(synchronizing))
     alone = steps.lengths - np.diff(free)
     # Copies to the host go away with what waits for them.
     busy = by_step[:, [r for r in Reason if r < Reason.TO_HOST]].sum(axis=1)
@@ -143,15 +143,6 @@ def _keep_possible(by_step: NDArray[np.float64], steps: Steps, synchronizing: In
     impossible = np.clip(waits + by_step[:, Reason.TO_HOST] - possible, 0.0, waits)
     by_step[:, Reason.SYNCHRONIZATION] -= impossible
     by_step[:, Reason.HOST] += impossible
-
-
-def _upto(intervals: Intervals) -> tuple[Integers, Integers]:
-    """Edges of intervals, and how many of their nanoseconds lie before each."""
-    if not len(intervals.start):
-        return np.zeros(1, np.int64), np.zeros(1, np.int64)
-    lengths = np.cumsum(intervals.end - intervals.start)
-    edges = np.stack((intervals.start, intervals.end), axis=1).reshape(-1)
-    return edges, np.stack((np.concatenate(([0], lengths[:-1])), lengths), axis=1).reshape(-1)
 
 
 def _step_of(instants: Integers, steps: Steps, weight: NDArray[np.float64]) -> Integers:

@@ -94,6 +94,15 @@ def _covered(layer: Intervals, edges: Integers) -> Flags:
     return covered
 
 
+def upto(intervals: Intervals) -> tuple[Integers, Integers]:
+    """Return edges of disjoint intervals, and how many of their nanoseconds lie before each."""
+    if not len(intervals.start):
+        return np.zeros(1, np.int64), np.zeros(1, np.int64)
+    lengths = np.cumsum(intervals.end - intervals.start)
+    edges = np.stack((intervals.start, intervals.end), axis=1).reshape(-1)
+    return edges, np.stack((np.concatenate(([0], lengths[:-1])), lengths), axis=1).reshape(-1)
+
+
 def own_parts(start: Integers, end: Integers) -> Intervals:
     """Return for each of some sorted intervals the part that no earlier one covers; it may be empty.
 

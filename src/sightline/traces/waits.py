@@ -7,7 +7,7 @@ import numpy as np
 
 from sightline.traces.activity import INPUT, Activity, Pieces
 from sightline.traces.events import Flags, Integers, Kind, Trace
-from sightline.traces.intervals import EMPTY, Intervals, between, holding, joined, merged, overlap
+from sightline.traces.intervals import EMPTY, Intervals, between, holding, joined, merged, overlap, upto
 from sightline.traces.starting import starting
 
 _SYNCHRONIZES = re.compile(
@@ -64,18 +64,17 @@ def slow_calls(trace: Trace, waits: Intervals) -> dict[str, int]:
     Python, of which only those that lie in a wait mostly are asked: others stand around everything.
     """
     events = trace.events
-    waiting = trace.matching(_SYNCHRONIZES.search)
-    found: dict[str, int] = {}
+    waiting, edges = trace.matching(_SYNCHRONIZES.search), upto(waits)
+    least = EACH_NS if trace.has_device else QUIET_NS
     for kind in (Kind.CALL, Kind.OPERATOR, Kind.FRAME):
-        long = (events.kind == kind) & (events.end - events.start > (EACH_NS if trace.has_device else QUIET_NS))
-        for name in np.unique(events.name[long]).tolist():
-            own = long & (events.name == name) & ~waiting
-            called = merged(events.start[own], events.end[own])
-            inside = overlap(called, waits).total
-            found[trace.names[name]] = inside if kind != Kind.FRAME or inside > 0.5 * called.total else 0
-        if any(found.values()):
-            break
-    return {name: time_ns for name, time_ns in found.items() if time_ns}
+        long = np.flatnonzero((events.kind == kind) & (events.end - events.start > least) & ~waiting)
+        inside = np.interp(events.end[long], *edges) - np.interp(events.start[long], *edges)
+        total = np.bincount(events.name[long], weights=inside, minlength=len(trace.names))
+        took = np.bincount(events.name[long], weights=(events.end - events.start)[long], minlength=len(trace.names))
+        kept = np.flatnonzero(total > (0.5 * took if kind == Kind.FRAME else 0.0))
+        if len(kept):
+            return {trace.names[name]: round(float(total[name])) for name in kept.tolist()}
+    return {}
 
 
 def _all(activity: Activity) -> tuple[Pieces, ...]:
