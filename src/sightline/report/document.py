@@ -6,7 +6,7 @@ from functools import cache
 from html import escape
 from typing import Any
 
-from sightline.report.document_script import SCRIPT
+from sightline.report.document_script import document_script, vega_script
 from sightline.report.document_size import fitted
 from sightline.report.document_style import STYLE
 from sightline.report.pieces import Drawing, Piece, joined, place_of
@@ -31,7 +31,8 @@ def document(title: str, body: Piece, *, command: str = "", style: str = "") -> 
     kept = _kept(whole, MOST_BYTES - _fixed_bytes() - len(style.encode()))
     script = f"<script>{_vega_bundle()}</script>" if kept.charts else ""
     drawn = (
-        f'<script type="application/json" id="sightline-charts">{_embedded(kept)}</script>\n<script>{SCRIPT}</script>'
+        f'<script type="application/json" class="drawings" id="sightline-charts">{_embedded(kept)}</script>\n'
+        f'<script type="module">{document_script()}</script>'
     )
     return (
         "<!doctype html>\n"
@@ -93,14 +94,9 @@ def _dark_style() -> str:
 
 def _fixed_bytes() -> int:
     """Bytes of a page with nothing on it."""
-    return len(_vega_bundle().encode()) + len(STYLE) + len(SCRIPT) + len(_dark_style()) + 2_000
+    return len(_vega_bundle().encode()) + len(STYLE) + len(document_script()) + len(_dark_style()) + 2_000
 
 
 @cache
 def _vega_bundle() -> str:
-    import vl_convert
-
-    from sightline.report.charts.rendering import vega_lite_version
-
-    bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=vega_lite_version())
-    return bundle.replace("</script", "<\\/script")
+    return vega_script().replace("</script", "<\\/script")
