@@ -74,9 +74,10 @@ def test_a_long_first_step_without_start_up_counts(tmp_path):
     assert job(tmp_path, fill, lengths).whole_s == pytest.approx(10e-3)
 
 
-def test_a_trace_of_a_jobs_start_says_to_profile_later_steps(tmp_path):
+@pytest.mark.parametrize("call", ["cuModuleLoadData", "cudaDeviceGetStreamPriorityRange"])
+def test_a_trace_of_a_jobs_start_says_to_profile_later_steps(tmp_path, call):
     def fill(trace, at, _):
-        trace.event("cuda_runtime", "cuModuleLoadData", at, 6000)
+        trace.event("cuda_runtime", call, at, 6000)
         trace.kernel(GEMM, at + 6010, 3900, at=at + 6005)
 
     assert "Profile later steps" in first(job(tmp_path, fill))

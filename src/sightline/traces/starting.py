@@ -18,6 +18,15 @@ _LOADS = (
 _STARTS = re.compile(f"{_COMPILES}|{_LOADS}")
 _FIRST_USE = re.compile(f"{_COMPILES}|{_LOADS}|^(cuda|hip)(Malloc|HostAlloc|MallocAsync)$")
 """A first step fills the caching allocator too; in later ones an allocation is a fault of its own."""
+_CHEAP = re.compile(
+    r"^(cuda|hip)(LaunchKernel|ModuleLaunchKernel|FuncGetAttributes|FuncSetAttribute|StreamCreate|StreamIsCapturing|"
+    r"DeviceGetStreamPriorityRange|GetDevice|EventCreate|Free$)|^cuLaunchKernel|^(cuda|hip)Occupancy"
+)
+_CHEAP_NS = 1_000_000
+"""A cheap call that takes longer than this, while the device does nothing, loads a kernel or sets the device up."""
+_REGION = re.compile("^Torch-Compiled Region")
+_REGION_NS = 500_000_000
+"""A compiled region that takes this long while the device does nothing is compiled first."""
 _HOST = (Kind.OPERATOR, Kind.ANNOTATION, Kind.CALL, Kind.FRAME)
 
 
@@ -27,8 +36,12 @@ def _is_host(trace: Trace) -> Flags:
 
 
 def starting(trace: Trace) -> Intervals:
-    """Return the instants at which the host compiles, loads kernels or sets libraries up."""
-    chosen = trace.matching(_STARTS.search) & _is_host(trace)
+    """Return the instants at which the host compiles, loads kernels or sets libraries up, where the device is idle."""
+    length = trace.events.end - trace.events.start
+    chosen = trace.matching(_STARTS.search)
+    chosen |= trace.matching(_CHEAP.search) & (length > _CHEAP_NS)
+    chosen |= trace.matching(_REGION.search) & (length > _REGION_NS)
+    chosen &= _is_host(trace)
     return merged(trace.events.start[chosen], trace.events.end[chosen])
 
 
