@@ -1,6 +1,7 @@
 """Pages and their parts, asked without a browser."""
 
 import pytest
+import yaml
 
 
 def test_a_page_answers_and_the_part_that_changed_is_in_it(client):
@@ -49,6 +50,15 @@ def test_every_question_has_an_answer_in_words(client, query, status, said):
     assert found.status_code == status
     assert said in found.text
     assert client.get(f"/predict?{query}").status_code == 200
+
+
+def test_the_document_of_a_plan_that_does_not_fit_names_the_nearest_that_do(client):
+    query = "model=llama-3-70b&cluster=8x+h100-sxm-80gb&workload.task=pretrain&workload.sequence_length=4096&workload.global_batch=64&plan.tensor_parallel=8&plan.micro_batch=2"
+    found = client.get(f"/predict/answer.json?{query}").json()
+    assert found["nearest"]
+    scenario = client.get(f"/predict/scenario.yaml?{query}").text
+    same = client.post("/api/v1/predict", json={"scenario": yaml.safe_load(scenario)}).json()
+    assert found.keys() == same.keys()
 
 
 @pytest.mark.parametrize("part", ["better", "why", "answer.json", "answer.csv", "scenario.yaml", "report.html"])

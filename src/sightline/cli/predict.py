@@ -138,10 +138,11 @@ def _show(
     command = shlex.join(("sightline", "predict", *(again or ["FILE"])))
 
     def document(answer: "Profile") -> dict[str, Any]:
-        from sightline.report.plans.results import nearest_to_unfit
+        from sightline.report.plans.results import prediction_to_dict
 
-        nearest = {} if loaded.is_list else nearest_to_unfit(answer, command, known)
-        return answer.to_dict(tables=with_tables) | nearest
+        if loaded.is_list:
+            return answer.to_dict(tables=with_tables)
+        return prediction_to_dict(answer, command, known)
 
     output.show_profiles(
         answers,

@@ -198,13 +198,13 @@ def _state(jobs: Jobs, job: Job) -> dict[str, Any]:
 def predicted(scenario: Any, options: Mapping[str, Any]) -> Any:
     """Return what ``sightline predict --json`` prints."""
     from sightline.prediction import predict
-    from sightline.report.plans.results import nearest_to_unfit
+    from sightline.report.plans.results import prediction_to_dict
 
     loaded = _read(scenario, options, "predict")
     answers = [predict(one) for one in loaded.scenarios]
     if loaded.is_list:
         return [answer.to_dict(tables=True) for answer in answers]
-    return answers[0].to_dict(tables=True) | nearest_to_unfit(answers[0], "sightline predict FILE")
+    return prediction_to_dict(answers[0], "sightline predict FILE")
 
 
 def explained(scenario: Any, options: Mapping[str, Any]) -> Any:

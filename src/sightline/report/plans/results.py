@@ -95,6 +95,14 @@ def nearest_to_unfit(profile: Profile, command: str, known: "Anchored | None" = 
     return {"nearest": [nearest_to_dict(one) for one in found]} if found else {}
 
 
+def prediction_to_dict(profile: Profile, command: str, known: "Anchored | None" = None) -> dict[str, Any]:
+    """Return what ``sightline predict --json`` prints of one prediction: its tables, and plans that fit if it does not.
+
+    The arguments are those of `nearest_to_unfit`.
+    """
+    return profile.to_dict(tables=True) | nearest_to_unfit(profile, command, known)
+
+
 def answer_to_csv(answer: PlanAnswer) -> str:
     """Return a line per plan: its place, its scenario and its results under dotted keys."""
     return csv_text(
