@@ -1,8 +1,9 @@
 """Loads simulated one after the other, each as it is or at the highest rate that meets its objective."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from sightline.errors import InputError
 from sightline.progress import SILENT, Progress
 
 if TYPE_CHECKING:
@@ -10,6 +11,21 @@ if TYPE_CHECKING:
     from sightline.profile import Profile
     from sightline.scenario import ServingScenario
     from sightline.simulation.rates import Capacity
+
+
+def loads_of(scenarios: Sequence[Any]) -> "list[ServingScenario]":
+    """Return scenarios as loads that a server answers.
+
+    Raises:
+        InputError: Some are of another task.
+    """
+    from sightline.scenario import ServingScenario
+
+    found = [one for one in scenarios if isinstance(one, ServingScenario)]
+    if len(found) < len(scenarios):
+        others = sorted({one.workload.task for one in scenarios} - {"serve"})
+        raise InputError(f"workload.task is {', '.join(others)}; simulate takes serve, predict the others")
+    return found
 
 
 def simulated(

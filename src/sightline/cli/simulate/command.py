@@ -188,12 +188,9 @@ def _beside_measured(
 
 def _asked(loaded: "Loaded", named: _Files) -> "list[ServingScenario]":
     """The scenarios; those of other tasks are refused, and files that hold one run where several were asked for."""
-    from sightline.scenario import ServingScenario
+    from sightline.anchors.at_capacity import loads_of
 
-    found = [one for one in loaded.scenarios if isinstance(one, ServingScenario)]
-    if len(found) < len(loaded.scenarios):
-        others = sorted({one.workload.task for one in loaded.scenarios} - {"serve"})
-        raise InputError(f"workload.task is {', '.join(others)}; simulate takes serve, predict the others")
+    found = loads_of(loaded.scenarios)
     for option, path in (("--requests", named.requests), ("--trace", named.trace)):
         if path is not None and len(loaded.scenarios) > 1:
             raise InputError(f"{option} is of one scenario, {len(loaded.scenarios)} were asked for")

@@ -37,14 +37,11 @@ def work(mapping: Mapping[str, Any], options: Mapping[str, Any], progress: Progr
 
 def check(mapping: Mapping[str, Any], options: Mapping[str, Any]) -> "tuple[Loaded, list[ServingScenario]]":
     """Return the loads that are asked for; raise `InputError` with the mistakes that are found before they run."""
-    from sightline.scenario import ServingScenario
+    from sightline.anchors.at_capacity import loads_of
     from sightline.web.asked import read
 
     loaded = read([mapping], MOST_LOADS)
-    others = {one.workload.task for one in loaded.scenarios} - {"serve"}
-    if others:
-        raise InputError(f"workload.task is {', '.join(sorted(others))}; simulate takes serve, predict the others")
-    loads = [one for one in loaded.scenarios if isinstance(one, ServingScenario)]
+    loads = loads_of(loaded.scenarios)
     shapes = [one.workload.requests for one in loads]
     count = sum(int(shape.count) for shape in shapes if shape is not None)
     if count > MOST_REQUESTS:
