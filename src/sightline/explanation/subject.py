@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 Question: TypeAlias = "Scenario | OperatorScenario | GenerationScenario | ServingScenario"
 Explained: TypeAlias = "Question | Mapping[str, Any] | Profile | Run | str | Path | Sequence[str | Path]"
 """What may be explained: a scenario or its mapping, a profile, a run, the name of a run or file, a trace or several."""
-TRACE_ENDINGS = (".json", ".gz")
-_HEAD = 1 << 16
-"""Bytes of a file in which a trace names its events."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,16 +100,10 @@ def _of_words(words: Sequence[str], settings: Sequence[str] | Mapping[str, Any],
 
 
 def is_trace(path: Path) -> bool:
-    """Return whether a path is a folder, or a file that holds the events of a Chrome trace."""
-    if path.is_dir():
-        return True
-    if path.suffix.lower() not in TRACE_ENDINGS or not path.is_file():
-        return False
-    if path.suffix.lower() == ".gz":
-        return True
-    with path.open("rb") as file:
-        head = file.read(_HEAD).lstrip()
-    return b'"traceEvents"' in head or (head.startswith(b"[") and b'"ph"' in head)
+    """Return whether a path is a folder, which is explained as the traces in it, or looks like a trace."""
+    from sightline.traces.files import looks_like_trace
+
+    return path.is_dir() or (path.is_file() and looks_like_trace(path))
 
 
 def _of_word(
