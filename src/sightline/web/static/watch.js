@@ -8,12 +8,16 @@ function isLive() {
   return state !== null && JSON.parse(state.textContent).live === true;
 }
 
+let wasLive = false;
+
 function again() {
   // Nobody's selection of text is taken away.
   const isReading = !document.getSelection().isCollapsed;
-  if (isLive() && !document.hidden && !isReading && !answer.hasAttribute("aria-busy")) {
-    form.dispatchEvent(new Event("change"));
-  }
+  if (document.hidden || isReading || answer.hasAttribute("aria-busy")) return;
+  const live = isLive();
+  // A job that ended while it was looked at is looked at once more.
+  if (live || wasLive) form.dispatchEvent(new Event("change"));
+  wasLive = live;
 }
 
 setInterval(again, EVERY_MS);
