@@ -26,12 +26,12 @@ def validation_page(results: Sequence[Result], *, cases: bool = False, command: 
     return document(TITLE, validation_piece(results, cases=cases), command=command)
 
 
-def validation_piece(results: Sequence[Result], *, cases: bool = False) -> Piece:
-    """Return what stands on the page of a validation."""
+def validation_piece(results: Sequence[Result], *, cases: bool = False, level: int = 1) -> Piece:
+    """Return what stands on the page of a validation, under a heading of some ``level``."""
     lines = list(short_answer(results))
     said = "; ".join(f"{line.asks}: {line.says}" for line in lines)
     return pieces.joined(
-        pieces.headline(TITLE),
+        pieces.headline(TITLE, level),
         pieces.short_answer(lines),
         charts_piece(results, said),
         *(

@@ -10,7 +10,7 @@ from sightline.errors import InputError
 
 State: TypeAlias = Literal["waiting", "running", "done", "failed", "cancelled", "interrupted"]
 ENDED: Final = ("done", "failed", "cancelled", "interrupted")
-KINDS: Final = ("plan", "simulate", "explore")
+KINDS: Final = ("plan", "simulate", "explore", "validate")
 """Modules of `sightline.web.work`, each with a function ``work``."""
 
 
