@@ -1,10 +1,11 @@
 """The answer that is read in five seconds: does it fit, how fast, what binds it, what does it cost, what to change."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from sightline.explanation.answer import Advice, Explanation
+from sightline.explanation.answer import Advice, Explanation, Limit
+from sightline.explanation.limits import limits_of
 from sightline.explanation.reasons import said
-from sightline.profile import Profile
+from sightline.profile import SERVING, Profile
 from sightline.report import summary, units
 from sightline.report.pieces import BAD, GOOD, PERHAPS, Said
 from sightline.report.summary import Part
@@ -16,14 +17,41 @@ WHOLE_WORDS = {"step_time_s": "step time", "latency_s": "latency", "latency_s.me
 
 def short_answer(explanation: Explanation) -> list[Said]:
     """Return the lines of the short answer."""
-    return [*_fits(explanation), _fast(explanation), *_binds(explanation), *_costs(explanation)]
-
-
-def _fits(explanation: Explanation) -> Iterator[Said]:
     own = explanation.answer
-    if own is not None and own.memory_bytes:
-        kind = BAD if own.fits is False else PERHAPS if own.tight else GOOD
-        yield Said(asks="fits in memory", says=summary.fit_sentence(own), kind=kind)
+    if own is not None and explanation.source == "predicted" and explanation.whole_s:
+        return list(of_profile(own))
+    fits = [] if own is None else _fits(own)
+    return [*fits, _fast(explanation), *_binds(explanation), *([] if own is None else _costs(own))]
+
+
+def of_profile(profile: Profile) -> Iterator[Said]:
+    """Yield whether a profile fits, how fast it is with its 80 % interval, what binds it and what it costs."""
+    yield from _fits(profile)
+    if speeds := summary.speeds(profile):
+        first = next(key for key in profile.task.headline if profile.figure(key) is not None)
+        span = summary.interval_of(profile, first)
+        yield Said(
+            asks="how fast", says=" · ".join([f"{speeds[0]} (80 %: {span})" if span else speeds[0], *speeds[1:]])
+        )
+    if profile.bottleneck is not None:
+        yield Said(asks="bound by", says=_bounds(profile))
+    yield from _costs(profile)
+
+
+def _bounds(profile: Profile) -> str:
+    """Shares of the time by limit; of a load in words, and of what was measured what is known."""
+    limits = limits_of(profile) if profile.task is not SERVING and profile.limits and profile.whole_s else []
+    return _shares(limits) or summary.bound_by(profile)
+
+
+def _fits(own: Profile) -> Iterator[Said]:
+    if own.memory_bytes:
+        yield Said(asks="fits in memory", says=summary.fit_sentence(own), kind=class_of_fit(own))
+
+
+def class_of_fit(profile: Profile) -> str:
+    """Return green where memory is enough, amber where its interval says perhaps, red where it is not."""
+    return BAD if profile.fits is False else PERHAPS if profile.tight else GOOD
 
 
 def whole_name(explanation: Explanation) -> str:
@@ -35,15 +63,7 @@ def _fast(explanation: Explanation) -> Said:
     if not explanation.whole_s:
         return Said(asks="how fast", says="no request is answered", kind=BAD)
     time = f"{whole_name(explanation)} {units.seconds(explanation.whole_s)}"
-    own = explanation.answer
-    if own is None or explanation.source != "predicted":
-        return Said(asks="how fast", says=f"{explanation.source} {time}")
-    span = interval_of(explanation)
-    span = f" ({span})" if span else ""
-    rate = next((key for key in own.task.rates if own.figure(key) is not None), None)
-    figures = [_rate(own, rate)] if rate else []
-    figures += [f"MFU {summary.figure(own, 'mfu')}"] if "mfu" in own.task.metrics else []
-    return Said(asks="how fast", says=", ".join([f"{time}{span}", *figures]))
+    return Said(asks="how fast", says=f"{explanation.source} {time}")
 
 
 def interval_of(explanation: Explanation) -> str:
@@ -55,25 +75,22 @@ def interval_of(explanation: Explanation) -> str:
     return f"80 %: {units.seconds(float(low))} to {units.seconds(float(high))}"
 
 
-def _rate(own: Profile, key: str) -> str:
-    shown = summary.figure(own, key)
-    return f"{shown} tokens/s" if own.task.figures[key].unit == "tokens/s" else shown
-
-
 def _binds(explanation: Explanation) -> Iterator[Said]:
-    found = [f"{one.limit} {100 * one.share:.0f} %" for one in explanation.limits if one.share >= 0.005]
-    if found:
-        yield Said(asks="bound by", says=", ".join(found))
+    if found := _shares(explanation.limits):
+        yield Said(asks="bound by", says=found)
 
 
-def _costs(explanation: Explanation) -> Iterator[Said]:
-    own = explanation.answer
-    if own is None:
-        return
-    keys = ("cost_usd", "cost_usd_per_million_tokens", "usd_per_hour")
-    key = next((key for key in keys if key in own.task.metrics and own.figure(key) is not None), None)
-    if key is not None:
-        yield Said(asks="what it costs", says=f"{summary.figure(own, key)} {own.task.metrics[key].label}")
+def _shares(limits: Sequence[Limit]) -> str:
+    return ", ".join(f"{one.limit} {100 * one.share:.0f} %" for one in limits if one.share >= 0.005)
+
+
+def _costs(own: Profile) -> Iterator[Said]:
+    is_hourly = "usd_per_hour" in own.task.metrics and not any(
+        own.figure(key) for key in own.task.totals if "usd" in key
+    )
+    keys = (*own.task.totals, *["usd_per_hour"] * is_hourly)
+    if costs := summary.figures(own, keys):
+        yield Said(asks="what it costs", says=" · ".join(f"{label} {value}" for label, value in costs))
 
 
 def change(explanation: Explanation) -> Said:

@@ -8,11 +8,11 @@ from sightline.loading import to_mapping
 from sightline.profile import SERVING, Profile
 from sightline.profile.metric import STATISTICS
 from sightline.report import labels, pieces, summary, units
-from sightline.report.explained.answer import changed
+from sightline.report.explained.answer import changed, of_profile
 from sightline.report.explained.why import changes_piece
 from sightline.report.measured import measured_sentences
 from sightline.report.pages.charts import charts_piece
-from sightline.report.pieces import BAD, FAINT, GOOD, PERHAPS, Piece, Said
+from sightline.report.pieces import BAD, FAINT, Piece, Said
 
 
 def profile_piece(
@@ -60,23 +60,11 @@ def profile_piece(
 
 def short_answer(profile: Profile, changes: Sequence[Advice] = ()) -> Iterator[Said]:
     """Yield whether it fits, how fast it is, what binds it, what it costs and what to change."""
-    if profile.memory_bytes:
-        yield Said(asks="fits in memory", says=summary.fit_sentence(profile), kind=class_of_fit(profile))
-    if speeds := summary.speeds(profile):
-        yield Said(asks="how fast", says=" · ".join(speeds))
-    if profile.bottleneck is not None:
-        yield Said(asks="bound by", says=summary.bound_by(profile))
-    if costs := summary.figures(profile, profile.task.totals):
-        yield Said(asks="what it costs", says=" · ".join(f"{label} {value}" for label, value in costs))
+    yield from of_profile(profile)
     if changes:
         yield changed(changes[0], profile)
     elif profile.advice:
         yield Said(asks="what to change", says=profile.advice[0], kind=BAD)
-
-
-def class_of_fit(profile: Profile) -> str:
-    """Return green where memory is enough, amber where its interval says perhaps, red where it is not."""
-    return BAD if not profile.fits else PERHAPS if profile.tight else GOOD
 
 
 def label_of(profile: Profile) -> str:
