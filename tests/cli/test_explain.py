@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from pathlib import Path
 
 import pytest
 
@@ -22,7 +23,9 @@ MOST_LINES = 58
 def slow(tmp_path, monkeypatch):
     monkeypatch.setenv("SIGHTLINE_RUNS", str(tmp_path / "runs"))
     monkeypatch.setenv("COLUMNS", "80")
-    file = tmp_path / "slow.yaml"
+    # Commands name the file as it was typed, and a long path would widen them.
+    monkeypatch.chdir(tmp_path)
+    file = Path("slow.yaml")
     file.write_text(SLOW)
     return file
 

@@ -129,8 +129,8 @@ def test_charts_and_reports_are_written(file, in_process, tmp_path):
     assert f"wrote {chart}" in err
     assert "<svg" in chart.read_text(encoding="utf-8")
     text = page.read_text(encoding="utf-8")
-    for said in ("What was searched", "Why not", "Better hardware", "The best plans", "window.innerWidth &lt;="):
-        assert said.replace("&lt;", "<") in text
+    for said in ("What was searched", "Why not", "Better hardware", "The best plans", "matchMedia("):
+        assert said in text
 
 
 def test_a_front_holds_plans_that_trade_one_for_the_other(file, in_process):
