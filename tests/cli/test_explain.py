@@ -80,7 +80,6 @@ def test_markdown_goes_to_stdout_and_charts_into_a_folder(in_process, slow, tmp_
     assert {path.name for path in folder.iterdir()} >= {"explanation.svg", "explanation.csv"}
 
 
-@pytest.mark.usefixtures("slow")
 def test_a_file_of_several_is_asked_for_by_number(in_process):
     code, out, err = in_process("explain", "examples/many.csv")
     assert (code, out) == (2, "")
