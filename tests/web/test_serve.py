@@ -1,6 +1,7 @@
 """The view Serve without a browser: its form, its mistakes, and what its jobs leave."""
 
 import csv
+import json
 import re
 from html import unescape
 
@@ -8,6 +9,7 @@ import pytest
 
 from sightline.progress import SILENT
 from sightline.web.asked import Asked
+from sightline.web.jobs.folder import Folder
 from sightline.web.views.serve import CAPACITY, CURVE, job
 from sightline.web.work.simulate import work
 
@@ -59,6 +61,19 @@ def test_several_rates_are_a_curve():
     assert [one["scenario"]["workload"]["arrival"]["rate"] for one in result["document"]] == [5, 10, 20]
     assert "met by 3 of 3 loads" in result["piece"]["html"]
     assert any(name.endswith("throughput-latency") for name in result["piece"]["charts"])
+    assert "rate 20" in result["piece"]["html"]
+    assert "rate 20.0" not in result["piece"]["html"]
+    assert "<h1" not in result["piece"]["html"]
+
+
+@pytest.mark.parametrize(("values", "files"), [({}, "requests.csv"), ({"find": CURVE, "rates": "5, 10"}, "")])
+def test_an_answer_names_the_files_that_it_has(client, tmp_path, monkeypatch, values, files):
+    folder = Folder(tmp_path)
+    request = job(Asked({**SMALL, **values}))
+    folder.path(request.id, "result").write_text(json.dumps(found(**values)), encoding="utf-8")
+    monkeypatch.setattr(client.app.state.jobs, "folder", folder)
+    shown = client.get("/serve", params={**SMALL, **values, "fragment": "1"}).text
+    assert f'data-files="{files}"' in shown
 
 
 def test_several_clients_are_a_curve_of_a_closed_loop():

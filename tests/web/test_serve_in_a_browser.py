@@ -57,6 +57,15 @@ def test_the_highest_rate_and_its_curve(page):
     screenshot(page, "serve-1280-light")
 
 
+def test_several_rates_offer_only_the_files_that_they_have(page):
+    page.goto(f"{ASKED}&find=several+rates&rates=20,+40")
+    ready(page)
+    assert "met" in answered(page)
+    assert page.locator("h1").count() == 1
+    assert page.get_by_role("link", name="JSON").first.is_visible()
+    assert page.get_by_role("link", name="Requests (CSV)").is_hidden()
+
+
 def test_it_fits_a_phone_and_everybody_can_use_it(phone):
     phone.goto(ASKED)
     ready(phone)

@@ -262,8 +262,13 @@ def line_labels(scenarios: Sequence[Asked], axis: str) -> list[str]:
 
 def _variant(keys: Mapping[str, Any]) -> str:
     """Name what differs."""
-    words = {k: " + ".join(map(str, v)) if isinstance(v, list) else str(v) for k, v in _telling(keys).items()}
+    words = {k: " + ".join(map(_word, v)) if isinstance(v, list) else _word(v) for k, v in _telling(keys).items()}
     return ", ".join(v if k in ("name", *_NAMES) else f"{k.rpartition('.')[2]} {v}" for k, v in words.items())
+
+
+def _word(value: Any) -> str:
+    """A value as it was typed: rates are kept as floats, and 2 is not 2.0."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _telling(keys: Mapping[str, Any]) -> dict[str, Any]:

@@ -78,7 +78,7 @@ async def respond(view: View, request: Request) -> Response:
 
 def _html(view: View, asked: Asked, jobs: "Jobs", *, is_fragment: bool) -> tuple[str, int]:
     """A page and its status. A page with mistakes is one that says so; of fragments the script has to know."""
-    values: dict[str, Any] = {"piece": None, "waiting": None, "problems": {}, "general": [], "form": {}}
+    values: dict[str, Any] = {"piece": None, "waiting": None, "problems": {}, "general": [], "form": {}, "files": ()}
     try:
         values |= _answered(view, asked, jobs)
         values["form"] = view.form(asked)
@@ -104,7 +104,7 @@ def _answered(view: View, asked: Asked, jobs: "Jobs") -> Mapping[str, Any]:
     request = view.job(asked)
     result = jobs.result(request.id)
     if result is not None:
-        return {"piece": piece_of(result)}
+        return {"piece": piece_of(result), "files": tuple(result.get("files", ()))}
     return {"waiting": jobs.get(request.id) or Job(id=request.id, kind=request.kind)}
 
 

@@ -30,7 +30,9 @@ def page(profiles: Sequence[Profile], cells: Cells = (), *, command: str = "", c
         command: The command that asked for them, for the footer.
         changes: What would help the only one most, best first.
     """
-    return document(title_of(profiles), profiles_piece(profiles, cells, changes=changes), command=command)
+    title = title_of(profiles)
+    body = pieces.joined(pieces.headline(title), profiles_piece(profiles, cells, changes=changes))
+    return document(title, body, command=command)
 
 
 def title_of(profiles: Sequence[Profile]) -> str:
@@ -41,15 +43,13 @@ def title_of(profiles: Sequence[Profile]) -> str:
 
 
 def profiles_piece(profiles: Sequence[Profile], cells: Cells = (), *, changes: Sequence[Advice] = ()) -> Piece:
-    """Return what stands on the page of profiles; for the arguments see `page`."""
-    head = pieces.headline(title_of(profiles))
+    """Return what stands on the page of profiles below its title; for the arguments see `page`."""
     if len(profiles) == 1:
-        return pieces.joined(head, profile_piece(profiles[0], "chart", charts=8, changes=changes))
+        return profile_piece(profiles[0], "chart", charts=8, changes=changes)
     named = list(zip(labels.variant_labels([p.scenario for p in profiles]), profiles, strict=True))
     left, few = len(profiles) - _MOST_DETAILS, len(profiles) <= _FEW
     more = f"{left:,} more are not shown in full: ask for each alone, or with --json." if left > 0 else ""
     return pieces.joined(
-        head,
         _charts(profiles),
         pieces.section("Figures", *_tables(profiles, cells)),
         pieces.section(
