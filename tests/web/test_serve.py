@@ -6,10 +6,12 @@ import re
 from html import unescape
 
 import pytest
+from starlette.testclient import TestClient
 
 from sightline.progress import SILENT
+from sightline.web.app import create_app
 from sightline.web.asked import Asked
-from sightline.web.jobs.folder import Folder
+from sightline.web.jobs import Jobs
 from sightline.web.views.serve import CAPACITY, CURVE, job
 from sightline.web.work.simulate import work
 
@@ -67,12 +69,13 @@ def test_several_rates_are_a_curve():
 
 
 @pytest.mark.parametrize(("values", "files"), [({}, "requests.csv"), ({"find": CURVE, "rates": "5, 10"}, "")])
-def test_an_answer_names_the_files_that_it_has(client, tmp_path, monkeypatch, values, files):
-    folder = Folder(tmp_path)
-    request = job(Asked({**SMALL, **values}))
-    folder.path(request.id, "result").write_text(json.dumps(found(**values)), encoding="utf-8")
-    monkeypatch.setattr(client.app.state.jobs, "folder", folder)
+def test_an_answer_names_the_files_that_it_has(tmp_path, values, files):
+    jobs = Jobs(tmp_path)
+    result = jobs.folder.path(job(Asked({**SMALL, **values})).id, "result")
+    result.write_text(json.dumps(found(**values)), encoding="utf-8")
+    client = TestClient(create_app(jobs), base_url="http://127.0.0.1:8750")
     shown = client.get("/serve", params={**SMALL, **values, "fragment": "1"}).text
+    jobs.close()
     assert f'data-files="{files}"' in shown
 
 
