@@ -91,7 +91,14 @@ ROW_HEIGHT = 22
 def of(values: Sequence[dict[str, Any]]) -> Any:
     """Return a chart of these values, which marks and encodings make visible."""
     # Altair copies lists and mappings whenever panels are joined, but no tuples.
-    return alt.Chart(alt.InlineData(values=tuple(values)))
+    return _Shared(alt.InlineData(values=tuple(values)))
+
+
+class _Shared(alt.Chart):
+    """A chart whose copies share its encodings: joining charts copies each several times, and changes none of those."""
+
+    def __deepcopy__(self, _: Any = None) -> Any:
+        return self.copy(deep=False)
 
 
 def heading(title: str, subtitle: str = "", **style: Any) -> Any:

@@ -101,8 +101,8 @@ def panel(
 ) -> Any:
     """Return one of several panels below each other: labels of one width, so that the panels line up."""
     names = alt.Axis(grid=False, minExtent=room.labels, maxExtent=room.labels, **names_of(room))
-    drawn = _panel(bars, texts, colors, reach=reach, axis=axis, names=names, legend=legend, ticks=room.ticks)
-    return drawn.properties(width=room.panel, title=drawing.heading(title, frame="bounds"))
+    looks = {"width": room.panel, "title": drawing.heading(title, frame="bounds"), "names": names, "legend": legend}
+    return _panel(bars, texts, colors, reach=reach, axis=axis, ticks=room.ticks, **looks)
 
 
 def names_of(room: Room) -> dict[str, Any]:
@@ -129,9 +129,9 @@ def _one_of_two(
     legend = alt.Legend(title=None, orient="bottom", columns=columns, offset=8)
     limits = {} if room.side_by_side else names_of(room)
     names = alt.Axis(grid=False, labels=named, **limits)
-    drawn = _panel(bars, texts, colors, reach=reach, names=names, legend=legend, ticks=room.ticks)
     width = room.panel * 0.59 if room.side_by_side and not wide else room.panel
-    return drawn.properties(width=width, title=drawing.heading(title, frame="bounds"))
+    looks = {"width": width, "title": drawing.heading(title, frame="bounds"), "names": names, "legend": legend}
+    return _panel(bars, texts, colors, reach=reach, ticks=room.ticks, **looks)
 
 
 def _panel(
@@ -143,6 +143,8 @@ def _panel(
     names: Any,
     legend: Any,
     ticks: int,
+    width: float,
+    title: Any,
     axis: str | None = None,
 ) -> Any:
     """Bars with a text behind each row, one row per text."""
@@ -157,9 +159,9 @@ def _panel(
     tooltip = [alt.Tooltip("row:N"), alt.Tooltip("part:N")]
     drawn = drawing.of(bars).mark_bar().encode(x=x, x2=alt.X2("end:Q"), y=y, color=color, tooltip=tooltip)
     text = drawing.of(texts).mark_text(align="left", dx=5, fontSize=11, color=drawing.INK)
-    return alt.layer(drawn, text.encode(x=alt.X("end:Q"), y=y, text=alt.Text("text:N"))).properties(
-        height=drawing.ROW_HEIGHT * len(rows)
-    )
+    said = text.encode(x=alt.X("end:Q"), y=y, text=alt.Text("text:N"))
+    # Given here, Altair does not hold each against its whole schema.
+    return alt.layer(drawn, said, width=width, height=drawing.ROW_HEIGHT * len(rows), title=title)
 
 
 def _strips(strips: Bars, order: list[str]) -> Any:
