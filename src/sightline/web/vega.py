@@ -8,10 +8,9 @@ import subprocess
 import sys
 from contextlib import suppress
 from functools import cache
-from pathlib import Path
 from typing import Final
 
-from sightline.web.jobs.folder import default_place
+from sightline.web.jobs.folder import default_place, write_whole
 
 _MOST_SECONDS: Final = 60
 _PRINT: Final = "from sightline.web.vega import print_bundle; print_bundle()"
@@ -27,15 +26,8 @@ def bundle(version: str) -> bytes:
         [sys.executable, "-c", _PRINT], stdout=subprocess.PIPE, check=True, timeout=_MOST_SECONDS
     ).stdout
     with suppress(OSError):
-        _keep(path, made)
+        write_whole(path, made)
     return made
-
-
-def _keep(path: Path, made: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
-    part.write_bytes(made)
-    part.replace(path)
 
 
 def print_bundle() -> None:

@@ -5,6 +5,7 @@ import os
 import re
 from pathlib import Path
 from typing import Any, Final
+from uuid import uuid4
 
 from sightline.web.jobs.request import Request
 
@@ -44,7 +45,6 @@ class Folder:
 
     def keep_request(self, request: Request) -> None:
         """Keep what is asked."""
-        self.place.mkdir(parents=True, exist_ok=True)
         write_whole(self.path(request.id, "request"), json.dumps(request.to_dict(), default=str))
         self._forget_oldest()
 
@@ -67,8 +67,12 @@ class Folder:
             path.unlink(missing_ok=True)
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a file that others see whole or not at all."""
-    part = path.with_suffix(f".{os.getpid()}.part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file that others see whole or not at all, whoever else writes it meanwhile."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(f".{uuid4().hex}.part")
+    try:
+        part.write_bytes(content if isinstance(content, bytes) else content.encode())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
