@@ -1,5 +1,6 @@
 // The page follows its form: each change asks for the answer anew, draws it, and becomes the address.
 import { draw, NARROW } from "./charts.js";
+import { copy } from "./copying.js";
 import { followJob } from "./jobs.js";
 
 const form = document.getElementById("ask");
@@ -115,7 +116,7 @@ async function show(found, isCurrent) {
 }
 
 /** Asks for the answer to the fields as they are now. An answer that a newer question overtook is dropped. */
-export async function ask({ starts = false } = {}) {
+async function ask({ starts = false } = {}) {
   asking?.abort();
   clearTimeout(waiting);
   const mine = new AbortController();
@@ -202,21 +203,14 @@ if (form) {
   form.addEventListener("input", (event) => { if (event.target.tagName !== "SELECT") soon(250); });
   form.addEventListener("submit", (event) => { event.preventDefault(); soon(0, { starts: true }); });
 }
-async function copy(button, text) {
-  const said = button.textContent;
-  try {
-    await navigator.clipboard.writeText(text);
-    button.textContent = "Copied";
-  } catch {
-    button.textContent = "The browser does not allow it";
-  }
-  setTimeout(() => { button.textContent = said; }, 1500);
-}
 
 document.addEventListener("click", (event) => {
   const button = event.target.closest?.("button");
   if (button?.matches("[data-copy-link]")) copy(button, location.href);
-  if (button?.matches("[data-copy]")) copy(button, button.closest("details").querySelector("pre").textContent);
+  if (button?.matches("[data-copy]")) {
+    const command = button.closest("details").querySelector("pre");
+    copy(button, command.textContent, command);
+  }
 });
 
 /** Parts of an answer that take longer come after it, once nobody types any more: they would hold up the next answer. */

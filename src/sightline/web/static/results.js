@@ -1,5 +1,6 @@
-// Texts of an answer that can be copied and saved, and tables that sort.
+// Texts of an answer that can be copied and saved, and files of the whole answer.
 import { save } from "./charts.js";
+import { copy } from "./copying.js";
 
 const answer = document.getElementById("answer");
 
@@ -17,17 +18,7 @@ function equip(text) {
   const name = text.dataset.file;
   const bar = document.createElement("div");
   bar.className = "tools";
-  const copy = button("Copy", `copy ${name}`, async () => {
-    try {
-      await navigator.clipboard.writeText(text.textContent);
-      copy.textContent = "Copied";
-    } catch {
-      getSelection().selectAllChildren(text);
-      copy.textContent = "Selected: press Ctrl+C";
-    }
-    setTimeout(() => { copy.textContent = "Copy"; }, 1500);
-  });
-  bar.append(copy, button("Save", `save ${name}`, () => {
+  bar.append(button("Copy", `copy ${name}`, (own) => copy(own, text.textContent, text)), button("Save", `save ${name}`, () => {
     save(name.replaceAll("/", "-"), URL.createObjectURL(new Blob([text.textContent], { type: "text/plain" })));
   }));
   text.before(bar);

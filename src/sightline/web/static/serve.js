@@ -15,7 +15,7 @@ function has(name, is) {
   one.closest(".field").hidden = !is;
 }
 
-export function follow() {
+function follow() {
   const process = control("workload.arrival.process").value;
   for (const [name, processes] of Object.entries(ARRIVAL)) has(`workload.arrival.${name}`, processes.includes(process));
   const goal = control("find").value;
