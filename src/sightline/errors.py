@@ -6,15 +6,18 @@ from pathlib import Path
 
 
 class SightlineError(Exception):
-    """Base of every error raised on purpose; its message is a sentence for the user."""
+    """Base of every error raised on purpose; its message is a sentence for the user, or one per line.
+
+    ``problems`` holds the sentences, mostly one.
+    """
+
+    def __init__(self, problems: str | Sequence[str] = "") -> None:
+        self.problems: tuple[str, ...] = (problems,) if isinstance(problems, str) else tuple(problems)
+        super().__init__("\n".join(self.problems))
 
 
 class InputError(SightlineError):
     """The request was wrong. ``problems`` holds one sentence per mistake; the command line exits with 2."""
-
-    def __init__(self, problems: str | Sequence[str]) -> None:
-        self.problems: tuple[str, ...] = (problems,) if isinstance(problems, str) else tuple(problems)
-        super().__init__("\n".join(self.problems))
 
 
 class WorkError(SightlineError):

@@ -19,6 +19,7 @@ from sightline.web.bounded import bounded
 from sightline.web.jobs import Job, Jobs
 from sightline.web.jobs import Request as Work
 from sightline.web.jobs.http import STALE, job_events
+from sightline.web.problems import refused
 from sightline.web.security import Refusal
 from sightline.web.work import checked
 
@@ -186,7 +187,7 @@ def _jobs(api: FastAPI) -> None:
 
 def _job(jobs: Jobs, job: Job | None) -> Response:
     if job is None:
-        return _Json({"error": STALE, "problems": [STALE]}, 404)
+        return refused(STALE, 404)
     return _Json(_state(jobs, job))
 
 
@@ -242,28 +243,24 @@ def _check_type(request: Request) -> None:
         raise Refusal(415, f"content-type is '{kind}'; allowed: application/json")
 
 
-def _problems(problems: list[str], status: int, headers: Mapping[str, str] | None = None) -> Response:
-    return _Json({"error": problems[0], "problems": problems}, status, dict(headers or {}))
-
-
 async def _wrong(_: Request, error: Exception) -> Response:
-    return _problems(list(getattr(error, "problems", ())) or [str(error)], 422)
+    return refused(error.problems if isinstance(error, SightlineError) else str(error))
 
 
 async def _refused(_: Request, error: Exception) -> Response:
-    return _problems([str(error)], getattr(error, "status", 400))
+    return refused(str(error), getattr(error, "status", 400))
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
     found = error.errors() if isinstance(error, RequestValidationError) else []
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
-        return _problems([f"content-type is '{kind}'; allowed: application/json"], 415)
+        return refused(f"content-type is '{kind}'; allowed: application/json", 415)
     is_no_json = any(one["type"] == "json_invalid" for one in found)
     said = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in found] or ["the request is wrong"]
-    return _problems(said, 400 if is_no_json else 422)
+    return refused(said, 400 if is_no_json else 422)
 
 
 async def _plain(_: Request, error: Exception) -> Response:
     status = getattr(error, "status_code", 400)
-    return _problems([str(getattr(error, "detail", error))], status, getattr(error, "headers", None))
+    return refused(str(getattr(error, "detail", error)), status, getattr(error, "headers", None))

@@ -7,12 +7,13 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 
 from sightline.web import assets
 from sightline.web.jobs import Jobs
 from sightline.web.pages import respond, start
+from sightline.web.problems import refused
 from sightline.web.security import App, Guard, Receive, Scope, Send
 from sightline.web.views import View, views
 
@@ -61,7 +62,7 @@ async def _nothing_there(request: Request, error: Exception) -> Response:
     said = str(getattr(error, "detail", error))
     headers = getattr(error, "headers", None)
     if request.url.path.startswith("/api/"):
-        return JSONResponse({"error": said, "problems": [said]}, status, headers)
+        return refused(said, status, headers)
     return PlainTextResponse(f"{said}\n", status, headers)
 
 

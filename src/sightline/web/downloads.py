@@ -5,12 +5,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from sightline.errors import SightlineError
 from sightline.web.asked import Asked
 from sightline.web.bounded import bounded
+from sightline.web.problems import refused
 
 if TYPE_CHECKING:
     from starlette.routing import BaseRoute
@@ -35,8 +36,7 @@ def download(path: str, answer: Callable[[Asked], Response]) -> "BaseRoute":
         try:
             return await bounded(partial(answer, asked))
         except SightlineError as error:
-            problems = list(getattr(error, "problems", ())) or [str(error)]
-            return JSONResponse({"error": problems[0], "problems": problems}, 422)
+            return refused(error.problems)
 
     return Route(path, respond)
 

@@ -1,7 +1,7 @@
 """Templates, and how a view's answer becomes a page or the part of one that changed."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from sightline.web import assets
 from sightline.web.asked import Asked
 from sightline.web.bounded import bounded
 from sightline.web.fields import START
+from sightline.web.problems import refused
 from sightline.web.security import Refusal
 from sightline.web.views import View, views
 
@@ -83,9 +84,8 @@ def _html(view: View, asked: Asked, jobs: "Jobs", *, is_fragment: bool) -> tuple
         values |= _answered(view, asked, jobs)
         values["form"] = view.form(asked)
     except SightlineError as error:
-        problems = list(getattr(error, "problems", ())) or [str(error)]
-        values["problems"] = _by_key(problems, asked)
-        values["general"] = [problem for problem in problems if problem not in values["problems"].values()]
+        values["problems"] = _by_key(error.problems, asked)
+        values["general"] = [problem for problem in error.problems if problem not in values["problems"].values()]
     values |= {"view": view, "asked": asked}
     if is_fragment:
         return render("fragment.html", **values), 422 if values["problems"] or values["general"] else 200
@@ -119,16 +119,15 @@ async def start(view: View, request: Request) -> Response:
     try:
         found = await run_in_threadpool(started)
     except SightlineError as error:
-        problems = list(getattr(error, "problems", ())) or [str(error)]
-        return JSONResponse({"error": problems[0], "problems": problems}, 422)
+        return refused(error.problems)
     except Refusal as refusal:
-        return JSONResponse({"error": str(refusal), "problems": [str(refusal)]}, refusal.status)
+        return refused(str(refusal), refusal.status)
     if "application/json" in request.headers.get("accept", ""):
         return JSONResponse(found, 202)
     return RedirectResponse(f"/{view.name}?{asked.query}", 303)
 
 
-def _by_key(problems: list[str], asked: Asked) -> Mapping[str, str]:
+def _by_key(problems: Sequence[str], asked: Asked) -> Mapping[str, str]:
     """The first problem that begins with each dotted key, which is the field that it is shown next to."""
     found: dict[str, str] = {}
     for problem in problems:

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from sightline.errors import SightlineError
 from sightline.web.asked import Asked
 from sightline.web.downloads import attached
+from sightline.web.problems import refused
 
 if TYPE_CHECKING:
     from starlette.routing import BaseRoute
@@ -33,11 +34,10 @@ def _route(job: Callable[[Asked], "Work"], name: str, file: str | None) -> "Base
         try:
             work = await run_in_threadpool(job, asked)
         except SightlineError as error:
-            problems = list(getattr(error, "problems", ())) or [str(error)]
-            return JSONResponse({"error": problems[0], "problems": problems}, 422)
+            return refused(error.problems)
         result = await run_in_threadpool(request.app.state.jobs.result, work.id)
         if result is None or (file is not None and file not in result.get("files", {})):
-            return JSONResponse({"error": NOT_DONE, "problems": [NOT_DONE]}, 404)
+            return refused(NOT_DONE, 404)
         text = json.dumps(result["document"], indent=2) if file is None else result["files"][file]
         return attached(text, name)
 

@@ -1,8 +1,9 @@
 """Who may ask the local server, and what a browser may do with its answers."""
 
-import json
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from typing import Any, Final, TypeAlias
+
+from sightline.web.problems import as_json
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -124,7 +125,7 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
 
 
 async def _refuse(refusal: Refusal, send: Send) -> None:
-    body = json.dumps({"error": str(refusal), "problems": [str(refusal)]}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    said = as_json(str(refusal))
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(said)).encode())]
     await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    await send({"type": "http.response.body", "body": said})

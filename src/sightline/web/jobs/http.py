@@ -6,7 +6,9 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
+
+from sightline.web.problems import refused
 
 if TYPE_CHECKING:
     from sightline.web.jobs import Jobs
@@ -21,7 +23,7 @@ async def job_events(request: Request) -> Response:
     jobs: Jobs = request.app.state.jobs
     identifier = request.path_params["identifier"]
     if jobs.get(identifier) is None:
-        return JSONResponse({"error": STALE, "problems": [STALE]}, 404)
+        return refused(STALE, 404)
     return StreamingResponse(
         _states(jobs, identifier), media_type="text/event-stream", headers={"cache-control": "no-store"}
     )

@@ -7,6 +7,7 @@ from hashlib import sha256
 from typing import Any, Final, Literal, TypeAlias
 
 from sightline.errors import InputError
+from sightline.web.problems import document
 
 State: TypeAlias = Literal["waiting", "running", "done", "failed", "cancelled", "interrupted"]
 ENDED: Final = ("done", "failed", "cancelled", "interrupted")
@@ -70,7 +71,7 @@ class Job:
             "state": self.state,
             "progress": {"what": self.what, "done": self.done, "total": self.total},
         }
-        return found | ({"error": self.problems[0], "problems": list(self.problems)} if self.problems else {})
+        return found | (document(self.problems) if self.problems else {})
 
     def changed(self, **values: Any) -> "Job":
         """Return it with other values."""

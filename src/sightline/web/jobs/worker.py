@@ -36,8 +36,7 @@ def main(request: Mapping[str, Any], path: str, told: Connection) -> None:
         write_whole(Path(path), json.dumps(found, allow_nan=False))
         tell("done", {})
     except SightlineError as error:
-        problems = list(getattr(error, "problems", ())) or [str(error)]
-        tell("failed", {"problems": problems, "was_refused": isinstance(error, InputError)})
+        tell("failed", {"problems": list(error.problems), "was_refused": isinstance(error, InputError)})
     except MemoryError:
         tell("failed", {"problems": [f"the work needs more than {MOST_MEMORY_BYTES >> 30} GiB of memory"]})
 
