@@ -196,7 +196,7 @@ def test_a_trace_without_steps_counts_as_one(tmp_path):
     trace.kernel("sm90_xmma_gemm_bf16", 5, 95.0, at=0)
     explanation = explain_trace([trace.write(tmp_path)])
     assert explanation.whole_s == pytest.approx(100e-6)
-    assert "no ProfilerStep" in explanation.sentences[0]
+    assert "no ProfilerStep" in explanation.warnings[-1]
 
 
 def test_with_its_scenario_a_trace_is_held_against_the_prediction(tmp_path):
@@ -214,3 +214,12 @@ def test_with_its_scenario_a_trace_is_held_against_the_prediction(tmp_path):
     assert explanation.scenario["plan"]["zero_stage"] == 3
     assert explanation.advice[0].set == {"plan.offload": "none"}
     assert "plan.offload=none" in explanation.advice[0].command
+
+
+def test_a_cut_trace_is_doubted_and_advises_nothing(tmp_path):
+    whole = (RECORDED / "eager.json.gz").read_bytes()
+    place = tmp_path / "cut.json.gz"
+    place.write_bytes(whole[:3000])
+    explanation = explain_trace([place])
+    assert explanation.advice == ()
+    assert "no change is advised" in explanation.warnings[1]

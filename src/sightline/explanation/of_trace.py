@@ -1,6 +1,6 @@
 """A trace of a user's own job explained: where its step goes, what holds it up, and what to change first."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,7 +53,8 @@ def explain_trace(
         phases=figures.phases,
         limits=_limits(figures),
         rows=figures.rows,
-        advice=advised(figures, predicted),
+        # What the missing events did would be taken for waits.
+        advice=() if job.is_cut else advised(figures, predicted),
         exposed_communication_s=figures.communication_s,
         hidden_communication_s=figures.overlapped_s,
         bubble_s=figures.limits.get("bubble", 0.0),
@@ -61,9 +62,20 @@ def explain_trace(
         launch_bound_s=figures.limits.get("launches", 0.0),
         input_wait_s=figures.limits.get("input", 0.0),
         sentences=reading(figures, predicted),
-        warnings=tuple(figures.warnings),
+        warnings=(*figures.warnings, *_doubts(figures, is_cut=job.is_cut)),
         scenario=predicted.scenario if predicted else {},
     )
+
+
+def _doubts(figures: Figures, *, is_cut: bool) -> Iterator[str]:
+    """What makes the figures less than those of a step."""
+    if is_cut:
+        yield "events behind the cut are missing and count as waits, so no change is advised: record the trace again"
+    if not figures.has_steps:
+        yield (
+            "the trace has no ProfilerStep annotations, so all of it counts as one step; call profiler.step() after "
+            "each step to see steps"
+        )
 
 
 def _title(paths: Sequence[str | Path], figures: Figures) -> str:

@@ -44,10 +44,7 @@ def reading(figures: Figures, predicted: "Predicted | None" = None) -> list[str]
 def _whole(figures: Figures) -> str:
     ranks = f", the mean of {len(figures.ranks)} ranks" if len(figures.ranks) > 1 else ""
     if not figures.has_steps:
-        return (
-            f"The trace has no ProfilerStep annotations, so all of it, {seconds(figures.whole_s)}, counts as one "
-            f"step{ranks}; call profiler.step() after each step to see steps."
-        )
+        return f"The whole trace takes {seconds(figures.whole_s)}{ranks}."
     of = f" of {figures.all_steps}" if figures.all_steps != figures.steps else ""
     several = f"the mean of {figures.steps}{of} steps" if figures.steps > 1 else "one step"
     return f"A step takes {seconds(figures.whole_s)} ({several}{ranks})."

@@ -113,6 +113,8 @@ class Trace:
     groups: Sequence[str] = ()
     """Process groups of collectives: name and ranks."""
     warnings: Sequence[str] = ()
+    is_cut: bool = False
+    """Whether its file ends in the middle, so that events are missing."""
 
     @property
     def has_device(self) -> bool:

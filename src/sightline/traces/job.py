@@ -22,6 +22,8 @@ class Job:
     ranks: Sequence[Breakdown]
     matched: Matched
     warnings: Sequence[str]
+    is_cut: bool = False
+    """Whether events of a rank are missing; what they did counts as waits."""
 
 
 def read_job(paths: Sequence[str | Path], progress: Progress = SILENT) -> Job:
@@ -41,4 +43,4 @@ def read_job(paths: Sequence[str | Path], progress: Progress = SILENT) -> Job:
     parts = zip(traces, activities, shared.waits, strict=True)
     staged = has_stages(traces, activities)
     ranks = [breakdown(trace, activity, steps_of(trace), waits, has_stages=staged) for trace, activity, waits in parts]
-    return Job(ranks=ranks, matched=shared, warnings=warnings)
+    return Job(ranks=ranks, matched=shared, warnings=warnings, is_cut=any(trace.is_cut for trace in traces))

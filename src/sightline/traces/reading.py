@@ -190,4 +190,5 @@ def _trace(source: _Source, columns: Columns, facts: bytes) -> Trace:
         dims=columns.dims,
         groups=columns.groups,
         warnings=source.warnings,
+        is_cut=bool(source.warnings),
     )

@@ -22,8 +22,15 @@ function say(text) {
   if (status) status.textContent = text;
 }
 
+/** A pasted model stands in place of a named one, which is not sent then. */
+function followConfig() {
+  const [named, pasted] = ["model", "config"].map((name) => form.elements.namedItem(name));
+  if (named && pasted) named.disabled = pasted.value.trim() !== "";
+}
+
 /** Fields that the task does not have are neither shown nor sent. */
 function followTask() {
+  followConfig();
   const task = form.elements.namedItem("workload.task")?.value;
   if (!task) return;
   for (const field of form.querySelectorAll("[data-tasks]")) {
