@@ -16,7 +16,8 @@ def figures(line: Mapping[str, Any], between: str = "   ") -> str:
     if line.get("tokens_per_s"):
         parts.append(format_quantity(line["tokens_per_s"], TOKENS_PER_SECOND))
     if line.get("mfu") is not None:
-        parts.append(f"MFU {line['mfu']:.1%}".replace("%", " %"))
+        impossible = " (more than the devices can do: not the scenario's model)" if line["mfu"] > 1.0 else ""
+        parts.append(f"MFU {line['mfu']:.1%}".replace("%", " %") + impossible)
     if line.get("memory_bytes"):
         parts.append(f"memory {format_quantity(line['memory_bytes'], BYTES)}")
     if line.get("input_wait_s", 0.0) >= _WAIT_WORTH * line["step_time_s"]:

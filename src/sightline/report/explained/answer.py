@@ -96,7 +96,9 @@ def _costs(own: Profile) -> Iterator[Said]:
 def change(explanation: Explanation) -> Said:
     """Return what to change, in a few words."""
     if not explanation.advice:
-        return Said(asks="what to change", says="nothing that was tried helps beyond the noise of the prediction")
+        tried = explanation.source == "predicted" or explanation.scenario
+        says = "nothing that was tried helps beyond the noise of the prediction" if tried else "no change is advised"
+        return Said(asks="what to change", says=says)
     return changed(explanation.advice[0], explanation.answer)
 
 
