@@ -105,7 +105,9 @@ def _figures(run: Run) -> Iterator[RenderableType]:
 
 def _how(run: Run, samples: int) -> Iterator[RenderableType]:
     """How it was measured, in a line or two."""
-    said = [f"{key.removesuffix('_s').replace('_', ' ')} {_word(key, value)}" for key, value in _measurement(run).items()]
+    said = [
+        f"{key.removesuffix('_s').replace('_', ' ')} {_word(key, value)}" for key, value in _measurement(run).items()
+    ]
     if samples:
         said.append(f"samples {samples:,}")
     if said:
