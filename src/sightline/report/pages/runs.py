@@ -7,7 +7,7 @@ from sightline.report.pieces import FAINT, Link, Piece
 from sightline.report.runs import columns_of, label_of
 from sightline.runs import Run
 
-_WATCH = """\
+HOW_TO_WATCH = """\
 import sightline as sl
 
 with sl.watch("scenario.yaml") as watch:
@@ -16,7 +16,7 @@ with sl.watch("scenario.yaml") as watch:
         watch.step()"""
 _NEXT = (
     ("Measure a step of training, or of any other scenario, on this machine:", "sightline measure scenario.yaml"),
-    ("Watch a job of training from its own program; it is kept as a run:", _WATCH),
+    ("Watch a job of training from its own program; it is kept as a run:", HOW_TO_WATCH),
     ("Read what another machine exported:", "sightline runs import runs.zip"),
 )
 

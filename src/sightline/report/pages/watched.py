@@ -7,18 +7,12 @@ from typing import Any
 from sightline.report import pieces, units
 from sightline.report.charts.drawing import PHONE, SCREEN
 from sightline.report.charts.watched import watched_chart
+from sightline.report.pages.runs import HOW_TO_WATCH
 from sightline.report.pieces import BAD, FAINT, GOOD, PERHAPS, Link, Piece, Said
 from sightline.report.runs import age, columns_of, label_of
 from sightline.watching import WatchRecord
 from sightline.watching.words import figures, gap
 
-HOW = """\
-import sightline as sl
-
-with sl.watch("scenario.yaml") as watch:
-    for batch in watch.inputs(loader):
-        train(batch)
-        watch.step()"""
 _SILENT = 20.0
 """How many times the seconds between two lines a running job says nothing before the page says so."""
 _LEAST_SILENT_S = 30.0
@@ -34,7 +28,7 @@ def watches_piece(records: Sequence[WatchRecord], place: str, address: Callable[
     """
     if not records:
         none = pieces.paragraphs([f"The store of runs '{place}' has no watched jobs yet. Watch one from its program:"])
-        return pieces.joined(none, pieces.text(HOW, "how to watch a job"))
+        return pieces.joined(none, pieces.text(HOW_TO_WATCH, "how to watch a job"))
     newest = list(reversed(records))
     columns = columns_of([one.run for one in newest])
     kept = {heading: columns[heading] for heading in ("age", "model", "status")}
