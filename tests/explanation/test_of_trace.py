@@ -40,13 +40,14 @@ def test_the_first_advice_names_the_fault_of_a_recorded_job(fault):
 
 
 @pytest.mark.slow
-def test_the_first_advice_names_the_faults_of_jobs_that_run_here(tmp_path):
+def test_advice_names_the_faults_of_jobs_that_run_here(tmp_path):
+    """The fault is among what is advised: on a machine that others use too, their share may be the larger loss."""
     sys.path.insert(0, str(RECORDED.parent))
     import record
 
     record.record(tmp_path)
     for fault, said in SAID.items():
-        assert re.search(said, found_in(tmp_path, fault).advice[0].sentence)
+        assert re.search(said, " ".join(one.sentence for one in found_in(tmp_path, fault).advice))
 
 
 def test_advice_is_ranked_by_its_gain_and_says_what_the_step_would_take():
