@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sightline.explanation.answer import Advice
 from sightline.explanation.of_trace_figures import Figures
+from sightline.explanation.of_trace_products import lost
 from sightline.explanation.of_trace_sentences import fills, slow_one
 from sightline.explanation.reasons import seconds
 from sightline.traces.attention import CORE
@@ -82,6 +83,11 @@ def _launches(figures: Figures) -> Iterator[Fault]:
         f"({each}): use torch.compile or CUDA graphs, fused optimizers, or a larger micro-batch.",
         {},
     )
+
+
+def _products(figures: Figures) -> Iterator[Fault]:
+    if figures.products is not None and (found := lost(figures, figures.products)) is not None:
+        yield Fault(found.gain_s, found.sentence, {})
 
 
 def _network(figures: Figures) -> Iterator[Fault]:
@@ -256,6 +262,7 @@ def _bubble(figures: Figures) -> Iterator[Fault]:
 _FAULTS: tuple[Callable[[Figures], Iterator[Fault]], ...] = (
     _input,
     _launches,
+    _products,
     _network,
     _imbalance,
     _eager,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sightline.profile import Row
 from sightline.traces.breakdown import Breakdown, Reason
 from sightline.traces.job import Job
+from sightline.traces.products import SmallProducts, small_products
 from sightline.traces.slow import SlowCollective, slow_collective
 from sightline.traces.uneven import LongSteps, long_steps
 from sightline.traces.waits import ON_PROCESSOR
@@ -72,6 +73,9 @@ class Figures:
     """Collectives that were compared between ranks."""
     has_device: bool
     device: str
+    device_memory_bytes: int | None
+    products: SmallProducts | None
+    """Matrix products that are too small to keep the device busy."""
     pageable_s: float
     """Seconds of a step's copies out of memory that is not pinned."""
     pageable_others_s: float
@@ -136,6 +140,8 @@ def figures_of(job: Job) -> Figures:
         collectives=job.matched.collectives,
         has_device=first.trace.has_device,
         device=first.trace.device_name,
+        device_memory_bytes=first.trace.device_memory_bytes,
+        products=small_products(job.ranks),
         pageable_s=sum(rank.activity.pageable_s / len(rank.steps.lengths) for rank in job.ranks) / count,
         pageable_others_s=sum(rank.pageable_ns for rank in job.ranks) * share,
         long=(long := long_steps(job.ranks)),

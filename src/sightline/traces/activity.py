@@ -38,6 +38,8 @@ class Pieces:
     launch_thread: Integers
     size: Integers
     """Bytes of a copy, elements of a collective; -1 unknown."""
+    operator: Integers
+    """Place in the events of the operator that it is of; -1 unknown."""
     flops: Integers
     """Of matrix products whose shapes were recorded; 0 otherwise."""
     group: Integers
@@ -118,6 +120,7 @@ def _on_device(trace: Trace, nesting: Nesting) -> Activity:
         launch_end=end,
         launch_thread=thread,
         size=events.size[chosen],
+        operator=operator,
         flops=flops_of(trace, operator),
         group=events.group[chosen],
         name=events.name[chosen],
@@ -222,7 +225,9 @@ def _on_host(trace: Trace, nesting: Nesting) -> Activity:
     module = modules_of(trace, nesting, named, thread, start)
     keys, key = _keys(trace, (_phases(trace, thread, start), module), named, None)
     begins = (events.start[named] == start).astype(np.int64)
-    pieces = replace(_pieces(start, end, key, thread), begins=begins, flops=flops_of(trace, named) * begins)
+    pieces = replace(
+        _pieces(start, end, key, thread), begins=begins, operator=named, flops=flops_of(trace, named) * begins
+    )
     return Activity(
         keys=attention_core(keys, key, start, batches_of(trace, named)),
         compute=_taken(pieces, working),
@@ -259,6 +264,7 @@ def _pieces(start: Integers, end: Integers, key: Integers, thread: Integers) -> 
         launch_end=start,
         launch_thread=thread,
         size=none,
+        operator=none,
         flops=np.zeros(len(start), np.int64),
         group=none,
         name=none,

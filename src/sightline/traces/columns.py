@@ -7,11 +7,12 @@ import msgspec
 import numpy as np
 
 from sightline.traces.decoding import Arguments, Event
-from sightline.traces.events import COLUMNS, KINDS, NONE, ON_DEVICE, Events, Integers, Kind
+from sightline.traces.events import COLUMNS, KINDS, NONE, ON_DEVICE, Events, Integers, Kind, Operands
 
 _NO_ARGUMENTS = Arguments()
-_PRODUCTS = frozenset(("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::_scaled_mm"))
 _LARGEST_NUMBER = 2**62
+_LONGEST, _MOST = 100_000, 50_000
+"""Bytes of what one operator was called with, and how many of these are kept: more would only fill memory."""
 
 
 class Columns:
@@ -20,12 +21,13 @@ class Columns:
     def __init__(self) -> None:
         self.names: list[str] = []
         self.groups: list[str] = []
-        self.dims: dict[int, Any] = {}
+        self.operands: list[Operands] = []
         self.seen = 0
         """Events of any kind."""
         self._numbers: dict[Any, int] = {}
         self._threads: dict[Any, int] = {}
         self._groups: dict[str, int] = {}
+        self._operands: dict[str, int] = {}
         self._rows: list[tuple[Any, ...]] = []
         self._blocks: list[Any] = []
         self._times: list[Any] = []
@@ -65,22 +67,26 @@ class Columns:
         thread = self._threads.setdefault(place, len(self._threads))
         device = NONE if kind not in ON_DEVICE else _whole(of.device if of.device is not None else event.pid, 0)
         external = _whole(of.external if of.external is not None else of.external_old)
-        if event.name in _PRODUCTS and len(bytes(of.dims)) < 200 and len(self.dims) < 100_000:
-            self._keep_dims(external, of)
         return (
             *(int(kind), name, thread, device, _whole(of.correlation), external, _whole(of.sequence)),
             _whole(of.forward_thread, 0),
             _whole(of.bytes if of.bytes is not None else of.elements),
             NONE if of.group is None and of.ranks is None else self._group(of),
+            self._called_with(of) if kind == Kind.OPERATOR else NONE,
         )
 
     def _group(self, of: Arguments) -> int:
         words = "".join(str(of.ranks if of.ranks is not None else "").split())
         return self._groups.setdefault(f"{of.group} {words}", len(self._groups))
 
-    def _keep_dims(self, external: int, of: Arguments) -> None:
-        if text := bytes(of.dims):
-            self.dims[external] = msgspec.json.decode(text)
+    def _called_with(self, of: Arguments) -> int:
+        dims = bytes(of.dims)
+        if not dims or len(dims) > _LONGEST:
+            return NONE
+        text = f"[{dims.decode()},{bytes(of.types).decode() or '[]'}]"
+        if len(self._operands) >= _MOST:
+            return self._operands.get(text, NONE)
+        return self._operands.setdefault(text, len(self._operands))
 
     def sorted(self) -> tuple[Events, int]:
         """Return the events by start, the longer first, and the earliest start in nanoseconds.
@@ -92,6 +98,11 @@ class Columns:
         table[:, 2] = _in_order(list(map(str, self._threads)), table[:, 2])[1]
         self.groups, groups = _in_order(list(self._groups), np.maximum(table[:, 9], 0)) if self._groups else ([], NONE)
         table[:, 9] = np.where(table[:, 9] >= 0, groups, NONE)
+        if self._operands:
+            called = np.maximum(table[:, 10], 0)
+            texts, called = _in_order(list(self._operands), called)
+            self.operands = list(map(_operands, texts))
+            table[:, 10] = np.where(table[:, 10] >= 0, called, NONE)
         first = float(times[:, 0].min())
         start = np.rint((times[:, 0] - first) * 1e3).astype(np.int64)
         end = start + np.rint(times[:, 1] * 1e3).astype(np.int64)
@@ -107,6 +118,11 @@ def _in_order(words: list[str], numbers: Integers) -> tuple[list[str], Integers]
     place = np.empty(len(words), np.int64)
     place[order] = np.arange(len(words))
     return [words[one] for one in order], place[numbers]
+
+
+def _operands(text: str) -> Operands:
+    shapes, types = msgspec.json.decode(text)
+    return Operands(*(one if isinstance(one, list) else [] for one in (shapes, types)))
 
 
 def _real(value: Any) -> float | None:

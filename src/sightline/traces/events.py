@@ -1,9 +1,9 @@
 """The events of one trace as columns, sorted once."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,6 +84,8 @@ class Events:
     """Bytes of a copy, elements of a collective's message; -1 unknown."""
     group: Integers
     """Place in ``Trace.groups`` of a collective's process group; -1 unknown."""
+    operands: Integers
+    """Place in ``Trace.operands`` of what an operator was called with; -1 unknown."""
 
     def __len__(self) -> int:
         return len(self.start)
@@ -94,6 +96,15 @@ class Events:
 
 
 COLUMNS = tuple(Events.__dataclass_fields__)
+
+
+class Operands(NamedTuple):
+    """What an operator was called with, as ``record_shapes`` writes it: one of each for every argument."""
+
+    shapes: Sequence[Any]
+    """Sizes of a tensor, empty for anything else; of a list of tensors those of each."""
+    types: Sequence[str]
+    """``c10::BFloat16``, ``float``, ``Scalar``, ...; shorter than ``shapes`` where the trace does not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -108,8 +119,8 @@ class Trace:
     rank: int | None
     world_size: int | None
     device_name: str
-    dims: Mapping[int, Any] = field(default_factory=dict)
-    """Shapes of the operands of matrix products, by external id."""
+    device_memory_bytes: int | None
+    operands: Sequence[Operands] = ()
     groups: Sequence[str] = ()
     """Process groups of collectives: name and ranks."""
     warnings: Sequence[str] = ()

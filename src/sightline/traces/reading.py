@@ -27,6 +27,7 @@ _TRIES: Final = 32
 _NUMBERS = {
     name: re.compile(rb'"%s"\s*:\s*"?(-?\d+)' % name.encode()) for name in ("baseTimeNanoseconds", "rank", "world_size")
 }
+_MEMORY = re.compile(rb'"totalGlobalMem"\s*:\s*(\d+)')
 _DEVICE = re.compile(rb'"deviceProperties"\s*:\s*\[\s*\{[^}]*?"name"\s*:\s*"([^"]*)"')
 
 
@@ -167,7 +168,7 @@ def _ends(text: bytes) -> Iterator[int]:
 
 def _trace(source: _Source, columns: Columns, facts: bytes) -> Trace:
     numbers = {name: int(m[1]) for name, form in _NUMBERS.items() if (m := form.search(facts))}
-    device = _DEVICE.search(facts)
+    device, memory = _DEVICE.search(facts), _MEMORY.search(facts)
     if not columns.seen:
         if source.warnings:
             raise InputError(f"'{source.path}' is no trace: it ends before its first event")
@@ -187,7 +188,8 @@ def _trace(source: _Source, columns: Columns, facts: bytes) -> Trace:
         rank=numbers.get("rank"),
         world_size=numbers.get("world_size"),
         device_name=device[1].decode("utf-8", "replace") if device else "",
-        dims=columns.dims,
+        device_memory_bytes=int(memory[1]) if memory else None,
+        operands=columns.operands,
         groups=columns.groups,
         warnings=source.warnings,
         is_cut=bool(source.warnings),

@@ -1,12 +1,16 @@
-"""FLOPs of matrix products by the shapes that the profiler recorded."""
+"""What the recorded shapes of operators tell: FLOPs of matrix products, and how many matrices and rows they have."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sightline.traces.events import Integers, Trace
+from sightline.traces.events import Flags, Integers, Operands, Trace
+
+_LARGEST = 2**62
+_PRODUCTS = frozenset(("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::_scaled_mm"))
 
 
 def flops_of(trace: Trace, operator: Integers) -> Integers:
@@ -14,42 +18,67 @@ def flops_of(trace: Trace, operator: Integers) -> Integers:
 
     An operator that launches several kernels, such as a reduction after a split product, has them once.
     """
-    if not trace.dims:
-        return np.zeros(len(operator), np.int64)
-    distinct, first = np.unique(operator, return_index=True)
-    result = np.zeros(len(operator), np.int64)
-    external = trace.events.external[np.maximum(distinct, 0)].tolist()
-    for place, number, known in zip(first.tolist(), external, (distinct >= 0).tolist(), strict=True):
-        if known and number in trace.dims:
-            result[place] = _product(trace.dims[number])
-    return result
+    return np.where(is_first(operator), told(trace, operator, _flops, 0), 0)
 
 
 def batches_of(trace: Trace, operator: Integers) -> Integers:
     """Return how many matrices each operator, a place in the events, multiplies; -1 where no shapes were recorded."""
-    if not trace.dims:
-        return np.full(len(operator), -1)
-    distinct, place = np.unique(operator, return_inverse=True)
-    external = trace.events.external[np.maximum(distinct, 0)].tolist()
-    known = zip(external, (distinct >= 0).tolist(), strict=True)
-    found = np.array([_batch(trace.dims.get(number)) if is_known else -1 for number, is_known in known], np.int64)
-    result: Integers = found[place.reshape(-1)]
+    return told(trace, operator, _batch, -1)
+
+
+def rows_of(trace: Trace, operator: Integers) -> Integers:
+    """Return the rows of each product's first matrix: the tokens of a linear layer's forward pass; -1 unknown."""
+    return told(trace, operator, lambda name, called: _rows(factors(name, called)), -1)
+
+
+def told(trace: Trace, operator: Integers, tell: Callable[[str, Operands], float], unknown: float) -> NDArray[Any]:
+    """Return what an operator's name and operands tell of each, asked once per distinct pair.
+
+    Args:
+        trace: With shapes or without.
+        operator: Places in the events; -1 is unknown.
+        tell: Of a name and what it was called with.
+        unknown: What is returned where no shapes were recorded; of the type that ``tell`` returns.
+    """
+    result = np.full(len(operator), unknown)
+    place = np.maximum(operator, 0)
+    known = (operator >= 0) & (trace.events.operands[place] >= 0) if len(trace.operands) else np.zeros(len(place), bool)
+    if known.any():
+        pairs = np.stack((trace.events.name[place], trace.events.operands[place]), axis=1)[known]
+        distinct, which = np.unique(pairs, axis=0, return_inverse=True)
+        found = [tell(trace.names[name], trace.operands[called]) for name, called in distinct.tolist()]
+        result[known] = np.array(found, result.dtype)[which.reshape(-1)]
     return result
 
 
-def _batch(shapes: Any) -> int:
-    matrices = [shape for shape in shapes if _is_matrix(shape)] if isinstance(shapes, list) else []
-    return min(prod(matrices[-1][:-2]), 2**62) if matrices else -1
+def is_first(operator: Integers) -> Flags:
+    """Return which places are the first of their operator."""
+    flags = np.zeros(len(operator), bool)
+    flags[np.unique(operator, return_index=True)[1]] = True
+    return flags & (operator >= 0)
 
 
-def _product(shapes: Any) -> int:
-    """FLOPs of the last two operands that are matrices: those of mm, bmm, addmm, baddbmm."""
-    matrices = [shape for shape in shapes if _is_matrix(shape)] if isinstance(shapes, list) else []
-    if len(matrices) < 2:
+def factors(name: str, called: Operands) -> list[Sequence[int]]:
+    """Return the two matrices, or batches of them, that a product multiplies; none of another operator."""
+    matrices = [shape for shape in called.shapes if _is_matrix(shape)] if name in _PRODUCTS else []
+    fit = len(matrices) >= 2 and matrices[-2][-1] == matrices[-1][-2]
+    return matrices[-2:] if fit else []
+
+
+def _flops(name: str, called: Operands) -> int:
+    if not (both := factors(name, called)):
         return 0
-    a, b = matrices[-2:]
-    flops = 2 * prod(a) * b[-1] if a[-1] == b[-2] else 0
-    return flops if flops < 2**62 else 0
+    flops = 2 * prod(both[0]) * both[1][-1]
+    return flops if flops < _LARGEST else 0
+
+
+def _batch(name: str, called: Operands) -> int:
+    both = factors(name, called)
+    return min(prod(both[0][:-2]), _LARGEST) if both else -1
+
+
+def _rows(both: Sequence[Sequence[int]]) -> int:
+    return min(both[0][-2], _LARGEST) if both else -1
 
 
 def _is_matrix(shape: Any) -> bool:
