@@ -1,5 +1,6 @@
 """Figures of a traced step that advice and sentences are made of: means over ranks, in seconds."""
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -183,21 +184,23 @@ def _of_rank(job: Job, place: int) -> RankFigures:
 
 def _rows(ranks: Sequence[Breakdown], share: float) -> tuple[list[Row], dict[str, float]]:
     """Rows by phase, module and operator, the longest first; and seconds of names that match nothing."""
-    sums: dict[tuple[str, ...], list[float]] = defaultdict(lambda: [0.0] * 4)
+    sums: dict[tuple[str, ...], list[float]] = defaultdict(lambda: [0.0] * 5)
     unmatched: dict[str, float] = defaultdict(float)
     for rank in ranks:
-        columns = (rank.counts, rank.flops, rank.run_ns, rank.exposed_ns)
-        figures = zip(*(column.tolist() for column in columns), strict=True)
-        for key, (count, flops, run, exposed) in zip(rank.keys, figures, strict=True):
+        columns = (rank.counts, rank.flops, rank.bytes, rank.run_ns, rank.exposed_ns)
+        scales = (*(1.0 / len(ranks),) * 3, share, share)
+        figures = zip(*((scale * column).tolist() for column, scale in zip(columns, scales, strict=True)), strict=True)
+        for key, values in zip(rank.keys, figures, strict=True):
+            *_, run, exposed = values
             if not run:
                 continue
             is_unmatched = key.work.bound == "unmatched"
             phase = "communication" if key.work.bound == "network" else key.phase
             address = (phase, key.work.module, "unmatched" if is_unmatched else key.work.operator, key.work.bound)
-            for place, value in enumerate((count / len(ranks), flops / len(ranks), run * share, exposed * share)):
+            for place, value in enumerate(values):
                 sums[address][place] += value
             if is_unmatched:
-                unmatched[key.name] += exposed * share
+                unmatched[key.name] += exposed
     rows = [
         Row(
             phase=phase,
@@ -206,12 +209,14 @@ def _rows(ranks: Sequence[Breakdown], share: float) -> tuple[list[Row], dict[str
             operator=operator,
             count=count,
             flops=flops,
+            # Kernels that only go on with what others began say nothing of their own.
+            bytes=0.0 if bound == "network" else moved or math.nan,
             time_s=run,
             exposed_s=max(exposed, 0.0),
             bound="host" if bound == "unmatched" else bound,
             bound_level={"memory": "dram", "unmatched": ""}.get(bound, bound),
         )
-        for (phase, module, operator, bound), (count, flops, run, exposed) in sums.items()
+        for (phase, module, operator, bound), (count, flops, moved, run, exposed) in sums.items()
     ]
     return sorted(rows, key=lambda row: (-float(row.exposed_s), row.phase, row.module, row.operator)), dict(unmatched)
 

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sightline.traces.attention import attention_core
 from sightline.traces.events import Events, Flags, Integers, Kind, Trace
@@ -13,6 +14,7 @@ from sightline.traces.nesting import Nesting, innermost, nested, outermost, own_
 from sightline.traces.operators import UNMATCHED, Work, communication_of, is_host_communication, work_of
 from sightline.traces.shapes import batches_of, flops_of
 from sightline.traces.steps import launching_calls
+from sightline.traces.traffic import traffic_of, traffic_on_host
 
 PHASES = ("forward", "backward", "optimizer")
 _OPTIMIZER = re.compile(r"^Optimizer\.step#|^## ?optimizer|^optimizer(_step)?$", re.IGNORECASE)
@@ -42,6 +44,8 @@ class Pieces:
     """Place in the events of the operator that it is of; -1 unknown."""
     flops: Integers
     """Of matrix products whose shapes were recorded; 0 otherwise."""
+    bytes: NDArray[np.float64]
+    """That it reads and writes; NaN unknown, 0 of all but the first kernel of an operator."""
     group: Integers
     """Place in the trace's process groups; -1 unknown."""
     name: Integers
@@ -122,6 +126,7 @@ def _on_device(trace: Trace, nesting: Nesting) -> Activity:
         size=events.size[chosen],
         operator=operator,
         flops=flops_of(trace, operator),
+        bytes=traffic_of(trace, operator, chosen),
         group=events.group[chosen],
         name=events.name[chosen],
         begins=np.ones(len(chosen), np.int64),
@@ -226,7 +231,11 @@ def _on_host(trace: Trace, nesting: Nesting) -> Activity:
     keys, key = _keys(trace, (_phases(trace, thread, start), module), named, None)
     begins = (events.start[named] == start).astype(np.int64)
     pieces = replace(
-        _pieces(start, end, key, thread), begins=begins, operator=named, flops=flops_of(trace, named) * begins
+        _pieces(start, end, key, thread),
+        begins=begins,
+        operator=named,
+        flops=flops_of(trace, named) * begins,
+        bytes=np.where(begins, traffic_on_host(trace, nesting, named), 0.0),
     )
     return Activity(
         keys=attention_core(keys, key, start, batches_of(trace, named)),
@@ -266,6 +275,7 @@ def _pieces(start: Integers, end: Integers, key: Integers, thread: Integers) -> 
         size=none,
         operator=none,
         flops=np.zeros(len(start), np.int64),
+        bytes=np.full(len(start), np.nan),
         group=none,
         name=none,
         begins=none * none,

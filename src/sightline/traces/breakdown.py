@@ -51,6 +51,8 @@ class Breakdown:
     """By key: kernels, or operators, of a step."""
     flops: NDArray[np.float64]
     """By key: FLOPs of a step's matrix products whose shapes were recorded."""
+    bytes: NDArray[np.float64]
+    """By key: bytes that a step's operators read and write; NaN where those of any are not known."""
     hidden_ns: float
     """Communication that runs while something computes."""
     launches: float
@@ -105,7 +107,7 @@ def breakdown(
     by_step = counted.astype(np.float64).reshape(len(weight), len(Reason))
     _keep_possible(by_step, steps, host_synchronizes(trace, activity))
     reasons = (weight[:, None] * by_step).sum(axis=0)
-    exposed, run, counts, flops = _by_key(activity, steps, weight)
+    exposed, run, counts, flops, traffic = _by_key(activity, steps, weight)
     return Breakdown(
         trace=trace,
         activity=activity,
@@ -117,6 +119,7 @@ def breakdown(
         run_ns=run,
         counts=counts,
         flops=flops,
+        bytes=traffic,
         hidden_ns=float(_inside(*overlap(layers[0], talk), steps.edges, weight).sum()) if len(talk.start) else 0.0,
         launches=float(weight[_step_of(activity.launched, steps, weight)].sum()),
         slow_calls=slow_calls(trace, joined(waits.host, waits.synchronization)),
@@ -196,9 +199,9 @@ def bubbles(activity: Activity) -> Intervals:
 
 
 def _by_key(activity: Activity, steps: Steps, weight: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
-    """Exposed and running nanoseconds, counts and FLOPs of every key."""
+    """Exposed and running nanoseconds, counts, FLOPs and bytes of every key."""
     size = len(activity.keys)
-    exposed, run, counts, flops = np.zeros((4, size))
+    exposed, run, counts, flops, traffic = np.zeros((5, size))
     for pieces, hidden in ((activity.compute, EMPTY), (activity.communication, activity.compute.intervals)):
         if not len(pieces):
             continue
@@ -210,9 +213,9 @@ def _by_key(activity: Activity, steps: Steps, weight: NDArray[np.float64]) -> tu
             total[:] += np.bincount(pieces.key, weights=shared, minlength=size)
         step = np.searchsorted(steps.edges, pieces.start, side="right") - 1
         there = (step >= 0) & (step < len(weight))
-        for each, total in ((pieces.begins, counts), (pieces.flops, flops)):
+        for each, total in ((pieces.begins, counts), (pieces.flops, flops), (pieces.bytes, traffic)):
             total[:] += np.bincount(pieces.key[there], weights=weight[step[there]] * each[there], minlength=size)
-    return exposed, run, counts, flops
+    return exposed, run, counts, flops, traffic
 
 
 def _inside(start: Integers, end: Integers, edges: Integers, weight: NDArray[np.float64]) -> NDArray[np.float64]:

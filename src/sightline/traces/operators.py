@@ -139,7 +139,7 @@ _KERNELS: Table = (
     (_anywhere("conv"), _CONVOLUTION),
     (
         _anywhere(
-            "gemm cutlass ampere_ sm80_ sm90_ sm100_ nvjet cublas Cijk_ splitK xmma wgmma volta_ turing_ hopper_ gemv "
+            "(?<!fb)gemm cutlass ampere_ sm80_ sm90_ sm100_ nvjet cublas Cijk_ splitK xmma wgmma volta_ turing_ hopper_ gemv "
             "triton_tem ^fc- matmul batch_mat"
         ),
         _MATMUL,
@@ -148,7 +148,7 @@ _KERNELS: Table = (
     (_anywhere("[sS]oft[mM]ax"), _SOFTMAX),
     (_anywhere("layer_?norm rms_?norm LayerNorm GammaBeta batch_norm bn_(fw|bw) RowwiseMoments"), _NORM),
     (_anywhere("embedding indexSelect Embedding pooled_embs"), _EMBEDDING),
-    (_anywhere("multi_tensor_apply [aA]dam lamb sgd"), _UPDATE),
+    (_anywhere("multi_tensor_apply [aA]dam [lL]amb(?!da) sgd"), _UPDATE),
     (_anywhere("rotary rope"), _ROPE),
     (_anywhere("dropout bernoulli"), _DROPOUT),
     (_anywhere("gelu silu relu swiglu sigmoid"), _ACTIVATION),
