@@ -17,6 +17,7 @@ SAID = {
     "all-reduce": "mostly all-reduce",
     "eager": "Attention is eager",
     "uneven": "uneven: .* for rank 1",
+    "recompute": "Activation checkpointing runs parts of the model again",
 }
 """By planted fault what the advice says."""
 

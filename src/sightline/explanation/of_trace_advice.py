@@ -154,6 +154,18 @@ def _eager(figures: Figures) -> Iterator[Fault]:
         )
 
 
+def _recompute(figures: Figures) -> Iterator[Fault]:
+    again = figures.phases.get("recompute", 0.0)
+    yield Fault(
+        again,
+        "Recompute less, as far as memory allows. "
+        f"Activation checkpointing runs parts of the model again in the backward pass: {_of(figures, again)}. It saves "
+        "memory; where some is left, checkpoint fewer layers, or only the operators that are cheap to run again "
+        "(selective recomputation), or free memory by sharding; at best all of it is saved.",
+        {"plan.recompute": "none"},
+    )
+
+
 def _synchronization(figures: Figures) -> Iterator[Fault]:
     waits = figures.reasons[Reason.SYNCHRONIZATION] + figures.reasons[Reason.TO_HOST]
     yield Fault(
@@ -266,6 +278,7 @@ _FAULTS: tuple[Callable[[Figures], Iterator[Fault]], ...] = (
     _network,
     _imbalance,
     _eager,
+    _recompute,
     _synchronization,
     _host,
     _bubble,

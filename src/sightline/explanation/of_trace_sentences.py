@@ -33,6 +33,7 @@ def reading(figures: Figures, predicted: "Predicted | None" = None) -> list[str]
     found = [
         _whole(figures),
         *_spent(figures),
+        *_recomputation(figures),
         *_communication(figures),
         *_slow(figures),
         *_unmatched(figures),
@@ -58,6 +59,12 @@ def _spent(figures: Figures) -> Iterator[str]:
         yield f"It goes to {', '.join(parts)}."
     if not figures.has_device:
         yield "No device worked in this trace: operators on the processor are taken for its kernels."
+
+
+def _recomputation(figures: Figures) -> Iterator[str]:
+    if (again := figures.phases.get("recompute", 0.0)) > _WORTH * figures.whole_s:
+        share = 100 * again / figures.whole_s
+        yield f"Recomputation of activations in the backward pass takes {seconds(again)} ({share:.0f} %)."
 
 
 def _communication(figures: Figures) -> Iterator[str]:

@@ -12,13 +12,11 @@ from sightline.traces.intervals import EMPTY, Intervals, holding, merged
 from sightline.traces.modules import modules_of, placed
 from sightline.traces.nesting import Nesting, innermost, nested, outermost, own_stretches
 from sightline.traces.operators import UNMATCHED, Work, communication_of, is_host_communication, work_of
+from sightline.traces.phases import PHASES, RECOMPUTE, phases_of
 from sightline.traces.shapes import batches_of, flops_of
 from sightline.traces.steps import launching_calls
 from sightline.traces.traffic import traffic_of, traffic_on_host
 
-PHASES = ("forward", "backward", "optimizer")
-_OPTIMIZER = re.compile(r"^Optimizer\.step#|^## ?optimizer|^optimizer(_step)?$", re.IGNORECASE)
-_BACKWARD = re.compile(r"^autograd::engine::evaluate_function|Backward\d*$|^CompiledFunctionBackward")
 INPUT = re.compile(
     r"^enumerate\(DataLoader\)#|DataLoader.*__next__|^## ?(wait_for_batch|load_batch|copy_batch)", re.IGNORECASE
 )
@@ -113,8 +111,8 @@ def _on_device(trace: Trace, nesting: Nesting) -> Activity:
     end = np.where(known, events.end[np.maximum(calls, 0)], -1)
     operator = _operators(events, nesting, chosen, thread, start)
     start, end, thread = _launches(events, operator, (start, end, thread))
-    phase = _phases(trace, thread, start)
-    module = modules_of(trace, nesting, operator, thread, start)
+    phase = phases_of(trace, thread, start)
+    module = modules_of(trace, nesting, np.where(phase == RECOMPUTE, -1, operator), thread, start)
     keys, key = _keys(trace, (phase, module), operator, events.name[chosen])
     pieces = Pieces(
         start=events.start[chosen],
@@ -177,22 +175,6 @@ def _launches(events: Events, operator: Integers, of: tuple[Integers, Integers, 
     return tuple(np.where(missing, column[place], known) for column, known in zip(columns, of, strict=True))
 
 
-def _phases(trace: Trace, thread: Integers, instants: Integers) -> Integers:
-    """Places in ``PHASES`` by what runs on the launching thread at that instant."""
-    events = trace.events
-    host = np.isin(events.kind, (Kind.OPERATOR, Kind.ANNOTATION))
-    backward = host & trace.matching(_BACKWARD.search) & (events.kind == Kind.OPERATOR)
-    updates = host & trace.matching(_OPTIMIZER.search)
-    result = np.zeros(len(instants), np.int64)
-    for phase, chosen in ((1, backward), (2, updates)):
-        for number in np.unique(events.thread[chosen]):
-            own = chosen & (events.thread == number)
-            here = thread == number
-            inside = holding(merged(events.start[own], events.end[own] + 1), instants[here]) >= 0
-            result[np.flatnonzero(here)[inside]] = phase
-    return result
-
-
 def _keys(
     trace: Trace, place: tuple[Integers, Integers], operator: Integers, kernel: Integers | None
 ) -> tuple[list[Key], Integers]:
@@ -227,8 +209,10 @@ def _on_host(trace: Trace, nesting: Nesting) -> Activity:
     working = order[~small[order]]
     thread = events.thread[nesting.order[owner]]
     named = _named(trace, nesting, owner, top)
-    module = modules_of(trace, nesting, named, thread, start)
-    keys, key = _keys(trace, (_phases(trace, thread, start), module), named, None)
+    # An operator begins where the one before it ends, so only the middle of a stretch lies in what it is of.
+    phase = phases_of(trace, thread, (start + end) // 2)
+    module = modules_of(trace, nesting, np.where(phase == RECOMPUTE, -1, named), thread, start)
+    keys, key = _keys(trace, (phase, module), named, None)
     begins = (events.start[named] == start).astype(np.int64)
     pieces = replace(
         _pieces(start, end, key, thread),

@@ -7,7 +7,7 @@ import numpy as np
 
 from sightline.traces.events import Flags, Integers, Kind, Trace
 from sightline.traces.intervals import holding, merged
-from sightline.traces.nesting import Nesting, outermost
+from sightline.traces.nesting import Nesting, nearest
 from sightline.traces.operators import UNMATCHED, Work
 
 _PREFIX = "nn.Module: "
@@ -69,7 +69,8 @@ def _forward_of(trace: Trace, nesting: Nesting, operator: Integers) -> Integers:
     numbered = events.sequence[order] >= 0
     backward = numbered & (events.forward_thread[order] > 0)
     forward = order[numbered & ~backward]
-    above = outermost(nesting, backward)
+    # The nearest one: a checkpointed part has its whole backward pass inside of one node.
+    above = nearest(nesting, backward)
     where = np.full(len(events), -1)
     where[order] = np.arange(len(order))
     own = np.where(operator >= 0, where[np.maximum(operator, 0)], -1)

@@ -54,6 +54,16 @@ def innermost(events: Events, nesting: Nesting, threads: Integers, instants: Int
     return found
 
 
+def nearest(nesting: Nesting, accepted: Flags) -> Integers:
+    """Return for each operator the innermost one around it, or itself, that is accepted; -1 where none is."""
+    found = np.where(accepted, np.arange(len(accepted)), -1).tolist()
+    for place, parent in enumerate(nesting.parent.tolist()):
+        # Those around an operator stand before it.
+        if found[place] < 0 <= parent:
+            found[place] = found[parent]
+    return np.array(found, np.int64)
+
+
 def outermost(nesting: Nesting, accepted: Flags) -> Integers:
     """Return for each operator the outermost one around it, or itself, that is accepted; -1 where none is.
 

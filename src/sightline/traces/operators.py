@@ -139,8 +139,8 @@ _KERNELS: Table = (
     (_anywhere("conv"), _CONVOLUTION),
     (
         _anywhere(
-            "(?<!fb)gemm cutlass ampere_ sm80_ sm90_ sm100_ nvjet cublas Cijk_ splitK xmma wgmma volta_ turing_ hopper_ gemv "
-            "triton_tem ^fc- matmul batch_mat"
+            "(?<!fb)gemm cutlass ampere_ sm80_ sm90_ sm100_ nvjet cublas Cijk_ splitK xmma wgmma volta_ turing_ "
+            "hopper_ gemv triton_tem ^fc- matmul batch_mat"
         ),
         _MATMUL,
     ),

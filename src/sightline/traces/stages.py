@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sightline.traces.activity import PHASES, Activity
+from sightline.traces.activity import Activity
 from sightline.traces.events import Trace
+from sightline.traces.phases import PHASES, RECOMPUTE
 
 _ONE_WAY = re.compile(r"(?:nccl|rccl|gloo|c10d)::?_?i?(send|recv)", re.IGNORECASE)
 _PEERS = re.compile(r"(\d+)(?:->|<-)(\d+)")
@@ -42,6 +43,8 @@ def _ways(activity: Activity) -> Ways:
     launched = compute.launch_start[order]
     phases = np.array([PHASES.index(key.phase) if key.phase in PHASES else 0 for key in activity.keys])
     phase = phases[compute.key[order]]
+    # What runs again belongs to the backward pass of its micro-batch.
+    phase[phase == RECOMPUTE] = PHASES.index("backward")
     for number in np.unique(talk.key).tolist():
         key = activity.keys[number]
         if key.work.operator != "send-recv":
