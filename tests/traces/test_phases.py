@@ -1,5 +1,6 @@
 """Kernels belong to the pass in which they were launched; what activation checkpointing runs again is one of its own."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ def test_a_recorded_job_runs_its_forward_pass_again():
 
 @pytest.mark.slow
 def test_a_job_that_runs_here_runs_its_forward_pass_again(tmp_path):
+    sys.path.insert(0, str(Path(__file__).parent))
     import record
 
     record.record(tmp_path, ["recompute"])
@@ -31,7 +33,7 @@ def test_a_job_that_runs_here_runs_its_forward_pass_again(tmp_path):
     assert flops["recompute"] == pytest.approx(flops["forward"])
 
 
-def explained(tmp_path, *launches):
+def composed(*launches):
     """A trace of operators that nest, each with a start, a length, and ids; those with a kernel launch one."""
     trace = Composed()
     trace.step(1, 0.0, 1000.0)
@@ -61,8 +63,7 @@ def phases(tmp_path, trace):
 
 
 def test_a_reentrant_checkpoint_runs_forward_and_backward_inside_of_its_node(tmp_path):
-    trace = explained(
-        tmp_path,
+    trace = composed(
         (f"{ENGINE}CheckpointFunctionBackward", 100.0, 200.0, of_backward(5)),
         ("CheckpointFunctionBackward", 101.0, 198.0, of_backward(5)),
         ("aten::mm", 110.0, 20.0, recorded(8)),
@@ -78,8 +79,7 @@ def test_a_reentrant_checkpoint_runs_forward_and_backward_inside_of_its_node(tmp
 
 
 def test_a_checkpoint_of_hooks_runs_forward_inside_of_the_first_node_that_needs_it(tmp_path):
-    trace = explained(
-        tmp_path,
+    trace = composed(
         (f"{ENGINE}MmBackward0", 100.0, 100.0, of_backward(5)),
         ("MmBackward0", 101.0, 98.0, of_backward(5)),
         ("aten::mm", 110.0, 20.0, recorded(8)),
@@ -91,8 +91,7 @@ def test_a_checkpoint_of_hooks_runs_forward_inside_of_the_first_node_that_needs_
 
 
 def test_a_frame_of_the_checkpoint_tells_what_operators_do_not(tmp_path):
-    trace = explained(
-        tmp_path,
+    trace = composed(
         (f"{ENGINE}MmBackward0", 100.0, 100.0, of_backward(5)),
         ("torch/utils/checkpoint.py(1430): recompute_fn", 110.0, 20.0, {}),
     )
@@ -102,8 +101,7 @@ def test_a_frame_of_the_checkpoint_tells_what_operators_do_not(tmp_path):
 
 
 def test_without_checkpoints_nothing_is_recomputed(tmp_path):
-    trace = explained(
-        tmp_path,
+    trace = composed(
         ("aten::mm", 10.0, 20.0, recorded(5)),
         (f"{ENGINE}MmBackward0", 100.0, 100.0, of_backward(5)),
         ("aten::mm", 150.0, 20.0, {}),
@@ -114,8 +112,7 @@ def test_without_checkpoints_nothing_is_recomputed(tmp_path):
 
 
 def test_modules_of_what_runs_again_are_those_of_its_own_frames(tmp_path):
-    trace = explained(
-        tmp_path,
+    trace = composed(
         (f"{ENGINE}CheckpointFunctionBackward", 100.0, 200.0, of_backward(5)),
         ("nn.Module: LlamaMLP_0", 105.0, 40.0, {}),
         ("aten::mm", 110.0, 20.0, recorded(8)),
