@@ -51,6 +51,34 @@ def test_advice_names_the_faults_of_jobs_that_run_here(tmp_path):
         assert re.search(said, " ".join(one.sentence for one in found_in(tmp_path, fault).advice))
 
 
+@pytest.mark.parametrize("fault", SAID)
+def test_a_job_without_an_accelerator_is_spoken_of_as_one_of_the_processor(fault):
+    explanation = found_in(RECORDED, fault)
+    said = " ".join([*explanation.sentences, *(one.sentence for one in explanation.advice)])
+    assert "processor" in said
+    assert not re.search("device|kernels (bound|that)|the host|CUDA|pin_memory|flash_attention_2", said)
+
+
+def test_a_job_with_an_accelerator_is_not(tmp_path):
+    trace = Composed()
+    for number in range(3):
+        trace.step(number, number * 1000.0, 1000.0)
+        trace.kernel("sm90_xmma_gemm_bf16", number * 1000.0 + 400, 200.0)
+    explanation = explain_trace([trace.write(tmp_path)])
+    assert "processor" not in " ".join([*explanation.sentences, *(one.sentence for one in explanation.advice)])
+
+
+def test_a_processor_that_runs_no_operator_is_said_to(tmp_path):
+    trace = Composed()
+    for number in range(3):
+        at = number * 10_000.0
+        trace.step(number, at, 10_000.0)
+        trace.event("cpu_op", "aten::mm", at, 4000.0)
+        trace.event("python_function", "train.py(30): evaluate", at + 4000, 6000.0)
+    first = explain_trace([trace.write(tmp_path)]).advice[0].sentence
+    assert "The processor runs no operator for 6 ms of 10 ms (60 %), longest in train.py(30): evaluate" in first
+
+
 def test_advice_is_ranked_by_its_gain_and_says_what_the_step_would_take():
     explanation = found_in(RECORDED, "uneven")
     gains = [one.gain_s for one in explanation.advice]

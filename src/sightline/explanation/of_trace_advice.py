@@ -74,15 +74,20 @@ def _input(figures: Figures) -> Iterator[Fault]:
 
 def _launches(figures: Figures) -> Iterator[Fault]:
     waits = figures.limits.get("launches", 0.0)
-    each = f"{figures.launches:,.0f} launches a step, {seconds(waits / max(figures.launches, 1.0))} of waiting each"
-    what = "the device waits" if figures.has_device else "calling small operators takes"
-    yield Fault(
-        waits,
+    each = seconds(waits / max(figures.launches, 1.0))
+    on_device = (
         "Launch fewer, larger kernels. "
-        f"The step is launch-bound: {what} {_of(figures, waits)} because the host launches kernels too slowly "
-        f"({each}): use torch.compile or CUDA graphs, fused optimizers, or a larger micro-batch.",
-        {},
+        f"The step is launch-bound: the device waits {_of(figures, waits)} because the host launches kernels too "
+        f"slowly ({figures.launches:,.0f} launches a step, {each} of waiting each): use torch.compile or CUDA graphs, "
+        "fused optimizers, or a larger micro-batch."
     )
+    on_processor = (
+        "Call fewer, larger operators. "
+        f"The step is launch-bound: the processor spends {_of(figures, waits)} on calling small operators "
+        f"({figures.launches:,.0f} calls a step, {each} each): use torch.compile, fused optimizers, or a larger "
+        "micro-batch."
+    )
+    yield Fault(waits, on_device if figures.has_device else on_processor, {})
 
 
 def _products(figures: Figures) -> Iterator[Fault]:
@@ -133,7 +138,7 @@ def _imbalance(figures: Figures) -> Iterator[Fault]:
         waits,
         "Balance the ranks. "
         f"They are uneven: on average a rank waits {_of(figures, waits)} in collectives for rank {slow.rank}, which "
-        f"comes last; {cause}, and check that its device is not slower.",
+        f"comes last; {cause}, and check that its {'device' if figures.has_device else 'processor'} is not slower.",
         {},
     )
 
@@ -141,6 +146,7 @@ def _imbalance(figures: Figures) -> Iterator[Fault]:
 def _eager(figures: Figures) -> Iterator[Fault]:
     core = figures.module_s(CORE) - figures.module_s(CORE, "flash attention")
     stored = core - figures.module_s(CORE, *_FUSED)
+    kernels = "attn_implementation='sdpa'" + (" or 'flash_attention_2'" if figures.has_device else "")
     # Only products of eager attention are called so, even where frames say which module they are of.
     if figures.module_s(CORE, _FUSED[0]) > 0 and figures.module_s(CORE, "softmax") > 0:
         yield Fault(
@@ -148,8 +154,7 @@ def _eager(figures: Figures) -> Iterator[Fault]:
             stored,
             "Use flash attention. "
             f"Attention is eager: it takes {_of(figures, core)}, of which {seconds(stored)} is softmax, "
-            "masks and copies of scores in memory: choose a fused kernel (attn_implementation='sdpa' or "
-            "'flash_attention_2', plan.attention: flash).",
+            f"masks and copies of scores in memory: choose a fused kernel ({kernels}, plan.attention: flash).",
             {"plan.attention": "flash"},
         )
 
@@ -180,11 +185,15 @@ def _synchronization(figures: Figures) -> Iterator[Fault]:
 def _host(figures: Figures) -> Iterator[Fault]:
     waits = figures.reasons[Reason.HOST] - max(figures.long_parts.get("host", 0.0), 0.0)
     inside = f", longest in {figures.slow_call}" if figures.slow_call else ""
+    idle = (
+        f"The device stands still {_of(figures, waits)} while the host launches nothing{inside}: look for allocations, "
+        if figures.has_device
+        else f"The processor runs no operator for {_of(figures, waits)}{inside}: look for "
+    )
     yield Fault(
         waits,
         "Move other work out of the step. "
-        f"The device stands still {_of(figures, waits)} while the host launches nothing{inside}: look for allocations, "
-        "logging, checkpoints, metrics or Python work, and move it to another thread.",
+        f"{idle}logging, checkpoints, metrics or Python work, and move it to another thread.",
         {},
     )
 

@@ -22,6 +22,14 @@ SPENT = {
     "unmatched": "kernels that match no known operator",
     "idle": "gaps that nothing in the trace explains",
 }
+_ON_PROCESSOR = {
+    "compute": "operators bound by compute",
+    "memory": "operators bound by memory",
+    "launches": "calls of small operators",
+    "host": "time in which no operator runs",
+    "unmatched": "operators of unknown kinds",
+}
+"""The same of a job that has no accelerator, where they differ."""
 _WORTH = 0.01
 """Share of the step from which on something is told."""
 _UNEVEN = 1.3
@@ -54,11 +62,18 @@ def _whole(figures: Figures) -> str:
 def _spent(figures: Figures) -> Iterator[str]:
     whole = figures.whole_s
     ordered = sorted(figures.limits.items(), key=lambda item: -item[1])
-    parts = [f"{SPENT[name]} {seconds(t)} ({100 * t / whole:.0f} %)" for name, t in ordered if t > _WORTH * whole]
+    parts = [
+        f"{spent(figures, name)} {seconds(t)} ({100 * t / whole:.0f} %)" for name, t in ordered if t > _WORTH * whole
+    ]
     if parts:
         yield f"It goes to {', '.join(parts)}."
     if not figures.has_device:
-        yield "No device worked in this trace: operators on the processor are taken for its kernels."
+        yield "The trace has no accelerator: what is explained are the operators that the processor (CPU) runs."
+
+
+def spent(figures: Figures, limit: str) -> str:
+    """Return what a step spends on a limit."""
+    return SPENT[limit] if figures.has_device else _ON_PROCESSOR.get(limit, SPENT[limit])
 
 
 def _recomputation(figures: Figures) -> Iterator[str]:
@@ -105,7 +120,8 @@ def _unmatched(figures: Figures) -> Iterator[str]:
         names = sorted(figures.unmatched, key=lambda name: (-figures.unmatched[name], name))
         listed = ", ".join(f"'{name[:60]}'" for name in names[:3])
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-        yield f"Kernels that match no known operator take {seconds(total)}: {listed}{more}."
+        what = "Kernels that match no known operator" if figures.has_device else "Operators of unknown kinds"
+        yield f"{what} take {seconds(total)}: {listed}{more}."
 
 
 def _uneven(figures: Figures) -> Iterator[str]:
@@ -124,4 +140,5 @@ def fills(figures: Figures) -> str:
     parts = figures.long_parts
     name = max(parts, key=lambda one: parts[one])
     call = figures.long.call if figures.long is not None and name == "host" else ""
-    return f"{'kernels' if name == 'compute' else SPENT[name]}{f', longest in {call}' if call else ''}"
+    kernels = "kernels" if figures.has_device else "operators"
+    return f"{kernels if name == 'compute' else spent(figures, name)}{f', longest in {call}' if call else ''}"
