@@ -23,6 +23,10 @@ def job(tmp_path, fill, ranks, steps=4):
     return explain_trace([tmp_path])
 
 
+def first(explanation):
+    return explanation.advice[0].sentence
+
+
 def limits(explanation):
     return {one.limit: one.time_s * 1e6 for one in explanation.limits}
 
@@ -82,6 +86,43 @@ def test_the_first_stage_of_a_pipeline_waits_in_a_bubble(tmp_path):
     found = job(tmp_path, fill, 1)
     assert found.bubble_s == pytest.approx(2500e-6)
     assert any("pipeline bubble" in one.sentence for one in found.advice)
+
+
+def middle_stage(trace, at, _):
+    """Transfers of a coalesced batch, which name neither direction nor peer: some wait for long, and some do not."""
+    for micro in range(2):
+        transfer(trace, at + 2000 * micro, 100 + 900 * micro, "nccl:coalesced", at + 40 * micro)
+        trace.kernel(GEMM, at + 2000 * micro + 1010, 900, at=at + 40 * micro + 10)
+    for micro in range(2):
+        transfer(trace, at + 4000 + 3000 * micro, 2000, "nccl:coalesced", at + 100 + 40 * micro)
+        backward(trace, at + 6010 + 3000 * micro, 900, at + 120 + 40 * micro)
+
+
+def test_a_middle_stage_without_named_peers_is_told_what_is_known(tmp_path):
+    found = job(tmp_path, middle_stage, 1)
+    assert found.bubble_s == 0
+    assert limits(found)["transfers"] == pytest.approx(900 + 2 * 1900)
+    assert limits(found)["network"] == pytest.approx(400)
+    assert found.phases["communication_exposed"] == pytest.approx(5100e-6)
+    assert "Find out what sends and receives wait for" in first(found)
+    assert "does not tell whether they wait for the other rank" in first(found)
+    [overlap] = [one for one in found.advice if "Overlap communication" in one.sentence]
+    assert overlap.gain_s == pytest.approx(400e-6)
+    assert sum(limits(found).values()) == pytest.approx(STEP)
+
+
+def test_a_middle_stage_next_to_an_edge_waits_in_a_bubble(tmp_path):
+    def fill(trace, at, rank):
+        if rank:
+            return middle_stage(trace, at, rank)
+        trace.kernel(GEMM, at + 10, 900, at=at)
+        transfer(trace, at + 920, 80, "nccl:send 0->1", at + 10)
+        transfer(trace, at + 2100, 3000, "nccl:recv 0<-1", at + 100)
+        return backward(trace, at + 5110, 900, at + 130)
+
+    found = job(tmp_path, fill, 2)
+    assert "transfers" not in limits(found)
+    assert found.bubble_s == pytest.approx(0.5 * 4700e-6)
 
 
 @pytest.mark.parametrize("ways", [("batch_isend_irecv",), ("nccl:send 0->1", "nccl:recv 0<-3")])

@@ -98,6 +98,8 @@ def _products(figures: Figures) -> Iterator[Fault]:
 def _network(figures: Figures) -> Iterator[Fault]:
     exposed = figures.communication_s
     by_kind = {row.operator: float(row.exposed_s) for row in figures.rows if row.phase == "communication"}
+    if "send-recv" in by_kind:
+        by_kind["send-recv"] -= figures.limits.get("bubble", 0.0) + figures.limits.get("transfers", 0.0)
     kind = max(by_kind, key=lambda name: by_kind[name], default="communication")
     # Nothing but the passes can hide it, and what they hide already they cannot hide twice.
     room = max(figures.phase_s("forward", "backward") - figures.overlapped_s, 0.0)
@@ -280,6 +282,24 @@ def _bubble(figures: Figures) -> Iterator[Fault]:
     )
 
 
+def _transfers(figures: Figures) -> Iterator[Fault]:
+    waits = figures.limits.get("transfers", 0.0)
+    look = (
+        "explain the traces of all ranks together, those of the first and the last stage among them: sightline explain "
+        "rank-*.json.gz"
+        if len(figures.ranks) < figures.world_size or len(figures.ranks) == 1
+        else "look at what the other rank does meanwhile, in its trace alone"
+    )
+    yield Fault(
+        waits,
+        "Find out what sends and receives wait for. "
+        f"Those that take longer than the fastest of their kind and size add {_of(figures, waits)}. The trace does not "
+        "tell whether they wait for the other rank (another pipeline stage, or a neighbor in a ring) or for the link: "
+        f"{look}; at best all of it is saved.",
+        {},
+    )
+
+
 _FAULTS: tuple[Callable[[Figures], Iterator[Fault]], ...] = (
     _input,
     _launches,
@@ -291,6 +311,7 @@ _FAULTS: tuple[Callable[[Figures], Iterator[Fault]], ...] = (
     _synchronization,
     _host,
     _bubble,
+    _transfers,
     _offload,
     _starting,
     _long,

@@ -17,6 +17,7 @@ from sightline.traces.waits import ON_PROCESSOR
 _LIMITS: Mapping[Reason, str] = {
     Reason.IMBALANCE: "imbalance",
     Reason.BUBBLE: "bubble",
+    Reason.TRANSFERS: "transfers",
     Reason.NETWORK: "network",
     Reason.INPUT: "input",
     Reason.OFFLOAD: "offload",
@@ -28,7 +29,11 @@ _LIMITS: Mapping[Reason, str] = {
     Reason.IDLE: "idle",
 }
 _WAITS = re.compile("^(cuda|hip)StreamWaitEvent")
-_PHASES: Mapping[str, str] = {"network": "communication_exposed", "bubble": "pipeline_bubble"}
+_PHASES: Mapping[str, str] = {
+    "network": "communication_exposed",
+    "transfers": "communication_exposed",
+    "bubble": "pipeline_bubble",
+}
 """Phases that results name otherwise than limits."""
 
 
@@ -97,7 +102,7 @@ class Figures:
 
     @property
     def communication_s(self) -> float:
-        """Exposed communication, waits for other ranks and stages left out."""
+        """Exposed communication, waits for other ranks, and in sends and receives, left out."""
         return self.limits.get("network", 0.0)
 
     def phase_s(self, *names: str) -> float:

@@ -15,6 +15,7 @@ SPENT = {
     "network": "exposed communication",
     "imbalance": "waits for slower ranks",
     "bubble": "waits for other pipeline stages",
+    "transfers": "sends and receives that take longer than the fastest of their kind",
     "input": "waits for input",
     "offload": "copies from the host's memory",
     "launches": "waits for the host to launch kernels",

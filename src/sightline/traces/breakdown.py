@@ -20,16 +20,18 @@ class Reason(IntEnum):
     COMPUTE = 0
     IMBALANCE = 1
     BUBBLE = 2
-    NETWORK = 3
-    INPUT = 4
-    OFFLOAD = 5
+    TRANSFERS = 3
+    """A send or receive takes longer than the fastest of its kind and size, in a job of which stages are not known."""
+    NETWORK = 4
+    INPUT = 5
+    OFFLOAD = 6
     """Copies to the device that are not of the input, and of gradients to an optimizer on the processor."""
-    TO_HOST = 6
-    STARTING = 7
-    SYNCHRONIZATION = 8
-    HOST = 9
-    LAUNCHES = 10
-    IDLE = 11
+    TO_HOST = 7
+    STARTING = 8
+    SYNCHRONIZATION = 9
+    HOST = 10
+    LAUNCHES = 11
+    IDLE = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -75,18 +77,19 @@ def breakdown(
         activity: What its device does.
         steps: Its steps.
         waiting: Instants at which it waits in a collective for others.
-        has_stages: Whether transfers are those between the stages of a pipeline.
+        has_stages: Whether transfers are known to be those between the stages of a pipeline.
     """
     low, high = int(steps.edges[0]), int(steps.edges[-1])
     waits = waits_of(trace, activity, low, high)
     talk = activity.communication.intervals
     of_input = copies_of_input(trace, activity, steps)
     others = activity.to_device.where(~of_input)
+    held_up = waits_in_transfers(activity)
     updates_on_host = any(map(ON_PROCESSOR.search, trace.names))
     layers = [
         activity.compute.intervals,
         overlap(waiting, talk) if len(waiting.start) and len(talk.start) else EMPTY,
-        bubbles(activity) if has_stages else EMPTY,
+        *((held_up, EMPTY) if has_stages else (EMPTY, held_up)),
         talk,
         joined(waits.input, activity.to_device.where(of_input).intervals),
         joined(others.intervals, activity.to_host.intervals) if updates_on_host else others.intervals,
@@ -184,8 +187,8 @@ def _is_first(instants: Integers, anchors: Integers, kernels: Integers) -> Flags
     return found
 
 
-def bubbles(activity: Activity) -> Intervals:
-    """Return when a stage waits for its neighbor: in a transfer that takes longer than the fastest of its kind."""
+def waits_in_transfers(activity: Activity) -> Intervals:
+    """Return when a send or receive takes longer than the fastest of its kind and size: a stage waits for another."""
     pieces = activity.communication
     transfers = np.array([key.work.operator == "send-recv" for key in activity.keys], bool)
     chosen = pieces.where(transfers[pieces.key]) if len(pieces) else pieces

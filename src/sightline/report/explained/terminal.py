@@ -23,6 +23,7 @@ LIMIT_COLORS = {
     "input": "magenta",
     "launches": "bright_black",
     "imbalance": "yellow",
+    "transfers": "yellow",
     "unmatched": "white",
 }
 _STYLES = {GOOD: "bold green", PERHAPS: "bold yellow", BAD: "bold red"}
