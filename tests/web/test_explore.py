@@ -33,7 +33,7 @@ def found(**values):
 def test_every_built_in_study_can_be_chosen(client):
     page = unescape(client.get("/explore").text)
     assert all(f'value="{name}"' in page and asks in page for name, asks in BUILT_IN.items())
-    assert 'data-state="waiting"' in page
+    assert 'data-state="new"' in page
     assert 'class="problem"' not in page
 
 

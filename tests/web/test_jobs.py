@@ -59,13 +59,31 @@ def test_a_mistake_is_a_sentence(jobs):
     assert any("did you mean 'llama-3-8b'" in problem for problem in job.problems)
 
 
-def test_a_job_can_be_ended(jobs):
+def test_a_job_that_is_stopped_keeps_what_it_found(jobs, tmp_path):
+    job = jobs.start(Request(kind="plan", mapping=LONG))
+    while jobs.get(job.id).done == 0 and not jobs.get(job.id).ended:
+        time.sleep(0.02)
+    assert jobs.cancel(job.id).state == "stopping"
+    assert ended(jobs, job.id).state == "cancelled"
+    assert jobs.result(job.id) is None
+    partial = jobs.partial(job.id)
+    assert partial["document"]["stopped"]
+    assert partial["document"]["evaluated"] > 0
+    again = Jobs(tmp_path)
+    assert again.get(job.id).state == "cancelled"
+    again.close()
+    assert jobs.start(Request(kind="plan", mapping=LONG)).state == "waiting"
+    assert jobs.partial(job.id) is None
+
+
+def test_work_that_does_not_stop_is_ended(jobs, monkeypatch):
+    monkeypatch.setattr("sightline.web.jobs.jobs.MOST_STOPPING_S", 0)
     job = jobs.start(Request(kind="plan", mapping=LONG))
     while jobs.get(job.id).state == "waiting":
         time.sleep(0.02)
-    assert jobs.cancel(job.id).state == "cancelled"
-    assert jobs.get(job.id).state == "cancelled"
-    assert jobs.start(Request(kind="plan", mapping=LONG)).state == "waiting"
+    jobs.cancel(job.id)
+    assert ended(jobs, job.id).state == "cancelled"
+    assert jobs.partial(job.id) is None
 
 
 def test_too_much_is_refused(jobs):

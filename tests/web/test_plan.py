@@ -27,7 +27,7 @@ def found(**values):
 
 def test_a_model_and_a_cluster_are_enough(client):
     page = client.get("/plan", params={"model": "llama-3-8b", "cluster": "8x h100-sxm-80gb"}).text
-    assert 'data-state="waiting"' in page
+    assert 'data-state="new"' in page
     assert "Find the best plan" in page
     assert 'class="problem"' not in page
 
@@ -122,7 +122,7 @@ def test_where_nothing_fits_the_nearest_plans_are_links(client):
     near = [unescape(link) for link in re.findall(r'<a href="(/plan\?[^"]+)"', html)]
     assert near
     assert "plan.framework=" in near[0]
-    assert 'data-state="waiting"' in client.get(near[0]).text
+    assert 'data-state="new"' in client.get(near[0]).text
 
 
 def test_links_of_other_views_leave_the_plan_free(client):

@@ -46,11 +46,31 @@ def test_a_new_user_gets_a_link_of_the_best_plan(browser, server, page):
         assert other.locator(BEST).first.inner_text() == found
 
 
-def test_a_search_can_be_stopped(page):
+def test_a_search_that_is_stopped_shows_what_it_found(browser, server, page):
     page.goto(LONG)
+    page.wait_for_selector("#job >> text=/ of /")
     page.get_by_role("button", name="Stop").click()
-    page.wait_for_selector("#job >> text=cancelled")
-    assert page.get_by_role("button", name="Start").is_visible()
+    page.wait_for_selector("#answer >> text=/A part of the answer: stopped while .* of /")
+    assert "evaluated" in page.locator("#answer").inner_text()
+    assert "stale" not in (page.locator("#answer").get_attribute("class") or "")
+    assert page.get_by_role("button", name="Stop").count() == 0
+    assert_accessible(page)
+    screenshot(page, "plan-stopped-1280-light")
+    page.reload()
+    ready(page)
+    assert "A part of the answer" in page.locator("#answer").inner_text()
+    page.get_by_role("button", name="Find the best plan").click()
+    page.get_by_role("button", name="Stop").click()
+
+
+def test_nothing_is_searched_before_somebody_asks(page):
+    page.goto("/predict?model=qwen2.5-0.5b&cluster=3x+h100-sxm-80gb&workload.task=pretrain")
+    ready(page)
+    for is_link in (True, False):
+        page.get_by_role("link", name="Plan", exact=True).click() if is_link else page.goto("/plan")
+        ready(page)
+        page.wait_for_selector("#job >> text=/Nothing runs yet: .Find the best plan. starts it/")
+        assert page.get_by_role("button", name=re.compile("^(Find|Start)")).count() == 1
 
 
 def test_a_mistake_stands_next_to_its_field(page):

@@ -36,7 +36,7 @@ def found(**values):
 
 def test_a_model_and_a_cluster_are_enough(client):
     page = client.get("/serve", params={"model": "llama-3.1-8b", "cluster": "1x h100-sxm-80gb"}).text
-    assert 'data-state="waiting"' in page
+    assert 'data-state="new"' in page
     assert 'class="problem"' not in page
 
 

@@ -47,9 +47,11 @@ class JobState(BaseModel):
 
     id: str
     kind: str
-    state: str = Field(description="waiting, running, done, failed, cancelled or interrupted")
+    state: str = Field(description="waiting, running, stopping, done, failed, cancelled or interrupted")
     progress: Progressed
-    result: Any = Field(default=None, description="Of one that is done: the answer of the command line.")
+    result: Any = Field(
+        default=None, description="Of one that is done: the answer of the command line. Of a cancelled one: a part."
+    )
     error: str | None = Field(default=None, description="Why it failed.")
     problems: list[str] | None = Field(default=None, description="A sentence for each mistake.")
 
@@ -171,7 +173,7 @@ def _jobs(api: FastAPI) -> None:
 
     @api.delete("/jobs/{identifier}", summary="end a job", responses=_STALE_JOB | refusals, response_model=JobState)
     def cancel(request: Request, identifier: str) -> Response:
-        """End a job; one that has ended stays as it is."""
+        """Ask a job to stop and to keep what it has found; one that has ended stays as it is."""
         return _job(request.app.state.jobs, request.app.state.jobs.cancel(identifier))
 
     @api.get(
@@ -192,7 +194,7 @@ def _job(jobs: Jobs, job: Job | None) -> Response:
 
 
 def _state(jobs: Jobs, job: Job) -> dict[str, Any]:
-    result = jobs.result(job.id) if job.state == "done" else None
+    result = {"done": jobs.result, "cancelled": jobs.partial}.get(job.state, lambda _: None)(job.id)
     return job.to_dict() | ({"result": result["document"]} if result else {})
 
 

@@ -86,7 +86,7 @@ def _html(view: View, asked: Asked, jobs: "Jobs", *, is_fragment: bool) -> tuple
     except SightlineError as error:
         values["problems"] = _by_key(error.problems, asked)
         values["general"] = [problem for problem in error.problems if problem not in values["problems"].values()]
-    values |= {"view": view, "asked": asked}
+    values |= {"view": view, "asked": asked, "links": _links(view, asked)}
     if is_fragment:
         return render("fragment.html", **values), 422 if values["problems"] or values["general"] else 200
     template = f"{view.name}.html" if f"{view.name}.html" in _templates().list_templates() else "view.html"
@@ -94,18 +94,30 @@ def _html(view: View, asked: Asked, jobs: "Jobs", *, is_fragment: bool) -> tuple
     return render(template, **values, **view.context(asked)), 200
 
 
+def _links(view: View, asked: Asked) -> Mapping[str, str]:
+    """The query with which each view shows the scenario at hand; none from a view that has no scenario."""
+    return {one.name: asked.query_for(one.takes) for one in views() if one.shares_scenario and view.shares_scenario}
+
+
 def _answered(view: View, asked: Asked, jobs: "Jobs") -> Mapping[str, Any]:
     """The piece that answers, or the job that has to be done for it."""
     if view.job is None:
         return {"piece": view.answer(asked) if view.answer else None}
     from sightline.web.jobs import Job
-    from sightline.web.work import piece_of
+    from sightline.web.work import partial_piece_of, piece_of
 
     request = view.job(asked)
     result = jobs.result(request.id)
     if result is not None:
-        return {"piece": piece_of(result), "files": tuple(result.get("files", ()))}
-    return {"waiting": jobs.get(request.id) or Job(id=request.id, kind=request.kind)}
+        return {"piece": piece_of(result), "files": _files(result)}
+    found = {"waiting": jobs.get(request.id) or Job(id=request.id, kind=request.kind)}
+    partial = jobs.partial(request.id)
+    return found if partial is None else {**found, "piece": partial_piece_of(partial), "files": _files(partial)}
+
+
+def _files(result: Mapping[str, Any]) -> Sequence[str]:
+    """Names of the files of a result that are not empty."""
+    return tuple(name for name, text in result.get("files", {}).items() if text)
 
 
 async def start(view: View, request: Request) -> Response:

@@ -11,6 +11,8 @@ from sightline.report.pieces import BAD, GOOD, PERHAPS, Said
 from sightline.report.summary import Part
 
 MOST_MODULES = 8
+COSTS = "what it costs"
+"""What the line of costs answers."""
 WHOLE_WORDS = {"step_time_s": "step time", "latency_s": "latency", "latency_s.mean": "mean latency", "time_s": "time"}
 """What the explained time is called."""
 
@@ -90,7 +92,7 @@ def _costs(own: Profile) -> Iterator[Said]:
     )
     keys = (*own.task.totals, *["usd_per_hour"] * is_hourly)
     if costs := summary.figures(own, keys):
-        yield Said(asks="what it costs", says=" · ".join(f"{label} {value}" for label, value in costs))
+        yield Said(asks=COSTS, says=" · ".join(f"{label} {value}" for label, value in costs))
 
 
 def change(explanation: Explanation) -> Said:

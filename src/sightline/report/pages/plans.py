@@ -1,11 +1,13 @@
 """The report of a search of plans: its table, its pictures, the reasons and the best plans in full."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from sightline.planning.answer import PlanAnswer, RankedPlan
 from sightline.report import pieces
 from sightline.report.charts.plan import row_of
 from sightline.report.document import document
+from sightline.report.explained.answer import COSTS
 from sightline.report.pages.charts import charts_piece
 from sightline.report.pages.launch import launch_piece
 from sightline.report.pages.profile import profile_piece
@@ -74,13 +76,14 @@ def plan_piece(
 def short_answer(answer: PlanAnswer) -> Iterator[Said]:
     """Yield the best plan and its short answer; where nothing fits, that."""
     if not answer.plans:
-        yield Said(asks="best plan", says="none fits what was asked", kind=pieces.BAD)
+        none = "none was found until the search was stopped" if answer.stopped else "none fits what was asked"
+        yield Said(asks="best plan", says=none, kind=pieces.BAD)
         return
     best = answer.plans[0]
     yield Said(asks="best plan", says=sentences.best_in_words(answer))
-    yield from of_profile(best.profile)
-    if rent := sentences.rent(answer):
-        yield Said(asks="what it costs", says=rent)
+    rent = sentences.rent(answer)
+    lines = of_profile(best.profile)
+    yield from (replace(line, says=rent) if rent and line.asks == COSTS else line for line in lines)
     if reasons := sentences.why_it_wins(answer):
         yield Said(asks="why it wins", says=reasons)
 

@@ -12,6 +12,8 @@ from sightline.web.jobs.request import Request
 _ID: Final = re.compile(r"[0-9a-f]{20}")
 VARIABLE: Final = "SIGHTLINE_JOBS"
 """Environment variable with another folder than that of this user's caches."""
+RESULT, PARTIAL = "result", "partial"
+"""What a job leaves: all that was asked for, or what it had found when it was stopped."""
 MOST_KEPT: Final = 200
 """Results; the oldest are deleted."""
 
@@ -37,14 +39,19 @@ class Folder:
 
     def result(self, identifier: str) -> dict[str, Any] | None:
         """Return what was found: ``document`` for programs and ``piece`` for the page."""
-        return self._read(identifier, "result")
+        return self._read(identifier, RESULT)
 
-    def has_result(self, identifier: str) -> bool:
-        """Return whether a job was finished, by this server or one before it."""
-        return _ID.fullmatch(identifier) is not None and self.path(identifier, "result").is_file()
+    def partial(self, identifier: str) -> dict[str, Any] | None:
+        """Return what a job that was stopped had found until then, in the form of a result."""
+        return self._read(identifier, PARTIAL)
+
+    def has(self, what: str, identifier: str) -> bool:
+        """Return whether a job left a ``result``, or what it had ``partial``, to this server or one before it."""
+        return _ID.fullmatch(identifier) is not None and self.path(identifier, what).is_file()
 
     def keep_request(self, request: Request) -> None:
-        """Keep what is asked."""
+        """Keep what is asked, in place of what was found of it before it was stopped."""
+        self.path(request.id, PARTIAL).unlink(missing_ok=True)
         write_whole(self.path(request.id, "request"), json.dumps(request.to_dict(), default=str))
         self._forget_oldest()
 

@@ -1,5 +1,6 @@
 """The jobs of a server: one process each, a few at a time, the same request once."""
 
+import math
 import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +11,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from sightline.web.jobs import worker
-from sightline.web.jobs.folder import Folder, default_place
+from sightline.web.jobs.folder import PARTIAL, RESULT, Folder, default_place
 from sightline.web.jobs.request import KINDS, Job, Request
 from sightline.web.security import Refusal
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 MOST_RUNNING: Final = 2
 MOST_WAITING: Final = 12
+MOST_STOPPING_S: Final = 10
+"""For which work that was asked to stop may finish what it has."""
 _LOOK_S: Final = 0.05
 
 
@@ -29,7 +32,7 @@ class Jobs:
     def __init__(self, place: Path | None = None) -> None:
         self.folder = Folder(place or default_place())
         self._known: dict[str, Job] = {}
-        self._processes: dict[str, SpawnProcess] = {}
+        self._running: dict[str, _Running] = {}
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(MOST_RUNNING, thread_name_prefix="job")
 
@@ -47,6 +50,7 @@ class Jobs:
                 return found
             if sum(job.state == "waiting" for job in self._known.values()) >= MOST_WAITING:
                 raise Refusal(429, "too much work is waiting; ask again when some of it is done")
+            self._kill(request.id)  # it was asked to stop, and may take a while
             attempt = self._known[request.id].attempt + 1 if request.id in self._known else 1
             self._known[request.id] = job = Job(id=request.id, kind=request.kind, attempt=attempt)
         self.folder.keep_request(request)
@@ -62,32 +66,45 @@ class Jobs:
         """Return what a finished job found: ``document`` and ``piece``."""
         return self.folder.result(identifier)
 
+    def partial(self, identifier: str) -> Mapping[str, Any] | None:
+        """Return what a job that was stopped had found, in the form of a result."""
+        return self.folder.partial(identifier)
+
     def cancel(self, identifier: str) -> Job | None:
-        """End a job; one that has ended stays as it is."""
+        """Ask a job to stop and to leave what it has found; one that has ended stays as it is."""
         with self._lock:
             job = self._find(identifier)
             if job is None or job.ended:
                 return job
-            self._known[identifier] = job = job.changed(state="cancelled")
-            process = self._processes.get(identifier)
-        if process is not None:
-            process.kill()
+            running = self._running.get(identifier)
+            self._known[identifier] = job = job.changed(state="stopping" if running else "cancelled")
+        if running:
+            running.ask_to_stop()
         return job
 
     def close(self) -> None:
-        """End all jobs."""
-        for identifier in list(self._known):
-            self.cancel(identifier)
+        """End all jobs at once."""
+        with self._lock:
+            for identifier, job in self._known.items():
+                if not job.ended:
+                    self._known[identifier] = job.changed(state="cancelled")
+                self._kill(identifier)
         self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _kill(self, identifier: str) -> None:
+        if running := self._running.get(identifier):
+            running.process.kill()
 
     def _find(self, identifier: str) -> Job | None:
         known = self._known.get(identifier)
         if known is not None and known.state != "done":
             return known
-        if self.folder.has_result(identifier):
-            kind = known.kind if known else getattr(self.folder.request(identifier), "kind", "")
-            return Job(id=identifier, kind=kind, state="done")
         request = self.folder.request(identifier)
+        kind = known.kind if known else getattr(request, "kind", "")
+        if self.folder.has(RESULT, identifier):
+            return Job(id=identifier, kind=kind, state="done")
+        if self.folder.has(PARTIAL, identifier):
+            return Job(id=identifier, kind=kind, state="cancelled")
         if request is None:
             return None
         said = "the server was stopped before this was finished; ask again"
@@ -96,38 +113,42 @@ class Jobs:
     def _supervise(self, request: Request, attempt: int) -> None:
         """Follow an attempt at a job to its end, in a thread."""
         context = get_context("spawn")
-        ours, theirs = context.Pipe(duplex=False)
-        path = str(self.folder.path(request.id, "result"))
-        process = context.Process(target=worker.main, args=(request.to_dict(), path, theirs), daemon=True)
+        ours, theirs = context.Pipe()
+        paths = {what: str(self.folder.path(request.id, what)) for what in (RESULT, PARTIAL)}
+        process = context.Process(target=worker.main, args=(request.to_dict(), paths, theirs), daemon=True)
         with self._lock:
             job = self._known[request.id]
             if job.state == "cancelled" or job.attempt != attempt:
                 return
             self._known[request.id] = job.changed(state="running")
             process.start()
-            self._processes[request.id] = process
+            self._running[request.id] = running = _Running(process, ours)
         theirs.close()
         try:
-            self._listen(request.id, attempt, ours, process)
+            self._listen(request.id, attempt, running)
         finally:
             process.kill()
             process.join()
             ours.close()
             with self._lock:
-                if self._processes.get(request.id) is process:
-                    del self._processes[request.id]
+                if self._running.get(request.id) is running:
+                    del self._running[request.id]
             self._note(request.id, attempt, state="failed", problems=("the process of this work ended early",))
 
-    def _listen(self, identifier: str, attempt: int, told: "Connection", process: "SpawnProcess") -> None:
+    def _listen(self, identifier: str, attempt: int, running: "_Running") -> None:
         """Note what a process tells until it has ended, or for as long as it may take."""
         until = monotonic() + worker.MOST_SECONDS
         with suppress(EOFError):
             while monotonic() < until:
-                if told.poll(_LOOK_S):
-                    state, values = told.recv()
+                if running.told.poll(_LOOK_S):
+                    state, values = running.told.recv()
                     self._note(identifier, attempt, state=state, **values)
-                elif not process.is_alive():
+                elif not running.process.is_alive():
                     return
+                if running.is_asked_to_stop:
+                    until = min(until, running.stops_by)
+            if running.is_asked_to_stop:
+                self._note(identifier, attempt, state="cancelled")
             said = f"not done after {worker.MOST_SECONDS} seconds: the command line has no limit"
             self._note(identifier, attempt, state="failed", problems=(said,))
 
@@ -135,5 +156,27 @@ class Jobs:
         """Keep how far a job is; the first end counts."""
         with self._lock:
             job = self._known[identifier]
-            if job.attempt == attempt and not job.ended:
-                self._known[identifier] = job.changed(**values)
+            if job.attempt != attempt or job.ended:
+                return
+            if job.state == "stopping" and values["state"] == "running":
+                values["state"] = "stopping"
+            self._known[identifier] = job.changed(**values)
+
+
+class _Running:
+    """The process of a job, and the way to it."""
+
+    def __init__(self, process: "SpawnProcess", told: "Connection") -> None:
+        self.process, self.told = process, told
+        self.stops_by = math.inf
+
+    @property
+    def is_asked_to_stop(self) -> bool:
+        """Whether somebody asked it to stop."""
+        return self.stops_by < math.inf
+
+    def ask_to_stop(self) -> None:
+        """Ask it to stop, and to leave what it has found."""
+        self.stops_by = monotonic() + MOST_STOPPING_S
+        with suppress(OSError):
+            self.told.send("stop")

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, TypeAlias
 from sightline.errors import InputError
 from sightline.web.problems import document
 
-State: TypeAlias = Literal["waiting", "running", "done", "failed", "cancelled", "interrupted"]
+State: TypeAlias = Literal["waiting", "running", "stopping", "done", "failed", "cancelled", "interrupted"]
 ENDED: Final = ("done", "failed", "cancelled", "interrupted")
 KINDS: Final = ("plan", "simulate", "explore", "validate")
 """Modules of `sightline.web.work`, each with a function ``work``."""

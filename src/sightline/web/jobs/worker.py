@@ -2,25 +2,30 @@
 
 import json
 import signal
+import threading
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import asdict
 from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final
 
 from sightline.errors import InputError, SightlineError
-from sightline.progress import Progress
+from sightline.progress import Cancelled, Progress
 from sightline.progress import State as Stage
-from sightline.web.jobs.folder import write_whole
+from sightline.web.jobs.folder import PARTIAL, RESULT, write_whole
 
 MOST_SECONDS: Final = 900
 MOST_MEMORY_BYTES: Final = 4 * 2**30
 """Of one job."""
 
 
-def main(request: Mapping[str, Any], path: str, told: Connection) -> None:
-    """Do what a request asks, and write the result to ``path``; also after the server that asked is gone."""
+def main(request: Mapping[str, Any], paths: Mapping[str, str], told: Connection) -> None:
+    """Do what a request asks, also after the server that asked is gone.
+
+    ``paths`` are those of a result, and of what was found when the server asked to stop.
+    """
     _limit()
 
     def tell(*message: Any) -> None:
@@ -30,15 +35,31 @@ def main(request: Mapping[str, Any], path: str, told: Connection) -> None:
     def stage(state: Stage) -> None:
         tell("running", {"what": state.what, "done": state.done, "total": state.total})
 
+    progress = Progress(stage)
+    threading.Thread(target=_stop_when_asked, args=(told, progress), daemon=True).start()
     try:
         work = import_module(f"sightline.web.work.{request['kind']}").work
-        found = work(request["mapping"], request["options"], Progress(stage))
-        write_whole(Path(path), json.dumps(found, allow_nan=False))
-        tell("done", {})
+        found = work(request["mapping"], request["options"], progress)
+        if progress.cancelled:
+            stopped = {"stopped": asdict(progress.state)}
+            write_whole(Path(paths[PARTIAL]), json.dumps({**found, **stopped}, allow_nan=False))
+            tell("cancelled", {})
+        else:
+            write_whole(Path(paths[RESULT]), json.dumps(found, allow_nan=False))
+            tell("done", {})
+    except Cancelled:
+        tell("cancelled", {})
     except SightlineError as error:
         tell("failed", {"problems": list(error.problems), "was_refused": isinstance(error, InputError)})
     except MemoryError:
         tell("failed", {"problems": [f"the work needs more than {MOST_MEMORY_BYTES >> 30} GiB of memory"]})
+
+
+def _stop_when_asked(told: Connection, progress: Progress) -> None:
+    """Wait for the server's wish, which is the only thing that it says."""
+    with suppress(EOFError, OSError):
+        told.recv()
+        progress.cancel()
 
 
 def _limit() -> None:

@@ -1,5 +1,16 @@
 // Long work: started, followed and stopped from the page.
 
+const ENDED = ["done", "failed", "cancelled", "interrupted"];
+
+/** How far a job is, in words. */
+function words(job) {
+  const { what, done, total } = job.progress;
+  if (job.problems) return job.problems.join(" ");
+  if (job.state === "stopping") return "Stopping: what was found until now is kept ...";
+  if (job.state === "cancelled") return "Stopped.";
+  return total ? `${what}: ${done.toLocaleString()} of ${total.toLocaleString()}` : what || job.state;
+}
+
 /** Follows the job whose form is in an element; `again` shows what it found. `starts` begins it at once. */
 export function followJob(within, again, starts) {
   const form = within.querySelector("form.job");
@@ -7,17 +18,28 @@ export function followJob(within, again, starts) {
   const bar = form.querySelector("progress");
   const says = form.querySelector(".job-says");
   const stop = form.querySelector(".job-stop");
-  const begin = form.querySelector('button[type="submit"]');
   const address = `/api/v1/jobs/${form.dataset.job}`;
+  // The button of the page's form begins it; the one here is for browsers without scripts.
+  form.querySelector('button[type="submit"]').remove();
+
+  function show(isRunning) {
+    bar.hidden = !isRunning;
+    stop.hidden = !isRunning;
+  }
 
   function tell(job) {
-    const { what, done, total } = job.progress;
-    if (total) bar.value = done / total; else if (job.state === "running") bar.removeAttribute("value");
-    says.textContent = job.problems ? job.problems.join(" ") : total ? `${what}: ${done.toLocaleString()} of ${total.toLocaleString()}` : what || job.state;
+    const { done, total } = job.progress;
+    if (total) bar.value = done / total; else bar.removeAttribute("value");
+    says.textContent = words(job);
     says.classList.toggle("bad", Boolean(job.problems));
-    begin.hidden = job.state === "running" || job.state === "waiting";
-    stop.hidden = !begin.hidden;
-    if (job.problems || job.state === "cancelled") bar.value = 0;
+    show(!ENDED.includes(job.state));
+    stop.disabled = job.state === "stopping";
+  }
+
+  function fail(sentence) {
+    says.textContent = sentence;
+    says.classList.add("bad");
+    show(false);
   }
 
   function follow() {
@@ -26,34 +48,30 @@ export function followJob(within, again, starts) {
       const job = JSON.parse(event.data);
       if (!form.isConnected) { events.close(); return; }
       tell(job);
-      if (!["waiting", "running"].includes(job.state)) events.close();
-      if (job.state === "done") again();
+      if (!ENDED.includes(job.state)) return;
+      events.close();
+      if (job.state === "done" || job.state === "cancelled") again();
     };
     events.onerror = () => {
       events.close();
-      if (form.isConnected) {
-        says.textContent = "The server does not answer; what is finished is kept. Start it again and reload this page.";
-        begin.hidden = false;
-        stop.hidden = true;
-      }
+      if (form.isConnected) fail("The server does not answer; what is finished is kept. Start it again and reload this page.");
     };
   }
 
   async function start() {
-    begin.hidden = true;
     says.textContent = "Starting ...";
     try {
       const response = await fetch(form.getAttribute("action"), { method: "POST", headers: { accept: "application/json" } });
       const job = await response.json();
-      if (response.ok) { tell(job); follow(); } else { says.textContent = job.error; says.classList.add("bad"); begin.hidden = false; }
+      if (response.ok) { tell(job); follow(); } else fail(job.error);
     } catch {
-      says.textContent = "The server does not answer: is `sightline ui` still running?";
-      begin.hidden = false;
+      fail("The server does not answer: is `sightline ui` still running?");
     }
   }
 
-  form.addEventListener("submit", (event) => { event.preventDefault(); event.stopPropagation(); start(); });
   stop.addEventListener("click", () => fetch(address, { method: "DELETE" }));
   const state = form.dataset.state;
-  if (state === "running") { begin.hidden = true; stop.hidden = false; follow(); } else if (starts) start();
+  show(state !== "new" && !ENDED.includes(state));
+  if (!stop.hidden) follow(); else if (starts) start();
+  else if (state === "new") says.textContent = `Nothing runs yet: \u201c${document.querySelector("#ask button[type=submit]").textContent.trim()}\u201d starts it.`;
 }

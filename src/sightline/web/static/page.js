@@ -6,6 +6,8 @@ import { followJob } from "./jobs.js";
 const form = document.getElementById("ask");
 const answer = document.getElementById("answer");
 const status = document.getElementById("status");
+/** Ends the addresses of links to other views: they bring a scenario along and ask for no work. */
+const OPENED = "#ask";
 let asking = null;
 let waiting = 0;
 
@@ -130,8 +132,8 @@ async function ask({ starts = false } = {}) {
   asking = mine;
   const isCurrent = () => asking === mine;
   const asked = form ? query() : new URLSearchParams(location.search);
-  history.replaceState(null, "", `${location.pathname}${asked.size ? `?${asked}` : ""}${location.hash}`);
-  shareScenario(asked);
+  const hash = starts && location.hash === OPENED ? "" : location.hash;
+  history.replaceState(null, "", `${location.pathname}${asked.size ? `?${asked}` : ""}${hash}`);
   answer.setAttribute("aria-busy", "true");
   const later = setTimeout(() => isCurrent() && say("Working ..."), 400);
   try {
@@ -139,14 +141,18 @@ async function ask({ starts = false } = {}) {
     const found = document.createElement("div");
     found.innerHTML = await response.text();
     if (!isCurrent()) return;
+    shareScenario(found);
     if (form) clearProblems();
     if (response.ok) {
       showRemaining([]);
-      const isWaiting = found.querySelector("form.job") !== null;
-      if (isWaiting) showJob(found, starts); else await show(found, isCurrent);
+      const job = found.querySelector("form.job");
+      // What was found before work was stopped is shown below it.
+      const isAnswered = found.querySelector("[data-answers]") !== null;
+      if (!job || isAnswered) await show(found, isCurrent);
       if (!isCurrent()) return;
-      answer.classList.toggle("stale", isWaiting);
-      say(isWaiting ? "" : "The answer is up to date.");
+      if (job) showJob(job, starts);
+      answer.classList.toggle("stale", !isAnswered);
+      say(job ? "" : "The answer is up to date.");
       fillLater(isCurrent, 300).catch(() => {});
     } else {
       const sentences = form ? placeProblems(found) : [found.textContent.trim()];
@@ -166,9 +172,9 @@ async function ask({ starts = false } = {}) {
 }
 
 /** Long work stands above the answer before it, until it is done. */
-function showJob(found, starts) {
+function showJob(job, starts) {
   const place = jobPlace();
-  place.replaceChildren(found.querySelector("form.job"));
+  place.replaceChildren(job);
   followJob(place, ask, starts);
 }
 
@@ -182,17 +188,11 @@ function jobPlace() {
   return place;
 }
 
-const SCENARIO = /^(name|model|cluster|workload|plan|sweep|measured|more|config)(\.|$)/;
-
-/** Links to other views take the scenario along. */
-function shareScenario(asked) {
-  const shared = [...asked].filter(([key]) => SCENARIO.test(key));
-  for (const link of document.querySelectorAll("nav a[data-shares]")) {
-    // A search leaves free what it does not take of a plan.
-    const [taken, tasks] = [link.dataset.shares, link.dataset.for].map((words) => words.split(" ").filter(Boolean));
-    const isOther = tasks.length > 0 && !tasks.includes(asked.get("workload.task"));
-    const takes = (key) => (isOther ? /^(model|cluster|config)(\.|$)/.test(key) : !taken.length || !key.startsWith("plan.") || taken.includes(key));
-    link.search = `${new URLSearchParams(shared.filter(([key]) => takes(key)))}`;
+/** Links to other views take the scenario along, each what it takes of it. */
+function shareScenario(found) {
+  const queries = JSON.parse(found.querySelector(".links")?.textContent ?? "{}");
+  for (const link of document.querySelectorAll("nav a[data-view]")) {
+    if (link.dataset.view in queries) link.search = queries[link.dataset.view];
   }
 }
 
@@ -238,8 +238,10 @@ if (answer) {
   const state = answer.querySelector(".form-state");
   if (state && form) tellForm(JSON.parse(state.textContent));
   await draw(answer);
-  // A link to work that is not done yet does it.
-  if (answer.querySelector("form.job")) showJob(answer, true);
+  // A link to work that is not done yet does it; a view that was only opened, alone or from another one, does not.
+  const job = answer.querySelector("form.job");
+  const isAsked = location.search !== "" && location.hash !== OPENED;
+  if (job) showJob(job, isAsked && ["new", "interrupted"].includes(job.dataset.state));
   fillLater(() => asking === null, 0).catch(() => {});
   document.documentElement.dataset.drawn = "1";
 }

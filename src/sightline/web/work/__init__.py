@@ -26,6 +26,16 @@ def piece_of(result: Mapping[str, Any]) -> "Piece":
     return Piece(html=stored["html"], charts=charts)
 
 
+def partial_piece_of(result: Mapping[str, Any]) -> "Piece":
+    """Return what the page shows of work that was stopped, which begins with how far it was."""
+    from sightline.report import pieces
+
+    what, done, total = (result["stopped"][key] for key in ("what", "done", "total"))
+    far = f" at {done:,} of {total:,}" if total else ""
+    said = f"A part of the answer: stopped while {what or 'starting'}{far}. It shows what was found until then."
+    return pieces.joined(pieces.paragraphs([said], pieces.PERHAPS), piece_of(result))
+
+
 def checked(kind: str, options: Mapping[str, Any], allowed: Sequence[str]) -> dict[str, Any]:
     """Return the options that say anything; raise `InputError` for those that a kind of work does not have."""
     unknown = [name for name in options if name not in allowed]
