@@ -85,7 +85,13 @@ TECHNOLOGY = (
 """Shelves of the technology package, from the ground up."""
 CLUSTERS = ("hardware", "technology", "this_machine", "mixed", "cluster", "driver_names")
 """Shelves of the clusters that are loaded, from the ground up."""
+TRACES = (
+    *("events", "intervals", "kineto", "operators", "starting", "steps"),
+    *("activity", "waits", "breakdown", "findings", "job"),
+)
+"""Shelves of the traces that are read, from the ground up."""
 SHELVES = {
+    "traces": TRACES,
     "measurement": MEASUREMENT,
     "planning": PLANNING,
     "technology": TECHNOLOGY,

@@ -6,16 +6,16 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.traces.attention import attention_core
 from sightline.traces.events import Events, Flags, Integers, Kind, Trace
 from sightline.traces.intervals import EMPTY, Intervals, holding, merged
-from sightline.traces.modules import modules_of, placed
-from sightline.traces.nesting import Nesting, innermost, nested, outermost, own_stretches
-from sightline.traces.operators import UNMATCHED, Work, communication_of, is_host_communication, work_of
-from sightline.traces.phases import PHASES, RECOMPUTE, phases_of
-from sightline.traces.shapes import batches_of, flops_of
+from sightline.traces.operators.attention import attention_core
+from sightline.traces.operators.modules import modules_of, placed
+from sightline.traces.operators.names import UNMATCHED, Work, communication_of, is_host_communication, work_of
+from sightline.traces.operators.nesting import Nesting, innermost, nested, outermost, own_stretches
+from sightline.traces.operators.phases import PHASES, RECOMPUTE, phases_of
+from sightline.traces.operators.shapes import batches_of, flops_of
+from sightline.traces.operators.traffic import traffic_of, traffic_on_host
 from sightline.traces.steps import launching_calls
-from sightline.traces.traffic import traffic_of, traffic_on_host
 
 INPUT = re.compile(
     r"^enumerate\(DataLoader\)#|DataLoader.*__next__|^## ?(wait_for_batch|load_batch|copy_batch)", re.IGNORECASE

@@ -11,7 +11,7 @@ from sightline.traces.activity import Activity, Key, Pieces, loading_of
 from sightline.traces.events import Flags, Integers, Trace
 from sightline.traces.intervals import EMPTY, Intervals, holding, joined, merged, overlap, own_parts, painted, upto
 from sightline.traces.steps import Steps
-from sightline.traces.waits import ON_PROCESSOR, host_synchronizes, slow_calls, waits_of
+from sightline.traces.waits.gaps import ON_PROCESSOR, host_synchronizes, slow_calls, waits_of
 
 
 class Reason(IntEnum):

@@ -7,12 +7,12 @@ from pathlib import Path
 from sightline.progress import SILENT, Progress
 from sightline.traces.activity import activity_of
 from sightline.traces.breakdown import Breakdown, breakdown
-from sightline.traces.devices import by_device
-from sightline.traces.files import MOST, trace_files
-from sightline.traces.ranks import Matched, matched
-from sightline.traces.reading import read_trace
-from sightline.traces.stages import has_stages
+from sightline.traces.kineto.devices import by_device
+from sightline.traces.kineto.files import MOST, trace_files
+from sightline.traces.kineto.reading import read_trace
 from sightline.traces.steps import steps_of
+from sightline.traces.waits.ranks import Matched, matched
+from sightline.traces.waits.stages import has_stages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

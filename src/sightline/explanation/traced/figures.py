@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from sightline.profile import Row
 from sightline.traces.breakdown import Breakdown, Reason
+from sightline.traces.findings.products import SmallProducts, small_products
+from sightline.traces.findings.slow import SlowCollective, slow_collective
+from sightline.traces.findings.uneven import LongSteps, long_steps
 from sightline.traces.job import Job
-from sightline.traces.products import SmallProducts, small_products
-from sightline.traces.slow import SlowCollective, slow_collective
-from sightline.traces.uneven import LongSteps, long_steps
-from sightline.traces.waits import ON_PROCESSOR
+from sightline.traces.waits.gaps import ON_PROCESSOR
 
 _LIMITS: Mapping[Reason, str] = {
     Reason.IMBALANCE: "imbalance",

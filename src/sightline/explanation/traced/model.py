@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sightline.explanation.answer import Advice
-from sightline.explanation.of_trace_advice import Fault
-from sightline.explanation.of_trace_figures import Figures
 from sightline.explanation.reasons import seconds
+from sightline.explanation.traced.advice import Fault
+from sightline.explanation.traced.figures import Figures
 from sightline.profile import Profile, Row
 from sightline.scenario import Scenario
 

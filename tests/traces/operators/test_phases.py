@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from kineto import HOST, Composed
 
-from sightline.explanation.of_trace import explain_trace
+from sightline.explanation.traced.explain import explain_trace
 
 GEMM = "sm90_xmma_gemm_bf16"
 ENGINE = "autograd::engine::evaluate_function: "
@@ -14,7 +14,7 @@ ENGINE = "autograd::engine::evaluate_function: "
 
 def test_a_recorded_job_runs_its_forward_pass_again():
     """Half of its layers are checkpointed by autograd nodes, and half by hooks of saved tensors."""
-    recorded = Path(__file__).parent / "recorded" / "recompute.json.gz"
+    recorded = Path(__file__).parents[1] / "recorded" / "recompute.json.gz"
     found = {row.phase: (row.count, row.flops) for row in explain_trace([recorded]).rows if row.operator == "matmul"}
     assert found["recompute"] == pytest.approx(found["forward"])
     # The first layer has no gradient of its input.
@@ -23,7 +23,7 @@ def test_a_recorded_job_runs_its_forward_pass_again():
 
 @pytest.mark.slow
 def test_a_job_that_runs_here_runs_its_forward_pass_again(tmp_path):
-    sys.path.insert(0, str(Path(__file__).parent))
+    sys.path.insert(0, str(Path(__file__).parents[1]))
     import record
 
     record.record(tmp_path, ["recompute"])

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from sightline.explanation.of_trace_figures import Figures
 from sightline.explanation.reasons import seconds
+from sightline.explanation.traced.figures import Figures
 
 if TYPE_CHECKING:
-    from sightline.explanation.of_trace_model import Predicted
+    from sightline.explanation.traced.model import Predicted
 
 SPENT = {
     "compute": "kernels bound by compute",

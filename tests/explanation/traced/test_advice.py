@@ -8,9 +8,9 @@ import pytest
 from kineto import Composed
 
 import sightline as sl
-from sightline.explanation.of_trace import explain_trace
+from sightline.explanation.traced.explain import explain_trace
 
-RECORDED = Path(__file__).parents[1] / "traces" / "recorded"
+RECORDED = Path(__file__).parents[2] / "traces" / "recorded"
 SAID = {
     "input": "waits .* for it: raise DataLoader",
     "launches": "launch-bound",
@@ -230,7 +230,7 @@ def test_a_trace_without_steps_counts_as_one(tmp_path):
 
 
 def test_with_its_scenario_a_trace_is_held_against_the_prediction(tmp_path):
-    place = Path(__file__).parents[2] / "examples" / "llama-2-7b-zero2-8xa800.yaml"
+    place = Path(__file__).parents[3] / "examples" / "llama-2-7b-zero2-8xa800.yaml"
     scenario = sl.load(place, {"plan.zero_stage": 3, "plan.offload": "optimizer"})
     step_us = 2e6 * sl.predict(scenario).step_time_s
     trace = Composed()

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from sightline.traces.decoding import Arguments, Event
 from sightline.traces.events import COLUMNS, KINDS, NONE, ON_DEVICE, Events, Integers, Kind, Operands
+from sightline.traces.kineto.decoding import Arguments, Event
 
 _NO_ARGUMENTS = Arguments()
 _LARGEST_NUMBER = 2**62

@@ -4,15 +4,15 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from sightline.explanation.answer import Advice
-from sightline.explanation.of_trace_figures import Figures
-from sightline.explanation.of_trace_products import lost
-from sightline.explanation.of_trace_sentences import fills, slow_one
 from sightline.explanation.reasons import seconds
-from sightline.traces.attention import CORE
+from sightline.explanation.traced.figures import Figures
+from sightline.explanation.traced.products import lost
+from sightline.explanation.traced.sentences import fills, slow_one
 from sightline.traces.breakdown import Reason
+from sightline.traces.operators.attention import CORE
 
 if TYPE_CHECKING:
-    from sightline.explanation.of_trace_model import Predicted
+    from sightline.explanation.traced.model import Predicted
 
 MOST = 3
 """Changes that are advised."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from sightline.traces.activity import Activity
 from sightline.traces.events import Trace
-from sightline.traces.phases import PHASES, RECOMPUTE
+from sightline.traces.operators.phases import PHASES, RECOMPUTE
 
 _ONE_WAY = re.compile(r"(?:nccl|rccl|gloo|c10d)::?_?i?(send|recv)", re.IGNORECASE)
 _PEERS = re.compile(r"(\d+)(?:->|<-)(\d+)")

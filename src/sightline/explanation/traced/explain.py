@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sightline.explanation.answer import Explanation, Limit
-from sightline.explanation.of_trace_advice import advised
-from sightline.explanation.of_trace_figures import Figures, figures_of
-from sightline.explanation.of_trace_sentences import reading
+from sightline.explanation.traced.advice import advised
+from sightline.explanation.traced.figures import Figures, figures_of
+from sightline.explanation.traced.sentences import reading
 from sightline.progress import SILENT, Progress
 from sightline.scenario import Scenario
 
@@ -42,7 +42,7 @@ def explain_trace(
     figures = figures_of(job)
     predicted = None
     if scenario is not None:
-        from sightline.explanation.of_trace_model import prediction_of
+        from sightline.explanation.traced.model import prediction_of
 
         predicted = prediction_of(scenario, figures, known)
     return Explanation(

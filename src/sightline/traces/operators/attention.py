@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sightline.traces.events import Integers
-from sightline.traces.operators import Work
+from sightline.traces.operators.names import Work
 
 if TYPE_CHECKING:
     from sightline.traces.activity import Key

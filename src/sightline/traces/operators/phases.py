@@ -6,7 +6,7 @@ import numpy as np
 
 from sightline.traces.events import Flags, Integers, Kind, Trace
 from sightline.traces.intervals import holding, merged
-from sightline.traces.nesting import innermost, nested
+from sightline.traces.operators.nesting import innermost, nested
 
 PHASES = ("forward", "backward", "optimizer", "recompute")
 RECOMPUTE = PHASES.index("recompute")

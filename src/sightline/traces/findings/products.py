@@ -11,7 +11,7 @@ from sightline.traces.activity import Pieces
 from sightline.traces.breakdown import Breakdown
 from sightline.traces.events import Flags, Operands, Trace
 from sightline.traces.intervals import own_parts
-from sightline.traces.shapes import factors, is_first, rows_of, told
+from sightline.traces.operators.shapes import factors, is_first, rows_of, told
 
 SMALL_NS, _LARGE_NS = 10_000, 50_000
 """Kernels of less are small: filling and draining a device alone takes a few microseconds. From the second on they are

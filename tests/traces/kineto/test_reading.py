@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from kineto import Composed
 
 from sightline.errors import InputError
-from sightline.explanation.of_trace import explain_trace
-from sightline.traces import decoding, reading
-from sightline.traces.files import trace_files
-from sightline.traces.reading import read_trace
+from sightline.explanation.traced.explain import explain_trace
+from sightline.traces.kineto import decoding, reading
+from sightline.traces.kineto.files import trace_files
+from sightline.traces.kineto.reading import read_trace
 
 
 def composed(kernels=20):

@@ -7,8 +7,8 @@ import numpy as np
 
 from sightline.traces.events import Flags, Integers, Kind, Trace
 from sightline.traces.intervals import holding, merged
-from sightline.traces.nesting import Nesting, nearest
-from sightline.traces.operators import UNMATCHED, Work
+from sightline.traces.operators.names import UNMATCHED, Work
+from sightline.traces.operators.nesting import Nesting, nearest
 
 _PREFIX = "nn.Module: "
 MODULES: Sequence[tuple[str, re.Pattern[str]]] = (

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.traces.events import Integers, Kind, Operands, Trace
-from sightline.traces.nesting import Nesting, outermost
-from sightline.traces.operators import work_of
-from sightline.traces.shapes import factors, is_first, told
+from sightline.traces.operators.names import work_of
+from sightline.traces.operators.nesting import Nesting, outermost
+from sightline.traces.operators.shapes import factors, is_first, told
 
 Bytes = NDArray[np.float64]
 

@@ -3,10 +3,10 @@
 import re
 from typing import NamedTuple
 
-from sightline.explanation.of_trace_figures import Figures
 from sightline.explanation.reasons import seconds
+from sightline.explanation.traced.figures import Figures
 from sightline.quantities import FLOPS, format_quantity
-from sightline.traces.products import SmallProducts
+from sightline.traces.findings.products import SmallProducts
 
 _SHARED = 0.2
 """Share of products that read the input of the one before from which on fusing them is advised."""

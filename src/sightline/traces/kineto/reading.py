@@ -10,9 +10,9 @@ from typing import IO, Any, Final
 
 from sightline.errors import InputError
 from sightline.progress import SILENT, Progress
-from sightline.traces.columns import Columns
-from sightline.traces.decoding import split
 from sightline.traces.events import Trace
+from sightline.traces.kineto.columns import Columns
+from sightline.traces.kineto.decoding import split
 
 LARGEST: Final = 2 * 10**9
 """Bytes of one unpacked trace."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sightline.traces.operators import work_of
+from sightline.traces.operators.names import work_of
 
 
 @pytest.mark.parametrize(

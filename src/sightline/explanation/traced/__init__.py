@@ -1,0 +1,1 @@
+"""A trace of a user's own job explained."""

@@ -1,0 +1,1 @@
+"""What is remarkable in a step: slow collectives, uneven steps, small products."""

@@ -1,0 +1,1 @@
+"""What a device waits for: its host, other ranks, other stages."""
