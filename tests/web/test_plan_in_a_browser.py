@@ -46,7 +46,7 @@ def test_a_new_user_gets_a_link_of_the_best_plan(browser, server, page):
         assert other.locator(BEST).first.inner_text() == found
 
 
-def test_a_search_that_is_stopped_shows_what_it_found(browser, server, page):
+def test_a_search_that_is_stopped_shows_what_it_found(page):
     page.goto(LONG)
     page.wait_for_selector("#job >> text=/ of /")
     page.get_by_role("button", name="Stop").click()

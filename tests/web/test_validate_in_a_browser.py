@@ -5,16 +5,35 @@ from page_checks import assert_accessible, assert_no_sideways_scroll, ready, scr
 
 pytestmark = pytest.mark.slow
 SUITE = "korthikanti-2022-table5"
+SCENARIO = (
+    "model=llama-3-70b&cluster=64x+h100-sxm-80gb&workload.task=pretrain&workload.sequence_length=4096"
+    "&workload.global_batch=256&plan.framework=megatron"
+)
+
+
+def test_a_prediction_is_judged_before_suites(page):
+    page.goto(f"/predict?{SCENARIO}")
+    ready(page)
+    page.get_by_role("link", name="Validate", exact=True).click()
+    page.wait_for_url("**/validate?**")
+    ready(page)
+    found = page.locator("#answer")
+    assert "How far to trust this answer" in found.inner_text()
+    assert "same device and framework" in found.inner_text()
+    assert page.locator("form.job").count() == 0
+    assert_accessible(page)
+    screenshot(page, "validate-scenario-1280-light")
+    page.get_by_label("framework", exact=True).select_option("torchtitan")
+    page.wait_for_selector("#answer >> text=/same (device|framework)\\)/")
 
 
 def test_a_chosen_suite_is_evaluated_and_its_link_shows_it(page):
-    # Without a suite the page begins with all of the catalog.
     page.goto("/validate?suite=korthikanti-2023-table5")
     ready(page)
     assert "korthikanti-2023-table5" in page.locator("#f-suite-problem").inner_text()
     page.get_by_label("suite", exact=True).select_option(SUITE)
-    page.wait_for_selector('html[data-answered="1"]')
-    page.get_by_role("button", name="Validate").click()
+    page.wait_for_selector("#job >> text=/Nothing runs yet/")
+    page.get_by_role("button", name="Validate the suite").click()
     page.wait_for_selector("#answer >> text=Cases")
     page.wait_for_selector("#job", state="detached")
     assert f"suite={SUITE}" in page.url

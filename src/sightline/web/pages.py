@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from sightline.errors import InputError, SightlineError
+from sightline.report.pieces import joined
 from sightline.web import assets
 from sightline.web.asked import Asked
 from sightline.web.bounded import bounded
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from sightline.report.pieces import Piece
     from sightline.web.jobs import Jobs
+    from sightline.web.jobs import Request as Work
 
 
 @cache
@@ -100,13 +102,19 @@ def _links(view: View, asked: Asked) -> Mapping[str, str]:
 
 
 def _answered(view: View, asked: Asked, jobs: "Jobs") -> Mapping[str, Any]:
-    """The piece that answers, or the job that has to be done for it."""
-    if view.job is None:
-        return {"piece": view.answer(asked) if view.answer else None}
+    """What a view answers at once, and what its job found or how far it is."""
+    request = view.job(asked) if view.job else None
+    at_once = view.answer(asked) if view.answer else None
+    found = _of_job(request, jobs) if request else {}
+    pieces = [piece for piece in (at_once, found.get("piece")) if piece]
+    return {**found, "piece": joined(*pieces) if pieces else None}
+
+
+def _of_job(request: "Work", jobs: "Jobs") -> Mapping[str, Any]:
+    """What a job found or, until it has, how far it is."""
     from sightline.web.jobs import Job
     from sightline.web.work import partial_piece_of, piece_of
 
-    request = view.job(asked)
     result = jobs.result(request.id)
     if result is not None:
         return {"piece": piece_of(result), "files": _files(result)}
@@ -126,7 +134,8 @@ async def start(view: View, request: Request) -> Response:
     jobs: Jobs = request.app.state.jobs
 
     def started() -> Any:
-        return jobs.start(view.job(asked)).to_dict() if view.job else {}
+        work = view.job(asked) if view.job else None
+        return jobs.start(work).to_dict() if work else {}
 
     try:
         found = await run_in_threadpool(started)

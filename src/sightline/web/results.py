@@ -24,7 +24,7 @@ NOT_DONE = "this is not done yet, or was forgotten: start it again"
 """What is said where there is no result."""
 
 
-def result_files(job: Callable[[Asked], "Work"], names: Mapping[str, str | None]) -> Sequence["BaseRoute"]:
+def result_files(job: Callable[[Asked], "Work | None"], names: Mapping[str, str | None]) -> Sequence["BaseRoute"]:
     """Return a route for each file of a result: by its name, which of the ``files``; None for the document as JSON."""
     return [_route(job, name, file) for name, file in names.items()]
 
@@ -33,14 +33,14 @@ def _found(jobs: "Jobs", identifier: str) -> Mapping[str, Any] | None:
     return jobs.result(identifier) or jobs.partial(identifier)
 
 
-def _route(job: Callable[[Asked], "Work"], name: str, file: str | None) -> "BaseRoute":
+def _route(job: Callable[[Asked], "Work | None"], name: str, file: str | None) -> "BaseRoute":
     async def respond(request: Request) -> Response:
         asked = Asked.of(request.query_params.multi_items())
         try:
             work = await run_in_threadpool(job, asked)
         except SightlineError as error:
             return refused(error.problems)
-        result = await run_in_threadpool(_found, request.app.state.jobs, work.id)
+        result = await run_in_threadpool(_found, request.app.state.jobs, work.id) if work else None
         if result is None or (file is not None and file not in result.get("files", {})):
             return refused(NOT_DONE, 404)
         text = json.dumps(result["document"], indent=2) if file is None else result["files"][file]

@@ -52,7 +52,7 @@ def profile_piece(
         pieces.section("Time by module and phase", _modules(profile), level=level),
         pieces.section("Memory by pipeline stage", _stages(profile), level=level),
         pieces.folded("Memory by item and pipeline stage", _items(profile)),
-        pieces.section("Where the constants come from", _evidence(profile), level=level),
+        pieces.section("Where the constants come from", evidence_table(profile), level=level),
         pieces.section("How it was measured", _measurement(profile), level=level),
         pieces.folded("The scenario, fully resolved", pieces.text(scenario_yaml(profile.scenario), "scenario")),
     )
@@ -150,7 +150,8 @@ def _items(profile: Profile) -> str:
     return pieces.table(("item", *(s.stage for s in profile.stages)), lines, label="memory by item")
 
 
-def _evidence(profile: Profile) -> str:
+def evidence_table(profile: Profile) -> str:
+    """Return what the constants of each kind of operator, and of the framework, rest on."""
     if not profile.evidence:
         return ""
     if isinstance(profile.evidence, str):

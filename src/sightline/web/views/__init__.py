@@ -37,8 +37,9 @@ class View:
     answer: Callable[[Asked], "Piece"] | None = None
     """What is shown for what an address asks. Runs in a thread. Raises `InputError` for mistakes, which are shown next
     to the fields that they name."""
-    job: Callable[[Asked], "Request"] | None = None
-    """In place of an answer: the long work that is asked for. The page shows how far it is, then what it found."""
+    job: Callable[[Asked], "Request | None"] | None = None
+    """The long work that is asked for, if any. The page shows how far it is, then what it found, below the answer of a
+    view that has both."""
     context: Callable[[Asked], Mapping[str, Any]] = _nothing
     """Further values of the template."""
     form: Callable[[Asked], Mapping[str, Any]] = _nothing
