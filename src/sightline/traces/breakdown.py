@@ -9,7 +9,18 @@ from numpy.typing import NDArray
 
 from sightline.traces.activity import Activity, Key, Pieces, loading_of
 from sightline.traces.events import Flags, Integers, Trace
-from sightline.traces.intervals import EMPTY, Intervals, holding, joined, merged, overlap, own_parts, painted, upto
+from sightline.traces.intervals import (
+    EMPTY,
+    Intervals,
+    between,
+    holding,
+    joined,
+    merged,
+    overlap,
+    own_parts,
+    painted,
+    upto,
+)
 from sightline.traces.steps import Steps
 from sightline.traces.waits.gaps import ON_PROCESSOR, host_synchronizes, slow_calls, waits_of
 
@@ -125,7 +136,9 @@ def breakdown(
         bytes=traffic,
         hidden_ns=float(_inside(*overlap(layers[0], talk), steps.edges, weight).sum()) if len(talk.start) else 0.0,
         launches=float(weight[_step_of(activity.launched, steps, weight)].sum()),
-        slow_calls=slow_calls(trace, joined(waits.host, waits.synchronization)),
+        slow_calls=slow_calls(
+            trace, overlap(joined(waits.host, waits.synchronization), between(waits.starting, low, high))
+        ),
         by_step=by_step,
         pageable_ns=float(_inside(*_pageable(trace, others), steps.edges, weight).sum()),
     )

@@ -132,6 +132,12 @@ class Trace:
         """Whether a device other than the processor worked."""
         return bool(np.isin(self.events.kind, ON_DEVICE).any())
 
+    @property
+    def lacks_kernels(self) -> bool:
+        """Whether the host launches kernels of which none is recorded."""
+        launches = (self.events.kind == Kind.CALL) & self.matching(lambda name: "LaunchKernel" in name)
+        return bool(launches.any()) and not self.has_device
+
     def matching(self, test: Any) -> Flags:
         """Return for each event whether its name passes a test, which is asked once per name."""
         passed = np.fromiter((bool(test(name)) for name in self.names), bool, len(self.names))

@@ -37,16 +37,21 @@ def _is_host(trace: Trace) -> Flags:
 
 def starting(trace: Trace) -> Intervals:
     """Return the instants at which the host compiles, loads kernels or sets libraries up, where the device is idle."""
+    chosen = _sets_up(trace)
+    return merged(trace.events.start[chosen], trace.events.end[chosen])
+
+
+def _sets_up(trace: Trace) -> Flags:
     length = trace.events.end - trace.events.start
     chosen = trace.matching(_STARTS.search)
     chosen |= trace.matching(_CHEAP.search) & (length > _CHEAP_NS)
     chosen |= trace.matching(_REGION.search) & (length > _REGION_NS)
-    chosen &= _is_host(trace)
-    return merged(trace.events.start[chosen], trace.events.end[chosen])
+    flags: Flags = chosen & _is_host(trace)
+    return flags
 
 
 def warms_up(trace: Trace, low: int, high: int) -> bool:
     """Return whether compilation, loading of kernels or first allocations begin from ``low`` to before ``high``."""
-    chosen = trace.matching(_FIRST_USE.search) & _is_host(trace)
+    chosen = (trace.matching(_FIRST_USE.search) & _is_host(trace)) | _sets_up(trace)
     start = trace.events.start
     return bool((chosen & (start >= low) & (start < high)).any())

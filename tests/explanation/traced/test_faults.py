@@ -36,6 +36,51 @@ def copied(trace, at, length, size, name="Memcpy HtoD (Pinned -> Device)"):
     trace.event("gpu_memcpy", name, at + 5, length, pid=0, tid=7, **ids)
 
 
+def test_launches_without_kernels_are_doubted_and_nothing_is_advised(tmp_path):
+    trace = Composed()
+    trace.step(1, 0.0, STEP)
+    trace.event("cpu_op", "aten::mm", 0.0, 9000.0)
+    trace.event("cuda_runtime", "cudaLaunchKernel", 10.0, 5.0, correlation=1)
+    found = explain_trace([trace.write(tmp_path)])
+    assert found.advice == ()
+    assert "none is recorded" in found.warnings[0]
+
+
+def test_a_device_of_which_nothing_is_recorded_is_named(tmp_path):
+    trace = Composed()
+    trace.step(1, 0.0, STEP)
+    trace.event("cpu_op", "aten::mm", 0.0, 6000.0)
+    found = explain_trace([trace.write(tmp_path)])
+    assert "no kernel of the NVIDIA H100 80GB HBM3 is recorded" in found.warnings[0]
+    assert "H100" not in found.title
+
+
+def test_a_first_step_that_loads_kernels_at_its_first_launch_is_left_out(tmp_path):
+    def fill(trace, at, number):
+        if number == 0:
+            trace.event("hip_runtime", "hipLaunchKernel", at, 20_000)
+        trace.kernel(GEMM, at + (20_010 if number == 0 else 10), 9900, at=at + (20_005 if number == 0 else 0))
+
+    assert job(tmp_path, fill, [30_000.0, STEP, STEP]).whole_s == pytest.approx(STEP / 1e6)
+
+
+def test_a_call_that_takes_little_of_the_waits_is_not_named(tmp_path):
+    def fill(trace, at, _):
+        trace.kernel(GEMM, at + 10, 1000, at=at)
+        trace.event("cpu_op", "aten::ones", at + 1100, 200)
+
+    assert "longest in" not in first(job(tmp_path, fill))
+
+
+def test_long_steps_of_kernels_are_advised_to_have_batches_alike(tmp_path):
+    def fill(trace, at, number):
+        trace.kernel(GEMM, at + 10, 29_900 if number == 2 else 9900, at=at)
+
+    said = first(job(tmp_path, fill, [STEP, STEP, 30_000.0, STEP]))
+    assert "make batches alike" in said
+    assert "checkpoints" not in said
+
+
 def test_communication_of_every_fourth_step_counts(tmp_path):
     def fill(trace, at, number):
         trace.kernel(GEMM, at + 10, 9000, at=at)

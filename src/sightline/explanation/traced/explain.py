@@ -54,7 +54,7 @@ def explain_trace(
         limits=_limits(figures),
         rows=figures.rows,
         # What the missing events did would be taken for waits.
-        advice=() if job.is_cut else advised(figures, predicted),
+        advice=() if job.is_cut or figures.lacks_kernels else advised(figures, predicted),
         exposed_communication_s=figures.communication_s,
         hidden_communication_s=figures.overlapped_s,
         bubble_s=figures.limits.get("bubble", 0.0),
@@ -71,6 +71,16 @@ def _doubts(figures: Figures, *, is_cut: bool) -> Iterator[str]:
     """What makes the figures less than those of a step."""
     if is_cut:
         yield "events behind the cut are missing and count as waits, so no change is advised: record the trace again"
+    if figures.lacks_kernels:
+        yield (
+            "kernels are launched but none is recorded, so only the host's operators are known and no change is "
+            "advised: record ProfilerActivity.CUDA, with no other profiler running"
+        )
+    elif figures.device and not figures.has_device:
+        yield (
+            f"no kernel of the {figures.device} is recorded; if the job ran there, its operators only launch kernels: "
+            "record ProfilerActivity.CUDA too"
+        )
     if not figures.has_steps:
         yield (
             "the trace has no ProfilerStep annotations, so all of it counts as one step; call profiler.step() after "
@@ -80,7 +90,7 @@ def _doubts(figures: Figures, *, is_cut: bool) -> Iterator[str]:
 
 def _title(paths: Sequence[str | Path], figures: Figures) -> str:
     name = Path(paths[0]).name if len(paths) == 1 else f"{Path(paths[0]).name} and {len(paths) - 1} more"
-    return f"{name}, {figures.device}" if figures.device else name
+    return f"{name}, {figures.device}" if figures.has_device and figures.device else name
 
 
 def _limits(figures: Figures) -> list[Limit]:

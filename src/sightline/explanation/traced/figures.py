@@ -28,6 +28,8 @@ _LIMITS: Mapping[Reason, str] = {
     Reason.LAUNCHES: "launches",
     Reason.IDLE: "idle",
 }
+_NAMED = 0.1
+"""Share of the waits for the host from which on the longest call in them is named."""
 _WAITS = re.compile("^(cuda|hip)StreamWaitEvent")
 _PHASES: Mapping[str, str] = {
     "network": "communication_exposed",
@@ -78,7 +80,11 @@ class Figures:
     collectives: int
     """Collectives that were compared between ranks."""
     has_device: bool
+    """Whether any kernel of a device is recorded."""
+    lacks_kernels: bool
+    """Whether none is although the host launches some."""
     device: str
+    """Name of the machine's devices, used or not; empty if it has none."""
     device_memory_bytes: int | None
     products: SmallProducts | None
     """Matrix products that are too small to keep the device busy."""
@@ -145,6 +151,7 @@ def figures_of(job: Job) -> Figures:
         world_size=first.trace.world_size or 1,
         collectives=job.matched.collectives,
         has_device=first.trace.has_device,
+        lacks_kernels=first.trace.lacks_kernels,
         device=first.trace.device_name,
         device_memory_bytes=first.trace.device_memory_bytes,
         products=small_products(job.ranks),
@@ -155,9 +162,16 @@ def figures_of(job: Job) -> Figures:
         stream_waits=float(first.trace.matching(_WAITS.search).sum()) / len(first.steps.lengths),
         cpu_optimizer=next((name for name in first.trace.names if ON_PROCESSOR.search(name)), ""),
         overlapped_s=sum(rank.hidden_ns for rank in job.ranks) * share,
-        slow_call=max(first.slow_calls, key=lambda name: first.slow_calls[name], default=""),
+        slow_call=_slow_call(first),
         warnings=job.warnings,
     )
+
+
+def _slow_call(rank: Breakdown) -> str:
+    """The call that the device waits for longest, if that is a good part of all waits for the host."""
+    name = max(rank.slow_calls, key=lambda one: rank.slow_calls[one], default="")
+    waits = float(rank.by_step[:, [Reason.SYNCHRONIZATION, Reason.HOST]].sum())
+    return name if name and rank.slow_calls[name] > _NAMED * waits else ""
 
 
 def _late_for_input(job: Job, reasons: Mapping[Reason, float]) -> float:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sightline.explanation.answer import Advice
 from sightline.explanation.reasons import seconds
-from sightline.explanation.traced.advice import Fault
+from sightline.explanation.traced.fault import Fault
 from sightline.explanation.traced.figures import Figures
 from sightline.profile import Profile, Row
 from sightline.scenario import Scenario

@@ -69,7 +69,8 @@ def _spent(figures: Figures) -> Iterator[str]:
     if parts:
         yield f"It goes to {', '.join(parts)}."
     if not figures.has_device:
-        yield "The trace has no accelerator: what is explained are the operators that the processor (CPU) runs."
+        lacks = f"no kernel of the {figures.device}" if figures.device else "no accelerator"
+        yield f"The trace has {lacks}: what is explained are the operators that the processor (CPU) runs."
 
 
 def spent(figures: Figures, limit: str) -> str:
@@ -86,7 +87,9 @@ def _recomputation(figures: Figures) -> Iterator[str]:
 def _communication(figures: Figures) -> Iterator[str]:
     exposed, hidden = figures.communication_s, figures.overlapped_s
     if exposed + hidden > _WORTH * figures.whole_s:
-        yield f"Of {seconds(exposed + hidden)} of communication, computation hides {seconds(hidden)}."
+        waits = any(figures.limits.get(name, 0.0) > 0 for name in ("imbalance", "bubble", "transfers"))
+        without = ", waits in it left out" if waits else ""
+        yield f"Of {seconds(exposed + hidden)} of communication{without}, computation hides {seconds(hidden)}."
 
 
 def _slow(figures: Figures) -> Iterator[str]:
@@ -100,14 +103,17 @@ def slow_one(figures: Figures) -> str:
         return ""
     which = f"{slow.found} {slow.kind}s take" if slow.found > 1 else f"One {slow.kind} takes"
     each = " each" if slow.found > 1 else ""
+    they = "they" if slow.found > 1 else "it"
+    kind = "its kind and size" if slow.size >= 0 else "its kind"
+    sizes = "" if slow.size >= 0 else f" (no sizes are recorded, so {they} may move more bytes)"
     compared = (
-        f"where the median of its kind and size takes {seconds(slow.usual_ns / 1e9)}"
+        f"where the median of {kind} takes {seconds(slow.usual_ns / 1e9)}{sizes}"
         if slow.usual_ns
         else f"which is far longer than its {slow.size:,} elements need on a link of 5 GB/s"
     )
     alone = len(figures.ranks) == 1
     other = (
-        "; it may wait for a slower rank, which the traces of the other ranks would show: sightline explain "
+        f"; {they} may wait for a slower rank, which the traces of the other ranks would show: sightline explain "
         "rank-*.json.gz"
         if alone
         else ""

@@ -168,6 +168,7 @@ _KERNELS: Table = (
 _VAGUE = frozenset(("views", "dispatch", "copies", "reductions"))
 """Modules whose operators launch kernels of other kinds too, so that the kernel's own name says more."""
 
+UNNAMED = "other collective"
 _COLLECTIVES: Sequence[tuple[re.Pattern[str], str]] = (
     (re.compile("all_?reduce"), "all-reduce"),
     (re.compile("all_?gather"), "all-gather"),
@@ -198,7 +199,7 @@ def work_of(operator: str, kernel: str) -> Work:
 def _communication(operator: str, kernel: str) -> Work:
     """NCCL runs exchanges among all by kernels of sends and receives, so that only what launched them says which."""
     by_kernel, by_operator = communication_of(kernel), communication_of(operator)
-    vague = by_kernel.operator == "collective" or (
+    vague = by_kernel.operator == UNNAMED or (
         by_kernel.operator == "send-recv" and by_operator.operator in ("all-to-all", "broadcast", "all-gather")
     )
     return by_operator if vague else by_kernel
@@ -223,7 +224,7 @@ def is_host_communication(name: str) -> bool:
 def collective_of(name: str) -> str:
     """Return our name of a collective."""
     lower = name.lower()
-    return next((collective for form, collective in _COLLECTIVES if form.search(lower)), "collective")
+    return next((collective for form, collective in _COLLECTIVES if form.search(lower)), UNNAMED)
 
 
 def _first(table: Table, name: str) -> Work | None:
