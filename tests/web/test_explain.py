@@ -27,7 +27,7 @@ def test_the_start_shows_limits_and_time(client: TestClient) -> None:
     assert shown.status_code == 200
     for said in ("What limits it", "distance to it", "Time by module", "Time by phase, module and operator"):
         assert said in shown.text, said
-    assert "sightline explain trace.json" in shown.text
+    assert "sightline explain rank*.json" in shown.text
 
 
 def test_time_unfolds_from_phases_to_operators(client: TestClient) -> None:
@@ -54,7 +54,8 @@ def test_a_stored_run_is_explained_and_its_advice_is_predicted(client: TestClien
     assert "a small step" in shown.text
     assert "measured" in shown.text
     assert f"/runs?run={run}" in shown.text
-    assert "<form" not in shown.text
+    assert 'id="ask"' not in shown.text
+    assert f'<option value="{run}" selected>' in shown.text
     for link in re.findall(r'href="(/predict\?[^"]+)"', shown.text.partition("<main")[2]):
         assert client.get(f"{html.unescape(link)}&fragment=1").status_code == 200
 

@@ -1,5 +1,7 @@
 """The view Explain in real Chromium."""
 
+from pathlib import Path
+
 import pytest
 from page_checks import assert_accessible, assert_no_sideways_scroll, opened, ready, running, screenshot
 from stored_runs import filled
@@ -49,3 +51,34 @@ def test_a_phone_explains_a_run(browser, stored):
         assert phone.locator("#explained svg").count() == 1
         assert_no_sideways_scroll(phone)
         screenshot(phone, "explain-run-400-dark")
+
+
+def test_a_trace_is_sent_explained_and_seen_again_by_its_link(browser, stored):
+    trace = Path(__file__).parents[2] / "examples" / "traces" / "slow-loader.json.gz"
+    with opened(browser, stored[0]) as page:
+        page.goto("/explain")
+        ready(page)
+        page.get_by_label("trace of PyTorch's profiler").set_input_files(trace)
+        page.get_by_role("button", name="Explain the trace").click()
+        page.wait_for_url("**/explain?**trace=**")
+        page.wait_for_selector("#answer >> text=Trace slow-loader.json.gz")
+        assert "num_workers" in page.locator("#answer").inner_text()
+        assert page.locator("#explained svg").count() == 1
+        assert_accessible(page)
+        screenshot(page, "explain-trace-1280-light")
+        found = page.locator("#answer").inner_text()
+        page.reload()
+        ready(page)
+        assert page.locator("#answer").inner_text() == found
+
+
+def test_a_stored_run_is_chosen(browser, stored):
+    address, run = stored
+    with opened(browser, address) as page:
+        page.goto("/explain")
+        ready(page)
+        page.get_by_label("stored run", exact=True).select_option(run)
+        page.get_by_role("button", name="Explain the run").click()
+        page.wait_for_url(f"**/explain?run={run}")
+        ready(page)
+        assert "measured" in page.locator("#answer").inner_text()

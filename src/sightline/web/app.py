@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 
-from sightline.web import assets
+from sightline.web import assets, uploads
 from sightline.web.jobs import Jobs
 from sightline.web.pages import respond, start
 from sightline.web.problems import refused
@@ -31,7 +31,7 @@ def create_app(jobs: Jobs | None = None) -> App:
     ]
     application = Starlette(routes=routes, exception_handlers={HTTPException: _nothing_there})
     application.state.jobs = kept
-    return Guard(application)
+    return Guard(application, {uploads.PATH: uploads.most_bytes()})
 
 
 class _OnDemand:

@@ -1,6 +1,6 @@
 """Who may ask the local server, and what a browser may do with its answers."""
 
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
 from typing import Any, Final, TypeAlias
 
 from sightline.web.problems import as_json
@@ -52,8 +52,10 @@ class Guard:
     under DNS rebinding, ``Origin`` and ``Sec-Fetch-Site`` otherwise.
     """
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: App, larger: Mapping[str, int] | None = None) -> None:
         self.app = app
+        self.larger = larger or {}
+        """Paths whose requests may be larger than others, and bytes of each."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -68,7 +70,7 @@ class Guard:
 
         try:
             _check(scope)
-            body = await _whole_body(scope, receive)
+            body = await _whole_body(scope, receive, self.larger.get(scope["path"], MOST_BYTES))
         except Refusal as refusal:
             await _refuse(refusal, guarded)
             return
@@ -94,22 +96,22 @@ def _check(scope: Scope) -> None:
         raise Refusal(403, "another site asked; only pages of this server may")
 
 
-async def _whole_body(scope: Scope, receive: Receive) -> bytes:
+async def _whole_body(scope: Scope, receive: Receive, most: int) -> bytes:
     """The body of a request; its stated size may be missing or wrong."""
     stated = dict(scope["headers"]).get(b"content-length", b"0")
-    too_large = Refusal(413, f"the request is larger than {MOST_BYTES:,} bytes")
-    if not stated.isdigit() or int(stated) > MOST_BYTES:
+    too_large = Refusal(413, f"the request is larger than {most:,} bytes")
+    if not stated.isdigit() or int(stated) > most:
         raise too_large
-    body, more = b"", True
+    body, more = bytearray(), True
     while more:
         message = await receive()
         if message["type"] != "http.request":
             break
         body += message.get("body", b"")
         more = message.get("more_body", False)
-        if len(body) > MOST_BYTES:
+        if len(body) > most:
             raise too_large
-    return body
+    return bytes(body)
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:

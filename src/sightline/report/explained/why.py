@@ -48,6 +48,8 @@ def _one(advice: Advice, address: str) -> str:
 
 
 def traces_piece() -> Piece:
-    """Return what explains a trace, for pages that open no file."""
-    said = "A trace of PyTorch's profiler is explained on the command line, those of several ranks together:"
-    return pieces.folded("Explain a trace", pieces.commands([(said, "sightline explain trace.json")]))
+    """Return what explains the traces of a whole job, for pages that take one."""
+    said = "Traces of several ranks, and those that are too large here, are explained on the command line:"
+    return pieces.folded(
+        "Explain the traces of several ranks", pieces.commands([(said, "sightline explain rank*.json")])
+    )

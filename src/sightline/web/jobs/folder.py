@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import time
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
@@ -14,6 +15,10 @@ VARIABLE: Final = "SIGHTLINE_JOBS"
 """Environment variable with another folder than that of this user's caches."""
 RESULT, PARTIAL = "result", "partial"
 """What a job leaves: all that was asked for, or what it had found when it was stopped."""
+_PACKED: Final = b"\x1f\x8b"
+"""How files packed by gzip begin."""
+MOST_SENT_S: Final = 7200
+"""For which a file that was sent is left to a job that waits."""
 MOST_KEPT: Final = 200
 """Results; the oldest are deleted."""
 
@@ -55,6 +60,20 @@ class Folder:
         write_whole(self.path(request.id, "request"), json.dumps(request.to_dict(), default=str))
         self._forget_oldest()
 
+    def keep_sent(self, identifier: str, attempt: int, content: bytes) -> None:
+        """Keep a file that was sent with a request for an attempt at it; its own name is not used."""
+        packed = ".gz" if content.startswith(_PACKED) else ""
+        write_whole(self.place / f"{identifier}.{attempt}.sent.json{packed}", content)
+
+    def sent(self, identifier: str, attempt: int) -> Path | None:
+        """Return the file that was sent with a request."""
+        return next(self.place.glob(f"{identifier}.{attempt}.sent.json*"), None)
+
+    def forget_sent(self, identifier: str, attempt: int) -> None:
+        """Delete the file that was sent with a request."""
+        if path := self.sent(identifier, attempt):
+            path.unlink(missing_ok=True)
+
     def path(self, identifier: str, what: str) -> Path:
         """Return the file of a job."""
         return self.place / f"{identifier}.{what}.json"
@@ -69,6 +88,9 @@ class Folder:
         return found
 
     def _forget_oldest(self) -> None:
+        for path in self.place.glob("*.sent.json*"):  # of a server that was killed before it began
+            if time.time() - path.stat().st_mtime > MOST_SENT_S:
+                path.unlink(missing_ok=True)
         kept = sorted(self.place.glob("*.json"), key=lambda path: path.stat().st_mtime)
         for path in kept[: -2 * MOST_KEPT]:
             path.unlink(missing_ok=True)

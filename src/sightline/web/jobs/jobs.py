@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sightline.web.jobs import worker
 from sightline.web.jobs.folder import PARTIAL, RESULT, Folder, default_place
-from sightline.web.jobs.request import KINDS, Job, Request
+from sightline.web.jobs.request import KINDS, OF_FILES, Job, Request
 from sightline.web.security import Refusal
 
 if TYPE_CHECKING:
@@ -36,11 +36,15 @@ class Jobs:
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(MOST_RUNNING, thread_name_prefix="job")
 
-    def start(self, request: Request) -> Job:
+    def start(self, request: Request, sent: bytes | None = None) -> Job:
         """Return the job of a request, started unless it runs or is done already.
 
+        Args:
+            request: What is asked.
+            sent: The file that some kinds are about, kept until the job has ended.
+
         Raises:
-            Refusal: Too many wait, or there is no such kind of work.
+            Refusal: Too many wait, there is no such kind of work, or its file is missing.
         """
         if request.kind not in KINDS:
             raise Refusal(404, f"there is no work of the kind '{request.kind}'")
@@ -48,12 +52,16 @@ class Jobs:
             found = self._find(request.id)
             if found is not None and found.state in ("waiting", "running", "done"):
                 return found
+            if request.kind in OF_FILES and sent is None:
+                raise Refusal(409, "files are not kept: choose the file again")
             if sum(job.state == "waiting" for job in self._known.values()) >= MOST_WAITING:
                 raise Refusal(429, "too much work is waiting; ask again when some of it is done")
             self._kill(request.id)  # it was asked to stop, and may take a while
             attempt = self._known[request.id].attempt + 1 if request.id in self._known else 1
             self._known[request.id] = job = Job(id=request.id, kind=request.kind, attempt=attempt)
         self.folder.keep_request(request)
+        if sent is not None:
+            self.folder.keep_sent(request.id, attempt, sent)
         self._pool.submit(self._supervise, request, attempt)
         return job
 
@@ -89,6 +97,8 @@ class Jobs:
                 if not job.ended:
                     self._known[identifier] = job.changed(state="cancelled")
                 self._kill(identifier)
+        for identifier, job in self._known.items():
+            self.folder.forget_sent(identifier, job.attempt)
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _kill(self, identifier: str) -> None:
@@ -111,11 +121,18 @@ class Jobs:
         return Job(id=identifier, kind=request.kind, state="interrupted", problems=(said,))
 
     def _supervise(self, request: Request, attempt: int) -> None:
-        """Follow an attempt at a job to its end, in a thread."""
+        """Follow an attempt at a job to its end, in a thread; then its file is of no use any more."""
+        try:
+            self._run(request, attempt)
+        finally:
+            self.folder.forget_sent(request.id, attempt)
+
+    def _run(self, request: Request, attempt: int) -> None:
         context = get_context("spawn")
         ours, theirs = context.Pipe()
         paths = {what: str(self.folder.path(request.id, what)) for what in (RESULT, PARTIAL)}
-        process = context.Process(target=worker.main, args=(request.to_dict(), paths, theirs), daemon=True)
+        sent = str(self.folder.sent(request.id, attempt) or "")
+        process = context.Process(target=worker.main, args=(request.to_dict(), paths, sent, theirs), daemon=True)
         with self._lock:
             job = self._known[request.id]
             if job.state == "cancelled" or job.attempt != attempt:

@@ -10,8 +10,10 @@ from sightline.errors import InputError
 from sightline.web.problems import document
 
 State: TypeAlias = Literal["waiting", "running", "stopping", "done", "failed", "cancelled", "interrupted"]
+OF_FILES: Final = ("trace",)
+"""Kinds that need a file, which is sent with the request."""
 ENDED: Final = ("done", "failed", "cancelled", "interrupted")
-KINDS: Final = ("plan", "simulate", "explore", "validate")
+KINDS: Final = ("plan", "simulate", "explore", "validate", "trace")
 """Modules of `sightline.web.work`, each with a function ``work``."""
 
 

@@ -21,10 +21,11 @@ MOST_MEMORY_BYTES: Final = 4 * 2**30
 """Of one job."""
 
 
-def main(request: Mapping[str, Any], paths: Mapping[str, str], told: Connection) -> None:
+def main(request: Mapping[str, Any], paths: Mapping[str, str], sent: str, told: Connection) -> None:
     """Do what a request asks, also after the server that asked is gone.
 
-    ``paths`` are those of a result, and of what was found when the server asked to stop.
+    ``paths`` are those of a result, and of what was found when the server asked to stop; ``sent`` is that of the file
+    that was sent with the request, if any, which is deleted.
     """
     _limit()
 
@@ -38,8 +39,7 @@ def main(request: Mapping[str, Any], paths: Mapping[str, str], told: Connection)
     progress = Progress(stage)
     threading.Thread(target=_stop_when_asked, args=(told, progress), daemon=True).start()
     try:
-        work = import_module(f"sightline.web.work.{request['kind']}").work
-        found = work(request["mapping"], request["options"], progress)
+        found = _worked(request, progress, Path(sent) if sent else None)
         if progress.cancelled:
             stopped = {"stopped": asdict(progress.state)}
             write_whole(Path(paths[PARTIAL]), json.dumps({**found, **stopped}, allow_nan=False))
@@ -53,6 +53,16 @@ def main(request: Mapping[str, Any], paths: Mapping[str, str], told: Connection)
         tell("failed", {"problems": list(error.problems), "was_refused": isinstance(error, InputError)})
     except MemoryError:
         tell("failed", {"problems": [f"the work needs more than {MOST_MEMORY_BYTES >> 30} GiB of memory"]})
+
+
+def _worked(request: Mapping[str, Any], progress: Progress, sent: Path | None) -> Mapping[str, Any]:
+    """Do the work; the file that was sent is gone before anybody hears of the end."""
+    work = import_module(f"sightline.web.work.{request['kind']}").work
+    try:
+        return work(request["mapping"], request["options"], progress, *([sent] if sent else []))  # type: ignore[no-any-return]
+    finally:
+        if sent:
+            sent.unlink(missing_ok=True)
 
 
 def _stop_when_asked(told: Connection, progress: Progress) -> None:

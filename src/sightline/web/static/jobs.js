@@ -73,5 +73,5 @@ export function followJob(within, again, starts) {
   const state = form.dataset.state;
   show(state !== "new" && !ENDED.includes(state));
   if (!stop.hidden) follow(); else if (starts) start();
-  else if (state === "new") says.textContent = `Nothing runs yet: \u201c${document.querySelector("#ask button[type=submit]").textContent.trim()}\u201d starts it.`;
+  else if (state === "new") says.textContent = `Nothing runs yet: \u201c${document.querySelector("#ask button[type=submit]")?.textContent.trim()}\u201d starts it.`;
 }

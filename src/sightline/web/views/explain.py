@@ -1,12 +1,13 @@
-"""Explain: what limits a scenario, where its time goes, and what would help most."""
+"""Explain: what limits a scenario, a stored run or a trace that is sent, where its time goes, and what would help."""
 
 from typing import TYPE_CHECKING, Final
 
+from sightline.web import uploads
 from sightline.web.asked import Asked
 from sightline.web.fields import TRAINING, groups
 from sightline.web.links import with_change
 from sightline.web.views import View
-from sightline.web.views.runs import RUN, address, found
+from sightline.web.views.runs import MOST, RUN, address, found
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +24,10 @@ def answer(asked: Asked) -> "Piece":
     from sightline.explanation.explain import explain
     from sightline.prediction import predict
     from sightline.report.explained.why import traces_piece
+    from sightline.report.pieces import Piece
 
+    if uploads.TRACE in asked.values:
+        return Piece()
     if RUN in asked.values:
         return _of_run(asked)
     explanation = explain(predict(asked.scenario()))
@@ -58,16 +62,29 @@ def _shown(explanation: "Explanation", stated: "Mapping[str, str]") -> "Piece":
 
 
 def context(asked: Asked) -> "Mapping[str, Any]":
-    """Return the fields of the form, which a stored run has not."""
-    return {"groups": groups(TASKS), "is_of_run": RUN in asked.values}
+    """Return the fields of the form, which runs and traces have not, the runs to choose from, and the largest trace."""
+    from sightline.report.runs import choices
+    from sightline.runs import open_store
+
+    return {
+        "groups": groups(TASKS),
+        "is_of_scenario": not {RUN, uploads.TRACE} & asked.values.keys(),
+        "runs": choices(open_store().newest(MOST)[0]),
+        "chosen": asked.option(RUN),
+        "most_bytes": uploads.most_bytes(),
+        "trace_path": uploads.PATH,
+        "of_scenario": uploads.OF_SCENARIO,
+    }
 
 
 VIEW: Final = View(
     name="explain",
     title="Explain",
-    about="What limits a scenario or a run, where its time goes, and the changes that would help most.",
+    about="What limits a scenario, a run or a trace, where its time goes, and the changes that would help most.",
     answer=answer,
+    job=uploads.job,
     context=context,
+    routes=(uploads.trace_route(),),
     shares_scenario=True,
     tasks=TASKS,
 )

@@ -1,0 +1,106 @@
+"""Traces that are sent: bounded, never opened by a name of the request, and gone when their job has ended."""
+
+import time
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from sightline.errors import InputError
+from sightline.web import uploads
+from sightline.web.app import create_app
+from sightline.web.jobs import Jobs
+
+TRACE = Path(__file__).parents[2] / "examples" / "traces" / "slow-loader.json.gz"
+SCENARIO = {
+    "model": "qwen2.5-0.5b",
+    "cluster": "1x a100-sxm-80gb",
+    "workload.task": "pretrain",
+    "workload.sequence_length": "512",
+    "workload.global_batch": "4",
+}
+
+
+@pytest.fixture
+def jobs(tmp_path):
+    found = Jobs(tmp_path / "jobs")
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def client(jobs):
+    with TestClient(create_app(jobs), base_url="http://127.0.0.1:8750", follow_redirects=False) as found:
+        yield found
+
+
+def explained(client, address, until=60):
+    """What the page shows once the job has ended."""
+    end = time.monotonic() + until
+    while time.monotonic() < end:
+        shown = client.get(f"{address}&fragment=1").text
+        if 'data-state="waiting"' not in shown and 'data-state="running"' not in shown:
+            return shown
+        time.sleep(0.05)
+    raise AssertionError("the job does not end")
+
+
+@pytest.mark.slow
+def test_a_trace_is_explained_and_not_kept(client, jobs):
+    sent = client.post("/explain/trace?name=mine.json.gz", content=TRACE.read_bytes())
+    assert sent.status_code == 202
+    shown = explained(client, sent.json()["address"])
+    assert "Trace mine.json.gz" in shown
+    assert "num_workers" in shown
+    assert not list(jobs.folder.place.glob("*.sent*"))
+    # The link shows it again; once it is forgotten, the file has to be sent again.
+    for path in jobs.folder.place.glob("*.result.json"):
+        path.unlink()
+    began = client.post(sent.json()["address"].replace("/explain?", "/explain/start?"), headers={"accept": "*/*"})
+    assert began.status_code == 409
+    assert "choose the file again" in began.text
+
+
+@pytest.mark.slow
+def test_a_trace_of_a_scenario_predicts_its_changes(client):
+    asked = {**SCENARIO, uploads.OF_SCENARIO: "yes", "name": "t.json.gz"}
+    sent = client.post("/explain/trace", params=asked, content=TRACE.read_bytes())
+    shown = explained(client, sent.json()["address"])
+    assert "What would be better" in shown
+    # A step that is faster than the device at its peak is of another scenario.
+    other = {**asked, "model": "llama-3-70b", "cluster": "32x a100-sxm-80gb", "workload.global_batch": "512"}
+    sent = client.post("/explain/trace", params=other, content=TRACE.read_bytes())
+    assert "check the scenario" in explained(client, sent.json()["address"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("content", [b"model: llama-2-7b\n", b'{"model": "llama-2-7b"}', b"\x1f\x8bno", b""])
+@pytest.mark.parametrize("name", ["/etc/passwd"])
+def test_what_is_no_trace_is_told_and_its_name_is_not_opened(client, jobs, content, name):
+    sent = client.post("/explain/trace", params={"name": name}, content=content)
+    shown = explained(client, sent.json()["address"])
+    assert "passwd" in shown
+    assert "root:" not in shown
+    assert str(jobs.folder.place) not in shown
+    assert not list(jobs.folder.place.glob("*.sent*"))
+
+
+def test_traces_are_bounded(tmp_path, monkeypatch):
+    monkeypatch.setenv(uploads.VARIABLE, "1 MB")
+    jobs = Jobs(tmp_path)
+    with TestClient(create_app(jobs), base_url="http://127.0.0.1:8750") as client:
+        found = client.post("/explain/trace?name=t.json", content=b" " * 1_000_001)
+        assert found.status_code == 413
+        assert "1,000,000 bytes" in found.text
+    jobs.close()
+
+
+def test_other_sites_may_send_none(client):
+    headers = {"sec-fetch-site": "cross-site"}
+    assert client.post("/explain/trace?name=t.json", content=b"{}", headers=headers).status_code == 403
+
+
+def test_a_wrong_bound_is_told(monkeypatch):
+    monkeypatch.setenv(uploads.VARIABLE, "many")
+    with pytest.raises(InputError, match=uploads.VARIABLE):
+        uploads.most_bytes()
