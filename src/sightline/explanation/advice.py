@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sightline.errors import InputError
 from sightline.explanation.answer import Advice
@@ -17,12 +17,15 @@ from sightline.progress import SILENT, Progress
 if TYPE_CHECKING:
     from sightline.prediction.anchoring import Anchored
 
+T = TypeVar("T")
 MOST = 3
 """Changes that are advised."""
 LEAST_GAIN = 0.01
 """Share of the time that a change has to save for anybody to make it."""
 LEAST_OF_LOAD = 0.05
 """Of a load: its requests are drawn, so that a smaller difference may be another draw's."""
+LEAST_FREED = 0.02
+"""Share of a device's need that a change has to free for it to be named."""
 _PAIRED, _MOST_PAIRS = 10, 45
 """Single changes that are tried in pairs, the most promising first, and pairs of them."""
 
@@ -54,16 +57,24 @@ def answer(scenario: Any, known: "Anchored | None") -> Profile:
     return simulate(scenario, anchor=known or (), intervals=False)
 
 
-def advise(
-    own: Profile, subject: Subject, known: "Anchored | None" = None, progress: Progress = SILENT
-) -> list[Advice]:
-    """Return the changes that help a prediction most, best first: three at most, each of another decision.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tries:
+    """What came of trying changes."""
+
+    advice: list[Advice]
+    """The changes that help most, best first."""
+    single: Sequence[Tried] = ()
+    """Every change that could be predicted and launched, alone."""
+
+
+def try_changes(own: Profile, subject: Subject, known: "Anchored | None" = None, progress: Progress = SILENT) -> Tries:
+    """Return the changes that help a prediction most, three at most, each of another decision, and all that were tried.
 
     A plan that does not fit is advised what makes it fit, the fastest first. Of one that fits, a change counts where it
     fits as well, can be launched, and the 80 % interval of its gain is above 0.
     """
     if subject.scenario is None:
-        return []
+        return Tries(advice=[])
     work = _Work(own, subject, known)
     single = [one for change in progress.over(work.candidates, "trying changes") if (one := work.tried([change]))]
     found = _distinct(work.helpful(single))
@@ -74,12 +85,23 @@ def advise(
         pairs = list(islice(_pairs(left, own), _MOST_PAIRS))
         both = [one for pair in progress.over(pairs, "trying pairs of changes") if (one := work.tried(list(pair)))]
         found = sorted([*found, *_distinct(work.helpful(both))], key=lambda one: one[0].whole_s)[:MOST]
-    return [work.advice(one, gains) for one, gains in found]
+    return Tries(advice=[work.advice(one, gains) for one, gains in found], single=single)
 
 
-def _distinct(helpful: Iterator[tuple[Tried, Any]]) -> list[tuple[Tried, Any]]:
+def savings(own: Profile, single: Sequence[Tried]) -> list[tuple[Tried, float]]:
+    """Return the changes that take bytes off the fullest device, with the bytes: the most first, three at most.
+
+    Each is of another decision; one of what is computed, not only how, comes last.
+    """
+    total = float(own.memory_bytes["total"])
+    freed = [(one, total - float(one.profile.memory_bytes["total"])) for one in single if one.profile.memory_bytes]
+    ranked = sorted(freed, key=lambda each: (NUMERICS in _levers([each[0]]), -each[1]))
+    return list(_distinct(each for each in ranked if each[1] > LEAST_FREED * total))
+
+
+def _distinct(helpful: Iterable[tuple[Tried, T]]) -> list[tuple[Tried, T]]:
     """The first of each lever, as many as are advised."""
-    found: list[tuple[Tried, Any]] = []
+    found: list[tuple[Tried, T]] = []
     used: set[str] = set()
     for one, gains in helpful:
         of_one = _levers([one])
@@ -114,8 +136,9 @@ class _Work:
     """Predicts changes of one scenario and judges them."""
 
     def __init__(self, own: Profile, subject: Subject, known: "Anchored | None") -> None:
-        self._own, self._subject, self._known = own, subject, known
-        self.candidates = candidates(own.scenario, subject.scenario)
+        asked: Any = subject.scenario
+        self._own, self._subject, self._known, self._asked_plan = own, subject, known, asked.plan
+        self.candidates = candidates(own.scenario, asked)
         self._refused = set(_refusals(own.scenario))
 
     def tried(self, changes: list[Settings]) -> Tried | None:
@@ -159,9 +182,17 @@ class _Work:
             set=dict(one.set),
             gain_s=gain_s,
             gain=gain_s / own_s if own_s else 0.0,
-            sentence=sentence(one.changes, self._own, one.profile, gains, _fields(self._own)),
+            sentence=sentence(self._told(one), self._own, one.profile, gains, _fields(self._own)),
             command=self._subject.command(one.set),
         )
+
+    def _told(self, one: Tried) -> list[Settings]:
+        """The changes, and what the scenario leaves open and the prediction then chooses otherwise."""
+        if self._own.task is not TRAINING or self._asked_plan.micro_batch is not None:
+            return one.changes
+        before, after = (int(each.scenario.plan.micro_batch) for each in (self._own, one.profile))
+        first, *others = one.changes
+        return one.changes if before == after else [{**first, "plan.micro_batch": after}, *others]
 
 
 def gains_between(own: Profile, other: Profile, known: "Anchored | None" = None) -> tuple[float, float] | None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sightline.errors import InputError
-from sightline.explanation.advice import advise, answer
+from sightline.explanation.advice import answer, try_changes
 from sightline.explanation.answer import Advice, Explanation
 from sightline.explanation.limits import (
     BUBBLE,
@@ -103,7 +103,7 @@ def _scenario(
 def explain_prediction(subject: Subject, known: "Anchored | None" = None, progress: Progress = SILENT) -> Explanation:
     """Return the explanation of what is predicted for a scenario."""
     own = subject.profile or answer(subject.scenario, known)
-    advice = advise(own, subject, known, progress)
+    tries = try_changes(own, subject, known, progress)
     return Explanation(
         title=title_of(own),
         source=own.source,
@@ -112,12 +112,12 @@ def explain_prediction(subject: Subject, known: "Anchored | None" = None, progre
         phases={name: float(value) for name, value in own.phases.items() if float(value) > 0},
         limits=limits_of(own) if own.whole_s else [],
         rows=list(own.rows),
-        advice=advice,
+        advice=tries.advice,
         exposed_communication_s=exposed_communication_s(own),
         hidden_communication_s=overlapped_s(own.rows),
         bubble_s=float(own.phases.get(BUBBLE, 0.0)),
         launch_bound_s=float(own.phases.get(HOST, 0.0)),
-        sentences=said_of(own, advice, known),
+        sentences=said_of(own, tries, known),
         warnings=list(dict.fromkeys((*own.scenario.warnings, *own.warnings))),
         scenario=to_mapping(own.scenario),
         answer=own,
@@ -145,7 +145,7 @@ def changes_of(
     if profile.source != "predicted" or np.ndim(profile.whole_s) or is_corrected:
         return []
     subject = Subject(scenario=profile.scenario, words=words or ("FILE",))
-    return advise(profile, subject, known, progress)
+    return try_changes(profile, subject, known, progress).advice
 
 
 def title_of(profile: Profile) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sightline.errors import InputError
-from sightline.explanation.advice import advise, answer
+from sightline.explanation.advice import Tries, answer, try_changes
 from sightline.explanation.answer import Explanation, Limit
 from sightline.explanation.comparison import FASTER, SLOWER, Difference, compare_sides
 from sightline.explanation.limits import BUBBLE, HOST, alone_s
@@ -37,7 +37,7 @@ def explain_measured(subject: Subject, known: "Anchored | None" = None, progress
     whole = side.figures[side.kind.whole]
     predicted = None if subject.scenario is None else answer(subject.scenario, known)
     own, remarks = (None, []) if predicted is None else _anchored(subject, predicted, known)
-    advice = [] if own is None else advise(own, subject, _joined(subject, known)[0], progress)
+    tries = Tries(advice=[]) if own is None else try_changes(own, subject, _joined(subject, known)[0], progress)
     limits = measured_limits(side, subject.rows, predicted)
     return Explanation(
         title=side.title or side.name,
@@ -47,7 +47,7 @@ def explain_measured(subject: Subject, known: "Anchored | None" = None, progress
         phases=dict(side.phases),
         limits=limits,
         rows=list(subject.rows),
-        advice=advice,
+        advice=tries.advice,
         exposed_communication_s=sum(side.phases.get(name, 0.0) for name in COMMUNICATION),
         bubble_s=side.phases.get(BUBBLE, 0.0),
         launch_bound_s=side.phases.get(HOST, 0.0),
@@ -55,8 +55,8 @@ def explain_measured(subject: Subject, known: "Anchored | None" = None, progress
         sentences=[
             *_limits(side, limits),
             *(() if predicted is None else _slower(side, predicted)),
-            *(() if own is None else memory_sentences(own)),
-            *([NOTHING_HELPS] if own is not None and not advice and own.task is not OPERATOR else ()),
+            *(() if own is None else memory_sentences(own, tries.single)),
+            *([NOTHING_HELPS] if own is not None and not tries.advice and own.task is not OPERATOR else ()),
         ],
         warnings=[*side.warnings, *remarks],
         scenario=dict(side.scenario),

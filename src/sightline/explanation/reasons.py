@@ -1,6 +1,6 @@
 """Why a change of a plan helps, in a sentence with its numbers: what binds, what the change does, what it brings."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sightline.explanation.candidates import Settings, is_numerical
@@ -93,6 +93,11 @@ def said(change: Settings) -> str:
     return ", ".join(shown)
 
 
+def named(changes: Iterable[Settings]) -> str:
+    """Return changes that go together as a scenario file says them."""
+    return " and ".join(map(said, changes))
+
+
 def _word(value: Any) -> str:
     if isinstance(value, list | tuple):
         return " + ".join(map(str, value))
@@ -126,9 +131,8 @@ def sentence(
         before: The plan as it is, by field.
     """
     whole, now = float(own.whole_s or 0.0), float(other.whole_s or 0.0)
-    named = " and ".join(said(change) for change in changes)
     why = "; ".join(filter(None, (reason(change, before) for change in changes)))
-    parts = [_binding(own, other), f"With {named}, {why}:" if why else f"With {named},"]
+    parts = [_binding(own, other), f"With {named(changes)}, {why}:" if why else f"With {named(changes)},"]
     span = "" if gains is None else f" (80 %: {100 * gains[0]:.0f} to {100 * gains[1]:.0f} %)"
     percent = abs(now / whole - 1.0) * 100 if whole else 0.0
     verb = "less" if now <= whole else "more"

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sightline.explanation.answer import Advice
+from sightline.explanation.advice import Tried, Tries, savings
 from sightline.explanation.differences import memory_needed
 from sightline.explanation.limits import exposed_communication_s, limits_of
-from sightline.explanation.reasons import LIMIT_NAMES, WHOLE_NAMES, seconds
+from sightline.explanation.reasons import LIMIT_NAMES, WHOLE_NAMES, named, seconds
 from sightline.profile import SERVING, TRAINING, Profile, overlapped_s
 from sightline.profile.metrics import OPERATOR
 from sightline.quantities import GIB
@@ -17,16 +17,6 @@ if TYPE_CHECKING:
 NOTHING_HELPS = (
     "No single change of the plan, and no pair of those that were tried, saves more than the prediction may be off."
 )
-_FREES = {
-    "weights": "more tensor or pipeline parallelism, ZeRO-3, or a format of fewer bits",
-    "gradients": "ZeRO-2 or ZeRO-3",
-    "optimizer": "ZeRO-1 and above, offloading the optimizer, or one with 8-bit moments",
-    "activations": "recomputation, a smaller micro-batch, or sequence and context parallelism",
-    "kv_cache": "more tensor parallelism, a smaller batch, or keys and values in 8 bits",
-    "buffers": "a smaller micro-batch",
-    "framework": "nothing that a plan states",
-}
-"""What frees each part of memory."""
 _TIGHT = 0.9
 """Share of the memory from which on what fills it is told."""
 _DOMINATES = 0.5
@@ -44,12 +34,12 @@ _NUMBERS = {
 }
 
 
-def said_of(own: Profile, advice: Sequence[Advice], known: "Anchored | None" = None) -> list[str]:
+def said_of(own: Profile, tries: Tries, known: "Anchored | None" = None) -> list[str]:
     """Return the reading of a prediction: what binds it, what is hidden and exposed, memory, hardware, advice."""
-    found = [*_limits(own), *_exposed(own), *memory_sentences(own), *_load(own)]
+    found = [*_limits(own), *_exposed(own), *memory_sentences(own, tries.single), *_load(own)]
     if own.fits is not False:
         found += _hardware(own, known)
-    if not advice and own.task is not OPERATOR:
+    if not tries.advice and own.task is not OPERATOR:
         found.append(NOTHING_HELPS if own.fits is not False else "No change that was tried makes it fit.")
     return found
 
@@ -83,8 +73,8 @@ def _exposed(own: Profile) -> Iterator[str]:
         yield f"Nothing hides {seconds(exposed)} of communication{behind}."
 
 
-def memory_sentences(own: Profile) -> Iterator[str]:
-    """Yield what fills the fullest device, and what would free it, where memory is tight or not enough."""
+def memory_sentences(own: Profile, single: Sequence[Tried] = ()) -> Iterator[str]:
+    """Yield what fills the fullest device, and which changes free how much, where memory is tight or not enough."""
     if not own.memory_bytes or own.task is OPERATOR:
         return
     total, usable = float(own.memory_bytes["total"]), float(own.usable_bytes)
@@ -93,9 +83,10 @@ def memory_sentences(own: Profile) -> Iterator[str]:
         return
     parts = {name: float(size) for name, size in own.memory_bytes.items() if name != "total"}
     name = max(parts, key=parts.__getitem__)
+    freed = [f"{named(one.changes)} frees {size / GIB:.1f} GiB" for one, size in savings(own, single)]
     yield (
-        f"The fullest device {memory_needed(own)}, of which {name.replace('_', ' ')} {parts[name] / GIB:.1f} GiB; "
-        f"{_FREES[name]} would free some of it."
+        f"The fullest device {memory_needed(own)}, of which {name.replace('_', ' ')} {parts[name] / GIB:.1f} GiB"
+        f"{'; ' if freed else ''}{', '.join(freed)}."
     )
 
 

@@ -84,6 +84,8 @@ class Events:
     """Bytes of a copy, elements of a collective's message; -1 unknown."""
     group: Integers
     """Place in ``Trace.groups`` of a collective's process group; -1 unknown."""
+    peer: Integers
+    """Rank that an operator of the host sends to or receives from; -1 unknown."""
     operands: Integers
     """Place in ``Trace.operands`` of what an operator was called with; -1 unknown."""
 

@@ -111,6 +111,36 @@ def test_a_middle_stage_without_named_peers_is_told_what_is_known(tmp_path):
     assert sum(limits(found).values()) == pytest.approx(STEP)
 
 
+def of_host(trace, name, at, peer):
+    """An operator of a transfer, with its peer as ``record_shapes`` writes it."""
+    trace.event("cpu_op", name, at, 0.5, **{"Concrete Inputs": ["", "", str(peer), "0"], "Input Dims": [[[4]], [], []]})
+
+
+@pytest.mark.parametrize(("up", "down", "is_pipeline"), [(3, 1, True), (3, 3, False)])
+def test_operators_of_the_host_name_the_peers_of_batched_transfers(tmp_path, up, down, is_pipeline):
+    def fill(trace, at, rank):
+        middle_stage(trace, at, rank)
+        of_host(trace, "c10d::recv_", at + 4, 1)
+        of_host(trace, "c10d::send", at + 60, up)
+        of_host(trace, "c10d::recv_", at + 115, 3 if is_pipeline else 1)
+        of_host(trace, "c10d::send", at + 170, down)
+
+    found = job(tmp_path, fill, 1)
+    assert ("bubble" in limits(found)) is is_pipeline
+    assert ("transfers" in limits(found)) is not is_pipeline
+
+
+def test_a_job_that_sends_buckets_already_is_not_told_to(tmp_path):
+    def fill(trace, at, _):
+        trace.event("user_annotation", "DistributedDataParallel.forward", at, 100.0)
+        trace.kernel(GEMM, at + 10, 4000, at=at)
+        trace.collective(at + 4015, 5900, at=at + 5)
+
+    said = first(job(tmp_path, fill, 1))
+    assert "sends buckets during the backward pass already" in said
+    assert "start it in buckets" not in said
+
+
 def test_a_middle_stage_next_to_an_edge_waits_in_a_bubble(tmp_path):
     def fill(trace, at, rank):
         if rank:

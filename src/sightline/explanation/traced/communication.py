@@ -19,8 +19,11 @@ def network(figures: Figures) -> Iterator[Fault]:
     # Nothing but the passes can hide it, and what they hide already they cannot hide twice.
     room = max(figures.phase_s("forward", "backward", "recompute") - figures.overlapped_s, 0.0)
     how = {
-        "all-reduce": "start it in buckets during the backward pass (DistributedDataParallel does; bucket_cap_mb sets "
-        "their size, gradient_as_bucket_view saves a copy)",
+        "all-reduce": "DistributedDataParallel sends buckets during the backward pass already: accumulate gradients of "
+        "several micro-batches under no_sync(), send them in 16 bits (bf16_compress_hook), or try another bucket_cap_mb"
+        if figures.has_buckets
+        else "start it in buckets during the backward pass (DistributedDataParallel does; bucket_cap_mb sets their "
+        "size, gradient_as_bucket_view saves a copy)",
         "all-gather": "prefetch the next layer's weights (FSDP's forward and backward prefetch), or shard less",
         "reduce-scatter": "let it overlap with the backward pass, or accumulate more micro-batches per step",
         "all-to-all": "overlap the exchange (of experts, for instance) with computation, or keep it inside a node",

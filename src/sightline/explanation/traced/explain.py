@@ -71,7 +71,7 @@ def _doubts(figures: Figures, *, is_cut: bool) -> Iterator[str]:
     """What makes the figures less than those of a step."""
     if is_cut:
         yield "events behind the cut are missing and count as waits, so no change is advised: record the trace again"
-    if figures.lacks_kernels:
+    elif figures.lacks_kernels:
         yield (
             "kernels are launched but none is recorded, so only the host's operators are known and no change is "
             "advised: record ProfilerActivity.CUDA, with no other profiler running"

@@ -100,6 +100,8 @@ class Figures:
     """Times a step that a stream is told to wait for an event."""
     cpu_optimizer: str
     """The operator of an optimizer that updates on the processor; empty if none."""
+    has_buckets: bool
+    """Whether DistributedDataParallel all-reduces gradients, which it does in buckets."""
     overlapped_s: float
     """Seconds of communication that compute hides."""
     slow_call: str
@@ -161,6 +163,7 @@ def figures_of(job: Job) -> Figures:
         long_parts=_parts(long),
         stream_waits=float(first.trace.matching(_WAITS.search).sum()) / len(first.steps.lengths),
         cpu_optimizer=next((name for name in first.trace.names if ON_PROCESSOR.search(name)), ""),
+        has_buckets=any("DistributedDataParallel" in name for name in first.trace.names),
         overlapped_s=sum(rank.hidden_ns for rank in job.ranks) * share,
         slow_call=_slow_call(first),
         warnings=job.warnings,

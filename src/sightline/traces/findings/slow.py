@@ -44,7 +44,8 @@ def _of_rank(rank: Breakdown) -> list[SlowCollective]:
     edges, steps = rank.steps.edges, rank.steps
     pieces = pieces.where((pieces.start >= edges[steps.counted[0]]) & (pieces.start < edges[steps.counted[-1] + 1]))
     kinds = np.array([key.work.operator for key in rank.activity.keys], object)[pieces.key]
-    for kind in sorted(set(kinds.tolist())):
+    # Slow transfers are waits for other stages, or counted as what nobody knows the cause of.
+    for kind in sorted(set(kinds.tolist()) - {"send-recv"}):
         for size in np.unique(pieces.size[kinds == kind]).tolist():
             own = (kinds == kind) & (pieces.size == size)
             length = (pieces.end - pieces.start)[own].astype(np.float64)

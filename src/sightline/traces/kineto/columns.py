@@ -1,6 +1,7 @@
 """Decoded events laid out in columns of numbers."""
 
 from collections.abc import Iterable
+from math import prod
 from typing import Any
 
 import msgspec
@@ -11,6 +12,7 @@ from sightline.traces.kineto.decoding import Arguments, Event
 
 _NO_ARGUMENTS = Arguments()
 _LARGEST_NUMBER = 2**62
+_BETWEEN_TWO = frozenset(("c10d::send", "c10d::recv_"))
 _LONGEST, _MOST = 100_000, 50_000
 """Bytes of what one operator was called with, and how many of these are kept: more would only fill memory."""
 
@@ -70,8 +72,9 @@ class Columns:
         return (
             *(int(kind), name, thread, device, _whole(of.correlation), external, _whole(of.sequence)),
             _whole(of.forward_thread, 0),
-            _whole(of.bytes if of.bytes is not None else of.elements),
+            _size(of, kind),
             NONE if of.group is None and of.ranks is None else self._group(of),
+            _peer(of) if event.name in _BETWEEN_TWO else NONE,
             self._called_with(of) if kind == Kind.OPERATOR else NONE,
         )
 
@@ -99,10 +102,10 @@ class Columns:
         self.groups, groups = _in_order(list(self._groups), np.maximum(table[:, 9], 0)) if self._groups else ([], NONE)
         table[:, 9] = np.where(table[:, 9] >= 0, groups, NONE)
         if self._operands:
-            called = np.maximum(table[:, 10], 0)
+            called = np.maximum(table[:, 11], 0)
             texts, called = _in_order(list(self._operands), called)
             self.operands = list(map(_operands, texts))
-            table[:, 10] = np.where(table[:, 10] >= 0, called, NONE)
+            table[:, 11] = np.where(table[:, 11] >= 0, called, NONE)
         first = float(times[:, 0].min())
         start = np.rint((times[:, 0] - first) * 1e3).astype(np.int64)
         end = start + np.rint(times[:, 1] * 1e3).astype(np.int64)
@@ -118,6 +121,24 @@ def _in_order(words: list[str], numbers: Integers) -> tuple[list[str], Integers]
     place = np.empty(len(words), np.int64)
     place[order] = np.arange(len(words))
     return [words[one] for one in order], place[numbers]
+
+
+def _size(of: Arguments, kind: Kind) -> int:
+    """Bytes of a copy, or elements of a collective's message, which annotations of gloo have as their first operand."""
+    stated = of.bytes if of.bytes is not None else of.elements
+    if stated is not None or kind != Kind.ANNOTATION or not bytes(of.dims):
+        return _whole(stated)
+    shapes = msgspec.json.decode(bytes(of.dims))
+    first = shapes[0] if isinstance(shapes, list) and shapes else []
+    if not isinstance(first, list) or not first or not all(type(size) is int and size >= 0 for size in first):
+        return NONE
+    return _whole(prod(first))
+
+
+def _peer(of: Arguments) -> int:
+    """The third operand of ``c10d::send`` and ``c10d::recv_``."""
+    values = msgspec.json.decode(bytes(of.values) or b"[]")
+    return _whole(values[2]) if isinstance(values, list) and len(values) > 2 else NONE
 
 
 def _operands(text: str) -> Operands:

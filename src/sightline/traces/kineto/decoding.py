@@ -27,6 +27,7 @@ class Arguments(msgspec.Struct, gc=False):
     group: Any = msgspec.field(default=None, name="Process Group Name")
     ranks: Any = msgspec.field(default=None, name="Process Group Ranks")
     dims: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw, name="Input Dims")
+    values: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw, name="Concrete Inputs")
     types: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw, name="Input type")
 
 

@@ -81,8 +81,8 @@ _OPERATORS: Table = (
     ),
     (
         _aten(
-            "copy to_copy to clone contiguous cat stack copy_from repeat expand transpose permute pin_memory "
-            r"local_scalar_dense item slice_backward select_backward split\w* chunk tril triu roll flip pad "
+            "copy to_copy to clone contiguous cat chunk_cat tensor_split stack copy_from repeat expand transpose permute "
+            r"pin_memory local_scalar_dense item slice_backward select_backward split\w* chunk tril triu roll flip pad "
             "constant_pad_nd"
         ),
         _COPY,
@@ -109,6 +109,7 @@ _OPERATORS: Table = (
         _VIEW,
     ),
     (_anywhere("^detach_?$"), _VIEW),
+    (_anywhere("^fsdp::"), _COPY),
     (
         _aten(
             "mul add sub rsub div pow sqrt rsqrt neg exp log abs square reciprocal addcmul addcdiv lerp maximum "
