@@ -137,7 +137,7 @@ class _Work:
 
     def __init__(self, own: Profile, subject: Subject, known: "Anchored | None") -> None:
         asked: Any = subject.scenario
-        self._own, self._subject, self._known, self._asked_plan = own, subject, known, asked.plan
+        self._own, self._subject, self._known, self._asked_plan = own, subject, known, getattr(asked, "plan", None)
         self.candidates = candidates(own.scenario, asked)
         self._refused = set(_refusals(own.scenario))
 

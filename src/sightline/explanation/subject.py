@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -177,8 +177,6 @@ def _of_question(scenario: Any, name: str) -> Subject:
 
 
 def _of_profile(profile: Profile) -> Subject:
-    from dataclasses import replace
-
     import numpy as np
 
     from sightline.explanation.reading import side_of_profile
@@ -193,20 +191,26 @@ def _of_profile(profile: Profile) -> Subject:
 
 def _of_run(run: Run, store: Store) -> Subject:
     side = side_of_run(run, store, "explained")
-    return _measured(side, _rows(store.rows(run).to_dicts()), run)
+    return replace(_measured(side, _rows(store.rows(run).to_dicts()), run), words=_file_of(run, store))
+
+
+def _file_of(run: Run, store: Store) -> Sequence[str]:
+    """What is typed to ask for a run's scenario; a place holder where the store is no folder."""
+    file = Path(store.place).expanduser() / run.id / "run.json"
+    return (str(file),) if file.is_file() else ("FILE",)
 
 
 def _of_result_file(path: Path, number: int | None, name: str) -> Subject:
     from sightline.explanation.reading import side_of_file
 
-    side = side_of_file(path, number, name)
+    side, words = side_of_file(path, number, name), [str(path)]
     if not side.is_measured:
         if not side.scenario:
             raise InputError(f"'{name}' does not say which scenario it is of, so nothing can be predicted for it")
-        return _of_question(_scenario_of(side), name)
+        return replace(_of_question(_scenario_of(side), name), words=words)
     documents = [document.mapping for document in read_source(path).documents]
     first = documents[(number or 1) - 1]
-    return _measured(side, _rows(first.get("rows") or ()), str(path))
+    return replace(_measured(side, _rows(first.get("rows") or ()), str(path)), words=words)
 
 
 def _measured(side: Side, rows: Sequence[Row], given: Any) -> Subject:

@@ -93,3 +93,19 @@ def test_graphs_are_advised_where_the_device_waits_for_launches_too(tmp_path):
     said = [one.sentence for one in explain_trace([trace.write(tmp_path)]).advice]
     assert "launch-bound" in said[0]
     assert "CUDA graphs remove the waits" in said[1]
+
+
+def test_all_kernels_of_a_product_count_as_one(tmp_path):
+    """A fill in front of a product is no small product of its own."""
+    trace = Composed()
+    for number in range(3):
+        at = number * STEP
+        trace.step(number, at, STEP)
+        for place in range(400):
+            begin, launched = at + 25 * place, at + place
+            trace.kernel(GEMM, begin + 5, 20, at=launched)
+            trace.events[-3]["dur"] = trace.events[-2]["dur"] = 0.9
+            ids = {"correlation": 10_000 * (number + 1) + place}
+            trace.event("cuda_runtime", "cudaMemsetAsync", launched + 0.1, 0.1, **ids)
+            trace.event("gpu_memset", "Memset (Device)", begin, 5, pid=0, tid=7, device=0, stream=7, **ids)
+    assert advice(explain_trace([trace.write(tmp_path)])) is None

@@ -3,23 +3,24 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sightline.traces.activity import Pieces
 from sightline.traces.breakdown import Breakdown
-from sightline.traces.events import Flags, Operands, Trace
+from sightline.traces.events import Flags, Integers, Operands, Trace
 from sightline.traces.intervals import own_parts
-from sightline.traces.operators.shapes import factors, is_first, rows_of, told
+from sightline.traces.operators.shapes import factors, rows_of, told
 
 SMALL_NS, _LARGE_NS = 10_000, 50_000
-"""Kernels of less are small: filling and draining a device alone takes a few microseconds. From the second on they are
+"""Products of less are small: filling and draining a device alone takes a few microseconds. From the second on they are
 large, so that their rate is what products reach here."""
 _OPERATORS = ("matmul", "batched matmul")
 _TYPES = {"c10::BFloat16": "bf16", "c10::Half": "fp16", "float": "fp32", "c10::Float8_e4m3fn": "fp8"}
 _KERNELS = (
-    ("tf32", re.compile("tf32")),
+    ("tf32", re.compile("tf32|tensorop_s1688gemm")),
     ("bf16", re.compile("bf16|bfloat16", re.IGNORECASE)),
     ("fp8", re.compile("e4m3|fp8", re.IGNORECASE)),
     ("fp16", re.compile("fp16|f16|half|hgemm|884gemm|s16816gemm", re.IGNORECASE)),
@@ -70,35 +71,67 @@ def small_products(ranks: Sequence[Breakdown]) -> SmallProducts | None:
     )
 
 
+class _Products(NamedTuple):
+    """The products of the steps that count, one for all kernels of an operator; columns of shape ``[products]``."""
+
+    length: NDArray[np.float64]
+    exposed: NDArray[np.float64]
+    flops: NDArray[np.float64]
+    main: Integers
+    """Place of the longest kernel in the pieces."""
+    of: Integers
+    """Of each piece the product that it is of, as a place in these columns; -1 of no product."""
+
+
 def _of_rank(rank: Breakdown) -> SmallProducts | None:
-    edges, counted = rank.steps.edges, rank.steps.counted
-    everything = rank.activity.compute
-    low, high = edges[counted[0]], edges[counted[-1] + 1]
-    inside = (everything.start >= low) & (everything.start < high)
-    is_product = np.array([key.work.operator in _OPERATORS for key in rank.keys], bool)[everything.key] & inside
-    own = own_parts(everything.start, everything.end)
-    length = everything.end - everything.start
-    small = is_product & (length < SMALL_NS)
+    pieces, steps = rank.activity.compute, len(rank.steps.counted)
+    products = _products(rank)
+    small = products.length < SMALL_NS
     if not small.any():
         return None
-    forward = np.array([key.phase == "forward" for key in rank.keys], bool)[everything.key] & small
-    formats = _formats(rank.trace, everything)
-    exposed = (own.end - own.start)[small] / len(counted) / 1e9
-    flops = everything.flops[small] / len(counted)
-    large = is_product & (length >= _LARGE_NS) & (everything.flops > 0)
-    rate = everything.flops / np.maximum(length, 1) * 1e9
-    rows = rows_of(rank.trace, everything.operator)[forward]
+    formats = _formats(rank.trace, pieces)[products.main]
+    is_forward = np.array([key.phase == "forward" for key in rank.keys], bool)[pieces.key[products.main]] & small
+    known = small & (products.flops > 0)
+    large = (products.length >= _LARGE_NS) & (products.flops > 0)
+    rate = products.flops / np.maximum(products.length, 1.0) * 1e9
+    rows = rows_of(rank.trace, pieces.operator[products.main[is_forward]])
     return SmallProducts(
-        count=float(small.sum()) / len(counted),
-        exposed_s=float(exposed.sum()),
-        known_s=float(exposed[flops > 0].sum()),
-        flops=_by(formats[small], flops),
+        count=float(small.sum()) / steps,
+        exposed_s=float(products.exposed[small].sum()) / steps / 1e9,
+        known_s=float(products.exposed[known].sum()) / steps / 1e9,
+        flops=_by(formats[known], products.flops[known] / steps),
         large_flops_per_s={name: float(rate[large & (formats == name)].max()) for name in set(formats[large].tolist())},
-        shortest_s=float(length[small].min()) / 1e9,
+        shortest_s=float(products.length[small].min()) / 1e9,
         rows=int(np.median(rows[rows >= 0])) if (rows >= 0).any() else -1,
-        shared_input=_shared_input(rank.trace, everything, is_product, forward),
+        shared_input=_shared_input(rank.trace, pieces, products, is_forward),
         trains=any(key.phase == "backward" for key in rank.keys),
     )
+
+
+def _products(rank: Breakdown) -> _Products:
+    """Put the kernels of each product together: a fill before it, and a reduction behind it, take time of their own."""
+    pieces, edges, counted = rank.activity.compute, rank.steps.edges, rank.steps.counted
+    inside = (pieces.start >= edges[counted[0]]) & (pieces.start < edges[counted[-1] + 1])
+    places = np.flatnonzero(np.array([key.work.operator in _OPERATORS for key in rank.keys], bool)[pieces.key] & inside)
+    own = own_parts(pieces.start, pieces.end)
+    length = (pieces.end - pieces.start)[places]
+    places = places[order := np.argsort(-length, kind="stable")]
+    operator = pieces.operator[places]
+    alone = len(rank.trace.events) + np.arange(len(places))
+    _, main, which = np.unique(np.where(operator >= 0, operator, alone), return_index=True, return_inverse=True)
+    of = np.full(len(pieces), -1)
+    of[places] = which = which.reshape(-1)
+    return _Products(
+        length=_sums(which, length[order]),
+        exposed=_sums(which, (own.end - own.start)[places]),
+        flops=_sums(which, pieces.flops[places]),
+        main=places[main],
+        of=of,
+    )
+
+
+def _sums(place: Integers, values: Integers) -> NDArray[np.float64]:
+    return np.bincount(place, weights=values).astype(np.float64)
 
 
 def _by(names: NDArray[np.object_], values: NDArray[np.float64]) -> dict[str, float]:
@@ -119,13 +152,14 @@ def _type(called: Operands) -> int:
     return list(_TYPES).index(known[-1]) if known else -1
 
 
-def _shared_input(trace: Trace, pieces: Pieces, is_product: Flags, forward: Flags) -> float:
+def _shared_input(trace: Trace, pieces: Pieces, products: _Products, is_forward: Flags) -> float:
     """Share of forward products that read the first matrix of the product right before them, as far as shapes tell."""
     numbers: dict[tuple[int, ...], int] = {}
     first = told(trace, pieces.operator, lambda *of: numbers.setdefault(_first_matrix(*of), len(numbers) + 1), 0)
-    follows = is_product[1:] & is_product[:-1] & forward[1:] & is_first(pieces.operator)[1:]
-    same = follows & (first[1:] == first[:-1]) & (first[1:] > 0)
-    return float(same.sum()) / max(int(forward.sum()), 1)
+    before, this = products.of[:-1], products.of[1:]
+    follows = (this >= 0) & (before >= 0) & (this != before)
+    same = follows & is_forward[np.maximum(this, 0)] & (first[1:] == first[:-1]) & (first[1:] > 0)
+    return float(same.sum()) / max(int(is_forward.sum()), 1)
 
 
 def _first_matrix(name: str, called: Operands) -> tuple[int, ...]:

@@ -81,8 +81,9 @@ _OPERATORS: Table = (
     ),
     (
         _aten(
-            "copy to_copy to clone contiguous cat chunk_cat tensor_split stack copy_from repeat expand transpose permute "
-            r"pin_memory local_scalar_dense item slice_backward select_backward split\w* chunk tril triu roll flip pad "
+            "copy to_copy to clone contiguous cat chunk_cat tensor_split stack copy_from repeat expand transpose "
+            r"permute pin_memory local_scalar_dense item slice_backward select_backward split\w* chunk tril triu roll "
+            "flip pad "
             "constant_pad_nd"
         ),
         _COPY,
