@@ -95,9 +95,21 @@ def launching_calls(trace: Trace) -> Integers:
     return result
 
 
+def _worked(trace: Trace, edges: Integers) -> int:
+    """How many steps there are up to the last one in which a kernel begins, or without a device an operator."""
+    events = trace.events
+    works = np.isin(events.kind, ON_DEVICE) if trace.has_device else events.kind == Kind.OPERATOR
+    last = int(events.start[works].max()) if works.any() else int(edges[-1])
+    return min(max(int(np.searchsorted(edges, last, side="right")), 1), len(edges) - 1)
+
+
 def _counted(trace: Trace, edges: Integers) -> Integers:
-    """Places of the steps that count: all but those at the start that take long because they compile or allocate."""
-    lengths = np.diff(edges)
+    """Places of the steps that count.
+
+    Left out are those at the start that take long because they compile or allocate, and those at the end in which
+    nothing begins to work, because recording stopped.
+    """
+    lengths = np.diff(edges)[: _worked(trace, edges)]
     first = 0
     while len(lengths) - first > 1 and lengths[first] > _SLOWER * np.median(lengths[first + 1 :]):
         if not warms_up(trace, int(edges[first]), int(edges[first + 1])):

@@ -64,6 +64,14 @@ def test_a_first_step_that_loads_kernels_at_its_first_launch_is_left_out(tmp_pat
     assert job(tmp_path, fill, [30_000.0, STEP, STEP]).whole_s == pytest.approx(STEP / 1e6)
 
 
+def test_a_last_step_in_which_nothing_begins_is_left_out(tmp_path):
+    def fill(trace, at, number):
+        if number < 2:
+            trace.kernel(GEMM, at + 10, 9900, at=at)
+
+    assert job(tmp_path, fill, [STEP, STEP, 50.0]).whole_s == pytest.approx(STEP / 1e6)
+
+
 def test_a_call_that_takes_little_of_the_waits_is_not_named(tmp_path):
     def fill(trace, at, _):
         trace.kernel(GEMM, at + 10, 1000, at=at)
@@ -79,6 +87,30 @@ def test_long_steps_of_kernels_are_advised_to_have_batches_alike(tmp_path):
     said = first(job(tmp_path, fill, [STEP, STEP, 30_000.0, STEP]))
     assert "make batches alike" in said
     assert "checkpoints" not in said
+
+
+def test_of_two_steps_none_is_called_the_long_one(tmp_path):
+    def fill(trace, at, number):
+        trace.kernel(GEMM, at + 10, 29_900 if number else 9900, at=at)
+
+    found = job(tmp_path, fill, [STEP, 30_000.0])
+    assert not found.advice
+    assert any("Steps are uneven: from 10 ms to 30 ms" in one for one in found.sentences)
+
+
+@pytest.mark.parametrize("trains", [True, False])
+def test_a_job_that_does_not_train_is_not_told_of_optimizers(tmp_path, trains):
+    def fill(trace, at, _):
+        for place in range(100):
+            begin = at + 90 * place
+            if trains and place > 50:
+                trace.event("cpu_op", "autograd::engine::evaluate_function: MmBackward0", begin, 20)
+            trace.kernel("vectorized_elementwise_kernel", begin + 10, 5, at=begin, op="aten::add")
+
+    said = first(job(tmp_path, fill))
+    assert "launch-bound" in said
+    assert ("fused optimizers, or a larger micro-batch" in said) is trains
+    assert ("or a larger batch" in said) is not trains
 
 
 def test_communication_of_every_fourth_step_counts(tmp_path):

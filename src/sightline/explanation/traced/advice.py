@@ -63,17 +63,17 @@ def _input(figures: Figures) -> Iterator[Fault]:
 def _launches(figures: Figures) -> Iterator[Fault]:
     waits = figures.limits.get("launches", 0.0)
     each = seconds(waits / max(figures.launches, 1.0))
+    larger = "fused optimizers, or a larger micro-batch" if figures.trains else "or a larger batch"
     on_device = (
         "Launch fewer, larger kernels. "
         f"The step is launch-bound: the device waits {part(figures, waits)} because the host launches kernels too "
         f"slowly ({figures.launches:,.0f} launches a step, {each} of waiting each): use torch.compile or CUDA graphs, "
-        "fused optimizers, or a larger micro-batch."
+        f"{larger}."
     )
     on_processor = (
         "Call fewer, larger operators. "
         f"The step is launch-bound: the processor spends {part(figures, waits)} on calling small operators "
-        f"({figures.launches:,.0f} calls a step, {each} each): use torch.compile, fused optimizers, or a larger "
-        "micro-batch."
+        f"({figures.launches:,.0f} calls a step, {each} each): use torch.compile, {larger}."
     )
     yield Fault(waits, on_device if figures.has_device else on_processor, {})
 

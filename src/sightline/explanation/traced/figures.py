@@ -113,6 +113,11 @@ class Figures:
         """Exposed communication, waits for other ranks, and in sends and receives, left out."""
         return self.limits.get("network", 0.0)
 
+    @property
+    def trains(self) -> bool:
+        """Whether there is a backward pass."""
+        return self.phase_s("backward") > 0
+
     def phase_s(self, *names: str) -> float:
         """Seconds of some phases."""
         return sum(self.phases.get(name, 0.0) for name in names)

@@ -63,7 +63,7 @@ def _remedies(figures: Figures, small: SmallProducts) -> list[str]:
     rows = f" (a product has {small.rows:,} rows now)" if small.rows >= 0 else ""
     more = (
         "Raise the micro-batch, with as many fewer accumulation steps where the batch has to stay"
-        if small.trains
+        if figures.trains
         else "Raise the batch"
     )
     found = [f"{more}{rows}"]

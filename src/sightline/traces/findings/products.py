@@ -47,8 +47,6 @@ class SmallProducts:
     """The median of forward products; -1 unknown."""
     shared_input: float
     """Share of forward products that follow one of the same first matrix, with no kernel between them."""
-    trains: bool
-    """Whether there is a backward pass."""
 
 
 def small_products(ranks: Sequence[Breakdown]) -> SmallProducts | None:
@@ -67,7 +65,6 @@ def small_products(ranks: Sequence[Breakdown]) -> SmallProducts | None:
         shortest_s=min(one.shortest_s for one in found),
         rows=found[0].rows,
         shared_input=found[0].shared_input,
-        trains=found[0].trains,
     )
 
 
@@ -104,7 +101,6 @@ def _of_rank(rank: Breakdown) -> SmallProducts | None:
         shortest_s=float(products.length[small].min()) / 1e9,
         rows=int(np.median(rows[rows >= 0])) if (rows >= 0).any() else -1,
         shared_input=_shared_input(rank.trace, pieces, products, is_forward),
-        trains=any(key.phase == "backward" for key in rank.keys),
     )
 
 

@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 
 from sightline.traces.breakdown import Breakdown
 
+_LEAST_STEPS = 3
+"""Of two steps nobody knows which is the usual one."""
 _LONGER = 1.3
 """Over the median step: from here on a step is a long one."""
 
@@ -39,7 +41,7 @@ def _of_rank(rank: Breakdown) -> LongSteps | None:
     places = rank.steps.counted
     lengths = rank.steps.lengths[places].astype(np.float64)
     is_long = lengths > _LONGER * np.median(lengths)
-    if not rank.steps.are_named or not is_long.any():
+    if not rank.steps.are_named or len(places) < _LEAST_STEPS or not is_long.any():
         return None
     by_reason, share = rank.by_step[places], float(is_long.mean())
     apart = by_reason[is_long].mean(axis=0) - by_reason[~is_long].mean(axis=0)

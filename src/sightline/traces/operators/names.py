@@ -115,7 +115,8 @@ _OPERATORS: Table = (
         _aten(
             "mul add sub rsub div pow sqrt rsqrt neg exp log abs square reciprocal addcmul addcdiv lerp maximum "
             r"minimum clamp\w* cos sin erf eq ne le lt ge gt bitwise_\w+ logical_\w+ isfinite isnan isinf sign "
-            r"floor\w* remainder fmod ceil round native_dropout\w* amp_\w+ log1p log2 nan_to_num trunc sgn __\w+__"
+            r"floor\w* remainder fmod ceil round native_dropout\w* amp_\w+ log1p log2 diff isin "
+            r"nan_to_num trunc sgn __\w+__"
         ),
         _ELEMENTWISE,
     ),
