@@ -1,6 +1,7 @@
 """What limits a scenario or a run, how far each limit is, and which changes help: sums, gains and refusals."""
 
 import json
+import re
 import shlex
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ import sightline as sl
 from sightline.explanation.candidates import levers
 from sightline.explanation.words import NOTHING_HELPS
 from sightline.loading.loader import read_overrides
+from sightline.quantities import GIB
 
 DEEP = {
     "model": "llama-2-7b",
@@ -38,6 +40,7 @@ LOAD = {
     "plan": {"framework": "vllm"},
 }
 TOO_LARGE = {**DEEP, "plan": {"framework": "megatron", "micro_batch": 8}}
+DOES_NOT_FIT = "examples/llama-2-7b-does-not-fit.yaml"
 OPERATOR = {
     "cluster": "1x h100-sxm-80gb",
     "workload": {"task": "operator", "operator": "matmul", "m": 4096, "n": 4096, "k": 4096, "dtype": "bf16"},
@@ -148,6 +151,17 @@ def test_what_does_not_fit_is_told_what_makes_it_fit(asked):
         assert one.sentence.startswith("It does not fit")
 
 
+def test_what_frees_memory_is_predicted():
+    found = sl.explain(sl.load(DOES_NOT_FIT))
+    before = sl.predict(sl.load(DOES_NOT_FIT)).memory_bytes["total"]
+    said = next(one for one in found.sentences if "fullest device" in one)
+    freed = re.findall(r"([\w]+): (\S+?) frees ([\d.]+) GiB", said)
+    assert freed
+    for key, value, size in freed:
+        after = sl.predict(sl.load(DOES_NOT_FIT, [f"plan.{key}={value}"])).memory_bytes["total"]
+        assert float(size) == pytest.approx((before - after) / GIB, abs=0.06)
+
+
 def test_where_the_framework_is_not_named_a_change_keeps_the_one_that_answered():
     asked = {**DEEP, "plan": {key: value for key, value in DEEP["plan"].items() if key != "framework"}}
     found = sl.explain(sl.load(asked))
@@ -159,10 +173,13 @@ def test_where_the_framework_is_not_named_a_change_keeps_the_one_that_answered()
 def test_an_open_micro_batch_stays_open():
     asked = {**DEEP, "plan": {key: value for key, value in DEEP["plan"].items() if key != "micro_batch"}}
     found = sl.explain(sl.load(asked))
-    before = sl.predict(sl.load(asked)).step_time_s
+    before = sl.predict(sl.load(asked))
     for one in found.advice:
         assert "plan.micro_batch" not in one.set
-        assert one.gain_s == pytest.approx(before - sl.predict(sl.load(asked, one.set)).step_time_s, rel=1e-9)
+        after = sl.predict(sl.load(asked, one.set))
+        assert one.gain_s == pytest.approx(before.step_time_s - after.step_time_s, rel=1e-9)
+        changed = after.scenario.plan.micro_batch != before.scenario.plan.micro_batch
+        assert (f"micro_batch: {int(after.scenario.plan.micro_batch)}" in one.sentence) == changed
 
 
 @pytest.mark.slow

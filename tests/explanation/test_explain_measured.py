@@ -5,6 +5,7 @@ import json
 import pytest
 
 import sightline as sl
+from sightline.report.explained.answer import modules
 
 EXAMPLE = "examples/llama-2-7b-zero2-8xa800.yaml"
 SLOW_LINK, ELSEWHERE = 2.5, 1.02
@@ -40,6 +41,27 @@ def test_its_own_table_is_explained_next_to_its_prediction(measured):
     assert "Slower than predicted by phase: communication exposed" in sentences
     assert "Slower than predicted by module: communication exposed: data parallel" in sentences
     assert f"{SLOW_LINK:.2f} x" in sentences
+
+
+def test_modules_of_disturbed_steps_are_not_compared(measured):
+    file, said = measured
+    for row in said["rows"]:
+        row["exposed_s"] *= 3
+    file.write_text(json.dumps(said))
+    found = sl.explain(file)
+    sentences = " ".join(found.sentences)
+    assert "steps of their own" in sentences
+    assert "predicted by module" not in sentences
+    shares = [float(part.share) for part in modules(found)]
+    assert sum(shares) == pytest.approx(1)
+
+
+def test_the_commands_of_a_run_predict_its_scenario_with_the_run_as_an_anchor(measured):
+    file, _ = measured
+    found = sl.explain(file)
+    for one in found.advice:
+        assert one.command.startswith(f"sightline predict {file} --anchor {file} --set ")
+    assert sl.predict(sl.load(file)).to_dict() == sl.predict(sl.load(EXAMPLE)).to_dict()
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from sightline.errors import InputError
-from sightline.loading import load
+from sightline.loading import load, to_mapping
 from sightline.loading.input.dotted_keys import with_value
 from sightline.scenario import Scenario
 
@@ -152,3 +152,16 @@ def test_a_sweep_may_be_a_range() -> None:
 def test_wrong_ones_are_sentences(overrides, sweeps, named) -> None:
     with pytest.raises(InputError, match=named):
         load(BASE, overrides, sweeps)
+
+
+@pytest.mark.parametrize(
+    "answer", [{"source": "measured", "step_time_s": 1.0}, {"id": "20260102-030405", "result": {}}]
+)
+def test_a_result_and_a_run_stand_for_the_scenario_that_they_answer(answer: dict[str, Any]) -> None:
+    asked = one(answer | {"scenario": BASE | {"measured": {"step_time_s": 1.0}}})
+    assert to_mapping(asked) == to_mapping(one(BASE))
+
+
+def test_a_scenario_within_anything_else_is_an_unknown_key() -> None:
+    with pytest.raises(InputError, match="scenario is not a known key"):
+        load({"scenario": BASE})

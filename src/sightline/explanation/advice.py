@@ -137,7 +137,8 @@ class _Work:
 
     def __init__(self, own: Profile, subject: Subject, known: "Anchored | None") -> None:
         asked: Any = subject.scenario
-        self._own, self._subject, self._known, self._asked_plan = own, subject, known, getattr(asked, "plan", None)
+        self._own, self._subject, self._known = own, subject, known
+        self._chooses_batch = own.task is TRAINING and asked.plan.micro_batch is None
         self.candidates = candidates(own.scenario, asked)
         self._refused = set(_refusals(own.scenario))
 
@@ -188,7 +189,7 @@ class _Work:
 
     def _told(self, one: Tried) -> list[Settings]:
         """The changes, and what the scenario leaves open and the prediction then chooses otherwise."""
-        if self._own.task is not TRAINING or self._asked_plan.micro_batch is not None:
+        if not self._chooses_batch:
             return one.changes
         before, after = (int(each.scenario.plan.micro_batch) for each in (self._own, one.profile))
         first, *others = one.changes

@@ -1,6 +1,7 @@
 """Sources into scenarios: overrides, sweeps, and all mistakes of a file in one error."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from sightline.errors import InputError, nearest
 from sightline.loading.input.checks import Complaints
 from sightline.loading.input.dotted_keys import check_sweep, key_value, swept, with_value
-from sightline.loading.input.sources import Document, Source, read_source, value_of
+from sightline.loading.input.sources import Document, Source, question_of, read_source, value_of
 from sightline.loading.plan import TASKS
 from sightline.loading.possible import Asked, Cell, Loaded, is_impossible
 from sightline.loading.training import scenario_from_mapping
@@ -34,8 +35,9 @@ def load(
     """Return the scenario of a source, or the list of them when it is a list, a table, several documents or a sweep.
 
     ``source`` is a path, ``-`` for standard input, a text of YAML, JSON or CSV, an open file, a mapping or a list of
-    mappings. Cells of a sweep that break a rule of plans are refused like any mistake, or with ``possible_only`` left
-    out as long as some others remain. Raise `InputError` with every mistake in it.
+    mappings. A result or a stored run stands for the scenario that it answers. Cells of a sweep that break a rule of
+    plans are refused like any mistake, or with ``possible_only`` left out as long as some others remain. Raise
+    `InputError` with every mistake in it.
     """
     loaded = read_all([source], overrides, sweeps, possible_only=possible_only)
     return loaded.scenarios if loaded.is_list else loaded.scenarios[0]
@@ -70,7 +72,8 @@ def read_all(
             continue
         loaded.is_list |= not read.single
         places: dict[str, list[str]] = {}
-        for document in read.documents:
+        for written in read.documents:
+            document = replace(written, mapping=question_of(written.mapping))
             given = set_values, sweep_values
             said = _add(loaded, document, read.folder, given, possible_only=possible_only, progress=progress)
             for problem in said:

@@ -48,6 +48,14 @@ class Source:
     """What relative paths are relative to."""
 
 
+def question_of(mapping: Any) -> Any:
+    """Return the scenario that a result or a stored run answers, without what was measured; others stay."""
+    is_answer = isinstance(mapping, Mapping) and isinstance(mapping.get("scenario"), Mapping)
+    if not is_answer or not {"source", "result"} & mapping.keys():
+        return mapping
+    return {key: value for key, value in mapping["scenario"].items() if key != "measured"}
+
+
 def read_source(source: object) -> Source:
     """Return the scenarios of a path, ``-`` (standard input), a text of several lines, a mapping or a list of them.
 

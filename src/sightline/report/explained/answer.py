@@ -128,13 +128,16 @@ def phases(explanation: Explanation) -> list[Part]:
 
 
 def modules(explanation: Explanation, most: int = MOST_MODULES) -> list[Part]:
-    """Return exposed seconds by phase and module, longest first; the rest added up."""
+    """Return exposed seconds by phase and module, longest first; the rest added up.
+
+    Modules are measured in steps of their own: where those took longer than the whole, shares are of them.
+    """
     by: dict[tuple[str, str], float] = {}
     for row in explanation.rows:
         if float(row.exposed_s) > 0 and row.phase not in ("host", "pipeline_bubble"):
             by[row.phase, row.module] = by.get((row.phase, row.module), 0.0) + float(row.exposed_s)
     ranked = sorted(by.items(), key=lambda item: -item[1])
-    whole = explanation.whole_s or 1.0
+    whole = max(explanation.whole_s, sum(by.values())) or 1.0
     cut = ranked[: most - 1] if len(ranked) > most else ranked
     found = [
         Part(key=phase, label=f"{phase.removesuffix('_exposed')}: {module}", value=value, share=value / whole)
