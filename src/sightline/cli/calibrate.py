@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sightline import catalog
 from sightline.cli import output
-from sightline.cli.options import AsJson, Chart, RunStore, option, takes
+from sightline.cli.options import AsJson, Chart, RunStore, option, takes_options
 from sightline.cli.progress_bar import progress_bar
 from sightline.errors import InputError, nearest
 
@@ -49,7 +49,7 @@ class CalibrateOptions:
     as_json: AsJson = False
 
 
-@takes(CalibrateOptions)
+@takes_options
 def calibrate(options: CalibrateOptions) -> None:
     """Fit a device's constants to measured operators, and print the errors that remain.
 

@@ -1,9 +1,9 @@
 """Options that several commands have, and commands whose options are the fields of a dataclass."""
 
 import inspect
-from collections.abc import Callable
-from dataclasses import Field, field, fields
-from typing import Annotated, Any, TypeVar, get_type_hints
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
@@ -103,12 +103,86 @@ Workers = Annotated[
     ),
 ]
 
-Options = TypeVar("Options")
+
+@dataclass(frozen=True, slots=True)
+class Only:
+    """Beside a dataclass in ``Annotated``: those of its options that a command has, in the order of its help."""
+
+    names: tuple[str, ...]
+
+
+def only(*names: str) -> Only:
+    """Return which options of a dataclass a command has; the others keep their defaults."""
+    return Only(names)
 
 
 def option(default: Any, text: str, *names: str, metavar: str | None = None) -> Any:
     """Return a field of an options dataclass: its default, its help, and its names where they are not the field's."""
     return field(default=default, metadata={"names": names, "metavar": metavar, "help": text})
+
+
+def takes_options(call: Callable[..., None]) -> Callable[..., None]:
+    """Make a function a command; a parameter that is a dataclass of options stands for its fields, in their order.
+
+    A field is an ``option``, annotated as Typer has it, or again such a dataclass. ``Annotated[Options, only(...)]``
+    is some of the fields.
+    """
+    hints = get_type_hints(call, include_extras=True)
+    asked = {one.name: (hints[one.name], one.default) for one in inspect.signature(call).parameters.values()}
+
+    def invoke(**given: Any) -> None:
+        call(**_put_together(asked, given))
+
+    parameters = list(_parameters(asked))
+    invoke.__doc__, invoke.__name__ = call.__doc__, call.__name__
+    invoke.__annotations__ = {one.name: one.annotation for one in parameters}
+    invoke.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return invoke
+
+
+_Asked = Mapping[str, tuple[Any, Any]]
+"""Type and default by name."""
+
+
+def _parameters(asked: _Asked) -> Iterator[inspect.Parameter]:
+    """What Typer is told, dataclasses taken apart."""
+    for name, (hint, default) in asked.items():
+        if (options := _options_of(hint)) is None:
+            yield inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+        else:
+            yield from _parameters(_fields(*options))
+
+
+def _put_together(asked: _Asked, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a function from what Typer read, dataclasses put together."""
+    found = {}
+    for name, (hint, _) in asked.items():
+        if (options := _options_of(hint)) is None:
+            found[name] = given[name]
+        else:
+            found[name] = options[0](**_put_together(_fields(*options), given))
+    return found
+
+
+def _options_of(hint: Any) -> tuple[Any, tuple[str, ...]] | None:
+    """A dataclass of options and which of its fields are asked for; None of any other type."""
+    kind, *told = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    if not is_dataclass(kind):
+        return None
+    chosen = next((one.names for one in told if isinstance(one, Only)), None)
+    return kind, tuple(one.name for one in fields(kind)) if chosen is None else chosen
+
+
+def _fields(options: Any, names: tuple[str, ...]) -> dict[str, tuple[Any, Any]]:
+    hints = get_type_hints(options, include_extras=True)
+    by_name = {one.name: one for one in fields(options)}
+    return {
+        name: (
+            _typed(by_name[name], hints[name]),
+            inspect.Parameter.empty if by_name[name].default is MISSING else by_name[name].default,
+        )
+        for name in names
+    }
 
 
 def _typed(one: Field[Any], hint: Any) -> Any:
@@ -118,31 +192,3 @@ def _typed(one: Field[Any], hint: Any) -> Any:
     told = dict(one.metadata)
     names = told.pop("names") or (f"--{one.name.replace('_', '-')}",)
     return Annotated[hint, typer.Option(*names, show_default=bool(one.default), **told)]
-
-
-def takes(options: type[Options]) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
-    """Make a function of an ``options`` dataclass a command whose options are its fields, in their order.
-
-    A field is an ``option``, or annotated as Typer has it: ``Annotated[type, typer.Option(...)]``.
-    """
-    asked: tuple[Field[Any], ...] = fields(options)  # type: ignore[arg-type]
-    hints = get_type_hints(options, include_extras=True)
-    hints |= {one.name: _typed(one, hints[one.name]) for one in asked}
-
-    def command(call: Callable[[Options], None]) -> Callable[..., None]:
-        def invoke(**given: Any) -> None:
-            call(options(**given))
-
-        invoke.__doc__, invoke.__name__ = call.__doc__, call.__name__
-        invoke.__annotations__ = hints
-        invoke.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-            [
-                inspect.Parameter(
-                    one.name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=hints[one.name]
-                )
-                for one in asked
-            ]
-        )
-        return invoke
-
-    return command

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from sightline.cli import output, reports
 from sightline.cli.measure.files import measure_files, outcome
 from sightline.cli.measure.options import STANDARD_SUITE, STUDY, SUITES, MeasureOptions, refuse_idle
-from sightline.cli.options import takes
+from sightline.cli.options import takes_options
 from sightline.cli.progress_bar import progress_bar
 from sightline.errors import InputError
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sightline.runs import Store
 
 
-@takes(MeasureOptions)
+@takes_options
 def measure(options: MeasureOptions) -> None:
     """Measure training, generation, serving or single operators, with the keys of a prediction.
 

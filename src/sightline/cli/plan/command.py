@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sightline.cli import output, reports
-from sightline.cli.options import takes
+from sightline.cli.options import takes_options
 from sightline.cli.plan.launch import Launched, check_folder, first_launched, save_launch
 from sightline.cli.plan.options import PlanOptions
 from sightline.cli.progress_bar import end_if_stopped, progress_bar
@@ -21,7 +21,7 @@ Commands = Sequence[tuple[str, str]]
 """What commands are for, and what to type."""
 
 
-@takes(PlanOptions)
+@takes_options
 def plan(options: PlanOptions) -> None:
     """Find the best plans for what a scenario leaves open: parallelism, micro-batch, ZeRO, recomputation, offloading.
 
