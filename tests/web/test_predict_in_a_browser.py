@@ -158,3 +158,13 @@ def test_the_numbers_of_a_chart_are_those_of_the_command_line(page):
     for line, other in zip(lines, expected, strict=True):
         for one, told in zip(line.values(), other.values(), strict=True):
             assert one == told or float(one) == pytest.approx(float(told))
+
+
+def test_the_best_plan_of_what_was_typed_is_one_press_away(page):
+    page.goto("/predict")
+    ready(page)
+    page.get_by_label("model", exact=True).fill("qwen2.5-0.5b")
+    page.wait_for_selector('html[data-answered="1"]')
+    page.get_by_role("link", name="Find the best plan").click()
+    page.wait_for_url("**/plan?**model=qwen2.5-0.5b**")
+    page.wait_for_selector('#answer dl.answer >> text="best plan"')

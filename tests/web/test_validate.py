@@ -12,7 +12,7 @@ def test_the_scenario_is_judged_first_and_nothing_starts(client):
     shown = client.get(f"/validate?{SCENARIO}").text
     assert "How far to trust this answer" in shown
     assert "same device and framework" in shown
-    assert "80 % interval" in shown
+    assert "inside of their 80 % interval" in shown
     assert "megatron-core-h100" in shown.partition('id="answer"')[2]
     assert 'class="job"' not in shown
 

@@ -1,11 +1,11 @@
 """How far to trust one prediction: its interval, what that rests on, and errors of the measured cases most like it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from statistics import fmean
 
 from sightline.profile import Profile
 from sightline.quantities import counted
-from sightline.report import pieces, summary
+from sightline.report import pieces
 from sightline.report.explained.answer import of_profile
 from sightline.report.pages.profile import evidence_table
 from sightline.report.pieces import FAINT, Piece, Said
@@ -13,8 +13,10 @@ from sightline.report.terminal.accuracy import case_cells, quantity_name
 from sightline.validation.nearest import Near
 
 TITLE = "How far to trust this answer"
-_COLUMNS = ("suite", "part", "same", "case", "quantity", "measured", "predicted", "error", "inside 80 %")
-_IS_NUMBER = [False, False, False, False, False, True, True, True, False]
+_COLUMNS = ("case", "same", "measured", "predicted", "error", "inside 80 %", "suite", "part")
+_IS_NUMBER = [False, False, True, True, True, False, False, False]
+_UNITS = {"step_time_s": "step time in seconds", "ttft_s": "time to first token in seconds"}
+_UNITS |= {"tpot_s": "time per output token in seconds", "output_tokens_per_s": "output tokens per second"}
 
 
 def trust_piece(profile: Profile, near: Sequence[Near], *, level: int = 2) -> Piece:
@@ -26,19 +28,24 @@ def trust_piece(profile: Profile, near: Sequence[Near], *, level: int = 2) -> Pi
         level: Of the heading.
     """
     fast = [line for line in of_profile(profile) if line.asks == "how fast"]
-    rows = [_row(one) for one in near]
-    cases = pieces.table(_COLUMNS, rows, label="nearest cases", numbers=_IS_NUMBER) if rows else ""
     said = "Part fit taught the constants, part test was held out. A case of the same device and framework says most."
+    footnote = pieces.paragraphs([said] if near else [], FAINT)
     return pieces.section(
         TITLE,
         pieces.short_answer([*fast, _evidence(profile), _errors(near)]),
-        pieces.paragraphs(summary.interval_sentences(profile), FAINT),
-        pieces.section("Measured cases most like it", cases, pieces.paragraphs([said], FAINT), level=level + 1)
-        if rows
-        else "",
+        pieces.section("Measured cases most like it", *_tables(near), footnote, level=level + 1),
         pieces.section("Where its constants come from", evidence_table(profile), level=level + 1),
         level=level,
     )
+
+
+def _tables(near: Sequence[Near]) -> Iterator[str]:
+    """A table for each quantity, under its name and unit."""
+    for quantity in dict.fromkeys(one.quantity for one in near):
+        rows = [_row(one) for one in near if one.quantity == quantity]
+        named = _UNITS.get(quantity, quantity_name(quantity))
+        yield pieces.paragraphs([f"Measured and predicted: {named}"])
+        yield pieces.table(_COLUMNS, rows, label=f"nearest cases: {named}", numbers=_IS_NUMBER)
 
 
 def _evidence(profile: Profile) -> Said:
@@ -68,9 +75,7 @@ def _row(near: Near) -> tuple[str, ...]:
     name, *figures = case_cells(near.answer)
     inside = ("yes" if _is_inside(near) else "no") if near.answer.interval else "-"
     same = ", ".join(near.shares)
-    is_time = near.quantity.endswith("_s") and "_per_s" not in near.quantity
-    quantity = quantity_name(near.quantity) + (", s" if is_time else "")
-    return near.suite, near.answer.case.split, same, name, quantity, *figures, inside
+    return name, same, *figures, inside, near.suite, near.answer.case.split
 
 
 def _is_inside(near: Near) -> bool:

@@ -2,6 +2,12 @@
 
 const ENDED = ["done", "failed", "cancelled", "interrupted"];
 
+/** What is said of work that nobody asked for. */
+function notBegun() {
+  const button = document.querySelector("#ask button[type=submit]")?.textContent.trim();
+  return button ? `Nothing runs yet. Say in the form what it is about, then press \u201c${button}\u201d.` : "Nothing runs yet.";
+}
+
 /** How far a job is, in words. */
 function words(job) {
   const { what, done, total } = job.progress;
@@ -73,5 +79,5 @@ export function followJob(within, again, starts) {
   const state = form.dataset.state;
   show(state !== "new" && !ENDED.includes(state));
   if (!stop.hidden) follow(); else if (starts) start();
-  else if (state === "new") says.textContent = `Nothing runs yet: \u201c${document.querySelector("#ask button[type=submit]")?.textContent.trim()}\u201d starts it.`;
+  else if (state === "new") says.textContent = notBegun();
 }

@@ -191,7 +191,7 @@ function jobPlace() {
 /** Links to other views take the scenario along, each what it takes of it. */
 function shareScenario(found) {
   const queries = JSON.parse(found.querySelector(".links")?.textContent ?? "{}");
-  for (const link of document.querySelectorAll("nav a[data-view]")) {
+  for (const link of document.querySelectorAll("a[data-view]")) {
     if (link.dataset.view in queries) link.search = queries[link.dataset.view];
   }
 }
