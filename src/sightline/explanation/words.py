@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 NOTHING_HELPS = (
     "No single change of the plan, and no pair of those that were tried, saves more than the prediction may be off."
 )
+_STARTS = 0.1
+"""Share of an operator's time that its work takes, below which what starts it takes nearly all."""
 _TIGHT = 0.9
 """Share of the memory from which on what fills it is told."""
 _DOMINATES = 0.5
@@ -58,7 +60,12 @@ def _limits(own: Profile) -> Iterator[str]:
         said += ", then " + " and ".join(f"{LIMIT_NAMES.get(o.limit, o.limit)} {seconds(o.time_s)}" for o in others)
     yield f"{said}."
     known = [one for one in limits if one.alone_s is not None]
-    if known and (least := max(known, key=lambda one: one.alone_s or 0.0)).alone_s:
+    least = max(known, key=lambda one: one.alone_s or 0.0, default=None)
+    if least is None or not least.alone_s:
+        return
+    if own.task is OPERATOR and least.alone_s < _STARTS * whole:
+        yield f"Its work takes {seconds(least.alone_s)}; nearly all of the time is to start it, and latency."
+    else:
         yield (
             f"If only {LIMIT_NAMES.get(least.limit, least.limit).removeprefix('exposed ')} held, "
             f"{WHOLE_NAMES.get(own.task.whole, 'it')} would take {seconds(least.alone_s)}, "

@@ -1,5 +1,7 @@
 """Faults that lie in a few steps, in copies and on the host: what a composed trace is explained by."""
 
+import json
+
 import pytest
 from kineto import Composed
 
@@ -44,6 +46,30 @@ def test_launches_without_kernels_are_doubted_and_nothing_is_advised(tmp_path):
     found = explain_trace([trace.write(tmp_path)])
     assert found.advice == ()
     assert "none is recorded" in found.warnings[0]
+
+
+def test_the_timeline_of_a_prediction_is_called_one(tmp_path):
+    ids = {"pid": 0, "tid": 0}
+    kernels = (("norm", 0.0), ("norm gradient", 100.0), ("optimizer", 200.0))
+    events = [
+        {"ph": "X", "cat": "kernel", "name": name, "ts": at, "dur": 90.0, "args": {"device": 0}, **ids}
+        for name, at in kernels
+    ]
+    ranges = [("forward 0", 0.0), ("backward 0", 100.0)]
+    events += [
+        {"ph": "X", "cat": "gpu_user_annotation", "name": name, "ts": at, "dur": 95.0, **ids} for name, at in ranges
+    ]
+    place = tmp_path / "step.json"
+    place.write_text(json.dumps({"otherData": {"source": "sightline, predicted"}, "traceEvents": events}))
+    found = explain_trace([place])
+    assert found.source == "predicted"
+    assert not found.advice
+    assert "timeline of a prediction" in found.warnings[0]
+    assert {(row.phase, row.module) for row in found.rows} == {
+        ("forward", "norm"),
+        ("backward", "norm"),
+        ("optimizer", "optimizer"),
+    }
 
 
 def test_a_device_of_which_nothing_is_recorded_is_named(tmp_path):

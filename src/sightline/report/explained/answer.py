@@ -6,6 +6,7 @@ from sightline.explanation.answer import Advice, Explanation, Limit
 from sightline.explanation.limits import limits_of
 from sightline.explanation.reasons import said
 from sightline.profile import SERVING, Profile
+from sightline.profile.metrics import OPERATOR
 from sightline.report import summary, units
 from sightline.report.pieces import BAD, GOOD, PERHAPS, Said
 from sightline.report.summary import Part
@@ -100,6 +101,8 @@ def change(explanation: Explanation) -> Said:
     if not explanation.advice:
         tried = explanation.source == "predicted" or explanation.scenario
         says = "nothing that was tried helps beyond the noise of the prediction" if tried else "no change is advised"
+        if explanation.answer is not None and explanation.answer.task is OPERATOR:
+            says = "an operator has no plan that could change"
         return Said(asks="what to change", says=says)
     return changed(explanation.advice[0], explanation.answer)
 
