@@ -58,7 +58,7 @@ def test_a_trace_is_sent_explained_and_seen_again_by_its_link(browser, stored):
     with opened(browser, stored[0]) as page:
         page.goto("/explain")
         ready(page)
-        page.get_by_label("trace of PyTorch's profiler").set_input_files(trace)
+        page.get_by_label("PyTorch trace").set_input_files(trace)
         page.get_by_role("button", name="Explain the trace").click()
         page.wait_for_url("**/explain?**trace=**")
         page.wait_for_selector("#answer >> text=Trace slow-loader.json.gz")

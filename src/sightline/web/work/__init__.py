@@ -31,8 +31,9 @@ def partial_piece_of(result: Mapping[str, Any]) -> "Piece":
     from sightline.report import pieces
 
     what, done, total = (result["stopped"][key] for key in ("what", "done", "total"))
-    far = f" at {done:,} of {total:,}" if total else ""
-    said = f"A part of the answer: stopped while {what or 'starting'}{far}. It shows what was found until then."
+    far = f", at {done:,} of {total:,}" if total else ""
+    when = f"after {what}" if done == total else f"while {what}{far}"
+    said = f"A part of the answer: stopped {when if what else 'at the start'}. It shows what was found until then."
     return pieces.joined(pieces.paragraphs([said], pieces.PERHAPS), piece_of(result))
 
 
