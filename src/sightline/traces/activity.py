@@ -12,7 +12,7 @@ from sightline.traces.operators.attention import attention_core
 from sightline.traces.operators.modules import modules_of, placed
 from sightline.traces.operators.names import UNMATCHED, Work, communication_of, is_host_communication, work_of
 from sightline.traces.operators.nesting import Nesting, innermost, nested, outermost, own_stretches
-from sightline.traces.operators.phases import PHASES, RECOMPUTE, phases_of
+from sightline.traces.operators.phases import PHASES, RECOMPUTE, phases_of, phases_on_device
 from sightline.traces.operators.shapes import batches_of, flops_of
 from sightline.traces.operators.traffic import traffic_of, traffic_on_host
 from sightline.traces.steps import launching_calls
@@ -111,7 +111,7 @@ def _on_device(trace: Trace, nesting: Nesting) -> Activity:
     end = np.where(known, events.end[np.maximum(calls, 0)], -1)
     operator = _operators(events, nesting, chosen, thread, start)
     start, end, thread = _launches(events, operator, (start, end, thread))
-    phase = phases_of(trace, thread, start)
+    phase = np.where(thread >= 0, phases_of(trace, thread, start), phases_on_device(trace, chosen))
     module = modules_of(trace, nesting, np.where(phase == RECOMPUTE, -1, operator), thread, start)
     keys, key = _keys(trace, (phase, module), operator, events.name[chosen])
     pieces = Pieces(

@@ -126,6 +126,8 @@ class Trace:
     groups: Sequence[str] = ()
     """Process groups of collectives: name and ranks."""
     warnings: Sequence[str] = ()
+    is_predicted: bool = False
+    """Whether Sightline wrote it, as the timeline of a prediction."""
     is_cut: bool = False
     """Whether its file ends in the middle, so that events are missing."""
 

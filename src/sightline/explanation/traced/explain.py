@@ -13,6 +13,7 @@ from sightline.scenario import Scenario
 
 if TYPE_CHECKING:
     from sightline.prediction.anchoring import Anchored
+    from sightline.traces.job import Job
 
 
 def explain_trace(
@@ -47,14 +48,13 @@ def explain_trace(
         predicted = prediction_of(scenario, figures, known)
     return Explanation(
         title=_title(paths, figures),
-        source="measured",
+        source="predicted" if figures.is_predicted else "measured",
         whole="step_time_s",
         whole_s=figures.whole_s,
         phases=figures.phases,
         limits=_limits(figures),
         rows=figures.rows,
-        # What the missing events did would be taken for waits.
-        advice=() if job.is_cut or figures.lacks_kernels else advised(figures, predicted),
+        advice=advised(figures, predicted) if _is_whole(job, figures) else (),
         exposed_communication_s=figures.communication_s,
         hidden_communication_s=figures.overlapped_s,
         bubble_s=figures.limits.get("bubble", 0.0),
@@ -67,8 +67,18 @@ def explain_trace(
     )
 
 
+def _is_whole(job: "Job", figures: Figures) -> bool:
+    """Whether all that a step did is recorded; what is missing would be taken for waits."""
+    return not (job.is_cut or figures.lacks_kernels or figures.is_predicted)
+
+
 def _doubts(figures: Figures, *, is_cut: bool) -> Iterator[str]:
     """What makes the figures less than those of a step."""
+    if figures.is_predicted:
+        yield (
+            "the trace is the timeline of a prediction, which tells less than the prediction itself, so no change is "
+            "advised: sightline explain the scenario"
+        )
     if is_cut:
         yield "events behind the cut are missing and count as waits, so no change is advised: record the trace again"
     elif figures.lacks_kernels:

@@ -79,6 +79,8 @@ class Figures:
     """Ranks of the job, of which not all may be given."""
     collectives: int
     """Collectives that were compared between ranks."""
+    is_predicted: bool
+    """Whether the trace is the timeline of a prediction."""
     has_device: bool
     """Whether any kernel of a device is recorded."""
     lacks_kernels: bool
@@ -157,6 +159,7 @@ def figures_of(job: Job) -> Figures:
         slow=slow_collective(job.ranks),
         world_size=first.trace.world_size or 1,
         collectives=job.matched.collectives,
+        is_predicted=first.trace.is_predicted,
         has_device=first.trace.has_device,
         lacks_kernels=first.trace.lacks_kernels,
         device=first.trace.device_name,

@@ -28,6 +28,7 @@ _NUMBERS = {
     name: re.compile(rb'"%s"\s*:\s*"?(-?\d+)' % name.encode()) for name in ("baseTimeNanoseconds", "rank", "world_size")
 }
 _MEMORY = re.compile(rb'"totalGlobalMem"\s*:\s*(\d+)')
+_PREDICTED = re.compile(rb'"source"\s*:\s*"sightline, predicted"')
 _DEVICE = re.compile(rb'"deviceProperties"\s*:\s*\[\s*\{[^}]*?"name"\s*:\s*"([^"]*)"')
 
 
@@ -192,5 +193,6 @@ def _trace(source: _Source, columns: Columns, facts: bytes) -> Trace:
         operands=columns.operands,
         groups=columns.groups,
         warnings=source.warnings,
+        is_predicted=_PREDICTED.search(facts) is not None,
         is_cut=bool(source.warnings),
     )

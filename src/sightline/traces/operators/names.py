@@ -131,6 +131,12 @@ _OPERATORS: Table = (
 """Names of PyTorch's operators; the first that matches counts."""
 
 _KERNELS: Table = (
+    # Names that our own timelines give kernels.
+    (_anywhere(r"^norm(\sgradient)?$"), _NORM),
+    (_anywhere(r"^activation(\sgradient)?$"), _ACTIVATION),
+    (_anywhere(r"^residual(\sgradient)?$ ^gradient\saccumulation$"), _ELEMENTWISE),
+    (_anywhere(r"^lookup$ ^table\sgradient$"), _EMBEDDING),
+    (_anywhere("^optimizer$"), _UPDATE),
     (
         _anywhere("flash_(fwd|bwd) flash_attn fmha attention flash:: attn_(fwd|bwd) pytorch_flash _bwd_kernel_d"),
         _FLASH,
@@ -147,7 +153,7 @@ _KERNELS: Table = (
         ),
         _MATMUL,
     ),
-    (_anywhere("cross_entropy nll_loss log_?softmax"), _CROSS_ENTROPY),
+    (_anywhere("cross[_-]entropy nll_loss log_?softmax"), _CROSS_ENTROPY),
     (_anywhere("[sS]oft[mM]ax"), _SOFTMAX),
     (_anywhere("layer_?norm rms_?norm LayerNorm GammaBeta batch_norm bn_(fw|bw) RowwiseMoments"), _NORM),
     (_anywhere("embedding indexSelect Embedding pooled_embs"), _EMBEDDING),

@@ -12,6 +12,7 @@ PHASES = ("forward", "backward", "optimizer", "recompute")
 RECOMPUTE = PHASES.index("recompute")
 _OPTIMIZER = re.compile(r"^Optimizer\.step#|^## ?optimizer|^optimizer(_step)?$", re.IGNORECASE)
 _BACKWARD = re.compile(r"^autograd::engine::evaluate_function|Backward\d*$|^CompiledFunctionBackward")
+_BACKWARD_RANGE = re.compile(r"^(## ?)?backward\b", re.IGNORECASE)
 _CHECKPOINT = re.compile(r"Checkpoint\w*Backward\d*$")
 """Nodes that run a checkpointed part of the model again, and then its backward pass inside of them."""
 _CHECKPOINT_FRAME = re.compile(r"utils/checkpoint\.py\(\d+\): (recompute_fn|unpack_hook)")
@@ -31,6 +32,23 @@ def phases_of(trace: Trace, thread: Integers, instants: Integers) -> Integers:
             inside = holding(merged(events.start[own], events.end[own] + 1), instants[here]) >= 0
             result[np.flatnonzero(here)[inside]] = phase
     return np.where((result == 1) & _recomputed(trace, backward, thread, instants), RECOMPUTE, result)
+
+
+def phases_on_device(trace: Trace, kernel: Integers) -> Integers:
+    """Return places in ``PHASES`` of kernels of unknown launch, by the ranges around them on their device.
+
+    Args:
+        trace: Of one device.
+        kernel: Places in the events.
+    """
+    events = trace.events
+    ranges = events.kind == Kind.DEVICE_ANNOTATION
+    result = np.zeros(len(kernel), np.int64)
+    for phase, form in ((1, _BACKWARD_RANGE), (2, _OPTIMIZER)):
+        named = trace.matching(form.search)
+        around = merged(events.start[ranges & named], events.end[ranges & named])
+        result[(holding(around, events.start[kernel]) >= 0) | named[kernel]] = phase
+    return result
 
 
 def _backward(trace: Trace) -> Flags:
