@@ -1,5 +1,7 @@
 """The view Explore in real Chromium: from a list of studies to a link of what one found."""
 
+from urllib.parse import urlencode
+
 import pytest
 from page_checks import assert_accessible, assert_no_sideways_scroll, opened, ready, screenshot
 
@@ -55,6 +57,21 @@ def test_a_study_of_ones_own_tells_its_mistakes_and_then_answers(page):
     page.get_by_label("dram").check()
     assert page.locator("#f-axes").is_hidden()
     assert page.get_by_label("keys of its scenario").is_visible()
+
+
+def test_a_study_that_is_stopped_shows_the_points_until_then(page):
+    span = "{from: 1 TB/s, to: 60 TB/s, factor: 1.02}\ncluster.device.peak_flops: {from: 1x, to: 60x, factor: 1.02}"
+    asked = {
+        "axes": f"cluster.device.memory_bandwidth: {span}",
+        "search": "tensor_parallel, pipeline_parallel, micro_batch",
+        "quick": "no",
+    }
+    page.goto(f"{OWN}&{urlencode(asked)}")
+    page.wait_for_selector("#job >> text=/[1-9][0-9,]* of 42,849/")
+    page.get_by_role("button", name="Stop").click()
+    page.wait_for_selector("#answer >> text=/A part of the answer: stopped while .*, at [1-9][0-9,]* of 42,849/")
+    assert "Stopped after" in page.locator("#answer").inner_text()
+    assert page.get_by_role("link", name="CSV", exact=True).is_visible()
 
 
 def test_it_fits_a_phone_and_everybody_can_use_it(phone):

@@ -36,12 +36,12 @@ def main(request: Mapping[str, Any], paths: Mapping[str, str], sent: str, told: 
     def stage(state: Stage) -> None:
         tell("running", {"what": state.what, "done": state.done, "total": state.total})
 
-    progress = Progress(stage)
+    progress = _Stoppable(stage)
     threading.Thread(target=_stop_when_asked, args=(told, progress), daemon=True).start()
     try:
         found = _worked(request, progress, Path(sent) if sent else None)
         if progress.cancelled:
-            stopped = {"stopped": asdict(progress.state)}
+            stopped = {"stopped": asdict(progress.stopped_at)}
             write_whole(Path(paths[PARTIAL]), json.dumps({**found, **stopped}, allow_nan=False))
             tell("cancelled", {})
         else:
@@ -53,6 +53,20 @@ def main(request: Mapping[str, Any], paths: Mapping[str, str], sent: str, told: 
         tell("failed", {"problems": list(error.problems), "was_refused": isinstance(error, InputError)})
     except MemoryError:
         tell("failed", {"problems": [f"the work needs more than {MOST_MEMORY_BYTES >> 30} GiB of memory"]})
+
+
+class _Stoppable(Progress):
+    """Remembers how far the work was when it was asked to stop: what it found is told in stages of their own."""
+
+    @property
+    def stopped_at(self) -> Stage:
+        """How far the work was."""
+        return self._stopped_at
+
+    def cancel(self) -> None:
+        """Ask the work to stop where it next can."""
+        self._stopped_at = self.state
+        super().cancel()
 
 
 def _worked(request: Mapping[str, Any], progress: Progress, sent: Path | None) -> Mapping[str, Any]:
