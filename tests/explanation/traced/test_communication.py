@@ -130,11 +130,25 @@ def test_operators_of_the_host_name_the_peers_of_batched_transfers(tmp_path, up,
     assert ("transfers" in limits(found)) is not is_pipeline
 
 
+def test_all_reduces_inside_of_the_forward_pass_are_no_gradients(tmp_path):
+    def fill(trace, at, _):
+        for layer in range(4):
+            begin, launched = at + 2400 * layer, at + 40 * layer
+            trace.kernel(GEMM, begin + 10, 1000, at=launched)
+            trace.collective(begin + 1015, 1300, at=launched + 10)
+        backward(trace, at + 9610, 300, at + 400)
+
+    said = first(job(tmp_path, fill, 1))
+    assert "tensor parallelism" in said
+    assert "buckets" not in said
+
+
 def test_a_job_that_sends_buckets_already_is_not_told_to(tmp_path):
     def fill(trace, at, _):
         trace.event("user_annotation", "DistributedDataParallel.forward", at, 100.0)
-        trace.kernel(GEMM, at + 10, 4000, at=at)
-        trace.collective(at + 4015, 5900, at=at + 5)
+        backward(trace, at + 10, 4000, at + 1)
+        trace.collective(at + 4015, 5800, at=at + 5)
+        backward(trace, at + 9820, 150, at + 40)
 
     said = first(job(tmp_path, fill, 1))
     assert "sends buckets during the backward pass already" in said

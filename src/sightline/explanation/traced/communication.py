@@ -8,6 +8,9 @@ from sightline.explanation.traced.figures import Figures
 from sightline.explanation.traced.sentences import slow_one
 from sightline.traces.operators.names import UNNAMED
 
+_IN_FORWARD = 0.25
+"""Share of all-reduces inside of the forward pass from which on they are no longer gradients alone."""
+
 
 def network(figures: Figures) -> Iterator[Fault]:
     """Yield what is lost to communication that nothing hides."""
@@ -18,22 +21,40 @@ def network(figures: Figures) -> Iterator[Fault]:
     kind = max(by_kind, key=lambda name: by_kind[name], default="communication")
     # Nothing but the passes can hide it, and what they hide already they cannot hide twice.
     room = max(figures.phase_s("forward", "backward", "recompute") - figures.overlapped_s, 0.0)
-    how = {
-        "all-reduce": "DistributedDataParallel sends buckets during the backward pass already: accumulate gradients of "
-        "several micro-batches under no_sync(), send them in 16 bits (bf16_compress_hook), or try another bucket_cap_mb"
-        if figures.has_buckets
-        else "start it in buckets during the backward pass (DistributedDataParallel does; bucket_cap_mb sets their "
-        "size, gradient_as_bucket_view saves a copy)",
-        "all-gather": "prefetch the next layer's weights (FSDP's forward and backward prefetch), or shard less",
-        "reduce-scatter": "let it overlap with the backward pass, or accumulate more micro-batches per step",
-        "all-to-all": "overlap the exchange (of experts, for instance) with computation, or keep it inside a node",
-    }.get(kind, "overlap it with computation, or send less")
     yield Fault(
         min(exposed, room),
         "Overlap communication with computation. "
         f"What nothing hides, mostly {'of unknown kind' if kind == UNNAMED else kind}, takes {part(figures, exposed)}: "
-        f"{how}; at best all that the passes could hide is saved.{_slow(figures)}",
+        f"{_how(figures, kind)}; at best all that the passes could hide is saved.{_slow(figures)}",
         {},
+    )
+
+
+def _how(figures: Figures, kind: str) -> str:
+    """What helps against exposed collectives of a kind."""
+    return {
+        "all-reduce": _all_reduces(figures),
+        "all-gather": "prefetch the next layer's weights (FSDP's forward and backward prefetch), or shard less",
+        "reduce-scatter": "let it overlap with the backward pass, or accumulate more micro-batches per step",
+        "all-to-all": "overlap the exchange (of experts, for instance) with computation, or keep it inside a node",
+    }.get(kind, "overlap it with computation, or send less")
+
+
+def _all_reduces(figures: Figures) -> str:
+    if figures.reduced_in_forward > _IN_FORWARD:
+        return (
+            "many stand inside of the forward pass, as those of tensor parallelism do, and what follows needs their "
+            "result: use fewer tensor-parallel ranks, keep them inside a node, or overlap by parts (asynchronous "
+            "tensor parallelism, two micro-batches in turn)"
+        )
+    if figures.has_buckets:
+        return (
+            "DistributedDataParallel sends buckets during the backward pass already: accumulate gradients of several "
+            "micro-batches under no_sync(), send them in 16 bits (bf16_compress_hook), or try another bucket_cap_mb"
+        )
+    return (
+        "start it in buckets during the backward pass (DistributedDataParallel does; bucket_cap_mb sets their size, "
+        "gradient_as_bucket_view saves a copy)"
     )
 
 

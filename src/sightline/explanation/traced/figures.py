@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from sightline.profile import Row
 from sightline.traces.breakdown import Breakdown, Reason
+from sightline.traces.findings.forward_reductions import share_in_forward
 from sightline.traces.findings.products import SmallProducts, small_products
 from sightline.traces.findings.slow import SlowCollective, slow_collective
 from sightline.traces.findings.uneven import LongSteps, long_steps
@@ -104,6 +105,8 @@ class Figures:
     """The operator of an optimizer that updates on the processor; empty if none."""
     has_buckets: bool
     """Whether DistributedDataParallel all-reduces gradients, which it does in buckets."""
+    reduced_in_forward: float
+    """Share of the time of all-reduces that is of those inside of the forward pass."""
     overlapped_s: float
     """Seconds of communication that compute hides."""
     slow_call: str
@@ -172,6 +175,7 @@ def figures_of(job: Job) -> Figures:
         stream_waits=float(first.trace.matching(_WAITS.search).sum()) / len(first.steps.lengths),
         cpu_optimizer=next((name for name in first.trace.names if ON_PROCESSOR.search(name)), ""),
         has_buckets=any("DistributedDataParallel" in name for name in first.trace.names),
+        reduced_in_forward=share_in_forward(job.ranks),
         overlapped_s=sum(rank.hidden_ns for rank in job.ranks) * share,
         slow_call=_slow_call(first),
         warnings=job.warnings,
