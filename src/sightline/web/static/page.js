@@ -128,6 +128,7 @@ async function show(found, isCurrent) {
 async function ask({ starts = false } = {}) {
   asking?.abort();
   clearTimeout(waiting);
+  waiting = 0;
   const mine = new AbortController();
   asking = mine;
   const isCurrent = () => asking === mine;
@@ -198,7 +199,16 @@ function shareScenario(found) {
 
 function soon(milliseconds, options) {
   clearTimeout(waiting);
-  waiting = setTimeout(() => ask(options), milliseconds);
+  waiting = setTimeout(() => { waiting = 0; ask(options); }, milliseconds);
+}
+
+const isAsking = () => waiting !== 0 || answer.hasAttribute("aria-busy");
+const MOST_TRIES = 250;
+
+/** Follows a link to another view once it has what was just typed. */
+async function follow(link) {
+  for (let tries = 0; isAsking() && tries < MOST_TRIES; tries += 1) await new Promise((done) => setTimeout(done, 20));
+  location.assign(link.href);
 }
 
 if (form) {
@@ -212,6 +222,12 @@ if (form) {
 }
 
 document.addEventListener("click", (event) => {
+  const link = event.target.closest?.("a[data-view]");
+  const isPlain = event.button === 0 && !(event.ctrlKey || event.metaKey || event.shiftKey);
+  if (link && isPlain && form && isAsking()) {
+    event.preventDefault();
+    follow(link);
+  }
   const button = event.target.closest?.("button");
   if (button?.matches("[data-copy-link]")) copy(button, location.href);
   if (button?.matches("[data-copy]")) {
