@@ -22,7 +22,7 @@ from sightline.traces.intervals import (
     upto,
 )
 from sightline.traces.steps import Steps
-from sightline.traces.waits.gaps import ON_PROCESSOR, host_synchronizes, slow_calls, waits_of
+from sightline.traces.waits.gaps import ON_PROCESSOR, Waits, host_synchronizes, slow_calls, waits_of
 
 
 class Reason(IntEnum):
@@ -92,33 +92,13 @@ def breakdown(
     """
     low, high = int(steps.edges[0]), int(steps.edges[-1])
     waits = waits_of(trace, activity, low, high)
-    talk = activity.communication.intervals
+    compute, talk = activity.compute.intervals, activity.communication.intervals
     of_input = copies_of_input(trace, activity, steps)
-    others = activity.to_device.where(~of_input)
-    held_up = waits_in_transfers(activity)
-    updates_on_host = any(map(ON_PROCESSOR.search, trace.names))
-    layers = [
-        activity.compute.intervals,
-        overlap(waiting, talk) if len(waiting.start) and len(talk.start) else EMPTY,
-        *((held_up, EMPTY) if has_stages else (EMPTY, held_up)),
-        talk,
-        joined(waits.input, activity.to_device.where(of_input).intervals),
-        joined(others.intervals, activity.to_host.intervals) if updates_on_host else others.intervals,
-        activity.to_host.intervals,
-        waits.starting,
-        waits.synchronization,
-        waits.host,
-        waits.launches,
-        merged(steps.edges[:-1], steps.edges[1:]),
-    ]
-    edges, labels = painted([*layers, Intervals(steps.edges[:-1], steps.edges[1:])])
+    waiting = overlap(waiting, talk) if len(waiting.start) and len(talk.start) else EMPTY
+    layers = _layers(trace, activity, waits, of_input, (waiting, talk), has_stages=has_stages)
     weight = np.zeros(len(steps.lengths))
     weight[steps.counted] = 1.0 / len(steps.counted)
-    place = np.searchsorted(steps.edges, edges[:-1], side="right") - 1
-    inside = (place >= 0) & (place < len(weight)) & (labels < len(Reason))
-    of_step = place[inside] * len(Reason) + labels[inside]
-    counted = np.bincount(of_step, weights=np.diff(edges)[inside], minlength=len(weight) * len(Reason))
-    by_step = counted.astype(np.float64).reshape(len(weight), len(Reason))
+    by_step = _by_step(layers, steps)
     _keep_possible(by_step, steps, host_synchronizes(trace, activity))
     reasons = (weight[:, None] * by_step).sum(axis=0)
     exposed, run, counts, flops, traffic = _by_key(activity, steps, weight)
@@ -134,14 +114,53 @@ def breakdown(
         counts=counts,
         flops=flops,
         bytes=traffic,
-        hidden_ns=float(_inside(*overlap(layers[0], talk), steps.edges, weight).sum()) if len(talk.start) else 0.0,
+        hidden_ns=float(_inside(*overlap(compute, talk), steps.edges, weight).sum()) if len(talk.start) else 0.0,
         launches=float(weight[_step_of(activity.launched, steps, weight)].sum()),
         slow_calls=slow_calls(
             trace, overlap(joined(waits.host, waits.synchronization), between(waits.starting, low, high))
         ),
         by_step=by_step,
-        pageable_ns=float(_inside(*_pageable(trace, others), steps.edges, weight).sum()),
+        pageable_ns=float(_inside(*_pageable(trace, activity.to_device.where(~of_input)), steps.edges, weight).sum()),
     )
+
+
+def _layers(
+    trace: Trace,
+    activity: Activity,
+    waits: Waits,
+    of_input: Flags,
+    communication: tuple[Intervals, Intervals],
+    *,
+    has_stages: bool,
+) -> list[Intervals]:
+    """The instants of each `Reason` but the last, in their order; the first of them that holds counts."""
+    others = activity.to_device.where(~of_input).intervals
+    held_up, (waiting, talk) = waits_in_transfers(activity), communication
+    updates_on_host = any(map(ON_PROCESSOR.search, trace.names))
+    return [
+        activity.compute.intervals,
+        waiting,
+        *((held_up, EMPTY) if has_stages else (EMPTY, held_up)),
+        talk,
+        joined(waits.input, activity.to_device.where(of_input).intervals),
+        joined(others, activity.to_host.intervals) if updates_on_host else others,
+        activity.to_host.intervals,
+        waits.starting,
+        waits.synchronization,
+        waits.host,
+        waits.launches,
+    ]
+
+
+def _by_step(layers: Sequence[Intervals], steps: Steps) -> NDArray[np.float64]:
+    """Nanoseconds of every step by the first layer that holds, and at the end those that none explains."""
+    whole = Intervals(steps.edges[:-1], steps.edges[1:])
+    edges, labels = painted([*layers, merged(*whole), whole])
+    place = np.searchsorted(steps.edges, edges[:-1], side="right") - 1
+    inside = (place >= 0) & (place < len(steps.lengths)) & (labels < len(Reason))
+    of_step = place[inside] * len(Reason) + labels[inside]
+    counted = np.bincount(of_step, weights=np.diff(edges)[inside], minlength=len(steps.lengths) * len(Reason))
+    return counted.astype(np.float64).reshape(len(steps.lengths), len(Reason))
 
 
 def _pageable(trace: Trace, copies: Pieces) -> Intervals:
