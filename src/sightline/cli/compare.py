@@ -1,12 +1,14 @@
 """``sightline compare``: predicted and measured, or any two of one kind, side by side."""
 
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sightline.cli import output, reports
 from sightline.cli.next_step import try_next
-from sightline.cli.options import Anchors, AsCsv, AsJson, Chart, Charts, Html, Markdown, RunStore
+from sightline.cli.options import Anchors, RunStore, takes_options
+from sightline.cli.reports import Report, ReportOptions
 
 if TYPE_CHECKING:
     from sightline.explanation.comparison import Comparison
@@ -26,16 +28,13 @@ _LEVELS = typer.Option(
 )
 
 
+@takes_options
 def compare(
     a: Annotated[str, _A],
     b: Annotated[str, _B],
     level: Annotated[str | None, _LEVELS] = None,
-    as_json: AsJson = False,
-    as_csv: AsCsv = False,
-    chart: Chart = None,
-    charts: Charts = None,
-    html: Html = None,
-    markdown: Markdown = None,
+    *,
+    written: ReportOptions,
     anchor: Anchors = None,
     store: RunStore = None,
 ) -> None:
@@ -57,39 +56,52 @@ def compare(
       sightline compare before.yaml after.yaml --markdown -
       sightline compare one-engine.yaml another-engine.yaml
     """
-    output.check({"--chart": chart, "--html": html, "--markdown": markdown}, json=as_json, csv=as_csv)
-    reports.check_charts(charts)
+    written.check()
     from sightline.explanation.comparison import compare as compare_profiles
-    from sightline.report import comparison as report
 
-    levels = (level or (_ALL if as_json or as_csv else _SHOWN)).split(",")
+    levels = (level or (_ALL if written.as_json or written.as_csv else _SHOWN)).split(",")
     comparison = compare_profiles(a, b, levels=[word.strip() for word in levels], store=store, anchor=anchor or ())
     output.warn(comparison.warnings)
-    if chart is not None:
-        from sightline.report.charts.comparison import comparison_bars
-
-        output.draw(chart, comparison_bars(comparison))
-    if _write_reports(comparison, charts, html, markdown):
-        return
-    output.show(
-        lambda: report.comparison_to_dict(comparison),
-        lambda: [report.comparison_table(comparison)],
-        json=as_json,
-        csv=(lambda: report.comparison_to_csv(comparison)) if as_csv else None,
-    )
-    if not (as_json or as_csv):
+    reports.write(_Report(comparison), written)
+    if written.are_tables:
         known = [word for one in anchor or () for word in ("--anchor", one)]
         finer = ["--level", "module,operator"] if level is None else ["--chart", "comparison.svg"]
         try_next("compare", a, b, *known, *finer)
 
 
-def _write_reports(comparison: "Comparison", charts: str | None, html: str | None, markdown: str | None) -> bool:
-    """Write the reports that were asked for; return whether stdout holds one of them."""
-    reports.write_charts(charts, comparison)
-    if html is None and markdown is None:
-        return False
-    from sightline.report.markdown.answers import comparison_markdown
-    from sightline.report.pages.comparison import comparison_page
+@dataclass(frozen=True)
+class _Report(Report):
+    comparison: "Comparison"
 
-    reports.write_page(html, lambda typed: comparison_page(comparison, command=typed))
-    return reports.write_markdown(markdown, lambda typed: comparison_markdown(comparison, command=typed))
+    def document(self) -> Any:
+        from sightline.report.comparison import comparison_to_dict
+
+        return comparison_to_dict(self.comparison)
+
+    def tables(self) -> Any:
+        from sightline.report.comparison import comparison_table
+
+        return [comparison_table(self.comparison)]
+
+    def csv(self) -> str:
+        from sightline.report.comparison import comparison_to_csv
+
+        return comparison_to_csv(self.comparison)
+
+    def chart(self, *room: Any) -> dict[str, Any]:
+        from sightline.report.charts.comparison import comparison_bars
+
+        return comparison_bars(self.comparison, *room)
+
+    def charted(self) -> "Comparison":
+        return self.comparison
+
+    def page(self, command: str) -> str:
+        from sightline.report.pages.comparison import comparison_page
+
+        return comparison_page(self.comparison, command=command)
+
+    def as_markdown(self, command: str) -> str:
+        from sightline.report.markdown.answers import comparison_markdown
+
+        return comparison_markdown(self.comparison, command=command)

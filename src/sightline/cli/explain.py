@@ -1,13 +1,15 @@
 """``sightline explain``: why a scenario, a run or a trace takes its time, and what would help."""
 
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sightline.cli import output, reports
 from sightline.cli.next_step import given, has, try_next
-from sightline.cli.options import Anchors, AsCsv, AsJson, Chart, Charts, Html, Markdown, RunStore, Settings
+from sightline.cli.options import Anchors, RunStore, Settings, takes_options
 from sightline.cli.progress_bar import end_if_stopped, progress_bar
+from sightline.cli.reports import Report, ReportOptions
 
 if TYPE_CHECKING:
     from sightline.explanation.answer import Explanation
@@ -21,17 +23,14 @@ _ASKED = typer.Argument(
 _SCENARIO = typer.Option(metavar="FILE", help="The scenario that a trace is of.", show_default=False)
 
 
+@takes_options
 def explain(
     asked: Annotated[list[str], _ASKED],
     scenario: Annotated[str | None, _SCENARIO] = None,
     settings: Settings = None,
     anchor: Anchors = None,
-    as_json: AsJson = False,
-    as_csv: AsCsv = False,
-    chart: Chart = None,
-    charts: Charts = None,
-    html: Html = None,
-    markdown: Markdown = None,
+    *,
+    written: ReportOptions,
     store: RunStore = None,
 ) -> None:
     """Explain where the time goes, what limits it, and which three changes would help most.
@@ -50,8 +49,7 @@ def explain(
       sightline explain rank0.json rank1.json --json
       sightline explain scenario.yaml --markdown -
     """
-    output.check({"--chart": chart, "--html": html, "--markdown": markdown}, json=as_json, csv=as_csv)
-    reports.check_charts(charts)
+    written.check()
     from sightline.explanation.explain import explain as of
 
     with progress_bar() as progress:
@@ -64,46 +62,46 @@ def explain(
             progress=progress,
         )
     output.warn(found.warnings)
-    _draw(found, chart)
-    reports.write_charts(charts, found)
-    if not _write_reports(found, html, markdown):
-        _show(found, as_json=as_json, as_csv=as_csv)
+    reports.write(_Report(found), written)
     end_if_stopped(progress)
-    if not (as_json or as_csv or markdown == output.STDOUT):
+    if written.are_tables:
         try_next(*_next(found, given(asked, settings)))
 
 
-def _draw(found: "Explanation", chart: str | None) -> None:
-    if chart is not None:
-        from sightline.report.charts.drawing import PHONE
-        from sightline.report.charts.explained import explained_chart
+@dataclass(frozen=True)
+class _Report(Report):
+    found: "Explanation"
 
-        output.draw(chart, explained_chart(found), lambda: explained_chart(found, PHONE))
+    def document(self) -> Any:
+        return self.found.to_dict()
 
-
-def _write_reports(found: "Explanation", html: str | None, markdown: str | None) -> bool:
-    """Write the reports that were asked for; return whether stdout holds one of them."""
-    if html is None and markdown is None:
-        return False
-    from sightline.report.explained.markdown import explained_markdown
-    from sightline.report.explained.page import explained_page
-
-    reports.write_page(html, lambda typed: explained_page(found, command=typed))
-    return reports.write_markdown(markdown, lambda typed: explained_markdown(found, command=typed))
-
-
-def _show(found: "Explanation", *, as_json: bool, as_csv: bool) -> None:
-    def tables() -> list[object]:
+    def tables(self) -> Any:
         from sightline.report.explained.terminal import explained
 
-        return [explained(found)]
+        return [explained(self.found)]
 
-    def lines() -> str:
+    def csv(self) -> str:
         from sightline.report.explained.csv import explained_to_csv
 
-        return explained_to_csv(found)
+        return explained_to_csv(self.found)
 
-    output.show(lambda: [found.to_dict()], tables, json=as_json, one=True, csv=lines if as_csv else None)  # type: ignore[arg-type]
+    def chart(self, *room: Any) -> dict[str, Any]:
+        from sightline.report.charts.explained import explained_chart
+
+        return explained_chart(self.found, *room)
+
+    def charted(self) -> "Explanation":
+        return self.found
+
+    def page(self, command: str) -> str:
+        from sightline.report.explained.page import explained_page
+
+        return explained_page(self.found, command=command)
+
+    def as_markdown(self, command: str) -> str:
+        from sightline.report.explained.markdown import explained_markdown
+
+        return explained_markdown(self.found, command=command)
 
 
 def _next(found: "Explanation", again: list[str]) -> list[str]:

@@ -1,13 +1,15 @@
 """``sightline explore``: studies of hardware and technology, built in and of one's own."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sightline.cli import completion, output, reports
 from sightline.cli.next_step import try_next
-from sightline.cli.options import AsCsv, AsJson, Chart, Charts, Html, Markdown, Settings
+from sightline.cli.options import Settings, takes_options
 from sightline.cli.progress_bar import end_if_stopped, progress_bar
+from sightline.cli.reports import Report, ReportOptions
 
 if TYPE_CHECKING:
     from sightline.exploration.answer import StudyAnswer
@@ -24,6 +26,7 @@ OWN = """A study of your own is a file, run with `sightline explore FILE`:
 """How one of one's own is written."""
 
 
+@takes_options
 def explore(
     study: Annotated[
         str | None,
@@ -46,12 +49,8 @@ def explore(
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A small version of the study: fewer values.")] = False,
     settings: Settings = None,
-    as_json: AsJson = False,
-    as_csv: AsCsv = False,
-    chart: Chart = None,
-    charts: Charts = None,
-    html: Html = None,
-    markdown: Markdown = None,
+    *,
+    written: ReportOptions,
 ) -> None:
     """Run a study of hardware or technology: what a device, memory, network or node would bring, and what binds where.
 
@@ -67,21 +66,18 @@ def explore(
       sightline explore examples/studies/compute-and-network.yaml --set model=llama-3.1-8b --csv
       sightline explore technology-nodes --quick --json
     """
-    output.check({"--chart": chart, "--html": html, "--markdown": markdown}, json=as_json, csv=as_csv)
-    reports.check_charts(charts)
+    written.check()
     if study is None:
-        _show_list(as_json=as_json)
+        _show_list(as_json=written.as_json)
         return
     with progress_bar() as progress:
         from sightline.exploration.explore import explore as answered
 
         answer = answered(study, quick=quick, view=view, overrides=settings or (), progress=progress)
-    reports.write_charts(charts, answer)
-    if _write_files(answer, chart, html, markdown):
-        return
-    _show(answer, as_json=as_json, as_csv=as_csv)
+    output.warn(answer.warnings)
+    reports.write(_Report(answer), written)
     end_if_stopped(progress)
-    if study != "-" and not (as_json or as_csv or chart or html):
+    if study != "-" and written.are_tables and not (written.chart or written.html):
         try_next(*_again(study, settings), "--html", "study.html")
 
 
@@ -104,40 +100,39 @@ def _show_list(*, as_json: bool) -> None:
         try_next("explore", next(iter(BUILT_IN)))
 
 
-def _write_files(answer: "StudyAnswer", chart: str | None, html: str | None, markdown: str | None) -> bool:
-    """Write the files that were asked for; return whether stdout holds one of them."""
-    if chart is not None:
-        from sightline.report.charts.drawing import PHONE
-        from sightline.report.charts.studies.chart import study_chart
+@dataclass(frozen=True)
+class _Report(Report):
+    answer: "StudyAnswer"
 
-        output.draw(chart, study_chart(answer), lambda: study_chart(answer, PHONE))
-    if html is not None:
-        from sightline.report.pages.study import study_page
-
-        reports.write_page(html, lambda typed: study_page(answer, command=typed))
-    if markdown is None:
-        return False
-    from sightline.report.markdown.answers import study_markdown
-
-    return reports.write_markdown(markdown, lambda typed: study_markdown(answer, command=typed))
-
-
-def _show(answer: "StudyAnswer", *, as_json: bool, as_csv: bool) -> None:
-    output.warn(answer.warnings)
-
-    def document() -> Any:
+    def document(self) -> Any:
         from sightline.exploration.results import answer_to_dict
 
-        return answer_to_dict(answer)
+        return answer_to_dict(self.answer)
 
-    def tables() -> Any:
+    def tables(self) -> Any:
         from sightline.report.studies.text import study_text
 
-        return [study_text(answer)]
+        return [study_text(self.answer)]
 
-    def lines() -> str:
+    def csv(self) -> str:
         from sightline.report.studies.csv import study_to_csv
 
-        return study_to_csv(answer)
+        return study_to_csv(self.answer)
 
-    output.show(document, tables, json=as_json, csv=lines if as_csv else None)
+    def chart(self, *room: Any) -> dict[str, Any]:
+        from sightline.report.charts.studies.chart import study_chart
+
+        return study_chart(self.answer, *room)
+
+    def charted(self) -> "StudyAnswer":
+        return self.answer
+
+    def page(self, command: str) -> str:
+        from sightline.report.pages.study import study_page
+
+        return study_page(self.answer, command=command)
+
+    def as_markdown(self, command: str) -> str:
+        from sightline.report.markdown.answers import study_markdown
+
+        return study_markdown(self.answer, command=command)

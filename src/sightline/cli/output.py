@@ -13,8 +13,6 @@ from sightline.errors import InputError, WorkError
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from sightline.profile import Profile
-
 ENDINGS: Mapping[str, Sequence[str]] = {
     "--chart": (".svg", ".png", ".html", ".csv"),
     "--html": (".html", ".htm"),
@@ -88,44 +86,6 @@ def show(
                 print_text(f"{table}\n")
             else:
                 print_table(table)
-
-
-def show_profiles(
-    profiles: "Sequence[Profile]",
-    documents: Callable[[], Any],
-    *,
-    json: bool,
-    one: bool,
-    csv: bool,
-    cells: "Sequence[Mapping[str, Any]]" = (),
-    order: Sequence[int] | None = None,
-    command: str = "sightline predict FILE",
-) -> None:
-    """Print profiles of any tasks: their warnings, and themselves in the form that is asked for.
-
-    Args:
-        profiles: The profiles.
-        documents: A JSON document for each.
-        json: Whether the documents are asked for.
-        one: Print the only document of a list without the list.
-        csv: Whether CSV is asked for.
-        cells: Of each its values of the keys that were swept, as they were typed.
-        order: Positions of those that tables show, in their order; all of them where it is None.
-        command: What was typed, to which changes are added that make a plan fit.
-    """
-    warn(warning for profile in profiles for warning in (*profile.scenario.warnings, *profile.warnings))
-
-    def tables() -> "Iterable[RenderableType]":
-        from sightline.report.terminal.profile import tables as of
-
-        return of(profiles, cells, order, command)
-
-    def lines() -> str:
-        from sightline.report.csv_lines import to_csv
-
-        return to_csv(profiles, cells)
-
-    show(documents, tables, json=json, one=one, csv=lines if csv else None)
 
 
 def draw(path: str, chart: dict[str, Any], narrow: Callable[[], dict[str, Any]] | None = None) -> None:

@@ -1,7 +1,6 @@
 """``sightline predict``: scenarios in, predictions out."""
 
 import shlex
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,24 +10,23 @@ from sightline.cli.anchored import anchored_by
 from sightline.cli.next_step import given, has, try_next
 from sightline.cli.options import (
     Anchors,
-    AsCsv,
-    AsJson,
-    Chart,
-    Charts,
     Files,
-    Html,
-    Markdown,
     RunStore,
     SaveAnchor,
     Settings,
     Sort,
     Sweeps,
     Top,
+    takes_options,
 )
+from sightline.cli.profiles import ProfilesReport
 from sightline.cli.progress_bar import end_if_stopped, progress_bar
+from sightline.cli.reports import ReportOptions
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sightline.loading.possible import Asked, Cell, Loaded
     from sightline.prediction.anchoring import Anchored
     from sightline.profile import Profile
@@ -38,16 +36,13 @@ MOST_TABLES = 1000
 """Answers of which JSON holds the tables of operators and stages; of more it would not fit into memory."""
 
 
+@takes_options
 def predict(
     files: Files,
     anchor: Anchors = None,
     save_anchor: SaveAnchor = None,
-    as_json: AsJson = False,
-    as_csv: AsCsv = False,
-    chart: Chart = None,
-    charts: Charts = None,
-    html: Html = None,
-    markdown: Markdown = None,
+    *,
+    written: ReportOptions,
     trace: Annotated[
         str | None,
         typer.Option(metavar="OUT", help="Write the timeline of a step or of a generation as a Chrome trace (.json)."),
@@ -79,80 +74,53 @@ def predict(
       sightline predict scenario.yaml --anchor latest --save-anchor our-cluster
       cat scenario.yaml | sightline predict -
     """
-    named = _Files(chart=chart, charts=charts, html=html, markdown=markdown, trace=trace)
-    named.check(json=as_json, csv=as_csv)
+    written.check({"--trace": trace})
     first = _whole(top)
     # Files may be pipes that somebody else writes, so Ctrl-C ends the reading at once.
     with progress_bar(stops=False) as reading:
         loaded = asked.read(files, settings, sweeps, reading)
-    _refuse_pictures(loaded.scenarios, chart, trace)
+    _refuse_pictures(loaded.scenarios, written.chart, trace)
     known = anchored_by(anchor, save_anchor, store)
     with progress_bar() as progress:
         answers = _predict_all(loaded.scenarios, known, progress, in_full=first is None)
     if known is None and any(one.measured for one in loaded.scenarios):
         output.print_remark("the scenario says what was measured; given as --anchor FILE, that corrects predictions")
     again = given(files, settings, sweeps)
-    printed = _write_files(answers, loaded.cells[: len(answers)], named, known, again)
-    order = _order(answers, loaded.cells[: len(answers)], sort, first, as_asked=as_json or as_csv)
-    if not printed:
-        _show(answers, loaded, order, known, again, as_json=as_json, as_csv=as_csv)
+    order = _order(answers, loaded.cells[: len(answers)], sort, first, as_asked=written.as_json or written.as_csv)
+    if trace is not None:
+        from sightline.report.chrome.trace import chrome_trace
+
+        output.write_file(trace, chrome_trace(answers[0]))
+    reports.write(_report(answers, loaded, order, known, again), written)
     end_if_stopped(progress)
-    if not (as_json or as_csv or printed) and again:
-        try_next(*_next_step(answers, again, chart or html))
+    if written.are_tables and again:
+        try_next(*_next_step(answers, again, written.chart or written.html))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Files:
-    """The files that were asked for."""
-
-    chart: str | None
-    charts: str | None
-    html: str | None
-    markdown: str | None
-    trace: str | None
-
-    def check(self, *, json: bool, csv: bool) -> None:
-        """Refuse paths that cannot be written."""
-        paths = {"--chart": self.chart, "--html": self.html, "--markdown": self.markdown, "--trace": self.trace}
-        output.check(paths, json=json, csv=csv)
-        reports.check_charts(self.charts)
-
-
-def _show(
-    answers: "list[Profile]",
-    loaded: "Loaded",
-    order: list[int],
-    known: "Anchored | None",
-    again: list[str],
-    *,
-    as_json: bool,
-    as_csv: bool,
-) -> None:
-    """Print the answers whose positions are in ``order``; ``again`` asks for them again."""
-    cells = loaded.cells[: len(answers)]
-    if as_json or as_csv:
-        answers, cells = [answers[i] for i in order], [cells[i] for i in order]
-    with_tables = len(answers) <= MOST_TABLES
-    if as_json and not with_tables:
-        output.print_remark(f"rows and stages are left out beyond {MOST_TABLES:,} answers; --top N has those of N")
+def _report(
+    answers: "list[Profile]", loaded: "Loaded", order: list[int], known: "Anchored | None", again: list[str]
+) -> ProfilesReport:
+    """The report of the answers, of which stdout holds those in ``order``; ``again`` asks for them again."""
     command = shlex.join(("sightline", "predict", *(again or ["FILE"])))
 
-    def document(answer: "Profile") -> dict[str, Any]:
+    def documents(shown: "Sequence[Profile]") -> list[dict[str, Any]]:
         from sightline.report.plans.results import prediction_to_dict
 
+        with_tables = len(shown) <= MOST_TABLES
+        if not with_tables:
+            output.print_remark(f"rows and stages are left out beyond {MOST_TABLES:,} answers; --top N has those of N")
         if loaded.is_list:
-            return answer.to_dict(tables=with_tables)
-        return prediction_to_dict(answer, command, known)
+            return [one.to_dict(tables=with_tables) for one in shown]
+        return [prediction_to_dict(one, command, known) for one in shown]
 
-    output.show_profiles(
-        answers,
-        lambda: list(map(document, answers)),
-        one=not loaded.is_list,
-        json=as_json,
-        csv=as_csv,
-        cells=cells,
+    return ProfilesReport(
+        answers=answers,
+        documents=documents,
+        is_list=loaded.is_list,
+        cells=loaded.cells[: len(answers)],
         order=order,
         command=command,
+        would_help=lambda: reports.changes_of(answers, again, known),
     )
 
 
@@ -217,29 +185,3 @@ def _predict_all(
         if in_full and len(scenarios) > 1:
             _ = answers[-1].interval
     return answers
-
-
-def _write_files(
-    answers: "list[Profile]", cells: "list[Cell]", named: _Files, known: "Anchored | None", again: list[str]
-) -> bool:
-    """Write the files that were asked for; return whether stdout holds one of them. ``again`` asks for them again."""
-    if named.chart is not None:
-        from sightline.report.charts.drawing import PHONE
-        from sightline.report.charts.profile import profile_chart
-
-        output.draw(named.chart, profile_chart(answers), lambda: profile_chart(answers, PHONE))
-    reports.write_charts(named.charts, answers)
-    if named.trace is not None:
-        from sightline.report.chrome.trace import chrome_trace
-
-        output.write_file(named.trace, chrome_trace(answers[0]))
-    if named.html is None and named.markdown is None:
-        return False
-    from sightline.report.markdown.answers import profiles_markdown
-    from sightline.report.pages.profiles import page
-
-    changes = reports.changes_of(answers, again, known)
-    reports.write_page(named.html, lambda typed: page(answers, cells, command=typed, changes=changes))
-    return reports.write_markdown(
-        named.markdown, lambda typed: profiles_markdown(answers, cells, command=typed, changes=changes)
-    )

@@ -1,24 +1,107 @@
-"""The reports that a command writes of its answer: a page, Markdown, every chart."""
+"""The forms of a command's answer: the options that ask for them, and what writes all that were asked for."""
 
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sightline.cli import output
+from sightline.cli.options import AsCsv, AsJson, Chart, Charts, Html, Markdown
 from sightline.cli.progress_bar import progress_bar
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rich.console import RenderableType
+
     from sightline.explanation.answer import Advice
     from sightline.prediction.anchoring import Anchored
     from sightline.profile import Profile
 
-Text = Callable[[str], str]
-"""Returns the text of a report, given the command that asks for it."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportOptions:
+    """The forms in which an answer is asked for; a command that lacks some has ``only`` the others."""
+
+    as_json: AsJson = False
+    as_csv: AsCsv = False
+    chart: Chart = None
+    charts: Charts = None
+    html: Html = None
+    markdown: Markdown = None
+
+    def check(self, others: Mapping[str, str | None] | None = None) -> None:
+        """Refuse, before any work is done, what cannot be written, also of ``others``, which are given by option."""
+        paths = {"--chart": self.chart, "--html": self.html, "--markdown": self.markdown, **(others or {})}
+        output.check(paths, json=self.as_json, csv=self.as_csv)
+        if self.charts is not None and Path(self.charts).exists() and not Path(self.charts).is_dir():
+            raise InputError(f"--charts '{self.charts}' is a file; name a folder")
+
+    @property
+    def are_tables(self) -> bool:
+        """Whether stdout holds tables for people."""
+        return not (self.as_json or self.as_csv or self.markdown == output.STDOUT)
+
+
+class Report:
+    """An answer in each form; a command defines those that it has options for."""
+
+    is_list = True
+    """Whether a JSON document that is a list stays one where it has a single element."""
+    without_chart = ""
+    """Why there is no chart where ``chart`` returns None."""
+
+    def document(self) -> Any:
+        """Return the JSON document."""
+        raise NotImplementedError
+
+    def tables(self) -> "Iterable[RenderableType | str]":
+        """Return what people read, tables and texts."""
+        raise NotImplementedError
+
+    def csv(self) -> str:
+        """Return lines of CSV."""
+        raise NotImplementedError
+
+    def chart(self, *room: Any) -> dict[str, Any] | None:
+        """Return the specification of the chart; in the ``room`` that is given, else in that of a screen."""
+        raise NotImplementedError
+
+    def charted(self) -> Any:
+        """Return what every chart is drawn of."""
+        raise NotImplementedError
+
+    def page(self, command: str) -> str:
+        """Return a page that says which command asks for it."""
+        raise NotImplementedError
+
+    def as_markdown(self, command: str) -> str:
+        """Return Markdown that says which command asks for it."""
+        raise NotImplementedError
+
+    def show(self, options: ReportOptions) -> None:
+        """Print the answer as JSON, as CSV or as tables."""
+        csv = self.csv if options.as_csv else None
+        output.show(self.document, self.tables, json=options.as_json, one=not self.is_list, csv=csv)
+
+
+def write(report: Report, options: ReportOptions) -> None:
+    """Write an answer in all forms that are asked for."""
+    if options.chart is not None:
+        write_chart(options.chart, report)
+    if options.charts is not None:
+        _write_charts(options.charts, report.charted())
+    if options.html is not None:
+        output.write_file(options.html, report.page(typed()))
+    if options.markdown == output.STDOUT:
+        output.print_text(report.as_markdown(typed()))
+        return
+    if options.markdown is not None:
+        output.write_file(options.markdown, report.as_markdown(typed()))
+    report.show(options)
 
 
 def typed() -> str:
@@ -31,12 +114,6 @@ def typed() -> str:
     return of_command(words).hide(shlex.join(words))
 
 
-def check_charts(folder: str | None) -> None:
-    """Refuse a folder for charts that cannot be one."""
-    if folder is not None and Path(folder).exists() and not Path(folder).is_dir():
-        raise InputError(f"--charts '{folder}' is a file; name a folder")
-
-
 def changes_of(answers: "Sequence[Profile]", words: "Sequence[str]", known: "Anchored | None") -> "list[Advice]":
     """Return what would help the only answer most; ``words`` asked for it."""
     if len(answers) != 1:
@@ -47,26 +124,19 @@ def changes_of(answers: "Sequence[Profile]", words: "Sequence[str]", known: "Anc
         return of_one(answers[0], words, known, progress)
 
 
-def write_page(path: str | None, page: Text) -> None:
-    """Write a report as a page where a path is given."""
-    if path is not None:
-        output.write_file(path, page(typed()))
+def write_chart(path: str, report: Report) -> None:
+    """Draw the chart of an answer, or say why there is none."""
+    from sightline.report.charts.drawing import PHONE
+
+    drawn = report.chart()
+    if drawn is None:
+        output.print_remark(f"no chart was drawn: {report.without_chart}")
+    else:
+        output.draw(path, drawn, lambda: report.chart(PHONE) or drawn)
 
 
-def write_markdown(path: str | None, text: Text) -> bool:
-    """Write Markdown where a path is given; return whether it went to stdout, which then holds nothing else."""
-    if path == output.STDOUT:
-        output.print_text(text(typed()))
-        return True
-    if path is not None:
-        output.write_file(path, text(typed()))
-    return False
-
-
-def write_charts(folder: str | None, answer: Any) -> None:
+def _write_charts(folder: str, answer: Any) -> None:
     """Write every chart of an answer into a folder, as a picture and as numbers."""
-    if folder is None:
-        return
     from sightline.report.charts.index import charts_of
     from sightline.report.charts.numbers import csv_of
     from sightline.report.charts.rendering import draw

@@ -1,20 +1,24 @@
 """``sightline roofline``: which matmuls of a layer arithmetic bounds and which memory."""
 
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sightline.cli import asked, completion, output, reports
 from sightline.cli.next_step import given, try_next
-from sightline.cli.options import AsCsv, AsJson, Chart, Charts, Html, Settings, Sweeps
+from sightline.cli.options import Settings, Sweeps, only, takes_options
+from sightline.cli.reports import Report, ReportOptions
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sightline.prediction.operators.roofline_table import AnyScenario
+    from sightline.prediction.operators.roofline_table import AnyScenario, RooflineTable
+    from sightline.profile import Profile
 
 
+@takes_options
 def roofline(
     file: Annotated[
         str,
@@ -32,11 +36,8 @@ def roofline(
             autocompletion=completion.devices,
         ),
     ] = None,
-    as_json: AsJson = False,
-    as_csv: AsCsv = False,
-    chart: Chart = None,
-    charts: Charts = None,
-    html: Html = None,
+    *,
+    written: Annotated[ReportOptions, only("as_json", "as_csv", "chart", "charts", "html")],
     settings: Settings = None,
     sweeps: Sweeps = None,
 ) -> None:
@@ -54,42 +55,71 @@ def roofline(
       sightline roofline examples/llama-2-7b-generate-a100.yaml --set workload.batch=16 --chart roofline.svg
       sightline roofline examples/llama-2-7b-zero2-8xa800.yaml --chart roofline.svg
     """
-    output.check({"--chart": chart, "--html": html}, json=as_json, csv=as_csv)
-    reports.check_charts(charts)
+    written.check()
     loaded = asked.read([file], settings, sweeps)
-    if chart is not None and not any((devices, as_json, as_csv, charts, html)) and _has_others(loaded.scenarios):
-        _draw_operators(file, loaded.scenarios, chart)
+    if (
+        written == ReportOptions(chart=written.chart)
+        and written.chart
+        and not devices
+        and _has_others(loaded.scenarios)
+    ):
+        _draw_operators(file, loaded.scenarios, written.chart)
         return
+    groups = _classified(file, loaded.scenarios, devices)
+    reports.write(_Report(groups, loaded.is_list), written)
+    if written.are_tables and (again := given([file], settings, sweeps)):
+        on = [] if devices is None else ["--devices", devices]
+        try_next("roofline", *again, *on, "--chart", "roofline.svg")
+
+
+def _classified(file: str, scenarios: "Sequence[AnyScenario]", devices: str | None) -> "list[list[RooflineTable]]":
+    """The matmuls of each scenario on each device."""
     from sightline.prediction.operators.roofline_table import roofline as of
-    from sightline.report import labels
-    from sightline.report.terminal import analysis as report
 
     chosen = [None] if devices is None else [name.strip() for name in devices.split(",")]
     try:
-        groups = [[of(one, device) for device in chosen] for one in loaded.scenarios]
+        return [[of(one, device) for device in chosen] for one in scenarios]
     except InputError as error:
         raise InputError([f"'{file}': {problem}" for problem in error.problems]) from None
-    names = labels.variant_labels([group[0].scenario for group in groups])
-    named = [(name, table) for name, group in zip(names, groups, strict=True) for table in group]
-    if chart is not None:
+
+
+@dataclass(frozen=True)
+class _Report(Report):
+    groups: "list[list[RooflineTable]]"
+    is_list: bool
+
+    def _names(self) -> list[str]:
+        from sightline.report import labels
+
+        return labels.variant_labels([group[0].scenario for group in self.groups])
+
+    def charted(self) -> "list[tuple[str, RooflineTable]]":
+        return [(name, table) for name, group in zip(self._names(), self.groups, strict=True) for table in group]
+
+    def document(self) -> Any:
+        from sightline.report.terminal.analysis import rooflines_to_list
+
+        return rooflines_to_list([table for group in self.groups for table in group])
+
+    def tables(self) -> Any:
+        from sightline.report.terminal.analysis import classification
+
+        return map(classification, self._names(), self.groups)
+
+    def csv(self) -> str:
+        from sightline.report.terminal.analysis import rooflines_to_csv
+
+        return rooflines_to_csv(self.charted())
+
+    def chart(self, *room: Any) -> dict[str, Any]:
         from sightline.report.charts.rooflines.matmuls import roofline_chart
 
-        output.draw(chart, roofline_chart(named))
-    reports.write_charts(charts, named)
-    if html is not None:
+        return roofline_chart(self.charted(), *room)
+
+    def page(self, command: str) -> str:
         from sightline.report.pages.roofline import roofline_page
 
-        reports.write_page(html, lambda typed: roofline_page(named, command=typed))
-    output.show(
-        lambda: report.rooflines_to_list([table for _, table in named]),
-        lambda: map(report.classification, names, groups),
-        json=as_json,
-        one=not loaded.is_list,
-        csv=(lambda: report.rooflines_to_csv(named)) if as_csv else None,
-    )
-    if not (as_json or as_csv) and (again := given([file], settings, sweeps)):
-        on = [] if devices is None else ["--devices", devices]
-        try_next("roofline", *again, *on, "--chart", "roofline.svg")
+        return roofline_page(self.charted(), command=command)
 
 
 def _has_others(scenarios: "Sequence[object]") -> bool:
@@ -102,15 +132,20 @@ def _has_others(scenarios: "Sequence[object]") -> bool:
 def _draw_operators(file: str, scenarios: "Sequence[AnyScenario]", path: str) -> None:
     """Draw every operator of one scenario on the roofline."""
     from sightline.prediction import predict
-    from sightline.report.charts.drawing import PHONE
-    from sightline.report.charts.index import chart_of
 
     if len(scenarios) != 1:
         raise InputError(f"--chart '{path}' draws the operators of one scenario; '{file}' has {len(scenarios):,}")
     profile = predict(scenarios[0])
     output.warn(profile.warnings)
-    drawn = chart_of("roofline", profile)
-    if drawn is None:
-        output.print_remark("no chart was drawn: nothing on this device does FLOPs whose rate is known")
-        return
-    output.draw(path, drawn, lambda: chart_of("roofline", profile, PHONE) or drawn)
+    reports.write_chart(path, _Operators(profile))
+
+
+@dataclass(frozen=True)
+class _Operators(Report):
+    profile: "Profile"
+    without_chart = "nothing on this device does FLOPs whose rate is known"
+
+    def chart(self, *room: Any) -> dict[str, Any] | None:
+        from sightline.report.charts.index import chart_of
+
+        return chart_of("roofline", self.profile, *room)

@@ -101,7 +101,7 @@ def show(
     if html is not None:
         from sightline.report.pages.run import run_page
 
-        reports.write_page(html, lambda typed: run_page(found, opened, command=typed))
+        output.write_file(html, run_page(found, opened, command=reports.typed()))
     output.show(document, text, json=as_json)
 
 

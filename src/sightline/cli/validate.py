@@ -1,5 +1,6 @@
 """``sightline validate``: predicted against published and measured results."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -7,8 +8,9 @@ import typer
 
 from sightline.cli import completion, output, reports
 from sightline.cli.next_step import try_next
-from sightline.cli.options import AsJson, Chart, Charts, Html, Markdown
+from sightline.cli.options import only, takes_options
 from sightline.cli.progress_bar import end_if_stopped, progress_bar
+from sightline.cli.reports import Report, ReportOptions
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,17 +42,15 @@ LeftOut = Annotated[
 Locked = Annotated[bool, typer.Option("--locked", help="Predict the sources locked as test, which steer nothing.")]
 
 
+@takes_options
 def validate(
     suite: Chosen = None,
     data: Data = None,
     left_out: LeftOut = False,
     locked: Locked = False,
     cases: Annotated[bool, typer.Option("--cases", help="List every case with both values.")] = False,
-    chart: Chart = None,
-    charts: Charts = None,
-    html: Html = None,
-    markdown: Markdown = None,
-    as_json: AsJson = False,
+    *,
+    written: Annotated[ReportOptions, only("chart", "charts", "html", "markdown", "as_json")],
 ) -> None:
     """Compare predictions with published and measured results and print the errors of each suite.
 
@@ -72,8 +72,7 @@ def validate(
       sightline validate --data DIR --locked
       sightline validate --data DIR --chart accuracy.svg
     """
-    output.check({"--chart": chart, "--html": html, "--markdown": markdown}, json=as_json)
-    reports.check_charts(charts)
+    written.check()
     if left_out and locked:
         raise InputError("--left-out and --locked exclude each other: a locked source is never used, so never left out")
     with progress_bar() as progress:
@@ -81,48 +80,55 @@ def validate(
             results, means = _left_out(suite, data, progress)
         else:
             results, means = _run(suite, data, progress, locked=locked), {}
-    if _write_reports(results, charts, html, markdown, cases=cases):
-        return
-    _show(results, means, cases=cases, chart=chart, as_json=as_json)
+    reports.write(_Report(results, means, cases), written)
     end_if_stopped(progress)
-    if data is None and suite is None and not (as_json or locked):
+    if not written.are_tables:
+        return
+    if data is None and suite is None and not locked:
         output.print_text("\nThe larger sets of training and generation and all operators are read with --data DIR.\n")
-    if not (as_json or cases or left_out or locked):
+    if not (cases or left_out or locked):
         data_too = [] if data is None else ["--data", str(data)]
         try_next("validate", max(results, key=lambda result: result.mape or 0.0).suite, *data_too, "--cases")
 
 
-def _write_reports(
-    results: "list[Result]", charts: str | None, html: str | None, markdown: str | None, *, cases: bool
-) -> bool:
-    """Write the reports that were asked for; return whether stdout holds one of them."""
-    reports.write_charts(charts, results)
-    if html is None and markdown is None:
-        return False
-    from sightline.report.markdown.answers import validation_markdown
-    from sightline.report.pages.validation import validation_page
+@dataclass(frozen=True)
+class _Report(Report):
+    results: "list[Result]"
+    means: dict[str, Any]
+    """What sources left out let one expect."""
+    cases: bool
 
-    reports.write_page(html, lambda typed: validation_page(results, cases=cases, command=typed))
-    return reports.write_markdown(markdown, lambda typed: validation_markdown(results, command=typed))
+    def document(self) -> Any:
+        from sightline.report.terminal.accuracy import results_to_dict
 
+        return results_to_dict(self.results, cases=self.cases) | self.means
 
-def _show(results: "list[Result]", means: dict[str, Any], *, cases: bool, chart: str | None, as_json: bool) -> None:
-    """Print the errors, and what sources left out let one expect; draw them where asked to."""
-    from sightline.report.terminal import accuracy
+    def tables(self) -> Any:
+        from sightline.report.terminal import accuracy
 
-    if chart is not None:
+        if self.cases:
+            yield from map(accuracy.case_table, self.results)
+        yield accuracy.error_table(self.results)
+        if self.means:
+            yield accuracy.expected_table(self.means["left_out"])
+
+    def chart(self, *room: Any) -> dict[str, Any]:
         from sightline.report.charts.accuracy import validation_chart
 
-        output.draw(chart, validation_chart(results))
-    output.show(
-        lambda: accuracy.results_to_dict(results, cases=cases) | means,
-        lambda: [
-            *(accuracy.case_table(r) for r in results if cases),
-            accuracy.error_table(results),
-            *([accuracy.expected_table(means["left_out"])] if means else []),
-        ],
-        json=as_json,
-    )
+        return validation_chart(self.results, *room)
+
+    def charted(self) -> "list[Result]":
+        return self.results
+
+    def page(self, command: str) -> str:
+        from sightline.report.pages.validation import validation_page
+
+        return validation_page(self.results, cases=self.cases, command=command)
+
+    def as_markdown(self, command: str) -> str:
+        from sightline.report.markdown.answers import validation_markdown
+
+        return validation_markdown(self.results, command=command)
 
 
 def _run(suite: str | None, data: Path | None, progress: "Progress", *, locked: bool) -> "list[Result]":

@@ -1,12 +1,15 @@
 """``sightline measure``: the same scenario, for real, on the machine at hand."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sightline.cli import output, reports
 from sightline.cli.measure.files import measure_files, outcome
 from sightline.cli.measure.options import STANDARD_SUITE, STUDY, SUITES, MeasureOptions, refuse_idle
 from sightline.cli.options import takes_options
+from sightline.cli.profiles import ProfilesReport
 from sightline.cli.progress_bar import progress_bar
+from sightline.cli.reports import Report
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
@@ -15,7 +18,6 @@ if TYPE_CHECKING:
     from sightline.measurement.arxiv_2311_03687 import Cell, Table
     from sightline.measurement.processes.results import Measured
     from sightline.measurement.processes.suite import Settings, Step
-    from sightline.profile import Profile
     from sightline.report.study import Answered
     from sightline.runs import Store
 
@@ -64,10 +66,8 @@ def measure(options: MeasureOptions) -> None:
 
 def _check(options: MeasureOptions) -> None:
     """Refuse, before anything runs, options that contradict each other."""
-    written = {"--out": options.out, "--html": options.html, "--markdown": options.markdown}
-    output.check(written, json=options.as_json, csv=options.as_csv)
-    reports.check_charts(options.charts)
-    if options.suite == STUDY and (options.markdown or options.charts):
+    options.reports.check({"--out": options.reports.out})
+    if options.suite == STUDY and (options.reports.markdown or options.reports.charts):
         raise InputError(f"--suite {STUDY} has --html and --json")
     if bool(options.files) == (options.suite is not None):
         raise InputError("measure takes scenario files or --suite, one of them")
@@ -124,26 +124,15 @@ def _print(measured: "Sequence[Measured]", options: MeasureOptions) -> None:
     import json
 
     _not_measured(f"{m.run.name}: {outcome(m.run)}" for m in measured if m.profile is None)
-    results = [_result(m) for m in measured] if options.as_json or options.out else []
-    if options.out is not None:
-        output.write_file(options.out, json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+    results = [_result(m) for m in measured] if options.reports.as_json or options.reports.out else []
+    if options.reports.out is not None:
+        output.write_file(options.reports.out, json.dumps(results, indent=1, ensure_ascii=False) + "\n")
     profiles = [m.profile for m in measured if m.profile is not None]
-    is_one = options.suite is None
-    if profiles and _write_reports(profiles, options):
-        return
-    output.show_profiles(profiles, lambda: results, one=is_one, json=options.as_json, csv=options.as_csv)
-
-
-def _write_reports(profiles: "Sequence[Profile]", options: MeasureOptions) -> bool:
-    """Write the reports that were asked for; return whether stdout holds one of them."""
-    reports.write_charts(options.charts, profiles)
-    if options.html is None and options.markdown is None:
-        return False
-    from sightline.report.markdown.answers import profiles_markdown
-    from sightline.report.pages.profiles import page
-
-    reports.write_page(options.html, lambda typed: page(profiles, command=typed))
-    return reports.write_markdown(options.markdown, lambda typed: profiles_markdown(profiles, command=typed))
+    report = ProfilesReport(answers=profiles, documents=lambda _: results, is_list=options.suite is not None)
+    if profiles:
+        reports.write(report, options.reports)
+    else:
+        report.show(options.reports)
 
 
 def _result(measured: "Measured") -> dict[str, Any]:
@@ -167,9 +156,8 @@ def _result(measured: "Measured") -> dict[str, Any]:
 
 def _study(store: "Store", options: MeasureOptions) -> None:
     """Measure the grid, write its report and print its tables."""
-    from sightline.measurement.arxiv_2311_03687 import STUDY, study_tables
+    from sightline.measurement.arxiv_2311_03687 import study_tables
     from sightline.measurement.machine.devices import hardware_at_hand
-    from sightline.report.study import study_page, study_terminal, study_to_list
 
     hardware = hardware_at_hand()
     tables = study_tables(hardware, quick=options.quick)
@@ -179,11 +167,29 @@ def _study(store: "Store", options: MeasureOptions) -> None:
         for table, cell in progress.over(cells, "measuring"):
             answered[table.name].append(_answered(table, cell, store, options))
     study = [(table, answered[table.name]) for table in tables]
-    if options.html is not None:
-        title = f"The study of arXiv {STUDY} on {hardware.cluster(hardware.count)}"
-        machine = _machine()
-        reports.write_page(options.html, lambda typed: study_page(title, machine, study, command=typed))
-    output.show(lambda: study_to_list(study), lambda: [study_terminal(study)], json=options.as_json)
+    reports.write(_StudyReport(study, str(hardware.cluster(hardware.count))), options.reports)
+
+
+@dataclass(frozen=True)
+class _StudyReport(Report):
+    study: "Sequence[tuple[Table, Sequence[Answered]]]"
+    cluster: str
+
+    def document(self) -> Any:
+        from sightline.report.study import study_to_list
+
+        return study_to_list(self.study)
+
+    def tables(self) -> Any:
+        from sightline.report.study import study_terminal
+
+        return [study_terminal(self.study)]
+
+    def page(self, command: str) -> str:
+        from sightline.report.study import study_page
+
+        title = f"The study of arXiv {STUDY} on {self.cluster}"
+        return study_page(title, _machine(), self.study, command=command)
 
 
 def _answered(table: "Table", cell: "Cell", store: "Store", options: MeasureOptions) -> "Answered":

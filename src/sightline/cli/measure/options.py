@@ -6,13 +6,21 @@ from typing import Annotated
 
 import typer
 
-from sightline.cli.options import AsCsv, AsJson, Charts, Html, Markdown, RunStore, Settings, Sweeps, option
+from sightline.cli.options import RunStore, Settings, Sweeps, only, option
+from sightline.cli.reports import ReportOptions
 from sightline.errors import InputError
 
 TRAINING, GENERATION, SERVING, OPERATOR = "training", "generation", "serving", "single operators"
 FILES = (TRAINING, GENERATION, SERVING, OPERATOR)
 STANDARD_SUITE, STUDY = "standard", "2311.03687"
 SUITES = (STANDARD_SUITE, STUDY)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasureReports(ReportOptions):
+    """The forms in which what was measured is asked for."""
+
+    out: str | None = option(None, "Write the results as .json, which `calibrate --from` reads.", metavar="FILE")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,19 +82,16 @@ class MeasureOptions:
     cluster: str | None = option(
         None, "The suite's cluster, such as '8x h100-sxm-80gb'; default: this-machine.", metavar="NAME"
     )
-    as_json: AsJson = False
-    as_csv: AsCsv = False
-    out: str | None = option(None, "Write the results as .json, which `calibrate --from` reads.", metavar="FILE")
-    charts: Charts = None
-    html: Html = None
-    markdown: Markdown = None
+    reports: Annotated[MeasureReports, only("as_json", "as_csv", "out", "charts", "html", "markdown")] = (
+        MeasureReports()
+    )
     store: RunStore = None
     settings: Settings = None
     sweeps: Sweeps = None
 
     def given(self, name: str) -> bool:
         """Whether the user gave the option of this field."""
-        value = getattr(self, name)
+        value = getattr(self if hasattr(self, name) else self.reports, name)
         return value not in (None, [], "fp32") and value is not False
 
 

@@ -1,7 +1,7 @@
 """``sightline plan``: the best plans for what a scenario leaves open."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ from sightline.cli.options import takes_options
 from sightline.cli.plan.launch import Launched, check_folder, first_launched, save_launch
 from sightline.cli.plan.options import PlanOptions
 from sightline.cli.progress_bar import end_if_stopped, progress_bar
+from sightline.cli.reports import Report
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
@@ -48,8 +49,8 @@ def plan(options: PlanOptions) -> None:
         answer = _searched(source, options, progress)
         launched = _launched(answer, source, options, progress)
     commands = _next(answer, options, launched)
-    if not _write_files(answer, options, commands):
-        _show(answer, options, commands)
+    output.warn((*answer.warnings, *(warning for best in answer.plans[:1] for warning in best.profile.warnings)))
+    reports.write(_Report(answer, commands), options.reports)
     if options.where is not None:
         again = "; the same command goes on from there" if answer.stopped else ""
         output.print_remark(f"wrote {options.where.rstrip('/')}/parts/*.parquet{again}")
@@ -60,9 +61,7 @@ def plan(options: PlanOptions) -> None:
 
 def _check(options: PlanOptions) -> None:
     """Refuse what is wrong before the search."""
-    written = {"--chart": options.chart, "--html": options.html, "--markdown": options.markdown}
-    output.check(written, json=options.as_json, csv=options.as_csv)
-    reports.check_charts(options.charts)
+    options.reports.check()
     if options.objective is not None and options.pareto is not None:
         raise InputError("--objective and --pareto exclude each other: --pareto names its two objectives")
     if options.launch is not None:
@@ -142,44 +141,43 @@ def _listed(text: str | None) -> list[str] | None:
     return None if text is None else [word.strip() for word in text.split(",")]
 
 
-def _write_files(answer: "PlanAnswer", options: PlanOptions, commands: Commands) -> bool:
-    """Write the files that were asked for; return whether stdout holds one of them."""
-    if options.chart is not None:
-        from sightline.report.charts.drawing import PHONE
-        from sightline.report.charts.plan import plan_chart
+@dataclass(frozen=True)
+class _Report(Report):
+    answer: "PlanAnswer"
+    commands: Commands
 
-        output.draw(options.chart, plan_chart(answer), lambda: plan_chart(answer, PHONE))
-    if options.html is not None:
-        from sightline.report.pages.plans import plan_page
-
-        reports.write_page(options.html, lambda typed: plan_page(answer, commands, command=typed))
-    reports.write_charts(options.charts, answer)
-    if options.markdown is None:
-        return False
-    from sightline.report.markdown.answers import plan_markdown
-
-    return reports.write_markdown(options.markdown, lambda typed: plan_markdown(answer, command=typed))
-
-
-def _show(answer: "PlanAnswer", options: PlanOptions, commands: Commands) -> None:
-    output.warn((*answer.warnings, *(warning for best in answer.plans[:1] for warning in best.profile.warnings)))
-
-    def document() -> Any:
+    def document(self) -> Any:
         from sightline.report.plans.results import answer_to_dict, launches
 
-        return answer_to_dict(answer, launches(answer))
+        return answer_to_dict(self.answer, launches(self.answer))
 
-    def tables() -> Any:
+    def tables(self) -> Any:
         from sightline.report.terminal.plan import plan_text
 
-        return [plan_text(answer, commands)]
+        return [plan_text(self.answer, self.commands)]
 
-    def lines() -> str:
+    def csv(self) -> str:
         from sightline.report.plans.results import answer_to_csv
 
-        return answer_to_csv(answer)
+        return answer_to_csv(self.answer)
 
-    output.show(document, tables, json=options.as_json, csv=lines if options.as_csv else None)
+    def chart(self, *room: Any) -> dict[str, Any]:
+        from sightline.report.charts.plan import plan_chart
+
+        return plan_chart(self.answer, *room)
+
+    def charted(self) -> "PlanAnswer":
+        return self.answer
+
+    def page(self, command: str) -> str:
+        from sightline.report.pages.plans import plan_page
+
+        return plan_page(self.answer, self.commands, command=command)
+
+    def as_markdown(self, command: str) -> str:
+        from sightline.report.markdown.answers import plan_markdown
+
+        return plan_markdown(self.answer, command=command)
 
 
 def _load_of(profile: "Profile", options: PlanOptions) -> dict[str, Any]:
@@ -217,6 +215,6 @@ def _next(answer: "PlanAnswer", options: PlanOptions, launched: Launched) -> Com
         found.append(("what runs it", options.again("--launch", "run")))
     if answer.plans[0].profile.tight and options.max_memory is None:
         found.append(("only what surely fits", options.again("--max-memory", most_surely(answer.plans[0].profile))))
-    if options.chart is None and options.html is None:
+    if options.reports.chart is None and options.reports.html is None:
         found.append(("tables, charts and reasons on a page", options.again("--html", "plan.html")))
     return found

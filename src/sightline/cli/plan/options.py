@@ -1,25 +1,13 @@
 """The options of ``sightline plan``."""
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 import typer
 
-from sightline.cli.options import (
-    Anchors,
-    AsCsv,
-    AsJson,
-    Chart,
-    Charts,
-    Html,
-    Markdown,
-    RunStore,
-    Settings,
-    Top,
-    Workers,
-    option,
-)
+from sightline.cli.options import Anchors, RunStore, Settings, Top, Workers, option
+from sightline.cli.reports import ReportOptions
 from sightline.errors import InputError
 
 
@@ -82,12 +70,7 @@ class PlanOptions:
     )
     anchor: Anchors = None
     settings: Settings = None
-    as_json: AsJson = False
-    as_csv: AsCsv = False
-    chart: Chart = None
-    charts: Charts = None
-    html: Html = None
-    markdown: Markdown = None
+    reports: ReportOptions = field(default_factory=ReportOptions)
     store: RunStore = None
 
     @property

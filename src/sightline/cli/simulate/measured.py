@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sightline.cli import output
+from sightline.cli.profiles import ProfilesReport
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
@@ -53,10 +54,31 @@ def replayed(run: ServedRun, profile: "Profile", path: str | None) -> list[dict[
     return compared_statistics(run.outcome, profile.outcome)
 
 
-def drawn(path: str, run: ServedRun, profile: "Profile") -> None:
-    """Draw every request as measured and as simulated into the file at ``path``."""
-    from sightline.report.charts.drawing import PHONE
-    from sightline.report.charts.serving.replay import replay_chart
+@dataclass(frozen=True, kw_only=True)
+class ReplayReport(ProfilesReport):
+    """The simulation of a measured run's requests, beside that run."""
 
-    chart = replay_chart(run.outcome, profile)
-    output.draw(path, chart, lambda: replay_chart(run.outcome, profile, PHONE))
+    run: ServedRun
+    rows: list[dict[str, Any]]
+    """Measured and simulated times; none where the plan does not fit."""
+
+    @classmethod
+    def of(cls, profile: "Profile", run: ServedRun, rows: list[dict[str, Any]]) -> "ReplayReport":
+        """Return the report of one simulation."""
+        more = {"replay": rows} if rows else {}
+        documents = lambda shown: [one.to_dict() | more for one in shown]  # noqa: E731
+        return cls(answers=[profile], documents=documents, is_list=False, run=run, rows=rows)
+
+    def tables(self) -> Any:
+        """Return the simulation's tables, and both runs beside each other."""
+        from sightline.report.terminal.replay import replay_table
+
+        yield from super().tables()
+        if self.rows:
+            yield replay_table(self.rows)
+
+    def chart(self, *room: Any) -> dict[str, Any] | None:
+        """Draw every request as measured and as simulated."""
+        from sightline.report.charts.serving.replay import replay_chart
+
+        return replay_chart(self.run.outcome, self.answers[0], *room)
