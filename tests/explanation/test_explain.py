@@ -176,16 +176,18 @@ def test_where_the_framework_is_not_named_a_change_keeps_the_one_that_answered()
         assert sl.load(asked, one.set).plan.framework.name == own
 
 
-def test_an_open_micro_batch_stays_open():
+def test_advice_names_the_micro_batch_that_is_chosen_otherwise_where_it_is_open():
     asked = {**DEEP, "plan": {key: value for key, value in DEEP["plan"].items() if key != "micro_batch"}}
     found = sl.explain(sl.load(asked))
     before = sl.predict(sl.load(asked))
     for one in found.advice:
-        assert "plan.micro_batch" not in one.set
         after = sl.predict(sl.load(asked, one.set))
         assert one.gain_s == pytest.approx(before.step_time_s - after.step_time_s, rel=1e-9)
-        changed = after.scenario.plan.micro_batch != before.scenario.plan.micro_batch
-        assert (f"micro_batch: {int(after.scenario.plan.micro_batch)}" in one.sentence) == changed
+        chosen = int(after.scenario.plan.micro_batch)
+        changed = chosen != before.scenario.plan.micro_batch
+        assert one.set.get("plan.micro_batch") == (chosen if changed else None)
+        assert (f"micro_batch: {chosen}" in one.sentence) == changed
+        assert (f"plan.micro_batch={chosen}" in one.command) == changed
 
 
 @pytest.mark.slow

@@ -38,12 +38,20 @@ class Tried:
     """One, or two that help together."""
     set: Mapping[str, Any]
     """All their keys."""
+    chosen: Settings
+    """What the scenario leaves open and the prediction then chooses otherwise."""
     profile: Profile
 
     @property
     def whole_s(self) -> float:
         """Seconds of the whole."""
         return _whole_s(self.profile)
+
+    @property
+    def told(self) -> list[Settings]:
+        """The changes with all that goes with them."""
+        first, *others = self.changes
+        return [{**first, **self.chosen}, *others]
 
 
 def answer(scenario: Any, known: "Anchored | None") -> Profile:
@@ -155,7 +163,7 @@ class _Work:
             return None
         if {*_refusals(profile.scenario)} - self._refused:
             return None
-        return Tried(changes=changes, set=stated, profile=profile)
+        return Tried(changes=changes, set=stated, chosen=self._chosen(profile), profile=profile)
 
     def _predicted(self, stated: Settings) -> Profile:
         return answer(self._subject.again(stated), self._known)
@@ -179,21 +187,21 @@ class _Work:
         """The change in words."""
         own_s = _whole_s(self._own)
         gain_s = own_s - one.whole_s
+        settings = {**one.set, **one.chosen}
         return Advice(
-            set=dict(one.set),
+            set=settings,
             gain_s=gain_s,
             gain=gain_s / own_s if own_s else 0.0,
-            sentence=sentence(self._told(one), self._own, one.profile, gains, _fields(self._own)),
-            command=self._subject.command(one.set),
+            sentence=sentence(one.told, self._own, one.profile, gains, _fields(self._own)),
+            command=self._subject.command(settings),
         )
 
-    def _told(self, one: Tried) -> list[Settings]:
-        """The changes, and what the scenario leaves open and the prediction then chooses otherwise."""
+    def _chosen(self, profile: Profile) -> Settings:
+        """The micro-batch of a prediction, where the scenario leaves it open and another one is chosen than without."""
         if not self._chooses_batch:
-            return one.changes
-        before, after = (int(each.scenario.plan.micro_batch) for each in (self._own, one.profile))
-        first, *others = one.changes
-        return one.changes if before == after else [{**first, "plan.micro_batch": after}, *others]
+            return {}
+        before, after = (int(each.scenario.plan.micro_batch) for each in (self._own, profile))
+        return {} if before == after else {"plan.micro_batch": after}
 
 
 def gains_between(own: Profile, other: Profile, known: "Anchored | None" = None) -> tuple[float, float] | None:

@@ -90,7 +90,7 @@ def memory_sentences(own: Profile, single: Sequence[Tried] = ()) -> Iterator[str
         return
     parts = {name: float(size) for name, size in own.memory_bytes.items() if name != "total"}
     name = max(parts, key=parts.__getitem__)
-    freed = [f"{named(one.changes)} frees {size / GIB:.1f} GiB" for one, size in savings(own, single)]
+    freed = [f"{named(one.told)} frees {size / GIB:.1f} GiB" for one, size in savings(own, single)]
     yield (
         f"The fullest device {memory_needed(own)}, of which {name.replace('_', ' ')} {parts[name] / GIB:.1f} GiB"
         f"{'; ' if freed else ''}{', '.join(freed)}."
