@@ -10,7 +10,7 @@ from sightline.cost.device_model import DeviceModel
 from sightline.cost.l2 import least_s
 from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.prices import Prices
-from sightline.frameworks.framework import Ideal
+from sightline.frameworks.own_groups import Ideal
 from sightline.prediction.pass_times import in_setting
 from sightline.prediction.training.constants import TrainingConstants
 from sightline.program import Collective, Elementwise, Matmul, Operator
