@@ -1,7 +1,7 @@
 """``plan``: the best plans for the free fields of a scenario."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -80,47 +80,113 @@ def plan(
     read = source if isinstance(source, Scenario | GenerationScenario) else read_source(source)
     devices = counted(devices, read, overrides)
     spaces, given = priced(spaces_of(read, free, devices, overrides), prices)
-    if len(kinds := {type(space.scenario) for space in spaces}) > 1:
-        raise InputError("scenarios have the workload.task of training and of generation; allowed: one kind at a time")
-    (kind,) = kinds
-    number = _count(top, pareto)
-    asked: dict[str, Any] = {"objective": objective, "pareto": pareto, "top": number}
-    asked |= {"anchor": anchor, "progress": progress}
-    of_memory: dict[str, Any] = {"max_memory": max_memory}
-    of_training: dict[str, Any] = {"deadline": deadline, "budget": budget, "availability": availability}
-    of_training |= {"workers": workers, "where": where}
-    of_users: dict[str, Any] = {"ttft": ttft, "tpot": tpot}
-    typed: dict[str, object] = {"objective": objective if objective != "time" else None, "launchable": launchable}
+    kind = _kind_of(spaces)
     if kind is not Scenario and launchable:
         from sightline.planning.generation.space import launched
 
         spaces = [launched(space) for space in spaces]
-    if kind is ServingScenario:
-        _refuse_of_loads(asked | of_memory | of_training)
-        from sightline.planning.requests.serving import plan_serving
-
-        limits = {f"workload.slo.{name}": value for name, value in of_users.items() if value is not None}
-        typed |= {"think-time": think_time}
-        command = plan_command(source, {**read_overrides(overrides), **limits}, devices, given, typed)
-        told: dict[str, Any] = {"objective": objective, "top": None if top is None else number, "progress": progress}
-        answer = plan_serving(spaces, **told, of_users=of_users, think_time=think_time, command=command)
-    elif kind is GenerationScenario:
-        _refuse(of_training, "training; workload.task is generate")
-        _refuse({"think_time": think_time}, "workload.task serve; this one is generate")
-        from sightline.planning.requests.generation import plan_generation
-
-        command = plan_command(source, overrides, devices, given, typed)
-        answer = plan_generation(spaces, **asked, limits=of_memory | of_users, command=command)
-    else:
-        _refuse(of_users, "workload.task generate and serve; this one is training")
-        _refuse({"think_time": think_time}, "workload.task serve; this one is training")
-        from sightline.planning.requests.training import plan_training
-
-        typed |= {"max-memory": max_memory, "availability": availability}
-        command = plan_command(source, overrides, devices, given, typed)
-        answer = plan_training(spaces, **asked, **of_memory, **of_training, launchable=launchable, command=command)
-    of_all = {"deadline": deadline, "budget": budget, "max_memory": max_memory, **of_users}
+    request = _Request(
+        best={"objective": objective, "pareto": pareto, "top": _count(top, pareto), "anchor": anchor},
+        of_memory={"max_memory": max_memory},
+        of_training={
+            "deadline": deadline,
+            "budget": budget,
+            "availability": availability,
+            "workers": workers,
+            "where": where,
+        },
+        of_users={"ttft": ttft, "tpot": tpot},
+        think_time=think_time,
+        typed={"objective": objective if objective != "time" else None, "launchable": launchable},
+        command=lambda stated, typed: plan_command(source, stated, devices, given, typed),
+        is_counted=top is not None,
+    )
+    answer = _SEARCHES[kind](spaces, request, overrides, progress)
+    of_all = {"deadline": deadline, "budget": budget, "max_memory": max_memory, **request.of_users}
     return replace(_finished(answer, spaces, start), limits=by_key(read_limits(**of_all)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Request:
+    """What is asked of a search, by what each part is for."""
+
+    best: Mapping[str, Any]
+    """What is best, and how many plans are returned."""
+    of_memory: Mapping[str, Any]
+    of_training: Mapping[str, Any]
+    of_users: Mapping[str, Any]
+    think_time: object
+    typed: Mapping[str, object]
+    """What every kind of command repeats."""
+    command: Callable[[Overrides, Mapping[str, object]], str]
+    """Returns the command that asks again, given settings and options."""
+    is_counted: bool
+    """Whether it says how many plans are returned."""
+
+
+def _kind_of(spaces: Sequence[Space[Any]]) -> type:
+    """The only kind of scenario that is searched."""
+    kinds = {type(space.scenario) for space in spaces}
+    if len(kinds) > 1:
+        raise InputError("scenarios have the workload.task of training and of generation; allowed: one kind at a time")
+    return kinds.pop()
+
+
+def _of_load(spaces: Sequence[Space[Any]], request: _Request, overrides: Overrides, progress: Progress) -> PlanAnswer:
+    """Plans that serve a load."""
+    _refuse_of_loads({**request.best, **request.of_memory, **request.of_training})
+    from sightline.planning.requests.serving import plan_serving
+
+    limits = {f"workload.slo.{name}": value for name, value in request.of_users.items() if value is not None}
+    command = request.command(
+        {**read_overrides(overrides), **limits}, {**request.typed, "think-time": request.think_time}
+    )
+    return plan_serving(
+        spaces,
+        objective=request.best["objective"],
+        top=request.best["top"] if request.is_counted else None,
+        of_users=request.of_users,
+        think_time=request.think_time,
+        command=command,
+        progress=progress,
+    )
+
+
+def _of_generation(
+    spaces: Sequence[Space[Any]], request: _Request, overrides: Overrides, progress: Progress
+) -> PlanAnswer:
+    """Plans that generate."""
+    _refuse(request.of_training, "training; workload.task is generate")
+    _refuse({"think_time": request.think_time}, "workload.task serve; this one is generate")
+    from sightline.planning.requests.generation import plan_generation
+
+    limits = {**request.of_memory, **request.of_users}
+    command = request.command(overrides, request.typed)
+    return plan_generation(spaces, **request.best, limits=limits, command=command, progress=progress)
+
+
+def _of_training(
+    spaces: Sequence[Space[Any]], request: _Request, overrides: Overrides, progress: Progress
+) -> PlanAnswer:
+    """Plans that train."""
+    _refuse(request.of_users, "workload.task generate and serve; this one is training")
+    _refuse({"think_time": request.think_time}, "workload.task serve; this one is training")
+    from sightline.planning.requests.training import plan_training
+
+    also = {"max-memory": request.of_memory["max_memory"], "availability": request.of_training["availability"]}
+    return plan_training(
+        spaces,
+        **request.best,
+        **request.of_memory,
+        **request.of_training,
+        launchable=bool(request.typed["launchable"]),
+        command=request.command(overrides, {**request.typed, **also}),
+        progress=progress,
+    )
+
+
+_SEARCHES = {Scenario: _of_training, GenerationScenario: _of_generation, ServingScenario: _of_load}
+"""By kind of scenario."""
 
 
 def _refuse(options: Mapping[str, object], what_for: str) -> None:
