@@ -54,8 +54,17 @@ def on_host(plan: Plan, live_bytes: Number, gathered_bytes: Number) -> OnHost:
     """
     parameters, optimizer = plan.offloads("parameters"), plan.offloads("optimizer")
     staging = parameters * larger(live_bytes - gathered_bytes, 0.0)
-    gradients = optimizer * plan.framework.offloading.gradients
+    gradients = optimizer * _leave_as_computed(plan)
     return OnHost(parameters=parameters, optimizer=optimizer, gradients=gradients, staging_bytes=staging)
+
+
+def _leave_as_computed(plan: Plan) -> Number:
+    """Return 1.0 where gradients leave the device as the backward pass makes them.
+
+    ZeRO-1 reduces them once, after the last micro-batch: until then each device adds up all of them
+    (DeepSpeed, runtime/zero/stage_1_and_2.py).
+    """
+    return 1.0 * plan.framework.offloading.gradients * (plan.zero_stage != 1)
 
 
 def host_bytes(stages: Sequence[StageMemory], cluster: Cluster) -> Number:
@@ -101,10 +110,11 @@ def offload_time(
     host, element_bytes, m = cluster.host, ELEMENT_BYTES[plan.high_precision_dtype], micro_batches
     code, states = plan.framework.offloading, plan.offloads("optimizer")
     weights, kept = plan.offloads("parameters"), plan.offloads("activations") * activation_bytes
-    down = states * element_bytes * parameters if code.gradients else 0.0
+    as_computed = _leave_as_computed(plan)
+    down = states * element_bytes * parameters * as_computed
     once = states * (1.0 - weights) * element_bytes * parameters
-    if not code.gradients:
-        once = once + states * plan.framework.sharding.gradient_reduce_bytes[plan.high_precision_dtype] * parameters
+    at_the_end = plan.framework.sharding.gradient_reduce_bytes[plan.high_precision_dtype]
+    once = once + states * (1.0 - as_computed) * at_the_end * parameters
     beside, alone = (kept, 0.0) if code.overlaps_activations else (0.0, kept)
     forward = weights * weight_bytes + beside
     backward = weights * weight_bytes + larger(beside, down)

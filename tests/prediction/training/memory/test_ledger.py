@@ -282,3 +282,23 @@ def test_deepspeed_copies_fp32_weights_and_fills_a_bucket_of_gradients():
     assert held("deepspeed", 2, dtype="bf16")["optimizer"] == pytest.approx(12 / 2 * parameters)
     on_gpu = [held("deepspeed", stage, "2x a100-sxm-80gb") for stage in (1, 2)]
     assert on_gpu[0]["buffers"] == pytest.approx(on_gpu[1]["buffers"])
+
+
+def test_zero_1_keeps_whole_gradients_on_the_device_until_the_update_on_the_host() -> None:
+    def predicted(stage: int) -> Profile:
+        return predict(
+            scenario_from_mapping(
+                {
+                    "model": "llama-2-7b",
+                    "cluster": "8x a100-sxm-80gb",
+                    "workload": {"task": "pretrain", "sequence_length": 2048, "global_batch": 64},
+                    "plan": {"framework": "deepspeed", "zero_stage": stage, "micro_batch": 1, "offload": "optimizer"},
+                }
+            )
+        )
+
+    whole, sharded = predicted(1), predicted(2)
+    assert whole.memory_bytes["gradients"] == whole.memory_bytes["weights"]
+    assert sharded.memory_bytes["gradients"] == 0.0
+    kept = [profile.stages[0].items["in the host's memory"] for profile in (whole, sharded)]
+    assert kept[0] == pytest.approx(kept[1])

@@ -172,7 +172,7 @@ def _ledger(common: _Common, held: _Held) -> StageLedger:
     passes = tuple(of for name, of in terms.items() if name != BETWEEN_PASSES)
     ledgers = [parts_of(ledger) for name, ledger in moments.items() if name != BETWEEN_PASSES]
     at_peak = fullest(ledgers, lambda: list(map(added_up, passes)))
-    on_host = _in_host_memory(common.priced.scenario.plan, held)
+    on_host = _in_host_memory(common, held)
     memory = StageMemory(
         stage=held.stage.name,
         parts=NumbersOnDemand({name: at_peak[name] for name in MEMORY_PARTS}),
@@ -238,12 +238,15 @@ def _gradients_there(common: _Common, held: _Held) -> tuple[Number, Number]:
     return 1.0 * again, either(again, 1.0, head)
 
 
-def _in_host_memory(plan: Plan, held: _Held) -> tuple[Number, ...]:
-    """Bytes that the device keeps in the host's memory: of parameters, of other states, of activations."""
-    if not plan.offload:
+def _in_host_memory(common: _Common, held: _Held) -> tuple[Number, ...]:
+    """Bytes that the device keeps in the host's memory: of parameters, of other states, of activations.
+
+    The host has gradients of what it updates, also where ZeRO-1 leaves whole ones on the device.
+    """
+    if not common.priced.scenario.plan.offload:
         return ()
     moved = held.moved
-    states = moved.optimizer * (held.gradients + held.optimizer)
+    states = moved.optimizer * (common.shares.optimizer.of(held.states.gradients) + held.optimizer)
     return moved.parameters * held.weights, states, held.activations.offloaded
 
 
