@@ -8,7 +8,6 @@ from sightline.errors import InputError
 from sightline.planning.answer import NearestPlan, PlanAnswer, RankedPlan
 from sightline.profile import Profile
 from sightline.profile.results import stamped
-from sightline.report.csv_lines import csv_text, line_of
 
 if TYPE_CHECKING:
     from sightline.prediction.anchoring import Anchored
@@ -105,6 +104,8 @@ def prediction_to_dict(profile: Profile, command: str, known: "Anchored | None" 
 
 def answer_to_csv(answer: PlanAnswer) -> str:
     """Return a line per plan: its place, its scenario and its results under dotted keys."""
+    from sightline.report.csv_lines import csv_text, line_of
+
     return csv_text(
         [
             {
