@@ -1,8 +1,9 @@
 """Offloading: what is kept in the host's memory, what crosses PCIe for it, and the update by the host's processor.
 
 As in ZeRO-Offload and ZeRO-Infinity (arXiv 2101.06840, 2104.07857): gradients go down in 16 bits as backward makes
-them, the host updates its share in fp32 and 16-bit weights come back; offloaded parameters come up for every pass,
-offloaded activations go down in the forward and come up in the backward pass. Nothing offloaded costs exactly nothing.
+them, of ZeRO-1 once per step, the host updates its share in fp32 and 16-bit weights come back; offloaded parameters
+come up for every pass, offloaded activations go down in the forward and come up in the backward pass. Nothing offloaded
+costs exactly nothing.
 """
 
 from collections.abc import Sequence
