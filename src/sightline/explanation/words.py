@@ -53,19 +53,21 @@ def _limits(own: Profile) -> Iterator[str]:
     if not limits:
         return
     whole, first = float(own.whole_s), limits[0]
+    known = [one for one in limits if one.alone_s is not None]
+    least = max(known, key=lambda one: one.alone_s or 0.0, default=None)
+    if own.task is OPERATOR and least is not None and least.alone_s and least.alone_s < _STARTS * whole:
+        yield (
+            f"Its work takes {seconds(least.alone_s)} of {seconds(whole)}; nearly all of the time is to start it, and "
+            "latency."
+        )
+        return
     name = LIMIT_NAMES.get(first.limit, first.limit)
     said = f"{name[:1].upper()}{name[1:]} takes {seconds(first.time_s)} of {seconds(whole)} ({100 * first.share:.0f} %)"
     others = [one for one in limits[1:3] if one.share >= 0.05]
     if others:
         said += ", then " + " and ".join(f"{LIMIT_NAMES.get(o.limit, o.limit)} {seconds(o.time_s)}" for o in others)
     yield f"{said}."
-    known = [one for one in limits if one.alone_s is not None]
-    least = max(known, key=lambda one: one.alone_s or 0.0, default=None)
-    if least is None or not least.alone_s:
-        return
-    if own.task is OPERATOR and least.alone_s < _STARTS * whole:
-        yield f"Its work takes {seconds(least.alone_s)}; nearly all of the time is to start it, and latency."
-    else:
+    if least is not None and least.alone_s:
         yield (
             f"If only {LIMIT_NAMES.get(least.limit, least.limit).removeprefix('exposed ')} held, "
             f"{WHOLE_NAMES.get(own.task.whole, 'it')} would take {seconds(least.alone_s)}, "
