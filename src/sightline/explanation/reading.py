@@ -4,9 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import isclose
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from sightline.errors import InputError, nearest
+from sightline.errors import InputError
+from sightline.explanation.named import chosen, file_of, is_answer, is_run
 from sightline.explanation.side import Cell, Side
 from sightline.loading import load
 from sightline.loading.input.dotted_keys import with_value
@@ -21,9 +22,7 @@ if TYPE_CHECKING:
     from sightline.prediction.anchoring import Anchored
 
 PREDICTED = "predicted"
-ENDINGS = (".yaml", ".yml", ".json", ".csv")
 _SCENARIO_KEYS = ("name", "model", "cluster", "workload", "plan")
-_One = TypeVar("_One")
 
 Asked: TypeAlias = Profile | Run | str | Path
 """A profile, a run, the name of a run or file, or ``predicted``."""
@@ -62,26 +61,8 @@ def _side(asked: Asked, store: Store, known: "Anchored | None") -> Side:
     if not isinstance(asked, str | Path):
         return side_of_profile(asked)
     name = str(asked)
-    path, number = numbered(name)
-    if path.is_file():
-        return side_of_file(path, number, name, known)
-    if isinstance(asked, Path) or "/" in name or path.suffix.lower() in ENDINGS:
-        raise InputError(f"there is no file '{path}'{nearest(path.name, files_beside(path))}")
-    if name != LATEST and (near := nearest(name, (PREDICTED, LATEST))):
-        raise InputError(f"no run '{name}' in '{store.place}'{near}")
-    return side_of_run(store.find(name), store)
-
-
-def numbered(name: str) -> tuple[Path, int | None]:
-    """Return a path and, after #, which of the file's results is meant; None where none is named."""
-    path, _, number = name.rpartition("#")
-    return (Path(path), int(number)) if path and number.isdigit() else (Path(name), None)
-
-
-def files_beside(path: Path) -> list[str]:
-    """Return the names of the files of scenarios and results in a path's folder."""
-    folder = path.parent
-    return [each.name for each in folder.iterdir() if each.suffix in ENDINGS] if folder.is_dir() else []
+    found = file_of(name, store, words=(PREDICTED, LATEST), is_path=isinstance(asked, Path))
+    return side_of_run(store.find(name), store) if found is None else side_of_file(*found, name, known)
 
 
 def side_of_run(run: Run, store: Store, used: str = "compared") -> Side:
@@ -153,13 +134,6 @@ def _unanswered(result: Mapping[str, Any]) -> dict[str, int]:
     return {reason: int(count) for reason, count in found.items() if count}
 
 
-def is_result(mapping: Mapping[str, Any]) -> bool:
-    """Whether a mapping holds an answer rather than a question."""
-    return mapping.get("source") in ("predicted", "measured") and (
-        "completed" in mapping or any(figure_of(mapping, kind.whole) is not None for kind in TASKS)
-    )
-
-
 def _kind_of_result(result: Mapping[str, Any], scenario: Mapping[str, Any], name: str) -> Task:
     task = (scenario.get("workload") or {}).get("task")
     stated = None if task is None else task_of(str(task))
@@ -216,11 +190,10 @@ def side_of_file(path: Path, number: int | None, name: str, known: "Anchored | N
         InputError: It holds neither, or several and no number says which.
     """
     documents = read_source(path).documents
-    first = documents[0].mapping
-    if isinstance(first, Mapping) and (is_result(first) or is_run(first)):
-        return _side_of_result(_chosen([document.mapping for document in documents], number, name), name)
+    if is_answer(documents[0].mapping):
+        return _side_of_result(chosen([document.mapping for document in documents], number, name), name)
     loaded = load(path)
-    scenario = _chosen(loaded if isinstance(loaded, list) else [loaded], number, name)
+    scenario = chosen(loaded if isinstance(loaded, list) else [loaded], number, name)
     return side_of_profile(_answer(scenario, known), name)
 
 
@@ -244,21 +217,8 @@ def predicted(
         loaded = load(dict(scenario))
     except InputError as error:
         raise InputError([f"the scenario of {whose}: {problem}" for problem in error.problems]) from None
-    chosen = _chosen(loaded if isinstance(loaded, list) else [loaded], None, whose)
-    return side_of_profile(_answer(chosen, known, intervals=intervals), name)
-
-
-def _chosen(found: Sequence[_One], number: int | None, name: str) -> _One:
-    if number is None and len(found) > 1:
-        raise InputError(f"'{name}' holds {len(found)}; compare takes one of them, such as {name}#1")
-    if number is not None and not 1 <= number <= len(found):
-        raise InputError(f"there is no '{name}': the file holds {len(found)}")
-    return found[(number or 1) - 1]
-
-
-def is_run(mapping: Mapping[str, Any]) -> bool:
-    """Return whether a mapping is a run as ``sightline runs export`` and ``show`` write it."""
-    return isinstance(mapping.get("result"), Mapping) and {"id", "scenario"} <= mapping.keys()
+    one = chosen(loaded if isinstance(loaded, list) else [loaded], None, whose)
+    return side_of_profile(_answer(one, known, intervals=intervals), name)
 
 
 def _side_of_result(mapping: Mapping[str, Any], name: str) -> Side:

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from sightline.errors import InputError, nearest
-from sightline.explanation.reading import ENDINGS, files_beside, is_result, is_run, numbered, side_of_run
+from sightline.errors import InputError
+from sightline.explanation.named import chosen, file_of, is_answer
+from sightline.explanation.reading import side_of_run
 from sightline.explanation.side import Side
 from sightline.loading import read_all, to_mapping
 from sightline.loading.input.sources import read_source, read_stdin
@@ -15,7 +16,6 @@ from sightline.loading.loader import read_overrides
 from sightline.loading.settings import with_settings
 from sightline.profile import Profile, Row
 from sightline.runs import Run, Store
-from sightline.runs.store import LATEST
 
 if TYPE_CHECKING:
     from sightline.scenario import GenerationScenario, OperatorScenario, Scenario, ServingScenario
@@ -79,7 +79,7 @@ def subject_of(asked: Explained, settings: Sequence[str] | Mapping[str, Any], st
         return _of_question(asked, "")
     if isinstance(asked, Mapping):
         found = read_all([asked], read_overrides(settings)).scenarios
-        return _of_question(found[_place(len(found), None, "the mapping")], "")
+        return _of_question(chosen(found, None, "the mapping", "explain"), "")
     if isinstance(asked, str | Path):
         return _of_word(str(asked), settings, store, is_path=isinstance(asked, Path))
     if isinstance(asked, list | tuple) and asked and all(isinstance(one, str | Path) for one in asked):
@@ -109,15 +109,11 @@ def is_trace(path: Path) -> bool:
 def _of_word(
     name: str, settings: Sequence[str] | Mapping[str, Any], store: Store, *, is_path: bool = False
 ) -> Subject | TraceFiles:
-    path, number = numbered(name)
-    if is_trace(path):
-        return TraceFiles(paths=[path])
-    if name == "-" or path.is_file():
-        return _of_file(name, path, number, settings)
-    if is_path or "/" in name or path.suffix.lower() in (*ENDINGS, ".gz"):
-        raise InputError(f"there is no file '{path}'{nearest(path.name, files_beside(path))}")
-    if name != LATEST and (near := nearest(name, (LATEST,))):
-        raise InputError(f"no run '{name}' in '{store.place}'{near}")
+    if is_trace(Path(name)):
+        return TraceFiles(paths=[Path(name)])
+    file = (Path(name), None) if name == "-" else file_of(name, store, is_path=is_path)
+    if file is not None:
+        return _of_file(name, *file, settings)
     if settings:
         raise InputError("--set changes the scenario of a file; a run was measured as it is")
     return _of_run(store.find(name), store)
@@ -125,21 +121,19 @@ def _of_word(
 
 def _of_file(name: str, path: Path, number: int | None, settings: Sequence[str] | Mapping[str, Any]) -> Subject:
     source: Any = read_stdin() if name == "-" else path
-    first = read_source(source).documents[0].mapping
-    if isinstance(first, Mapping) and (is_result(first) or is_run(first)):
+    if is_answer(read_source(source).documents[0].mapping):
         if settings:
             raise InputError(f"--set changes the scenario of a file; '{name}' holds a result")
         return _of_result_file(path, number, name)
     stated = read_overrides(settings)
     found = read_all([source], stated).scenarios
-    place = _place(len(found), number, name)
+    scenario = chosen(found, number, name, "explain")
 
     def again(change: Mapping[str, Any]) -> Question:
         # A sweep that a change breaks in another cell says nothing about this one.
-        return read_all([source], {**stated, **change}).scenarios[place]
+        return chosen(read_all([source], {**stated, **change}).scenarios, number, name, "explain")
 
     words = [name, *(word for key, value in _as_words(settings) for word in ("--set", f"{key}={value}"))]
-    scenario = found[place]
     return Subject(
         name=name,
         scenario=scenario,
@@ -153,14 +147,6 @@ def _as_words(settings: Sequence[str] | Mapping[str, Any]) -> list[tuple[str, An
         return list(settings.items())
     given = [settings] if isinstance(settings, str) else settings
     return [(one.partition("=")[0], one.partition("=")[2]) for one in given]
-
-
-def _place(held: int, number: int | None, name: str) -> int:
-    if number is None and held > 1:
-        raise InputError(f"'{name}' holds {held} scenarios; explain takes one of them, such as {name}#1")
-    if number is not None and not 1 <= number <= held:
-        raise InputError(f"there is no '{name}': the file holds {held}")
-    return (number or 1) - 1
 
 
 def verb_of(scenario: Question) -> str:
