@@ -199,3 +199,33 @@ def test_the_schedule_ends_with_the_step_and_names_its_stages():
     assert {"forward", "backward"} <= {row["kind"] for row in rows}
     forwards = [row for row in rows if row["stage"] == "stage 0" and row["kind"] == "forward"]
     assert len(forwards) == int(ANSWERS["step"]().micro_batches)
+
+
+@pytest.mark.parametrize(("name", "heading"), [("time", "Step time (seconds)"), ("memory", "(GiB)")])
+def test_charts_of_several_say_the_unit_of_their_bars(name, heading):
+    said = ["".join(text.itertext()) for text in picture("sweep", name).iter("{http://www.w3.org/2000/svg}text")]
+    assert any(heading in one for one in said)
+
+
+@pytest.mark.parametrize(("answer", "name"), EACH)
+def test_an_interval_is_said_to_be_a_line_only_where_one_is_drawn(answer, name):
+    spec = spec_of(answer, name)
+    if "80 % interval: thin line" in " ".join(spec["title"]["subtitle"]):
+        assert any(low < high for low, high in _spans(spec, spec["datasets"]))
+
+
+def _spans(part, datasets, data=None):
+    """Both ends of each thin line of a part of a specification; layers have the data of what holds them."""
+    encoding, data = part.get("encoding", {}), part.get("data", data)
+    if (part.get("mark") or {}).get("type") == "rule":
+        for side in ("x", "y"):
+            fields = [encoding.get(channel, {}).get("field") for channel in (side, f"{side}2")]
+            for row in datasets[data["name"]] if all(fields) else ():
+                yield tuple(row[field] for field in fields)
+    for inner in (one for key in ("layer", "vconcat", "hconcat") for one in part.get(key, ())):
+        yield from _spans(inner, datasets, data)
+
+
+def test_the_memory_that_an_engine_may_fill_is_not_called_the_devices():
+    said = ["".join(text.itertext()) for text in picture("load", "memory").iter("{http://www.w3.org/2000/svg}text")]
+    assert any(one.endswith("for the engine") for one in said)

@@ -45,7 +45,7 @@ def curve_chart(profiles: Sequence[Profile], room: Room = SCREEN) -> dict[str, A
     lines = [
         "Numbers at the points are sequences in flight; hollow points do not fit in memory.",
         "Up is more for the operator, left is faster for the reader.",
-        drawing.basis(profiles[0].evidence, "thin line" if any(p.interval for p in profiles) else ""),
+        drawing.basis([p.evidence for p in profiles], "thin line" if any(p.interval for p in profiles) else ""),
         *summary.anchor_sentences(profiles),
     ]
     return drawing.configure(

@@ -131,19 +131,24 @@ def logarithmic(low: float, high: float, **style: Any) -> Any:
     return alt.Scale(type="log", domain=[low, high], nice=False, **style)
 
 
-def basis(evidence: "Mapping[str, str] | str", interval: str = "") -> str:
+Evidence = Mapping[str, str] | str
+"""Its kind by part, or of a single operator the kind alone."""
+
+
+def basis(evidence: Evidence | Sequence[Evidence], interval: str = "") -> str:
     """Return the line below a title that says what a chart rests on; empty where nothing is known.
 
     Args:
-        evidence: Its kind by part, or of a single operator the kind alone.
+        evidence: Of one answer, or of each of several; a part that differs between them has several kinds.
         interval: How 80 % intervals are drawn, such as "thin line"; empty where none is.
     """
-    parts: dict[str, list[str]] = {}
-    for part, kind in evidence.items() if isinstance(evidence, Mapping) else ():
-        parts.setdefault(str(kind), []).append(part)
-    kinds = ", ".join(f"{kind} ({', '.join(found)})" for kind, found in parts.items()) or str(evidence or "")
+    parts: dict[str, dict[str, None]] = {}
+    for one in [evidence] if isinstance(evidence, Mapping | str) else evidence:
+        for part, kind in one.items() if isinstance(one, Mapping) else [("", one)] if one else []:
+            parts.setdefault(str(kind), {})[part] = None
+    kinds = ", ".join(f"{kind} ({', '.join(found)})" if any(found) else kind for kind, found in parts.items())
     said = [f"80 % interval: {interval}"] if interval else []
-    return " · ".join([*said, *([f"evidence: {kinds}"] if kinds and kinds != "{}" else [])])
+    return " · ".join([*said, *([f"evidence: {kinds}"] if kinds else [])])
 
 
 def palette(colors: Mapping[str, str]) -> Any:
@@ -155,6 +160,8 @@ def configure(chart: Any, title: str = "", lines: Sequence[str] = (), room: Room
     """Return the chart as a specification with Sightline's title, axes and fonts."""
     # Set on the specification itself: Altair copies a whole chart for each property.
     spec: dict[str, Any] = chart if isinstance(chart, dict) else chart.to_dict(validate=False)
+    if title and _is_headed(spec):
+        spec = _as_panel(spec)
     if title:
         named = wrap(title, room.characters * 2 // 3)
         below = [line for said in lines for line in wrap(said, room.characters, break_on_hyphens=False)]
@@ -162,6 +169,18 @@ def configure(chart: Any, title: str = "", lines: Sequence[str] = (), room: Room
         spec["title"] = {"text": text, "subtitle": below, "anchor": "start", "offset": 18}
     padding = {"left": 16, "right": 16, "top": 14, "bottom": 12}
     return {**spec, "background": "white", "padding": padding, "config": _CONFIG}
+
+
+def _is_headed(spec: Mapping[str, Any]) -> bool:
+    """Whether a single view, or one of its layers, has a heading, which says what its axis is of and in which unit."""
+    return "title" in spec or any(_is_headed(layer) for layer in spec.get("layer", ()))
+
+
+def _as_panel(spec: dict[str, Any]) -> dict[str, Any]:
+    """A single view as the only panel of a picture: the picture's title would otherwise take its heading's place."""
+    whole: dict[str, Any] = {key: spec[key] for key in ("$schema", "datasets") if key in spec}
+    panel = {key: value for key, value in spec.items() if key not in (*whole, "config")}
+    return {**whole, "vconcat": [panel]}
 
 
 _CONFIG: Mapping[str, Any] = {

@@ -118,9 +118,8 @@ def front_chart(answer: PlanAnswer, room: Room = SCREEN) -> dict[str, Any] | Non
     """Return the Pareto front alone, with what was asked for; None where no front was asked for."""
     if not answer.plans or not answer.pareto or not columns.front_axes(answer):
         return None
-    first = answer.plans[0].profile
     has = "thin line" if any(one.profile.interval for one in answer.plans) else ""
-    lines = [sentences.searched(answer), drawing.basis(first.evidence, has)]
+    lines = [sentences.searched(answer), drawing.basis([one.profile.evidence for one in answer.plans], has)]
     panel = front(answer, _promised(answer) or answer.limits, room)
     # In a concatenation the panel keeps its own title, which says what is shaded.
     return drawing.configure(alt.vconcat(panel), sentences.title(answer), [line for line in lines if line], room)

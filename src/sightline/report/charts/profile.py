@@ -5,7 +5,7 @@ from typing import Any
 
 import altair as alt
 
-from sightline.profile import GENERATION, IDLE_PHASES, SERVING, Profile, overlapped_s
+from sightline.profile import IDLE_PHASES, SERVING, Profile, overlapped_s
 from sightline.report import labels, summary, units
 from sightline.report.charts import drawing, stacks
 from sightline.report.charts.curve import curve_chart
@@ -69,7 +69,10 @@ def _of_one_kind(profiles: Sequence[Profile], chart: Any, room: Room, *, times: 
     first, key = profiles[0], "memory_bytes.total"
     has = any(p.interval.get(p.task.whole if times else key) for p in profiles)
     interval = "thin line" if has else ""
-    lines = [*(labels.subtitle(first.scenario) if len(profiles) == 1 else ()), drawing.basis(first.evidence, interval)]
+    lines = [
+        *(labels.subtitle(first.scenario) if len(profiles) == 1 else ()),
+        drawing.basis([p.evidence for p in profiles], interval),
+    ]
     if len(profiles) > _MOST:
         lines.insert(0, f"The first {_MOST} of {len(profiles):,}.")
     return drawing.configure(
@@ -111,7 +114,7 @@ def _memory_panel(profile: Profile, room: Room) -> Any:
     title, axis = "Memory of the fullest device", "GiB" + ", and per cent of the device" * room.side_by_side
     panel = stacks.panel(bars, texts, drawing.MEMORY_COLORS, title, reach=reach, axis=axis, room=room)
     color = drawing.FAINT if profile.fits else drawing.WARNING
-    whose = "for the engine" if profile.task is GENERATION else "on the device"
+    whose = "on the device" if usable >= float(profile.scenario.cluster.device.memory_bytes) else "for the engine"
     mark = drawing.of([{"x": usable / 2**30, "text": f"{units.gib(usable)} {whose}"}])
     rule = mark.mark_rule(strokeDash=[5, 4], strokeWidth=1.5, color=color).encode(x=alt.X("x:Q"))
     label = mark.mark_text(align="center", baseline="bottom", color=color, fontSize=11)

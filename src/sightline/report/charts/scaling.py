@@ -36,7 +36,10 @@ def scaling_chart(profiles: Sequence[Profile], room: Room = SCREEN) -> dict[str,
     if not points or min(counts) < LEAST_POINTS or sum(counts) != len(points):
         return None
     has = "thin line" if any(point.interval for point in points) else ""
-    lines = ["Dashed: linear scaling from the fewest devices.", drawing.basis(profiles[0].evidence, has)]
+    lines = [
+        "Dashed: linear scaling from the fewest devices.",
+        drawing.basis([profile.evidence for profile in profiles], has),
+    ]
     title = labels.title_of_sweep([profile.scenario for profile in profiles], ["number of devices"])
     return drawing.configure(scaling_panels(points, room), title, lines, room)
 

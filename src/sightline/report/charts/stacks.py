@@ -75,17 +75,20 @@ def memory(chosen: Named, room: Room = SCREEN, *, named: bool = False, wide: boo
     """Return a stacked bar of memory by part per profile, with a tick at what may be filled."""
     chosen = [(room.row(label), p) for label, p in chosen]
     bars = [bar for label, p in chosen for bar in stacked(summary.memory(p), 2**30, label)]
+    ends = {label: ends_of(p, "memory_bytes.total", float(p.memory_bytes["total"]), 2**30) for label, p in chosen}
     texts: Bars = []
     for label, p in chosen:
         total, there = float(p.memory_bytes["total"]), float(p.usable_bytes)
         verdict = units.gib(total) if p.fits else f"{units.gib(total)}, does not fit"
-        texts.append({"row": label, "end": max(total, there) / 2**30, "text": verdict, "there": there / 2**30})
+        end = max(ends[label][1], there / 2**30)
+        texts.append({"row": label, "end": end, "text": verdict, "there": there / 2**30})
     reach = max(text["end"] for text in texts) * 1.5
     title = "Memory of the fullest device (GiB)"
     named = named or not room.side_by_side
     panel = _one_of_two(bars, texts, drawing.MEMORY_COLORS, title, reach, room, named=named, wide=wide)
     tick = drawing.of(texts).mark_tick(thickness=2, size=drawing.ROW_HEIGHT, color=drawing.WARNING)
-    return alt.layer(panel, tick.encode(x=alt.X("there:Q"), y=alt.Y("row:N", sort=[label for label, _ in chosen])))
+    capacity = tick.encode(x=alt.X("there:Q"), y=alt.Y("row:N", sort=list(ends)))
+    return alt.layer(panel, capacity, whiskers(ends))
 
 
 def panel(

@@ -45,4 +45,4 @@ def sweep_chart(profiles: Sequence[Profile], room: Room = SCREEN) -> dict[str, A
     chart = heat_map(Picture(answer=answer, figure=Figure(kind="map", title=named, x=x, y=(y, best)), room=room))
     ends = [(float(low), float(high)) for p in profiles for low, high in [p.interval.get(best) or (0.0, None)] if high]
     said = f"up to ± {100 * max((high / low) ** 0.5 - 1 for low, high in ends):.0f} %" if ends else ""
-    return drawing.configure(chart, title, [drawing.basis(profiles[0].evidence, said)], room)
+    return drawing.configure(chart, title, [drawing.basis([profile.evidence for profile in profiles], said)], room)

@@ -42,7 +42,7 @@ def rate_chart(profiles: Sequence[Profile], room: Room = SCREEN) -> dict[str, An
     lines = ["Bands are 80 % intervals of what 9 of 10 requests wait at most."] if has_bands else []
     if slo is not None:
         lines.append("Shaded: within the limits of the SLO. Hollow points do not meet it.")
-    lines.append(drawing.basis(profiles[0].evidence))
+    lines.append(drawing.basis([profile.evidence for profile in profiles]))
     title = labels.common_title([p.scenario for p in profiles])
     return drawing.configure(
         drawing.beside(*panels, room=room, spacing=44), title, [line for line in lines if line], room
