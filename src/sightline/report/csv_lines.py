@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -48,13 +49,18 @@ def line_of(profile: Profile) -> dict[str, Any]:
         **model,
         "cluster": " + ".join(profile.scenario.cluster.stated),
     }
-    line |= {key: value for key, value in scenario.items() if key.startswith(_SCENARIO_KEYS)}
+    line |= {key: _typed(value) for key, value in scenario.items() if key.startswith(_SCENARIO_KEYS)}
     for key, value in flatten(result).items():
         if key == "anchor":
             line[key] = " | ".join(f"{one['from']}: {one['sentence']}" for one in value)
         else:
             line[key] = " | ".join(value) if key in _LISTS else _cell(value)
     return line
+
+
+def _typed(value: Any) -> Any:
+    """A value of the scenario as tables of scenarios have it: read again, it is the same."""
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, bool | list) else value
 
 
 def _cell(value: Any) -> Any:
