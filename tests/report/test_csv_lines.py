@@ -57,6 +57,13 @@ def test_the_scenario_is_read_back_from_its_cells(make):
     assert cells == told
 
 
+@pytest.mark.parametrize("make", MADE.values(), ids=MADE)
+def test_switches_and_lists_are_written_alike_in_all_columns(make):
+    (line,) = read(to_csv([make()]))
+    assert not {"True", "False"} & set(line.values())
+    assert not [cell for cell in line.values() if cell.startswith("['")]
+
+
 @pytest.mark.parametrize("name", ["a, b", 'say "more"', "two\nlines", "Zürich, 東京", "a | b"])
 def test_names_are_read_back(name):
     assert read(csv_text([{"name": name, "value": 0.1 + 0.2}])) == [{"name": name, "value": "0.30000000000000004"}]
