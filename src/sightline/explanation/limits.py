@@ -51,7 +51,7 @@ def alone_s(profile: Profile) -> dict[str, float]:
     rows = [row for row in profile.rows if row.phase not in IDLE_PHASES]
     if not rows:
         return {}
-    peak, bandwidth = _peak_flops(profile), float(cluster.device.memory_bandwidth)
+    peak, bandwidth = max(peaks_of(profile).values()), float(cluster.device.memory_bandwidth)
     found = {
         "compute": _least((row, float(row.flops) / peak) for row in rows),
         "memory": _least((row, float(row.bytes) / bandwidth) for row in rows),
@@ -75,14 +75,13 @@ def _of_operator(profile: Profile) -> dict[str, float]:
     return {name: min(seconds, whole) for name, seconds in found.items() if seconds > 0}
 
 
-def _peak_flops(profile: Profile) -> float:
-    """The peak of a device in the format that its products compute in; the largest of those that a plan mixes."""
+def peaks_of(profile: Profile) -> dict[str, float]:
+    """Return the peaks of a device by the types that a plan's products compute in; all of them where it has none."""
     plan, rates = profile.scenario.plan, profile.scenario.cluster.device.peak_flops
     words = plan.quantization if isinstance(plan.quantization, tuple) else ()
     kinds = [MATMUL_FORMATS[WEIGHT_FORMATS[word]].compute_dtype for word in words if word in WEIGHT_FORMATS]
     names = [rate_dtype(plan.dtype), *(kind for kind in kinds if kind != MODEL_DTYPE)]
-    known = [float(rates[name]) for name in names if name in rates]
-    return max(known or map(float, rates.values()))
+    return {name: float(rates[name]) for name in ([one for one in names if one in rates] or rates)}
 
 
 def _on_links_s(row: Row, profile: Profile) -> float:

@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 
 import altair as alt
 
+from sightline.explanation.limits import peaks_of
 from sightline.profile import IDLE_PHASES, Profile, Row
+from sightline.program.formats import HALF_SUMS
 from sightline.report import labels, summary, units
 from sightline.report.charts import drawing
 from sightline.report.charts.axes import decade_ticks
@@ -60,14 +62,14 @@ def _lines(profile: Profile, room: Room) -> list[str]:
 
 
 def _peaks(profile: Profile, rows: Sequence[Row]) -> dict[str, float]:
-    """The peak of the plan's type, and of other types that operators go beyond it."""
-    device, plan = profile.scenario.cluster.device, profile.scenario.plan
-    dtype = getattr(plan, "dtype", None) or "bf16"
-    own = device.peak_flops.get(dtype) or max(device.peak_flops.values())
-    found = {dtype: own}
+    """The peaks of the types that the plan computes in, and of the next one where operators go beyond them."""
+    found = peaks_of(profile)
     reached = max(float(row.flops) / float(row.time_s) for row in rows)
-    higher = sorted((peak, name) for name, peak in device.peak_flops.items() if peak > own)
-    return found | ({higher[0][1]: higher[0][0]} if reached > own and higher else {})
+    if reached <= max(found.values()):
+        return found
+    rates = profile.scenario.cluster.device.peak_flops
+    beyond = [(peak, name) for name, peak in rates.items() if peak >= reached and name != HALF_SUMS]
+    return found | {name: peak for peak, name in sorted(beyond)[:1]}
 
 
 def roofs_of(profile: Profile) -> list[Roof]:
@@ -140,7 +142,9 @@ def _roofs(profile: Profile, peaks: Mapping[str, float], ends: Ends, room: Room)
     for position, roof in enumerate(levels):
         start = max(low, bottom / roof.bytes_per_s)
         ridge = min(peak / roof.bytes_per_s, high)
-        places = [{"flop_per_byte": at, "flop_per_s": at * roof.bytes_per_s} for at in (start, ridge)]
+        places = [
+            {"roof": roof.name, "flop_per_byte": at, "flop_per_s": at * roof.bytes_per_s} for at in (start, ridge)
+        ]
         line = drawing.of(places).mark_line(
             color=drawing.INK if position == 0 else drawing.FAINT,
             strokeWidth=1.8 if position == 0 else 1.1,
@@ -151,7 +155,8 @@ def _roofs(profile: Profile, peaks: Mapping[str, float], ends: Ends, room: Room)
             _slope_name(roof, ends, start ** (1 - _ALONG[roof.name]) * ridge ** _ALONG[roof.name], width, x, y)
         )
     for name, rate in peaks.items():
-        places = [{"flop_per_byte": at, "flop_per_s": rate} for at in (rate / levels[0].bytes_per_s, high)]
+        begin = rate / levels[0].bytes_per_s
+        places = [{"roof": f"{name} peak", "flop_per_byte": at, "flop_per_s": rate} for at in (begin, high)]
         drawn.append(drawing.of(places).mark_line(color=drawing.INK, strokeWidth=1.8).encode(x=x, y=y))
         said = [{"flop_per_byte": high, "flop_per_s": rate, "text": f"{name} peak {units.rate(rate, 'FLOP/s')}"}]
         text = drawing.of(said).mark_text(align="right", baseline="bottom", dy=-4, fontSize=11, color=drawing.INK)
