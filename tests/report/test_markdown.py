@@ -5,6 +5,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from sightline.cli.main import run
 from sightline.explanation.answer import Advice
@@ -49,6 +50,13 @@ def test_several_are_a_line_each(build, make_scenario):
 def test_warnings_are_quoted_once():
     text = markdown(Answer(title="t", warnings=["too long", "too long"]))
     assert text.count("> ⚠️ too long") == 1
+
+
+@pytest.mark.parametrize("name", ["plain", "with `code`", "``", "`at both ends`"])
+def test_a_command_stays_as_it_was_typed(name):
+    command = f"sightline predict a.yaml --set 'name={name}'"
+    *_, last = MarkdownIt().parse(markdown(Answer(title="t", command=command)))[-2].children
+    assert (last.type, last.content) == ("code_inline", command)
 
 
 def test_long_tables_say_how_much_is_left():

@@ -49,7 +49,7 @@ def markdown(answer: Answer) -> str:
         "\n>\n".join(f"> ⚠️ {escaped(one)}" for one in dict.fromkeys(answer.warnings)),
         *(block.strip() for block in answer.blocks),
         folded("The scenario, fully resolved", fenced(answer.scenario, "yaml")) if answer.scenario else "",
-        f"`{answer.command.replace('`', chr(39))}`" if answer.command else "",
+        _code(answer.command) if answer.command else "",
     ]
     return "\n\n".join(block for block in blocks if block) + "\n"
 
@@ -66,9 +66,19 @@ def folded(title: str, content: str) -> str:
 
 def fenced(text: str, language: str = "") -> str:
     """Return text in a block of code that nothing in it can end."""
-    longest = max((len(run) for run in re.findall("`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
+    fence = "`" * max(3, _longest_run(text) + 1)
     return f"{fence}{language}\n{text.rstrip()}\n{fence}"
+
+
+def _code(text: str) -> str:
+    """A line of code that nothing in it can end, such as a name with backticks in a command."""
+    fence = "`" * (_longest_run(text) + 1)
+    return f"{fence}{text}{fence}" if len(fence) == 1 else f"{fence} {text} {fence}"
+
+
+def _longest_run(text: str) -> int:
+    """Of backticks in a row."""
+    return max(map(len, re.findall("`+", text)), default=0)
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
