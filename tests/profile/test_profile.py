@@ -10,7 +10,17 @@ import pytest
 from training_scenarios import training
 
 from sightline.prediction.training.predict import predict, profile_of
-from sightline.profile import BETWEEN_PASSES, BOUNDS, MEMORY_PARTS, TASKS, NumbersOnDemand, Profile, Row, StageMemory
+from sightline.profile import (
+    BETWEEN_PASSES,
+    BOUNDS,
+    MEMORY_PARTS,
+    TASKS,
+    NumbersOnDemand,
+    Profile,
+    Row,
+    StageMemory,
+    overlapped_s,
+)
 
 SCENARIO = training(
     model="gpt-125m",
@@ -40,6 +50,14 @@ def stage(weights: float | np.ndarray) -> StageMemory:
     total = weights + len(MEMORY_PARTS) - 1.0
     moments = {BETWEEN_PASSES: total - 0.5, "loss": total - 0.25, "backward of a layer": total}
     return StageMemory(stage="first", parts=parts, items={"logits and loss": 0.5}, moments=moments)
+
+
+@pytest.mark.parametrize(
+    ("exposed_s", "hidden_s"), [(0.5, 0.0), (0.5 - 1e-16, 0.0), (0.3, 0.2), (0.0, 0.5), (0.7, 0.0)]
+)
+def test_only_communication_is_overlapped_and_no_rounding_is(exposed_s: float, hidden_s: float):
+    sent = replace(ROW, phase="communication_exposed", exposed_s=exposed_s)
+    assert overlapped_s([replace(ROW, exposed_s=0.1), sent]) == hidden_s
 
 
 def profile(**changes: object) -> Profile:

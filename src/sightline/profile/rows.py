@@ -62,10 +62,15 @@ def exposed(rows: Iterable[Row], whole_s: Number) -> list[Row]:
     return [replace(row, exposed_s=float(row.time_s * whole_s / run_s)) for row in found] if run_s else found
 
 
+_ROUNDING = 1e-12
+"""Of seconds that are added up in another order, as a share of them."""
+
+
 def overlapped_s(rows: Iterable[Row]) -> float:
     """Return the seconds of communication that run behind compute, as far as rows tell them."""
-    sent = (row for row in rows if row.phase in COMMUNICATION)
-    return sum(max(float(row.time_s) - float(row.exposed_s), 0.0) for row in sent)
+    sent = [(float(row.time_s), float(row.exposed_s)) for row in rows if row.phase in COMMUNICATION]
+    # Seconds that are all exposed may differ from them by a rounding.
+    return sum((run - exposed for run, exposed in sent if run - exposed > _ROUNDING * run), 0.0)
 
 
 def row_table(rows: Sequence[Row]) -> "polars.DataFrame":
