@@ -103,7 +103,6 @@ def fit_surface(
     of the second differences along every axis, and of the values themselves.
     """
     from scipy.sparse import csr_matrix, diags, identity, kron
-    from scipy.sparse.linalg import spsolve
 
     axes = tuple(axes)
     count = prod(axis.knots for axis in axes) * kinds
@@ -115,9 +114,26 @@ def fit_surface(
     values: Any = np.zeros(count)
     for _ in range(ROUNDS):
         robust = 1 / np.sqrt(1 + ((logarithms - places @ values) / ORDINARY) ** 2)
-        values = spsolve((places.T @ diags(robust) @ places + penalty).tocsc(), places.T @ (robust * logarithms))
+        values = _solved(places.T @ diags(robust) @ places + penalty, places.T @ (robust * logarithms))
     # as it is stored, so that what is reported is what is shipped
     return ResidualSurface.from_mapping(ResidualSurface.on(axes, np.asarray(values), kinds).to_mapping())
+
+
+def _solved(matrix: Any, right: Array) -> Array:
+    """The solution for a sparse, symmetric, positive definite matrix.
+
+    Knots couple with near ones alone, so that Cholesky's factor fills a band: several times as fast as a general
+    sparse factorization.
+    """
+    from scipy.linalg import solveh_banded
+    from scipy.sparse import tril
+
+    lower = tril(matrix, format="coo")
+    below = lower.row - lower.col
+    band = np.zeros((int(below.max()) + 1, lower.shape[0]))
+    band[below, lower.col] = lower.data
+    values: Array = solveh_banded(band, right, overwrite_ab=True, lower=True, check_finite=False)
+    return values
 
 
 def _bends(axes: tuple[Axis, ...], stiffness: float) -> "csr_matrix":
