@@ -17,6 +17,18 @@ SEEN_BY = {
 """How linear RGB is seen (Machado, Oliveira and Fernandes, 2009, severity 1)."""
 
 
+_SCALED = re.compile(r"datum\['(?P<column>[^']+)'\](?: / (?P<divisor>\S+))?")
+
+
+def as_drawn(rows, view):
+    """The rows of a view with the columns that it makes of those in SI units."""
+    made = [(one["as"], *_SCALED.fullmatch(one["calculate"]).groups()) for one in view.get("transform", ())]
+    return [
+        row | {name: row[key] / float(by) if by else row[key] for name, key, by in made if row.get(key) is not None}
+        for row in rows
+    ]
+
+
 def drawn(spec):
     return ET.fromstring(rendering.draw(spec, "chart.svg"))
 

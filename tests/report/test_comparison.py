@@ -45,7 +45,7 @@ def test_bars_stand_side_by_side_and_ratios_have_their_interval(compared):
     assert bars == [("step time", "A", "1.25 s"), ("step time", "B", "1.88 s")]
     (ratio,) = values(spec, 0, 1)
     assert ratio["ratio"] == pytest.approx(1.5)
-    assert ratio["low"] < 1.5 < ratio["high"]
+    assert ratio["ratio.low"] < 1.5 < ratio["ratio.high"]
     assert ratio["text"] == "1.50"
 
 

@@ -97,8 +97,8 @@ def test_csv_has_rows_or_else_phases():
 def test_the_chart_has_a_bar_for_each_limit_and_a_tick_for_each_known_distance():
     spec = explained_chart(MEASURED)
     assert {"compute", "unmatched"} <= set(COLORS)
-    drawn = [row for row in data_of(spec) if "alone" in row]
-    assert {row["row"]: row["alone"] / row["end"] for row in drawn} == {"compute": pytest.approx(0.5)}
+    drawn = [row for row in data_of(spec) if "alone_s" in row]
+    assert {row["row"]: row["alone_s"] / row["end_s"] for row in drawn} == {"compute": pytest.approx(0.5)}
     assert [chart.name for chart in charts_of(MEASURED)] == ["explanation"]
     assert not charts_of(EMPTY)
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from drawn_charts import as_drawn
 from rich.console import Console
 from served_outcomes import outcome
 from serving_scenarios import serving
@@ -232,7 +233,7 @@ def test_a_report_has_no_card_without_a_value_and_no_line_through_a_text() -> No
         panel, rule, _ = memory["layer"]
         bars, texts = panel["layer"]
         ((line,), begins) = (
-            [row["x"] for row in values_of(drawn, rule)],
+            [row["usable"] for row in values_of(drawn, rule)],
             [row["end"] for row in values_of(drawn, texts)],
         )
         pixel = bars["encoding"]["x"]["scale"]["domain"][1] / room.panel
@@ -268,7 +269,7 @@ def test_a_load_without_rows_is_drawn_alike() -> None:
 
 def values_of(drawn: dict, layer: dict) -> list:
     data = layer.get("data") or drawn["data"]
-    return drawn["datasets"][data["name"]] if "name" in data else data["values"]
+    return as_drawn(drawn["datasets"][data["name"]] if "name" in data else data["values"], layer)
 
 
 def test_measured_rates_are_points_and_simulated_ones_a_line_with_its_interval():
@@ -306,7 +307,7 @@ def test_a_replay_shows_every_request_and_both_spreads(room):
     panels = [panel for column in spec["hconcat" if room.side_by_side else "vconcat"] for panel in column["vconcat"]]
     assert len(panels) == 6
     texts = json.dumps(spec)
-    assert texts.count('"simulated": ') == texts.count('"measured": ')
-    assert texts.count('"measured": ') >= 3 * len(profile.outcome.status)
+    assert texts.count('"simulated_s": ') == texts.count('"measured_s": ')
+    assert texts.count('"measured_s": ') >= 3 * len(profile.outcome.status)
     assert '"line": "measured"' in texts
     assert '"line": "simulated"' in texts

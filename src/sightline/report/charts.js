@@ -74,17 +74,13 @@ function csv(spec) {
   return [heads, ...rows.map((row) => heads.map((head) => row[head]))].map((line) => `${line.map(cell).join(",")}\n`).join("");
 }
 
-/** A row per mark, with the title of its panel where there are several. */
+/** A row per mark, with the title of its panel where there are several; none of marks that help to read others. */
 function numbers(spec) {
-  const found = [...tables(spec, spec.datasets ?? {}, "")];
+  const found = [...tables(spec, spec.datasets ?? {}, "")].filter(([, values]) => saysWhat(values[0]));
   const several = new Set(found.map(([title]) => title).filter(Boolean)).size > 1;
-  const largest = new Map();
-  for (const [title, values] of found) largest.set(title, Math.max(largest.get(title) ?? 0, values.length));
   const seen = new Set();
   const rows = [];
   for (const [title, values] of found) {
-    // A single row beside others is a limit, an area or a name.
-    if (values.length === 1 && largest.get(title) !== 1) continue;
     for (const value of values) {
       const kept = Object.entries(value).filter(([key, of]) => !LOOKS.has(key) && of !== null && of !== undefined);
       const named = JSON.stringify([title, [...kept].sort(([one], [other]) => (one < other ? -1 : 1))]);
@@ -96,13 +92,24 @@ function numbers(spec) {
   return rows;
 }
 
-/** The data of each mark, below the title of its panel. */
+/** Whether a row says in a word what it is of. */
+function saysWhat(row) {
+  return Object.entries(row).some(([key, of]) => typeof of === "string" && (key === "about" || !LOOKS.has(key)));
+}
+
+/** The heading of a panel; that of layers may be of one of them. */
+function heading(part) {
+  const said = part.title?.text ?? part.title;
+  const own = Array.isArray(said) ? said.join(" ") : typeof said === "string" && said;
+  return own || (part.layer ?? []).map(heading).find(Boolean) || "";
+}
+
+/** The data of each mark but texts, which repeat what others draw, below the title of its panel. */
 function* tables(part, datasets, title) {
   if (Array.isArray(part)) for (const one of part) yield* tables(one, datasets, title);
   if (part === null || typeof part !== "object" || Array.isArray(part)) return;
-  const said = part.title?.text ?? part.title;
-  const inner = (Array.isArray(said) ? said.join(" ") : typeof said === "string" && said) || title;
+  const inner = heading(part) || title;
   const values = part.data?.values?.length ? part.data.values : (datasets[part.data?.name ?? ""] ?? []);
-  if (values.length) yield [inner, values];
+  if (values.length && (part.mark?.type ?? part.mark) !== "text") yield [inner, values];
   for (const key of ["layer", "concat", "hconcat", "vconcat"]) yield* tables(part[key], datasets, inner);
 }

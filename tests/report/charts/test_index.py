@@ -9,7 +9,7 @@ from itertools import combinations, pairwise
 import numpy as np
 import pytest
 from chart_answers import ANSWERS
-from drawn_charts import SEEN_BY, boxes, contrast, drawn, lab
+from drawn_charts import SEEN_BY, as_drawn, boxes, contrast, drawn, lab
 
 from sightline.report.charts import drawing, index, numbers, rendering
 
@@ -220,7 +220,7 @@ def _spans(part, datasets, data=None):
     if (part.get("mark") or {}).get("type") == "rule":
         for side in ("x", "y"):
             fields = [encoding.get(channel, {}).get("field") for channel in (side, f"{side}2")]
-            for row in datasets[data["name"]] if all(fields) else ():
+            for row in as_drawn(datasets[data["name"]], part) if all(fields) else ():
                 yield tuple(row[field] for field in fields)
     for inner in (one for key in ("layer", "vconcat", "hconcat") for one in part.get(key, ())):
         yield from _spans(inner, datasets, data)

@@ -9,7 +9,7 @@ import jsonschema
 import numpy as np
 import pytest
 import study_answers
-from drawn_charts import SEEN_BY, drawn, lab, texts
+from drawn_charts import SEEN_BY, as_drawn, drawn, lab, texts
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -61,7 +61,7 @@ def _values(spec, kind, named, data):
     # Views of a layer may share their values.
     data = spec.get("data", data)
     if isinstance(spec.get("mark"), dict) and spec["mark"]["type"] == kind:
-        yield from named[data["name"]]
+        yield from as_drawn(named[data["name"]], spec)
     for key in ("layer", "concat", "hconcat", "vconcat"):
         for part in spec.get(key, ()):
             yield from _values(part, kind, named, data)
@@ -123,7 +123,7 @@ def test_every_text_has_a_color_for_dark_screens_or_lies_on_a_cell(make):
 
 def test_levels_have_the_same_color_in_stacks_and_in_a_map():
     answer = study_answers.nodes()
-    stacked, mapped = colors(study_chart(only(answer, 1))), colors(study_chart(only(answer, 2)), "value")
+    stacked, mapped = colors(study_chart(only(answer, 1))), colors(study_chart(only(answer, 2)), "shade")
     assert stacked == dict(zip(("compute", "DRAM", "L2", "network", "host"), LEVEL_COLORS.values(), strict=True))
     assert mapped == {name: stacked[name] for name in ("compute", "DRAM", "network")}
 
@@ -197,7 +197,7 @@ def test_a_map_says_its_figures_and_draws_break_even():
 
 def test_numbers_of_a_map_grow_upward():
     spec = study_chart(only(study_answers.grid(3)))
-    scale = next(one["scale"] for one in walk(spec) if one.get("field") == "row" and "scale" in one)
+    scale = next(one["scale"] for one in walk(spec) if one.get("field") == "at_y" and "scale" in one)
     assert scale["domain"] == [2, 1, 0]
 
 

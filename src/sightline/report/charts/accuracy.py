@@ -64,6 +64,8 @@ def validation_chart(results: "Sequence[Result]", room: Room = SCREEN) -> dict[s
 def _panel(suite: str, quantity: str, parts: "Sequence[Result]", room: Room) -> Any:
     points: list[dict[str, Any]] = [
         {
+            "suite": suite,
+            "quantity": quantity,
             "case": case_label(a),
             "measured": significant(a.case.measured),
             "predicted": significant(a.predicted),
@@ -88,14 +90,17 @@ def _panel(suite: str, quantity: str, parts: "Sequence[Result]", room: Room) -> 
     aligned = axis.copy()
     aligned.minExtent = aligned.maxExtent = 40
     band = _band([(low, low), (high, high)], alt.X("x:Q", scale=scale), scale)
-    spans = drawing.of([point for point in points if "high" in point]).mark_rule(strokeWidth=1, opacity=0.5, clip=True)
+    ends = {"low": ("predicted.low", 1.0), "high": ("predicted.high", 1.0)}
+    spans = drawing.of([point for point in points if "high" in point], ends).mark_rule(
+        strokeWidth=1, opacity=0.5, clip=True
+    )
     legend = alt.Legend(
         title=None, orient="bottom", symbolOpacity=1, values=list(dict.fromkeys(p["part"] for p in points))
     )
     color = alt.Color("part:N", scale=drawing.palette(_SPLIT_COLORS), legend=legend)
     shape = alt.Shape("part:N", scale=shapes, legend=legend)
     x, unit = alt.X("measured:Q", scale=scale, axis=axis), _unit(quantity)
-    dots = drawing.of(points).mark_point(filled=True, size=34, opacity=0.8, aria=False)
+    dots = drawing.of(points, ends).mark_point(filled=True, size=34, opacity=0.8, aria=False)
     drawn = dots.encode(
         x=x.title(f"measured ({unit})"),
         y=alt.Y("predicted:Q", scale=scale, title=f"predicted ({unit})", axis=aligned),
@@ -160,7 +165,7 @@ def _kernel_panel(panel: Panel, most_points: int) -> Any:
     order = np.argsort(panel.size, kind="stable")
     chosen = order[np.unique(np.linspace(0, len(order) - 1, min(most_points, len(order))).astype(int))]
     points = [
-        {"x": significant(size), "y": significant(min(max(ratio, _LOW_RATIO), _HIGH_RATIO))}
+        {"kernel": panel.title, "x": significant(size), "y": significant(min(max(ratio, _LOW_RATIO), _HIGH_RATIO))}
         for size, ratio in zip(panel.size[chosen], panel.ratio[chosen], strict=True)
     ]
     low, high = float(panel.size.min()) / 1.2, float(panel.size.max()) * 1.2
@@ -169,7 +174,9 @@ def _kernel_panel(panel: Panel, most_points: int) -> Any:
     y_axis = alt.Axis(values=[0.5, 0.7, 1, 1.4, 2], format="~f", labelFontSize=11)
     x = alt.X("x:Q", scale=drawing.logarithmic(low, high), axis=x_axis, title=panel.unit)
     y = alt.Y("y:Q", scale=y_scale, axis=y_axis, title="predicted / measured")
-    dots = drawing.of(points).mark_circle(size=14, opacity=0.55, color=drawing.PAIR[0], aria=False)
+    dots = drawing.of(points, {"x": ("size", 1.0), "y": ("ratio", 1.0)}).mark_circle(
+        size=14, opacity=0.55, color=drawing.PAIR[0], aria=False
+    )
     off = np.abs(panel.ratio - 1)
     median, p90 = 100 * np.median(off), 100 * np.quantile(off, 0.9)
     said = f"{len(panel.ratio):,} rows, median {median:.1f} %, 90th percentile {p90:.1f} %"

@@ -22,6 +22,8 @@ _PADDING = 0.08
 class Axis:
     """An axis from ``low`` to ``high`` in its own unit, in which values are divided by ``divisor``."""
 
+    key: str = ""
+    """The result key whose values lie on it."""
     title: str
     low: float
     high: float
@@ -91,10 +93,12 @@ def axis(key: str, label: str, values: Sequence[float], *, best: str = "", log: 
     title = f"{named}, {best} is better" if best else named
     if is_log:
         room = (high / low) ** _PADDING
-        return Axis(title=title, low=low / room, high=high * room, divisor=divisor, is_log=True, money=unit == "USD")
+        return Axis(
+            key=key, title=title, low=low / room, high=high * room, divisor=divisor, is_log=True, money=unit == "USD"
+        )
     room = _PADDING * (high - low) or 0.1 * abs(high) or 1.0
     low = max(low - room, 0.0) if low >= 0 else low - room
-    return Axis(title=title, low=low, high=high + room, divisor=divisor, money=unit == "USD")
+    return Axis(key=key, title=title, low=low, high=high + room, divisor=divisor, money=unit == "USD")
 
 
 def _unit(key: str, largest: float) -> tuple[float, str]:

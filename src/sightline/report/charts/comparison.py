@@ -54,7 +54,7 @@ def _panel(level: str, rows: Sequence[Difference], room: Room) -> Any:
     order = [_name(row, room) for row in rows]
     height = 26 * len(rows)
     title = drawing.heading(f"{words.LEVEL_TITLES[level]} ({unit})")
-    bars = _bars(rows, order, divisor, room)
+    bars = _bars(rows, order, ("bytes" if level == "memory" else "s", divisor), room)
     if not room.side_by_side:
         return bars.properties(width=room.panel + room.labels - _SHORT_LABELS - 4, height=height, title=title)
     bars = bars.properties(width=_WIDTH, height=height, title=title)
@@ -77,9 +77,16 @@ def _text(row: Difference, of: float, side: str, room: Room) -> str:
     return f"{said}, × {units.digits(row.ratio)}" if side == "B" and row.ratio and not room.side_by_side else said
 
 
-def _bars(rows: Sequence[Difference], order: list[str], divisor: float, room: Room) -> Any:
+def _bars(rows: Sequence[Difference], order: list[str], unit: tuple[str, float], room: Room) -> Any:
+    si, divisor = unit
     values: list[dict[str, Any]] = [
-        {"row": _name(row, room), "side": side, "value": of / divisor, "text": _text(row, of, side, room)}
+        {
+            "level": row.level,
+            "row": _name(row, room),
+            "side": side,
+            "value": of / divisor,
+            "text": _text(row, of, side, room),
+        }
         for row in rows
         for side, of in zip(_SIDES, (row.a, row.b), strict=True)
         if of is not None
@@ -96,7 +103,7 @@ def _bars(rows: Sequence[Difference], order: list[str], divisor: float, room: Ro
     x = alt.X("value:Q", title=None, scale=alt.Scale(domain=[0, reach], nice=False), axis=alt.Axis(tickCount=4))
     legend = alt.Legend(title=None, orient="top", direction="horizontal", symbolOpacity=1)
     color = alt.Color("side:N", scale=drawing.palette(dict(zip(_SIDES, drawing.PAIR, strict=True))), legend=legend)
-    base = drawing.of(values)
+    base = drawing.of(values, {"value": (f"value_{si}", divisor)})
     drawn = base.mark_bar(opacity=1).encode(x=x, y=y, yOffset=offset, color=color)
     text = base.mark_text(align="left", dx=4, fontSize=10, color=drawing.INK)
     return alt.layer(drawn, text.encode(x=alt.X("value:Q"), y=y, yOffset=offset, text=alt.Text("text:N")))
@@ -113,7 +120,7 @@ def _ratios(rows: Sequence[Difference], order: list[str]) -> Any:
     x = alt.X("ratio:Q", title="B / A", scale=scale, axis=alt.Axis(values=ticks, format="~g"))
     y = alt.Y("row:N", sort=order, title=None, scale=alt.Scale(domain=order), axis=alt.Axis(labels=False, grid=False))
     one = drawing.of([{"ratio": 1}]).mark_rule(color=drawing.FAINT, strokeDash=[4, 4]).encode(x=x)
-    base = drawing.of(values)
+    base = drawing.of(values, {"low": ("ratio.low", 1.0), "high": ("ratio.high", 1.0)})
     color = alt.Color("color:N", scale=None)
     line = base.mark_rule(strokeWidth=2.5, opacity=0.55)
     line = line.encode(x=alt.X("low:Q", scale=scale), x2=alt.X2("high:Q"), y=y, color=color)
@@ -128,5 +135,5 @@ def _ratio(row: Difference) -> dict[str, Any]:
     ratio = row.ratio or 1.0
     low, high = row.interval or (ratio, ratio)
     color = drawing.FAINT if row.verdict in (NO_DIFFERENCE, UNKNOWN) else drawing.INK
-    at = {"row": words.label(row), "color": color}
+    at = {"level": row.level, "row": words.label(row), "color": color}
     return at | {"ratio": ratio, "low": low, "high": high, "text": units.digits(ratio)}

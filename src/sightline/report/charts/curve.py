@@ -19,6 +19,17 @@ _TITLES = {
     "rate": "tokens/s of all sequences",
     "ttft": "seconds to the first token (TTFT)",
 }
+_UNITS = {
+    "tpot": ("tpot_s", 1e-3),
+    "tpot_low": ("tpot_s.low", 1e-3),
+    "tpot_high": ("tpot_s.high", 1e-3),
+    "ttft": ("ttft_s", 1.0),
+    "ttft_low": ("ttft_s.low", 1.0),
+    "ttft_high": ("ttft_s.high", 1.0),
+    "rate": ("output_tokens_per_s", 1.0),
+    "rate_low": ("output_tokens_per_s.low", 1.0),
+    "rate_high": ("output_tokens_per_s.high", 1.0),
+}
 _THOUSANDS = 1e4
 """Value from which an axis counts in thousands."""
 
@@ -30,6 +41,9 @@ def curve_chart(profiles: Sequence[Profile], room: Room = SCREEN) -> dict[str, A
     """
     if profiles[0].task is not GENERATION:
         return None
+    # Of a single output token there is no time between tokens.
+    if not all(profile.tpot_s > 0 for profile in profiles):
+        return None
     points = _points(profiles)
     names = list(dict.fromkeys(p["line"] for p in points))
     batches = [len({p["batch"] for p in points if p["line"] == name}) for name in names]
@@ -38,7 +52,7 @@ def curve_chart(profiles: Sequence[Profile], room: Room = SCREEN) -> dict[str, A
     named = len(names) > 1
     legend = alt.Legend(title=None, orient="bottom", columns=1, symbolType="circle") if named else None
     color = alt.Color("line:N", scale=drawing.palette(dict(zip(names, drawing.LINES, strict=False))), legend=legend)
-    source = drawing.of(points)
+    source = drawing.of(points, _UNITS)
     chart = drawing.beside(
         _trade(source, color, points, room), _first_token(source, color, points, room), room=room, spacing=44
     )
@@ -101,7 +115,7 @@ def _trade(source: Any, color: Any, points: Sequence[dict[str, Any]], room: Room
         axis=alt.Axis(format="~s" if most >= _THOUSANDS else ",~f", tickCount=6),
         scale=scale,
     )
-    text = drawing.of(labelled).mark_text(align="right", dx=-7, dy=-6, fontSize=11, color=drawing.INK)
+    text = drawing.of(labelled, _UNITS).mark_text(align="right", dx=-7, dy=-6, fontSize=11, color=drawing.INK)
     spans = _spans(source, "x", "tpot", x, y, color), _spans(source, "y", "rate", x, y, color)
     drawn = alt.layer(*_line(source, x, y, color), *spans, text.encode(x=x, y=y, text=alt.Text("text:N")))
     return drawn.properties(width=room.plot(_WIDTH), height=_HEIGHT, title=drawing.heading("Throughput against TPOT"))

@@ -88,10 +88,44 @@ PHONE = Room(panel=212, labels=112, characters=56, side_by_side=False)
 ROW_HEIGHT = 22
 
 
-def of(values: Sequence[dict[str, Any]]) -> Any:
-    """Return a chart of these values, which marks and encodings make visible."""
-    # Altair copies lists and mappings whenever panels are joined, but no tuples.
-    return _Shared(alt.InlineData(values=tuple(values)))
+Units = Mapping[str, tuple[str, float | None]]
+"""By a column's name in marks: its name in SI units, and what it is divided by where it is drawn; None of words."""
+
+
+def in_si(unit: str, divisor: float, *columns: str) -> Units:
+    """Return the units of columns that are called as in marks, with the SI unit behind: ``start_s``."""
+    return {column: (f"{column}_{unit}", divisor) for column in columns}
+
+
+def of(values: Sequence[dict[str, Any]], units: Units | None = None) -> Any:
+    """Return a chart of these values, which marks and encodings make visible.
+
+    Args:
+        values: As they are drawn.
+        units: Of columns that a specification keeps in SI units, under the name that its table has.
+    """
+    if not units:
+        # Altair copies lists and mappings whenever panels are joined, but no tuples.
+        return _Shared(alt.InlineData(values=tuple(values)))
+    kept = tuple(
+        {key: of for column, value in row.items() for key, of in [_kept(column, value, units)]} for row in values
+    )
+    there = [column for column in units if any(column in row for row in values)]
+    scaled = [{"calculate": _drawn(*units[column]), "as": column} for column in there]
+    return _Shared(alt.InlineData(values=kept), transform=scaled)
+
+
+def _drawn(name: str, divisor: float | None) -> str:
+    """What is drawn of a column in SI units, as Vega's expression."""
+    return f"datum[{name!r}]" if divisor is None else f"datum[{name!r}] / {divisor!r}"
+
+
+def _kept(column: str, value: Any, units: Units) -> tuple[str, Any]:
+    """A column and its value in SI units."""
+    if column not in units:
+        return column, value
+    name, divisor = units[column]
+    return name, value if value is None or divisor is None else value * divisor
 
 
 class _Shared(alt.Chart):

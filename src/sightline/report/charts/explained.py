@@ -70,7 +70,8 @@ def _limits(explanation: Explanation, whole: str, room: Room) -> Any:
         }
         for one, end in zip(limits, ends, strict=True)
     ]
-    return _panel(bars, bars, f"What limits the {whole} ({unit})", max(ends, default=1.0) / divisor, room, ticks=True)
+    longest = max(ends, default=1.0) / divisor
+    return _panel(bars, bars, f"What limits the {whole} ({unit})", longest, room, _units(divisor), ticks=True)
 
 
 def _modules(explanation: Explanation, whole: str, room: Room) -> Any:
@@ -91,11 +92,24 @@ def _modules(explanation: Explanation, whole: str, room: Room) -> Any:
             start = end
         texts.append({"row": module, "text_at": start, "text": units.seconds(start * divisor)})
     longest = max(text["text_at"] for text in texts)
-    return _panel(bars, texts, f"Time by module and limit, of the {whole} ({unit})", longest, room, ticks=False)
+    return _panel(
+        bars, texts, f"Time by module and limit, of the {whole} ({unit})", longest, room, _units(divisor), ticks=False
+    )
+
+
+def _units(divisor: float) -> drawing.Units:
+    return drawing.in_si("s", divisor, "start", "end", "alone", "text_at")
 
 
 def _panel(
-    bars: list[dict[str, Any]], texts: list[dict[str, Any]], title: str, longest: float, room: Room, *, ticks: bool
+    bars: list[dict[str, Any]],
+    texts: list[dict[str, Any]],
+    title: str,
+    longest: float,
+    room: Room,
+    scaled: drawing.Units,
+    *,
+    ticks: bool,
 ) -> Any:
     used = {bar["limit"] for bar in bars}
     shown = drawing.palette({name: color for name, color in COLORS.items() if name in used})
@@ -107,12 +121,12 @@ def _panel(
     y = alt.Y("row:N", sort=rows, title=None, axis=names, scale=alt.Scale(paddingInner=0.25))
     tooltip = [alt.Tooltip("row:N"), alt.Tooltip("limit:N")]
     color = alt.Color("limit:N", scale=shown, legend=legend)
-    drawn = drawing.of(bars).mark_bar().encode(x=x, x2=alt.X2("end:Q"), y=y, color=color, tooltip=tooltip)
-    text = drawing.of(texts).mark_text(align="left", dx=8, fontSize=11, color=drawing.INK)
+    drawn = drawing.of(bars, scaled).mark_bar().encode(x=x, x2=alt.X2("end:Q"), y=y, color=color, tooltip=tooltip)
+    text = drawing.of(texts, scaled).mark_text(align="left", dx=8, fontSize=11, color=drawing.INK)
     layers = [drawn, text.encode(x=alt.X("text_at:Q"), y=y, text=alt.Text("text:N"))]
     alone = [bar for bar in bars if ticks and bar["alone"] is not None]
     if alone:
-        mark = drawing.of(alone).mark_tick(thickness=3, opacity=1, size=drawing.ROW_HEIGHT, color=drawing.INK)
+        mark = drawing.of(alone, scaled).mark_tick(thickness=3, opacity=1, size=drawing.ROW_HEIGHT, color=drawing.INK)
         layers.append(mark.encode(x=alt.X("alone:Q"), y=y))
     panel = alt.layer(*layers).properties(height=drawing.ROW_HEIGHT * len(rows), width=room.panel)
     return panel.properties(title=drawing.heading(title, frame="bounds"))

@@ -71,13 +71,21 @@ def front_panel(
 
 def _at(point: Point, x: Axis, y: Axis) -> dict[str, Any]:
     kind = CHOSEN if point.chosen else FRONT if point.on_front else OTHER
-    return {"x": point.x / x.divisor, "y": point.y / y.divisor, "kind": kind, "about": point.about or point.label}
+    named = {"plan": point.label, "about": point.about or point.label}
+    return {"x": point.x / x.divisor, "y": point.y / y.divisor, "kind": kind, **named}
+
+
+def _units(x: Axis, y: Axis) -> drawing.Units:
+    """The columns of points by the result keys of the axes, and of the ends of their intervals."""
+    named = {"x": (x, x.key), "y": (y, y.key)}
+    named |= {"x2": (x, f"{x.key}.high"), "y2": (y, f"{y.key}.high")}
+    return {column: (key, axis.divisor) for column, (axis, key) in named.items()}
 
 
 def _line(front: Sequence[Point], x: Axis, y: Axis, across: Any, up: Any) -> Any:
     """The front as a line from point to point."""
     ordered = [_at(point, x, y) for point in sorted(front, key=lambda point: point.x)]
-    line = drawing.of(ordered).mark_line(strokeWidth=1.5, color=_COLORS[FRONT], opacity=0.6)
+    line = drawing.of(ordered, _units(x, y)).mark_line(strokeWidth=1.5, color=_COLORS[FRONT], opacity=0.6)
     return line.encode(x=across, y=up, order=alt.Order("x:Q"))
 
 
@@ -87,7 +95,7 @@ def _dots(points: Sequence[Point], x: Axis, y: Axis, across: Any, up: Any) -> An
     colors = drawing.palette({kind: _COLORS[kind] for kind in there})
     shapes = alt.Scale(domain=there, range=[_SHAPES[kind] for kind in there])
     legend = alt.Legend(title=None, orient="bottom", direction="horizontal", symbolType="circle")
-    marks = drawing.of([_at(point, x, y) for point in drawn]).mark_point(filled=True, opacity=1)
+    marks = drawing.of([_at(point, x, y) for point in drawn], _units(x, y)).mark_point(filled=True, opacity=1)
     size = alt.condition(f"datum.kind === '{CHOSEN}'", alt.value(130), alt.value(48))
     return marks.encode(
         x=across,
@@ -114,9 +122,10 @@ def _intervals(points: Sequence[Point], x: Axis, y: Axis, across: Any, up: Any) 
                 continue
             low, high = (min(max(end / axis.divisor, axis.low), axis.high) for end in ends)
             fixed = (point.y if name == "x" else point.x) / other.divisor
-            spans.append({name: low, f"{name}2": high, "y" if name == "x" else "x": fixed})
+            spans.append({"plan": point.label, name: low, f"{name}2": high, "y" if name == "x" else "x": fixed})
         if spans:
-            rule = drawing.of(spans).mark_rule(strokeWidth=1, color=drawing.INK, opacity=0.35)
+            scaled = {**_units(x, y), name: (f"{axis.key}.low", axis.divisor)}
+            rule = drawing.of(spans, scaled).mark_rule(strokeWidth=1, color=drawing.INK, opacity=0.35)
             second = {"x2": "x2:Q"} if name == "x" else {"y2": "y2:Q"}
             layers.append(rule.encode(x=across, y=up, **second))
     return layers
@@ -149,7 +158,7 @@ def _labels(points: Sequence[Point], x: Axis, y: Axis, width: float, across: Any
     for right, down, align, baseline in _PLACES:
         found = by_place.get((right, down))
         if found:
-            text = drawing.of(found).mark_text(
+            text = drawing.of(found, _units(x, y)).mark_text(
                 align=align,
                 baseline=baseline,
                 dx=right * _DISTANCE,

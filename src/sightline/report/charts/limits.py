@@ -37,10 +37,13 @@ def limit_panel(key: str, label: str, bars: Sequence[Bar], limit: float, said: s
     names = alt.Axis(grid=False, **({} if room.side_by_side else names_of(room)))
     y = alt.Y("row:N", sort=rows, title=None, axis=names, scale=alt.Scale(paddingInner=0.25))
     colors = drawing.palette(_COLORS)
+    scaled = {name: (f"{key}.{name}", shown.divisor) for name in ("value", "low", "high", "end")}
     there = [_row(bar, row, shown, limit, reach / room.panel) for bar, row in zip(bars, rows, strict=True)]
-    drawn = drawing.of(there).mark_bar().encode(x=x, y=y, color=alt.Color("kind:N", scale=colors, legend=None))
-    spans = drawing.of([row for row in there if row["low"] < row["high"]]).mark_rule(strokeWidth=1.5, color=drawing.INK)
-    text = drawing.of(there).mark_text(align="left", dx=5, fontSize=11, color=drawing.INK)
+    drawn = drawing.of(there, scaled).mark_bar().encode(x=x, y=y, color=alt.Color("kind:N", scale=colors, legend=None))
+    spans = drawing.of([row for row in there if row["low"] < row["high"]], scaled).mark_rule(
+        strokeWidth=1.5, color=drawing.INK
+    )
+    text = drawing.of(there, scaled).mark_text(align="left", dx=5, fontSize=11, color=drawing.INK)
     layers = [
         drawn,
         spans.encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=y),

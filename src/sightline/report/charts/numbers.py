@@ -5,19 +5,21 @@ from typing import Any
 
 Spec = dict[str, Any]
 
-LOOKS = frozenset(("text", "ink", "color", "short", "about", "middle", "there", "far", "aria", "kind_color"))
-"""Columns that say how a mark looks."""
+LOOKS = frozenset(
+    ("text", "text_at_s", "ink", "color", "short", "shade", "about", "at_x", "at_y", "middle", "far", "aria", "place")
+)
+"""Columns that say how a mark looks, and where."""
 
 
 def data_of(spec: Spec) -> list[dict[str, Any]]:
-    """Return the numbers that a chart draws: a row per mark, with the title of its panel where there are several."""
+    """Return the numbers that a chart draws: a row per mark, with the title of its panel where there are several.
+
+    Marks without a word are areas and lines that help to read the others, and have no rows.
+    """
     rows: list[dict[str, Any]] = []
     seen: set[str] = set()
-    tables = list(_tables(spec, spec.get("datasets", {}), ""))
+    tables = [(title, values) for title, values in _tables(spec, spec.get("datasets", {}), "") if _says_what(values)]
     several = len({title for title, _ in tables if title}) > 1
-    largest = {title: max(len(values) for of, values in tables if of == title) for title, _ in tables}
-    # A single row beside others is a limit, an area or a name.
-    tables = [(title, values) for title, values in tables if len(values) > 1 or largest[title] == 1]
     for title, values in tables:
         for value in values:
             row = {key: of for key, of in value.items() if key not in LOOKS and of is not None}
@@ -28,28 +30,45 @@ def data_of(spec: Spec) -> list[dict[str, Any]]:
     return rows
 
 
+def _says_what(values: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether rows say in a word what they are of."""
+    words = [key for row in values[:1] for key, value in row.items() if isinstance(value, str)]
+    return any(key == "about" or key not in LOOKS for key in words)
+
+
 def csv_of(spec: Spec) -> str:
     """Return the numbers that a chart draws as lines of CSV under their names."""
     from sightline.report.csv_lines import csv_text
 
-    rows = data_of(spec)
-    columns = list(dict.fromkeys(key for row in rows for key in row))
-    return csv_text([{key: row.get(key) for key in columns} for row in rows])
+    # Yes and no as in JSON.
+    said = {True: "true", False: "false"}
+    return csv_text([{key: said[of] if isinstance(of, bool) else of for key, of in row.items()} for row in data_of(spec)])
 
 
 def _tables(part: Any, datasets: Mapping[str, Any], title: str) -> Iterator[tuple[str, Sequence[dict[str, Any]]]]:
-    """The data of each mark, below the title of its panel; areas and rules that stand for limits have single rows."""
+    """The data of each mark but texts, which repeat what others draw, below the title of its panel."""
     if isinstance(part, list):
         for one in part:
             yield from _tables(one, datasets, title)
     if not isinstance(part, dict):
         return
-    said = part.get("title")
-    text = said.get("text") if isinstance(said, dict) else said
-    inner = " ".join(text) if isinstance(text, list) else text or title
+    inner = _heading(part) or title
     data = part.get("data") or {}
     values = data.get("values") or datasets.get(data.get("name", ""), ())
-    if values:
+    if values and _mark(part) != "text":
         yield inner, list(values)
     for key in ("layer", "concat", "hconcat", "vconcat"):
         yield from _tables(part.get(key), datasets, inner)
+
+
+def _heading(part: Mapping[str, Any]) -> str:
+    """The heading of a panel; that of layers may be of one of them."""
+    said = part.get("title")
+    text = said.get("text") if isinstance(said, dict) else said
+    own = " ".join(text) if isinstance(text, list) else text
+    return own or next(filter(None, map(_heading, part.get("layer", ()))), "")
+
+
+def _mark(part: Mapping[str, Any]) -> Any:
+    mark = part.get("mark")
+    return mark.get("type") if isinstance(mark, dict) else mark

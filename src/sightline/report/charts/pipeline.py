@@ -143,7 +143,8 @@ def _panel(
     columns = 4 if room.side_by_side else 2
     legend = alt.Legend(title=None, orient="bottom", columns=columns, symbolType="square", offset=10)
     colors = drawing.palette({kind: color for kind, color in _COLORS.items() if kind in kinds})
-    source = drawing.of(bars)
+    scaled = drawing.in_si("s", divisor, "start", "end", "middle")
+    source = drawing.of(bars, scaled)
     mark = source.mark_bar(stroke="white", strokeWidth=0.5).encode(
         x=x,
         x2=alt.X2("end:Q"),
@@ -160,7 +161,7 @@ def _panel(
     said = [bar for bar in bars if "text" in bar]
     layers = [mark]
     if said:
-        text = drawing.of(said).mark_text(fontSize=10)
+        text = drawing.of(said, scaled).mark_text(fontSize=10)
         ink = alt.Color("ink:N", scale=None, legend=None)
         layers.append(text.encode(x=alt.X("middle:Q"), y=y, text=alt.Text("text:N"), color=ink))
     height = (_ROW if len(shown) <= _MOST_ROWS // 2 else _THIN) * len(shown)

@@ -95,10 +95,10 @@ def _time_panel(profile: Profile, room: Room) -> Any:
     title, reach = f"Where the {whole} goes", texts[0]["end"] * room.with_text
     axis = f"{unit} {'of a request' if profile.task is SERVING else 'on one device'}"
     colors = drawing.PHASE_COLORS | {stacks.OVERLAPPED: drawing.OVERLAPPED_COLOR}
-    ends = stacks.ends_of(profile, profile.task.whole, total_s, divisor)
+    scaled, ends = stacks.seconds_in(divisor), stacks.ends_of(profile, profile.task.whole, total_s, divisor)
     texts[0]["end"], reach = ends[1], max(reach, ends[1] * room.with_text)
-    panel = stacks.panel(bars, texts, colors, title, reach=reach, axis=axis, room=room)
-    return panel + stacks.whiskers({whole: ends}) if ends[0] < ends[1] else panel
+    panel = stacks.panel(bars, texts, colors, title, reach=reach, axis=axis, room=room, scaled=scaled)
+    return panel + stacks.whiskers({whole: ends}, scaled) if ends[0] < ends[1] else panel
 
 
 def _memory_panel(profile: Profile, room: Room) -> Any:
@@ -112,15 +112,17 @@ def _memory_panel(profile: Profile, room: Room) -> Any:
     width = room.text * reach / room.panel
     texts = [{**text, "end": clear_of(usable / 2**30, text["end"], width)} for text in texts]
     title, axis = "Memory of the fullest device", "GiB" + ", and per cent of the device" * room.side_by_side
-    panel = stacks.panel(bars, texts, drawing.MEMORY_COLORS, title, reach=reach, axis=axis, room=room)
+    panel = stacks.panel(
+        bars, texts, drawing.MEMORY_COLORS, title, reach=reach, axis=axis, room=room, scaled=stacks.GIB
+    )
     color = drawing.FAINT if profile.fits else drawing.WARNING
     whose = "on the device" if usable >= float(profile.scenario.cluster.device.memory_bytes) else "for the engine"
-    mark = drawing.of([{"x": usable / 2**30, "text": f"{units.gib(usable)} {whose}"}])
-    rule = mark.mark_rule(strokeDash=[5, 4], strokeWidth=1.5, color=color).encode(x=alt.X("x:Q"))
+    mark = drawing.of([{"row": "total", "usable": usable / 2**30, "text": f"{units.gib(usable)} {whose}"}], stacks.GIB)
+    rule = mark.mark_rule(strokeDash=[5, 4], strokeWidth=1.5, color=color).encode(x=alt.X("usable:Q"))
     label = mark.mark_text(align="center", baseline="bottom", color=color, fontSize=11)
     above = alt.YValue(-4)  # type: ignore[no-untyped-call]
-    said = label.encode(x=alt.X("x:Q"), y=above, text=alt.Text("text:N"))
-    spans = [stacks.whiskers({"total": ends})] if ends[0] < ends[1] else []
+    said = label.encode(x=alt.X("usable:Q"), y=above, text=alt.Text("text:N"))
+    spans = [stacks.whiskers({"total": ends}, stacks.GIB)] if ends[0] < ends[1] else []
     return alt.layer(panel, rule, said, *spans)
 
 
@@ -141,8 +143,8 @@ def _module_panel(profile: Profile, room: Room) -> Any:
         texts.append({"row": module, "end": seconds / divisor, "text": units.seconds(seconds)})
     reach = max(text["end"] for text in texts) * (1 + (room.with_text - 1) * 2 / 3)
     legend = alt.Legend(title=None, orient="bottom", columns=0 if room.side_by_side else 2)
-    title = "Device time by module"
-    return stacks.panel(bars, texts, drawing.PHASE_COLORS, title, reach=reach, axis=unit, room=room, legend=legend)
+    looks = {"reach": reach, "axis": unit, "room": room, "legend": legend, "scaled": stacks.seconds_in(divisor)}
+    return stacks.panel(bars, texts, drawing.PHASE_COLORS, "Device time by module", **looks)
 
 
 def _shortened(tables: list[tuple[str, dict[str, float]]]) -> list[tuple[str, dict[str, float]]]:

@@ -13,6 +13,13 @@ from sightline.report.charts.axes import decade_ticks
 from sightline.report.charts.drawing import SCREEN, Room
 
 _HEIGHT = 240
+_UNITS = {
+    "rate": ("tokens_per_s", 1.0),
+    "low": ("tokens_per_s.low", 1.0),
+    "high": ("tokens_per_s.high", 1.0),
+    "linear": ("linear_tokens_per_s", 1.0),
+    "share": ("share_of_linear", 1.0),
+}
 LEAST_POINTS = 3
 """Numbers of devices from which there is a curve."""
 
@@ -27,6 +34,7 @@ class Scale:
     tokens_per_s: float
     interval: tuple[float, float] | None = None
     label: str = ""
+    fits: bool = True
 
 
 def scaling_chart(profiles: Sequence[Profile], room: Room = SCREEN) -> dict[str, Any] | None:
@@ -38,6 +46,7 @@ def scaling_chart(profiles: Sequence[Profile], room: Room = SCREEN) -> dict[str,
     has = "thin line" if any(point.interval for point in points) else ""
     lines = [
         "Dashed: linear scaling from the fewest devices.",
+        *([] if all(point.fits for point in points) else ["Hollow points do not fit in memory."]),
         drawing.basis([profile.evidence for profile in profiles], has),
     ]
     title = labels.title_of_sweep([profile.scenario for profile in profiles], ["number of devices"])
@@ -65,6 +74,7 @@ def _points(profiles: Sequence[Profile]) -> Iterator[Scale]:
                 tokens_per_s=float(value),
                 interval=None if low is None or high is None else (float(low), float(high)),
                 label=labels.title(profile.scenario),
+                fits=bool(profile.fits),
             )
 
 
@@ -110,6 +120,7 @@ def rows_of(points: Sequence[Scale]) -> list[dict[str, Any]]:
                 "linear": linear,
                 "share": point.tokens_per_s / linear,
                 "plan": point.label,
+                "fits": point.fits,
             }
         )
     return rows
@@ -120,7 +131,7 @@ def _throughput(points: Sequence[Scale], x: Any, color: Any) -> Any:
     low, high = min(row["low"] for row in rows) / 1.15, max(max(row["high"], row["linear"]) for row in rows) * 1.15
     axis = alt.Axis(values=decade_ticks(low, high), format="~s", labelOverlap=True)
     y = alt.Y("rate:Q", title="tokens/s", scale=drawing.logarithmic(low, high), axis=axis)
-    source = drawing.of(rows)
+    source = drawing.of(rows, _UNITS)
     linear = source.mark_line(strokeDash=[4, 4], strokeWidth=1, color=drawing.FAINT)
     spans = source.mark_rule(strokeWidth=1.2, opacity=0.6).encode(
         x=x, y=alt.Y("low:Q", scale=drawing.logarithmic(low, high)), y2=alt.Y2("high:Q"), color=color
@@ -138,7 +149,7 @@ def _efficiency(points: Sequence[Scale], x: Any, color: Any, room: Room) -> Any:
         "share:Q", title="share of linear scaling (%)", scale=scale, axis=alt.Axis(format="~%", tickCount=room.ticks)
     )
     one = drawing.of([{"share": 1}]).mark_rule(strokeDash=[4, 4], color=drawing.FAINT).encode(y=y)
-    drawn = alt.layer(one, *_curve(drawing.of(rows), x, y, color))
+    drawn = alt.layer(one, *_curve(drawing.of(rows, _UNITS), x, y, color))
     return drawn.properties(title=drawing.heading("Efficiency", frame="bounds"))
 
 
@@ -150,7 +161,9 @@ def _curve(source: Any, x: Any, y: Any, color: Any) -> list[Any]:
         alt.Tooltip("share:Q", format=".1%"),
         "plan:N",
     ]
+    points = source.mark_point(size=44, filled=False, strokeWidth=1.5, opacity=1)
+    fill = alt.condition("datum.fits", color, alt.value("white"))
     return [
         source.mark_line(strokeWidth=1.8).encode(x=x, y=y, color=color, order=alt.Order("devices:Q")),
-        source.mark_point(filled=True, size=44, opacity=1).encode(x=x, y=y, color=color, tooltip=tooltip),
+        points.encode(x=x, y=y, stroke=color, fill=fill, tooltip=tooltip),
     ]

@@ -15,6 +15,9 @@ Bars = list[dict[str, Any]]
 """Values of bars, or of the texts behind them: the row they are in, where they start and end."""
 Named = Sequence[tuple[str, Profile]]
 
+GIB = drawing.in_si("bytes", 2**30, "start", "end", "low", "high", "usable")
+"""Of bars of memory."""
+
 OVERLAPPED = "communication, overlapped"
 _ROOM_ONE_TIME, _ROOM_MORE = 1.62, 2.3
 """Width for a bar and the text behind it over that of the longest bar, by how many times the text says."""
@@ -65,9 +68,10 @@ def times(chosen: Named, title: str, room: Room = SCREEN, *, wide: bool = False)
     bars = [bar for label, p in chosen for bar in stacked(summary.phases(p), divisor, label)]
     texts = [{"row": label, "end": ends[label][1], "text": _figures(p, room)} for label, p in chosen]
     space = _ROOM_MORE if len(chosen[0][1].task.times) > 1 else _ROOM_ONE_TIME
-    panel = _one_of_two(bars, texts, drawing.PHASE_COLORS, f"{title} ({unit})", longest * space, room, wide=wide)
+    scaled, colors, heading = seconds_in(divisor), drawing.PHASE_COLORS, f"{title} ({unit})"
+    panel = _one_of_two(bars, texts, colors, heading, longest * space, room, scaled=scaled, wide=wide)
     strips = [strip for label, p in chosen if (strip := overlapped(p, divisor, label)) is not None]
-    layers = [panel, *([_strips(strips, list(ends))] if strips else []), whiskers(ends)]
+    layers = [panel, *([_strips(strips, list(ends), scaled)] if strips else []), whiskers(ends, scaled)]
     return alt.layer(*layers)
 
 
@@ -81,14 +85,15 @@ def memory(chosen: Named, room: Room = SCREEN, *, named: bool = False, wide: boo
         total, there = float(p.memory_bytes["total"]), float(p.usable_bytes)
         verdict = units.gib(total) if p.fits else f"{units.gib(total)}, does not fit"
         end = max(ends[label][1], there / 2**30)
-        texts.append({"row": label, "end": end, "text": verdict, "there": there / 2**30})
+        texts.append({"row": label, "end": end, "text": verdict, "usable": there / 2**30})
     reach = max(text["end"] for text in texts) * 1.5
     title = "Memory of the fullest device (GiB)"
     named = named or not room.side_by_side
-    panel = _one_of_two(bars, texts, drawing.MEMORY_COLORS, title, reach, room, named=named, wide=wide)
-    tick = drawing.of(texts).mark_tick(thickness=2, size=drawing.ROW_HEIGHT, color=drawing.WARNING)
-    capacity = tick.encode(x=alt.X("there:Q"), y=alt.Y("row:N", sort=list(ends)))
-    return alt.layer(panel, capacity, whiskers(ends))
+    panel = _one_of_two(bars, texts, drawing.MEMORY_COLORS, title, reach, room, scaled=GIB, named=named, wide=wide)
+    limits = [{"row": text["row"], "usable": text.pop("usable")} for text in texts]
+    tick = drawing.of(limits, GIB).mark_tick(thickness=2, size=drawing.ROW_HEIGHT, color=drawing.WARNING)
+    capacity = tick.encode(x=alt.X("usable:Q"), y=alt.Y("row:N", sort=list(ends)))
+    return alt.layer(panel, capacity, whiskers(ends, GIB))
 
 
 def panel(
@@ -100,11 +105,18 @@ def panel(
     reach: float,
     axis: str | None,
     room: Room,
+    scaled: drawing.Units,
     legend: Any = None,
 ) -> Any:
     """Return one of several panels below each other: labels of one width, so that the panels line up."""
     names = alt.Axis(grid=False, minExtent=room.labels, maxExtent=room.labels, **names_of(room))
-    looks = {"width": room.panel, "title": drawing.heading(title, frame="bounds"), "names": names, "legend": legend}
+    looks: dict[str, Any] = {
+        "width": room.panel,
+        "scaled": scaled,
+        "title": drawing.heading(title, frame="bounds"),
+        "names": names,
+        "legend": legend,
+    }
     return _panel(bars, texts, colors, reach=reach, axis=axis, ticks=room.ticks, **looks)
 
 
@@ -124,6 +136,7 @@ def _one_of_two(
     reach: float,
     room: Room,
     *,
+    scaled: drawing.Units,
     named: bool = True,
     wide: bool = False,
 ) -> Any:
@@ -133,7 +146,13 @@ def _one_of_two(
     limits = {} if room.side_by_side else names_of(room)
     names = alt.Axis(grid=False, labels=named, **limits)
     width = room.panel * 0.59 if room.side_by_side and not wide else room.panel
-    looks = {"width": width, "title": drawing.heading(title, frame="bounds"), "names": names, "legend": legend}
+    looks: dict[str, Any] = {
+        "width": width,
+        "scaled": scaled,
+        "title": drawing.heading(title, frame="bounds"),
+        "names": names,
+        "legend": legend,
+    }
     return _panel(bars, texts, colors, reach=reach, ticks=room.ticks, **looks)
 
 
@@ -146,6 +165,7 @@ def _panel(
     names: Any,
     legend: Any,
     ticks: int,
+    scaled: drawing.Units,
     width: float,
     title: Any,
     axis: str | None = None,
@@ -160,25 +180,30 @@ def _panel(
     x = alt.X("start:Q", title=axis, scale=scale, axis=alt.Axis(tickCount=ticks, labelFlush=False))
     y = alt.Y("row:N", sort=rows, title=None, axis=names, scale=alt.Scale(paddingInner=0.25))
     tooltip = [alt.Tooltip("row:N"), alt.Tooltip("part:N")]
-    drawn = drawing.of(bars).mark_bar().encode(x=x, x2=alt.X2("end:Q"), y=y, color=color, tooltip=tooltip)
-    text = drawing.of(texts).mark_text(align="left", dx=5, fontSize=11, color=drawing.INK)
+    drawn = drawing.of(bars, scaled).mark_bar().encode(x=x, x2=alt.X2("end:Q"), y=y, color=color, tooltip=tooltip)
+    text = drawing.of(texts, scaled).mark_text(align="left", dx=5, fontSize=11, color=drawing.INK)
     said = text.encode(x=alt.X("end:Q"), y=y, text=alt.Text("text:N"))
     # Given here, Altair does not hold each against its whole schema.
     return alt.layer(drawn, said, width=width, height=drawing.ROW_HEIGHT * len(rows), title=title)
 
 
-def _strips(strips: Bars, order: list[str]) -> Any:
+def _strips(strips: Bars, order: list[str], scaled: drawing.Units) -> Any:
     """Strips of overlapped communication at the lower edge of the bars."""
     color = drawing.PHASE_COLORS["communication_exposed"]
-    mark = drawing.of(strips).mark_bar(height=_STRIP, color=color, yOffset=drawing.ROW_HEIGHT * 0.75 / 2 + 1)
+    mark = drawing.of(strips, scaled).mark_bar(height=_STRIP, color=color, yOffset=drawing.ROW_HEIGHT * 0.75 / 2 + 1)
     tooltip = [alt.Tooltip("row:N"), alt.Tooltip("part:N")]
     return mark.encode(x=alt.X("start:Q"), x2=alt.X2("end:Q"), y=alt.Y("row:N", sort=order), tooltip=tooltip)
 
 
-def whiskers(ends: Mapping[str, tuple[float, float]]) -> Any:
+def seconds_in(divisor: float) -> drawing.Units:
+    """Return the units of bars of times and of their intervals, which are drawn over ``divisor``."""
+    return drawing.in_si("s", divisor, "start", "end", "low", "high")
+
+
+def whiskers(ends: Mapping[str, tuple[float, float]], scaled: drawing.Units) -> Any:
     """Return thin lines of intervals, by row."""
     spans: Bars = [{"row": label, "low": low, "high": high} for label, (low, high) in ends.items() if low < high]
-    lines = drawing.of(spans).mark_rule(strokeWidth=1.5)
+    lines = drawing.of(spans, scaled).mark_rule(strokeWidth=1.5)
     return lines.encode(
         x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=alt.Y("row:N", sort=list(ends)), color=alt.ColorValue(drawing.INK)
     )

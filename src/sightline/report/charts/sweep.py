@@ -33,7 +33,10 @@ def sweep_chart(profiles: Sequence[Profile], room: Room = SCREEN) -> dict[str, A
     best = task.rates[0] if task.rates else task.whole
     figure = task.figures[best]
     columns: dict[str, list[Any]] = {key.rpartition(".")[2]: [row[key] for row in varied] for key in keys}
-    columns[best] = [float(profile.figure(best) or 0.0) for profile in profiles]
+    fits = [bool(profile.fits) for profile in profiles]
+    # A rate that no device has the memory for would stand out as the best.
+    shown = [fit or not any(fits) for fit in fits]
+    columns[best] = [profile.figure(best) if one else None for profile, one in zip(profiles, shown, strict=True)]
     if len(columns) != 3:
         return None
     y, x = (key.rpartition(".")[2] for key in keys)
@@ -45,4 +48,6 @@ def sweep_chart(profiles: Sequence[Profile], room: Room = SCREEN) -> dict[str, A
     chart = heat_map(Picture(answer=answer, figure=Figure(kind="map", title=named, x=x, y=(y, best)), room=room))
     ends = [(float(low), float(high)) for p in profiles for low, high in [p.interval.get(best) or (0.0, None)] if high]
     said = f"up to ± {100 * max((high / low) ** 0.5 - 1 for low, high in ends):.0f} %" if ends else ""
-    return drawing.configure(chart, title, [drawing.basis([profile.evidence for profile in profiles], said)], room)
+    unfit = "None of these fits in memory." if not any(fits) else "" if all(fits) else "Empty: does not fit in memory."
+    lines = [unfit, drawing.basis([profile.evidence for profile in profiles], said)]
+    return drawing.configure(chart, title, list(filter(None, lines)), room)

@@ -48,11 +48,12 @@ def _times(lines: Sequence[Mapping[str, Any]], predicted: Mapping[str, Any], roo
     shown = axis("step_time_s", "step time", [0.0, *ends, *span], log=False)
     y = alt.Y("value:Q", title=shown.title, scale=shown.scale(), axis=shown.ticks(5))
     points = [
-        {"step": line["step"], "value": line["step_time_s"] / shown.divisor}
+        {"line": "seen", "step": line["step"], "value": line["step_time_s"] / shown.divisor}
         | dict(zip(("low", "high"), (end / shown.divisor for end in line["spread_s"]), strict=True))
         for line in lines
     ]
-    source, x = drawing.of(points), _steps(lines, room)
+    scaled = drawing.in_si("s", shown.divisor, "value", "low", "high")
+    source, x = drawing.of(points, scaled), _steps(lines, room)
     color = alt.value(drawing.PAIR[0])
     layers = [
         source.mark_rule(strokeWidth=1, opacity=0.5).encode(
@@ -62,9 +63,9 @@ def _times(lines: Sequence[Mapping[str, Any]], predicted: Mapping[str, Any], roo
     ]
     if span:
         told = drawing.of([
-            {"low": span[0] / shown.divisor, "high": span[1] / shown.divisor,
+            {"line": "predicted", "low": span[0] / shown.divisor, "high": span[1] / shown.divisor,
              "value": float(predicted["step_time_s"]) / shown.divisor}
-        ])  # fmt: skip
+        ], scaled)  # fmt: skip
         other = alt.value(drawing.PAIR[1])
         band = told.mark_rect(opacity=0.18).encode(y=alt.Y("low:Q", title=shown.title), y2="high:Q", color=other)
         line = told.mark_rule(strokeDash=[5, 4], strokeWidth=1.5).encode(y=y, color=other)
@@ -78,7 +79,10 @@ def _figure(lines: Sequence[Mapping[str, Any]], key: str, title: str, room: Room
     start = [0.0] if key == "memory_bytes" else []
     shown = axis(key, title, [*start, *(value for _, value in values)], log=False)
     y = alt.Y("value:Q", title=shown.title, scale=shown.scale(), axis=shown.ticks(4))
-    source = drawing.of([{"step": step, "value": value / shown.divisor} for step, value in values])
+    source = drawing.of(
+        [{"line": title, "step": step, "value": value / shown.divisor} for step, value in values],
+        {"value": (key, shown.divisor)},
+    )
     line = source.mark_line(strokeWidth=1.5).encode(x=_steps(lines, room), y=y, color=alt.value(drawing.PAIR[0]))
     return line.properties(width=room.panel, height=_SMALL, title=drawing.heading(title, frame="bounds"))
 

@@ -28,8 +28,8 @@ def roofline_chart(named: Sequence[tuple[str, RooflineTable]], room: Room = SCRE
     x, y = (
         side(f"{name}:Q", title=title, scale=drawing.logarithmic(*ends), axis=_axis(ends))
         for side, name, title, ends in (
-            (alt.X, "x", "intensity (FLOP/byte)", intensities),
-            (alt.Y, "y", "reached (FLOP/s)", rates),
+            (alt.X, "flop_per_byte", "intensity (FLOP/byte)", intensities),
+            (alt.Y, "flop_per_s", "reached (FLOP/s)", rates),
         )
     )
     drawn = [_panel(label * several, table, names, x, y, intensities, room) for label, table in shown]
@@ -78,8 +78,8 @@ def _panel(
             alt.Tooltip("phase:N"),
             alt.Tooltip("layer:N"),
             alt.Tooltip("matmul:N"),
-            alt.Tooltip("x:Q"),
-            alt.Tooltip("y:Q"),
+            alt.Tooltip("flop_per_byte:Q"),
+            alt.Tooltip("flop_per_s:Q"),
             alt.Tooltip("bound:N"),
         ],
     )
@@ -94,13 +94,14 @@ def _roofs(table: RooflineTable, intensities: tuple[float, float], x: Any, y: An
     low, high = intensities
     drawn = []
     for ridge, peak in sorted({(row.ridge, row.peak_flops) for row in table.rows}):
-        ends = [{"x": low, "y": peak * low / ridge}, {"x": ridge, "y": peak}, {"x": high, "y": peak}]
+        places = ((low, peak * low / ridge), (ridge, peak), (high, peak))
+        ends = [{"roof": f"ridge {ridge:.4g}", "flop_per_byte": at, "flop_per_s": rate} for at, rate in places]
         roof = drawing.of(ends).mark_line(color=drawing.INK, strokeWidth=1.5, clip=True)
-        mark = drawing.of([{"x": ridge}]).mark_rule(strokeDash=[4, 4], color=drawing.FAINT)
-        drawn += [roof.encode(x=x, y=y), mark.encode(x=alt.X("x:Q"))]
+        mark = drawing.of([{"flop_per_byte": ridge}]).mark_rule(strokeDash=[4, 4], color=drawing.FAINT)
+        drawn += [roof.encode(x=x, y=y), mark.encode(x=alt.X("flop_per_byte:Q"))]
     return drawn
 
 
 def _point(row: RooflineRow) -> dict[str, Any]:
     said = {name: getattr(row, name) for name in ("phase", "layer", "matmul", "bound")}
-    return {"x": row.intensity, "y": _reached(row), **said}
+    return {**said, "flop_per_byte": row.intensity, "flop_per_s": _reached(row)}

@@ -19,7 +19,10 @@ def serving_chart(profiles: Sequence[Profile], room: Room = SCREEN) -> dict[str,
     """Return the picture of one load over time, or of several over their rate; None where neither can be drawn."""
     if len(profiles) == 1:
         return _load_chart(profiles[0], room)
-    return rate_chart(profiles, room) if is_curve([profile.scenario for profile in profiles]) else None
+    answered = [profile for profile in profiles if profile.completed]
+    if not answered or not is_curve([profile.scenario for profile in profiles]):
+        return None
+    return rate_chart(answered, room)
 
 
 def _load_chart(profile: Profile, room: Room) -> dict[str, Any] | None:

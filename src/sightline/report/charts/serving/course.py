@@ -53,21 +53,33 @@ def _panel(found: Summary, width: int) -> Any:
     ]
     scale = drawing.palette({"running": drawing.LINES[0], "waiting": drawing.LINES[1]})
     color = alt.Color("line:N", scale=scale, legend=legend())
-    requests = drawing.of(rows).mark_line(strokeWidth=1.5, interpolate="step-after")
+    requests = drawing.of(rows, {"t": ("time_s", divisor), "value": ("requests", 1.0)}).mark_line(
+        strokeWidth=1.5, interpolate="step-after"
+    )
     above = requests.encode(x=x, y=alt.Y("value:Q", title="requests"), color=color)
     there = _replicas_over_time(found)
     capacity = sum(count * of.kv_capacity_tokens for count, of in zip(there, found.pools, strict=True))
     held = moments.means("kv_tokens") / np.maximum(capacity, 1)
-    cache = [{"t": float(t) / divisor, "value": 100.0 * float(v)} for t, v in zip(edges, held, strict=False)]
-    area = drawing.of(cache).mark_area(color=drawing.MEMORY_COLORS["kv_cache"], interpolate="step-after", opacity=0.7)
+    cache = [
+        {"line": "KV cache", "t": float(t) / divisor, "value": 100.0 * float(v)}
+        for t, v in zip(edges, held, strict=False)
+    ]
+    area = drawing.of(cache, {"t": ("time_s", divisor), "value": ("kv_use", 0.01)}).mark_area(
+        color=drawing.MEMORY_COLORS["kv_cache"], interpolate="step-after", opacity=0.7
+    )
     quarters = alt.Axis(values=[0, 25, 50, 75, 100], labelOverlap=False)
     y = alt.Y("value:Q", title="% of the KV cache", scale=alt.Scale(domain=[0, 100]), axis=quarters)
     below = area.encode(x=x, y=y).properties(width=width, height=_HEIGHT // 3)
     heading = drawing.heading("Requests and KV cache over time")
     panels = [above.properties(width=width, height=_HEIGHT * 2 // 3, title=heading), below]
     if found.lifetimes is not None:
-        counts = [{"t": float(t) / divisor, "value": float(v)} for t, v in zip(edges, there[0], strict=False)]
-        line = drawing.of(counts).mark_line(strokeWidth=1.5, interpolate="step-after", color=drawing.LINES[2])
+        counts = [
+            {"line": "replicas", "t": float(t) / divisor, "value": float(v)}
+            for t, v in zip(edges, there[0], strict=False)
+        ]
+        line = drawing.of(counts, {"t": ("time_s", divisor), "value": ("replicas", 1.0)}).mark_line(
+            strokeWidth=1.5, interpolate="step-after", color=drawing.LINES[2]
+        )
         y = alt.Y("value:Q", title="replicas", scale=alt.Scale(domainMin=0))
         panels.append(line.encode(x=x, y=y).properties(width=width, height=_HEIGHT // 4))
     return alt.vconcat(*panels, spacing=14)

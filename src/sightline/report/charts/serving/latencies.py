@@ -106,10 +106,13 @@ def spread_panel(
         scale=alt.Scale(domain=list(lines), range=[_DASHES[name] if several else [1, 0] for name in lines]),
         legend=legend,
     )
-    drawn = drawing.of(rows).mark_line(strokeWidth=1.8)
+    scaled = {"time": ("time_s", divisor), "share": ("share", 0.01)}
+    drawn = drawing.of(rows, scaled).mark_line(strokeWidth=1.8)
     layers = [drawn.encode(x=x, y=y, color=color, strokeDash=dash, order=alt.Order("share:Q"))]
     if limit is not None:
-        rule = drawing.of([{"time": limit / divisor}]).mark_rule(strokeDash=[5, 4], strokeWidth=1.5)
+        rule = drawing.of([{"line": "SLO", "time": limit / divisor}], scaled).mark_rule(
+            strokeDash=[5, 4], strokeWidth=1.5
+        )
         layers.append(rule.encode(x=x, color=alt.value(drawing.WARNING)))
     return alt.layer(*layers).properties(width=room.plot(_WIDTH), height=height, title=drawing.heading(title))
 

@@ -51,7 +51,12 @@ def _panel(rates: Sequence[RateMeasured], key: str) -> Any:
     simulated = [_point(one.simulated, key, divisor, line=PREDICTED) for one in rates]
     measured = [_point(one.measured, key, divisor, line=MEASURED, anchors=one.anchors) for one in rates]
     bands = [
-        {"rate": one.simulated["requests_per_s"], "low": one.interval[key][0] / divisor, "high": high / divisor}
+        {
+            "line": PREDICTED,
+            "rate": one.simulated["requests_per_s"],
+            "low": one.interval[key][0] / divisor,
+            "high": high / divisor,
+        }
         for one in rates
         if key in one.interval and (high := one.interval[key][1])
     ]
@@ -64,13 +69,16 @@ def _panel(rates: Sequence[RateMeasured], key: str) -> Any:
     legend = alt.Legend(title=None, orient="bottom")
     color = alt.Color("line:N", scale=drawing.palette(_COLORS), legend=legend)
     bare = alt.Color("line:N", scale=drawing.palette(_COLORS), legend=None)
-    points = drawing.of(measured).mark_point(size=55, filled=False, strokeWidth=1.8, opacity=1)
+    scaled = {"rate": ("requests_per_s", 1.0), **drawing.in_si("s", divisor, "time", "low", "high")}
+    points = drawing.of(measured, scaled).mark_point(size=55, filled=False, strokeWidth=1.8, opacity=1)
     layers = [
-        drawing.of(simulated).mark_line(strokeWidth=1.8).encode(x=x, y=y, color=color, order=alt.Order("rate:Q")),
+        drawing.of(simulated, scaled)
+        .mark_line(strokeWidth=1.8)
+        .encode(x=x, y=y, color=color, order=alt.Order("rate:Q")),
         points.encode(x=x, y=y, stroke=bare, fill=alt.condition(f"datum.{_ANCHOR}", alt.value("white"), bare)),
     ]
     if bands:
-        area = drawing.of(bands).mark_area(opacity=0.18, color=_COLORS[PREDICTED], clip=True)
+        area = drawing.of(bands, scaled).mark_area(opacity=0.18, color=_COLORS[PREDICTED], clip=True)
         layers.insert(0, area.encode(x=x, y=alt.Y("low:Q", title=unit, scale=scale), y2=alt.Y2("high:Q")))
     return alt.layer(*layers).properties(width=_WIDTH, height=_HEIGHT, title=drawing.heading(_PANELS[key]))
 

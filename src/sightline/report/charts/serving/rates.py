@@ -67,7 +67,7 @@ def _time_panel(profiles: Sequence[Profile], metric: str, room: Room) -> Any:
         ]
         low, high = profile.interval.get(f"{metric}.p90", (None, None))
         if low and high:
-            bands.append({"rate": rate, "low": low / unit_s, "high": high / unit_s})
+            bands.append({"line": _SHOWN["p90"], "rate": rate, "low": low / unit_s, "high": high / unit_s})
     limit = getattr(slo, metric, None)
     values = [point["time"] for point in points] + ([] if limit is None else [limit / unit_s])
     low, high = min(values) / 1.25, max(values) * 1.3
@@ -75,7 +75,8 @@ def _time_panel(profiles: Sequence[Profile], metric: str, room: Room) -> Any:
     x = alt.X("rate:Q", title="answered requests per second", scale=alt.Scale(nice=False, zero=False, padding=10))
     y = alt.Y("time:Q", title=unit, scale=drawing.logarithmic(low, high, clamp=True), axis=axis)
     color = alt.Color("line:N", scale=colors, legend=legend())
-    source = drawing.of(points)
+    scaled = {"rate": ("requests_per_s", 1.0), **drawing.in_si("s", unit_s, "time", "low", "high", "top", "bottom")}
+    source = drawing.of(points, scaled)
     bare = alt.Color("line:N", scale=colors, legend=None)
     fill = alt.condition("datum.good", bare, alt.value("white"))
     marks = source.mark_point(size=40, filled=False, strokeWidth=1.5, opacity=1)
@@ -84,10 +85,10 @@ def _time_panel(profiles: Sequence[Profile], metric: str, room: Room) -> Any:
         marks.encode(x=x, y=y, stroke=bare, fill=fill),
     ]
     if bands:
-        area = drawing.of(bands).mark_area(opacity=0.18, color=drawing.LINES[[*_SHOWN].index("p90")])
+        area = drawing.of(bands, scaled).mark_area(opacity=0.18, color=drawing.LINES[[*_SHOWN].index("p90")])
         layers.insert(0, area.encode(x=x, y=alt.Y("low:Q", title=unit), y2=alt.Y2("high:Q")))
     if limit is not None:
-        rule = drawing.of([{"time": limit / unit_s}]).mark_rule(
+        rule = drawing.of([{"line": "SLO", "time": limit / unit_s}], scaled).mark_rule(
             strokeDash=[5, 4], strokeWidth=1.5, color=drawing.WARNING
         )
         box = drawing.of([{"top": limit / unit_s, "bottom": low}]).mark_rect(color="#179e5f", opacity=0.12)

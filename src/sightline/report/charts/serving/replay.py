@@ -47,14 +47,18 @@ def _requests_panel(title: str, pair: tuple[Floats, Floats], room: Room) -> Any:
     measured, simulated = pair
     low, high = _ends(measured, simulated)
     shown = np.unique(np.linspace(0, measured.size - 1, min(measured.size, _MOST_POINTS)).astype(int))
-    points = [{"measured": float(measured[i]), "simulated": float(simulated[i])} for i in shown]
+    points = [{"request": str(i + 1), "measured": float(measured[i]), "simulated": float(simulated[i])} for i in shown]
     x, y = (
         side(f"{name}:Q", title=f"{name}, seconds", scale=drawing.logarithmic(low, high), axis=_axis(low, high))
         for side, name in ((alt.X, "measured"), (alt.Y, "simulated"))
     )
     ends = [{"measured": end, "simulated": end} for end in (low, high)]
     line = drawing.of(ends).mark_line(color=drawing.FAINT, strokeWidth=1, strokeDash=[4, 3]).encode(x=x, y=y)
-    dots = drawing.of(points).mark_circle(size=14, opacity=0.35, color=_SIDES["simulated"]).encode(x=x, y=y)
+    dots = (
+        drawing.of(points, drawing.in_si("s", 1.0, "measured", "simulated"))
+        .mark_circle(size=14, opacity=0.35, color=_SIDES["simulated"])
+        .encode(x=x, y=y)
+    )
     return alt.layer(line, dots).properties(width=room.plot(_WIDTH), height=_HEIGHT, title=drawing.heading(title))
 
 

@@ -10,7 +10,17 @@ from sightline.profile import LEVELS
 from sightline.report.charts import drawing
 from sightline.report.charts.axes import Axis
 from sightline.report.charts.studies.colors import colors_of, in_order, part_of
-from sightline.report.charts.studies.data import CHARACTER, Layout, Picture, Place, Rows, axis_of, number, ticks_of
+from sightline.report.charts.studies.data import (
+    CHARACTER,
+    Layout,
+    Picture,
+    Place,
+    Rows,
+    axis_of,
+    number,
+    ticks_of,
+    units_of,
+)
 from sightline.report.charts.studies.lines import about
 from sightline.report.charts.studies.rows import Names, names_of
 from sightline.report.studies.quantities import NOUNS
@@ -109,6 +119,7 @@ class _Bars:
         self, picture: Picture, axis: Axis, parts: Sequence[str], colors: Sequence[str], *, grouped: bool
     ) -> None:
         self.picture, self.axis, self.grouped = picture, axis, grouped
+        self.units = units_of(picture, axis, "start", "end")
         self.words = picture.words(picture.figure.x)
         scale = drawing.palette(dict(zip(parts, colors, strict=True)))
         self.color = alt.Color("part:N", scale=scale, legend=picture.legend(parts, symbolType="square"))
@@ -141,7 +152,11 @@ class _Bars:
             scale=self.axis.scale(),
             axis=ticks_of(self.axis, self.picture.quantity(self.picture.ys[0]), 5),
         )
-        mark = drawing.of(rows).mark_bar().encode(x=x, y=y, y2=alt.Y2("end:Q"), color=self.color, tooltip=_tooltip())
+        mark = (
+            drawing.of(rows, self.units)
+            .mark_bar()
+            .encode(x=x, y=y, y2=alt.Y2("end:Q"), color=self.color, tooltip=_tooltip())
+        )
         return mark.properties(height=_COLUMNS_HEIGHT)
 
     def _lying(self, rows: Rows, names: Names, layout: Layout, place: Place) -> Any:
@@ -166,11 +181,11 @@ class _Bars:
             {"yOffset": alt.YOffset("group:N", sort=groups, scale=alt.Scale(domain=groups))} if self.grouped else {}
         )
         bars_ = (
-            drawing.of(drawn)
+            drawing.of(drawn, self.units)
             .mark_bar()
             .encode(x=x, x2=alt.X2("end:Q"), y=y, color=self.color, tooltip=_tooltip(), **offset)
         )
-        text = drawing.of(texts).mark_text(align="left", dx=4, fontSize=11, color=drawing.INK)
+        text = drawing.of(texts, self.units).mark_text(align="left", dx=4, fontSize=11, color=drawing.INK)
         said = text.encode(x=alt.X("end:Q", scale=scale), y=y, text=alt.Text("text:N"), **offset)
         panel = alt.layer(bars_, said) if texts else bars_
         return panel.properties(height=step * len(self.words))

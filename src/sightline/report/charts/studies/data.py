@@ -207,6 +207,13 @@ def _numbers(values: NDArray[Any]) -> list[float]:
     return [value for value in found if value is not None]
 
 
+def units_of(picture: Picture, axis: Axis, *columns: str) -> drawing.Units:
+    """Return the units of what marks show along an axis: the study's column, or where several share it their unit."""
+    unit = picture.quantity(picture.ys[0]).unit.replace("/", "_per_").replace(" ", "_")
+    key = picture.ys[0] if len(picture.ys) == 1 else f"value_{unit}".rstrip("_")
+    return {column: (key if column in ("y", "end") else f"{key}.{column}", axis.divisor) for column in columns}
+
+
 def panel_title(text: str, width: float) -> Any:
     """Return the title of one of several panels."""
     lines: Any = wrap(text, max(int(width / 6.4), 8))

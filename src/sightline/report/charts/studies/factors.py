@@ -90,7 +90,9 @@ def tornado(picture: Picture) -> Any:
     axis = Axis(title=axis.title, low=axis.low - free * (axis.low < 0), high=axis.high + free, divisor=axis.divisor)
 
     def panel(rows: Rows, _: Place) -> Any:
-        return _sorted(_signed(picture, rows, names, axis), names, axis, layout.width)
+        return _sorted(
+            _signed(picture, rows, names, axis), (picture.figure.x, picture.ys[0]), names, axis, layout.width
+        )
 
     return picture.panelled(panel, layout)
 
@@ -112,13 +114,14 @@ def _with_sign(value: float) -> str:
     return units.digits(value, 2).replace("-", "\N{MINUS SIGN}")
 
 
-def _sorted(bars: Rows, names: Names, axis: Axis, width: float) -> Any:
+def _sorted(bars: Rows, keys: tuple[str, str], names: Names, axis: Axis, width: float) -> Any:
     """A panel of a tornado, whose rows have an order of its own."""
-    order = [bar["name"] for bar in bars]
+    (column, value), order = keys, [bar["name"] for bar in bars]
     x = alt.X("value:Q", title=axis.title, scale=axis.scale(), axis=axis.ticks(max(int(width // 60), 4)))
     y = alt.Y("name:N", sort=order, title=None, axis=names.axis(), scale=alt.Scale(domain=order, paddingInner=0.25))
     color = alt.Color("color:N", scale=None, legend=None)
-    mark = drawing.of(bars).mark_bar().encode(x=x, y=y, color=color, tooltip=[alt.Tooltip("text:N", title=" ")])
+    scaled = {"name": (column, None), "value": (value, axis.divisor)}
+    mark = drawing.of(bars, scaled).mark_bar().encode(x=x, y=y, color=color, tooltip=[alt.Tooltip("text:N", title=" ")])
     layers = [mark, drawing.of([{"at": 0.0}]).mark_rule(color=drawing.FAINT).encode(x=alt.X("at:Q"))]
     for align, dx, found in (
         ("left", 5, [bar for bar in bars if bar["value"] >= 0]),

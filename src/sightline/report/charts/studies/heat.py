@@ -10,7 +10,7 @@ import numpy as np
 
 from sightline.report.charts import drawing
 from sightline.report.charts.studies.colors import DARK_TEXT, LIGHT_TEXT
-from sightline.report.charts.studies.data import CHARACTER, Picture, Place, Rows, number
+from sightline.report.charts.studies.data import CHARACTER, Picture, Place, Rows
 from sightline.report.charts.studies.lines import about, crossed, names_axis
 from sightline.report.charts.studies.rows import LINE, Names, names_of
 from sightline.report.charts.studies.shades import FigureShades, LevelShades, Shades
@@ -63,7 +63,7 @@ def heat_map(picture: Picture) -> Any:
         cells = _cells(picture, of_panel, across, up, value, paint)
         x, y = _x(across, layout.width, named=place.last), _y(up, names, named=place.first)
         rectangles = _rectangles(cells, x, y, paint.color, edges=len(across.names) < _FINE)
-        layers = alt.layer(rectangles, *_texts(cells, style), *_borders(cells, crossed(picture, [value])))
+        layers = alt.layer(rectangles, *_texts(cells, style), *_borders(cells, value, crossed(picture, [value])))
         return layers.properties(height=step * len(up.names))
 
     return picture.panelled(panel, layout, rows=rows, subtitle=_about_line(picture, value))
@@ -109,11 +109,11 @@ def _cells(picture: Picture, rows: Rows, across: _Side, up: _Side, value: str, p
             x, y = place
             found[place] = {
                 **said,
-                "x": across.names[x],
-                "y": up.names[y],
-                "column": x,
-                "row": y,
-                "figure": number(row[value]),
+                picture.figure.x: row[picture.figure.x],
+                picture.ys[0]: row[picture.ys[0]],
+                value: row[value],
+                "at_x": x,
+                "at_y": y,
                 "about": about(picture, row),
             }
     return list(found.values())
@@ -131,7 +131,7 @@ def _x(across: _Side, width: float, *, named: bool) -> Any:
         axis = alt.Axis(grid=False, labelOverlap=True, labelAngle=0)
     axis.labels = named
     title = across.title if named else None
-    return alt.X("column:O", title=title, axis=_named(axis, across.names), scale=_band(len(across.names)))
+    return alt.X("at_x:O", title=title, axis=_named(axis, across.names), scale=_band(len(across.names)))
 
 
 def _y(up: _Side, names: Names, *, named: bool) -> Any:
@@ -140,7 +140,7 @@ def _y(up: _Side, names: Names, *, named: bool) -> Any:
     lines = [names.lines[name] for name in up.names]
     title = up.title if named and _is_figure(up) else None
     scale = _band(len(up.names), upward=_is_figure(up))
-    return alt.Y("row:O", title=title, axis=_named(axis, lines), scale=scale)
+    return alt.Y("at_y:O", title=title, axis=_named(axis, lines), scale=scale)
 
 
 def _is_figure(side: _Side) -> bool:
@@ -188,20 +188,20 @@ def _texts(cells: Rows, style: tuple[str, int] | None) -> list[Any]:
         found = [cell for cell in cells if cell["ink"] == ink]
         if found:
             mark = drawing.of(found).mark_text(fontSize=style[1], color=ink)
-            texts.append(mark.encode(x=alt.X("column:O"), y=alt.Y("row:O"), text=alt.Text(f"{style[0]}:N")))
+            texts.append(mark.encode(x=alt.X("at_x:O"), y=alt.Y("at_y:O"), text=alt.Text(f"{style[0]}:N")))
     return texts
 
 
-def _borders(cells: Rows, level: float | None) -> list[Any]:
+def _borders(cells: Rows, value: str, level: float | None) -> list[Any]:
     """The line between cells on either side of break-even."""
     if level is None:
         return []
-    at = {(cell["column"], cell["row"]): cell["figure"] >= level for cell in cells}
-    right = [{"column": x, "row": y} for (x, y), above in at.items() if at.get((x + 1, y), above) != above]
-    upper = [{"column": x, "row": y} for (x, y), above in at.items() if at.get((x, y + 1), above) != above]
-    column, row = alt.X("column:O", bandPosition=0), alt.Y("row:O", bandPosition=0)
-    down = {"x": alt.X("column:O", bandPosition=1), "y": row, "y2": alt.Y2("row", bandPosition=1)}
-    along = {"x": column, "y": row, "x2": alt.X2("column", bandPosition=1)}
+    at = {(cell["at_x"], cell["at_y"]): cell[value] >= level for cell in cells}
+    right = [{"at_x": x, "at_y": y} for (x, y), above in at.items() if at.get((x + 1, y), above) != above]
+    upper = [{"at_x": x, "at_y": y} for (x, y), above in at.items() if at.get((x, y + 1), above) != above]
+    column, row = alt.X("at_x:O", bandPosition=0), alt.Y("at_y:O", bandPosition=0)
+    down = {"x": alt.X("at_x:O", bandPosition=1), "y": row, "y2": alt.Y2("at_y", bandPosition=1)}
+    along = {"x": column, "y": row, "x2": alt.X2("at_x", bandPosition=1)}
     return [
         drawing.of(edges).mark_rule(strokeWidth=2.5, color=DARK_TEXT).encode(**sides)
         for edges, sides in ((right, down), (upper, along))

@@ -11,7 +11,7 @@ from sightline.report.charts import drawing
 from sightline.report.charts.axes import Axis
 from sightline.report.charts.front import Point, placed
 from sightline.report.charts.studies.colors import DASHES, colors_of, dashes_of, in_order
-from sightline.report.charts.studies.data import CHARACTER, Picture, Place, Rows, axis_of, number, ticks_of
+from sightline.report.charts.studies.data import CHARACTER, Picture, Place, Rows, axis_of, number, ticks_of, units_of
 from sightline.report.studies.quantities import NOUNS
 
 _HEIGHT, _LOW = 280, 200
@@ -131,6 +131,12 @@ def _values(picture: Picture, rows: Rows, sides: _Sides, names: Mapping[str, str
     return found
 
 
+def _units(picture: Picture, sides: _Sides) -> drawing.Units:
+    """The study's columns along the axes of a panel."""
+    across = {"x": (picture.figure.x, sides.x.divisor if sides.x else None)}
+    return {**across, **units_of(picture, sides.y, "y")}
+
+
 def _place(picture: Picture, value: Any, axis: Axis | None) -> float | str | None:
     """Where a value stands: a number in the axis's unit, or a name."""
     if axis is None:
@@ -156,7 +162,8 @@ def _marks(picture: Picture, values: Rows, names: Mapping[str, str], sides: _Sid
     legend = picture.legend(labels, picture.quantity(series).label if is_number else None, **style)
     color = alt.Color("series:N", scale=scale, legend=legend)
     several = bool(picture.figure.series) and len(picture.ys) > 1
-    source = drawing.of(values)
+    scaled = _units(picture, sides)
+    source = drawing.of(values, scaled)
     if not joined:
         shapes = alt.Scale(domain=labels, range=[_SHAPES[i % len(_SHAPES)] for i in range(len(labels))])
         drawn = source.mark_point(filled=True, opacity=0.9, size=56)
@@ -189,7 +196,8 @@ def _fitted(picture: Picture, rows: Rows, sides: _Sides, names: Mapping[str, str
     ]
     if not places:
         return []
-    drawn = drawing.of(places).mark_line(strokeWidth=1.5, opacity=0.7, clip=True)
+    fitted = {**_units(picture, sides), "y": (figure.line, sides.y.divisor)}
+    drawn = drawing.of(places, fitted).mark_line(strokeWidth=1.5, opacity=0.7, clip=True)
     color = alt.Color("series:N", scale=drawing.palette(colors), legend=picture.legend(list(colors)))
     return [drawn.encode(x=sides.across, y=sides.up, color=color, order=alt.Order("x:Q"))]
 

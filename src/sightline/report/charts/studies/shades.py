@@ -27,12 +27,12 @@ class LevelShades:
         labels = [self.quantity.text(key) for key in keys]
         scale = drawing.palette(dict(zip(labels, self.colors.values(), strict=True)))
         legend = picture.legend([*labels, ""][: max(len(labels), 2)], symbolType="square")
-        self.color = alt.Color("value:N", scale=scale, legend=legend)
+        self.color = alt.Color("shade:N", scale=scale, legend=legend)
 
     def of(self, value: Any) -> dict[str, Any] | None:
         """Return the value of a cell, its text and the color of that."""
         label = self.quantity.text(value)
-        return {"value": label, "text": label, "short": label, "ink": text_on(self.colors[str(value)])}
+        return {"shade": label, "text": label, "short": label, "ink": text_on(self.colors[str(value)])}
 
 
 class FigureShades:
@@ -50,7 +50,7 @@ class FigureShades:
             reach = max(self._from_middle(self.low), self._from_middle(self.high))
             self.low, self.high = self.middle / e**reach, self.middle * e**reach
         self.color = alt.Color(
-            "value:Q",
+            "shade:Q",
             scale=self._scale(),
             legend=alt.Legend(
                 title=quantity.titled(unit),
@@ -102,7 +102,7 @@ class FigureShades:
         )
         short = units.count(float(f"{shown:.2g}")).replace(" ", "") if abs(shown) >= 1000 else text
         ink = LIGHT_TEXT if self._place(shown) > 0.6 else DARK_TEXT
-        return {"value": shown, "text": text, "short": short, "ink": ink}
+        return {"shade": shown, "text": text, "short": short, "ink": ink}
 
 
 Shades = LevelShades | FigureShades
