@@ -40,9 +40,12 @@ def csv_of(spec: Spec) -> str:
     """Return the numbers that a chart draws as lines of CSV under their names."""
     from sightline.report.csv_lines import csv_text
 
-    # Yes and no as in JSON.
-    said = {True: "true", False: "false"}
-    return csv_text([{key: said[of] if isinstance(of, bool) else of for key, of in row.items()} for row in data_of(spec)])
+    return csv_text([{key: _said(of) for key, of in row.items()} for row in data_of(spec)])
+
+
+def _said(value: Any) -> Any:
+    """A cell, with yes and no as in JSON."""
+    return str(value).lower() if isinstance(value, bool) else value
 
 
 def _tables(part: Any, datasets: Mapping[str, Any], title: str) -> Iterator[tuple[str, Sequence[dict[str, Any]]]]:
