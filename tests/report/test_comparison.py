@@ -69,3 +69,11 @@ def test_csv_has_a_line_per_row(compared):
     lines = comparison_to_csv(compared).splitlines()
     assert lines[0] == "level,quantity,phase,module,operator,a,b,ratio,verdict,low,high,probability"
     assert len(lines) == 1 + len(compared.rows)
+
+
+def test_ratios_beyond_the_axis_are_said_to_stand_at_its_edge(compared, profile):
+    far = profile.replace(rows=[row.lasting(9 * row.time_s) for row in profile.rows])
+    beyond = compare_sides(side_of_profile(profile, "predicted"), side_of_profile(far, "run"))
+    said = "Ratios beyond 4 are drawn at the edge."
+    assert said in comparison_bars(beyond)["title"]["subtitle"]
+    assert said not in comparison_bars(compared)["title"]["subtitle"]

@@ -267,8 +267,10 @@ def _variant(keys: Mapping[str, Any]) -> str:
 
 
 def _word(value: Any) -> str:
-    """A value as it was typed: rates are kept as floats, and 2 is not 2.0."""
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    """A value as it was typed: rates are kept as floats, and 2 is not 2.0; of one that was found, six digits."""
+    if not isinstance(value, float):
+        return str(value)
+    return str(int(value)) if value.is_integer() else min(str(value), f"{value:.6g}", key=len)
 
 
 def _telling(keys: Mapping[str, Any]) -> dict[str, Any]:

@@ -28,6 +28,9 @@ def comparison_bars(comparison: Comparison, room: Room = SCREEN) -> dict[str, An
     chart = alt.vconcat(*panels, spacing=24)
     lines = [f"{letter}: {words.side_line(s)}" for letter, s in zip(_SIDES, (comparison.a, comparison.b), strict=True)]
     lines += [comparison.about] if comparison.about else []
+    drawn = (row for level in _DRAWN for row in _longest(comparison, level) if row.ratio)
+    if room.side_by_side and any(not 1 / _FURTHEST <= row.ratio <= _FURTHEST for row in drawn if row.ratio):
+        lines.append(f"Ratios beyond {_FURTHEST:g} are drawn at the edge.")
     return drawing.configure(chart, _title(comparison), [*lines, words.footnote(comparison)], room)
 
 
