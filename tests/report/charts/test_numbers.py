@@ -165,3 +165,49 @@ def test_columns_are_kept_in_si_units_and_scaled_where_they_are_drawn():
     spec = chart.mark_bar().encode(x="end:Q", y="row:N").to_dict()
     assert numbers.data_of(spec) == [{"row": "a", "end_s": pytest.approx(0.02)}]
     assert spec["transform"] == [{"calculate": "datum['end_s'] / 0.001", "as": "end"}]
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_layout_is_no_number(answer):
+    for name, rows in tables_of(answer).items():
+        assert not {"middle_s", "text_at_s"} & {column for row in rows for column in row}, name
+
+
+def test_cases_of_a_validation_have_their_figures_as_in_json():
+    rows = table("validation", "parity")
+    answers = [answer for part in ANSWERS["validation"]() for answer in part.answers]
+    asked = [answer for answer in answers if answer.predicted is not None]
+    assert [row["predicted"] for row in rows] == pytest.approx([one.predicted for one in asked], rel=1e-5)
+    assert [row["measured"] for row in rows] == pytest.approx([one.case.measured for one in asked], rel=1e-5)
+
+
+@pytest.mark.parametrize(("times", "drawn"), [(1, 150), (2, 150), (3, 150)])
+def test_a_chart_of_very_many_cases_says_that_some_are_drawn(times, drawn):
+    result, *_ = ANSWERS["validation"]()
+    one = next(answer for answer in result.answers if answer.predicted)
+    cases = [replace(one, predicted=one.predicted * (1 + n / 1e4)) for n in range(150 * times)]
+    (chart,) = index.charts_of([replace(result, answers=cases)])
+    assert len(chart.table) == drawn
+    said = " ".join(chart.wide["title"]["subtitle"])
+    assert ("evenly many are drawn" in said) == (times > 1)
+
+
+def test_every_row_of_a_replay_says_of_which_time_it_is():
+    rows = table("replay", "replay")
+    for panel in ("Time to first token", "Time per output token", "Latency"):
+        shares = [row["share"] for row in rows if row["panel"] == panel and row.get("line") == "simulated"]
+        assert len(shares) == 101
+    assert {row["panel"] for row in rows} == {"Time to first token", "Time per output token", "Latency"}
+
+
+def test_operators_on_the_roofline_have_their_figures_as_in_json():
+    step = ANSWERS["step"]()
+    times = {}
+    for row in step.rows:
+        at = (row.phase, row.module, row.operator)
+        times[at] = times.get(at, 0.0) + float(row.time_s)
+    points = [row for row in table("step", "roofline") if row.get("phase") == "forward" and row["module"] == "mlp"]
+    assert points
+    for point in points:
+        seconds = times[point["phase"], point["module"], point["operator"]]
+        assert point["time_s"] == pytest.approx(seconds, rel=1e-5)

@@ -8,7 +8,6 @@ import altair as alt
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.quantities import significant
 from sightline.report.charts import drawing
 from sightline.report.charts.axes import decade_ticks
 from sightline.report.charts.drawing import SCREEN, Room
@@ -58,7 +57,14 @@ def validation_chart(results: "Sequence[Result]", room: Room = SCREEN) -> dict[s
         "On the line where predicted as measured; bands are 10 and 20 per cent either way.",
         "Thin lines are 80 % intervals of the prediction. Test cases were never fitted to. SI units.",
     ]
+    if any(_every(result) > 1 for result in answered):
+        lines.append(f"Of more than {_POINTS} cases of a part, evenly many are drawn; the errors are of all of them.")
     return drawing.configure(alt.vconcat(*groups), "Predicted over measured", lines, room)
+
+
+def _every(part: "Result") -> int:
+    """Of how many cases of a part one is drawn."""
+    return -(-len(part.answers) // _POINTS)
 
 
 def _panel(suite: str, quantity: str, parts: "Sequence[Result]", room: Room) -> Any:
@@ -67,13 +73,13 @@ def _panel(suite: str, quantity: str, parts: "Sequence[Result]", room: Room) -> 
             "suite": suite,
             "quantity": quantity,
             "case": case_label(a),
-            "measured": significant(a.case.measured),
-            "predicted": significant(a.predicted),
+            "measured": drawing.rounded(a.case.measured),
+            "predicted": drawing.rounded(a.predicted),
             "part": part.split,
-            **dict(zip(("low", "high"), map(significant, a.interval or ()), strict=False)),
+            **dict(zip(("low", "high"), map(drawing.rounded, a.interval or ()), strict=False)),
         }
         for part in parts
-        for a in part.answers[:: 1 + len(part.answers) // _POINTS]
+        for a in part.answers[:: _every(part)]
         if a.predicted is not None
     ]
     values = [p[key] for p in points for key in ("measured", "predicted")]
@@ -165,7 +171,11 @@ def _kernel_panel(panel: Panel, most_points: int) -> Any:
     order = np.argsort(panel.size, kind="stable")
     chosen = order[np.unique(np.linspace(0, len(order) - 1, min(most_points, len(order))).astype(int))]
     points = [
-        {"kernel": panel.title, "x": significant(size), "y": significant(min(max(ratio, _LOW_RATIO), _HIGH_RATIO))}
+        {
+            "kernel": panel.title,
+            "x": drawing.rounded(size),
+            "y": drawing.rounded(min(max(ratio, _LOW_RATIO), _HIGH_RATIO)),
+        }
         for size, ratio in zip(panel.size[chosen], panel.ratio[chosen], strict=True)
     ]
     low, high = float(panel.size.min()) / 1.2, float(panel.size.max()) * 1.2

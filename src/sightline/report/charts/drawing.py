@@ -7,6 +7,8 @@ from typing import Any
 
 import altair as alt
 
+from sightline.quantities import significant
+
 BLUE, _LIGHT_BLUE, _PURPLE, _GREEN, RED = "#174a8c", "#5cbcf0", "#9a6096", "#179e5f", "#c4281f"
 _ORANGE, _YELLOW, _GREY = "#d4570c", "#eeb41e", "#a3a3a3"
 PHASE_COLORS = {
@@ -88,6 +90,11 @@ PHONE = Room(panel=212, labels=112, characters=56, side_by_side=False)
 ROW_HEIGHT = 22
 
 
+def rounded(value: float) -> float:
+    """Return a number as specifications of many points keep it: of six digits, more than any of them is known to."""
+    return significant(value, 6)
+
+
 Units = Mapping[str, tuple[str, float | None]]
 """By a column's name in marks: its name in SI units, and what it is divided by where it is drawn; None of words."""
 
@@ -145,7 +152,7 @@ def heading(title: str, subtitle: str = "", **style: Any) -> Any:
 def beside(*panels: Any, room: "Room", spacing: int = 36) -> Any:
     """Return panels next to each other where there is room, else below each other, each with its own colors."""
     joined = alt.hconcat(*panels, spacing=spacing) if room.side_by_side else alt.vconcat(*panels)
-    return joined.resolve_scale(color="independent")
+    return joined.resolve_scale(color="independent", strokeDash="independent")
 
 
 def below(*panels: Any) -> dict[str, Any]:

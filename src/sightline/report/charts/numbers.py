@@ -6,7 +6,7 @@ from typing import Any
 Spec = dict[str, Any]
 
 LOOKS = frozenset(
-    ("text", "text_at_s", "ink", "color", "short", "shade", "about", "at_x", "at_y", "middle", "far", "aria", "place")
+    ("text", "text_at_s", "ink", "color", "short", "shade", "about", "at_x", "at_y", "middle_s", "far", "aria", "place")
 )
 """Columns that say how a mark looks, and where."""
 

@@ -178,7 +178,7 @@ def _bar(span: Span, window: _Window, divisor: float, pixel_s: float) -> dict[st
     number = "" if span.micro_batch is None else str(span.micro_batch + 1)
     kind = _kind(span)
     fits = bool(number) and kind != COMMUNICATION and (end_s - start_s) / pixel_s >= _DIGIT * len(number)
-    start, end = (float(f"{seconds / divisor:.6g}") for seconds in (start_s, end_s))
+    start, end = (drawing.rounded(seconds / divisor) for seconds in (start_s, end_s))
     found = {"stage": f"stage {span.stage}", "kind": kind, "micro_batch": number or None, "start": start, "end": end}
     if not fits:
         return found

@@ -6,6 +6,7 @@ from typing import Any
 
 from sightline.profile import Profile, Row
 from sightline.report import summary
+from sightline.report.charts import drawing
 
 _LEFT, _RIGHT = 0.5, 3.0
 """Factors by which the axis goes on beyond the operators."""
@@ -83,9 +84,9 @@ def _point(one: Mapping[str, Any], low: float, shown: Sequence[str], total_s: fl
         "operator": one["operator"],
         "module": one["module"] if one["module"] in shown else REST,
         "phase": summary.LABELS.get(phase, phase),
-        "flop_per_byte": float(f"{intensity:.4g}"),
-        "flop_per_s": float(f"{rate:.4g}"),
-        "time_s": float(f"{seconds:.4g}"),
-        "share": float(f"{one['exposed_s'] / total_s:.4g}"),
+        "flop_per_byte": drawing.rounded(intensity),
+        "flop_per_s": drawing.rounded(rate),
+        "time_s": drawing.rounded(seconds),
+        "share": drawing.rounded(one["exposed_s"] / total_s),
         "bound": one["bound"],
     }

@@ -90,7 +90,7 @@ def spread_panel(
     low, high = float(seconds.min()) / 1.15, float(seconds.max()) * 1.15
     divisor, unit = (1e-3, "ms") if high < 1.0 else (1.0, "seconds")
     rows = [
-        {"time": float(f"{max(s, LEAST_S) / divisor:.5g}"), "share": round(100.0 * float(share), 2), "line": name}
+        {"time": drawing.rounded(max(s, LEAST_S) / divisor), "share": round(100.0 * float(share), 2), "line": name}
         for name, of in lines.items()
         for share, s in zip(np.linspace(0.0, 1.0, of.size), of, strict=True)
     ]

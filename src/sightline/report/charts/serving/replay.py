@@ -31,8 +31,12 @@ def replay_chart(measured: Outcome, profile: Profile, room: Room = SCREEN) -> di
         if both.any():
             pair = np.maximum(here[key][both], LEAST_S), np.maximum(there[key][both], LEAST_S)
             spread = {name: np.quantile(of, _SHARES) for name, of in zip((MEASURED, SIMULATED), pair, strict=True)}
-            panels = _requests_panel(title, pair, room), spread_panel("", spread, room, height=_HEIGHT // 2)
-            rows.append(alt.vconcat(*panels, spacing=18).resolve_scale(color="independent"))
+            panels = _requests_panel(pair, room), spread_panel("", spread, room, height=_HEIGHT // 2)
+            rows.append(
+                alt.vconcat(*panels, spacing=18, title=drawing.heading(title)).resolve_scale(
+                    color="independent", strokeDash="independent"
+                )
+            )
     lines = [
         *labels.subtitle(profile.scenario),
         "Above, each point is a request, on the line if it was simulated as it was measured.",
@@ -42,7 +46,7 @@ def replay_chart(measured: Outcome, profile: Profile, room: Room = SCREEN) -> di
     return drawing.configure(chart, labels.title(profile.scenario), lines, room)
 
 
-def _requests_panel(title: str, pair: tuple[Floats, Floats], room: Room) -> Any:
+def _requests_panel(pair: tuple[Floats, Floats], room: Room) -> Any:
     """Simulated over measured seconds, a point for each request."""
     measured, simulated = pair
     low, high = _ends(measured, simulated)
@@ -59,7 +63,7 @@ def _requests_panel(title: str, pair: tuple[Floats, Floats], room: Room) -> Any:
         .mark_circle(size=14, opacity=0.35, color=_SIDES["simulated"])
         .encode(x=x, y=y)
     )
-    return alt.layer(line, dots).properties(width=room.plot(_WIDTH), height=_HEIGHT, title=drawing.heading(title))
+    return alt.layer(line, dots).properties(width=room.plot(_WIDTH), height=_HEIGHT)
 
 
 def _axis(low: float, high: float) -> Any:
