@@ -1,6 +1,7 @@
 """An explanation as text, page, Markdown, CSV and picture: what a reader sees, whatever it holds."""
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -69,7 +70,11 @@ def test_the_terminal_shows_everything_at_any_width(width):
 
 
 def test_without_advice_the_short_answer_says_that_nothing_helps():
-    assert "nothing that was tried helps" in _printed(EMPTY, 80)
+    assert "nothing that was tried helps" in _printed(replace(EMPTY, scenario={"task": "inference"}), 80)
+
+
+def test_without_a_scenario_nothing_was_tried():
+    assert "no change is advised" in _printed(EMPTY, 80)
 
 
 def test_modules_beyond_the_longest_are_added_up():

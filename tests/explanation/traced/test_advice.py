@@ -84,7 +84,7 @@ def test_advice_is_ranked_by_its_gain_and_says_what_the_step_would_take():
     gains = [one.gain_s for one in explanation.advice]
     assert gains == sorted(gains, reverse=True)
     assert all(one.gain == pytest.approx(one.gain_s / explanation.whole_s) for one in explanation.advice)
-    assert all("Without it the step would take about" in one.sentence for one in explanation.advice)
+    assert all("With this the step would take about" in one.sentence for one in explanation.advice)
 
 
 def job(tmp_path, fill, steps=3, length=1000.0, **of):

@@ -39,7 +39,7 @@ def _advice(fault: Fault, figures: Figures) -> Advice:
         set=fault.set,
         gain_s=fault.gain_s,
         gain=fault.gain_s / figures.whole_s,
-        sentence=f"{fault.sentence} Without it the step would take about {left}.",
+        sentence=f"{fault.sentence} With this the step would take about {left}.",
         command=fault.command,
     )
 
@@ -64,16 +64,16 @@ def _launches(figures: Figures) -> Iterator[Fault]:
     waits = figures.limits.get("launches", 0.0)
     each = seconds(waits / max(figures.launches, 1.0))
     larger = "fused optimizers, or a larger micro-batch" if figures.trains else "or a larger batch"
+    leads = waits >= max(figures.limits.values(), default=0.0)
+    bound = "The step is launch-bound: launches" if leads else "Launches"
     on_device = (
-        "Launch fewer, larger kernels. "
-        f"The step is launch-bound: the device waits {part(figures, waits)} because the host launches kernels too "
-        f"slowly ({figures.launches:,.0f} launches a step, {each} of waiting each): use torch.compile or CUDA graphs, "
+        f"Launch fewer, larger kernels. {bound} take {part(figures, waits)}, while the device waits for the host "
+        f"({figures.launches:,.0f} launches a step, {each} of waiting each): use torch.compile or CUDA graphs, "
         f"{larger}."
     )
     on_processor = (
-        "Call fewer, larger operators. "
-        f"The step is launch-bound: the processor spends {part(figures, waits)} on calling small operators "
-        f"({figures.launches:,.0f} calls a step, {each} each): use torch.compile, {larger}."
+        f"Call fewer, larger operators. {bound} take {part(figures, waits)}, on the processor "
+        f"({figures.launches:,.0f} calls a step, {each} each with the gaps between them): use torch.compile, {larger}."
     )
     yield Fault(waits, on_device if figures.has_device else on_processor, {})
 

@@ -99,7 +99,7 @@ def _costs(own: Profile) -> Iterator[Said]:
 def change(explanation: Explanation) -> Said:
     """Return what to change, in a few words."""
     if not explanation.advice:
-        tried = explanation.source == "predicted" or explanation.scenario
+        tried = explanation.scenario
         says = "nothing that was tried helps beyond the noise of the prediction" if tried else "no change is advised"
         if explanation.answer is not None and explanation.answer.task is OPERATOR:
             says = "an operator has no plan that could change"
