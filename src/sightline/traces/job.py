@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sightline.errors import InputError
 from sightline.progress import SILENT, Progress
 from sightline.traces.activity import activity_of
 from sightline.traces.breakdown import Breakdown, breakdown
+from sightline.traces.events import Trace
 from sightline.traces.kineto.devices import by_device
 from sightline.traces.kineto.files import MOST, trace_files
 from sightline.traces.kineto.reading import read_trace
@@ -30,10 +32,11 @@ def read_job(paths: Sequence[str | Path], progress: Progress = SILENT) -> Job:
     """Return the job of some files or folders, the ranks in order.
 
     Raises:
-        InputError: One of them is no trace.
+        InputError: One of them is no trace, or two are of the same rank.
     """
     files = trace_files(paths)
     traces = [trace for file in files[:MOST] for trace in by_device(read_trace(file, progress))]
+    _check_ranks(traces)
     traces.sort(key=lambda trace: (trace.rank is None, trace.rank or 0, trace.path))
     warnings = [warning for trace in traces for warning in trace.warnings]
     if len(files) > MOST:
@@ -44,3 +47,14 @@ def read_job(paths: Sequence[str | Path], progress: Progress = SILENT) -> Job:
     staged = has_stages(traces, activities)
     ranks = [breakdown(trace, activity, steps_of(trace), waits, has_stages=staged) for trace, activity, waits in parts]
     return Job(ranks=ranks, matched=shared, warnings=warnings, is_cut=any(trace.is_cut for trace in traces))
+
+
+def _check_ranks(traces: Sequence[Trace]) -> None:
+    """Raise `InputError` where two files are of one rank: they are of two jobs, or of two stretches of one."""
+    files: dict[int, str] = {}
+    for trace in traces:
+        if trace.rank is not None and files.setdefault(trace.rank, trace.path) != trace.path:
+            raise InputError(
+                f"'{files[trace.rank]}' and '{trace.path}' are both of rank {trace.rank}: name one trace for each rank "
+                "of one job"
+            )
