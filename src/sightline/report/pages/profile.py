@@ -64,7 +64,8 @@ def short_answer(profile: Profile, changes: Sequence[Advice] = ()) -> Iterator[S
     if changes:
         yield changed(changes[0], profile)
     elif profile.advice:
-        yield Said(asks="what to change", says=profile.advice[0], kind=BAD)
+        asks = "what fills it" if profile.fits is False else "what to change"
+        yield Said(asks=asks, says=profile.advice[0], kind=BAD)
 
 
 def label_of(profile: Profile) -> str:
