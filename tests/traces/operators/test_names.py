@@ -19,3 +19,9 @@ def test_parts_of_other_words_say_nothing(operator, kernel, not_called):
 
 def test_the_kernel_of_an_optimizer_is_an_update():
     assert work_of("", "void apex::multi_tensor_apply_kernel<LAMBFunctor>").operator == "update"
+
+
+@pytest.mark.parametrize("name", ["waiting for the slowest device", "waiting for longer samples"])
+def test_waits_of_a_predicted_timeline_are_the_links(name):
+    work = work_of("", name)
+    assert (work.bound, work.operator) == ("network", "waiting for others")

@@ -187,10 +187,13 @@ _COLLECTIVES: Sequence[tuple[re.Pattern[str], str]] = (
     (re.compile("broadcast"), "broadcast"),
     (re.compile("barrier"), "barrier"),
     (re.compile("reduce"), "reduce"),
+    (re.compile("^waiting for "), "waiting for others"),
 )
 _COMMUNICATION = _anywhere(
     "^(nccl|rccl|msccl|oneccl|hccl) ncclDevKernel ncclKernel rcclGeneric cross_device_reduce allreduce_fusion "
     "(one|two)_shot_all_reduce multimem_all_reduce"
+    # As the timeline of a prediction names what ranks wait for in their exchanges.
+    r" ^waiting\sfor\s(the\sslowest\sdevice|longer\ssamples)$"
 )
 _HOST_COMMUNICATION = _anywhere("^(gloo|mpi|ucc|nccl|hccl|xccl|oneccl|c10d|_c10d_functional)::? ^record_param_comms$")
 
