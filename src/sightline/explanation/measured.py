@@ -27,6 +27,10 @@ _MOST = 3
 """Phases and modules that are named as slower than predicted."""
 _ALIKE = 1.2
 """Times as long as the whole that steps which measure modules may take: hooks cost them some per cent."""
+_SLOWED = (
+    "Modules were measured in steps of their own, which took {}, as on a machine that does other work too: they are "
+    "not compared with the prediction."
+)
 _OF_PHASES = {**dict.fromkeys(COMMUNICATION, "network"), BUBBLE: "bubble", HOST: "host"}
 
 
@@ -39,9 +43,15 @@ def explain_measured(subject: Subject, known: "Anchored | None" = None, progress
     assert side is not None  # noqa: S101 - explain asks for measured subjects only
     whole = side.figures[side.kind.whole]
     predicted = None if subject.scenario is None else answer(subject.scenario, known)
-    own, remarks = (None, []) if predicted is None else _anchored(subject, predicted, known)
-    tries = Tries(advice=[]) if own is None else _tries(own, subject, known, progress)
+    own, tries, remarks = predicted, Tries(advice=[]), list[str]()
+    if own is not None:
+        anchor, remarks = _joined(subject, known)
+        if anchor is not None and anchor is not known:
+            own, remarks = _anchored(subject, own, anchor)
+            subject = replace(subject, words=(*subject.words, "--anchor", subject.words[0]))
+        tries = try_changes(own, subject, anchor, progress)
     whole_of_rows_s = sum(float(row.exposed_s) for row in subject.rows)
+    are_alike = whole_of_rows_s <= _ALIKE * whole
     limits = measured_limits(side, subject.rows, predicted)
     return Explanation(
         title=side.title or side.name,
@@ -58,8 +68,8 @@ def explain_measured(subject: Subject, known: "Anchored | None" = None, progress
         unmatched_s=sum(one.time_s for one in limits if one.limit == UNMATCHED),
         sentences=[
             *_limits(side, limits),
-            *(() if predicted is None else _slower(side, predicted, whole_of_rows_s)),
-            *_slowed(whole, whole_of_rows_s),
+            *(() if predicted is None else _slower(side, predicted, ("phase", "module") if are_alike else ("phase",))),
+            *(() if are_alike else [_SLOWED.format(seconds(whole_of_rows_s))]),
             *(() if own is None else memory_sentences(own, tries.single)),
             *([NOTHING_HELPS] if own is not None and not tries.advice and own.task is not OPERATOR else ()),
         ],
@@ -69,21 +79,10 @@ def explain_measured(subject: Subject, known: "Anchored | None" = None, progress
     )
 
 
-def _tries(own: Profile, subject: Subject, known: "Anchored | None", progress: Progress) -> Tries:
-    """Changes of the scenario, predicted and asked for with the run as an anchor where it teaches something."""
-    with_run, _ = _joined(subject, known)
-    if known is None and with_run is not None:
-        subject = replace(subject, words=(*subject.words, "--anchor", subject.words[0]))
-    return try_changes(own, subject, with_run, progress)
-
-
-def _anchored(subject: Subject, predicted: Profile, known: "Anchored | None") -> tuple[Profile, list[str]]:
-    """The prediction with the run as an anchor, or without where it teaches nothing, which a remark says."""
-    with_run, remarks = _joined(subject, known)
-    if with_run is None or with_run is known:
-        return predicted, remarks
+def _anchored(subject: Subject, predicted: Profile, with_run: "Anchored") -> tuple[Profile, list[str]]:
+    """The prediction with the run as an anchor, or without where that cannot be, which a remark says."""
     try:
-        return answer(subject.scenario, with_run), remarks
+        return answer(subject.scenario, with_run), []
     except InputError as error:
         return predicted, [f"gains are those of the plain prediction: {error.problems[0]}"]
 
@@ -152,24 +151,14 @@ def _limits(side: Side, limits: Sequence[Limit]) -> Iterator[str]:
         )
 
 
-def _slowed(whole: float, whole_of_rows_s: float) -> Iterator[str]:
-    """Yield that modules were measured in slower steps than the whole, where they were."""
-    if whole_of_rows_s > _ALIKE * whole:
-        yield (
-            f"Modules were measured in steps of their own, which took {seconds(whole_of_rows_s)}, as on a machine that "
-            "does other work too: they are not compared with the prediction."
-        )
-
-
-def _slower(side: Side, predicted: Profile, whole_of_rows_s: float) -> Iterator[str]:
-    """Yield how the whole compares with its prediction, then the phases and modules that are slower, longest first."""
+def _slower(side: Side, predicted: Profile, levels: Sequence[str]) -> Iterator[str]:
+    """Yield how the whole compares with its prediction, then what is slower at each level, longest first."""
     found = compare_sides(side_of_profile(predicted, "predicted"), side, ("step", "phase", "module"))
     whole = next((row for row in found.rows if row.level == "step" and row.quantity == side.kind.whole), None)
     if whole is not None and whole.ratio:
         name = WHOLE_NAMES.get(side.kind.whole, "it")
         yield f"Measured, {name} takes {_ratio(whole)}."
-    are_alike = whole_of_rows_s <= _ALIKE * side.figures[side.kind.whole]
-    for level in ("phase", "module") if are_alike else ("phase",):
+    for level in levels:
         slower = [row for row in found.rows if row.level == level and row.verdict == SLOWER and row.a and row.b]
         slower.sort(key=lambda row: (row.a or 0.0) - (row.b or 0.0))
         if slower:

@@ -120,8 +120,8 @@ def _of_word(
 
 
 def _of_file(name: str, path: Path, number: int | None, settings: Sequence[str] | Mapping[str, Any]) -> Subject:
-    source: Any = read_stdin() if name == "-" else path
-    if is_answer(read_source(source).documents[0].mapping):
+    source = read_source(read_stdin() if name == "-" else path)
+    if is_answer(source.documents[0].mapping):
         if settings:
             raise InputError(f"--set changes the scenario of a file; '{name}' holds a result")
         return _of_result_file(path, number, name)
