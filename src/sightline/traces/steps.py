@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sightline.traces.events import ON_DEVICE, Integers, Kind, Trace
+from sightline.traces.events import ON_DEVICE, Flags, Integers, Kind, Trace
 from sightline.traces.starting import warms_up
 
 _STEP = re.compile(r"^ProfilerStep#?\s*(\d+)$")
@@ -28,6 +28,11 @@ class Steps(NamedTuple):
     def lengths(self) -> Integers:
         """Nanoseconds of every step."""
         return np.diff(self.edges)
+
+    def holds(self, instants: Integers) -> Flags:
+        """Return which instants lie between the first and the last step that count."""
+        flags: Flags = (instants >= self.edges[self.counted[0]]) & (instants < self.edges[self.counted[-1] + 1])
+        return flags
 
 
 def steps_of(trace: Trace) -> Steps:

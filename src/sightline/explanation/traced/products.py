@@ -4,6 +4,7 @@ import re
 from typing import NamedTuple
 
 from sightline.explanation.reasons import seconds
+from sightline.explanation.traced.fault import part
 from sightline.explanation.traced.figures import Figures
 from sightline.quantities import FLOPS, format_quantity
 from sightline.traces.findings.products import SmallProducts
@@ -51,11 +52,11 @@ def lost(figures: Figures, small: SmallProducts) -> Lost | None:
 
 
 def _sentence(figures: Figures, small: SmallProducts, why: str) -> str:
-    part = f"{seconds(small.exposed_s)} of {seconds(figures.whole_s)} ({100 * small.exposed_s / figures.whole_s:.0f} %)"
     each = seconds(small.exposed_s / small.count)
     return (
-        f"Make the matrix products larger. {small.count:,.0f} of them a step take {each} each, {part}, too short to "
-        f"fill the device: {why}. {'; '.join(_remedies(figures, small))}."
+        f"Make the matrix products larger. {small.count:,.0f} of them a step take {each} each, "
+        f"{part(figures, small.exposed_s)}, too short to fill the device: {why}. "
+        f"{'; '.join(_remedies(figures, small))}."
     )
 
 

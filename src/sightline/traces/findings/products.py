@@ -106,8 +106,8 @@ def _of_rank(rank: Breakdown) -> SmallProducts | None:
 
 def _products(rank: Breakdown) -> _Products:
     """Put the kernels of each product together: a fill before it, and a reduction behind it, take time of their own."""
-    pieces, edges, counted = rank.activity.compute, rank.steps.edges, rank.steps.counted
-    inside = (pieces.start >= edges[counted[0]]) & (pieces.start < edges[counted[-1] + 1])
+    pieces = rank.activity.compute
+    inside = rank.steps.holds(pieces.start)
     places = np.flatnonzero(np.array([key.work.operator in _OPERATORS for key in rank.keys], bool)[pieces.key] & inside)
     own = own_parts(pieces.start, pieces.end)
     length = (pieces.end - pieces.start)[places]

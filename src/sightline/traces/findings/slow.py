@@ -41,8 +41,7 @@ def slow_collective(ranks: Sequence[Breakdown]) -> SlowCollective | None:
 
 def _of_rank(rank: Breakdown) -> list[SlowCollective]:
     pieces, found = rank.activity.communication, []
-    edges, steps = rank.steps.edges, rank.steps
-    pieces = pieces.where((pieces.start >= edges[steps.counted[0]]) & (pieces.start < edges[steps.counted[-1] + 1]))
+    pieces = pieces.where(rank.steps.holds(pieces.start))
     kinds = np.array([key.work.operator for key in rank.activity.keys], object)[pieces.key]
     # Slow transfers are waits for other stages, or counted as what nobody knows the cause of.
     for kind in sorted(set(kinds.tolist()) - {"send-recv"}):
@@ -54,7 +53,7 @@ def _of_rank(rank: Breakdown) -> list[SlowCollective]:
             if not is_slow.any() and size >= 0:
                 enough = _START_NS + _ALGORITHM * _ELEMENT_BYTES * size / _SLOW_LINK
                 is_slow, usual = length > _FAR * enough, 0.0
-            extra = float((length[is_slow] - usual).sum()) / len(steps.counted)
+            extra = float((length[is_slow] - usual).sum()) / len(rank.steps.counted)
             if extra > _LEAST * rank.whole_ns:
                 found.append(
                     SlowCollective(kind, int(is_slow.sum()), float(length[is_slow].mean()), usual, int(size), extra)
