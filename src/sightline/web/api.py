@@ -194,7 +194,7 @@ def _job(jobs: Jobs, job: Job | None) -> Response:
 
 
 def _state(jobs: Jobs, job: Job) -> dict[str, Any]:
-    result = {"done": jobs.result, "cancelled": jobs.partial}.get(job.state, lambda _: None)(job.id)
+    result = jobs.found(job.id) if job.state in ("done", "cancelled") else None
     return job.to_dict() | ({"result": result["document"]} if result else {})
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -17,7 +17,6 @@ from sightline.web.problems import refused
 if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
-    from sightline.web.jobs import Jobs
     from sightline.web.jobs import Request as Work
 
 NOT_DONE = "this is not done yet, or was forgotten: start it again"
@@ -29,10 +28,6 @@ def result_files(job: Callable[[Asked], "Work | None"], names: Mapping[str, str 
     return [_route(job, name, file) for name, file in names.items()]
 
 
-def _found(jobs: "Jobs", identifier: str) -> Mapping[str, Any] | None:
-    return jobs.result(identifier) or jobs.partial(identifier)
-
-
 def _route(job: Callable[[Asked], "Work | None"], name: str, file: str | None) -> "BaseRoute":
     async def respond(request: Request) -> Response:
         asked = Asked.of(request.query_params.multi_items())
@@ -40,7 +35,7 @@ def _route(job: Callable[[Asked], "Work | None"], name: str, file: str | None) -
             work = await run_in_threadpool(job, asked)
         except SightlineError as error:
             return refused(error.problems)
-        result = await run_in_threadpool(_found, request.app.state.jobs, work.id) if work else None
+        result = await run_in_threadpool(request.app.state.jobs.found, work.id) if work else None
         if result is None or (file is not None and file not in result.get("files", {})):
             return refused(NOT_DONE, 404)
         text = json.dumps(result["document"], indent=2) if file is None else result["files"][file]

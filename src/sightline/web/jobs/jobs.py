@@ -78,6 +78,10 @@ class Jobs:
         """Return what a job that was stopped had found, in the form of a result."""
         return self.folder.partial(identifier)
 
+    def found(self, identifier: str) -> Mapping[str, Any] | None:
+        """Return what a job left: all of its result or, where it was stopped, a part."""
+        return self.result(identifier) or self.partial(identifier)
+
     def cancel(self, identifier: str) -> Job | None:
         """Ask a job to stop and to leave what it has found; one that has ended stays as it is."""
         with self._lock:
