@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,8 +13,6 @@ from sightline.cli.progress_bar import progress_bar
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rich.console import RenderableType
 
     from sightline.explanation.answer import Advice
@@ -114,7 +112,7 @@ def typed() -> str:
     return of_command(words).hide(shlex.join(words))
 
 
-def changes_of(answers: "Sequence[Profile]", words: "Sequence[str]", known: "Anchored | None") -> "list[Advice]":
+def changes_of(answers: "Sequence[Profile]", words: Sequence[str], known: "Anchored | None") -> "list[Advice]":
     """Return what would help the only answer most; ``words`` asked for it."""
     if len(answers) != 1:
         return []

@@ -23,7 +23,7 @@ def to_csv(profiles: Sequence[Profile], cells: Sequence[Mapping[str, Any]] = ())
     lines = [line_of(profile) for profile in profiles]
     if not cells:
         return csv_text(lines)
-    swept = ({k: _cell(v) for k, v in cell.items() if k not in lines[0]} for cell in cells)
+    swept = ({k: cell_of(v) for k, v in cell.items() if k not in lines[0]} for cell in cells)
     return csv_text([{"name": line["name"], **more, **line} for line, more in zip(lines, swept, strict=True)])
 
 
@@ -54,7 +54,7 @@ def line_of(profile: Profile) -> dict[str, Any]:
         if key == "anchor":
             line[key] = " | ".join(f"{one['from']}: {one['sentence']}" for one in value)
         else:
-            line[key] = " | ".join(value) if key in _LISTS else _cell(value)
+            line[key] = " | ".join(value) if key in _LISTS else cell_of(value)
     return line
 
 
@@ -63,7 +63,8 @@ def _typed(value: Any) -> Any:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, bool | list) else value
 
 
-def _cell(value: Any) -> Any:
+def cell_of(value: Any) -> Any:
+    """Return a value as a cell has it: yes and no as in JSON, a list as its words."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list):

@@ -38,14 +38,9 @@ def _says_what(values: Sequence[Mapping[str, Any]]) -> bool:
 
 def csv_of(spec: Spec) -> str:
     """Return the numbers that a chart draws as lines of CSV under their names."""
-    from sightline.report.csv_lines import csv_text
+    from sightline.report.csv_lines import cell_of, csv_text
 
-    return csv_text([{key: _said(of) for key, of in row.items()} for row in data_of(spec)])
-
-
-def _said(value: Any) -> Any:
-    """A cell, with yes and no as in JSON."""
-    return str(value).lower() if isinstance(value, bool) else value
+    return csv_text([{key: cell_of(of) for key, of in row.items()} for row in data_of(spec)])
 
 
 def _tables(part: Any, datasets: Mapping[str, Any], title: str) -> Iterator[tuple[str, Sequence[dict[str, Any]]]]:

@@ -110,14 +110,19 @@ def panel(
 ) -> Any:
     """Return one of several panels below each other: labels of one width, so that the panels line up."""
     names = alt.Axis(grid=False, minExtent=room.labels, maxExtent=room.labels, **names_of(room))
-    looks: dict[str, Any] = {
-        "width": room.panel,
-        "scaled": scaled,
-        "title": drawing.heading(title, frame="bounds"),
-        "names": names,
-        "legend": legend,
-    }
-    return _panel(bars, texts, colors, reach=reach, axis=axis, ticks=room.ticks, **looks)
+    return _panel(
+        bars,
+        texts,
+        colors,
+        title,
+        scaled=scaled,
+        reach=reach,
+        axis=axis,
+        names=names,
+        legend=legend,
+        width=room.panel,
+        ticks=room.ticks,
+    )
 
 
 def names_of(room: Room) -> dict[str, Any]:
@@ -146,20 +151,25 @@ def _one_of_two(
     limits = {} if room.side_by_side else names_of(room)
     names = alt.Axis(grid=False, labels=named, **limits)
     width = room.panel * 0.59 if room.side_by_side and not wide else room.panel
-    looks: dict[str, Any] = {
-        "width": width,
-        "scaled": scaled,
-        "title": drawing.heading(title, frame="bounds"),
-        "names": names,
-        "legend": legend,
-    }
-    return _panel(bars, texts, colors, reach=reach, ticks=room.ticks, **looks)
+    return _panel(
+        bars,
+        texts,
+        colors,
+        title,
+        scaled=scaled,
+        reach=reach,
+        names=names,
+        legend=legend,
+        width=width,
+        ticks=room.ticks,
+    )
 
 
 def _panel(
     bars: Bars,
     texts: Bars,
     colors: Mapping[str, str],
+    title: str,
     *,
     reach: float,
     names: Any,
@@ -167,7 +177,6 @@ def _panel(
     ticks: int,
     scaled: drawing.Units,
     width: float,
-    title: Any,
     axis: str | None = None,
 ) -> Any:
     """Bars with a text behind each row, one row per text."""
@@ -184,7 +193,8 @@ def _panel(
     text = drawing.of(texts, scaled).mark_text(align="left", dx=5, fontSize=11, color=drawing.INK)
     said = text.encode(x=alt.X("end:Q"), y=y, text=alt.Text("text:N"))
     # Given here, Altair does not hold each against its whole schema.
-    return alt.layer(drawn, said, width=width, height=drawing.ROW_HEIGHT * len(rows), title=title)
+    height, head = drawing.ROW_HEIGHT * len(rows), drawing.heading(title, frame="bounds")
+    return alt.layer(drawn, said, width=width, height=height, title=head)
 
 
 def _strips(strips: Bars, order: list[str], scaled: drawing.Units) -> Any:
