@@ -40,6 +40,7 @@ ROOMS = (
         "exploration",
         "watching",
         "measurement",
+        "reproduction",
         "report",
         "notebook",
         "web",

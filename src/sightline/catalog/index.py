@@ -39,6 +39,7 @@ KINDS = (
     "generation",
     "inference",
     "published",
+    "findings",
 )
 """Kinds of entries; each is a folder with one file per entry."""
 

@@ -1,0 +1,148 @@
+"""What reproducing a source answers: each finding with the number it is judged by, and the source's tables."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from sightline.exploration.answer import Column, Figure, StudyAnswer, columns_of
+
+Status = Literal["predicted only", "published", "measured"]
+"""Of a table: whether published or measured figures stand beside the predicted ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A finding of a source, and what counts as reproduced: a number of ours within a range."""
+
+    id: str
+    """Its group's letter and its number: ``A3``."""
+    finding: str
+    expected: str | float
+    """What the source says, in its words or figures."""
+    criterion: str
+    """The range in words, with what is measured by it."""
+    low: float | None
+    high: float | None
+    is_strict: bool = False
+    """The ends themselves do not count: an ordering is a ratio above 1."""
+    explained: str = ""
+    """Why ours is another, where it is: physics, or a setting that the source does not state."""
+
+    @property
+    def group(self) -> str:
+        """The letter of the source's findings."""
+        return self.id[0]
+
+    def holds(self, ours: float | None) -> bool:
+        """Return whether a number is in the range; none is not."""
+        if ours is None or ours != ours:  # noqa: PLR0124 (NaN: there is no number)
+            return False
+        if self.is_strict:
+            return (self.low is None or ours > self.low) and (self.high is None or ours < self.high)
+        return (self.low is None or ours >= self.low) and (self.high is None or ours <= self.high)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """A finding's number in one way of reading what its source leaves open."""
+
+    ours: float | None
+    """What the criterion judges; None where it cannot be had, such as of a plan that does not fit."""
+    sentence: str
+    """The figures behind it."""
+    reading: str = ""
+    """Which way it is; empty where the source leaves nothing open."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What became of a finding."""
+
+    finding: Finding
+    readings: Sequence[Reading]
+    """All ways of reading it, the nearest to the source's words first; one that holds suffices."""
+
+    @cached_property
+    def counts(self) -> Reading:
+        """The reading that is judged: the first that holds, else the first."""
+        return next((one for one in self.readings if self.finding.holds(one.ours)), self.readings[0])
+
+    @property
+    def reproduced(self) -> bool:
+        """Whether a reading meets the criterion."""
+        return self.finding.holds(self.counts.ours)
+
+    @property
+    def reason(self) -> str:
+        """The figures that decide; where they do not meet the criterion, also why."""
+        why = "" if self.reproduced else self.finding.explained
+        return f"{self.counts.sentence} {why}".strip()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReproducedTable:
+    """A table or figure of a source."""
+
+    id: str
+    """The source's number, or a short name where ours stands for several."""
+    answer: StudyAnswer
+    """Its columns, what they mean, and its pictures."""
+    status: Status = "predicted only"
+
+
+def table(
+    id: str,
+    title: str,
+    rows: Iterable[Mapping[str, Any]],
+    *,
+    about: Mapping[str, Column],
+    figures: Sequence[Figure] = (),
+    reading: Sequence[str] = (),
+    assumptions: Sequence[str] = (),
+    status: Status = "predicted only",
+) -> ReproducedTable:
+    """Return a table of rows; ``about`` says what its columns mean, in their order."""
+    columns = columns_of(rows)
+    return ReproducedTable(
+        id=id,
+        status=status,
+        answer=StudyAnswer(
+            study=id,
+            title=title,
+            axes={},
+            columns={key: columns[key] for key in (*about, *columns) if key in columns},
+            about=about,
+            figures=figures,
+            reading=reading,
+            assumptions=assumptions,
+        ),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reproduction:
+    """A source reproduced."""
+
+    source: str
+    """Its name, as the command takes it."""
+    title: str
+    cited: str
+    """Where it is to be found."""
+    outcomes: Sequence[Outcome]
+    tables: Sequence[ReproducedTable] = ()
+    assumptions: Sequence[str] = ()
+    """What was assumed of settings that the source does not state, and what a small run leaves out."""
+    warnings: Sequence[str] = ()
+
+    @cached_property
+    def summary(self) -> Mapping[str, Mapping[str, int]]:
+        """How many findings of each group there are, and how many are reproduced."""
+        groups = dict.fromkeys(one.finding.group for one in self.outcomes)
+        return {
+            group: {
+                "of": sum(one.finding.group == group for one in self.outcomes),
+                "reproduced": sum(one.finding.group == group and one.reproduced for one in self.outcomes),
+            }
+            for group in groups
+        }

@@ -1,0 +1,81 @@
+"""The study's platforms, models and techniques as scenarios."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sightline.measurement.arxiv_2311_03687 import SEQUENCE, plan_of
+from sightline.profile import Profile
+from sightline.reproduction.asking import Ask, Asked
+
+A800, RTX_4090, RTX_3090, RTX_3090_NVLINK = PLATFORMS = tuple(
+    f"study-2311.03687-{server}" for server in ("a800", "rtx-4090", "rtx-3090", "rtx-3090-nvlink")
+)
+NAMES: Mapping[str, str] = {
+    A800: "A800",
+    RTX_4090: "RTX 4090",
+    RTX_3090: "RTX 3090",
+    RTX_3090_NVLINK: "RTX 3090, NVLink",
+}
+SEVEN, THIRTEEN, SEVENTY = "llama-2-7b", "llama-2-13b", "llama-2-70b"
+DATE = "2023-11"
+"""Of the software: the month in which the study appeared."""
+GPUS = 8
+
+
+def trained(
+    platform: str,
+    techniques: str = "N",
+    *,
+    model: str = SEVEN,
+    batch: int = 1,
+    devices: int = GPUS,
+    framework: str = "deepspeed",
+    **plan: Any,
+) -> Asked:
+    """Return a scenario of training or, where ``techniques`` name L or QL, of fine-tuning.
+
+    Args:
+        platform: One of `PLATFORMS`.
+        techniques: The study's letters, such as ``F+R+Z3+O``.
+        model: Of the catalog.
+        batch: Samples per GPU; with Megatron-LM of the only replica, which all GPUs share.
+        devices: GPUs in use.
+        framework: deepspeed or megatron; the latter splits matrices over all GPUs.
+        plan: Further settings.
+    """
+    is_split = framework == "megatron"
+    return {
+        "model": model,
+        "cluster": {"name": platform, "devices": devices} if devices != GPUS else platform,
+        "workload": {
+            "task": "finetune" if {"L", "QL"} & {*techniques.split("+")} else "pretrain",
+            "sequence_length": SEQUENCE,
+            "global_batch": batch * (1 if is_split else devices),
+        },
+        "plan": {
+            **plan_of(techniques),
+            "framework": framework,
+            "framework_version": DATE,
+            "dtype": "bf16",
+            "micro_batch": batch,
+            **({"tensor_parallel": devices} if is_split else {}),
+            **plan,
+        },
+    }
+
+
+def rate(profile: Profile) -> float | None:
+    """Return tokens per second; None where the plan does not fit."""
+    return float(profile.tokens_per_s) if profile.fits else None
+
+
+def ratio(one: float | None, other: float | None) -> float | None:
+    """Return one number over another; None where either is not to be had."""
+    return None if one is None or other is None else one / other
+
+
+def efficiency(ask: Ask, platform: str, techniques: str = "Q", *, batch: int = 2) -> float | None:
+    """Return the throughput per GPU of a whole server over that of one GPU."""
+    whole, alone = (rate(ask.profile(trained(platform, techniques, batch=batch, devices=n))) for n in (GPUS, 1))
+    each = ratio(whole, alone)
+    return None if each is None else each / GPUS

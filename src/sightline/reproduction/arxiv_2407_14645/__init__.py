@@ -1,0 +1,1 @@
+"""The findings and tables of arXiv 2407.14645."""

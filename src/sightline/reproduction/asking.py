@@ -1,0 +1,52 @@
+"""What findings and tables ask of the model: predictions and simulations, each made once."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sightline.anchors import predict, simulate
+from sightline.exploration.answer import StudyAnswer
+from sightline.loading import load_all
+from sightline.profile import Profile
+from sightline.progress import SILENT, Progress
+from sightline.scenario import ServingScenario
+
+Asked = Mapping[str, Any]
+"""A scenario as a file would hold it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask:
+    """Answers scenarios; the same one asked again is not worked out again."""
+
+    small: bool = False
+    """Smaller loads and coarser studies: shows that all works, in a minute."""
+    progress: Progress = SILENT
+    _profiles: dict[str, Profile] = field(default_factory=dict)
+    _studies: dict[str, StudyAnswer] = field(default_factory=dict)
+
+    def profile(self, scenario: Asked) -> Profile:
+        """Return the prediction of a scenario of any task; a served load is simulated."""
+        key = json.dumps(scenario, sort_keys=True)
+        if key not in self._profiles:
+            self._profiles[key] = _answered(scenario)
+            self.progress.check()
+        return self._profiles[key]
+
+    def study(self, name: str, view: str | None = None) -> StudyAnswer:
+        """Return the answer of a built-in study of hardware."""
+        key = f"{name} {view}"
+        if key not in self._studies:
+            from sightline.exploration.explore import explore
+
+            self._studies[key] = explore(name, quick=self.small, view=view)
+            self.progress.check()
+        return self._studies[key]
+
+
+def _answered(scenario: Asked) -> Profile:
+    (asked,) = load_all([dict(scenario)])
+    if isinstance(asked, ServingScenario):
+        return simulate(asked, intervals=False)
+    return predict(asked)

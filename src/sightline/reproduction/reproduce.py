@@ -1,0 +1,116 @@
+"""``reproduce``: the findings and tables of a source, predicted for its hardware and judged by the ledger."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, TypeVar
+
+from sightline import catalog
+from sightline.errors import InputError, nearest
+from sightline.progress import SILENT, Cancelled, Progress, watched
+from sightline.quantities import show
+from sightline.reproduction import ledger
+from sightline.reproduction.answer import Finding, Outcome, Reading, Reproduction
+from sightline.reproduction.asking import Ask
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_Answer = TypeVar("_Answer")
+
+SOURCES: Mapping[str, str] = {
+    "2311.03687": "sightline.reproduction.arxiv_2311_03687.source",
+    "2407.14645": "sightline.reproduction.arxiv_2407_14645.source",
+    "talk": "sightline.reproduction.talk.source",
+}
+"""Names of sources and the modules that reproduce them: each has ``FINDINGS`` and ``TABLES``, what answers them by id,
+and ``ASSUMPTIONS``."""
+SMALL = "small: fewer requests, sizes and points; figures differ a little from those of the whole"
+STOPPED = "stopped before the end: findings and tables that were not reached are left out"
+
+
+@watched
+def reproduce(
+    source: str, *, only: Iterable[str] = (), small: bool = False, progress: Progress = SILENT
+) -> Reproduction:
+    """Return a source's findings, each with our number and whether it meets its criterion, and the source's tables.
+
+        answer = sl.reproduce("2311.03687", only=["A1", "A8"])
+        answer.summary, [(one.finding.id, one.counts.ours, one.reproduced) for one in answer.outcomes]
+
+    Args:
+        source: 2311.03687, 2407.14645 or talk.
+        only: Ids of findings and of tables; without any, all.
+        small: Smaller loads and coarser studies: a minute's work.
+        progress: Told of every finding and table; when it is cancelled, the answer holds those until then.
+
+    Raises:
+        InputError: Source or id is unknown, or the ledger was edited so that it cannot be judged by.
+    """
+    module = import_module(SOURCES[_known(source)])
+    findings = ledger.read(source)
+    chosen = _chosen(only, findings, module)
+    ask = Ask(small=small, progress=progress)
+    progress.begin(len(chosen.findings) + len(chosen.tables), "findings and tables")
+    outcomes = list(
+        _until_stopped(chosen.findings, lambda id_: _outcome(findings[id_], module.FINDINGS[id_], ask), ask)
+    )
+    tables = list(_until_stopped(chosen.tables, lambda id_: module.TABLES[id_](ask), ask))
+    stated = catalog.entry("findings", source)
+    return Reproduction(
+        source=source,
+        title=stated["title"],
+        cited=stated["source"],
+        outcomes=outcomes,
+        tables=tables,
+        assumptions=(*module.ASSUMPTIONS, *([f"{SMALL}."] if small else [])),
+        warnings=[STOPPED] * progress.cancelled,
+    )
+
+
+def _known(source: str) -> str:
+    if source not in SOURCES:
+        raise InputError(f"source is {show(source)}; allowed: {', '.join(SOURCES)}{nearest(source, tuple(SOURCES))}")
+    return source
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    findings: Sequence[str]
+    tables: Sequence[str]
+
+
+def _chosen(only: Iterable[str], findings: Mapping[str, Finding], module: ModuleType) -> _Chosen:
+    """The ids that were asked for, in the ledger's order."""
+    asked = list(only)
+    allowed = (*findings, *module.TABLES)
+    for id_ in asked:
+        if id_ not in allowed:
+            raise InputError(f"only is {show(id_)}; allowed: {_ids(module)}{nearest(id_, allowed)}")
+    chosen = _Chosen(*([id_ for id_ in ids if id_ in asked or not asked] for ids in (findings, module.TABLES)))
+    for id_ in chosen.findings:
+        if id_ not in module.FINDINGS:
+            raise InputError(f"the ledger of findings has {id_}, which nothing answers; allowed: {_ids(module)}")
+    return chosen
+
+
+def _ids(module: ModuleType) -> str:
+    """What may be asked for by itself, in words."""
+    ids = list(module.FINDINGS)
+    return f"{ids[0]} to {ids[-1]}, {', '.join(module.TABLES)}" if ids else ", ".join(module.TABLES)
+
+
+def _outcome(finding: Finding, answer: Callable[[Ask], Sequence[Reading]], ask: Ask) -> Outcome:
+    return Outcome(finding=finding, readings=answer(ask))
+
+
+def _until_stopped(ids: Sequence[str], answer: Callable[[str], _Answer], ask: Ask) -> "Iterator[_Answer]":
+    """Answers one after the other, until somebody asks to stop."""
+    for id_ in ids:
+        try:
+            ask.progress.check()
+            yield answer(id_)
+        except Cancelled:
+            return
+        ask.progress.advance()
