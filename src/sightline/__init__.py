@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sightline.prediction.operators.roofline_table import roofline
     from sightline.profile import Profile
     from sightline.progress import Progress
+    from sightline.reproduction.reproduce import reproduce
     from sightline.scenario import (
         Cluster,
         Device,
@@ -55,6 +56,7 @@ else:
             "sightline.prediction.operators.roofline_table": "roofline",
             "sightline.profile": "Profile",
             "sightline.progress": "Progress",
+            "sightline.reproduction.reproduce": "reproduce",
             "sightline.scenario": "Cluster Device Finetune Generate GenerationPlan GenerationScenario Model "
             "OperatorScenario Plan Pretrain Scenario Serve ServingScenario",
             "sightline.simulation.rates": "Capacity",
@@ -95,6 +97,7 @@ __all__ = [
     "measure",
     "plan",
     "predict",
+    "reproduce",
     "roofline",
     "sensitivity",
     "simulate",

@@ -62,6 +62,13 @@ def studies(incomplete: str) -> list[str]:
     return _beginning(incomplete, list(BUILT_IN))
 
 
+def sources(incomplete: str) -> list[str]:
+    """Return sources whose findings are reproduced."""
+    from sightline.reproduction.reproduce import SOURCES
+
+    return _beginning(incomplete, list(SOURCES))
+
+
 def keys(incomplete: str) -> list[str]:
     """Return keys of scenarios, each with the equals sign before its value."""
     from sightline.loading.clusters.cluster import CLUSTER

@@ -23,21 +23,21 @@ def study_page(answer: StudyAnswer, *, command: str = "") -> str:
     return document(answer.title, body, command=command, style=_STYLE)
 
 
-def study_piece(answer: StudyAnswer) -> Piece:
-    """Return what stands on the page of a study, without its title."""
+def study_piece(answer: StudyAnswer, place: str = "chart") -> Piece:
+    """Return what stands on the page of a study, without its title; its chart stands in an element named ``place``."""
     return pieces.joined(
         pieces.paragraphs(answer.reading),
         pieces.warned(answer.warnings),
-        _chart(answer) if answer.figures else "",
+        _chart(answer, place) if answer.figures else "",
         pieces.section("Table", *_table(answer)) if len(answer) else "",
         pieces.section("What it assumes", pieces.listed(answer.assumptions)),
         _csv(answer) if len(answer) else "",
     )
 
 
-def _chart(answer: StudyAnswer) -> Piece:
+def _chart(answer: StudyAnswer, place: str) -> Piece:
     wide, narrow = study_chart(answer, titled=False), study_chart(answer, PHONE, titled=False)
-    return pieces.chart("chart", wide, narrow, label=". ".join([answer.title, *answer.reading[:2]]))
+    return pieces.chart(place, wide, narrow, label=". ".join([answer.title, *answer.reading[:2]]))
 
 
 def _table(answer: StudyAnswer) -> tuple[str, str]:

@@ -1,0 +1,95 @@
+"""``sightline reproduce``: the findings and tables of the sources that Sightline descends from."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sightline.cli import completion, output, reports
+from sightline.cli.next_step import try_next
+from sightline.cli.options import only, takes_options
+from sightline.cli.progress_bar import end_if_stopped, progress_bar
+from sightline.cli.reports import Report, ReportOptions
+
+if TYPE_CHECKING:
+    from sightline.reproduction.answer import Reproduction
+
+
+@takes_options
+def reproduce(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE",
+            help="2311.03687, 2407.14645 or talk.",
+            show_default=False,
+            autocompletion=completion.sources,
+        ),
+    ],
+    chosen: Annotated[
+        str | None,
+        typer.Option(
+            "--only", metavar="ID,…", help="Findings and tables by their ids; default: all.", show_default=False
+        ),
+    ] = None,
+    small: Annotated[
+        bool, typer.Option("--small", help="Smaller loads and coarser studies: a minute instead of several.")
+    ] = False,
+    *,
+    written: Annotated[ReportOptions, only("html", "markdown", "as_csv", "as_json")],
+) -> None:
+    """Reproduce a source: each of its findings predicted and judged by a criterion fixed beforehand, and its tables.
+
+    arXiv 2311.03687 measures Llama-2 on servers of eight A800, RTX 4090 and RTX 3090; arXiv 2407.14645 models training
+    and inference over technology nodes; the talk is on efficiency. The criteria are in `sightline catalog findings`.
+
+    \b
+    Examples:
+      sightline reproduce 2311.03687 --html study.html
+      sightline reproduce 2311.03687 --only A1,A2,A3,scaling
+      sightline reproduce 2407.14645 --small
+      sightline reproduce talk --json
+    """
+    written.check()
+    with progress_bar() as progress:
+        from sightline.reproduction.reproduce import reproduce as answered
+
+        ids = [] if chosen is None else [word.strip() for word in chosen.split(",") if word.strip()]
+        answer = answered(source, only=ids, small=small, progress=progress)
+    output.warn(answer.warnings)
+    reports.write(_Report(answer, in_full=bool(ids)), written)
+    end_if_stopped(progress)
+    if written.are_tables and not (written.html or ids):
+        try_next("reproduce", source, "--html", "report.html")
+
+
+@dataclass(frozen=True)
+class _Report(Report):
+    answer: "Reproduction"
+    in_full: bool
+    """Whether findings and tables were named, so that the terminal shows all of them."""
+
+    def document(self) -> Any:
+        from sightline.reproduction.results import reproduction_to_dict
+
+        return reproduction_to_dict(self.answer)
+
+    def tables(self) -> Any:
+        from sightline.report.reproduced.terminal import reproduced_text
+
+        return [reproduced_text(self.answer, in_full=self.in_full)]
+
+    def csv(self) -> str:
+        from sightline.report.reproduced.csv import reproduced_to_csv
+
+        return reproduced_to_csv(self.answer)
+
+    def page(self, command: str) -> str:
+        from sightline.report.reproduced.page import reproduced_page
+
+        return reproduced_page(self.answer, command=command)
+
+    def as_markdown(self, command: str) -> str:
+        from sightline.report.reproduced.markdown import reproduced_markdown
+
+        return reproduced_markdown(self.answer, command=command)

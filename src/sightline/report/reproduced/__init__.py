@@ -1,0 +1,1 @@
+"""A reproduced source as text, page, Markdown and CSV."""

@@ -1,0 +1,71 @@
+"""What every form of a reproduced source says: the short answer, the findings line by line, and the tables."""
+
+from collections.abc import Iterator, Sequence
+
+from sightline.quantities import counted
+from sightline.report.pieces import BAD, GOOD, PERHAPS, Said
+from sightline.report.units import digits
+from sightline.reproduction.answer import Finding, Outcome, ReproducedTable, Reproduction
+
+HEADINGS = ("", "finding", "the source", "ours", "counts from", "to", "reproduced")
+NUMBERS = (False, False, False, True, True, True, False)
+"""Which columns of findings are figures."""
+TABLE_HEADINGS = ("table", "shows", "status", "rows")
+YES, NO = "yes", "no"
+
+
+def title_of(answer: Reproduction) -> str:
+    """Return the heading of a reproduced source."""
+    return f"{answer.source} reproduced: {answer.title}"
+
+
+def short_answer(answer: Reproduction) -> Iterator[Said]:
+    """Yield how many findings of each group are reproduced."""
+    for group, count in answer.summary.items():
+        of, done = count["of"], count["reproduced"]
+        kind = GOOD if done == of else PERHAPS if done else BAD
+        yield Said(asks=f"findings {group}", says=f"{done} of {of} reproduced", kind=kind)
+    if answer.tables:
+        yield Said(asks="tables", says=counted(len(answer.tables), "table"))
+
+
+def line_of(outcome: Outcome) -> tuple[str, ...]:
+    """Return the cells of a finding's line, under `HEADINGS`."""
+    finding = outcome.finding
+    return (
+        finding.id,
+        finding.finding,
+        str(finding.expected),
+        "none" if outcome.counts.ours is None else digits(outcome.counts.ours),
+        *_ends(finding),
+        YES if outcome.reproduced else NO,
+    )
+
+
+def _ends(finding: Finding) -> Iterator[str]:
+    """Where the range of a criterion begins and ends."""
+    above = "above " if finding.is_strict else ""
+    below = "below " if finding.is_strict else ""
+    yield "" if finding.low is None else f"{above}{digits(finding.low)}"
+    yield "" if finding.high is None else f"{below}{digits(finding.high)}"
+
+
+def details_of(outcome: Outcome) -> Iterator[str]:
+    """Yield the criterion of a finding, the figures behind ours, and what other readings come to."""
+    yield f"Criterion: {outcome.finding.criterion}."
+    read = f"Read as {outcome.counts.reading}: " if outcome.counts.reading else ""
+    yield read + outcome.reason
+    for one in outcome.readings:
+        if one is not outcome.counts:
+            ours = "" if one.ours is None else f"{digits(one.ours)}. "
+            yield f"Read as {one.reading}: {ours}{one.sentence}"
+
+
+def table_line(one: ReproducedTable) -> tuple[str, ...]:
+    """Return the cells of a table's line, under `TABLE_HEADINGS`."""
+    return (one.id, one.answer.title, one.status, str(len(one.answer)))
+
+
+def missed(answer: Reproduction) -> Sequence[Outcome]:
+    """Return the findings that are not reproduced."""
+    return [one for one in answer.outcomes if not one.reproduced]

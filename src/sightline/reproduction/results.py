@@ -1,0 +1,64 @@
+"""A reproduced source as JSON says it."""
+
+from typing import Any
+
+from sightline.profile.results import stamped
+from sightline.quantities import as_json
+from sightline.reproduction.answer import Outcome, ReproducedTable, Reproduction
+
+
+def reproduction_to_dict(answer: Reproduction) -> dict[str, Any]:
+    """Return the documented keys of a source's reproduction."""
+    return stamped(
+        {
+            "source": answer.source,
+            "title": answer.title,
+            "cited": answer.cited,
+            "findings": [_finding(one, answer.source) for one in answer.outcomes],
+            "summary": as_json(answer.summary),
+            "tables": [_table(one) for one in answer.tables],
+            "assumptions": list(answer.assumptions),
+            "warnings": list(answer.warnings),
+        }
+    )
+
+
+def _finding(outcome: Outcome, source: str) -> dict[str, Any]:
+    finding, counts = outcome.finding, outcome.counts
+    found: dict[str, Any] = as_json(
+        {
+            "id": finding.id,
+            "finding": finding.finding,
+            "source": source,
+            "criterion": finding.criterion,
+            "low": finding.low,
+            "high": finding.high,
+            "reading": counts.reading,
+            "expected": finding.expected,
+            "ours": counts.ours,
+            "reproduced": outcome.reproduced,
+            "reason": outcome.reason,
+            "readings": [
+                {
+                    "reading": one.reading,
+                    "ours": one.ours,
+                    "reproduced": finding.holds(one.ours),
+                    "sentence": one.sentence,
+                }
+                for one in outcome.readings
+            ],
+        }
+    )
+    return found
+
+
+def _table(one: ReproducedTable) -> dict[str, Any]:
+    return {
+        "id": one.id,
+        "title": one.answer.title,
+        "status": one.status,
+        "columns": list(one.answer.columns),
+        "rows": [as_json(row) for row in one.answer.rows],
+        "reading": list(one.answer.reading),
+        "assumptions": list(one.answer.assumptions),
+    }
