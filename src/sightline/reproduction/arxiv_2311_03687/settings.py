@@ -46,7 +46,7 @@ def trained(
     is_split = framework == "megatron"
     return {
         "model": model,
-        "cluster": {"name": platform, "devices": devices} if devices != GPUS else platform,
+        "cluster": {"same_as": platform, "devices": devices} if devices != GPUS else platform,
         "workload": {
             "task": "finetune" if {"L", "QL"} & {*techniques.split("+")} else "pretrain",
             "sequence_length": SEQUENCE,
