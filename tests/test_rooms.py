@@ -37,6 +37,7 @@ ROOMS = (
         "explanation",
         "sweeps",
         "planning",
+        "requirements",
         "exploration",
         "watching",
         "measurement",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sightline.profile import Profile
     from sightline.progress import Progress
     from sightline.reproduction.reproduce import reproduce
+    from sightline.requirements.check import Checked, check
     from sightline.scenario import (
         Cluster,
         Device,
@@ -56,6 +57,7 @@ else:
             "sightline.prediction.operators.roofline_table": "roofline",
             "sightline.profile": "Profile",
             "sightline.progress": "Progress",
+            "sightline.requirements.check": "Checked check",
             "sightline.reproduction.reproduce": "reproduce",
             "sightline.scenario": "Cluster Device Finetune Generate GenerationPlan GenerationScenario Model "
             "OperatorScenario Plan Pretrain Scenario Serve ServingScenario",
@@ -69,6 +71,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Capacity",
+    "Checked",
     "Cluster",
     "Comparison",
     "Device",
@@ -89,6 +92,7 @@ __all__ = [
     "ServingScenario",
     "SightlineError",
     "anchored",
+    "check",
     "compare",
     "explain",
     "explore",

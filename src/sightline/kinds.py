@@ -118,6 +118,18 @@ def fraction(value: Any) -> float:
     return float(value)
 
 
+_PERCENT = re.compile(r"\s*(\d+\.?\d*)\s*%\s*", re.ASCII)
+
+
+def share(value: Any) -> float:
+    """A share: 0.45, or "45 %"."""
+    percent = _PERCENT.fullmatch(value) if isinstance(value, str) else None
+    found: Any = float(percent[1]) / 100 if percent else value
+    if isinstance(found, bool) or not isinstance(found, int | float) or not 0 <= found <= 1:
+        raise InputError(f"is {show(value)}; allowed: a share from 0 to 1, as 0.45 or '45 %'")
+    return float(found)
+
+
 def name_or_mapping(value: Any) -> str | dict[str, Any]:
     """A catalog name or an inline mapping."""
     if isinstance(value, dict) or (isinstance(value, str) and value.strip()):

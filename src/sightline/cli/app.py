@@ -11,7 +11,7 @@ from sightline.on_demand import named
 
 COMMANDS = (
     *("predict", "plan", "simulate", "measure", "compare", "import", "roofline", "sensitivity", "catalog", "validate"),
-    *("explain", "explore", "reproduce", "calibrate", "runs", "ui"),
+    *("explain", "explore", "reproduce", "calibrate", "runs", "check", "ui"),
 )
 """Each is a function, or a group of commands, in the module or package of its name; a keyword has a ``_`` behind it."""
 

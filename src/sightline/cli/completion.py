@@ -82,6 +82,14 @@ def keys(incomplete: str) -> list[str]:
     return _beginning(incomplete, [f"{key}=" for key in ("model", "cluster", *found)])
 
 
+def requirements(incomplete: str) -> list[str]:
+    """Return figures that may be required, also after others and a comma."""
+    from sightline.requirements.figures import names as figures
+
+    before, comma, last = incomplete.rpartition(",")
+    return [f"{before}{comma}{name}" for name in _beginning(last, figures())]
+
+
 def results(incomplete: str) -> list[str]:
     """Return results that answers are sorted by."""
     from sightline.profile import TASKS

@@ -1,11 +1,10 @@
 """``measured``: what somebody measured, under the keys of results and in any unit of its quantity."""
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from sightline.errors import InputError
-from sightline.kinds import Kind, flag
+from sightline.kinds import Kind, flag, share
 from sightline.loading.input.checks import Keys, each
 from sightline.quantities import (
     BYTES,
@@ -21,8 +20,6 @@ from sightline.quantities import (
     show,
 )
 
-_PERCENT = re.compile(r"\s*(\d+\.?\d*)\s*%\s*")
-
 
 def _amount(dimension: Dimension) -> Kind:
     """An amount of 0 or more; a plain number stays as it is."""
@@ -32,15 +29,6 @@ def _amount(dimension: Dimension) -> Kind:
         return amount if isinstance(value, str) else value
 
     return check
-
-
-def _share(value: Any) -> float:
-    """A share: 0.45, or "45 %"."""
-    percent = _PERCENT.fullmatch(value) if isinstance(value, str) else None
-    share = float(percent[1]) / 100 if percent else value
-    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
-        raise InputError(f"is {show(value)}; allowed: a share from 0 to 1, as 0.45 or '45 %'")
-    return share
 
 
 def _parts(of: Kind) -> Kind:
@@ -82,7 +70,7 @@ MEASURED: Keys = {
         "tokens_per_s tokens_per_s_per_device output_tokens_per_s output_tokens_per_s_per_device",
     ),
     **each(_amount(FLOPS), "model_flops_per_s_per_device flops_per_s_per_device flops_per_s"),
-    **each(_share, "mfu hfu"),
+    **each(share, "mfu hfu"),
     **each(_amount(JOULES), "energy_j energy_per_step_j"),
     **each(_amount(USD), "cost_usd cost_usd_per_million_tokens"),
     **each(_amount(BYTES), "layer_activation_bytes bytes"),

@@ -62,7 +62,7 @@ def read_limits(**stated: object) -> dict[str, float]:
     for name, value in stated.items():
         try:
             if value is not None:
-                found[name] = _read(name, value, LIMITS[name])
+                found[name] = read_limit(name, value, LIMITS[name])
         except InputError as error:
             problems += error.problems
     if problems:
@@ -87,7 +87,12 @@ def read_amount(name: str, value: object, dimension: Dimension, *, zero: bool = 
         raise InputError([f"{name} {problem}" for problem in error.problems]) from error
 
 
-def _read(name: str, value: object, limit: Limit) -> float:
+def read_limit(name: str, value: object, limit: Limit) -> float:
+    """Return one limit in its base unit; a mistake names it.
+
+    Raises:
+        InputError: it is no such quantity, or a number too small or too large to be meant in the base unit.
+    """
     dimension = replace(limit.dimension, example=limit.example or limit.dimension.example)
     amount = read_amount(name, value, dimension)
     if not limit.least <= amount <= limit.most and _is_plain(value):

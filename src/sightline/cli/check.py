@@ -1,0 +1,100 @@
+"""``sightline check``: whether predictions meet what is required, before a job starts."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sightline.cli import asked, completion, output, reports
+from sightline.cli.anchored import anchored_by
+from sightline.cli.main import FAILED
+from sightline.cli.options import Anchors, Files, RunStore, Settings, Sweeps, only, takes_options
+from sightline.cli.progress_bar import end_if_stopped, progress_bar
+from sightline.cli.reports import Report, ReportOptions
+
+if TYPE_CHECKING:
+    from sightline.requirements import Checked
+
+
+@takes_options
+def check(
+    files: Files,
+    require: Annotated[
+        list[str],
+        typer.Option(
+            "--require",
+            metavar="EXPRESSION,...",
+            help="What has to be: fits, or a figure, an operator (>=, <=, >, <; == and != of counts and words) and a "
+            "bound, such as 'mfu>=0.35' or 'ttft_p90<=500 ms'. Quote it: a shell takes > and < for files. Repeatable.",
+            show_default=False,
+            autocompletion=completion.requirements,
+        ),
+    ],
+    whole_interval: Annotated[
+        bool,
+        typer.Option(
+            "--whole-interval",
+            help="Require it of the whole 80 % interval of each figure; one without an interval then meets nothing.",
+        ),
+    ] = False,
+    anchor: Anchors = None,
+    *,
+    written: Annotated[ReportOptions, only("as_json", "markdown")],
+    settings: Settings = None,
+    sweeps: Sweeps = None,
+    store: RunStore = None,
+) -> None:
+    """Check whether a prediction meets what is required: exit 0 if it does, 1 if not, 2 if the request is wrong.
+
+    Figures are the keys of results, such as ttft_s.p90, or short names such as ttft_p90 and memory. A load that is
+    served (task serve) is simulated. Of several scenarios each has to meet everything.
+
+    \b
+    Examples:
+      sightline check examples/llama-2-7b-zero2-8xa800.yaml --require 'fits,mfu>=0.15'
+      sightline check examples/llama-2-7b-zero2-8xa800.yaml --require 'memory<=70 GB' --whole-interval
+      sightline check examples/serving/llama-3.1-8b-h100.yaml --require 'ttft_p90<=500 ms,tpot_p99<=50 ms'
+      sightline check scenario.yaml --require fits --anchor latest && sbatch job.sh
+      sightline check scenario.yaml --require fits --sweep plan.micro_batch=1,2,4 --json
+      sightline check scenario.yaml --require 'cost<=10000' --markdown check.md
+    """
+    written.check()
+    with progress_bar(stops=False) as reading:
+        loaded = asked.read(files, settings, sweeps, reading)
+    from sightline.requirements.check import check as checked_one
+    from sightline.requirements.check import requirements
+
+    requirements(require, loaded.scenarios)
+    known = anchored_by(anchor, None, store)
+    with progress_bar() as progress:
+        found = [
+            checked_one(scenario, require, whole_interval=whole_interval, anchor=known or ())
+            for scenario in progress.over(loaded.scenarios, "checking")
+        ]
+    end_if_stopped(progress)  # a verdict on some of the scenarios is none
+    reports.write(_Report(found, loaded.is_list), written)
+    if not all(one.met for one in found):
+        raise typer.Exit(FAILED)
+
+
+@dataclass(frozen=True)
+class _Report(Report):
+    checked: "list[Checked]"
+    is_list: bool
+
+    def show(self, options: ReportOptions) -> None:
+        output.warn(warning for one in self.checked for warning in one.warnings)
+        super().show(options)
+
+    def document(self) -> Any:
+        return [one.to_dict() for one in self.checked]
+
+    def tables(self) -> Any:
+        from sightline.report.terminal.requirements import requirements_text
+
+        return requirements_text(self.checked)
+
+    def as_markdown(self, command: str) -> str:
+        from sightline.report.markdown.requirements import requirements_markdown
+
+        return requirements_markdown(self.checked, command=command)
