@@ -19,8 +19,9 @@ from sightline.calibration.parts.collectives import (
     measured_node,
     predicted,
 )
+from sightline.cost.collectives.bridges import sharing_half
 from sightline.cost.collectives.constants import CollectiveConstants, CustomAllReduce
-from sightline.cost.collectives.families import bridged, load_collectives, load_custom
+from sightline.cost.collectives.families import load_collectives, load_custom
 
 DATA = Path(os.environ.get("SIGHTLINE_DATA") or Path(__file__).parents[3] / "shared" / "data")
 needs_data = pytest.mark.skipif(
@@ -137,7 +138,7 @@ def test_a100_constants_hold_on_the_slower_links_of_a800() -> None:
 def test_four_cards_in_bridged_pairs_are_foreseen_from_other_boxes() -> None:
     table = all_reduces("vidur/network_a100_pairwise_nvlink_all_reduce.csv")
     large = table.where((table.ranks == 4) & (table.bytes > 2**22))
-    found = errors(large, measured_node("pcie4"), bridged(load_collectives("pcie")).kinds)
+    found = errors(large, measured_node("pcie4"), sharing_half(load_collectives("pcie")).kinds)
     assert found["median"] < 0.2
 
 

@@ -210,6 +210,23 @@ def test_bridges_take_half_of_a_ring_past_host_memory() -> None:
     assert bus_bandwidth(bridged, 8) == pytest.approx(2 * bus_bandwidth(plain, 8), rel=0.1)
 
 
+@pytest.mark.parametrize("kind", ["all_reduce", "all_gather", "reduce_scatter"])
+@pytest.mark.parametrize("size", [1e3, 1e5, 1e7, 1e9])
+def test_bridges_speed_up_rings_of_any_size_though_memory_is_no_limit(kind: str, size: float) -> None:
+    plain, bridged = (read_cluster(f"8x {name}") for name in ("rtx-3090", "rtx-3090-nvlink"))
+    fast = {"memory_bandwidth": 1e12}
+    plain, bridged = (replace(c, host=replace(c.host, **fast)) for c in (plain, bridged))
+    slow_s, fast_s = (timed(kind, size, 8, cluster_collectives(c), c) for c in (plain, bridged))
+    # Lanes in one direction alone give at most what both directions leave them, and no ring gains more than half.
+    assert 1.05 < slow_s / fast_s < 2.0
+
+
+def test_an_all_to_all_gains_nothing_from_bridges() -> None:
+    plain, bridged = (read_cluster(f"8x {name}") for name in ("rtx-3090", "rtx-3090-nvlink"))
+    slow_s, fast_s = (timed("all_to_all", 1e9, 8, cluster_collectives(c), c) for c in (plain, bridged))
+    assert slow_s == pytest.approx(fast_s)
+
+
 def test_a_mesh_pair_uses_one_of_its_links() -> None:
     mesh = replace(CLUSTER, intra_node=replace(NVLINK, topology="full-mesh"))
     assert timed("all_reduce", 1e9, 8, cluster=mesh) == timed("all_reduce", 1e9, 8)

@@ -6,13 +6,13 @@ moves the least bytes over each link (Patarasu & Yuan 2009), a double binary tre
 are hierarchical: devices of a node form a chain, and the links inside work while the network does.
 """
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sightline.cost.collectives.all_reduce import custom_all_reduce_time, even_blocks_time
+from sightline.cost.collectives.bridges import over_bridge, past_bridges
 from sightline.cost.collectives.constants import CollectiveConstants, KindConstants
 from sightline.cost.collectives.fabric import handed_over, slowdown, steps, torus_share
 from sightline.cost.collectives.groups import Group, Links
@@ -20,7 +20,7 @@ from sightline.cost.operator_cost import Alike, OperatorCost, Ranks
 from sightline.errors import InputError, nearest
 from sightline.program.routing import distinct_ranks
 from sightline.quantities import Number, anywhere, identity, larger, smaller
-from sightline.scenario import Host, Interconnect, Network
+from sightline.scenario import Host
 from sightline.scenario.cluster import COLLECTIVES
 
 NVLS_MIN_RANKS = 5
@@ -34,15 +34,6 @@ class _Route(NamedTuple):
     link_hops: Number
     network_bytes: Number
     network_hops: Number
-
-
-class _Node(NamedTuple):
-    """A cluster's node with other links inside."""
-
-    per_node: int
-    intra_node: Interconnect
-    network: Network
-    host: Host
 
 
 class _Wires(NamedTuple):
@@ -105,16 +96,11 @@ def collective_time(
 
 def _paired_time(kind: str, bytes: Number, group: Group, cluster: Links, constants: CollectiveConstants) -> Number:
     """Seconds where bridges join pairs of devices: a node's two ranks use theirs, more of them meet over PCIe."""
-    near = _Node(cluster.per_node, replace(cluster.intra_node, beyond=None), cluster.network, cluster.host)
-    pair_s = collective_time(kind, bytes, group=group, cluster=near, constants=constants)
+    pair_s = collective_time(kind, bytes, group=group, cluster=over_bridge(cluster), constants=constants)
     far, constants_far = cluster.intra_node.beyond, constants.beyond
     if np.max(group.ranks_per_node) <= 2 or far is None or constants_far is None:
         return pair_s
-    host = cluster.host
-    if kind != "all_to_all":
-        # Bridges carry every other hop of a ring past host memory.
-        host = replace(host, memory_bandwidth=2.0 * host.memory_bandwidth)
-    beyond = _Node(cluster.per_node, far, cluster.network, host)
+    beyond = past_bridges(cluster, far, kind)
     beyond_s = collective_time(kind, bytes, group=group, cluster=beyond, constants=constants_far)
     return np.where(np.greater(group.ranks_per_node, 2), beyond_s, pair_s)
 

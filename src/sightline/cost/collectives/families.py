@@ -13,6 +13,7 @@ import numpy as np
 from sightline.catalog import entry, names
 from sightline.content import remembered
 from sightline.cost.clock import FASTEST_CLOCK_HZ, REFERENCE_HZ, clock_hz
+from sightline.cost.collectives.bridges import sharing_half
 from sightline.cost.collectives.constants import CollectiveConstants, CustomAllReduce, KindConstants
 from sightline.cost.families import UNMEASURED, Evidence
 from sightline.errors import InputError, nearest
@@ -93,16 +94,7 @@ def cluster_collectives(
         constants = replace(constants, custom=replace(constants.custom, block_bandwidth=block_bandwidth))
     if link.beyond is None:
         return constants
-    return replace(constants, beyond=bridged(_constants(cluster.device, link.beyond, "", all_reduce, launches)))
-
-
-def bridged(constants: CollectiveConstants) -> CollectiveConstants:
-    """Return constants of PCIe where bridges carry every other hop of a ring: twice the ranks share it as much."""
-    kinds = {
-        kind: k if kind == "all_to_all" else replace(k, shares={2 * n: share for n, share in k.shares.items()})
-        for kind, k in constants.kinds.items()
-    }
-    return replace(constants, kinds=kinds)
+    return replace(constants, beyond=sharing_half(_constants(cluster.device, link.beyond, "", all_reduce, launches)))
 
 
 def slowed(kinds: Mapping[str, KindConstants], slower: Number) -> dict[str, KindConstants]:
