@@ -25,8 +25,9 @@ POWER_W = 400.0
 """Area of the die and power cap of A100."""
 KERNELS = ("h100-sxm",)
 """Families whose constants kernels of these devices take in the calibrated view."""
-STACKS_AT_MOST = 16
-"""More than the edge of such a die takes of any memory."""
+SITES = 6
+"""Stacks next to the die at most: the sites of A100's package, of which its product uses five. No package since has
+more next to a die of this size: H100 has six, B200 eight for two dies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +65,7 @@ class Devices:
     """Where area, edge and power suffice: everywhere, unless not even one stack does."""
     stacks: Any
     most_stacks: Any
-    """The most stacks that area, edge and power allow, by node and memory."""
+    """The most stacks that area, edge, power and package allow, by node and memory."""
 
 
 def devices(choices: Choices, scaling: Scaling, fabric: Fabric) -> Devices:
@@ -92,8 +93,8 @@ def devices(choices: Choices, scaling: Scaling, fabric: Fabric) -> Devices:
 
 
 def _most_stacks(budget: Budget, share: Any) -> Any:
-    """The most stacks that can be built, by node and memory; 1 where none can."""
-    tried = np.arange(1.0, STACKS_AT_MOST + 1)[:, None, None]
+    """The most stacks that can be built, by node and memory, up to `SITES`; 1 where none can."""
+    tried = np.arange(1.0, SITES + 1)[:, None, None]
     possible = buildable(_clocked(replace(budget, stacks=tried), share)).mask[0]
     return np.where(possible, tried, 1.0).max(axis=0)
 

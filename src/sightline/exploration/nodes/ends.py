@@ -37,6 +37,6 @@ def said_of_ends(found: Mapping[str, Any], l2_shares: Sequence[float]) -> Iterat
             for task, counts in by_task.items()
         )
         yield (
-            f"Best devices at an end of what is searched, {view} view, with the most stacks that edge and power allow, "
+            f"Best devices at an end of what is searched, {view} view, with the most stacks that can be built, "
             f"with the least L2 ({least}) and with the most ({largest}): {told}."
         )

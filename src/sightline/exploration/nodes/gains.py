@@ -1,12 +1,12 @@
-"""What a logic node gains, with each memory and network: before 3 nm, and after it, and what binds at each."""
+"""What a logic node gains, with each memory and network: before 3 nm, and after it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import isnan, log
 from typing import Any
 
-from sightline.exploration.nodes.times import SHARES
+from sightline.exploration.nodes.binding import Columns, Key, binding, row_at, said_of_binding
+from sightline.exploration.nodes.times import ONE_PLAN
 from sightline.exploration.words import percent
-from sightline.profile import LEVEL_NAMES
 from sightline.technology.nodes import node as node_of
 
 GENERATIONS = ("12nm", "10nm", "7nm", "5nm", "3nm", "2nm", "1.4nm", "1nm")
@@ -17,15 +17,8 @@ TURN = "3nm"
 """The node before and after which gains are compared."""
 SATURATED = 0.5
 """A gain per node after `TURN` that is less than this share of that before it counts as saturated."""
-PUBLISHED_ORDER = ("compute", "dram", "network")
-"""What binds training from node to node in the published studies."""
 UNFELT = 0.01
 """A gain per node below this counts as none."""
-SMALL = 0.05
-"""Shares below this are not told."""
-Key = tuple[str, str, str, str, str]
-"""Task, view, scaling, network and memory."""
-Columns = Mapping[str, Sequence[Any]]
 
 
 def steps_between(scaling: str, before: str, after: str) -> float:
@@ -88,10 +81,7 @@ def summary(columns: Columns, nodes: Sequence[str]) -> dict[str, Any]:
         "gain_per_node_after_3nm": after,
         "after_over_before": ratio,
         "peak_gain_per_node": _peak_gains(columns),
-        "bound_level": _bound_levels(columns),
-        "sequence": _sequences(columns),
-        "runner_up": _runners_up(columns),
-        "largest_network_share": _largest_network_shares(columns),
+        **binding(columns),
         "nodes": list(nodes),
     }
 
@@ -106,7 +96,7 @@ def _peak_gains(columns: Columns) -> dict[str, dict[str, list[float]]]:
     for view in dict.fromkeys(columns["view"]):
         for scaling in dict.fromkeys(columns["scaling"]):
             key = ("training", view, scaling, networks[0], memories[0])
-            inverse = {node: 1.0 / _row_at(columns, key, node)["peak_flops"] for node in nodes}
+            inverse = {node: 1.0 / row_at(columns, key, node)["peak_flops"] for node in nodes}
             gained = [_gain(inverse, scaling, nodes[0], TURN), _gain(inverse, scaling, TURN, nodes[-1])]
             found.setdefault(view, {})[scaling] = gained
     return found
@@ -117,67 +107,6 @@ def _ratio(early: float, late: float) -> float | None:
     return None if isnan(early) or isnan(late) or early < UNFELT else late / early
 
 
-def _bound_levels(columns: Columns) -> dict[str, Any]:
-    """By view, scaling, task, network and memory, the level that binds most of the time at each node, in order."""
-    found: dict[str, Any] = {}
-    names = ("view", "scaling", "task", "network", "memory", "bound_level")
-    for view, scaling, task, network, memory, level in zip(*(columns[name] for name in names), strict=True):
-        of_task = found.setdefault(view, {}).setdefault(scaling, {}).setdefault(task, {})
-        of_task.setdefault(network, {}).setdefault(memory, []).append(level)
-    return found
-
-
-def _largest_network_shares(columns: Columns) -> dict[str, dict[str, Any]]:
-    """By view and task, where the network binds the largest share of the time."""
-    found: dict[str, dict[str, Any]] = {}
-    names = ("view", "task", "scaling", "network", "memory", "node", "network_share", "bound_level")
-    for view, task, *point, share, level in zip(*(columns[name] for name in names), strict=True):
-        best = found.setdefault(view, {}).get(task)
-        if isnan(share):
-            continue
-        if best is None or share > best["share"]:
-            about = dict(zip(("scaling", "network", "memory", "node"), point, strict=True))
-            found[view][task] = {"share": share, "bound_level": level, **about}
-    return found
-
-
-def _sequences(columns: Columns) -> dict[str, dict[str, list[str]]]:
-    """By view and task, the levels that bind most of the time, in the order in which they do, under `vendor` scaling.
-
-    At each node with the oldest memory and links, then at the newest node once the memory alone is the newest. A level
-    that binds most nowhere on this way is not in it.
-    """
-    networks, memories = (list(dict.fromkeys(columns[name])) for name in ("network", "memory"))
-    found: dict[str, dict[str, list[str]]] = {}
-    for view, by_scaling in _bound_levels(columns).items():
-        for task, levels in by_scaling["vendor"].items():
-            order = [*levels[networks[0]][memories[0]], levels[networks[0]][memories[-1]][-1]]
-            found.setdefault(view, {})[task] = list(dict.fromkeys(level for level in order if level))
-    return found
-
-
-def _runners_up(columns: Columns) -> dict[str, dict[str, Any]]:
-    """By view and task, what binds second most at the newest node with the newest memory and the oldest links.
-
-    With its share of the time, and with what binds most, under `vendor` scaling: what would bind next.
-    """
-    networks, memories, nodes = (list(dict.fromkeys(columns[name])) for name in ("network", "memory", "node"))
-    about = {"node": nodes[-1], "memory": memories[-1], "network": networks[0]}
-    found: dict[str, dict[str, Any]] = {}
-    for view in dict.fromkeys(columns["view"]):
-        for task in dict.fromkeys(columns["task"]):
-            shares = _shares_at(columns, (task, view, "vendor", networks[0], memories[-1]), nodes[-1])
-            if not any(map(isnan, shares.values())):
-                first, second = sorted(shares, key=lambda level: -shares[level])[:2]
-                found.setdefault(view, {})[task] = {
-                    "level": second,
-                    "share": shares[second],
-                    "bound_level": first,
-                    **about,
-                }
-    return found
-
-
 def reading(columns: Columns, told: Mapping[str, Any]) -> list[str]:
     """What the table shows, with its numbers; nothing where a point has none, because no plan fits."""
     if any(map(isnan, columns["time_s"])):
@@ -185,8 +114,7 @@ def reading(columns: Columns, told: Mapping[str, Any]) -> list[str]:
     networks, memories = (list(dict.fromkeys(columns[name])) for name in ("network", "memory"))
     return [
         *_saturation(told, networks, memories),
-        *_binding(columns, told, networks, memories),
-        *_in_order(told, networks, memories),
+        *said_of_binding(columns, told, networks, memories),
         *_decoding(told, networks, memories),
         *_designs(columns, networks, memories),
     ]
@@ -206,87 +134,34 @@ def _saturation(told: Mapping[str, Any], networks: Sequence[str], memories: Sequ
                 [told[name][view][scaling]["training"][network][memory] for network, memory in corners]
                 for name in ("gain_per_node_before_3nm", "gain_per_node_after_3nm", "after_over_before")
             )
-            alone = "saturates" if (ratio[0] or 0.0) < SATURATED else "does not saturate"
-            half = "at least half" if (ratio[-1] or 0.0) >= SATURATED else "not half"
+            kept = told["after_over_before"][view][scaling][ONE_PLAN]
+            alone_kept, together_kept = (kept[network][memory] for network, memory in (corners[0], corners[-1]))
             one, other, together = map(percent, late[1:])
             first, second = map(percent, told["peak_gain_per_node"][view][scaling])
             yield (
                 f"Training, {view} view, {scaling} scaling: with {memories[0]} and {networks[0]} a node gains "
                 f"{percent(early[0])} to {TURN} and {percent(late[0])} after it, {_share(ratio[0])} of that "
-                f"(the peak gains {first} and {second}): logic alone {alone}. After {TURN} it gains {one} with "
-                f"{memories[-1]} alone, {other} with {networks[-1]} alone, and {together} with both: together they "
-                f"bring back {_share(ratio[3])} of the {percent(early[3])} that a node gains to {TURN} with both, "
-                f"{half}."
+                f"(the peak gains {first} and {second}): logic alone {_saturating(ratio[0])}. After {TURN} it gains "
+                f"{one} with {memories[-1]} alone, {other} with {networks[-1]} alone, and {together} with both: "
+                f"together they bring back {_share(ratio[3])} of the {percent(early[3])} that a node gains to {TURN} "
+                f"with both, {_half(ratio[3])}. With one plan at all nodes it is {_share(alone_kept)}, "
+                f"{_saturating(alone_kept)}, and {_share(together_kept)}, {_half(together_kept)}."
             )
+
+
+def _saturating(ratio: float | None) -> str:
+    """Whether a gain after `TURN` is small against that before it, in words."""
+    return "saturates" if (ratio or 0.0) < SATURATED else "does not saturate"
+
+
+def _half(ratio: float | None) -> str:
+    """Whether memory and links bring back half of a gain, in words."""
+    return "at least half" if (ratio or 0.0) >= SATURATED else "not half"
 
 
 def _share(ratio: float | None) -> str:
     """A share of a gain in words."""
     return "no share" if ratio is None else percent(ratio, 1)
-
-
-def _binding(
-    columns: Columns, told: Mapping[str, Any], networks: Sequence[str], memories: Sequence[str]
-) -> Iterator[str]:
-    """What binds from the oldest to the newest node."""
-    nodes, old = told["nodes"], networks[0]
-    for view, by_scaling in told["bound_level"].items():
-        for task in ("training", "prefill"):
-            runs = _runs(by_scaling["vendor"][task][old][memories[0]], nodes)
-            first, second = (
-                _listed(_shares_at(columns, (task, view, "vendor", old, memory), nodes[-1]))
-                for memory in (memories[0], memories[-1])
-            )
-            most = told["largest_network_share"][view][task]
-            yield (
-                f"{task.capitalize()}, {view} view, vendor scaling: with {memories[0]} and {old} most is bound by "
-                f"{runs}; at {nodes[-1]} {first}. With {memories[-1]} it is {second}. The network binds at most "
-                f"{percent(most['share'])}, at {most['node']} with {most['memory']} and {most['network']}."
-            )
-
-
-def _in_order(told: Mapping[str, Any], networks: Sequence[str], memories: Sequence[str]) -> Iterator[str]:
-    """Whether training is bound by compute, then memory, then the network, as the studies of nodes say."""
-    for view, by_task in told["sequence"].items():
-        order = by_task["training"]
-        how = "as published" if tuple(order) == PUBLISHED_ORDER else "not reproduced in one sequence"
-        yield (
-            f"The published order compute, DRAM, network of training is {how} in the {view} view: from "
-            f"{told['nodes'][0]} to {told['nodes'][-1]} with {memories[0]} and {networks[0]}, and then with "
-            f"{memories[-1]}, most is bound by {', then '.join(LEVEL_NAMES.get(level, level) for level in order)}."
-        )
-
-
-def _runs(levels: Sequence[str], nodes: Sequence[str]) -> str:
-    """Levels in order, each with the nodes at which it binds most."""
-    runs: list[tuple[str, list[str]]] = []
-    for level, node in zip(levels, nodes, strict=True):
-        if not runs or runs[-1][0] != level:
-            runs.append((level, []))
-        runs[-1][1].append(node)
-    return ", then ".join(
-        f"{LEVEL_NAMES.get(level, level)} ({among[0]}{f' to {among[-1]}' if len(among) > 1 else ''})"
-        for level, among in runs
-    )
-
-
-def _shares_at(columns: Columns, key: Key, node: str) -> dict[str, float]:
-    """Shares of the levels at a point."""
-    row = _row_at(columns, key, node)
-    return {name.removesuffix("_share"): float(row[name]) for name in SHARES}
-
-
-def _row_at(columns: Columns, key: Key, node: str) -> dict[str, Any]:
-    """The row of a point."""
-    names = ("task", "view", "scaling", "network", "memory", "node")
-    place = list(zip(*(columns[name] for name in names), strict=True)).index((*key, node))
-    return {name: values[place] for name, values in columns.items()}
-
-
-def _listed(shares: Mapping[str, float]) -> str:
-    """Shares in words, the largest first, without small ones."""
-    ranked = sorted(shares.items(), key=lambda item: -item[1])
-    return ", ".join(f"{LEVEL_NAMES.get(level, level)} {percent(share)}" for level, share in ranked if share >= SMALL)
 
 
 def _decoding(told: Mapping[str, Any], networks: Sequence[str], memories: Sequence[str]) -> Iterator[str]:
@@ -307,7 +182,7 @@ def _designs(columns: Columns, networks: Sequence[str], memories: Sequence[str])
         told = []
         for memory in (memories[0], memories[-1]):
             key = ("training", view, "vendor", networks[0], memory)
-            first, last = (_row_at(columns, key, node) for node in (columns["node"][0], columns["node"][-1]))
+            first, last = (row_at(columns, key, node) for node in (columns["node"][0], columns["node"][-1]))
             told.append(
                 f"with {memory} L2 takes {percent(first['area_of_l2'])} of the area of logic at {first['node']} and "
                 f"{percent(last['area_of_l2'])} at {last['node']}, with {first['stacks']} and {last['stacks']} stacks"

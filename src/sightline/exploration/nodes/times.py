@@ -27,7 +27,11 @@ SHARES = tuple(f"{level}_share" for level in LEVELS)
 """Shares of a time that each level binds."""
 RECOMPUTE = ("none", "full")
 TENSOR_PARALLEL_OF_GENERATION = (1, 2, 4, 8)
-TASKS = ("training", "prefill", "decode")
+DEGREES = ("tensor_parallel", "pipeline_parallel", "micro_batch")
+"""Fields of the plan of training that are searched."""
+ONE_PLAN = "training, one plan"
+"""Training in which the plan of the oldest node and memory is kept at all others."""
+TASKS = ("training", ONE_PLAN, "prefill", "decode")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +61,19 @@ class Search:
         return {"area_of_l2": np.array(self.choices.l2_shares)[:, None, None, None]}
 
 
+def trainings(base: Mapping[str, Any], view: View, fabric: Fabric, found: Devices, search: Search) -> dict[str, Best]:
+    """Return the fastest training step at every node and memory, with the plan searched at each, and with one for all.
+
+    The one plan has the degrees and micro-batch that are best with the first node and memory.
+    """
+    searched = training(base, view, fabric, found, search)
+    first = {name: (int(searched.figures[name].flat[0]),) for name in DEGREES}
+    return {
+        "training": searched,
+        ONE_PLAN: training(base, view, fabric, found, replace(search, plans=Plans(**first))),
+    }
+
+
 def training(base: Mapping[str, Any], view: View, fabric: Fabric, found: Devices, search: Search) -> Best:
     """Return the fastest training step at every node and memory."""
     return reduce(Best.or_better, (_training(base, view, fabric, found, search, recompute) for recompute in RECOMPUTE))
@@ -67,8 +84,7 @@ def _training(
 ) -> Best:
     """The same with one kind of recomputation; the plan's axes come before those of the devices."""
     plans = search.plans
-    axes = zip(("tensor_parallel", "pipeline_parallel", "micro_batch"), range(3), strict=True)
-    degrees = {name: _along(getattr(plans, name), 2 - place + len(AXES)) for name, place in axes}
+    degrees = {name: _along(getattr(plans, name), 2 - place + len(AXES)) for place, name in enumerate(DEGREES)}
     stated = {name: int(values.flat[0]) for name, values in degrees.items()}
     count = base["cluster"]["devices"]
     mapping = _on(base, count, fabric)

@@ -15,10 +15,10 @@ from sightline.exploration.answer import Column, Figure, StudyAnswer, View
 from sightline.exploration.base import base_of, name_of
 from sightline.exploration.columns import BOUND_BY, by_level, memories
 from sightline.exploration.nodes.best import Best
-from sightline.exploration.nodes.devices import DIE_AREA_M2, POWER_W, Choices, Fabric, devices
+from sightline.exploration.nodes.devices import DIE_AREA_M2, POWER_W, SITES, Choices, Fabric, devices
 from sightline.exploration.nodes.ends import ends, said_of_ends
 from sightline.exploration.nodes.gains import reading, speedups, summary
-from sightline.exploration.nodes.times import PER_NODE, SERVED_ON, SHARES, TASKS, Plans, Search, generation, training
+from sightline.exploration.nodes.times import PER_NODE, SERVED_ON, SHARES, TASKS, Plans, Search, generation, trainings
 from sightline.exploration.request import StudyRequest
 from sightline.exploration.views import said_of
 from sightline.profile import LEVELS
@@ -56,7 +56,7 @@ LINKS = {
 """Links as readers know them."""
 SEARCH = Search(
     choices=Choices(
-        nodes=NODES, memories=MEMORIES, l2_shares=(0.03, 0.08, 0.15, 0.25, 0.4, 0.6), stacks=(1, 2, 3, 4, 6)
+        nodes=NODES, memories=MEMORIES, l2_shares=(0.03, 0.08, 0.15, 0.25, 0.4, 0.6), stacks=(1, 2, 3, 4, 5)
     )
 )
 QUICK_SEARCH = Search(
@@ -97,7 +97,7 @@ def study(request: StudyRequest) -> StudyAnswer:
             for view in views:
                 request.progress.check()
                 bests = {
-                    "training": training(base, view, fabric, found, search),
+                    **trainings(base, view, fabric, found, search),
                     **generation(served, view, fabric, found, search),
                 }
                 parts += _parts(bests, view, scaling, fabric, choices)
@@ -163,8 +163,9 @@ def _assumptions(base: Mapping[str, Any], served: Mapping[str, Any]) -> tuple[st
             "what the power cap leaves."
         ),
         (
-            "At every point are searched: the share of L2, stacks of memory from 1 to the most that edge and power "
-            "allow, and the plan; arithmetic is in bf16."
+            f"At every point are searched: the share of L2, stacks of memory from 1 to the most that edge, power and "
+            f"package allow, {SITES} as next to A100's die, and the plan; arithmetic is in bf16. One plan has the "
+            "degrees and micro-batch that are best with the oldest node and memory."
         ),
         (
             f"{base['cluster']['devices']:,} devices train {name_of(base['model'])}, {work['global_batch']:,} "
