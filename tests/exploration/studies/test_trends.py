@@ -48,6 +48,13 @@ def test_the_reading_gives_doubling_times_beside_published_ones(answer):
     assert "Epoch AI found 2.46 years" in answer.reading[0]
 
 
+def test_prices_of_the_published_years_are_in_two_dollars(answer):
+    of_the_day, constant = answer.summary["doubling_years_of_published_years"].values()
+    assert of_the_day["points"] == constant["points"] < answer.summary["launches"]
+    # A dollar loses worth, so that what it buys grows faster than prices of the day say.
+    assert constant["years"] < of_the_day["years"]
+
+
 def test_years_can_be_chosen():
     until = explore("trends", overrides={"until": 2015})
     assert until.summary["launches"] < explore("trends").summary["launches"]

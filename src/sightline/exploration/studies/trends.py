@@ -13,6 +13,7 @@ from sightline.exploration.request import StudyRequest
 from sightline.exploration.words import percent
 from sightline.kinds import whole
 from sightline.loading.input.checks import Complaints, Keys, check
+from sightline.technology.dollars import in_dollars_of
 from sightline.technology.launches import Launch, launches
 
 BASE = {"since": 2006, "until": 2100}
@@ -29,6 +30,8 @@ PUBLISHED = {
 June 2022. Their fp16 is that of any unit, ours that of matrix units."""
 LAST_PUBLISHED = 2021
 """The last year of their cards."""
+OF_THE_DAY, CONSTANT = "dollars of the day", f"dollars of {LAST_PUBLISHED}"
+"""What prices of the published years are in."""
 
 Row = dict[str, Any]
 
@@ -200,6 +203,17 @@ def _row(metric: str, segment: str, growth: Growth) -> Row:
     }
 
 
+def _of_published_years(cards: Sequence[Launch]) -> dict[str, Growth]:
+    """How fp32 per dollar grows over the launches of the published years, by what their prices are in."""
+    priced = [card for card in _having("fp32_flops_per_s_per_usd", cards) if card.years < LAST_PUBLISHED + 1]
+    years, values = _values("fp32_flops_per_s_per_usd", priced)
+    constant = [in_dollars_of(LAST_PUBLISHED, 1.0, int(card.years)) for card in priced]
+    worth = {OF_THE_DAY: np.ones(len(priced)), CONSTANT: np.array(constant, dtype=float)}
+    groups = [card.market for card in priced]
+    fits = {name: fit_growth(years, values / dollars, groups) for name, dollars in worth.items()}
+    return {name: growth for name, growth in fits.items() if growth is not None}
+
+
 def _summary(fits: Mapping[tuple[str, str], Growth], cards: Sequence[Launch]) -> dict[str, Any]:
     doubling: dict[str, dict[str, Any]] = {}
     for (metric, segment), growth in fits.items():
@@ -212,6 +226,9 @@ def _summary(fits: Mapping[tuple[str, str], Growth], cards: Sequence[Launch]) ->
         "launches": len(cards),
         "doubling_years": doubling,
         "best_of_its_date": best,
+        "doubling_years_of_published_years": {
+            name: growth.to_dict() for name, growth in _of_published_years(cards).items()
+        },
         "published": {metric: {"years": of[0], "interval": [of[1], of[2]]} for metric, of in PUBLISHED.items()},
     }
 
@@ -237,7 +254,10 @@ def _assumptions(cards: Sequence[Launch]) -> tuple[str, ...]:
     return (
         "Devices are seen as their makers describe them, in no view of what kernels reach.",
         of_launches,
-        "Prices are dollars of their day. Inflation is not taken out, which would shorten doubling times of price.",
+        (
+            f"Prices are dollars of their day; where {CONSTANT} are said, the U.S. consumer price index (CPI-U, yearly "
+            "means) makes them of them."
+        ),
         "16-bit matrix FLOP/s are dense, of matrix units, accumulated in fp32; fp32 is that of vector units.",
         of_lines,
         "The best of its date is a card above all that came before it; of few such cards the interval is wide.",
@@ -268,10 +288,11 @@ def _reading(fits: Mapping[tuple[str, str], Growth], cards: Sequence[Launch]) ->
 
 def _of_the_same_years(cards: Sequence[Launch]) -> Iterator[str]:
     """What the launches say of the years that the publication looked at."""
-    until = [card for card in _having("fp32_flops_per_s_per_usd", cards) if card.years < LAST_PUBLISHED + 1]
-    growth = fit_growth(*_values("fp32_flops_per_s_per_usd", until), groups=[card.market for card in until])
-    if growth is not None and len(until) < len(_having("fp32_flops_per_s_per_usd", cards)):
-        yield f"Launches until {LAST_PUBLISHED} alone say {growth.in_words(2)} for fp32, over {growth.count}."
+    found = _of_published_years(cards)
+    if found:
+        said = ", ".join(f"{growth.in_words(2)} in {name}" for name, growth in found.items())
+        count = next(iter(found.values())).count
+        yield f"Launches until {LAST_PUBLISHED} alone say for fp32 {said}, over {count}."
 
 
 def _of_segments(fits: Mapping[tuple[str, str], Growth]) -> Iterator[str]:
