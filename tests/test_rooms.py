@@ -81,7 +81,7 @@ PLANNING = (
 )
 """Shelves of the planning package, from the ground up."""
 TECHNOLOGY = (
-    *("entries", "nodes", "memories", "links", "launches", "budget", "interfaces", "dies"),
+    *("entries", "nodes", "memories", "links", "launches", "dollars", "budget", "interfaces", "dies"),
     *("law", "limits", "synthesis", "sentences", "cost"),
 )
 """Shelves of the technology package, from the ground up."""
