@@ -48,6 +48,7 @@ def test_commands_and_options_are_offered(tmp_path):
         ("sightline predict x.yaml --sweep workload.prompt", ["workload.prompt_tokens="]),
         ("sightline predict x.yaml --sort memory", ["memory_bytes.total"]),
         ("sightline validate korthikanti-2022-t", ["korthikanti-2022-table5"]),
+        ("sightline check x.yaml --require fits,hf", ["fits,hfu"]),
     ],
 )
 def test_names_and_keys_are_offered(tmp_path, line, offered):

@@ -13,7 +13,7 @@ from sightline.cli.progress_bar import end_if_stopped, progress_bar
 from sightline.cli.reports import Report, ReportOptions
 
 if TYPE_CHECKING:
-    from sightline.requirements import Checked
+    from sightline.requirements.check import Checked
 
 
 @takes_options

@@ -7,7 +7,7 @@ from sightline.report.markdown.text import Answer, Rows, markdown
 from sightline.report.pages.profile import scenario_yaml
 from sightline.report.pieces import BAD, GOOD, Said
 from sightline.report.terminal.requirements import summary
-from sightline.requirements import Checked
+from sightline.requirements.check import Checked
 
 _MARKS = {True: "✅", False: "❌"}
 

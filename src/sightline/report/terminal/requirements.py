@@ -2,22 +2,18 @@
 
 from collections.abc import Iterator, Sequence
 
-from rich.console import RenderableType
-from rich.text import Text
-
 from sightline.quantities import counted
 from sightline.report import labels
-from sightline.requirements import Checked, Judged
+from sightline.requirements.check import Checked
 
 
-def requirements_text(checked: Sequence[Checked]) -> Iterator[RenderableType]:
-    """Yield the sentences of each scenario below its name."""
+def requirements_text(checked: Sequence[Checked]) -> Iterator[str]:
+    """Yield the sentences of each scenario below its name, each on one line, as logs are searched for them."""
     scenarios = [one.profile.scenario for one in checked]
     for name, one in zip(labels.variant_labels(scenarios), checked, strict=True):
-        lines = [Text(name, style="bold"), *map(_line, one.required)]
-        yield Text("\n").join(lines)
+        yield "\n".join((name, *one.sentences))
     if len(checked) > 1:
-        yield Text(summary(checked))
+        yield summary(checked)
 
 
 def summary(checked: Sequence[Checked]) -> str:
@@ -28,8 +24,3 @@ def summary(checked: Sequence[Checked]) -> str:
     (only,) = checked
     met = sum(one.met for one in only.required)
     return f"{met} of {counted(len(only.required), 'requirement')} {'is' if met == 1 else 'are'} met"
-
-
-def _line(one: Judged) -> Text:
-    said, _, verdict = one.sentence.rpartition(": ")
-    return Text.assemble(f"{said}: ", (verdict, "green" if one.met else "red"))

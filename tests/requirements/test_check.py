@@ -1,0 +1,68 @@
+"""Scenarios are held against what is required of them; loads are simulated."""
+
+import pytest
+from serving_scenarios import serving
+from training_scenarios import training
+
+import sightline as sl
+
+
+@pytest.fixture(scope="module")
+def load():
+    return serving(count=30, slo={"ttft": "2 s", "percentile": 95})
+
+
+def test_a_training_is_predicted():
+    found = sl.check(training(model="llama-2-7b", cluster="8x h200-sxm-141gb", global_batch=8), "fits, mfu >= 1 %")
+    assert found.met
+    assert [one.key for one in found.required] == ["fits", "mfu"]
+    assert found.required[1].value == pytest.approx(found.profile.mfu)
+    assert found.required[1].interval == found.profile.interval.get("mfu")
+
+
+@pytest.mark.slow
+def test_a_load_is_simulated(load):
+    found = sl.check(load, ["ttft_p90<=60", "ttft_p95<=1 us", "refused==0"])
+    assert [one.met for one in found.required] == [True, False, True]
+    assert not found.met
+    assert found.required[0].value == found.profile.ttft_s["p90"]
+
+
+@pytest.mark.slow
+def test_the_capacity_of_a_server_is_searched_where_it_is_required(load):
+    found = sl.check(load, "capacity>=0.01,ttft_p90<=60")
+    capacity, ttft = found.required
+    assert (capacity.met, ttft.met) == (True, True)
+    assert capacity.interval[0] <= capacity.value <= capacity.interval[1]
+
+
+def test_a_load_that_does_not_fit_has_no_times():
+    found = sl.check(serving(model="llama-3.1-70b"), "ttft_p90<=30")
+    assert not found.met
+    assert found.sentences == [
+        "ttft_p90 is not known, for the plan does not fit in memory: at most 30 s is required: not met"
+    ]
+
+
+def test_that_a_plan_does_not_fit_is_warned_of_where_it_is_not_required():
+    asked = training(cluster="1x h100-sxm-80gb")
+    assert any("add 'fits'" in said for said in sl.check(asked, "mfu>=1 %").warnings)
+    assert not any("add 'fits'" in said for said in sl.check(asked, "fits").warnings)
+
+
+def test_the_document_has_the_keys_that_are_documented():
+    found = sl.check(training(), "fits,step_time<=1 day", whole_interval=True).to_dict()
+    assert {"version", "schema", "scenario", "source", "met", "whole_interval", "required", "warnings"} == set(found)
+    keys = {"require", "key", "operator", "bound", "value", "interval", "met", "sentence"}
+    assert all(set(one) == keys for one in found["required"])
+    assert found["required"][1]["bound"] == 86400.0
+
+
+def test_an_answer_shows_itself_in_a_line():
+    assert repr(sl.check(training(), "fits")).startswith("<0 of 1 requirements met: fits is false")
+
+
+def test_no_load_is_simulated_for_a_wrong_requirement(load, monkeypatch):
+    monkeypatch.setattr("sightline.simulation.simulate.simulate", None)
+    with pytest.raises(sl.InputError, match="mfu"):
+        sl.check(load, "mfu>=0.3")
