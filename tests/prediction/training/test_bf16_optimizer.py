@@ -43,8 +43,9 @@ def test_gradients_are_reduced_after_the_backward_pass_and_weights_gathered_afte
     overlapped = asked()
     overlap = replace(overlapped.plan.framework.overlap, gradients=False)
     framework = replace(overlapped.plan.framework, overlap=overlap)
+    # Without overlap there is no reason to send layer by layer either: the same few long messages.
     alone = predict(replace(overlapped, plan=replace(overlapped.plan, framework=framework)))
-    assert alone.phases["communication_exposed"] == pytest.approx(bf16.phases["communication_exposed"], rel=0.05)
+    assert alone.phases["communication_exposed"] == pytest.approx(bf16.phases["communication_exposed"], rel=1e-9)
     sent = {dtype: sum(row.network_bytes for row in predict(asked(dtype=dtype)).rows) for dtype in ("bf16", "fp16")}
     assert sent["bf16"] == pytest.approx(2 * sent["fp16"], rel=0.01)
 

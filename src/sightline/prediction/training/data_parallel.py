@@ -3,10 +3,10 @@
 Volumes as in ZeRO (arXiv 1910.02054): without it gradients are all-reduced once per step; stages 1 and 2 reduce-scatter
 gradients and gather parameters; stage 3 gathers parameters in every forward and backward pass. DeepSpeed's
 ``BF16_Optimizer`` all-reduces gradients after the last backward pass and gathers parameters after the update, neither
-overlapped. Frameworks differ in
-whether that happens per micro-batch. One replica moves exactly nothing. With hybrid sharding (arXiv 2304.11277)
-parameters are gathered and gradients scattered within a group of replicas, whose shards of the gradients are then
-all-reduced across groups.
+overlapped nor layer by layer: its buckets of 5e8 elements are so long that their number does not matter
+(``buffered_allreduce_fallback``, ``all_gather_dp_groups``). Frameworks differ in whether that happens per micro-batch.
+One replica moves exactly nothing. With hybrid sharding (arXiv 2304.11277) parameters are gathered and gradients
+scattered within a group of replicas, whose shards of the gradients are then all-reduced across groups.
 """
 
 from collections.abc import Callable
@@ -253,8 +253,8 @@ def data_parallel_time(replica: Replica, on: Replication) -> DataParallelTime:
         return DataParallelTime(0.0, 0.0)
     moves = movement(replica, plan)
     overlap = plan.framework.overlap
-    layered = overlap.gradients | (overlap.parameters & (plan.zero_stage > 0))
-    messages = either(layered, larger(replica.layers, 1.0), 1.0)
+    layered: Any = overlap.gradients | (overlap.parameters & (plan.zero_stage > 0))
+    messages = either(layered & (bf16_optimizer(plan) == 0), larger(replica.layers, 1.0), 1.0)
     forward, backward = _rounds(replica, moves, _transfers_s(moves, messages, on), messages, on)
     forward_s, backward_s = (found.exposed_s(on.constants.overlap_slowdown) for found in (forward, backward))
     own_s = _code_around_collectives_s(replica, moves, on)
