@@ -40,4 +40,6 @@ def test_transformers_serve_is_measured_and_simulated(tmp_path, monkeypatch, cap
     for key in ("ttft_s", "tpot_s", "latency_s"):
         # How near they are, a machine that does other work too decides: it is printed.
         assert all(isfinite(one[key]["mean"]) and one[key]["mean"] > 0 for one in (alone, anchored))
-    assert anchored["anchor"][0]["learned"]
+    (taught,) = anchored["anchor"]
+    assert taught["from"] == measured["run"]
+    assert "measurements took" in taught["sentence"]

@@ -69,6 +69,17 @@ def test_time_before_the_queue_is_learned_as_such():
     assert "per prefill" in said["sentence"]
 
 
+def test_what_no_constant_explains_of_a_load_is_told():
+    # Nothing of the engine differs: this load alone takes twice as long, as on a machine that does other work too.
+    known = taught(measured(server_of(SCENARIO).running(lambda base: base, (2.0, 2.0))))
+    (said,) = known.to_dicts("generation")
+    lessons = {one["constant"]: one for one in said["learned"]}
+    for name in ("prompt_times", "decode_times"):
+        assert lessons[name]["assumed"] == 1.0
+        assert lessons[name]["value"] > 1.3
+    assert "this load's" in said["sentence"]
+
+
 @pytest.mark.parametrize("rate", [2.0, 12.0])
 def test_other_rates_of_a_slower_server_are_predicted(rate):
     truth = other({"matmul_slowdown": 0.2}, 1.15)

@@ -56,15 +56,21 @@ def lessons_of_steps(known: AnchoredSteps, one: Timed[Scenario]) -> list[Lesson]
 
 
 def lessons_of_requests(known: AnchoredRequests, one: Timed[GenerationScenario]) -> list[Lesson]:
-    """Return what is known of the engine's constants of an anchor's site, largest surprise first."""
+    """Return what is known of the engine's constants of an anchor's site, largest surprise first.
+
+    A measured load also has slowdowns of its own, which no constant explains.
+    """
     engine = engine_at_site(one.scenario)
     site = site_of_engine(engine.scenario)
 
     def value(name: str, shift: float) -> float:
-        return exp(shift) if name == PACE else float(getattr(engine.base, name)) * exp(shift)
+        return float(getattr(engine.base, name, 1.0)) * exp(shift)
 
     names = [name for name in straying() if name == PACE or getattr(engine.base, name)]
-    return _lessons(known.taught.posterior, {name: (f"{name}/site/{site}",) for name in names}, value)
+    effects = {name: (f"{name}/site/{site}",) for name in names}
+    case = f"/case/{one.name}"
+    own = {effect.removesuffix(case): (effect,) for effect in known.cases.names if effect.endswith(case)}
+    return _lessons(known.taught.posterior, effects | own, value)
 
 
 def _lessons(
@@ -101,6 +107,8 @@ _TIMES = {
     "experts_slowdown": "experts' products",
     "prefill_experts_slowdown": "experts' products over prompts",
     "elementwise_slowdown": "element-wise kernels",
+    "prompt_times": "this load's passes with prompts",
+    "decode_times": "this load's decode passes",
     PACE: "everything",
 }
 _HOST = {
