@@ -1,23 +1,105 @@
-"""Findings on pre-training: frameworks against each other, memory, and the platforms."""
+"""Findings on pre-training: frameworks against each other, memory, platforms, and batches."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise, product
 
-from sightline.reproduction.answer import Reading, ReproducedTable
-from sightline.reproduction.arxiv_2311_03687.settings import A800, RTX_3090, RTX_4090, rate, ratio, trained
+from sightline.measurement.arxiv_2311_03687 import PRETRAINING
+from sightline.quantities import GIB
+from sightline.reproduction.answer import Reading
+from sightline.reproduction.arxiv_2311_03687.settings import (
+    A800,
+    GPUS,
+    NAMES,
+    RTX_3090,
+    RTX_4090,
+    SEVEN,
+    rate,
+    ratio,
+    trained,
+)
 from sightline.reproduction.asking import Ask
+
+BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+"""Samples per GPU, or of Megatron-LM's only replica, that are tried."""
+CARDS = (RTX_4090, RTX_3090)
+
+
+def a5(ask: Ask) -> list[Reading]:
+    """Return Megatron-LM's throughput over DeepSpeed's: batch 1 each, or the same global batch."""
+    deepspeed = rate(ask.profile(trained(A800)))
+    readings = []
+    for reading, batch in (("batch 1 each: per GPU, and of the only replica", 1), ("the same global batch of 8", GPUS)):
+        megatron = rate(ask.profile(trained(A800, framework="megatron", batch=batch)))
+        readings.append(
+            Reading(
+                reading=reading,
+                ours=ratio(megatron, deepspeed),
+                sentence=f"Megatron-LM trains {_said(megatron)}, DeepSpeed {_said(deepspeed)}.",
+            )
+        )
+    return readings
+
+
+def a6(ask: Ask) -> list[Reading]:
+    """Return DeepSpeed's throughput over Megatron-LM's, each at its largest batch that fits, by ZeRO stage."""
+    split = largest(ask, A800, framework="megatron")
+    megatron = rate(ask.profile(trained(A800, framework="megatron", batch=split)))
+    readings = []
+    for row, reading in (("N", "DeepSpeed without ZeRO"), ("Z2", "DeepSpeed with ZeRO-2; the stage is not stated")):
+        most = largest(ask, A800, row)
+        deepspeed = rate(ask.profile(trained(A800, row, batch=most)))
+        said = f"DeepSpeed trains {_said(deepspeed)} at batch {most}, Megatron-LM {_said(megatron)} at batch {split}."
+        readings.append(Reading(reading=reading, ours=ratio(deepspeed, megatron), sentence=said))
+    return readings
+
+
+def a7(ask: Ask) -> list[Reading]:
+    """Return DeepSpeed's memory over Megatron-LM's at the same batches."""
+    shares, said = [], []
+    for batch in (1, 2, 4, 8):
+        deepspeed, megatron = (
+            float(ask.profile(trained(A800, framework=one, batch=batch)).memory_bytes["total"]) / GIB
+            for one in ("deepspeed", "megatron")
+        )
+        shares.append(deepspeed / megatron)
+        said.append(f"{deepspeed:.0f} and {megatron:.0f} GiB at batch {batch}")
+    return [Reading(ours=min(shares), sentence=f"DeepSpeed and Megatron-LM need {', '.join(said)}.")]
 
 
 def a8(ask: Ask) -> list[Reading]:
     """Return whether 7B without techniques is out of memory on both RTX cards."""
-    needs = [ask.profile(trained(card, "N")) for card in (RTX_4090, RTX_3090)]
+    needs = [ask.profile(trained(card)) for card in CARDS]
     agree = sum(not one.fits for one in needs) / len(needs)
-    gib = " and ".join(f"{one.memory_bytes['total'] / 2**30:.0f} GiB" for one in needs)
+    gib = " and ".join(f"{one.memory_bytes['total'] / GIB:.0f} GiB" for one in needs)
     return [Reading(ours=agree, sentence=f"It needs {gib} on cards of 24 GiB.")]
+
+
+def a9(ask: Ask) -> list[Reading]:
+    """Return the A800's best throughput in full pre-training over the best of RTX cards, batch 1 and the largest."""
+    readings = []
+    for card, at_largest in product(CARDS, (False, True)):
+        (row, a800), (other, reached) = (_best(ask, one, at_largest=at_largest) for one in (A800, card))
+        batch = "each at its largest batch" if at_largest else "batch 1"
+        said = f"The A800 trains {_said(a800)} with {row}, the {NAMES[card]} {_said(reached)} with {other}."
+        readings.append(Reading(reading=f"the {NAMES[card]}, {batch}", ours=ratio(a800, reached), sentence=said))
+    return readings
+
+
+def _best(ask: Ask, platform: str, *, at_largest: bool) -> tuple[str, float | None]:
+    """The fastest row of full pre-training that fits a platform, and its throughput."""
+    rates: dict[str, float] = {}
+    for row in PRETRAINING:
+        batch = largest(ask, platform, row) if at_largest else 1
+        value = rate(ask.profile(trained(platform, row, batch=batch))) if batch else None
+        if value is not None and "Q" not in row.split("+"):
+            rates[row] = value
+    best = max(rates, key=lambda row: rates[row], default="nothing")
+    return best, rates.get(best)
 
 
 def a10(ask: Ask) -> list[Reading]:
     """Return the throughput of RTX cards over the A800's, 4-bit weights."""
-    a800, ada, ampere = (rate(ask.profile(trained(one, "Q"))) for one in (A800, RTX_4090, RTX_3090))
+    a800, ada, ampere = (rate(ask.profile(trained(one, "Q"))) for one in (A800, *CARDS))
     shares = [ratio(ada, a800), ratio(ampere, a800)]
     known = [share for share in shares if share is not None]
     # Both have to be in the range: the one farther from its middle is judged.
@@ -26,5 +108,78 @@ def a10(ask: Ask) -> list[Reading]:
     return [Reading(ours=ours, sentence=f"RTX 4090 and RTX 3090 reach {said} of the A800's throughput.")]
 
 
-FINDINGS: Mapping[str, Callable[[Ask], Sequence[Reading]]] = {"A8": a8, "A10": a10}
-TABLES: Mapping[str, Callable[[Ask], ReproducedTable]] = {}
+def a11(ask: Ask) -> list[Reading]:
+    """Return the RTX 4090's throughput over the RTX 3090's with 4-bit weights, at batch 1 and 2 and the largest."""
+    readings = []
+    for batch in (1, 2, *{largest(ask, card, "Q") for card in CARDS}):
+        ada, ampere = (rate(ask.profile(trained(card, "Q", batch=batch))) for card in CARDS)
+        readings.append(
+            Reading(
+                reading=f"batch {batch} per GPU",
+                ours=ratio(ada, ampere),
+                sentence=f"The RTX 4090 trains {_said(ada)}, the RTX 3090 {_said(ampere)}.",
+            )
+        )
+    return readings
+
+
+def a12(ask: Ask) -> list[Reading]:
+    """Return the optimizer's share of a step at batch 2, without and with the communication that nothing hides."""
+    profile = ask.profile(trained(A800, batch=2))
+    step, update = float(profile.step_time_s), float(profile.phases["optimizer"])
+    exposed = float(profile.phases["communication_exposed"])
+    said = f"The update takes {update:.3f} s of {{:.3f}} s."
+    return [
+        Reading(
+            reading="of forward, backward and update, as the phases are given without unoverlapped communication",
+            ours=update / (step - exposed),
+            sentence=said.format(step - exposed),
+        ),
+        Reading(reading="of the whole step on 8 GPUs", ours=update / step, sentence=said.format(step)),
+    ]
+
+
+def a37(ask: Ask) -> list[Reading]:
+    """Return the smallest gain from one batch to the next that fits: N on the A800, 4-bit weights on the RTX cards."""
+    gains, said = [], []
+    for platform, row in ((A800, "N"), (RTX_4090, "Q"), (RTX_3090, "Q")):
+        rates = list(_rates(ask, platform, row))
+        gains += [after / before for before, after in pairwise(rates)]
+        said.append(f"{NAMES[platform]} {', '.join(f'{one:,.0f}' for one in rates)}")
+    return [Reading(ours=min(gains), sentence=f"Tokens per second at batch 1, 2, 4, …: {'; '.join(said)}.")]
+
+
+def largest(ask: Ask, platform: str, techniques: str = "N", *, framework: str = "deepspeed", model: str = SEVEN) -> int:
+    """Return the largest of `BATCHES` that fits; 0 where none does."""
+    most = 0
+    for batch in BATCHES:
+        if not ask.profile(trained(platform, techniques, batch=batch, framework=framework, model=model)).fits:
+            break
+        most = batch
+    return most
+
+
+def _rates(ask: Ask, platform: str, techniques: str) -> Iterator[float]:
+    """Tokens per second by batch, up to the largest that fits."""
+    for batch in BATCHES:
+        value = rate(ask.profile(trained(platform, techniques, batch=batch)))
+        if value is None:
+            return
+        yield value
+
+
+def _said(value: float | None) -> str:
+    return "nothing, for it does not fit" if value is None else f"{value:,.0f} tokens/s"
+
+
+FINDINGS: Mapping[str, Callable[[Ask], Sequence[Reading]]] = {
+    "A5": a5,
+    "A6": a6,
+    "A7": a7,
+    "A8": a8,
+    "A9": a9,
+    "A10": a10,
+    "A11": a11,
+    "A12": a12,
+    "A37": a37,
+}

@@ -3,16 +3,15 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from sightline.reproduction.answer import Reading, ReproducedTable
-from sightline.reproduction.arxiv_2311_03687 import pretraining
+from sightline.reproduction.arxiv_2311_03687 import modules, pretraining, tables
 from sightline.reproduction.asking import Ask
 
-_PARTS = (pretraining,)
-
 FINDINGS: Mapping[str, Callable[[Ask], Sequence[Reading]]] = {
-    id_: answer for part in _PARTS for id_, answer in part.FINDINGS.items()
+    **pretraining.FINDINGS,
+    **modules.FINDINGS,
 }
 TABLES: Mapping[str, Callable[[Ask], ReproducedTable]] = {
-    id_: answer for part in _PARTS for id_, answer in part.TABLES.items()
+    **tables.TABLES,
 }
 ASSUMPTIONS: Sequence[str] = (
     "Samples of 350 tokens, bf16 weights, eager attention unless F; batch per GPU 1 unless said.",

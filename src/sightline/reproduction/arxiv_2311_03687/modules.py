@@ -1,0 +1,131 @@
+"""Findings on modules: what a decoder layer's time goes to, idle devices, and FlashAttention's effect."""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+
+from sightline.profile import Profile
+from sightline.reproduction.answer import Reading
+from sightline.reproduction.arxiv_2311_03687.pretraining import largest
+from sightline.reproduction.arxiv_2311_03687.settings import A800, trained
+from sightline.reproduction.asking import Ask
+
+NORMS = ("attention norm", "mlp norm")
+ATTENTION = ("qkv", "rope", "attention core", "output projection")
+"""Modules of what the study calls the attention module."""
+LAUNCHES, MICRO_BATCH = "waiting for launches", "framework, per micro-batch"
+"""Operators of the host that leave the device idle during the passes."""
+
+
+def layer_times(profile: Profile, phase: str) -> dict[str, float]:
+    """Return seconds of a decoder layer's modules in a phase; the attention core as its single operators."""
+    times: dict[str, float] = {}
+    for row in profile.rows:
+        if row.block == "layer" and row.phase == phase and not row.network_bytes:
+            name = f"attention {row.operator}" if row.module == "attention core" else row.module
+            times[name] = times.get(name, 0.0) + float(row.time_s)
+    return times
+
+
+def a13(ask: Ask) -> list[Reading]:
+    """Return the smallest ratio of MLP to QKV and of QKV to the next module, in both passes."""
+    profile = ask.profile(trained(A800, batch=2))
+    ratios, said = [], []
+    for phase in ("forward", "backward"):
+        times = layer_times(profile, phase)
+        most = max((name for name in times if name not in ("mlp", "qkv")), key=lambda name: times[name])
+        order = ("mlp", "qkv", most)
+        ratios += [times[before] / times[after] for before, after in pairwise(order)]
+        said.append(f"{phase}: {', '.join(f'{name} {times[name] * 1e3:.1f} ms' for name in order)}")
+    return [Reading(ours=min(ratios), sentence=f"A step at batch 2, {'; '.join(said)}.")]
+
+
+def a14(ask: Ask) -> list[Reading]:
+    """Return the share of RMSNorm and rotary embedding in a decoder layer's time."""
+    profile = ask.profile(trained(A800, batch=2))
+    readings = []
+    for phase in ("forward", "backward"):
+        times = layer_times(profile, phase)
+        element_wise = sum(times[name] for name in (*NORMS, "rope"))
+        whole = sum(times.values())
+        readings.append(
+            Reading(
+                reading=f"{phase}, batch 2",
+                ours=element_wise / whole,
+                sentence=f"They take {element_wise * 1e3:.1f} ms of {whole * 1e3:.1f} ms.",
+            )
+        )
+    return readings
+
+
+def a15(ask: Ask) -> list[Reading]:
+    """Return how many of two statements hold: idle 3 to 12 % at batch 1, at most 2 % at the largest batch."""
+    most = largest(ask, A800)
+    small, large = (idle_share(ask.profile(trained(A800, batch=batch))) for batch in (1, most))
+    return [
+        Reading(
+            ours=((0.03 <= small <= 0.12) + (large <= 0.02)) / 2,
+            sentence=f"The device is idle for {small:.1%} of both passes at batch 1, {large:.1%} at batch {most}.",
+        )
+    ]
+
+
+def idle_share(profile: Profile) -> float:
+    """Return the share of the passes, communication apart, in which the device waits for the host."""
+    idle = sum(float(row.time_s) for row in profile.rows if row.operator in (LAUNCHES, MICRO_BATCH))
+    return idle / (idle + sum(float(profile.phases[phase]) for phase in ("forward", "backward")))
+
+
+def a16(ask: Ask) -> list[Reading]:
+    """Return FlashAttention's gain for the attention module, forward: as speed-up, and as saved share of time."""
+    return _flash_gains(ask, "forward")
+
+
+def a17(ask: Ask) -> list[Reading]:
+    """Return FlashAttention's gain for the attention module, backward."""
+    return _flash_gains(ask, "backward")
+
+
+def _flash_gains(ask: Ask, phase: str) -> list[Reading]:
+    readings = []
+    for batch in (2, 1):
+        eager, flash = (_attention_s(ask.profile(trained(A800, row, batch=batch)), phase) for row in ("N", "F"))
+        said = f"The module takes {eager * 1e3:.1f} ms eager and {flash * 1e3:.1f} ms with FlashAttention."
+        readings += [
+            Reading(reading=f"speed-up, batch {batch}", ours=eager / flash - 1, sentence=said),
+            Reading(reading=f"saved share of time, batch {batch}", ours=1 - flash / eager, sentence=said),
+        ]
+    return readings
+
+
+def _attention_s(profile: Profile, phase: str) -> float:
+    """Seconds of a layer's attention module in a phase."""
+    return sum(
+        float(row.time_s)
+        for row in profile.rows
+        if row.block == "layer" and row.phase == phase and row.module in ATTENTION and not row.network_bytes
+    )
+
+
+def a36(ask: Ask) -> list[Reading]:
+    """Return the share of kernels in the backward phase at batch 2, unoverlapped communication apart."""
+    profile = ask.profile(trained(A800, batch=2))
+    backward = float(profile.phases["backward"])
+    idle = sum(float(row.time_s) for row in profile.rows if row.operator in (LAUNCHES, MICRO_BATCH))
+    # Both passes wait for the host in proportion to their time.
+    idle *= backward / (backward + float(profile.phases["forward"]))
+    return [
+        Reading(
+            ours=backward / (backward + idle),
+            sentence=f"Its kernels take {backward * 1e3:.0f} ms, the host lets the device wait {idle * 1e3:.0f} ms.",
+        )
+    ]
+
+
+FINDINGS: Mapping[str, Callable[[Ask], Sequence[Reading]]] = {
+    "A13": a13,
+    "A14": a14,
+    "A15": a15,
+    "A16": a16,
+    "A17": a17,
+    "A36": a36,
+}

@@ -1,0 +1,238 @@
+"""Findings on single operators, and their tables: products of matrices, copies of memory, collectives."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise, product
+from math import log
+from typing import Any
+
+from sightline.exploration.answer import Column, Figure
+from sightline.measurement.arxiv_2311_03687 import SEQUENCE
+from sightline.profile import Profile
+from sightline.reproduction.answer import Reading, ReproducedTable, table
+from sightline.reproduction.arxiv_2311_03687.settings import NAMES, PLATFORMS, RTX_3090, RTX_3090_NVLINK
+from sightline.reproduction.asking import Ask
+
+KIB, MIB, GIB = 2**10, 2**20, 2**30
+SIZES = tuple(4 * KIB * 4**power for power in range(10))
+"""Messages of collectives in bytes: 4 KiB to 1 GiB."""
+SHARDED = ("all_gather", "reduce_scatter")
+COLLECTIVES = ("all_reduce", "reduce", *SHARDED)
+"""Those that the study's frameworks call: without ZeRO, in ZeRO-2, and in ZeRO-2 and 3."""
+SMALL_BYTES, LARGE_BYTES = 64 * KIB, 256 * MIB
+KNEE = 2.0
+"""Times over those of the smallest message from which bandwidth is said to rule."""
+
+
+def a33(ask: Ask) -> list[Reading]:
+    """Return the least time without NVLink over that with it, of all-gather and reduce-scatter at any size."""
+    ratios = {
+        (kind, size): _seconds(ask, RTX_3090, kind, size) / _seconds(ask, RTX_3090_NVLINK, kind, size)
+        for kind, size in product(SHARDED, SIZES)
+    }
+    least, most = (pick(ratios, key=lambda one: ratios[one]) for pick in (min, max))
+    low, high = (f"{ratios[one]:.2f} ({_word(one[0])} of {_bytes(one[1])})" for one in (least, most))
+    said = f"From {_bytes(SIZES[0])} to {_bytes(SIZES[-1])} both are faster by a factor of {low} to {high}."
+    return [Reading(ours=ratios[least], sentence=said)]
+
+
+def a34(ask: Ask) -> list[Reading]:
+    """Return how many statements on a knee of reduce-scatter hold over all platforms.
+
+    Of each platform: messages up to `SMALL_BYTES` take less than `KNEE` times as long as the smallest, though up to 16
+    times as large; those from `LARGE_BYTES` on take in proportion to their size, within a tenth.
+    """
+    statements, knees = [], []
+    for platform in PLATFORMS:
+        times = {size: _seconds(ask, platform, "reduce_scatter", size) for size in SIZES}
+        start = times[SIZES[0]]
+        statements.append(times[SMALL_BYTES] < KNEE * start)
+        statements += [
+            abs(times[more] / times[less] / (more / less) - 1.0) < 0.1
+            for less, more in pairwise(SIZES)
+            if less >= LARGE_BYTES
+        ]
+        knee = next(size for size in SIZES if times[size] >= KNEE * start)
+        knees.append(f"{_bytes(knee)} on the {NAMES[platform]} (start-up {start * 1e6:.0f} us)")
+    sentence = f"A message takes twice the start-up time from {', '.join(knees)}."
+    return [Reading(ours=sum(statements) / len(statements), sentence=sentence)]
+
+
+def a38(ask: Ask) -> list[Reading]:
+    """Return the ratio of all-gather to reduce-scatter that is farthest from 1, over sizes and platforms."""
+    ratios = {
+        (platform, size): _seconds(ask, platform, "all_gather", size) / _seconds(ask, platform, "reduce_scatter", size)
+        for platform, size in product(PLATFORMS, SIZES)
+    }
+    platform, size = farthest = max(ratios, key=lambda one: abs(log(ratios[one])))
+    span = f"{min(ratios.values()):.2f} to {max(ratios.values()):.2f}"
+    sentence = f"The ratio is {span}, farthest from 1 at {_bytes(size)} on the {NAMES[platform]}."
+    return [Reading(ours=ratios[farthest], sentence=sentence)]
+
+
+def _seconds(ask: Ask, platform: str, kind: str, size: int) -> float:
+    """Seconds of a collective over all GPUs of a platform."""
+    workload = {"task": "operator", "operator": kind, "bytes": size}
+    return float(ask.profile({"cluster": platform, "workload": workload}).time_s)
+
+
+def _word(kind: str) -> str:
+    return kind.replace("_", "-")
+
+
+def _bytes(size: int) -> str:
+    unit, name = next((unit, name) for unit, name in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")) if size >= unit)
+    return f"{size // unit} {name}"
+
+
+PLATFORM = Column(label="platform")
+SIZE, TIME = Column(label="size", unit="B"), Column(label="time", unit="s")
+RATE = Column(label="bandwidth", unit="B/s")
+
+
+def collectives(ask: Ask) -> ReproducedTable:
+    """Return times and bus bandwidths of the study's collectives by size and platform."""
+    return table(
+        "collectives",
+        "Collectives over the 8 GPUs of a server by size",
+        _collective_rows(ask),
+        about={
+            "platform": PLATFORM,
+            "collective": Column(label="collective", values={kind: _word(kind) for kind in COLLECTIVES}),
+            "bytes": SIZE,
+            "time_s": TIME,
+            "bus_bytes_per_s": Column(label="bus bandwidth", unit="B/s"),
+        },
+        figures=[
+            Figure(
+                kind="lines",
+                title="Time",
+                x="bytes",
+                y="time_s",
+                series="platform",
+                panel="collective",
+                log=frozenset({"x", "y"}),
+            )
+        ],
+    )
+
+
+def _collective_rows(ask: Ask) -> Iterator[dict[str, Any]]:
+    # What nccl-tests call bus bandwidth: the bytes that cross a link over the time.
+    crossing = {"all_reduce": 2 * 7 / 8, "reduce": 1.0, **dict.fromkeys(SHARDED, 7 / 8)}
+    for platform, kind, size in product(PLATFORMS, COLLECTIVES, SIZES):
+        time_s = _seconds(ask, platform, kind, size)
+        yield {
+            "platform": NAMES[platform],
+            "collective": kind,
+            "bytes": size,
+            "time_s": time_s,
+            "bus_bytes_per_s": crossing[kind] * size / time_s,
+        }
+
+
+CARDS = tuple(platform for platform in PLATFORMS if platform != RTX_3090_NVLINK)
+"""Platforms whose GPUs differ."""
+HIDDEN, INNER, VOCABULARY = 4096, 11008, 32000
+PRODUCTS: Mapping[str, tuple[int, int]] = {
+    "query, key, value, output": (HIDDEN, HIDDEN),
+    "gate, up": (INNER, HIDDEN),
+    "down": (HIDDEN, INNER),
+    "head": (VOCABULARY, HIDDEN),
+}
+"""n and k of the products of Llama-2-7B, of as many rows as there are tokens."""
+BATCHES = (1, 2, 4, 8, 16, 32)
+
+
+def matmuls(ask: Ask) -> ReproducedTable:
+    """Return times and rates of the model's products by batch and GPU."""
+    rows = []
+    for platform, (name, (n, k)), batch in product(CARDS, PRODUCTS.items(), BATCHES):
+        profile = _alone(ask, platform, {"operator": "matmul", "m": batch * SEQUENCE, "n": n, "k": k})
+        rows.append(
+            {
+                "platform": NAMES[platform],
+                "product": name,
+                "batch": batch,
+                "time_s": float(profile.time_s),
+                "flops_per_s": float(profile.flops_per_s),
+            }
+        )
+    return table(
+        "matmul",
+        "Products of Llama-2-7B by batch: 350 tokens a sample, bf16",
+        rows,
+        about={
+            "platform": PLATFORM,
+            "product": Column(label="product"),
+            "batch": Column(label="batch"),
+            "time_s": TIME,
+            "flops_per_s": Column(label="rate", unit="FLOP/s"),
+        },
+        figures=[
+            Figure(
+                kind="lines",
+                title="Rate",
+                x="batch",
+                y="flops_per_s",
+                series="platform",
+                panel="product",
+                log=frozenset("x"),
+            )
+        ],
+    )
+
+
+COPIES: Mapping[str, Mapping[str, str]] = {
+    "within the device": {},
+    "host to device, pinned": {"direction": "host-to-device"},
+    "device to host, pinned": {"direction": "device-to-host"},
+    "host to device, pageable": {"direction": "host-to-device", "host_memory": "pageable"},
+}
+
+
+def copies(ask: Ask) -> ReproducedTable:
+    """Return times and bandwidths of copies within a device and between it and its host, by size."""
+    rows = []
+    for platform, (name, settings), size in product(CARDS, COPIES.items(), SIZES):
+        profile = _alone(ask, platform, {"operator": "copy", "elements": size // 2, "dtype": "bf16", **settings})
+        time_s = float(profile.time_s)
+        rows.append(
+            {
+                "platform": NAMES[platform],
+                "copy": name,
+                "bytes": size,
+                "time_s": time_s,
+                "bytes_per_s": size / time_s,
+            }
+        )
+    return table(
+        "copies",
+        "Copies of memory by size",
+        rows,
+        about={"platform": PLATFORM, "copy": Column(label="copy"), "bytes": SIZE, "time_s": TIME, "bytes_per_s": RATE},
+        figures=[
+            Figure(
+                kind="lines",
+                title="Bandwidth",
+                x="bytes",
+                y="bytes_per_s",
+                series="platform",
+                panel="copy",
+                log=frozenset({"x", "y"}),
+            )
+        ],
+        reading=["Copies count each byte once, though a copy within a device reads and writes it."],
+    )
+
+
+def _alone(ask: Ask, platform: str, workload: Mapping[str, Any]) -> Profile:
+    """An operator on one GPU of a platform."""
+    return ask.profile({"cluster": {"same_as": platform, "devices": 1}, "workload": {"task": "operator", **workload}})
+
+
+FINDINGS: Mapping[str, Callable[[Ask], Sequence[Reading]]] = {"A33": a33, "A34": a34, "A38": a38}
+TABLES: Mapping[str, Callable[[Ask], ReproducedTable]] = {
+    "matmul": matmuls,
+    "copies": copies,
+    "collectives": collectives,
+}

@@ -1,0 +1,172 @@
+"""Findings on the links inside the servers: scaling from one GPU to eight, and what NVLink adds on the RTX 3090."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
+from statistics import fmean
+from typing import Any
+
+from sightline.exploration.answer import Column, Figure
+from sightline.measurement.arxiv_2311_03687 import PRETRAINING, QUICK
+from sightline.reproduction.answer import Reading, ReproducedTable, table
+from sightline.reproduction.arxiv_2311_03687.settings import (
+    A800,
+    GPUS,
+    NAMES,
+    PLATFORMS,
+    RTX_3090,
+    RTX_3090_NVLINK,
+    RTX_4090,
+    SEVEN,
+    THIRTEEN,
+    rate,
+    ratio,
+    trained,
+)
+from sightline.reproduction.asking import Ask, Asked
+
+BATCH = 2
+Parts = Mapping[str, Any]
+"""Parts of a server that take the place of the study's."""
+AS_DESCRIBED: Parts = {}
+
+LINKS: Mapping[str, Parts] = {
+    "host lanes of PCIe 3, as its Xeons have, no peer-to-peer access": AS_DESCRIBED,
+    "host lanes of PCIe 4, as the study states, no peer-to-peer access": {"host": {"device_bandwidth": "25 GB/s"}},
+    "PCIe 4 with peer-to-peer access, which no driver of 2023 gives RTX 4090": {"intra_node": "pcie4"},
+}
+"""Ways of reading the RTX 4090's links: the study states PCIe 4, its processors have lanes of PCIe 3."""
+MEMORY: Mapping[str, Parts] = {
+    "all 16 memory channels filled (16 modules of 8 GB)": AS_DESCRIBED,
+    "half of the memory channels filled (8 modules of 16 GB)": {"host": {"memory_bandwidth": "205 GB/s"}},
+}
+"""Ways to fill the RTX 3090's host with its 128 GB: everything that GPUs exchange passes through this memory."""
+
+
+def a1(ask: Ask) -> list[Reading]:
+    """Return the A800's scaling efficiency."""
+    return [_scaled(ask, A800)]
+
+
+def a2(ask: Ask) -> list[Reading]:
+    """Return the RTX 4090's scaling efficiency for each way of reading its links."""
+    return [_scaled(ask, RTX_4090, said, parts) for said, parts in LINKS.items()]
+
+
+def a3(ask: Ask) -> list[Reading]:
+    """Return the RTX 3090's scaling efficiency for each way to fill its host's memory."""
+    return [_scaled(ask, RTX_3090, said, parts) for said, parts in MEMORY.items()]
+
+
+def a4(ask: Ask) -> list[Reading]:
+    """Return the RTX 3090's efficiency with NVLink over that without."""
+    readings = []
+    for said, parts in MEMORY.items():
+        bridged, plain = (_efficiency(ask, platform, parts) for platform in (RTX_3090_NVLINK, RTX_3090))
+        gain, figures = ratio(bridged, plain), f"{_share(bridged)} with NVLink and {_share(plain)} without"
+        readings.append(Reading(reading=said, ours=gain, sentence=f"The efficiency is {figures}."))
+    return readings
+
+
+def a35(ask: Ask) -> list[Reading]:
+    """Return the mean gain from NVLink over the rows of pre-training that fit the RTX 3090."""
+    readings = []
+    for said, parts in MEMORY.items():
+        gains = dict(_gains(ask, parts))
+        least, most = (pick(gains, key=lambda row: gains[row]) for pick in (min, max))
+        span = f"from {gains[least]:.1%} ({least}) to {gains[most]:.1%} ({most})"
+        sentence = f"{len(gains)} rows at batch 1 gain {span}."
+        readings.append(Reading(reading=said, ours=fmean(gains.values()), sentence=sentence))
+    return readings
+
+
+def _gains(ask: Ask, parts: Parts) -> Iterator[tuple[str, float]]:
+    """Rows of pre-training that fit with and without NVLink, and the throughput that it adds to each."""
+    rows = [row for row in PRETRAINING if not ask.small or row in QUICK]
+    for model, name in ((SEVEN, "7B"), (THIRTEEN, "13B")):
+        for row in rows:
+            bridged, plain = (
+                rate(ask.profile(changed(trained(platform, row, model=model), parts)))
+                for platform in (RTX_3090_NVLINK, RTX_3090)
+            )
+            gain = ratio(bridged, plain)
+            if gain is not None:
+                yield f"{name} {row}", gain - 1.0
+
+
+def changed(asked: Asked, parts: Parts) -> Asked:
+    """Return a scenario with parts of its server replaced."""
+    cluster = asked["cluster"]
+    whole = {"same_as": cluster} if isinstance(cluster, str) else cluster
+    return {**asked, "cluster": {**whole, **parts}} if parts else asked
+
+
+def _scaled(ask: Ask, platform: str, said: str = "", parts: Parts = AS_DESCRIBED) -> Reading:
+    """A platform's efficiency as a reading, with what a step takes on one GPU and on all."""
+    alone, whole = (ask.profile(_step(platform, devices, parts)) for devices in (1, GPUS))
+    exposed = float(whole.phases["communication_exposed"])
+    times = f"{alone.step_time_s * 1e3:.0f} ms on one GPU and {whole.step_time_s * 1e3:.0f} ms on {GPUS}"
+    sentence = f"A step takes {times}, {exposed * 1e3:.0f} ms of it unoverlapped communication."
+    return Reading(reading=said, ours=_efficiency(ask, platform, parts), sentence=sentence)
+
+
+def _efficiency(ask: Ask, platform: str, parts: Parts, devices: int = GPUS) -> float | None:
+    """Throughput per GPU of several over that of one; None where a plan does not fit."""
+    whole, alone = (rate(ask.profile(_step(platform, n, parts))) for n in (devices, 1))
+    each = ratio(whole, alone)
+    return None if each is None else each / devices
+
+
+def _step(platform: str, devices: int, parts: Parts) -> Asked:
+    return changed(trained(platform, "Q", batch=BATCH, devices=devices), parts)
+
+
+def _share(value: float | None) -> str:
+    return "not to be had" if value is None else f"{value:.1%}"
+
+
+def scaling(ask: Ask) -> ReproducedTable:
+    """Return throughput and efficiency from one GPU to eight on every platform."""
+    return table(
+        "scaling",
+        "From one GPU to eight: 7B, batch 2 per GPU, 4-bit weights",
+        _scaling_rows(ask),
+        about={
+            "platform": Column(label="platform"),
+            "reading": Column(label="reading"),
+            "devices": Column(label="GPUs"),
+            "tokens_per_s": Column(label="throughput", unit="tokens/s"),
+            "efficiency": Column(label="scaling efficiency", unit="share"),
+        },
+        figures=[
+            Figure(
+                kind="lines",
+                title="Scaling efficiency",
+                x="devices",
+                y="efficiency",
+                series="platform",
+                where={"reading": FIRST},
+            )
+        ],
+    )
+
+
+FIRST = "as described"
+"""Of the servers as the catalog has them, the first of the ways of reading them."""
+
+
+def _scaling_rows(ask: Ask) -> Iterator[dict[str, Any]]:
+    others: Mapping[str, Mapping[str, Parts]] = {RTX_4090: LINKS, RTX_3090: MEMORY, RTX_3090_NVLINK: MEMORY}
+    for platform in PLATFORMS:
+        readings = {FIRST: AS_DESCRIBED, **{said: parts for said, parts in others.get(platform, {}).items() if parts}}
+        for (said, parts), devices in product(readings.items(), (1, 2, 4, GPUS)):
+            yield {
+                "platform": NAMES[platform],
+                "reading": said,
+                "devices": devices,
+                "tokens_per_s": rate(ask.profile(_step(platform, devices, parts))),
+                "efficiency": _efficiency(ask, platform, parts, devices),
+            }
+
+
+FINDINGS: Mapping[str, Callable[[Ask], Sequence[Reading]]] = {"A1": a1, "A2": a2, "A3": a3, "A4": a4, "A35": a35}
+TABLES: Mapping[str, Callable[[Ask], ReproducedTable]] = {"scaling": scaling}
