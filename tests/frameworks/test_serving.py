@@ -35,6 +35,19 @@ def test_a_budget_that_is_not_stated_is_the_context_but_never_less_than_2048_tok
     assert serving_limits(Serving(), "any", 1e9, 32768).max_batched_tokens == 32768
 
 
+@pytest.mark.parametrize("engine", ["vllm", "tgi", "lightllm"])
+def test_engines_of_2023_launched_kernel_by_kernel_and_reduced_over_nccl(engine: str) -> None:
+    plan = serving(plan={"framework": engine, "framework_version": "2023-11"}).plan
+    assert not plan.cuda_graphs
+    assert plan.engine.collectives.all_reduce == "nccl"
+
+
+def test_without_a_limit_of_its_own_an_engine_runs_what_its_server_holds() -> None:
+    held = Serving(max_sequences=None, max_concurrent_requests=128)
+    assert (held.running_of(), held.running_of(1000)) == (128, 1000)
+    assert Serving(max_sequences=64).running_of(1000) == 64
+
+
 @pytest.mark.parametrize(
     ("version", "policy", "reserves", "ahead"),
     [

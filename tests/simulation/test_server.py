@@ -14,6 +14,7 @@ LENGTHS = {"prompt_tokens": {"distribution": "lognormal", "mean": 700, "cv": 1.0
 CONVERSATIONS = {"turns": 6, "prefix_tokens": 500}
 DRAWN = serving(count=80, sessions=CONVERSATIONS, **LENGTHS)
 OF_A_TOKEN = serving(prompt_tokens=1, output_tokens=1)
+HOLDS_MANY = {"max_concurrent_requests": 700}
 UNLIKE = {"devices": ["2x h100-sxm-80gb", "2x a100-sxm-80gb"], "network": "infiniband-hdr"}
 
 
@@ -50,3 +51,16 @@ def test_routers_weigh_unlike_replicas_by_what_turns_of_conversations_ask():
     turns = speeds(prompt_tokens=100, sessions={"turns": 1, "prefix_tokens": 3900})
     assert turns == pytest.approx(speeds(prompt_tokens=4000))
     assert turns != pytest.approx(speeds(prompt_tokens=100))
+
+
+def test_a_server_that_holds_more_requests_runs_more_where_only_that_limits_it():
+    asked = {"framework": "tgi", "framework_version": "1"}
+    usual, raised = (server_of(serving(plan=asked | more)).pools[0].facts for more in ({}, HOLDS_MANY))
+    assert (usual.max_sequences, raised.max_sequences) == (128, 700)
+
+
+def test_the_budget_of_prompts_grows_with_the_cache_where_it_is_a_share_of_it():
+    asked = {"framework": "lightllm", "framework_version": "0"}
+    small, large = (server_of(serving(plan=asked | {"memory_fraction": of})).pools[0].facts for of in (0.24, 0.9))
+    assert small.token_budget == 3072 > small.blocks / 6
+    assert large.token_budget == pytest.approx(large.blocks / 6, rel=0.01)

@@ -12,6 +12,8 @@ from sightline.content import fix_mappings
 Policy = Literal["vllm", "vllm-0", "sglang", "tgi", "lightllm", "transformers", "tensorrt-llm", "orca", "static"]
 Order = Literal["fcfs", "priority", "longest-prefix"]
 Reservation = Literal["chunk", "prompt", "estimate", "answer"]
+MOST_SEQUENCES = 256
+"""Sequences that run at once where an engine states no limit of any kind."""
 LEAST_BUDGET = 2048
 """Tokens per iteration of vLLM before chunked prefill, for models with a shorter context."""
 
@@ -33,10 +35,12 @@ class Serving:
 
     policy: Policy = "vllm"
     """Which rules form its iterations."""
-    max_sequences: int = 256
-    """Sequences that run at once."""
+    max_sequences: int | None = 256
+    """Sequences that run at once; None: as many as the server holds (`max_concurrent_requests`)."""
     max_batched_tokens: int | None = None
     """New tokens per iteration; None: as many as the model's context has, and no fewer than `LEAST_BUDGET`."""
+    budget_share: float = 0.0
+    """Share of the cache's tokens that an iteration may have of new ones, where that is more."""
     device_classes: tuple[DeviceClass, ...] = ()
     """By memory, ascending: the last that a device is in replaces the two limits above."""
     max_prefill_tokens: int | None = None
@@ -89,6 +93,10 @@ class Serving:
     def __post_init__(self) -> None:
         fix_mappings(self)
 
+    def running_of(self, held: int | None = None) -> int:
+        """Return how many sequences run at once where the server holds so many requests; None: its default."""
+        return self.max_sequences or held or self.max_concurrent_requests or MOST_SEQUENCES
+
 
 class Limits(NamedTuple):
     """What an iteration of an engine may hold at most."""
@@ -105,7 +113,7 @@ def serving_limits(
     Where prompts are not ``chunked``, vLLM's iterations have room for the longest (``EngineArgs``: the larger of its
     usual budget and ``max_model_len``).
     """
-    sequences, tokens = serving.max_sequences, serving.max_batched_tokens
+    sequences, tokens = serving.running_of(), serving.max_batched_tokens
     for known in serving.device_classes:
         if memory_bytes >= known.from_memory_bytes and not device.startswith(known.except_devices or ("?",)):
             sequences = known.max_sequences or sequences

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sightline.errors import InputError
-from sightline.frameworks.serving import serving_limits
+from sightline.frameworks.serving import Limits, serving_limits
 from sightline.prediction.generation.policies import transfer_s
 from sightline.prediction.generation.unlike import assignments, on_group
 from sightline.prediction.generation.worker import Worker
@@ -181,6 +181,7 @@ def facts_of(scenario: ServingScenario, blocks: int, role: int = WHOLE) -> Facts
     memory_bytes, chunked = float(device.memory_bytes), bool(plan.chunked_prefill)
     limits = serving_limits(rules, device.name, memory_bytes, model.max_positions, chunked=chunked)
     held = max(blocks - rules.reserved_blocks, 0)
+    shared = int(rules.budget_share * held * plan.kv_block_tokens)
     stages = int(plan.pipeline_parallel) if plan.engine.scheduling.pipeline_micro_batches else 1
     order = plan.scheduler or rules.order
     facts = Facts(
@@ -188,8 +189,8 @@ def facts_of(scenario: ServingScenario, blocks: int, role: int = WHOLE) -> Facts
         block_tokens=plan.kv_block_tokens,
         blocks=held,
         context_tokens=model.max_positions,
-        max_sequences=int(plan.max_sequences or limits.max_sequences),
-        token_budget=stages * int(plan.max_batched_tokens or limits.max_batched_tokens),
+        max_sequences=_most_sequences(plan, limits, held),
+        token_budget=stages * int(plan.max_batched_tokens or max(limits.max_batched_tokens, shared)),
         prefill_tokens=stages * (rules.max_prefill_tokens or ANY_NUMBER),
         max_concurrent=int(plan.max_concurrent_requests or rules.max_concurrent_requests or ANY_NUMBER),
         chunked=chunked,
@@ -216,6 +217,14 @@ def facts_of(scenario: ServingScenario, blocks: int, role: int = WHOLE) -> Facts
         loads_along=rules.policy in LOAD_ALONG,
     )
     return _with_drafts(_of_ranks(facts, scenario, role), scenario)
+
+
+def _most_sequences(plan: GenerationPlan, limits: Limits, blocks: int) -> int:
+    """Sequences that run at once: as stated, else as the engine or the requests that its server holds limit them."""
+    held, rules = plan.max_concurrent_requests, plan.engine.serving
+    if plan.max_sequences or held is None or rules.max_sequences is not None:
+        return int(plan.max_sequences or limits.max_sequences)
+    return max(min(rules.running_of(int(held)), blocks), 1)
 
 
 def _of_ranks(facts: Facts, scenario: ServingScenario, role: int) -> Facts:

@@ -16,7 +16,7 @@ def as_generation(scenario: ServingScenario, load: Requests | None = None) -> Ge
     """
     parts = list(load_of(scenario)) if load is None else [load]
     plan, engine = scenario.plan, scenario.plan.engine
-    running = plan.max_sequences or min(sum(map(len, parts)), engine.serving.max_sequences)
+    running = plan.max_sequences or min(sum(map(len, parts)), engine.serving.running_of())
     longest = max(int((part.prompt_tokens + part.output_tokens).max()) for part in parts)
     output = max(int(part.output_tokens.max()) for part in parts)
     work = Generate(
