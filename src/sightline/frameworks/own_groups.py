@@ -67,6 +67,18 @@ class TransformerEngine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TensorCalls:
+    """Calls that a loop over trained tensors makes for each of them, one after the other, in launches."""
+
+    micro_batch: float = 0.0
+    """Behind every backward pass."""
+    step: float = 0.0
+    """Around the update."""
+    shard: float = 0.0
+    """Around the update, for the tensors of a rank's own shard."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ZeroEngine:
     """Memory of DeepSpeed's engine on top of the model states; the defaults change nothing."""
 
@@ -84,6 +96,9 @@ class ZeroEngine:
     reduce_calls: Mapping[int, float] = field(default_factory=dict)
     """The same behind a weight's gradient, by stage: to copy it where it is reduced, and around the backward pass of
     stage 3."""
+    tensor_calls: Mapping[int, TensorCalls] = field(default_factory=dict)
+    """Loops over trained tensors by stage; of stage 0 in bf16 alone, which is ``BF16_Optimizer``. The device waits for
+    them: its queue is empty behind a backward pass, and a norm that the host reads takes two launches."""
     bf16_optimizer: bool = False
     """In bf16 without ZeRO, fp32 weights and moments are sharded over replicas all the same, gradients are summed whole
     in fp32, and updated weights are gathered before the next step (DeepSpeed's ``BF16_Optimizer``)."""

@@ -62,7 +62,8 @@ def _merged(rows: list[Row]) -> list[Row]:
 def _step_rows(priced: Priced, times: StepTimes) -> Iterator[Row]:
     """What is no part of a block: the optimizer, activations handed over, gradients, the bubble, the host."""
     c, m, phases = priced.constants, times.micro_batches, times.phases
-    update_s, own_s = phases["optimizer"] - times.update.operators_s, m * c.micro_batch_s + c.step_s
+    update_s = phases["optimizer"] - times.update.operators_s
+    own_s = m * c.micro_batch_s + c.step_s + times.tensor_calls_s
     by_host, waited = times.offload.update_s > 0, longest(LEVELS, levels_of_slot(priced, times))
     bound, level = ("host", "host") if by_host else ("memory", level_of_update(priced))
     yield _step_row("optimizer", "optimizer", "update", update_s, bound, level, bytes=float(times.update.traffic_bytes))
@@ -72,6 +73,7 @@ def _step_rows(priced: Priced, times: StepTimes) -> Iterator[Row]:
         ("host", "host", "waiting for launches", 1.0, 0.0, phases["host"] - own_s, "host"),
         ("host", "host", "framework, per micro-batch", m, 0.0, m * c.micro_batch_s, "host"),
         ("host", "host", "framework, per step", 1.0, 0.0, c.step_s, "host"),
+        ("host", "host", "framework, per trained tensor", 1.0, 0.0, times.tensor_calls_s, "host"),
     ]
     for phase, module, operator, count, sent, time_s, bound in found:
         if time_s > 0:

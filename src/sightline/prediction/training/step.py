@@ -28,7 +28,8 @@ from sightline.prediction.training.micro_batch import PipelineSlots, Slot, pipel
 from sightline.prediction.training.offload import OffloadTime, offload_time
 from sightline.prediction.training.priced import Priced
 from sightline.prediction.training.stages import DenseAndExperts, Sizes, layer_sum
-from sightline.prediction.training.update import UpdateTime, step_of_optimizer
+from sightline.prediction.training.tensor_calls import tensor_calls_s
+from sightline.prediction.training.update import UpdateTime, step_of_optimizer, trained_tensors
 from sightline.prediction.training.waiting import for_longest_samples_s, for_slowest_device_s
 from sightline.program import Operator
 from sightline.program.operators import collective
@@ -47,6 +48,8 @@ class StepTimes:
     micro_batches: Number
     host_s: Number
     """Seconds per step that the device waits for the host."""
+    tensor_calls_s: Number
+    """Part of them in loops over trained tensors."""
     forward_pass_s: Number
     """A micro-batch's forward pass on the first stage, with the host's time per micro-batch."""
     pipeline: PipelineTime
@@ -129,6 +132,9 @@ def step_times(
     parameters, stored = _most([size.trained for size in sizes]), _most([size.stored for size in sizes])
     on = on or replication(plan, scenario.cluster, priced.library, constants, priced.device_model)
     boundary = boundary or scenario.cluster
+    tensors = trained_tensors(scenario, slowest.layers)
+    loops_s = tensor_calls_s(plan, priced.device_model, tensors, m, priced.launches.forward_s)
+    host_s = m * (slot.forward_wait_s + slot.backward_wait_s + constants.micro_batch_s) + constants.step_s
     offload = offload_time(
         plan,
         scenario.cluster,
@@ -143,7 +149,8 @@ def step_times(
         stage_sizes=sizes,
         shares=shares,
         micro_batches=m,
-        host_s=m * (slot.forward_wait_s + slot.backward_wait_s + constants.micro_batch_s) + constants.step_s,
+        host_s=host_s + loops_s,
+        tensor_calls_s=loops_s,
         forward_pass_s=slots.slots[0].forward_s + constants.micro_batch_s,
         pipeline=_pipeline(priced, slots, m, boundary),
         data_parallel=_between_replicas(priced, slots, m, parameters, stored, on),

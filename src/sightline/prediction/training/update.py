@@ -80,7 +80,7 @@ def bf16_optimizer_traffic(plan: Plan, micro_batches: Number) -> Number:
     return micro_batches * added + once
 
 
-TENSORS_OF_LAYER, TENSORS_OF_EMBEDDING_AND_HEAD = 9.0, 3.0
+TENSORS_OF_LAYER, NORMS_OF_LAYER, TENSORS_OF_EMBEDDING_AND_HEAD = 9.0, 2.0, 3.0
 """Parameters come in so many tensors: seven projections and two norms of a layer; table, last norm and head."""
 
 
@@ -147,7 +147,7 @@ def elementwise_s(
     scenario: Scenario, program: Program, model: DeviceModel, layers: Number, traffic_bytes: Number
 ) -> Number:
     """Seconds of the update's element-wise kernels over the parameters of so many layers, sharded or not."""
-    plan, tensors = scenario.plan, _trained_tensors(scenario, layers)
+    plan, tensors = scenario.plan, trained_tensors(scenario, layers)
     update = Update(
         traffic_bytes=traffic_bytes,
         parameters=traffic_bytes / plan.framework.kernels.optimizer_traffic,
@@ -161,11 +161,12 @@ def elementwise_s(
     return larger(update_s, traffic_bytes / (model.device.l2_bandwidth * ideal.bandwidth))
 
 
-def _trained_tensors(scenario: Scenario, layers: Number) -> Number:
-    """Parameters that the optimizer is given; of an adapter two matrices for each projection that has one."""
+def trained_tensors(scenario: Scenario, layers: Number) -> Number:
+    """Return the parameters that the optimizer is given; of an adapter two matrices for each projection with one."""
     adapter = scenario.plan.adapter
     if adapter is None:
-        return TENSORS_OF_LAYER * layers + TENSORS_OF_EMBEDDING_AND_HEAD
+        quantized = scenario.plan.quantization != "none"
+        return (NORMS_OF_LAYER if quantized else TENSORS_OF_LAYER) * layers + TENSORS_OF_EMBEDDING_AND_HEAD
     return 2.0 * len(adapter.projections(gated=scenario.model.gated)) * layers + len(adapter.also_trained)
 
 
