@@ -1,7 +1,7 @@
 """What findings and tables ask of the model: predictions and simulations, each made once."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,8 @@ from sightline.loading import load_all
 from sightline.profile import Profile
 from sightline.progress import SILENT, Progress
 from sightline.scenario import ServingScenario
+from sightline.validation.suite import Result
+from sightline.validation.validate import validate
 
 Asked = Mapping[str, Any]
 """A scenario as a file would hold it."""
@@ -25,6 +27,8 @@ class Ask:
     progress: Progress = SILENT
     _profiles: dict[str, Profile] = field(default_factory=dict)
     _studies: dict[str, StudyAnswer] = field(default_factory=dict)
+    _plans: dict[str, Profile | None] = field(default_factory=dict)
+    _suites: dict[str, Sequence[Result]] = field(default_factory=dict)
 
     def profile(self, scenario: Asked) -> Profile:
         """Return the prediction of a scenario of any task; a served load is simulated."""
@@ -43,6 +47,22 @@ class Ask:
             self._studies[key] = explore(name, quick=self.small, view=view)
             self.progress.check()
         return self._studies[key]
+
+    def fastest(self, scenario: Asked) -> Profile | None:
+        """Return the prediction of the fastest plan of training of all that a scenario leaves open; None: none fits."""
+        key = json.dumps(scenario, sort_keys=True)
+        if key not in self._plans:
+            from sightline.exploration.fastest import fastest_if_any
+
+            self._plans[key] = fastest_if_any(scenario, None, self.progress)
+        return self._plans[key]
+
+    def suite(self, name: str) -> Sequence[Result]:
+        """Return the errors of a suite of published results that the catalog holds, of both its parts."""
+        if name not in self._suites:
+            self._suites[name] = validate(name)
+            self.progress.check()
+        return self._suites[name]
 
 
 def _answered(scenario: Asked) -> Profile:
