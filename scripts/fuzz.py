@@ -1,0 +1,91 @@
+"""Every reader on wrong inputs: each may be answered or refused in a sentence, with bounded memory and time.
+
+    python scripts/fuzz.py [READER ...] --seconds 600 --seed 1     look for defects; the time is shared by the readers
+    python scripts/fuzz.py --again FOLDER ...                      ask about kept inputs again
+
+The same seed makes the same inputs. An input that ends otherwise - in a traceback, in a process that dies, beyond the
+time or memory that one may take - is kept in a folder with its files, and the exit code is 1.
+"""
+
+import argparse
+import os
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from time import monotonic
+
+from fuzzing.campaign import Maker, Tally, search, worker
+from fuzzing.inputs import Input
+from fuzzing.readers import READERS
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+
+def main() -> int:
+    """Search, or ask again."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("readers", nargs="*", metavar="READER", help=f"of {', '.join(READERS)}; none means all")
+    parser.add_argument("--seconds", type=float, default=60.0, help="for all readers together")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="readers at the same time")
+    parser.add_argument("--out", type=Path, default=Path("fuzz-defects"), help="where inputs with defects are kept")
+    parser.add_argument("--again", type=Path, nargs="+", metavar="FOLDER", help="kept inputs")
+    asked = parser.parse_args()
+    if asked.again:
+        return again(asked.again)
+    if unknown := [name for name in asked.readers if name not in READERS]:
+        parser.error(f"no reader {', '.join(unknown)}; known: {', '.join(READERS)}")
+    return look(asked.readers or list(READERS), asked.seconds, asked.seed, asked.workers, asked.out)
+
+
+def look(readers: list[str], seconds: float, seed: int, workers: int, out: Path) -> int:
+    """Search with each reader for its share of the time, and print what was found."""
+    each_s = seconds * min(workers, len(readers)) / len(readers)
+    columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[said]}"), TimeRemainingColumn()
+    with Progress(*columns, console=Console(stderr=True)) as progress, ThreadPoolExecutor(workers) as pool:
+        makers = {reader: made(reader) for reader in readers}
+
+        def searched(reader: str) -> Tally:
+            task, begun, lock = progress.add_task(reader, total=each_s, said=""), monotonic(), threading.Lock()
+
+            def tell(tally: Tally) -> None:
+                with lock:
+                    progress.update(task, completed=monotonic() - begun, said=told(tally))
+
+            return search(reader, makers[reader], seed, each_s, out, tell)
+
+        found = dict(zip(readers, pool.map(searched, readers), strict=True))
+    for reader, tally in found.items():
+        print(f"{reader:14} {told(tally)}")
+    kept = [(*one, tally) for tally in found.values() for one in tally.kept.items()]
+    for signature, folder, tally in kept:
+        print(f"\n{folder}: {tally.defects[signature]} x {signature}")
+    return 1 if kept else 0
+
+
+def made(reader: str) -> Maker:
+    """The maker of a reader's inputs, which has read its right ones."""
+    return READERS[reader]()
+
+
+def told(tally: Tally) -> str:
+    """How many inputs ended in each way."""
+    counts = {word: tally.outcomes[word] for word in ("answered", "refused", "failed", "defect")}
+    return ", ".join(f"{count:,} {word}" for word, count in counts.items() if count)
+
+
+def again(folders: list[Path]) -> int:
+    """Ask about kept inputs again, and say what comes of them."""
+    defects = 0
+    with worker() as asked:
+        for folder in folders:
+            outcome = asked.ask(Input.read(folder))
+            defects += outcome.word == "defect"
+            print(f"{folder}: {outcome.word}\n{outcome.problem}".rstrip())
+            asked.renew()
+    return 1 if defects else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,129 @@
+"""Inputs of one reader after another in a worker, each defect confirmed in a fresh one and kept."""
+
+import contextlib
+import multiprocessing
+import os
+import shutil
+import signal
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from random import Random
+from typing import Final, TypeAlias
+
+from fuzzing.inputs import Input
+from fuzzing.worker import CPU_S, Outcome, serve
+
+Maker: TypeAlias = Callable[[Random], Input]
+"""Returns an input for a seeded generator."""
+INPUTS_PER_WORKER: Final = 400
+"""A fresh worker follows, so that what one keeps does not add up."""
+WALL_S: Final = 6.0 * CPU_S
+"""A worker that has not answered by then waits for something that does not come."""
+
+
+class Worker:
+    """A process that answers inputs; another takes its place when it has died or has answered many."""
+
+    def __init__(self) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="fuzz-"))
+        self._process: BaseProcess | None = None
+        self._answered = 0
+
+    def ask(self, asked: Input) -> Outcome:
+        """Return what comes of an input."""
+        if self._process is None or self._answered >= INPUTS_PER_WORKER:
+            self.renew()
+        self._answered += 1
+        try:
+            self._pipe.send(asked)
+            if self._pipe.poll(WALL_S):
+                outcome: Outcome = self._pipe.recv()
+                return outcome
+            return self._dead(f"no answer within {WALL_S:.0f} s")
+        except (EOFError, OSError):
+            return self._dead("the process died")
+
+    def renew(self) -> None:
+        """Start a fresh process."""
+        self.close()
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=serve, args=(theirs, str(self._folder)), daemon=True)
+        self._process.start()
+        theirs.close()
+        self._answered = 0
+
+    def _dead(self, how: str) -> Outcome:
+        """What a process left behind that is ended here, by a signal that makes it say where it was."""
+        process = self._process
+        if process is not None and process.pid is not None and process.is_alive():
+            os.kill(process.pid, signal.SIGABRT)
+            process.join(10.0)
+        self._process = None
+        left = (self._folder / "died").read_text(errors="replace") if (self._folder / "died").exists() else ""
+        ours = [line.strip() for line in left.splitlines() if "/sightline/" in line][:1]
+        return Outcome(word="defect", problem=f"{how}\n{left[:4000]}", signature=f"{how} {''.join(ours)}")
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._pipe.close()
+            self._process.kill()
+            self._process.join()
+            self._process = None
+
+    def remove(self) -> None:
+        """End the process, and remove its files."""
+        self.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def worker() -> Iterator[Worker]:
+    """Give a worker that is ended after use."""
+    one = Worker()
+    try:
+        yield one
+    finally:
+        one.remove()
+
+
+@dataclass(slots=True)
+class Tally:
+    """What came of the inputs of a reader."""
+
+    outcomes: Counter[str] = field(default_factory=Counter)
+    defects: Counter[str] = field(default_factory=Counter)
+    """By signature."""
+    kept: dict[str, Path] = field(default_factory=dict)
+    """By signature, the folder with the first input that showed it."""
+
+
+def search(reader: str, maker: Maker, seed: int, seconds: float, out: Path, tell: Callable[[Tally], None]) -> Tally:
+    """Return what came of inputs number 0, 1, 2, ... of a reader until the time is up.
+
+    Input n depends on the reader, the seed and n alone.
+    """
+    tally, end, number = Tally(), time.monotonic() + seconds, 0
+    with worker() as asked:
+        while time.monotonic() < end or not number:
+            one = maker(Random(f"{reader} {seed} {number}"))  # noqa: S311 - reproducible, not secret
+            outcome = asked.ask(one)
+            if outcome.word == "defect" and outcome.signature not in tally.defects:
+                # A fresh process knows nothing of the inputs before: what it shows, the input alone shows.
+                asked.renew()
+                outcome = asked.ask(one)
+            tally.outcomes[outcome.word] += 1
+            if outcome.word == "defect":
+                tally.defects[outcome.signature] += 1
+                if outcome.signature not in tally.kept:
+                    tally.kept[outcome.signature] = out / f"{reader}-{seed}-{number}"
+                    one.save(tally.kept[outcome.signature], outcome.problem)
+            number += 1
+            tell(tally)
+    return tally
