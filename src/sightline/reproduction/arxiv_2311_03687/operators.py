@@ -51,8 +51,8 @@ def a34(ask: Ask) -> list[Reading]:
             for less, more in pairwise(SIZES)
             if less >= LARGE_BYTES
         ]
-        knee = next(size for size in SIZES if times[size] >= KNEE * start)
-        knees.append(f"{_bytes(knee)} on the {NAMES[platform]} (start-up {start * 1e6:.0f} us)")
+        knee = next((_bytes(size) for size in SIZES if times[size] >= KNEE * start), "no size")
+        knees.append(f"{knee} on the {NAMES[platform]} (start-up {start * 1e6:.0f} us)")
     sentence = f"A message takes twice the start-up time from {', '.join(knees)}."
     return [Reading(ours=sum(statements) / len(statements), sentence=sentence)]
 

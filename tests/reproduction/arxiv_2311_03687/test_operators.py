@@ -1,0 +1,73 @@
+"""Single operators of the study: what findings judge, and tables that agree with single predictions."""
+
+import pytest
+
+from sightline.reproduction.arxiv_2311_03687 import operators
+from sightline.reproduction.asking import Ask
+
+
+@pytest.fixture(scope="module")
+def ask():
+    return Ask()
+
+
+def test_nvlink_is_judged_by_the_size_that_gains_least(ask, monkeypatch):
+    (as_predicted,) = operators.a33(ask)
+    plain = operators._seconds
+
+    def slower_at_one_size(ask, platform, kind, size):
+        hurt = platform == operators.RTX_3090_NVLINK and (kind, size) == ("reduce_scatter", operators.MIB)
+        return plain(ask, platform, kind, size) * (2.0 if hurt else 1.0)
+
+    monkeypatch.setattr(operators, "_seconds", slower_at_one_size)
+    (hurt,) = operators.a33(ask)
+    assert hurt.ours < 1.0 < as_predicted.ours
+    assert "reduce-scatter of 1 MiB" in hurt.sentence
+
+
+@pytest.mark.parametrize(
+    ("seconds", "share"),
+    [
+        (lambda size: 20e-6 + size / 10e9, 1.0),
+        (lambda size: size / 10e9, 0.5),
+        (lambda size: 20e-6, 0.5),
+    ],
+    ids=["knee", "no start-up", "no bandwidth"],
+)
+def test_a_knee_needs_both_a_start_up_and_a_bandwidth(ask, monkeypatch, seconds, share):
+    # Of each platform one statement is on small messages and one on large ones.
+    monkeypatch.setattr(operators, "_seconds", lambda ask, platform, kind, size: seconds(size))
+    (found,) = operators.a34(ask)
+    assert found.ours == pytest.approx(share)
+
+
+def test_the_ratio_that_is_farthest_from_one_is_judged(ask, monkeypatch):
+    plain = operators._seconds
+    monkeypatch.setattr(
+        operators,
+        "_seconds",
+        lambda ask, platform, kind, size: (
+            plain(ask, platform, kind, size) * (0.5 if kind == "all_gather" and size == operators.KIB * 16 else 1.0)
+        ),
+    )
+    (found,) = operators.a38(ask)
+    assert found.ours < 0.7
+    assert "16 KiB" in found.sentence
+
+
+def test_tables_have_every_case_once_with_rates_below_the_datasheets(ask):
+    found = operators.matmuls(ask).answer
+    assert len(found) == len(operators.CARDS) * len(operators.PRODUCTS) * len(operators.BATCHES)
+    assert max(row["flops_per_s"] for row in found.rows) < 312e12
+    copied = operators.copies(ask).answer
+    assert len(copied) == len(operators.CARDS) * len(operators.COPIES) * len(operators.SIZES)
+    across = [row for row in copied.rows if row["copy"].startswith("host")]
+    assert max(row["bytes_per_s"] for row in across) <= 25e9
+
+
+def test_collectives_name_reduce_and_bus_bandwidths_stay_below_the_links(ask):
+    found = operators.collectives(ask).answer
+    assert {row["collective"] for row in found.rows} == set(operators.COLLECTIVES)
+    for row in found.rows:
+        limit = 200e9 if row["platform"] == "A800" else 31e9
+        assert 0.0 < row["bus_bytes_per_s"] < limit

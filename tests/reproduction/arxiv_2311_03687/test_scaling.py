@@ -1,0 +1,64 @@
+"""Scaling over the study's links: efficiencies follow the links, and readings differ by what they replace."""
+
+import pytest
+
+from sightline.reproduction.arxiv_2311_03687 import scaling
+from sightline.reproduction.arxiv_2311_03687.settings import RTX_3090, RTX_4090, trained
+from sightline.reproduction.asking import Ask
+
+
+@pytest.fixture(scope="module")
+def ask():
+    return Ask(small=True)
+
+
+@pytest.mark.parametrize("id_", ["A1", "A2", "A3"])
+def test_eight_devices_reach_a_part_of_eight_times_one(ask, id_):
+    readings = scaling.FINDINGS[id_](ask)
+    assert all(0.0 < one.ours < 1.0 for one in readings)
+    assert len({one.reading for one in readings}) == len(readings)
+
+
+def test_faster_lanes_of_the_host_scale_better(ask):
+    as_the_host_has_them, as_stated, *_ = scaling.a2(ask)
+    assert as_stated.ours > as_the_host_has_them.ours
+
+
+def test_bridges_gain_the_more_the_slower_the_hosts_memory_is(ask):
+    filled, half = scaling.a4(ask)
+    assert 1.0 < filled.ours < half.ours
+    plain, halved = scaling.a3(ask)
+    assert plain.ours > halved.ours
+
+
+def test_every_row_that_fits_gains_from_bridges(ask, monkeypatch):
+    monkeypatch.setattr(scaling, "PRETRAINING", ("N", "Z3", "Q"))
+    filled, half = scaling.a35(ask)
+    assert 0.0 < filled.ours < half.ours
+    gains = dict(scaling._gains(ask, scaling.AS_DESCRIBED))
+    assert min(gains.values()) > 0.0
+    assert "7B N" not in gains  # out of memory
+
+
+@pytest.mark.parametrize("devices", [1, 8])
+def test_replaced_parts_leave_the_rest_of_a_server(ask, devices):
+    asked = trained(RTX_4090, "Q", devices=devices)
+    assert scaling.changed(asked, scaling.AS_DESCRIBED) == asked
+    before, after = (
+        ask.profile(one).scenario.cluster
+        for one in (asked, scaling.changed(asked, {"host": {"device_bandwidth": "25 GB/s"}}))
+    )
+    assert (after.devices, after.device.name, after.intra_node.name) == (devices, "rtx-4090", "pcie4-no-p2p")
+    assert after.host.device_bandwidth > before.host.device_bandwidth
+    assert after.host.memory_bandwidth == before.host.memory_bandwidth
+
+
+def test_the_table_has_every_platform_and_reading_from_one_device_to_eight(ask):
+    found = scaling.scaling(ask).answer
+    alone = [row for row in found.rows if row["devices"] == 1]
+    assert {row["efficiency"] for row in alone} == {1.0}
+    assert len(found) == 4 * len(alone)
+    readings = [row["reading"] for row in alone if row["platform"] == "RTX 4090"]
+    assert readings == [scaling.FIRST, *[said for said, parts in scaling.LINKS.items() if parts]]
+    whole = {(row["platform"], row["reading"]): row["efficiency"] for row in found.rows if row["devices"] == 8}
+    assert whole["RTX 3090", scaling.FIRST] == pytest.approx(scaling._efficiency(ask, RTX_3090, {}))
