@@ -53,6 +53,21 @@ def test_large_transfers_stream_at_the_memory_s_share(times_l2):
     assert cost(traffic).time_s == pytest.approx(streaming + CONSTANTS.kernel_latency_s)
 
 
+def test_branches_take_as_many_cycles_of_a_unit_whatever_the_memory_gives():
+    def branching_s(name):
+        device = read_cluster(f"1x {name}").device
+        one = replace(stream(1e6), unit_cycles=1e9)
+        return elementwise_cost(one, device, replace(CONSTANTS, kernel_latency_s=0.0)).time_s
+
+    # The same compute units at the same clock, beside memory of 1.6 and of 2.0 TB/s.
+    assert branching_s("a100-sxm-40gb") == pytest.approx(branching_s("a100-sxm-80gb"))
+    units = {name: read_cluster(f"1x {name}").device for name in ("rtx-3090", "rtx-4090")}
+    rates = {name: one.vector_flops for name, one in units.items()}
+    # Both have as many lanes in a unit, so that cycles are in proportion to the vector units' rate.
+    faster = branching_s("rtx-3090") / branching_s("rtx-4090")
+    assert faster == pytest.approx(rates["rtx-4090"] / rates["rtx-3090"])
+
+
 def test_small_transfers_come_out_of_the_cache():
     small = DEVICE.l2_bytes / 100
     streaming = small / DEVICE.memory_bandwidth / CONSTANTS.memory_fraction

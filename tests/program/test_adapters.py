@@ -8,7 +8,7 @@ import pytest
 
 from sightline.loading import scenario_from_mapping
 from sightline.prediction.training.predict import predict
-from sightline.program import Collective, Matmul, Program, write_out
+from sightline.program import Collective, Elementwise, Matmul, Program, write_out
 from sightline.program.techniques.adapters import adapter_parameters
 from sightline.program.techniques.low_precision import STORED_BYTES
 from sightline.scenario import Adapter, Scenario
@@ -94,6 +94,19 @@ def test_quantized_weights_are_expanded_before_each_matmul_of_theirs() -> None:
     assert written.head.own_trained_parameters == written.head.parameters
     norms = written.layers[0].own_trained_parameters
     assert norms == 2 * scenario().model.norm_parameters
+
+
+def test_a_library_expands_4_bit_codes_by_its_instructions_and_pytorch_integers_by_their_bytes() -> None:
+    def expansion(form: str, **plan: Any) -> Elementwise:
+        return next(op for op in program(quantization=form, **plan).layers[0].forward if op.part == "dequantize")
+
+    code, integers = expansion("nf4"), expansion("int4")
+    assert code.unit_cycles > code.elements
+    assert code.traffic_bytes == pytest.approx((STORED_BYTES["nf4"] + 2.0) * code.elements)
+    assert integers.unit_cycles == 0.0
+    assert integers.traffic_bytes > (STORED_BYTES["int4"] + 2.0) * integers.elements
+    # A bound takes the bytes alone.
+    assert expansion("nf4", framework="reference").unit_cycles == 0.0
 
 
 def test_compiling_launches_and_moves_less_and_computes_the_same() -> None:

@@ -106,19 +106,22 @@ def elementwise_cost(
     """Seconds of ``kernels`` element-wise kernels that move ``traffic_bytes`` and issue ``arithmetic`` in total.
 
     Each kernel ramps up and drains in a fixed time and streams at a share of the memory bandwidth, faster where its
-    tensors fill less than the L2 cache and were just written there (as far as bytes bind it at all); exponentials and
-    random numbers may take longer than the bytes. Work inside another kernel has ``kernels`` of 0. ``footprint_bytes``
-    are those of the distinct tensors, fewer than the traffic for kernels in place.
+    tensors fill less than the L2 cache and were just written there (as far as bytes bind it at all); exponentials,
+    random numbers and branches may take longer than the bytes. Work inside another kernel has ``kernels`` of 0.
+    ``footprint_bytes`` are those of the distinct tensors, fewer than the traffic for kernels in place.
     """
     c = constants
     memory_s = np.asarray(x.traffic_bytes, dtype=float) / device.memory_bandwidth
-    compute_s = x.arithmetic / device.vector_flops
+    arithmetic_s = x.arithmetic / device.vector_flops
+    cycles_s = x.unit_cycles / device.compute_units / clock_hz(device)
+    compute_s = np.maximum(arithmetic_s, cycles_s)
     footprint = x.traffic_bytes if footprint_bytes is None else footprint_bytes
     l2_bytes = (x.kernels + (x.kernels == 0.0)) * device.l2_bytes
     resident = np.maximum(0.0, 1.0 - footprint / l2_bytes)
     slower = 1.0 - c.cache_gain * resident * (1.0 - device.memory_bandwidth / device.l2_bandwidth)
     streaming_s = memory_s * slower / memory_share(c, device)
-    time_s = np.maximum(streaming_s, compute_s / c.vector_fraction) + x.kernels * c.kernel_latency_s
+    instructions_s = np.maximum(arithmetic_s / c.vector_fraction, cycles_s)
+    time_s = np.maximum(streaming_s, instructions_s) + x.kernels * c.kernel_latency_s
     beyond_s = memory_s * np.maximum(1.0 - l2_bytes / np.maximum(footprint, 1.0), 0.0)
     cached_s = memory_s * smaller(device.memory_bandwidth / device.l2_bandwidth, 1.0)
     least_s = np.maximum(np.maximum(beyond_s, cached_s), compute_s)

@@ -69,7 +69,7 @@ REGISTRY: Mapping[str, Entry] = {
     "Elementwise": Entry(
         "elementwise:price_streams",
         (),
-        ("traffic_bytes", "arithmetic", "kernels"),
+        ("traffic_bytes", "arithmetic", "unit_cycles", "kernels"),
         "l2:bytes_once",
         "processor.prices:price_kernels",
     ),

@@ -216,7 +216,10 @@ class LowPrecision:
     casts_every_pass: bool = False
     """Weights are quantized in every pass and no low-precision copies kept, instead of once after each update."""
     dequantization_traffic: Mapping[str, float] = field(default_factory=dict)
-    """Bytes per weight whose transfer would take as long as expanding it does, by format; else the least there is."""
+    """Bytes per weight that kernels of PyTorch move to expand it, by format; else the least there is."""
+    dequantization_cycles: Mapping[str, float] = field(default_factory=dict)
+    """Cycles of a compute unit per weight that a library's kernel takes to expand it, by format: bitsandbytes finds a
+    4-bit code by a tree of branches (``csrc/kernels.cu``, ``dDequantizeNF4``), which no memory makes faster."""
 
     def __post_init__(self) -> None:
         fix_mappings(self)

@@ -280,6 +280,8 @@ class Elementwise(Operator):
     traffic_bytes: Number
     arithmetic: Number = 0.0
     """Vector instructions where they count: exponentials, random numbers."""
+    unit_cycles: Number = 0.0
+    """Cycles of a compute unit where other instructions bind the kernel, such as branches: as many on every device."""
     kind: str = ""
     """Class of the kernel in a device's element-wise calibration, such as norm or rope; training has one for all."""
     elements: Number = 0.0

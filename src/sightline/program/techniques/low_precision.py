@@ -154,12 +154,22 @@ def stored_bytes(x: TrainingShapes) -> float:
 def dequantize(x: TrainingShapes, module: Module, weights: Number) -> list[Operator]:
     """Return the expansion of ``weights`` elements to the compute dtype, or nothing where they are not quantized.
 
-    The least traffic is the stored bytes in and the expanded out; kernels of real libraries work slower than that and
-    state the traffic that would take as long (``dequantization_traffic`` of the framework).
+    The least traffic is the stored bytes in and the expanded out; real libraries move more of them, or are bound by
+    their instructions (``dequantization_traffic`` and ``dequantization_cycles`` of the framework).
     """
     form = x.trained.quantization
     if form == "none":
         return []
     least = STORED_BYTES[form] + x.element_bytes
-    traffic = x.framework.low_precision.dequantization_traffic.get(form, least)
-    return [moving(module, "dequantize", traffic * weights, EXPANSION_KERNELS[form], elements=weights)]
+    code = x.framework.low_precision
+    traffic, cycles = code.dequantization_traffic.get(form, least), code.dequantization_cycles.get(form, 0.0)
+    return [
+        moving(
+            module,
+            "dequantize",
+            traffic * weights,
+            EXPANSION_KERNELS[form],
+            elements=weights,
+            unit_cycles=cycles * weights,
+        )
+    ]
