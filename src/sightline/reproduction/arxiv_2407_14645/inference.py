@@ -1,0 +1,184 @@
+"""Latencies against published ones (B2), what bounds matrix products (B7, B8), and memory technology (B9)."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from sightline import catalog
+from sightline.exploration.answer import Column
+from sightline.loading.input.dotted_keys import with_value
+from sightline.reproduction.answer import Reading, ReproducedTable, table
+from sightline.reproduction.asking import Ask, Asked
+from sightline.reproduction.statements import judged
+
+A100, H100 = "a100-sxm-80gb", "h100-sxm-80gb"
+LONG_PROMPT = 512
+"""Tokens of a prompt whose prefill the source calls compute-bound."""
+FLAT = 0.05
+"""A gain beyond the knee of less than this counts as none."""
+ABOUT: Mapping[str, Column] = {
+    "model": Column(label="model"),
+    "device": Column(label="device"),
+    "devices": Column(label="devices"),
+    "batch": Column(label="batch"),
+    "prompt_tokens": Column(label="prompt", unit="tokens"),
+    "output_tokens": Column(label="output", unit="tokens"),
+    "measured_s": Column(label="published", unit="s"),
+    "predicted_s": Column(label="predicted", unit="s"),
+    "error": Column(label="error", unit="share"),
+    "left_out": Column(label="left out"),
+    "source": Column(label="source"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """A published latency."""
+
+    scenario: Asked
+    measured_s: float
+    source: str
+
+    @property
+    def model(self) -> str:
+        """Its name."""
+        return str(self.scenario["model"])
+
+    @property
+    def settings(self) -> tuple[Any, ...]:
+        """All but the model."""
+        work = self.scenario["workload"]
+        return self.scenario["cluster"], work["batch"], work["prompt_tokens"], work["output_tokens"], self.source
+
+
+def published() -> list[Published]:
+    """Return the published latencies of Llama-2, as the ledger of the source has them."""
+    stated = catalog.entry("findings", "2407.14645")["latencies"]
+    found = []
+    for series in stated["measured"]:
+        for row in series["rows"]:
+            values = dict(zip(stated["columns"], row, strict=True))
+            device, measured = values.pop("device"), values.pop("latency_s")
+            scenario: dict[str, Any] = {"workload": {"task": "generate"}, "plan": dict(series["plan"])}
+            for key, value in values.items():
+                scenario = with_value(scenario, key, value)
+            scenario["cluster"] = f"{values['plan.tensor_parallel']}x {device}"
+            found.append(Published(scenario=scenario, measured_s=measured, source=series["source"]))
+    return found
+
+
+def _impossible(one: Published, all_of_them: Sequence[Published]) -> str:
+    """Why a published latency cannot be that of its model: a smaller one is slower under the same settings."""
+    if one.model != "llama-2-13b":
+        return ""
+    smaller = [other for other in all_of_them if other.model == "llama-2-7b" and other.settings == one.settings]
+    return "faster than 7B" if any(other.measured_s > one.measured_s for other in smaller) else ""
+
+
+def b2(ask: Ask) -> list[Reading]:
+    """Return the mean error of latencies that can be of their model."""
+    rows = list(latencies(ask).answer.rows)
+    counted = [row for row in rows if not row["left_out"]]
+    by_kind: dict[str, list[float]] = {}
+    for row in counted:
+        by_kind.setdefault(f"{row['model']} on {row['device']}", []).append(abs(row["error"]))
+    said = ", ".join(f"{name} {fmean(errors):.1%} of {len(errors)}" for name, errors in by_kind.items())
+    sentence = (
+        f"Mean errors: {said}. {len(rows) - len(counted)} published latencies of 13B are left out, because they are "
+        "below those of 7B under the same settings; the table lists them too."
+    )
+    return [Reading(ours=fmean(abs(row["error"]) for row in counted), sentence=sentence)]
+
+
+def latencies(ask: Ask) -> ReproducedTable:
+    """Return every published latency beside ours."""
+    cases = published()
+    rows = []
+    for one in cases:
+        count, device = one.scenario["cluster"].split("x ")
+        predicted = float(ask.profile(one.scenario).latency_s)
+        rows.append(
+            {
+                "model": one.model,
+                "device": device,
+                "devices": int(count),
+                **{key: one.scenario["workload"][key] for key in ("batch", "prompt_tokens", "output_tokens")},
+                "measured_s": one.measured_s,
+                "predicted_s": predicted,
+                "error": predicted / one.measured_s - 1,
+                "left_out": _impossible(one, cases),
+                "source": one.source,
+            }
+        )
+    return table("latencies", "Latencies of Llama-2 on A100 and H100", rows, about=ABOUT, status="published")
+
+
+def b7(ask: Ask) -> list[Reading]:
+    """Return whether most matrix products of long prefills are compute-bound, and those of decode memory-bound."""
+    rows = list(ask.study("bound-by").rows)
+    statements, told = {}, []
+    for device in (A100, H100):
+        mine = [row for row in rows if row["device"] == device]
+        prefill = [row for row in mine if row["phase"] == "prefill" and row["prompt_tokens"] >= LONG_PROMPT]
+        decode = [row for row in mine if row["phase"] == "decode" and row["batch"] == 1]
+        computing = [row for row in prefill if row["bound_level"] == "compute"]
+        waiting = [row for row in decode if row["bound_level"] != "compute"]
+        statements[f"most of a prefill are compute-bound on {device}"] = len(computing) > len(prefill) / 2
+        statements[f"those of a decode are memory-bound on {device}"] = len(waiting) == len(decode)
+        told.append(
+            f"{device}: prefill {_shapes(computing)} compute-bound, {_shapes(prefill, but=computing)} memory-bound; "
+            f"decode {_shapes(waiting)} memory-bound"
+        )
+    return [judged(statements, f"Prompts of {LONG_PROMPT} tokens or more, and one sequence: {'. '.join(told)}.")]
+
+
+def _shapes(rows: Sequence[Mapping[str, Any]], but: Sequence[Mapping[str, Any]] = ()) -> str:
+    names = dict.fromkeys(row["matmul"] for row in rows if row not in but)
+    return ", ".join(names) or "none"
+
+
+def b8(ask: Ask) -> list[Reading]:
+    """Return the share of matrix products that memory bounds on H100 over that on A100."""
+    told = ask.study("bound-by").summary
+    (a100, h100), (low, high) = (
+        [told[key][device] for device in (A100, H100)] for key in ("memory_bound_share", "ridge_flops_per_byte")
+    )
+    sentence = (
+        f"Memory bounds {h100:.0%} of matrix products on H100 (ridge point {high:.0f}) and {a100:.0%} on A100 "
+        f"({low:.0f})."
+    )
+    return [Reading(ours=h100 / a100, sentence=sentence)]
+
+
+def b9(ask: Ask) -> list[Reading]:
+    """Return whether latency falls with the memory and then flattens at a level that is named."""
+    told = ask.study("dram", view="ideal").summary
+    knees, to, beyond = (told[key]["ideal"] for key in ("knee", "gain_to_knee", "gain_beyond_knee"))
+    statements, said = {}, []
+    for model, knee in knees.items():
+        statements[f"{model} has a knee"] = knee is not None
+        if knee is None:
+            continue
+        statements[f"{model} gains up to it"] = to[model] > 1 + FLAT
+        statements[f"{model} gains nothing beyond it"] = beyond[model] < 1 + FLAT
+        said.append(
+            f"{model} is {to[model]:.1f} times faster at {knee['bandwidth'] / 1e12:.1f} TB/s, between "
+            f"{knee['last_memory_before']} and {knee['first_memory_beyond']}, than with the slowest memory, and "
+            f"{beyond[model] - 1:.1%} faster beyond, where {knee['level']} binds"
+        )
+    return [judged(statements, f"{'; '.join(said)}.", "ideal view")]
+
+
+def bounds(ask: Ask) -> ReproducedTable:
+    """Return the study of what bounds each matrix product."""
+    return ReproducedTable(id="bound-by", answer=ask.study("bound-by"))
+
+
+def memories(ask: Ask) -> ReproducedTable:
+    """Return the study of memory technology."""
+    return ReproducedTable(id="dram", answer=ask.study("dram", view="ideal"))
+
+
+FINDINGS: Mapping[str, Callable[[Ask], Sequence[Reading]]] = {"B2": b2, "B7": b7, "B8": b8, "B9": b9}
+TABLES: Mapping[str, Callable[[Ask], ReproducedTable]] = {"latencies": latencies, "bound-by": bounds, "dram": memories}

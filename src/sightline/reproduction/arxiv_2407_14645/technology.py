@@ -1,0 +1,133 @@
+"""The gain from A100 to B200 (B4), and logic nodes from 12 nm to 1 nm (B5, B6)."""
+
+from collections.abc import Callable, Mapping, Sequence
+from math import isclose, prod
+from typing import Any
+
+from sightline.exploration.nodes.binding import PUBLISHED_ORDER
+from sightline.exploration.nodes.gains import SATURATED
+from sightline.exploration.nodes.times import ONE_PLAN
+from sightline.exploration.studies.a100_to_b200 import OF_2021
+from sightline.reproduction.answer import Reading, ReproducedTable
+from sightline.reproduction.asking import Ask
+from sightline.reproduction.statements import judged
+
+LARGEST_FIRST: Mapping[str, tuple[str, ...]] = {
+    "arithmetic": ("compute", "precision"),
+    "memory": ("memory_bandwidth", "recomputation", "memory_capacity"),
+    "links": ("interconnect", "domain"),
+}
+"""What the source explains the gain by, in its order, and the factors that belong to it."""
+SLOWEST_LINKS = "nvlink4 + infiniband-ndr"
+"""The slowest links of the source, which goes from NDR over XDR to GDR."""
+ROUNDING = 1e-9
+Case = tuple[str, str, str]
+"""Task, scaling and view of the study of nodes."""
+PLANS = {ONE_PLAN: "one plan at all nodes", "training": "the plan searched again at each node"}
+SCALINGS = {"ideal": "equal factors at each step", "vendor": "foundries' claims"}
+
+
+def b4(ask: Ask) -> list[Reading]:
+    """Return whether the gain is one in both views, its factors multiply to it, and which of them are the largest."""
+    told = ask.study("a100-to-b200").summary
+    statements, said = {}, []
+    for view, factors in told["factors_by_view"].items():
+        gain = told["gains"][view][OF_2021]
+        groups = {name: prod(factors[one] for one in of) for name, of in LARGEST_FIRST.items()}
+        ranked = sorted(groups, key=lambda name: -groups[name])
+        statements[f"there is a gain in the {view} view"] = gain > 1
+        statements[f"factors multiply to it in the {view} view"] = isclose(prod(factors.values()), gain, rel_tol=1e-6)
+        statements[f"none of them loses in the {view} view"] = min(factors.values()) > 1 - ROUNDING
+        statements[f"{', then '.join(groups)} gain most in the {view} view"] = ranked == list(groups)
+        parts = " x ".join(f"{name} {factor:.2f}" for name, factor in [("plan", factors["plan"]), *groups.items()])
+        said.append(f"{view} view {gain:.1f} = {parts}")
+    sentence = f"Over A100s under a plan of 2021: {'; '.join(said)}. Model, baseline and plan are ours."
+    return [judged(statements, sentence)]
+
+
+def b5(ask: Ask) -> list[Reading]:
+    """Return whether logic alone saturates, and whether HBM4 and faster links bring half of its gain back."""
+    return [_saturation(ask, case) for case in _cases("ideal", "vendor")]
+
+
+def _saturation(ask: Ask, case: Case) -> Reading:
+    task, scaling, view = case
+    told = ask.study("technology-nodes").summary
+    early, late, ratio = (
+        told[key][view][scaling][task]
+        for key in ("gain_per_node_before_3nm", "gain_per_node_after_3nm", "after_over_before")
+    )
+    slow, fast = _links(early)
+    memories = list(early[slow])
+    old, new = memories[0], memories[-1]
+    peak = told["peak_gain_per_node"][view][scaling]
+    statements = {
+        f"with {old} a node gains less than half after 3 nm": ratio[slow][old] < SATURATED,
+        f"{new} and {fast} bring at least half back": ratio[fast][new] >= SATURATED,
+    }
+    sentence = (
+        f"With {old} and {slow} a node gains {early[slow][old]:.0%} to 3 nm and {late[slow][old]:.0%} after it, with "
+        f"{new} and {fast} {early[fast][new]:.0%} and {late[fast][new]:.0%}; the peak itself {peak[0]:.0%} and "
+        f"{peak[1]:.0%}."
+    )
+    return judged(statements, sentence, _in_words(case))
+
+
+def b6(ask: Ask) -> list[Reading]:
+    """Return how much of the order compute, memory, network is found from node to node."""
+    return [_sequence(ask, case) for case in _cases("vendor", "ideal")]
+
+
+def _sequence(ask: Ask, case: Case) -> Reading:
+    task, scaling, view = case
+    orders = ask.study("technology-nodes").summary["sequence"][view][scaling][task]
+    slow, _ = _links(orders)
+    found = orders[slow]
+    sentence = (
+        f"From 12 nm to 1 nm with HBM2, and then with HBM4, most of the time is bound by {', then '.join(found)}, with "
+        f"{slow}."
+    )
+    return Reading(
+        ours=in_order(found, PUBLISHED_ORDER) / len(PUBLISHED_ORDER), sentence=sentence, reading=_in_words(case)
+    )
+
+
+def in_order(found: Sequence[str], wanted: Sequence[str]) -> int:
+    """Return how many of the wanted are found in their order."""
+    best = 0
+    for place, name in enumerate(wanted):
+        if name in found:
+            rest = found[list(found).index(name) + 1 :]
+            best = max(best, 1 + in_order(rest, wanted[place + 1 :]))
+    return best
+
+
+def _cases(first: str, second: str) -> list[Case]:
+    """What the source leaves open, as it does it first: it compares nodes under one mapping, in a view like ours."""
+    tried = [(task, scaling) for task in PLANS for scaling in (first, second)]
+    return [(task, scaling, view) for view in ("ideal", "calibrated") for task, scaling in tried]
+
+
+def _in_words(case: Case) -> str:
+    task, scaling, view = case
+    return f"{PLANS[task]}, {SCALINGS[scaling]}, {view} view"
+
+
+def _links(by_links: Mapping[str, Any]) -> tuple[str, str]:
+    """The slowest links of the source and the fastest; a small study lacks some."""
+    names = list(by_links)
+    return (SLOWEST_LINKS if SLOWEST_LINKS in names else names[0]), names[-1]
+
+
+def gain(ask: Ask) -> ReproducedTable:
+    """Return the study of the gain from A100 to B200."""
+    return ReproducedTable(id="a100-to-b200", answer=ask.study("a100-to-b200"))
+
+
+def nodes(ask: Ask) -> ReproducedTable:
+    """Return the study of logic nodes."""
+    return ReproducedTable(id="technology-nodes", answer=ask.study("technology-nodes"))
+
+
+FINDINGS: Mapping[str, Callable[[Ask], Sequence[Reading]]] = {"B4": b4, "B5": b5, "B6": b6}
+TABLES: Mapping[str, Callable[[Ask], ReproducedTable]] = {"a100-to-b200": gain, "technology-nodes": nodes}

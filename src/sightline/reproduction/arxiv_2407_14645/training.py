@@ -1,0 +1,93 @@
+"""Training times against published ones (B1), and memory by recomputation (B3)."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+from sightline.exploration.answer import Column
+from sightline.reproduction.answer import Reading, ReproducedTable, table
+from sightline.reproduction.asking import Ask
+from sightline.validation.suite import Answer
+
+TIMES = {"arXiv 2205.05198, table 5": "korthikanti-2022-table5", "arXiv 2104.04473, table 1": "narayanan-2021-table1"}
+"""Suites of published step times of GPT on A100s."""
+MEMORY = ("korthikanti-2022-fig1", "korthikanti-2022-fig7")
+"""Suites of published activations by recomputation."""
+
+
+def b1(ask: Ask) -> list[Reading]:
+    """Return the mean error of step times: over the table with all four sizes, and over both tables."""
+    errors = {source: [answer.error for answer in _answers(ask, suite)] for source, suite in TIMES.items()}
+    first, *_ = errors
+    both = [error for part in errors.values() for error in part]
+    return [_of_times(errors[first], first), _of_times(both, " and ".join(errors))]
+
+
+def _of_times(errors: Sequence[float], reading: str) -> Reading:
+    sizes = [abs(error) for error in errors]
+    said = f"{len(sizes)} steps are predicted with errors of {fmean(sizes):.1%} in the mean, {max(sizes):.1%} at most."
+    return Reading(ours=fmean(sizes), sentence=said, reading=reading)
+
+
+def b3(ask: Ask) -> list[Reading]:
+    """Return the largest error of activations by recomputation; None where their order is another."""
+    errors = [abs(answer.error) for suite in MEMORY for answer in _answers(ask, suite)]
+    study = ask.study("memory-footprint")
+    by_model: dict[str, dict[str, float]] = {}
+    for row in study.rows:
+        by_model.setdefault(row["name"], {})[row["technique"]] = row["activations_bytes"]
+    in_order = all(of["full"] < of["selective, sequence-parallel"] < of["none"] for of in by_model.values())
+    said = ", ".join(
+        f"{name} {' < '.join(f'{of[how] / 2**30:.1f}' for how in ('full', 'selective, sequence-parallel', 'none'))}"
+        for name, of in by_model.items()
+    )
+    sentence = (
+        f"The largest of {len(errors)} errors is {max(errors):.1%}; GiB of full, selective (with sequence parallelism) "
+        f"and no recomputation: {said}."
+    )
+    return [Reading(ours=max(errors) if in_order else None, sentence=sentence)]
+
+
+def times(ask: Ask) -> ReproducedTable:
+    """Return every published step time beside ours."""
+    about = {
+        "source": Column(label="source"),
+        "parameters": Column(label="parameters"),
+        "devices": Column(label="A100s"),
+        "recompute": Column(label="recomputation"),
+        "measured_s": Column(label="published", unit="s"),
+        "predicted_s": Column(label="predicted", unit="s"),
+        "error": Column(label="error", unit="share"),
+        "split": Column(label="part", values={"fit": "fitted on", "test": "not fitted on"}),
+    }
+    rows = [row for source, suite in TIMES.items() for row in _rows(ask, source, suite)]
+    return table("training-times", "Training times of GPT on A100s", rows, about=about, status="published")
+
+
+def _rows(ask: Ask, source: str, suite: str) -> Iterator[dict[str, Any]]:
+    for answer in _answers(ask, suite):
+        asked = answer.case.scenario
+        yield {
+            "source": source,
+            "parameters": float(ask.profile(asked).scenario.model.parameters),
+            "devices": int(str(asked["cluster"]["devices"]).split("x")[0]),
+            "recompute": asked["plan"]["recompute"],
+            "measured_s": answer.case.measured,
+            "predicted_s": answer.predicted,
+            "error": answer.error,
+            "split": answer.case.split,
+        }
+
+
+def memory(ask: Ask) -> ReproducedTable:
+    """Return the study of memory by recomputation."""
+    return ReproducedTable(id="memory", answer=ask.study("memory-footprint"), status="published")
+
+
+def _answers(ask: Ask, suite: str) -> list[Answer]:
+    """The answered cases of a suite, of both its parts."""
+    return [answer for result in ask.suite(suite) for answer in result.answers if answer.predicted is not None]
+
+
+FINDINGS: Mapping[str, Callable[[Ask], Sequence[Reading]]] = {"B1": b1, "B3": b3}
+TABLES: Mapping[str, Callable[[Ask], ReproducedTable]] = {"training-times": times, "memory": memory}

@@ -1,0 +1,44 @@
+"""The gain from A100 to B200, and logic nodes."""
+
+import pytest
+
+from sightline.reproduction.arxiv_2407_14645.technology import b4, b5, b6, in_order
+from sightline.reproduction.asking import Ask
+
+ORDER = ("compute", "memory", "network")
+
+
+@pytest.mark.parametrize(
+    ("found", "count"),
+    [
+        (["compute", "memory", "network"], 3),
+        (["compute", "network", "memory"], 2),
+        (["host", "compute", "memory", "host", "network"], 3),
+        (["network", "memory", "compute"], 1),
+        ([], 0),
+    ],
+)
+def test_what_is_in_order_is_counted(found, count):
+    assert in_order(found, ORDER) == count
+
+
+@pytest.fixture(scope="module")
+def ask():
+    return Ask(small=True)
+
+
+@pytest.mark.slow
+def test_the_gain_has_factors_in_both_views(ask):
+    (reading,) = b4(ask)
+    assert reading.ours is not None
+    assert "ideal view" in reading.sentence
+    assert "calibrated view" in reading.sentence
+
+
+@pytest.mark.slow
+def test_every_way_of_reading_the_study_of_nodes_is_shown(ask):
+    for readings in (b5(ask), b6(ask)):
+        assert len({one.reading for one in readings}) == len(readings) == 8
+        assert all(0 <= one.ours <= 1 for one in readings)
+    # Old memory and links leave logic alone in the small study, too.
+    assert all(one.ours >= 0.5 for one in b5(ask))

@@ -1,0 +1,14 @@
+"""Findings that are several statements."""
+
+from sightline.reproduction.statements import judged
+
+
+def test_the_share_that_holds_is_judged_and_what_fails_is_named():
+    reading = judged({"water is wet": True, "fire is cold": False}, "Two things were tried.", "as seen")
+    assert reading.ours == 0.5
+    assert reading.sentence == "Two things were tried. Not so: fire is cold."
+    assert reading.reading == "as seen"
+
+
+def test_nothing_is_named_where_all_hold():
+    assert judged({"water is wet": True}, "One.").sentence == "One."
