@@ -168,3 +168,35 @@ def test_errors_are_readable_in_a_narrow_terminal(in_process, monkeypatch, width
     assert max(map(len, out.splitlines())) <= width
     for said in ("korthikanti-2022-table5: step time", "korthikanti-2022-fig1: layer activation bytes", "median"):
         assert said in out
+
+
+def test_coverage_is_answered_in_every_form(in_process, tmp_path):
+    asked = ("validate", "v100-sxm2-32gb", "--coverage")
+    code, out, err = in_process(*asked, "--markdown", tmp_path / "coverage.md", "--html", tmp_path / "coverage.html")
+    assert (code, "matmul" in out, "datasheet-only" in out) == (0, True, True)
+    assert "coverage.md" in err
+    for form in ("coverage.md", "coverage.html"):
+        assert "datasheet-only" in (tmp_path / form).read_text(encoding="utf-8")
+    cells = json.loads(in_process(*asked, "--json")[1])["coverage"]
+    assert {cell["of"] for cell in cells} == {"v100-sxm2-32gb"}
+    assert all(cell["scenario"]["workload"]["task"] == "operator" for cell in cells)
+    assert len(in_process(*asked, "--csv")[1].splitlines()) == len(cells) + 1
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--chart", "out.svg"], "--coverage is a table without a chart"),
+        (["--left-out"], "--coverage excludes --left-out"),
+    ],
+)
+def test_coverage_refuses_what_it_has_not(in_process, options, said):
+    code, out, err = in_process("validate", "v100-sxm2-32gb", "--coverage", *options)
+    assert (code, out) == (2, "")
+    assert said in err
+
+
+def test_errors_are_lines_of_csv_too(in_process):
+    header, *lines = in_process("validate", "korthikanti-2022-table5", "--csv")[1].splitlines()
+    assert set(header.split(",")) == KEYS
+    assert lines

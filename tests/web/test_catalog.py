@@ -52,3 +52,12 @@ def test_what_is_not_there_is_told(client, query, said):
     shown = client.get(f"/catalog?{query}&fragment=1")
     assert shown.status_code == 422
     assert said in shown.text.replace("&#39;", "'")
+
+
+@pytest.mark.parametrize(
+    ("query", "said"), [("kind=devices&name=t4", "matmul"), ("kind=frameworks&name=litgpt", "lora")]
+)
+def test_what_predictions_with_it_rest_on_stands_below(client, query, said):
+    shown = client.get(f"/catalog?{query}").text
+    assert "What predictions rest on" in shown
+    assert said in shown.partition("What predictions rest on")[2]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sightline.cli import completion, output, reports
+from sightline.cli.coverage import show_coverage
 from sightline.cli.next_step import try_next
 from sightline.cli.options import only, takes_options
 from sightline.cli.progress_bar import end_if_stopped, progress_bar
@@ -39,6 +40,13 @@ Data = Annotated[
 LeftOut = Annotated[
     bool, typer.Option("--left-out", help="Predict each source of training with constants estimated without it.")
 ]
+Coverage = Annotated[
+    bool,
+    typer.Option(
+        "--coverage",
+        help="List what predictions rest on by device, framework and engine; SUITE is then a name or a pattern of one.",
+    ),
+]
 Locked = Annotated[bool, typer.Option("--locked", help="Predict the sources locked as test, which steer nothing.")]
 
 
@@ -49,8 +57,9 @@ def validate(
     left_out: LeftOut = False,
     locked: Locked = False,
     cases: Annotated[bool, typer.Option("--cases", help="List every case with both values.")] = False,
+    coverage: Coverage = False,
     *,
-    written: Annotated[ReportOptions, only("chart", "charts", "html", "markdown", "as_json")],
+    written: Annotated[ReportOptions, only("chart", "charts", "html", "markdown", "as_json", "as_csv")],
 ) -> None:
     """Compare predictions with published and measured results and print the errors of each suite.
 
@@ -60,6 +69,9 @@ def validate(
 
     With --left-out, each source of training is asked as a user would ask, by its framework's name and date, and none
     of its measurements is used. With --locked, sources are asked that no estimate, goal or test ever looks at.
+
+    With --coverage, every operator and format of a device, technique of a framework and feature of an engine is asked
+    for once: whether a prediction is calibrated, extrapolated, from the datasheet only, or refused.
 
     \b
     Examples:
@@ -71,8 +83,15 @@ def validate(
       sightline validate --data DIR --left-out
       sightline validate --data DIR --locked
       sightline validate --data DIR --chart accuracy.svg
+      sightline validate --coverage
+      sightline validate h100-sxm-80gb --coverage
     """
     written.check()
+    if coverage:
+        if left_out or locked or cases:
+            raise InputError("--coverage excludes --left-out, --locked and --cases, which list errors of predictions")
+        show_coverage(suite, written)
+        return
     if left_out and locked:
         raise InputError("--left-out and --locked exclude each other: a locked source is never used, so never left out")
     with progress_bar() as progress:
@@ -111,6 +130,11 @@ class _Report(Report):
         yield accuracy.error_table(self.results)
         if self.means:
             yield accuracy.expected_table(self.means["left_out"])
+
+    def csv(self) -> str:
+        from sightline.report.csv_lines import csv_text
+
+        return csv_text([result.to_dict() for result in self.results])
 
     def chart(self, *room: Any) -> dict[str, Any]:
         from sightline.report.charts.accuracy import validation_chart

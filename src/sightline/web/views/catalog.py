@@ -21,6 +21,7 @@ KIND, NAME, WORD = "kind", "name", "word"
 def answer(asked: Asked) -> "Piece":
     """Return the kinds, the entries of one, or one entry."""
     from sightline.catalog import KINDS, entry, kind_of, names
+    from sightline.report import pieces
     from sightline.report.pages.catalog import entries_piece, entry_piece, kinds_piece
 
     if KIND not in asked.values:
@@ -28,8 +29,18 @@ def answer(asked: Asked) -> "Piece":
     kind = _named(KIND, kind_of, asked.option(KIND))
     if name := asked.option(NAME):
         fields = _named(NAME, lambda written: entry(kind, written), name)
-        return entry_piece(kind, name, fields, list(_links(kind, name)))
+        return pieces.joined(entry_piece(kind, name, fields, list(_links(kind, name))), _covered(kind, name))
     return entries_piece(kind, {name: entry(kind, name) for name in names(kind)}, address, asked.option(WORD))
+
+
+def _covered(kind: str, name: str) -> "Piece":
+    """What predictions with a device or a framework rest on, folded; engines take too long for a page."""
+    from sightline.report import pieces
+    from sightline.report.coverage import TITLE, coverage_piece
+    from sightline.validation.coverage.matrix import KINDS, cells_of
+
+    quick = {of: table for table, of in KINDS.items() if table != "features"}
+    return pieces.folded(TITLE, coverage_piece(list(cells_of(quick[kind], name)))) if kind in quick else pieces.Piece()
 
 
 def _named(field: str, find: Any, written: str) -> Any:
