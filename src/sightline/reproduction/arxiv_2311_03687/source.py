@@ -3,18 +3,26 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from sightline.reproduction.answer import Reading, ReproducedTable
-from sightline.reproduction.arxiv_2311_03687 import modules, pretraining, tables
+from sightline.reproduction.arxiv_2311_03687 import finetuning, measured, modules, operators, pretraining, scaling, tables
 from sightline.reproduction.asking import Ask
 
 FINDINGS: Mapping[str, Callable[[Ask], Sequence[Reading]]] = {
     **pretraining.FINDINGS,
     **modules.FINDINGS,
+    **scaling.FINDINGS,
+    **finetuning.FINDINGS,
+    **operators.FINDINGS,
 }
 TABLES: Mapping[str, Callable[[Ask], ReproducedTable]] = {
     **tables.TABLES,
+    **scaling.TABLES,
+    **operators.TABLES,
 }
 ASSUMPTIONS: Sequence[str] = (
     "Samples of 350 tokens, bf16 weights, eager attention unless F; batch per GPU 1 unless said.",
     "Releases of frameworks and engines are those of November 2023.",
     "The study's numeric tables were not available: its tables are predicted for its servers, without its figures.",
 )
+
+MEASURED = measured.tables_at_hand
+"""What measures the study's grid on the machine at hand."""

@@ -1,0 +1,103 @@
+"""Findings on fine-tuning: ratios follow the predictions, readings differ by adapters, and statements can fail."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from sightline.reproduction.arxiv_2311_03687 import finetuning
+from sightline.reproduction.asking import Ask
+
+
+@pytest.fixture(scope="module")
+def ask():
+    return Ask(small=True)
+
+
+class Told:
+    """Answers every scenario by its techniques, which it tells from the plan."""
+
+    small = True
+
+    def __init__(self, step_s=lambda plan, model: 1.0, gib=lambda plan, model: 1.0, fits=lambda plan, model: True):
+        self.of = step_s, gib, fits
+
+    def profile(self, scenario):
+        step_s, gib, fits = (of(scenario["plan"], scenario["model"]) for of in self.of)
+        return SimpleNamespace(
+            step_time_s=step_s,
+            tokens_per_s=1.0 / step_s,
+            memory_bytes={"total": gib * 2**30},
+            usable_bytes=24 * 2**30,
+            fits=fits,
+        )
+
+
+def quantized(plan):
+    return plan["adapter"]["kind"] == "qlora"
+
+
+def test_rates_and_memory_of_lora_and_qlora_are_compared():
+    told = Told(
+        step_s=lambda plan, _: 2.0 if quantized(plan) else 1.0, gib=lambda plan, _: 8.0 if quantized(plan) else 20.0
+    )
+    assert [one.ours for one in finetuning.a18(told)] == [2.0, 2.0]
+    assert [one.ours for one in finetuning.a19(told)] == pytest.approx([0.4, 0.4])
+    assert len({one.reading for one in finetuning.a18(told)}) == len(finetuning.ADAPTERS)
+
+
+def test_what_does_not_fit_has_no_rate():
+    told = Told(fits=lambda plan, _: quantized(plan))
+    assert {one.ours for one in finetuning.a18(told)} == {None}
+    assert "L out of memory" in finetuning.a18(told)[0].sentence
+    assert {one.ours for one in finetuning.a22(told)} == {None}
+    assert {one.ours for one in finetuning.a23(Told(fits=lambda *_: False))} == {None}
+
+
+def test_gains_are_those_of_one_technique():
+    told = Told(step_s=lambda plan, _: 1.0 if plan["attention"] == "eager" else 0.8)
+    assert [one.ours for one in finetuning.a20(told)] == pytest.approx([0.25] * 4)
+    assert [one.ours for one in finetuning.a21(told)] == pytest.approx([0.0, 0.0])
+
+
+def test_the_loss_farther_from_the_stated_one_is_judged():
+    def step_s(plan, model):
+        return 1.0 if model == "llama-2-7b" else 1 / 0.6 if quantized(plan) else 1 / 0.75
+
+    assert [one.ours for one in finetuning.a22(Told(step_s))] == pytest.approx([0.4, 0.4])
+
+
+def test_statements_on_techniques_hold_one_by_one():
+    def share(told):
+        return finetuning.a24(told)[0].ours
+
+    def step_s(plan, _):
+        return 1.0 + 0.5 * ("recompute" in plan) + 0.5 * ("offload" in plan)
+
+    def gib(plan, model):
+        size = {"llama-2-7b": 1, "llama-2-13b": 2, "llama-2-70b": 10}[model]
+        states = {0: 20, 2: 19, 3: 9}[plan["zero_stage"]] * size
+        return states - (plan["zero_stage"] == 3) * size**1.1 - 0.1 * ("recompute" in plan)
+
+    def fits(plan, model):
+        return model != "llama-2-70b" or plan["zero_stage"] == 3
+
+    assert share(Told(step_s, gib, fits)) == 1.0
+    assert share(Told(lambda plan, _: 1.0, gib, fits)) == 0.5
+    assert share(Told(lambda plan, model: step_s(plan, model) + (plan["zero_stage"] == 2), gib, fits)) == 0.75
+    assert share(Told(step_s, gib, lambda *_: True)) == 0.75
+    assert "offload" in finetuning.a24(Told(lambda plan, _: 1.0, gib, fits))[0].sentence
+
+
+def test_fewer_adapters_leave_lora_more_of_its_lead(ask):
+    everywhere, few = finetuning.a18(ask)
+    assert 1.0 < everywhere.ours < few.ours
+
+
+def test_zero_2_gains_the_more_the_more_adapters_there_are(ask):
+    everywhere, few = finetuning.a21(ask)
+    assert 0.0 < few.ours < everywhere.ours
+
+
+def test_the_largest_model_trains_on_small_cards(ask):
+    assert all(one.ours for one in finetuning.a23(ask))
+    assert finetuning.a24(ask)[0].ours == 1.0
