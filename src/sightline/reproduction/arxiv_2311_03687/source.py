@@ -3,7 +3,15 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from sightline.reproduction.answer import Reading, ReproducedTable
-from sightline.reproduction.arxiv_2311_03687 import finetuning, measured, modules, operators, pretraining, scaling, tables
+from sightline.reproduction.arxiv_2311_03687 import (
+    finetuning,
+    measured,
+    modules,
+    operators,
+    pretraining,
+    scaling,
+    tables,
+)
 from sightline.reproduction.asking import Ask
 
 FINDINGS: Mapping[str, Callable[[Ask], Sequence[Reading]]] = {
