@@ -1,0 +1,209 @@
+"""Findings on serving: three engines against each other, and the platforms.
+
+The study does not state how models were deployed: each finding is read with replicas and with one server. Its burst is
+read as prompts and answers of 512 tokens each; latency is the mean over the burst's requests.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from math import isnan
+
+import numpy as np
+
+from sightline.reproduction.answer import Reading
+from sightline.reproduction.arxiv_2311_03687.bursts import (
+    CALLED,
+    DEPLOYMENTS,
+    ENGINES,
+    LIGHTLLM,
+    MODELS,
+    REPLICAS,
+    SPLIT,
+    TGI,
+    TOKENS,
+    VLLM,
+    Burst,
+    Deployment,
+    burst,
+)
+from sightline.reproduction.arxiv_2311_03687.settings import A800, NAMES, RTX_3090, RTX_4090, SEVEN, SEVENTY
+from sightline.reproduction.asking import Ask
+
+CARDS = (RTX_4090, RTX_3090)
+"""Of 24 GB."""
+Ratios = Mapping[str, float]
+"""A number by the case that it is of, in words; NaN where a model does not fit."""
+Judged = Callable[[Sequence[float]], float]
+"""What picks the ratio that a finding is judged by."""
+Engines = Mapping[str, Burst]
+"""What becomes of a burst with each engine."""
+
+
+def a25(ask: Ask) -> list[Reading]:
+    """Return TGI's throughput over the best other engine's on 24 GB cards, the smallest ratio."""
+
+    def lead(way: Deployment) -> Ratios:
+        return {case: _lead(of, TGI) for case, of in _by_model(ask, CARDS, way)}
+
+    return [
+        _reading(way, lead(way), min, "TGI answers {} times as fast as the best other engine") for way in DEPLOYMENTS
+    ]
+
+
+def a26(ask: Ask) -> list[Reading]:
+    """Return LightLLM's throughput over the best other engine's on the A800, the ratio farthest from 2."""
+
+    def lead(way: Deployment) -> Ratios:
+        return {case: _lead(of, LIGHTLLM) for case, of in _by_model(ask, (A800,), way)}
+
+    said = "LightLLM answers {} times as fast as the best other engine"
+    return [_reading(way, lead(way), _farthest_from(2.0), said) for way in DEPLOYMENTS]
+
+
+def a27(ask: Ask) -> list[Reading]:
+    """Return the mean latency of the best other engine over TGI's on RTX 3090 and A800, the smallest ratio."""
+
+    def lead(way: Deployment) -> Ratios:
+        return {
+            case: _least(of[other].latency_s for other in (VLLM, LIGHTLLM)) / of[TGI].latency_s
+            for case, of in _by_model(ask, (RTX_3090, A800), way)
+        }
+
+    return [
+        _reading(way, lead(way), min, "The best other engine's mean latency is {} times TGI's") for way in DEPLOYMENTS
+    ]
+
+
+def a28(ask: Ask) -> list[Reading]:
+    """Return how many times as long as 7B a burst to 70B takes on the RTX 4090, with the engine where it is most."""
+    readings = []
+    for way, tokens in ((REPLICAS, TOKENS), (SPLIT, TOKENS), (REPLICAS, TOKENS // 2)):
+        seconds = {
+            engine: [burst(ask, RTX_4090, engine, model, way, tokens=tokens).duration_s for model in (SEVEN, SEVENTY)]
+            for engine in ENGINES
+        }
+        said = ", ".join(f"{CALLED[one]} {small:.0f} s and {large:.0f} s" for one, (small, large) in seconds.items())
+        steps = {f"{CALLED[one]}": large / small for one, (small, large) in seconds.items()}
+        halves = "" if tokens == TOKENS else f"; {tokens} tokens of prompt and {tokens} of answer"
+        read = replace(way, reading=f"{way.reading}{halves}")
+        readings.append(_reading(read, steps, max, f"70B takes {{}} times as long as 7B: {said}"))
+    return readings
+
+
+def a29(ask: Ask) -> list[Reading]:
+    """Return the A800's lead over both cards in throughput and mean latency, the smallest ratio."""
+
+    def lead(way: Deployment) -> Iterator[tuple[str, float]]:
+        for card, model, engine in product(CARDS, MODELS, ENGINES):
+            one, other = (burst(ask, platform, engine, model, way) for platform in (A800, card))
+            case = f"{CALLED[engine]} with {MODELS[model]} against the {NAMES[card]}"
+            yield f"in throughput, {case}", one.tokens_per_s / other.tokens_per_s
+            yield f"in latency, {case}", other.latency_s / one.latency_s
+
+    return [_reading(way, dict(lead(way)), min, "The A800 is {} times ahead") for way in DEPLOYMENTS]
+
+
+def a30(ask: Ask) -> list[Reading]:
+    """Return the RTX 3090's throughput over the RTX 4090's, the ratio farthest from the middle of the range."""
+
+    def lead(way: Deployment) -> Iterator[tuple[str, float]]:
+        for model, engine in product(MODELS, ENGINES):
+            one, other = (burst(ask, card, engine, model, way) for card in (RTX_3090, RTX_4090))
+            yield f"{CALLED[engine]} with {MODELS[model]}", one.tokens_per_s / other.tokens_per_s
+
+    said = "The RTX 3090 answers {} times as fast as the RTX 4090"
+    return [_reading(way, dict(lead(way)), _farthest_from(1.15), said) for way in (SPLIT, REPLICAS)]
+
+
+def a31(ask: Ask) -> list[Reading]:
+    """Return vLLM's mean latency over the worst other engine's, the smallest ratio."""
+
+    def lag(way: Deployment) -> Ratios:
+        return {
+            case: of[VLLM].latency_s / _most(of[other].latency_s for other in (LIGHTLLM, TGI))
+            for case, of in _by_model(ask, (A800, *CARDS), way)
+        }
+
+    return [
+        _reading(way, lag(way), min, "vLLM's mean latency is {} times the worst other engine's") for way in DEPLOYMENTS
+    ]
+
+
+def a32(ask: Ask) -> list[Reading]:
+    """Return the step in mean latency from 7B to 70B on the RTX 4090 over that on the A800, the smallest ratio."""
+
+    def step(platform: str, engine: str, way: Deployment) -> float:
+        small, large = (burst(ask, platform, engine, model, way).latency_s for model in (SEVEN, SEVENTY))
+        return large / small
+
+    def steps(way: Deployment) -> Ratios:
+        return {CALLED[engine]: step(RTX_4090, engine, way) / step(A800, engine, way) for engine in ENGINES}
+
+    return [
+        _reading(way, steps(way), min, "From 7B to 70B latency grows {} times as much on the RTX 4090 as on the A800")
+        for way in DEPLOYMENTS
+    ]
+
+
+def a39(ask: Ask) -> list[Reading]:
+    """Return the largest throughput of an engine over the smallest on 24 GB cards, the largest ratio."""
+
+    def spread(way: Deployment) -> Ratios:
+        rates = {case: [one.tokens_per_s for one in of.values()] for case, of in _by_model(ask, CARDS, way)}
+        return {case: _most(of) / _least(of) for case, of in rates.items()}
+
+    said = "The fastest engine answers {} times as fast as the slowest"
+    return [_reading(way, spread(way), max, said) for way in DEPLOYMENTS]
+
+
+def _by_model(ask: Ask, platforms: Sequence[str], way: Deployment) -> Iterator[tuple[str, Engines]]:
+    """Every platform with every model, in words, and what becomes of a burst there with each engine."""
+    for platform, model in product(platforms, MODELS):
+        engines = {engine: burst(ask, platform, engine, model, way) for engine in ENGINES}
+        yield f"{MODELS[model]} on the {NAMES[platform]}", engines
+
+
+def _lead(of: Engines, engine: str) -> float:
+    """An engine's throughput over the best other one's."""
+    return of[engine].tokens_per_s / _most(one.tokens_per_s for name, one in of.items() if name != engine)
+
+
+def _most(values: Iterable[float]) -> float:
+    """The largest, and NaN where one is."""
+    return float(np.max(list(values)))
+
+
+def _least(values: Iterable[float]) -> float:
+    """The smallest, and NaN where one is."""
+    return float(np.min(list(values)))
+
+
+def _farthest_from(middle: float) -> Judged:
+    """Return what picks the ratio that is farthest from the middle of a range."""
+    return lambda ratios: max(ratios, key=lambda ratio: abs(ratio - middle))
+
+
+def _reading(way: Deployment, ratios: Ratios, judged: Judged, said: str) -> Reading:
+    """A reading that is judged by one of several ratios; ``said`` has a place for the smallest and the largest."""
+    values = list(ratios.values())
+    if any(isnan(value) for value in values):
+        return Reading(reading=way.reading, ours=None, sentence="A model does not fit.")
+    ends = [
+        f"{ratios[case]:.3g} ({case})"
+        for case in (min(ratios, key=ratios.__getitem__), max(ratios, key=ratios.__getitem__))
+    ]
+    return Reading(reading=way.reading, ours=judged(values), sentence=f"{said.format(' to '.join(ends))}.")
+
+
+FINDINGS: Mapping[str, Callable[[Ask], Sequence[Reading]]] = {
+    "A25": a25,
+    "A26": a26,
+    "A27": a27,
+    "A28": a28,
+    "A29": a29,
+    "A30": a30,
+    "A31": a31,
+    "A32": a32,
+    "A39": a39,
+}
