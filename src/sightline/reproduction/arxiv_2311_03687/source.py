@@ -4,12 +4,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 from sightline.reproduction.answer import Reading, ReproducedTable
 from sightline.reproduction.arxiv_2311_03687 import (
+    burst_tables,
     finetuning,
     measured,
     modules,
     operators,
     pretraining,
     scaling,
+    serving,
     tables,
 )
 from sightline.reproduction.asking import Ask
@@ -19,17 +21,20 @@ FINDINGS: Mapping[str, Callable[[Ask], Sequence[Reading]]] = {
     **modules.FINDINGS,
     **scaling.FINDINGS,
     **finetuning.FINDINGS,
+    **serving.FINDINGS,
     **operators.FINDINGS,
 }
 TABLES: Mapping[str, Callable[[Ask], ReproducedTable]] = {
     **tables.TABLES,
     **scaling.TABLES,
+    **burst_tables.TABLES,
     **operators.TABLES,
 }
 ASSUMPTIONS: Sequence[str] = (
     "Samples of 350 tokens, bf16 weights, eager attention unless F; batch per GPU 1 unless said.",
     "Releases of frameworks and engines are those of November 2023.",
     "The study's numeric tables were not available: its tables are predicted for its servers, without its figures.",
+    *burst_tables.ASSUMPTIONS,
 )
 
 MEASURED = measured.tables_at_hand
