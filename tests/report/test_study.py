@@ -5,7 +5,8 @@ from io import StringIO
 
 from sightline.measurement.arxiv_2311_03687 import Cell, Table
 from sightline.report.charts.accuracy import cells_chart
-from sightline.report.study import Answered, study_page, study_terminal, study_to_list
+from sightline.report.study import study_page, study_terminal, study_to_list
+from sightline.reproduction.arxiv_2311_03687.measured import Answered
 
 
 def _answered(row, column, status="ok", measured=None, predicted=None, **more):

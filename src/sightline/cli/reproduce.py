@@ -7,7 +7,7 @@ import typer
 
 from sightline.cli import completion, output, reports
 from sightline.cli.next_step import try_next
-from sightline.cli.options import only, takes_options
+from sightline.cli.options import RunStore, only, takes_options
 from sightline.cli.progress_bar import end_if_stopped, progress_bar
 from sightline.cli.reports import Report, ReportOptions
 
@@ -32,9 +32,13 @@ def reproduce(
             "--only", metavar="ID,…", help="Findings and tables by their ids; default: all.", show_default=False
         ),
     ] = None,
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Also measure what this machine can, each figure beside its prediction.")
+    ] = False,
     small: Annotated[
         bool, typer.Option("--small", help="Smaller loads and coarser studies: a minute instead of several.")
     ] = False,
+    store: RunStore = None,
     *,
     written: Annotated[ReportOptions, only("html", "markdown", "as_csv", "as_json")],
 ) -> None:
@@ -48,6 +52,7 @@ def reproduce(
       sightline reproduce 2311.03687 --html study.html
       sightline reproduce 2311.03687 --only A1,A2,A3,scaling
       sightline reproduce 2407.14645 --small
+      sightline reproduce 2311.03687 --only A8 --measure --small
       sightline reproduce talk --json
     """
     written.check()
@@ -55,7 +60,7 @@ def reproduce(
         from sightline.reproduction.reproduce import reproduce as answered
 
         ids = [] if chosen is None else [word.strip() for word in chosen.split(",") if word.strip()]
-        answer = answered(source, only=ids, small=small, progress=progress)
+        answer = answered(source, only=ids, measure=measure, small=small, store=store, progress=progress)
     output.warn(answer.warnings)
     reports.write(_Report(answer, in_full=bool(ids)), written)
     end_if_stopped(progress)

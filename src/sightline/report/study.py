@@ -3,46 +3,25 @@
 Each cell has the measured and the predicted figure. Out of memory is a dash, other failures are named.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 from sightline.explanation.comparison import Comparison
-from sightline.measurement.arxiv_2311_03687 import Cell, Table
+from sightline.measurement.arxiv_2311_03687 import Table
 from sightline.report import comparison as words
 from sightline.report import pieces, units
 from sightline.report.charts.accuracy import cells_chart
 from sightline.report.document import document
 from sightline.report.pieces import FAINT, Piece
 from sightline.report.terminal import parts
+from sightline.reproduction.arxiv_2311_03687.measured import Answered, Study
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 OUTCOMES = {"out_of_memory": "-", "timeout": "timed out", "unsupported": "n/a", "crashed": "crashed"}
 """Text of a cell that was not measured; out of memory as the study prints it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
-    """A cell with its answers."""
-
-    cell: Cell
-    status: str
-    """How the run ended: ok, out_of_memory, unsupported, timeout, crashed, interrupted."""
-    reason: str = ""
-    measured: Mapping[str, float] = field(default_factory=dict)
-    """Result keys, nested ones dotted."""
-    predicted: Mapping[str, float] = field(default_factory=dict)
-    """The same of the prediction; empty where it refuses."""
-    shimmed: bool = False
-    """Ran with stand-ins for what the machine lacks: shows that it works, not how fast."""
-    comparison: Comparison | None = None
-    """Phases and modules, of cells measured at that level."""
-
-
-Study = Sequence[tuple[Table, Sequence[Answered]]]
 
 
 def study_page(title: str, machine: Sequence[str], study: Study, *, command: str = "") -> str:

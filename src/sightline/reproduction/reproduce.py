@@ -13,6 +13,7 @@ from sightline.quantities import show
 from sightline.reproduction import ledger
 from sightline.reproduction.answer import Finding, Outcome, Reading, Reproduction
 from sightline.reproduction.asking import Ask
+from sightline.runs import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,14 +26,21 @@ SOURCES: Mapping[str, str] = {
     "talk": "sightline.reproduction.talk.source",
 }
 """Names of sources and the modules that reproduce them: each has ``FINDINGS`` and ``TABLES``, what answers them by id,
-and ``ASSUMPTIONS``."""
+``ASSUMPTIONS``, and ``MEASURED`` where some of it can be measured on the machine at hand."""
+_MEASURABLE = ("2311.03687",)
 SMALL = "small: fewer requests, sizes and points; figures differ a little from those of the whole"
 STOPPED = "stopped before the end: findings and tables that were not reached are left out"
 
 
 @watched
 def reproduce(
-    source: str, *, only: Iterable[str] = (), small: bool = False, progress: Progress = SILENT
+    source: str,
+    *,
+    only: Iterable[str] = (),
+    measure: bool = False,
+    small: bool = False,
+    store: str | None = None,
+    progress: Progress = SILENT,
 ) -> Reproduction:
     """Return a source's findings, each with our number and whether it meets its criterion, and the source's tables.
 
@@ -42,21 +50,28 @@ def reproduce(
     Args:
         source: 2311.03687, 2407.14645 or talk.
         only: Ids of findings and of tables; without any, all.
-        small: Smaller loads and coarser studies: a minute's work.
+        measure: Also measure what the machine at hand can of the source's tables, each beside its prediction.
+        small: Smaller loads and coarser studies: a minute's work; of what is measured one model and few steps.
+        store: Where measured runs are kept; a run that was stopped goes on there.
         progress: Told of every finding and table; when it is cancelled, the answer holds those until then.
 
     Raises:
-        InputError: Source or id is unknown, or the ledger was edited so that it cannot be judged by.
+        InputError: Source or id is unknown, nothing of the source can be measured, or the ledger was edited so that it
+            cannot be judged by.
     """
     module = import_module(SOURCES[_known(source)])
     findings = ledger.read(source)
     chosen = _chosen(only, findings, module)
+    if measure and not hasattr(module, "MEASURED"):
+        raise InputError(f"nothing of {source} is measured on the machine at hand; allowed: {', '.join(_MEASURABLE)}")
     ask = Ask(small=small, progress=progress)
     progress.begin(len(chosen.findings) + len(chosen.tables), "findings and tables")
     outcomes = list(
         _until_stopped(chosen.findings, lambda id_: _outcome(findings[id_], module.FINDINGS[id_], ask), ask)
     )
     tables = list(_until_stopped(chosen.tables, lambda id_: module.TABLES[id_](ask), ask))
+    if measure and not progress.cancelled:
+        tables += module.MEASURED(open_store(store), small=small, progress=progress)
     stated = catalog.entry("findings", source)
     return Reproduction(
         source=source,

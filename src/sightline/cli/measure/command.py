@@ -15,10 +15,9 @@ from sightline.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from sightline.measurement.arxiv_2311_03687 import Cell, Table
     from sightline.measurement.processes.results import Measured
-    from sightline.measurement.processes.suite import Settings, Step
-    from sightline.report.study import Answered
+    from sightline.measurement.processes.suite import Step
+    from sightline.reproduction.arxiv_2311_03687.measured import Study
     from sightline.runs import Store
 
 
@@ -156,23 +155,20 @@ def _result(measured: "Measured") -> dict[str, Any]:
 
 def _study(store: "Store", options: MeasureOptions) -> None:
     """Measure the grid, write its report and print its tables."""
-    from sightline.measurement.arxiv_2311_03687 import study_tables
     from sightline.measurement.machine.devices import hardware_at_hand
+    from sightline.reproduction.arxiv_2311_03687.measured import measured_study
 
     hardware = hardware_at_hand()
-    tables = study_tables(hardware, quick=options.quick)
-    answered: dict[str, list[Answered]] = {table.name: [] for table in tables}
-    cells = [(table, cell) for table in tables for cell in table.cells]
     with progress_bar(stops=False) as progress:
-        for table, cell in progress.over(cells, "measuring"):
-            answered[table.name].append(_answered(table, cell, store, options))
-    study = [(table, answered[table.name]) for table in tables]
+        study = measured_study(hardware, store, quick=options.quick, rerun=options.rerun, progress=progress)
+    for one in (answered for _, cells in study for answered in cells if answered.refused):
+        output.print_remark(f"not predicted: {one.cell.row}, {one.cell.column}: {one.refused}")
     reports.write(_StudyReport(study, str(hardware.cluster(hardware.count))), options.reports)
 
 
 @dataclass(frozen=True)
 class _StudyReport(Report):
-    study: "Sequence[tuple[Table, Sequence[Answered]]]"
+    study: "Study"
     cluster: str
 
     def document(self) -> Any:
@@ -190,59 +186,6 @@ class _StudyReport(Report):
 
         title = f"The study of arXiv {STUDY} on {self.cluster}"
         return study_page(title, _machine(), self.study, command=command)
-
-
-def _answered(table: "Table", cell: "Cell", store: "Store", options: MeasureOptions) -> "Answered":
-    """A cell, measured and predicted; at module level the two are also compared.
-
-    A cell that an earlier run finished is not measured again, and one that cannot run says why.
-    """
-    from sightline.explanation.comparison import compare
-    from sightline.loading import load_all
-    from sightline.measurement.arxiv_2311_03687 import STUDY, named
-    from sightline.measurement.measure import measure_scenarios
-    from sightline.profile.results import flatten
-    from sightline.report.study import Answered
-
-    try:
-        scenarios = load_all([dict(named(table, cell))])
-        settings = _study_settings(table, quick=options.quick)
-        (one,) = measure_scenarios(scenarios, store, settings, suite=STUDY, rerun=options.rerun)
-    except InputError as error:
-        return Answered(cell=cell, status="unsupported", reason="; ".join(error.problems))
-    run, predicted = one.run, _predicted(one.scenario, cell)
-    done = run.status == "ok"
-    compared = done and predicted and table.level != "end-to-end"
-    return Answered(
-        cell=cell,
-        status=run.status,
-        reason=run.reason,
-        measured=flatten(run.result) if done else {},
-        predicted=predicted,
-        shimmed=done and bool(run.result["measurement"].get("shimmed")),
-        comparison=compare(run.id, "predicted", levels=("phase", "module"), store=store.place) if compared else None,
-    )
-
-
-def _study_settings(table: "Table", *, quick: bool) -> "Settings":
-    from dataclasses import replace
-
-    from sightline.measurement.processes.suite import QUICK, Effort, Settings
-
-    levels = tuple(dict.fromkeys(("end-to-end", table.level)))
-    return Settings(quick=quick, effort=replace(QUICK if quick else Effort(), levels=levels))
-
-
-def _predicted(scenario: Any, cell: "Cell") -> dict[str, Any]:
-    """The prediction's figures; none where it is refused."""
-    from sightline.prediction import predict
-    from sightline.profile.results import flatten
-
-    try:
-        return flatten(predict(scenario).to_dict())
-    except InputError as error:
-        output.print_remark(f"not predicted: {cell.row}, {cell.column}: {'; '.join(error.problems)}")
-        return {}
 
 
 def _machine() -> list[str]:

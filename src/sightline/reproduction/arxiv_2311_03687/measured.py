@@ -1,0 +1,129 @@
+"""The study's grid measured on the machine at hand, with the prediction beside each cell."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sightline.errors import InputError
+from sightline.explanation.comparison import Comparison, compare
+from sightline.exploration.answer import Column
+from sightline.loading import load_all
+from sightline.measurement.arxiv_2311_03687 import STUDY, Cell, Table, named, study_tables
+from sightline.measurement.machine.devices import Hardware, hardware_at_hand
+from sightline.measurement.measure import measure_scenarios
+from sightline.measurement.processes.suite import QUICK, Effort, Settings
+from sightline.prediction import predict
+from sightline.profile.results import flatten
+from sightline.progress import SILENT, Progress
+from sightline.reproduction.answer import ReproducedTable, table
+from sightline.runs import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """A cell with its answers."""
+
+    cell: Cell
+    status: str
+    """How the run ended: ok, out_of_memory, unsupported, timeout, crashed, interrupted."""
+    reason: str = ""
+    measured: Mapping[str, float] = field(default_factory=dict)
+    """Result keys, nested ones dotted."""
+    predicted: Mapping[str, float] = field(default_factory=dict)
+    """The same of the prediction; empty where it refuses."""
+    refused: str = ""
+    """Why nothing is predicted."""
+    shimmed: bool = False
+    """Ran with stand-ins for what the machine lacks: shows that it works, not how fast."""
+    comparison: Comparison | None = None
+    """Phases and modules, of cells measured at that level."""
+
+
+Study = Sequence[tuple[Table, Sequence[Answered]]]
+
+
+def measured_study(
+    hardware: Hardware, store: Store, *, quick: bool = False, rerun: bool = False, progress: Progress = SILENT
+) -> Study:
+    """Return the study's tables with the answers to their cells, measured on this hardware and predicted.
+
+    Every cell is stored as it ends, so that a study that was stopped goes on where it was. ``quick`` keeps one model
+    and few techniques, with few steps of each.
+    """
+    tables = study_tables(hardware, quick=quick)
+    cells = [(one, cell) for one in tables for cell in one.cells]
+    found: dict[str, list[Answered]] = {one.name: [] for one in tables}
+    for one, cell in progress.over(cells, "measuring"):
+        found[one.name].append(_answered(one, cell, store, quick=quick, rerun=rerun))
+    return [(one, found[one.name]) for one in tables if found[one.name]]
+
+
+def tables_at_hand(store: Store, *, small: bool, progress: Progress) -> list[ReproducedTable]:
+    """Return the study's tables measured on the machine at hand: a row for each figure of each cell.
+
+    Raises:
+        InputError: PyTorch is missing, or its devices are unknown.
+    """
+    study = measured_study(hardware_at_hand(), store, quick=small, progress=progress)
+    return [
+        table(f"measured-{one.name}", one.title, _rows(one, cells), about=_ABOUT, reading=one.notes, status="measured")
+        for one, cells in study
+    ]
+
+
+_ABOUT: Mapping[str, Column] = {
+    "row": Column(label="techniques"),
+    "column": Column(label="model"),
+    "quantity": Column(label="quantity"),
+    "measured": Column(label="measured"),
+    "predicted": Column(label="predicted"),
+    "ratio": Column(label="predicted over measured"),
+    "status": Column(label="how it ended"),
+}
+
+
+def _rows(one: Table, cells: Sequence[Answered]) -> Iterator[dict[str, Any]]:
+    for answered in cells:
+        for key in one.quantities:
+            measured, predicted = answered.measured.get(key), answered.predicted.get(key)
+            figures = {"measured": measured, "predicted": predicted}
+            if measured and predicted is not None:
+                figures["ratio"] = predicted / measured
+            known = {name: value for name, value in figures.items() if value is not None}
+            status = answered.status + " (with stand-ins)" * answered.shimmed
+            yield {"row": answered.cell.row, "column": answered.cell.column, "quantity": key, **known, "status": status}
+
+
+def _answered(one: Table, cell: Cell, store: Store, *, quick: bool, rerun: bool) -> Answered:
+    """A cell, measured and predicted; at module level the two are also compared.
+
+    A cell that an earlier run finished is not measured again, and one that cannot run says why.
+    """
+    levels = tuple(dict.fromkeys(("end-to-end", one.level)))
+    settings = Settings(quick=quick, effort=replace(QUICK if quick else Effort(), levels=levels))
+    try:
+        scenarios = load_all([dict(named(one, cell))])
+        (found,) = measure_scenarios(scenarios, store, settings, suite=STUDY, rerun=rerun)
+    except InputError as error:
+        return Answered(cell=cell, status="unsupported", reason="; ".join(error.problems))
+    run, (predicted, refused) = found.run, _predicted(found.scenario)
+    done = run.status == "ok"
+    compared = done and predicted and one.level != "end-to-end"
+    return Answered(
+        cell=cell,
+        status=run.status,
+        reason=run.reason,
+        measured=flatten(run.result) if done else {},
+        predicted=predicted,
+        refused=refused,
+        shimmed=done and bool(run.result["measurement"].get("shimmed")),
+        comparison=compare(run.id, "predicted", levels=("phase", "module"), store=store.place) if compared else None,
+    )
+
+
+def _predicted(scenario: Any) -> tuple[dict[str, Any], str]:
+    """The prediction's figures; none where it is refused, and why."""
+    try:
+        return flatten(predict(scenario).to_dict()), ""
+    except InputError as error:
+        return {}, "; ".join(error.problems)
