@@ -51,7 +51,8 @@ def opened(browser, server, **options):
     """A page of a context with ``options``; at the end nothing was on the console and nothing left the machine."""
     context = browser.new_context(base_url=server, **{"viewport": {"width": 1280, "height": 900}, **options})
     page = context.new_page()
-    page.set_default_timeout(20_000)
+    # Work of the page takes many times longer on a machine that does other work too; only a failure waits this long.
+    page.set_default_timeout(120_000)
     seen = Seen(page, server)
     page.seen = seen
     yield page

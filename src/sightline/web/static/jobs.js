@@ -69,7 +69,9 @@ export function followJob(within, again, starts) {
     try {
       const response = await fetch(form.getAttribute("action"), { method: "POST", headers: { accept: "application/json" } });
       const job = await response.json();
-      if (response.ok) { tell(job); follow(); } else fail(job.error);
+      // Another form of the same work was shown meanwhile, which has not begun as far as that knows.
+      if (!form.isConnected && document.querySelector(`form.job[data-job="${form.dataset.job}"]`)) again();
+      else if (response.ok) { tell(job); follow(); } else fail(job.error);
     } catch {
       fail("The server does not answer: is `sightline ui` still running?");
     }

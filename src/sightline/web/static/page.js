@@ -10,6 +10,17 @@ const status = document.getElementById("status");
 const OPENED = "#ask";
 let asking = null;
 let waiting = 0;
+/** The question whose work is to begin, kept until that is answered: another may overtake it. */
+let pressed = null;
+const MOST_TRIES = 250;
+
+/** Waits while something holds, five seconds at most. */
+async function waitWhile(holds) {
+  for (let tries = 0; holds() && tries < MOST_TRIES; tries += 1) await new Promise((done) => setTimeout(done, 20));
+}
+
+/** Whether something is held down that would not be clicked if it moved before it is let go. */
+const isHeld = () => document.querySelector("button:active, summary:active, a:active") !== null;
 
 /** The fields that say anything, as the query of an address. */
 function query() {
@@ -125,7 +136,7 @@ async function show(found, isCurrent) {
 }
 
 /** Asks for the answer to the fields as they are now. An answer that a newer question overtook is dropped. */
-async function ask({ starts = false } = {}) {
+async function ask() {
   asking?.abort();
   clearTimeout(waiting);
   waiting = 0;
@@ -133,6 +144,8 @@ async function ask({ starts = false } = {}) {
   asking = mine;
   const isCurrent = () => asking === mine;
   const asked = form ? query() : new URLSearchParams(location.search);
+  const starts = pressed === String(asked);
+  if (!starts) pressed = null;
   const hash = starts && location.hash === OPENED ? "" : location.hash;
   history.replaceState(null, "", `${location.pathname}${asked.size ? `?${asked}` : ""}${hash}`);
   answer.setAttribute("aria-busy", "true");
@@ -141,7 +154,9 @@ async function ask({ starts = false } = {}) {
     const response = await fetch(`${location.pathname}?${asked}&fragment=1${NARROW.matches ? "" : "&wide=1"}`, { signal: mine.signal });
     const found = document.createElement("div");
     found.innerHTML = await response.text();
+    await waitWhile(() => isCurrent() && isHeld());
     if (!isCurrent()) return;
+    if (starts) pressed = null;
     shareScenario(found);
     if (form) clearProblems();
     if (response.ok) {
@@ -197,17 +212,16 @@ function shareScenario(found) {
   }
 }
 
-function soon(milliseconds, options) {
+function soon(milliseconds) {
   clearTimeout(waiting);
-  waiting = setTimeout(() => { waiting = 0; ask(options); }, milliseconds);
+  waiting = setTimeout(() => { waiting = 0; ask(); }, milliseconds);
 }
 
 const isAsking = () => waiting !== 0 || answer.hasAttribute("aria-busy");
-const MOST_TRIES = 250;
 
 /** Follows a link to another view once it has what was just typed. */
 async function follow(link) {
-  for (let tries = 0; isAsking() && tries < MOST_TRIES; tries += 1) await new Promise((done) => setTimeout(done, 20));
+  await waitWhile(isAsking);
   location.assign(link.href);
 }
 
@@ -218,7 +232,7 @@ if (form) {
   if (NARROW.matches && plan && !plan.querySelector(".field-problem:not(:empty)")) plan.open = false;
   form.addEventListener("change", () => { followTask(); soon(0); });
   form.addEventListener("input", (event) => { if (event.target.tagName !== "SELECT") soon(250); });
-  form.addEventListener("submit", (event) => { event.preventDefault(); soon(0, { starts: true }); });
+  form.addEventListener("submit", (event) => { event.preventDefault(); pressed = String(query()); soon(0); });
 }
 
 document.addEventListener("click", (event) => {
