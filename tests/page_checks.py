@@ -26,7 +26,7 @@ def running(*options: str, environment: dict[str, str] | None = None) -> Iterato
         yield found[0], process
     finally:
         process.terminate()
-        process.wait(timeout=20)
+        process.wait(timeout=60)
         process.stdout.close()
 
 

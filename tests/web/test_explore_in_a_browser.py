@@ -12,7 +12,7 @@ OWN = "/explore?study=own&model=qwen2.5-0.5b&cluster=8x+h100-sxm-80gb"
 
 def title(page, text):
     """Wait for the title of a study that is done."""
-    page.wait_for_selector(f'#answer h2 >> text="{text}"', timeout=60_000)
+    page.wait_for_selector(f'#answer h2 >> text="{text}"')
     page.wait_for_selector("#job", state="detached")
     return page.locator("#answer > p").first.inner_text()
 
@@ -50,7 +50,7 @@ def test_a_study_of_ones_own_tells_its_mistakes_and_then_answers(page):
     axes.fill("cluster.device.memory_bandwidth: [1x, 2x]\nplan.micro_batch: [1, 2]")
     page.wait_for_selector("#f-axes:not([aria-invalid])")
     page.get_by_role("button", name="Run the study").click()
-    page.wait_for_selector("#answer >> text=/micro batch 2/", timeout=60_000)
+    page.wait_for_selector("#answer >> text=/micro batch 2/")
     page.wait_for_selector("#job", state="detached")
     assert "micro_batch" in page.url
     screenshot(page, "explore-own-1280-light")
