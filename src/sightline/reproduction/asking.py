@@ -8,6 +8,8 @@ from typing import Any
 from sightline.anchors import predict, simulate
 from sightline.exploration.answer import StudyAnswer
 from sightline.loading import load_all
+from sightline.planning.answer import PlanAnswer
+from sightline.planning.search import plan
 from sightline.profile import Profile
 from sightline.progress import SILENT, Progress
 from sightline.scenario import ServingScenario
@@ -27,7 +29,7 @@ class Ask:
     progress: Progress = SILENT
     _profiles: dict[str, Profile] = field(default_factory=dict)
     _studies: dict[str, StudyAnswer] = field(default_factory=dict)
-    _plans: dict[str, Profile | None] = field(default_factory=dict)
+    _plans: dict[str, PlanAnswer] = field(default_factory=dict)
     _suites: dict[str, Sequence[Result]] = field(default_factory=dict)
 
     def profile(self, scenario: Asked) -> Profile:
@@ -48,13 +50,15 @@ class Ask:
             self.progress.check()
         return self._studies[key]
 
-    def fastest(self, scenario: Asked) -> Profile | None:
-        """Return the prediction of the fastest plan of training of all that a scenario leaves open; None: none fits."""
-        key = json.dumps(scenario, sort_keys=True)
-        if key not in self._plans:
-            from sightline.exploration.fastest import fastest_if_any
+    def plan(self, scenario: Asked, *, launchable: bool = True) -> PlanAnswer:
+        """Return the best plans of training of all that a scenario leaves open.
 
-            self._plans[key] = fastest_if_any(scenario, None, self.progress)
+        ``launchable``: only those that frameworks launch today; none of them trains on unlike devices.
+        """
+        key = f"{json.dumps(scenario, sort_keys=True)} {launchable}"
+        if key not in self._plans:
+            self._plans[key] = plan(scenario, launchable=launchable)
+            self.progress.check()
         return self._plans[key]
 
     def suite(self, name: str) -> Sequence[Result]:

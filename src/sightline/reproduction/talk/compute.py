@@ -1,0 +1,139 @@
+"""What training takes (C1), what a dollar buys (C2), and how models outgrow accelerators (C3)."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sightline.exploration.answer import Column
+from sightline.exploration.training_budget.known import TOKENS
+from sightline.exploration.training_budget.laws import FLOPS_PER_PARAMETER_AND_TOKEN
+from sightline.reproduction.answer import Reading, ReproducedTable, table
+from sightline.reproduction.asking import Ask
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Training:
+    """A model that the talk counts."""
+
+    name: str
+    parameters: float
+    """In its name."""
+    tokens: float
+    stated: float
+    """FLOPs that the talk says."""
+    model: str = ""
+    """Name in the catalog; empty where it has none."""
+    sequence_length: int = 2048
+
+    @property
+    def flops(self) -> float:
+        """6 N D."""
+        return FLOPS_PER_PARAMETER_AND_TOKEN * self.parameters * self.tokens
+
+
+TRAININGS = (
+    Training(name="GPT-3", parameters=175e9, tokens=TOKENS["gpt-3-175b"][0], stated=3.15e23, model="gpt-3-175b"),
+    Training(name="LLaMA-65B", parameters=65e9, tokens=TOKENS["llama-65b"][0], stated=5.46e23, model="llama-65b"),
+    Training(
+        name="Llama-2-70B",
+        parameters=70e9,
+        tokens=TOKENS["llama-2-70b"][0],
+        stated=8.4e23,
+        model="llama-2-70b",
+        sequence_length=4096,
+    ),
+    Training(name="PaLM-540B", parameters=540e9, tokens=780e9, stated=2.53e24),
+)
+"""PaLM's tokens are those of arXiv 2204.02311, section 5."""
+
+
+def c1(_: Ask) -> list[Reading]:
+    """Return the largest error of 6 N D."""
+    errors = {one.name: one.flops / one.stated - 1 for one in TRAININGS}
+    said = ", ".join(f"{one.name} {one.flops:.3g}" for one in TRAININGS)
+    return [Reading(ours=max(map(abs, errors.values())), sentence=f"6 N D with nominal N in FLOP: {said}.")]
+
+
+def flops(ask: Ask) -> ReproducedTable:
+    """Return 6 N D of each training beside what its layers do, counted operator by operator."""
+    about = {
+        "name": Column(label="model"),
+        "parameters": Column(label="parameters"),
+        "tokens": Column(label="tokens"),
+        "stated_flops": Column(label="talk", unit="FLOP"),
+        "flops": Column(label="6 N D", unit="FLOP"),
+        "counted_flops": Column(label="counted, with attention", unit="FLOP"),
+        "counted_over_6nd": Column(label="counted over 6 N D"),
+    }
+    return table("flops", "Compute of trainings", list(_counted(ask)), about=about, status="published")
+
+
+def _counted(ask: Ask) -> Iterator[dict[str, Any]]:
+    for one in TRAININGS:
+        row: dict[str, Any] = {"name": one.name, "parameters": one.parameters, "tokens": one.tokens}
+        row |= {"stated_flops": one.stated, "flops": one.flops}
+        if one.model:
+            profile = ask.profile(_step(one))
+            counted = float(profile.model_flops) * one.tokens / (one.sequence_length * _BATCH)
+            row |= {"counted_flops": counted, "counted_over_6nd": counted / one.flops}
+        yield row
+
+
+_BATCH = 64
+
+
+def _step(one: Training) -> dict[str, Any]:
+    """A step of a training on as many devices as one replica takes."""
+    return {
+        "model": one.model,
+        "cluster": f"{_BATCH}x a100-sxm-80gb",
+        "workload": {"task": "pretrain", "sequence_length": one.sequence_length, "global_batch": _BATCH},
+        "plan": {"framework": "reference", "tensor_parallel": 8, "pipeline_parallel": 8, "micro_batch": 1},
+    }
+
+
+def c2(ask: Ask) -> list[Reading]:
+    """Return the years in which fp32 per dollar doubles over launches until 2021."""
+    told = ask.study("trends").summary["doubling_years_of_published_years"]
+    return [
+        Reading(
+            ours=of["years"],
+            sentence=(
+                f"Over {of['points']} launches of 2006 to 2021 fp32 per dollar doubles every {of['years']:.2f} years "
+                f"({of['interval'][0]:.2f} to {of['interval'][1]:.2f}); each market has a level of its own."
+            ),
+            reading=f"prices in {name}",
+        )
+        for name, of in told.items()
+    ]
+
+
+def trends(ask: Ask) -> ReproducedTable:
+    """Return the study of price-performance."""
+    return ReproducedTable(id="trends", answer=ask.study("trends"), status="published")
+
+
+def c3(ask: Ask) -> list[Reading]:
+    """Return how many times as fast training compute doubles as the peak of accelerators does."""
+    told = ask.study("budgets", view="ideal").summary["doubling_years"]
+    trained, peak = told["training FLOPs"], told["accelerator peak"]
+    sentence = (
+        f"Compute of {trained['points']} published trainings doubles every {trained['years']:.1f} years, the 16-bit "
+        f"peak of {peak['points']} accelerators every {peak['years']:.1f}."
+    )
+    return [Reading(ours=peak["years"] / trained["years"], sentence=sentence)]
+
+
+def gap(ask: Ask) -> ReproducedTable:
+    """Return trainings and accelerators over the years, with the pictures of both."""
+    study = ask.study("budgets", view="ideal")
+    keys = ("kind", "name", "year", "flops", "device_years", "peak_flops", "memory_bytes")
+    rows = [{key: row[key] for key in keys if key in row} for row in study.summary["over_years"]]
+    labels = {"kind": "kind", "name": "name", "year": "year"}
+    about = {key: study.about.get(key, Column(label=labels.get(key, key))) for key in keys}
+    pictures = [figure for figure in study.figures if figure.kind == "points"]
+    return table("gap", "Compute of trainings and peak of accelerators", rows, about=about, figures=pictures)
+
+
+FINDINGS: Mapping[str, Callable[[Ask], Sequence[Reading]]] = {"C1": c1, "C2": c2, "C3": c3}
+TABLES: Mapping[str, Callable[[Ask], ReproducedTable]] = {"flops": flops, "trends": trends, "gap": gap}

@@ -1,0 +1,144 @@
+"""Strategies of parallelism on one model against an automatic plan (C4), and unlike accelerators together (C5)."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from sightline.exploration.answer import Column, Figure
+from sightline.profile import Profile
+from sightline.reproduction.answer import Reading, ReproducedTable, table
+from sightline.reproduction.asking import Ask, Asked
+
+MODEL = "llama-2-13b"
+BASE: Mapping[str, Any] = {
+    "model": MODEL,
+    "cluster": "32x a100-sxm-80gb",
+    "workload": {"task": "pretrain", "sequence_length": 4096, "global_batch": 256},
+}
+DATA, LAYERS = {"framework": "deepspeed"}, {"framework": "megatron", "zero_stage": 0}
+STRATEGIES: Mapping[str, Mapping[str, Any]] = {
+    "data": {**DATA, "zero_stage": 0},
+    "ZeRO-1": {**DATA, "zero_stage": 1},
+    "ZeRO-2": {**DATA, "zero_stage": 2},
+    "ZeRO-3": {**DATA, "zero_stage": 3},
+    "ZeRO-3, offloaded": {**DATA, "zero_stage": 3, "offload": ["optimizer", "parameters"]},
+    "fully sharded (FSDP)": {"framework": "fsdp"},
+    "tensor x data": {**LAYERS, "tensor_parallel": 8, "pipeline_parallel": 1},
+    "tensor + sequence x data": {**LAYERS, "tensor_parallel": 8, "pipeline_parallel": 1, "sequence_parallel": True},
+    "pipeline x data": {**LAYERS, "tensor_parallel": 1, "pipeline_parallel": 8},
+    "tensor x pipeline": {**LAYERS, "tensor_parallel": 8, "pipeline_parallel": 4},
+    "3D": {**LAYERS, "tensor_parallel": 4, "pipeline_parallel": 4},
+    "3D + ZeRO-1": {**LAYERS, "tensor_parallel": 2, "pipeline_parallel": 2, "zero_stage": 1},
+}
+"""Plans by what they are called; what they leave open, such as the micro-batch, takes the fastest that fits."""
+AUTOMATIC: Mapping[str, Any] = {"framework": {"any": ["megatron", "deepspeed", "fsdp"]}}
+OLD, NEW = "8x a100-sxm-80gb", "8x h100-sxm-80gb"
+MIXED: Mapping[str, Any] = {
+    "model": MODEL,
+    "workload": {"task": "pretrain", "sequence_length": 4096, "global_batch": 128},
+    "plan": {"framework": "megatron", "zero_stage": {"any": [0, 1]}},
+}
+"""No framework launches a step on unlike devices; all else is as Megatron-LM has it."""
+SMALL_PLAN: Mapping[str, Any] = {"tensor_parallel": 2, "micro_batch": 1, "zero_stage": 1}
+"""What a small search holds."""
+ABOUT: Mapping[str, Column] = {
+    "strategy": Column(label="strategy"),
+    "devices": Column(label="devices"),
+    "framework": Column(label="framework"),
+    "tensor_parallel": Column(label="tensor"),
+    "pipeline_parallel": Column(label="pipeline"),
+    "data_parallel": Column(label="data"),
+    "zero_stage": Column(label="ZeRO"),
+    "micro_batch": Column(label="micro-batch"),
+    "recompute": Column(label="recomputation"),
+    "memory_bytes": Column(label="memory", unit="B"),
+    "fits": Column(label="fits"),
+    "step_time_s": Column(label="step", unit="s"),
+    "tokens_per_s": Column(label="tokens/s"),
+    "mfu": Column(label="MFU", unit="share"),
+}
+
+
+def c4(ask: Ask) -> list[Reading]:
+    """Return the automatic plan's throughput over that of the best strategy that fits."""
+    rates = {name: float(one.tokens_per_s) for name, one in _strategies(ask).items() if one.fits}
+    best = _automatic(ask)
+    nearest = max(rates, key=lambda name: rates[name])
+    ours = None if best is None else float(best.tokens_per_s) / rates[nearest]
+    sentence = (
+        f"{len(rates)} of {len(STRATEGIES)} strategies fit {MODEL} on {BASE['cluster']}; the nearest is {nearest} with "
+        f"{rates[nearest]:,.0f} tokens/s, the automatic plan trains {0.0 if best is None else best.tokens_per_s:,.0f}."
+    )
+    return [Reading(ours=ours, sentence=sentence)]
+
+
+def _strategies(ask: Ask) -> dict[str, Profile]:
+    return {name: ask.profile({**BASE, "plan": dict(plan)}) for name, plan in STRATEGIES.items()}
+
+
+def _automatic(ask: Ask) -> Profile | None:
+    return _fastest(ask, {**BASE, "plan": dict(AUTOMATIC)})
+
+
+def _fastest(ask: Ask, scenario: Asked, *, launchable: bool = True) -> Profile | None:
+    """The fastest plan; None where none fits."""
+    found = ask.plan(scenario, launchable=launchable).plans
+    return min((one.profile for one in found), key=lambda one: float(one.step_time_s), default=None)
+
+
+def strategies(ask: Ask) -> ReproducedTable:
+    """Return the strategies and the automatic plan, and what each takes."""
+    rows = [_row(name, profile) for name, profile in _strategies(ask).items()]
+    best = _automatic(ask)
+    if best is not None:
+        rows.append(_row("automatic", best))
+    bars = Figure(kind="bars", title="Tokens per second by strategy", x="strategy", y="tokens_per_s")
+    return table("strategies", f"Strategies of {MODEL} on {BASE['cluster']}", rows, about=ABOUT, figures=[bars])
+
+
+def c5(ask: Ask) -> list[Reading]:
+    """Return the throughput of both kinds of devices together over that of the better kind alone."""
+    rates = {name: float(one.tokens_per_s) for name, one in _together(ask)}
+    alone = max(rate for name, rate in rates.items() if name != TOGETHER)
+    said = ", ".join(f"{name} {rate:,.0f}" for name, rate in rates.items())
+    ours = rates[TOGETHER] / alone if TOGETHER in rates else None
+    return [Reading(ours=ours, sentence=f"Tokens per second of {MODEL}, each under its best plan: {said}.")]
+
+
+TOGETHER = f"{OLD} + {NEW}"
+
+
+def _together(ask: Ask) -> Iterator[tuple[str, Profile]]:
+    """The fastest plan on each kind of device, and on both."""
+    plan = {**MIXED["plan"], **(SMALL_PLAN if ask.small else {})}
+    clusters = {OLD: OLD, NEW: NEW, TOGETHER: {"devices": [OLD, NEW], "network": "infiniband-hdr"}}
+    for name, cluster in clusters.items():
+        best = _fastest(ask, {**MIXED, "cluster": cluster, "plan": plan}, launchable=False)
+        if best is not None:
+            yield name, best
+
+
+def mixed(ask: Ask) -> ReproducedTable:
+    """Return the best plan on each kind of devices, and on both."""
+    rows = [_row(name, profile, of="devices") for name, profile in _together(ask)]
+    bars = Figure(kind="bars", title="Tokens per second by devices", x="devices", y="tokens_per_s")
+    return table("mixed", f"{MODEL} on unlike accelerators", rows, about=ABOUT, figures=[bars])
+
+
+def _row(name: str, profile: Profile, *, of: str = "strategy") -> dict[str, Any]:
+    plan = profile.scenario.plan
+    degrees = ("tensor_parallel", "pipeline_parallel", "data_parallel", "zero_stage", "micro_batch")
+    return {
+        of: name,
+        "framework": plan.framework.name,
+        **{key: int(getattr(plan, key)) for key in degrees},
+        "recompute": str(plan.recompute),
+        "memory_bytes": float(profile.memory_bytes["total"]),
+        "fits": bool(profile.fits),
+        "step_time_s": float(profile.step_time_s),
+        "tokens_per_s": float(profile.tokens_per_s),
+        "mfu": float(profile.mfu),
+    }
+
+
+FINDINGS: Mapping[str, Callable[[Ask], Sequence[Reading]]] = {"C4": c4, "C5": c5}
+TABLES: Mapping[str, Callable[[Ask], ReproducedTable]] = {"strategies": strategies, "mixed": mixed}

@@ -1,0 +1,27 @@
+"""Strategies against an automatic plan, and unlike accelerators."""
+
+import pytest
+
+from sightline.reproduction.asking import Ask
+from sightline.reproduction.talk.parallelism import STRATEGIES, TOGETHER, c4, c5, mixed, strategies
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def ask():
+    return Ask(small=True)
+
+
+def test_the_automatic_plan_is_held_against_each_strategy_that_fits(ask):
+    rows = {row["strategy"]: row for row in strategies(ask).answer.rows}
+    assert set(rows) == {*STRATEGIES, "automatic"}
+    best = max(row["tokens_per_s"] for name, row in rows.items() if name != "automatic" and row["fits"])
+    assert c4(ask)[0].ours == pytest.approx(rows["automatic"]["tokens_per_s"] / best)
+    assert not rows["data"]["fits"]
+
+
+def test_both_kinds_are_held_against_the_better_one(ask):
+    rates = {row["devices"]: row["tokens_per_s"] for row in mixed(ask).answer.rows}
+    together = rates.pop(TOGETHER)
+    assert c5(ask)[0].ours == pytest.approx(together / max(rates.values()))
