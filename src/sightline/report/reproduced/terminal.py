@@ -40,14 +40,14 @@ def _blocks(answer: Reproduction, *, in_full: bool) -> "Iterator[RenderableType]
 
 
 def _findings(answer: Reproduction) -> Listing:
-    cells = list(zip(*map(words.line_of, answer.outcomes), strict=True))
+    cells = dict(zip(words.HEADINGS, zip(*map(words.line_of, answer.outcomes), strict=True), strict=True))
+    names = [f"{id_} {finding}" for id_, finding in zip(cells[""], cells["finding"], strict=True)]
     columns = [
-        Column(heading=heading, cells=found, is_number=is_number, style=lambda cell: _STYLES.get(cell, ""))
-        for heading, is_number, found in zip(words.HEADINGS[2:], words.NUMBERS[2:], cells[2:], strict=True)
+        Column(heading=heading, cells=cells[heading], is_number=is_number, style=lambda cell: _STYLES.get(cell, ""))
+        for heading, is_number in zip(words.HEADINGS, words.NUMBERS, strict=True)
+        if heading in ("ours", "criterion", "reproduced")
     ]
-    names = [f"{id_} {finding}" for id_, finding in zip(*cells[:2], strict=True)]
-    label = Column(heading="finding", cells=names, is_number=False)
-    return Listing(labels=[label], figures=columns, least=[words.HEADINGS[2]])
+    return Listing(labels=[Column(heading="finding", cells=names, is_number=False)], figures=columns)
 
 
 def _figures(answer: Reproduction, *, in_full: bool) -> "Iterator[RenderableType]":

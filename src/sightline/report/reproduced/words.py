@@ -7,8 +7,8 @@ from sightline.report.pieces import BAD, GOOD, PERHAPS, Said
 from sightline.report.units import digits
 from sightline.reproduction.answer import Finding, Outcome, ReproducedTable, Reproduction
 
-HEADINGS = ("", "finding", "the source", "ours", "counts from", "to", "reproduced")
-NUMBERS = (False, False, False, True, True, True, False)
+HEADINGS = ("", "finding", "the source", "ours", "criterion", "reproduced")
+NUMBERS = (False, False, False, True, True, False)
 """Which columns of findings are figures."""
 TABLE_HEADINGS = ("table", "shows", "status", "rows")
 YES, NO = "yes", "no"
@@ -37,17 +37,18 @@ def line_of(outcome: Outcome) -> tuple[str, ...]:
         finding.finding,
         str(finding.expected),
         "none" if outcome.counts.ours is None else digits(outcome.counts.ours),
-        *_ends(finding),
+        _range(finding),
         YES if outcome.reproduced else NO,
     )
 
 
-def _ends(finding: Finding) -> Iterator[str]:
-    """Where the range of a criterion begins and ends."""
-    above = "above " if finding.is_strict else ""
-    below = "below " if finding.is_strict else ""
-    yield "" if finding.low is None else f"{above}{digits(finding.low)}"
-    yield "" if finding.high is None else f"{below}{digits(finding.high)}"
+def _range(finding: Finding) -> str:
+    """The range of a criterion."""
+    low, high = ("" if end is None else digits(end) for end in (finding.low, finding.high))
+    if low and high:
+        return f"{low} to {high}"
+    least, most = ("above", "below") if finding.is_strict else ("at least", "at most")
+    return f"{least} {low}" if low else f"{most} {high}"
 
 
 def details_of(outcome: Outcome) -> Iterator[str]:

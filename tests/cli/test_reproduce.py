@@ -1,0 +1,70 @@
+"""``sightline reproduce``: every form of its answer."""
+
+import csv
+import io
+import json
+
+from sightline.reproduction.reproduce import SOURCES
+
+CHOSEN = ("reproduce", "2311.03687", "--only", "A8,A10")
+
+
+def test_json_has_the_documented_keys(in_process):
+    code, out, err = in_process(*CHOSEN, "--json")
+    assert (code, err) == (0, "")
+    document = json.loads(out)
+    assert {"version", "schema", "findings", "summary", "tables"} <= set(document)
+    assert document["summary"]["A"]["of"] == 2
+    keys = [
+        "id",
+        "finding",
+        "source",
+        "criterion",
+        "low",
+        "high",
+        "reading",
+        "expected",
+        "ours",
+        "reproduced",
+        "reason",
+    ]
+    assert all(set(keys) <= set(one) for one in document["findings"])
+    assert [one["id"] for one in document["findings"]] == ["A8", "A10"]
+
+
+def test_a_table_is_a_list_of_its_columns_and_rows(in_process):
+    document = json.loads(in_process("reproduce", "2311.03687", "--only", "frameworks", "--json")[1])
+    (table,) = document["tables"]
+    assert (table["id"], table["status"]) == ("frameworks", "predicted only")
+    assert set(table["rows"][0]) == set(table["columns"])
+
+
+def test_a_terminal_shows_what_was_named_in_full(in_process):
+    code, out, _ = in_process("reproduce", "2311.03687", "--only", "A8,modules")
+    assert code == 0
+    assert "Criterion: share of verdicts that agree is 1." in out
+    assert "predicted only" in out
+    assert "rope" in out
+
+
+def test_csv_has_a_line_for_each_finding_or_a_single_table(in_process):
+    lines = list(csv.DictReader(io.StringIO(in_process(*CHOSEN, "--csv")[1])))
+    assert [one["id"] for one in lines] == ["A8", "A10"]
+    table = list(csv.DictReader(io.StringIO(in_process("reproduce", "2311.03687", "--only", "phases", "--csv")[1])))
+    assert {"batch", "phase", "time_s"} <= set(table[0])
+
+
+def test_page_and_markdown_hold_findings_and_tables(in_process, tmp_path):
+    page = tmp_path / "study.html"
+    code, out, _ = in_process("reproduce", "2311.03687", "--only", "A8,phases", "--html", page, "--markdown", "-")
+    assert code == 0
+    assert "| A8 | 7B without memory techniques" in out
+    written = page.read_text(encoding="utf-8")
+    assert "out of memory on both" in written
+    assert 'id="chart-phases"' in written
+
+
+def test_an_unknown_source_is_a_sentence(in_process):
+    code, out, err = in_process("reproduce", "2311.03678")
+    assert (code, out) == (2, "")
+    assert err == f"sightline: source is '2311.03678'; allowed: {', '.join(SOURCES)} - did you mean '2311.03687'?\n"

@@ -1,0 +1,95 @@
+"""Sources reproduced: what may be asked for, which reading counts, and the verdicts that the documentation states."""
+
+import json
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from sightline.errors import InputError
+from sightline.progress import Progress
+from sightline.reproduction import ledger
+from sightline.reproduction.answer import Finding, Outcome, Reading
+from sightline.reproduction.reproduce import SOURCES, reproduce
+
+STATED = Path(__file__).parents[2] / "docs" / "accuracy" / "reproduced.json"
+LEAST = {"A": 0.85, "B": 1.0, "C": 1.0}
+"""Share of a group's findings that are to be reproduced."""
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_everything_in_the_ledger_is_answered_and_nothing_else(source):
+    module = import_module(SOURCES[source])
+    assert set(module.FINDINGS) == set(ledger.read(source))
+    assert not set(module.FINDINGS) & set(module.TABLES)
+
+
+@pytest.mark.parametrize(
+    ("source", "given", "said"),
+    [
+        ("2311.0368", {}, "source is '2311.0368'; allowed: 2311.03687, 2407.14645, talk - did you mean '2311.03687'?"),
+        ("talk", {"only": ["C9"]}, "only is 'C9'; allowed: C1 to C5"),
+        ("talk", {"only": ["C1"], "measure": True}, "nothing of talk is measured on the machine at hand"),
+    ],
+)
+def test_what_cannot_be_asked_is_a_sentence(source, given, said):
+    with pytest.raises(InputError) as refused:
+        reproduce(source, **given)
+    assert said in str(refused.value)
+
+
+def test_findings_are_chosen_and_summed_by_group():
+    answer = reproduce("2311.03687", only=["A8", "A10"])
+    assert [one.finding.id for one in answer.outcomes] == ["A8", "A10"]
+    assert answer.summary["A"]["of"] == 2
+    assert not answer.tables
+
+
+def test_tables_are_chosen_alone():
+    answer = reproduce("2311.03687", only=["modules"])
+    assert not answer.outcomes
+    (one,) = answer.tables
+    assert (one.id, one.status) == ("modules", "predicted only")
+    assert {"phase", "module", "time_s"} <= set(one.answer.columns)
+
+
+def test_the_first_reading_that_holds_counts_and_a_miss_says_why():
+    finding = Finding(
+        id="A1",
+        finding="fast",
+        expected=2,
+        criterion="from 1 to 3",
+        low=1,
+        high=3,
+        explained="The clock is not stated.",
+    )
+    readings = [Reading(reading=name, ours=ours, sentence=f"{ours}.") for name, ours in (("x", 9), ("y", 2), ("z", 3))]
+    held = Outcome(finding=finding, readings=readings)
+    assert (held.counts.reading, held.reproduced, held.reason) == ("y", True, "2.")
+    failed = Outcome(finding=finding, readings=readings[:1])
+    assert (failed.counts.reading, failed.reproduced) == ("x", False)
+    assert failed.reason == "9. The clock is not stated."
+
+
+def test_a_stopped_reproduction_keeps_what_it_found():
+    class AfterOne(Progress):
+        def advance(self, count=1):
+            super().advance(count)
+            self.cancel()
+
+    answer = reproduce("2311.03687", only=["A8", "A10", "modules"], progress=AfterOne())
+    assert [one.finding.id for one in answer.outcomes] == ["A8"]
+    assert not answer.tables
+    assert "stopped before the end" in answer.warnings[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_source_is_reproduced_as_the_documentation_says(source):
+    answer = reproduce(source, small=True)
+    for group, count in answer.summary.items():
+        assert count["reproduced"] >= LEAST[group] * count["of"], group
+    assert all(one.finding.explained for one in answer.outcomes if not one.reproduced)
+    stated = json.loads(STATED.read_text(encoding="utf-8"))[source]
+    assert {one.finding.id: one.reproduced for one in answer.outcomes} == stated, "run scripts/update_reproduced.py"
+    assert all(len(one.answer) for one in answer.tables)
