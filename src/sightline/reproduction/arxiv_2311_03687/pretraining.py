@@ -98,29 +98,44 @@ def _best(ask: Ask, platform: str, *, at_largest: bool) -> tuple[str, float | No
 
 
 def a10(ask: Ask) -> list[Reading]:
-    """Return the throughput of RTX cards over the A800's, 4-bit weights."""
-    a800, ada, ampere = (rate(ask.profile(trained(one, "Q"))) for one in (A800, *CARDS))
-    shares = [ratio(ada, a800), ratio(ampere, a800)]
-    known = [share for share in shares if share is not None]
-    # Both have to be in the range: the one farther from its middle is judged.
-    ours = max(known, key=lambda share: abs(share - 0.5)) if len(known) == len(shares) else None
-    said = " and ".join("does not fit" if share is None else f"{share:.2f}" for share in shares)
-    return [Reading(ours=ours, sentence=f"RTX 4090 and RTX 3090 reach {said} of the A800's throughput.")]
+    """Return the throughput of RTX cards over the A800's with 4-bit weights, at batch 1 and the largest of each."""
+    readings = []
+    for at_largest in (False, True):
+        a800, *cards = (_quantized(ask, one, at_largest=at_largest) for one in (A800, *CARDS))
+        shares = [ratio(card, a800) for card in cards]
+        known = [share for share in shares if share is not None]
+        # Both have to be in the range: the one farther from its middle is judged.
+        ours = max(known, key=lambda share: abs(share - 0.5)) if len(known) == len(shares) else None
+        said = " and ".join("does not fit" if share is None else f"{share:.2f}" for share in shares)
+        readings.append(
+            Reading(
+                reading="each at its largest batch" if at_largest else "batch 1 per GPU",
+                ours=ours,
+                sentence=f"RTX 4090 and RTX 3090 reach {said} of the A800's throughput.",
+            )
+        )
+    return readings
 
 
 def a11(ask: Ask) -> list[Reading]:
-    """Return the RTX 4090's throughput over the RTX 3090's with 4-bit weights, at batch 1 and 2 and the largest."""
+    """Return the RTX 4090's throughput over the RTX 3090's with 4-bit weights, at batch 1 and the largest of each."""
     readings = []
-    for batch in (1, 2, *{largest(ask, card, "Q") for card in CARDS}):
-        ada, ampere = (rate(ask.profile(trained(card, "Q", batch=batch))) for card in CARDS)
+    for at_largest in (False, True):
+        ada, ampere = (_quantized(ask, card, at_largest=at_largest) for card in CARDS)
         readings.append(
             Reading(
-                reading=f"batch {batch} per GPU",
+                reading="each at its largest batch" if at_largest else "batch 1 per GPU",
                 ours=ratio(ada, ampere),
                 sentence=f"The RTX 4090 trains {_said(ada)}, the RTX 3090 {_said(ampere)}.",
             )
         )
     return readings
+
+
+def _quantized(ask: Ask, platform: str, *, at_largest: bool) -> float | None:
+    """The throughput of a platform with 4-bit weights."""
+    batch = largest(ask, platform, "Q") if at_largest else 1
+    return rate(ask.profile(trained(platform, "Q", batch=batch)))
 
 
 def a12(ask: Ask) -> list[Reading]:
