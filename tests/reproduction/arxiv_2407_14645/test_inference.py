@@ -38,4 +38,4 @@ def test_what_bounds_matrix_products_is_named_by_device_and_shape(ask):
 
 def test_the_knee_of_memory_has_a_level(ask):
     (reading,) = b9(ask)
-    assert "where l2 binds" in reading.sentence
+    assert "where L2 binds" in reading.sentence

@@ -7,8 +7,11 @@ from typing import Any
 
 from sightline import catalog
 from sightline.exploration.answer import Column
+from sightline.exploration.words import percent
 from sightline.loading.input.dotted_keys import with_value
+from sightline.profile import LEVEL_NAMES
 from sightline.reproduction.answer import Reading, ReproducedTable, table
+from sightline.reproduction.arxiv_2407_14645.pictures import against_published
 from sightline.reproduction.asking import Ask, Asked
 from sightline.reproduction.statements import judged
 
@@ -83,7 +86,7 @@ def b2(ask: Ask) -> list[Reading]:
     by_kind: dict[str, list[float]] = {}
     for row in counted:
         by_kind.setdefault(f"{row['model']} on {row['device']}", []).append(abs(row["error"]))
-    said = ", ".join(f"{name} {fmean(errors):.1%} of {len(errors)}" for name, errors in by_kind.items())
+    said = ", ".join(f"{name} {percent(fmean(errors), 1)} of {len(errors)}" for name, errors in by_kind.items())
     sentence = (
         f"Mean errors: {said}. {len(rows) - len(counted)} published latencies of 13B are left out, because they are "
         "below those of 7B under the same settings; the table lists them too."
@@ -111,7 +114,9 @@ def latencies(ask: Ask) -> ReproducedTable:
                 "source": one.source,
             }
         )
-    return table("latencies", "Latencies of Llama-2 on A100 and H100", rows, about=ABOUT, status="published")
+    title = "Latencies of Llama-2 on A100 and H100"
+    picture = against_published(title, series="model", panel="device")
+    return table("latencies", title, rows, about=ABOUT, figures=[picture], status="published")
 
 
 def b7(ask: Ask) -> list[Reading]:
@@ -145,8 +150,8 @@ def b8(ask: Ask) -> list[Reading]:
         [told[key][device] for device in (A100, H100)] for key in ("memory_bound_share", "ridge_flops_per_byte")
     )
     sentence = (
-        f"Memory bounds {h100:.0%} of matrix products on H100 (ridge point {high:.0f}) and {a100:.0%} on A100 "
-        f"({low:.0f})."
+        f"Memory bounds {percent(h100)} of matrix products on H100 (ridge point {high:.0f}) and {percent(a100)} on "
+        f"A100 ({low:.0f})."
     )
     return [Reading(ours=h100 / a100, sentence=sentence)]
 
@@ -165,7 +170,8 @@ def b9(ask: Ask) -> list[Reading]:
         said.append(
             f"{model} is {to[model]:.1f} times faster at {knee['bandwidth'] / 1e12:.1f} TB/s, between "
             f"{knee['last_memory_before']} and {knee['first_memory_beyond']}, than with the slowest memory, and "
-            f"{beyond[model] - 1:.1%} faster beyond, where {knee['level']} binds"
+            f"{percent(beyond[model] - 1, 1)} faster beyond, where "
+            f"{LEVEL_NAMES.get(knee['level'], knee['level'])} binds"
         )
     return [judged(statements, f"{'; '.join(said)}.", "ideal view")]
 

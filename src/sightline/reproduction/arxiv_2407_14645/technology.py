@@ -8,6 +8,7 @@ from sightline.exploration.nodes.binding import PUBLISHED_ORDER
 from sightline.exploration.nodes.gains import SATURATED
 from sightline.exploration.nodes.times import ONE_PLAN
 from sightline.exploration.studies.a100_to_b200 import OF_2021
+from sightline.exploration.words import percent
 from sightline.reproduction.answer import Reading, ReproducedTable
 from sightline.reproduction.asking import Ask
 from sightline.reproduction.statements import judged
@@ -65,10 +66,13 @@ def _saturation(ask: Ask, case: Case) -> Reading:
         f"with {old} a node gains less than half after 3 nm": ratio[slow][old] < SATURATED,
         f"{new} and {fast} bring at least half back": ratio[fast][new] >= SATURATED,
     }
+    alone, together, of_peak = (
+        " and ".join(map(percent, of))
+        for of in ((early[slow][old], late[slow][old]), (early[fast][new], late[fast][new]), peak)
+    )
     sentence = (
-        f"With {old} and {slow} a node gains {early[slow][old]:.0%} to 3 nm and {late[slow][old]:.0%} after it, with "
-        f"{new} and {fast} {early[fast][new]:.0%} and {late[fast][new]:.0%}; the peak itself {peak[0]:.0%} and "
-        f"{peak[1]:.0%}."
+        f"To 3 nm and after it a node gains {alone} with {old} and {slow}, {together} with {new} and {fast}; the peak "
+        f"itself gains {of_peak}."
     )
     return judged(statements, sentence, _in_words(case))
 

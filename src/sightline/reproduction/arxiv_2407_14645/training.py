@@ -5,7 +5,9 @@ from statistics import fmean
 from typing import Any
 
 from sightline.exploration.answer import Column
+from sightline.exploration.words import percent
 from sightline.reproduction.answer import Reading, ReproducedTable, table
+from sightline.reproduction.arxiv_2407_14645.pictures import against_published
 from sightline.reproduction.asking import Ask
 from sightline.validation.suite import Answer
 
@@ -25,7 +27,8 @@ def b1(ask: Ask) -> list[Reading]:
 
 def _of_times(errors: Sequence[float], reading: str) -> Reading:
     sizes = [abs(error) for error in errors]
-    said = f"{len(sizes)} steps are predicted with errors of {fmean(sizes):.1%} in the mean, {max(sizes):.1%} at most."
+    mean, most = (percent(size, 1) for size in (fmean(sizes), max(sizes)))
+    said = f"{len(sizes)} steps are predicted with errors of {mean} in the mean, {most} at most."
     return Reading(ours=fmean(sizes), sentence=said, reading=reading)
 
 
@@ -42,8 +45,8 @@ def b3(ask: Ask) -> list[Reading]:
         for name, of in by_model.items()
     )
     sentence = (
-        f"The largest of {len(errors)} errors is {max(errors):.1%}; GiB of full, selective (with sequence parallelism) "
-        f"and no recomputation: {said}."
+        f"The largest of {len(errors)} errors is {percent(max(errors), 1)}; GiB of full, selective (with sequence "
+        f"parallelism) and no recomputation: {said}."
     )
     return [Reading(ours=max(errors) if in_order else None, sentence=sentence)]
 
@@ -60,8 +63,19 @@ def times(ask: Ask) -> ReproducedTable:
         "error": Column(label="error", unit="share"),
         "split": Column(label="part", values={"fit": "fitted on", "test": "not fitted on"}),
     }
-    rows = [row for source, suite in TIMES.items() for row in _rows(ask, source, suite)]
-    return table("training-times", "Training times of GPT on A100s", rows, about=about, status="published")
+    rows = [
+        row
+        for source, suite in TIMES.items()
+        for row in sorted(_rows(ask, source, suite), key=lambda one: (one["parameters"], one["recompute"]))
+    ]
+    return table(
+        "training-times",
+        "Training times of GPT on A100s",
+        rows,
+        about=about,
+        figures=[against_published("Step times of GPT on A100s", series="recompute")],
+        status="published",
+    )
 
 
 def _rows(ask: Ask, source: str, suite: str) -> Iterator[dict[str, Any]]:
