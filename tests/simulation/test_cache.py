@@ -28,3 +28,18 @@ def test_more_memory_and_smaller_formats_hold_more():
 def test_a_model_that_does_not_fit_has_no_cache():
     room = room_of(serving(model="llama-3-70b"))
     assert (room.fits, room.blocks, room.memory_bytes["kv_cache"]) == (False, 0, 0.0)
+
+
+def test_a_cache_whose_size_users_state_is_a_share_of_what_the_weights_leave():
+    scenario = serving(plan={"framework": "lightllm", "framework_version": "0"})
+    room = room_of(scenario)
+    left = scenario.cluster.device.memory_bytes - room.memory_bytes["weights"]
+    assert room.memory_bytes["kv_cache"] == pytest.approx(0.85 * left, rel=1e-3)
+    less = room_of(serving(plan={"framework": "lightllm", "framework_version": "0", "memory_fraction": 0.5}))
+    assert less.memory_bytes["total"] <= 0.5 * scenario.cluster.device.memory_bytes
+
+
+def test_vllm_of_2023_leaves_its_context_out_of_what_it_measures():
+    earlier, later = (room_of(serving(plan={"framework_version": of})) for of in ("0.2", "0.3"))
+    assert earlier.memory_bytes["framework"] == 0 < later.memory_bytes["framework"]
+    assert earlier.blocks > later.blocks

@@ -94,6 +94,8 @@ class EngineMemory:
     """Share of the device's memory that weights, cache and activations may take."""
     context_bytes: float
     """Memory taken before the first tensor: driver context, kernels, communicators, captured graphs."""
+    cache_share: float = 1.0
+    """Of what the weights leave of the device, the share that a cache under load takes at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,7 +48,8 @@ def room_of(scenario: ServingScenario) -> Room:
     """Return the room of a replica while it runs its largest iteration.
 
     An engine that measures its memory at the start runs an iteration of all tokens that it may have; what its share of
-    the device then has left is the cache, in whole blocks. Left out: caches that do not grow with the context.
+    the device then has left is the cache, in whole blocks. Of others users state the cache, as a share of what the
+    weights leave. Left out: caches that do not grow with the context.
     """
     plan = scenario.plan
     block = plan.kv_block_tokens
@@ -61,7 +62,8 @@ def room_of(scenario: ServingScenario) -> Room:
     block_bytes = two["kv_cache"] - one["kv_cache"]
     usable = device.memory_bytes * plan.memory_fraction
     others = one["total"] - one["kv_cache"]
-    blocks = max(int((usable - others) // block_bytes), 0)
+    most = plan.engine.memory.cache_share * (device.memory_bytes - one["weights"])
+    blocks = max(int(min(usable - others, most) // block_bytes), 0)
     cache = blocks * block_bytes
     parts = {**one, "kv_cache": cache, "total": others + cache}
     return Room(blocks=blocks, memory_bytes=parts, block_bytes=block_bytes, fits=blocks > 0)

@@ -27,7 +27,7 @@ ASSUMPTIONS = (
     f"1,000 requests at once, prompts and answers of {TOKENS} tokens; the study says 1,000 x {TOKENS} tokens.",
     "Deployments are not stated: replicas on 1 (7B), 2 (13B) and 8 GPUs (70B), and one server over all 8.",
     "TGI takes all requests in: with its default limit of 128 at once it would refuse the others.",
-    "LightLLM's cache, whose size users state, has the share of memory that vLLM takes by default.",
+    "LightLLM's cache, whose size users state, takes 0.85 of what the weights leave, as its documentation tells them.",
 )
 
 

@@ -32,12 +32,12 @@ class Deployment:
 
 REPLICAS = Deployment(
     name="replicas",
-    reading="as many replicas as 24 GB cards allow: 8 of 7B, 4 of 13B, one of 70B",
+    reading="8 replicas of 7B, 4 of 13B, one of 70B: as many as 24 GB cards hold",
     gpus={SEVEN: 1, THIRTEEN: 2, SEVENTY: GPUS},
 )
 SPLIT = Deployment(
     name="one server",
-    reading="one server of each model, split over all 8 GPUs",
+    reading="one server of each model, over all 8 GPUs",
     gpus=dict.fromkeys(MODELS, GPUS),
 )
 DEPLOYMENTS = (REPLICAS, SPLIT)
