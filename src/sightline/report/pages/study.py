@@ -23,13 +23,20 @@ def study_page(answer: StudyAnswer, *, command: str = "") -> str:
     return document(answer.title, body, command=command, style=_STYLE)
 
 
-def study_piece(answer: StudyAnswer, place: str = "chart") -> Piece:
-    """Return what stands on the page of a study, without its title; its chart stands in an element named ``place``."""
+def study_piece(answer: StudyAnswer, place: str = "chart", *, is_folded: bool = False) -> Piece:
+    """Return what stands on the page of a study, without its title.
+
+    Args:
+        answer: The study's.
+        place: The name of the element with its chart.
+        is_folded: Whether its table is, as beside other studies.
+    """
+    holds = pieces.folded if is_folded else pieces.section
     return pieces.joined(
         pieces.paragraphs(answer.reading),
         pieces.warned(answer.warnings),
         _chart(answer, place) if answer.figures else "",
-        pieces.section("Table", *_table(answer)) if len(answer) else "",
+        holds("Table", *_table(answer)) if len(answer) else "",
         pieces.section("What it assumes", pieces.listed(answer.assumptions)),
         _csv(answer) if len(answer) else "",
     )

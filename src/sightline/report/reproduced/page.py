@@ -41,6 +41,6 @@ def _table(one: ReproducedTable) -> Piece:
     return pieces.section(
         f"{one.id}: {one.answer.title}",
         pieces.paragraphs([one.status], FAINT),
-        study_piece(one.answer, f"chart-{one.id}"),
+        study_piece(one.answer, f"chart-{one.id}", is_folded=True),
         level=3,
     )

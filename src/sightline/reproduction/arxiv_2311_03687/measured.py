@@ -79,6 +79,7 @@ _ABOUT: Mapping[str, Column] = {
     "predicted": Column(label="predicted"),
     "ratio": Column(label="predicted over measured"),
     "status": Column(label="how it ended"),
+    "reason": Column(label="why"),
 }
 
 
@@ -91,7 +92,8 @@ def _rows(one: Table, cells: Sequence[Answered]) -> Iterator[dict[str, Any]]:
                 figures["ratio"] = predicted / measured
             known = {name: value for name, value in figures.items() if value is not None}
             status = answered.status + " (with stand-ins)" * answered.shimmed
-            yield {"row": answered.cell.row, "column": answered.cell.column, "quantity": key, **known, "status": status}
+            why = {"status": status, "reason": answered.reason}
+            yield {"row": answered.cell.row, "column": answered.cell.column, "quantity": key, **known, **why}
 
 
 def _answered(one: Table, cell: Cell, store: Store, *, quick: bool, rerun: bool) -> Answered:
