@@ -105,6 +105,14 @@ def test_a_library_expands_4_bit_codes_by_its_instructions_and_pytorch_integers_
     assert code.traffic_bytes == pytest.approx((STORED_BYTES["nf4"] + 2.0) * code.elements)
     assert integers.unit_cycles == 0.0
     assert integers.traffic_bytes > (STORED_BYTES["int4"] + 2.0) * integers.elements
+    # Until 2024 codes were those of fp16 weights, so that other types are cast.
+    casts = {
+        (date, dtype): "copy"
+        in names(program(quantization="nf4", framework="deepspeed", framework_version=date, dtype=dtype))
+        for date in ("2023-11", "2024-05")
+        for dtype in ("bf16", "fp16")
+    }
+    assert [key for key, does in casts.items() if does] == [("2023-11", "bf16")]
     # A bound takes the bytes alone.
     assert expansion("nf4", framework="reference").unit_cycles == 0.0
 

@@ -220,6 +220,9 @@ class LowPrecision:
     dequantization_cycles: Mapping[str, float] = field(default_factory=dict)
     """Cycles of a compute unit per weight that a library's kernel takes to expand it, by format: bitsandbytes finds a
     4-bit code by a tree of branches (``csrc/kernels.cu``, ``dDequantizeNF4``), which no memory makes faster."""
+    expands_to: str = ""
+    """Type that the library expands to, which is cast where products take another; empty where it is theirs
+    (bitsandbytes up to 0.42 quantized what ``Params4bit.cuda`` had cast to fp16)."""
 
     def __post_init__(self) -> None:
         fix_mappings(self)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from sightline.program.address import Module, Part
 from sightline.program.operators import Matmul, Operator
 from sightline.program.program import NO_LOW_PRECISION_WEIGHTS, Block, LowPrecisionWeights, moving
-from sightline.program.shapes import TrainingShapes
+from sightline.program.shapes import ELEMENT_BYTES, TrainingShapes
 from sightline.quantities import Number
 
 
@@ -142,8 +142,9 @@ STORED_BYTES: Mapping[str, float] = {
 
 
 EXPANSION_KERNELS: Mapping[str, float] = {"nf4": 2.0, "nf4-single": 1.0, "int8": 2.0, "int4": 14.0}
-"""Kernels of an expansion: one of bitsandbytes, another where scales are expanded first; packed integers
-are shifted, masked, joined and scaled by PyTorch operators (AutoGPTQ's training path)."""
+"""Launches of an expansion: that of bitsandbytes, with its cast, takes the host as long as one of PyTorch's kernels, and
+another where scales are expanded first (the fitted half of litgpt-finetuning-time); packed integers are shifted,
+masked, joined and scaled by PyTorch operators (AutoGPTQ's training path)."""
 
 
 def stored_bytes(x: TrainingShapes) -> float:
@@ -163,13 +164,17 @@ def dequantize(x: TrainingShapes, module: Module, weights: Number) -> list[Opera
     least = STORED_BYTES[form] + x.element_bytes
     code = x.framework.low_precision
     traffic, cycles = code.dequantization_traffic.get(form, least), code.dequantization_cycles.get(form, 0.0)
+    kernels, instructions = EXPANSION_KERNELS[form], cycles * weights
     return [
-        moving(
-            module,
-            "dequantize",
-            traffic * weights,
-            EXPANSION_KERNELS[form],
-            elements=weights,
-            unit_cycles=cycles * weights,
-        )
+        moving(module, "dequantize", traffic * weights, kernels, elements=weights, unit_cycles=instructions),
+        *_cast(x, module, weights),
     ]
+
+
+def _cast(x: TrainingShapes, module: Module, weights: Number) -> list[Operator]:
+    """The cast of weights that a library has expanded to another type; its launch is one of the expansion's."""
+    code = x.framework.low_precision
+    if x.trained.quantization not in code.dequantization_cycles or code.expands_to in ("", x.plan.dtype):
+        return []
+    moved = (ELEMENT_BYTES[code.expands_to] + x.element_bytes) * weights
+    return [moving(module, "copy", moved, 0.0, elements=weights)]
