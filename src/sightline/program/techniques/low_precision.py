@@ -142,8 +142,8 @@ STORED_BYTES: Mapping[str, float] = {
 
 
 EXPANSION_KERNELS: Mapping[str, float] = {"nf4": 2.0, "nf4-single": 1.0, "int8": 2.0, "int4": 14.0}
-"""Launches of an expansion: that of bitsandbytes, with its cast, takes the host as long as one of PyTorch's kernels, and
-another where scales are expanded first (the fitted half of litgpt-finetuning-time); packed integers are shifted,
+"""Launches of an expansion: that of bitsandbytes, with its cast, takes the host as long as one of PyTorch's kernels,
+and another where scales are expanded first (the fitted half of litgpt-finetuning-time); packed integers are shifted,
 masked, joined and scaled by PyTorch operators (AutoGPTQ's training path)."""
 
 
