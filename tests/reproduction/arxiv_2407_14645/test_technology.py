@@ -35,10 +35,15 @@ def test_the_gain_has_factors_in_both_views(ask):
     assert "calibrated view" in reading.sentence
 
 
-@pytest.mark.slow
 def test_every_way_of_reading_the_study_of_nodes_is_shown(ask):
     for readings in (b5(ask), b6(ask)):
         assert len({one.reading for one in readings}) == len(readings) == 8
         assert all(0 <= one.ours <= 1 for one in readings)
-    # Old memory and links leave logic alone in the small study, too.
-    assert all(one.ours >= 0.5 for one in b5(ask))
+
+
+def test_memory_and_links_bring_back_what_logic_alone_loses(ask):
+    equal, claimed, *_ = b5(ask)
+    assert equal.ours == 1.0
+    # By foundries' claims the peak itself gains less than half after 3 nm: no memory brings that back.
+    assert claimed.ours == 0.5
+    assert "bring at least half back" in claimed.sentence

@@ -61,7 +61,7 @@ SEARCH = Search(
 )
 QUICK_SEARCH = Search(
     choices=Choices(
-        nodes=("12nm", "7nm", "3nm", "1nm"), memories=("hbm2", "hbm4"), l2_shares=(0.18, 0.4), stacks=(2, 4)
+        nodes=("12nm", "7nm", "3nm", "1nm"), memories=("hbm2", "hbm4"), l2_shares=(0.03, 0.15, 0.4), stacks=(1, 3, 5)
     ),
     plans=Plans(tensor_parallel=(4, 8), pipeline_parallel=(2, 4, 8, 16), micro_batch=(1, 2)),
 )

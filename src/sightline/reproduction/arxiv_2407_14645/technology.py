@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from math import isclose, prod
-from typing import Any
 
 from sightline.exploration.nodes.binding import PUBLISHED_ORDER
 from sightline.exploration.nodes.gains import SATURATED
@@ -19,13 +18,16 @@ LARGEST_FIRST: Mapping[str, tuple[str, ...]] = {
     "links": ("interconnect", "domain"),
 }
 """What the source explains the gain by, in its order, and the factors that belong to it."""
-SLOWEST_LINKS = "nvlink4 + infiniband-ndr"
-"""The slowest links of the source, which goes from NDR over XDR to GDR."""
 ROUNDING = 1e-9
 Case = tuple[str, str, str]
 """Task, scaling and view of the study of nodes."""
 PLANS = {ONE_PLAN: "one plan at all nodes", "training": "the plan searched again at each node"}
 SCALINGS = {"ideal": "equal factors at each step", "vendor": "foundries' claims"}
+CASES: Sequence[Case] = [
+    (task, scaling, view) for view in ("ideal", "calibrated") for task in PLANS for scaling in SCALINGS
+]
+"""What the source leaves open, the likeliest first: it compares nodes under one mapping, its ancestor DeepFlow scales
+by equal factors, and its devices are ideal ones."""
 
 
 def b4(ask: Ask) -> list[Reading]:
@@ -48,7 +50,7 @@ def b4(ask: Ask) -> list[Reading]:
 
 def b5(ask: Ask) -> list[Reading]:
     """Return whether logic alone saturates, and whether HBM4 and faster links bring half of its gain back."""
-    return [_saturation(ask, case) for case in _cases("ideal", "vendor")]
+    return [_saturation(ask, case) for case in CASES]
 
 
 def _saturation(ask: Ask, case: Case) -> Reading:
@@ -58,9 +60,8 @@ def _saturation(ask: Ask, case: Case) -> Reading:
         told[key][view][scaling][task]
         for key in ("gain_per_node_before_3nm", "gain_per_node_after_3nm", "after_over_before")
     )
-    slow, fast = _links(early)
-    memories = list(early[slow])
-    old, new = memories[0], memories[-1]
+    slow, *_, fast = early
+    old, *_, new = early[slow]
     peak = told["peak_gain_per_node"][view][scaling]
     statements = {
         f"with {old} a node gains less than half after 3 nm": ratio[slow][old] < SATURATED,
@@ -79,14 +80,13 @@ def _saturation(ask: Ask, case: Case) -> Reading:
 
 def b6(ask: Ask) -> list[Reading]:
     """Return how much of the order compute, memory, network is found from node to node."""
-    return [_sequence(ask, case) for case in _cases("vendor", "ideal")]
+    return [_sequence(ask, case) for case in CASES]
 
 
 def _sequence(ask: Ask, case: Case) -> Reading:
     task, scaling, view = case
     orders = ask.study("technology-nodes").summary["sequence"][view][scaling][task]
-    slow, _ = _links(orders)
-    found = orders[slow]
+    slow, found = next(iter(orders.items()))
     sentence = (
         f"From 12 nm to 1 nm with HBM2, and then with HBM4, most of the time is bound by {', then '.join(found)}, with "
         f"{slow}."
@@ -106,21 +106,9 @@ def in_order(found: Sequence[str], wanted: Sequence[str]) -> int:
     return best
 
 
-def _cases(first: str, second: str) -> list[Case]:
-    """What the source leaves open, as it does it first: it compares nodes under one mapping, in a view like ours."""
-    tried = [(task, scaling) for task in PLANS for scaling in (first, second)]
-    return [(task, scaling, view) for view in ("ideal", "calibrated") for task, scaling in tried]
-
-
 def _in_words(case: Case) -> str:
     task, scaling, view = case
     return f"{PLANS[task]}, {SCALINGS[scaling]}, {view} view"
-
-
-def _links(by_links: Mapping[str, Any]) -> tuple[str, str]:
-    """The slowest links of the source and the fastest; a small study lacks some."""
-    names = list(by_links)
-    return (SLOWEST_LINKS if SLOWEST_LINKS in names else names[0]), names[-1]
 
 
 def gain(ask: Ask) -> ReproducedTable:
