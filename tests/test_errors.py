@@ -27,6 +27,12 @@ def packaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPa
     return monkeypatch
 
 
+def test_what_no_terminal_shows_is_written_as_escapes() -> None:
+    """Characters of a wrong file that would move the cursor, end the line, or have no encoding."""
+    error = errors.InputError(["one is 'a\x1b[2J'", "two is 'b\ud800\n'"])
+    assert error.problems == (r"one is 'a\x1b[2J'", r"two is 'b\ud800\n'")
+
+
 def origin(packaged: pytest.MonkeyPatch, origin: object = None) -> None:
     packaged.setattr(metadata, "distribution", lambda _: Installed(origin))
 

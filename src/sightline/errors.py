@@ -17,11 +17,22 @@ class SightlineError(Exception):
 
 
 class InputError(SightlineError):
-    """The request was wrong. ``problems`` holds one sentence per mistake; the command line exits with 2."""
+    """The request was wrong. ``problems`` holds one sentence per mistake; the command line exits with 2.
+
+    What a sentence quotes may hold any character: those that no terminal shows are written as escapes.
+    """
+
+    def __init__(self, problems: str | Sequence[str] = "") -> None:
+        listed = (problems,) if isinstance(problems, str) else problems
+        super().__init__([one if one.isprintable() else _escaped(one) for one in listed])
 
 
 class WorkError(SightlineError):
     """The request was right but the work failed; the command line exits with 1."""
+
+
+def _escaped(text: str) -> str:
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 
 
 _SEPARATORS = "-_. "

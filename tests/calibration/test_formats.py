@@ -232,7 +232,13 @@ def test_predictions_are_no_measurements(tmp_path):
         ("m,n,k,latency_us\n8,8,,1\n", "line 2: k is empty; a number of at least 1 is needed"),
         ("m,n,k,latency_us\n0,8,8,1\n", "m is '0'"),
         ("gemm_dtype,m,n,k,latency\nfp7,8,8,8,1\n", "gemm_dtype 'fp7' is not covered; covered: bfloat16"),
-        ("[{", "cannot read '{path}': line 1"),
+        ("[{", "cannot read '{path}': not valid JSON at line 1"),
+        ('{"m": "\\ud800"}', "cannot read '{path}': not valid JSON: half of a surrogate pair"),
+        (
+            '{"scenario": {"workload": {"operator": "matmul"}}, "time_s": 1}',
+            "'{path}' has no column scenario.workload.dtype",
+        ),
+        ("gemm_dtype,m,n,k,latency\n" + "f" * 9999 + ",8,8,8,1\n", "is not covered; covered: bfloat16"),
         (DECODING, "does not say its heads' shape; --shape does: HEADS-KV_HEADS-HEAD_DIM such as 32-8-128, or mla-"),
         (
             "layer,tokens,time_us\nact_fn,1,2\n",
@@ -245,6 +251,13 @@ def test_wrong_tables_end_in_one_sentence(tmp_path, text, sentence):
         read(tmp_path, text)
     assert sentence.replace("{path}", str(tmp_path / "table.csv")) in str(error.value)
     assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 2000
+
+
+def test_columns_of_parquet_that_hold_no_words_or_numbers_are_none(tmp_path):
+    path = tmp_path / "table.parquet"
+    pl.DataFrame({"gemm_dtype": ["fp8"], "m": [[8]], "n": [16], "k": [32], "latency": [0.5]}).write_parquet(path)
+    assert "m" not in open_table(path).columns
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline.errors import InputError
-from sightline.validation.cells import catalog_name, row_of_cells
+from sightline.validation.cells import catalog_name, lines_of, row_of_cells
 from sightline.validation.rows import LeftOutError
 
 DEVICES = {"counted": {"column": "gpu", "known": {"3090 24GB": "rtx-3090"}}}
@@ -71,3 +71,27 @@ def test_a_value_without_a_meaning_leaves_its_row_out_unless_there_is_one_for_th
 def test_a_missing_column_is_named():
     with pytest.raises(InputError, match="here: column 'gpu' is missing"):
         row_of_cells({}, DEVICES, "here")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"a,b\n1\n", "table.csv line 2: column 'c' is missing"),
+        (b"a,c\n1,many\n", "table.csv line 2: c is 'many'; allowed: a number"),
+        (b"a,c\n1,1e999\n", "table.csv line 2: c is '1e999'; allowed: a number"),
+        (b"a,c\n1,\xff\n", "table.csv cannot be read: 'utf-8' codec"),
+        (b"a,c\n1," + b"x" * 200_000 + b"\n", "table.csv cannot be read: field larger than field limit"),
+    ],
+)
+def test_lines_that_are_none_are_refused(tmp_path, content, said):
+    path = tmp_path / "table.csv"
+    path.write_bytes(content)
+    with pytest.raises(InputError) as raised:
+        [line.number("c") for line in lines_of(path)]
+    assert said in str(raised.value)
+
+
+def test_a_short_line_has_empty_cells_and_a_long_one_no_more(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("a,b\n1\n1,2,3\n")
+    assert list(lines_of(path)) == [{"a": "1", "b": ""}, {"a": "1", "b": "2"}]

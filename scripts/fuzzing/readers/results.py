@@ -3,6 +3,7 @@
 import io
 import json
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -135,9 +136,14 @@ _ABOUT_RUNS: Final = (
 )
 
 
+_OUTSIDE: Final = ("../out", "/etc/out", "a/../../out", "C:\\out", "x" * 5_000, "\0", "run.json", "a/", "é")
+"""Names that no file of an archive of runs has."""
+
+
 def runs() -> Maker:
     """Archives of runs, and stores in which files are damaged."""
-    archive, store = _stored()
+    store = _stored()
+    archive = _zipped(store)
     parsed = {name: json.loads(content) for name, content in store.items() if name.endswith(".json")}
     corpus = Corpus(list(parsed.values()))
     scenario = {"scenario.yaml": as_yaml(_TRAINING)}
@@ -165,37 +171,51 @@ def _wrong_archive(rng: Random, archive: bytes, store: dict[str, bytes], corpus:
     """A damaged archive, or one that is sound and holds what is damaged or belongs elsewhere."""
     if rng.random() < 0.4:
         return raw.mutated(rng, archive)
-    chosen, file = rng.choice(sorted(store)), io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as packed:
-        for name, content in store.items():
-            known = name != chosen
-            packed.writestr(name, content if known else _wrong_file(rng, name, content, corpus))
-        if rng.random() < 0.3:
-            outside = rng.choice(
-                ["../out", "/etc/out", "a/../../out", "C:\\out", "x" * 5_000, "\0", "run.json", "a/", "é"]
-            )
-            packed.writestr(outside, b"{}")
-        if rng.random() < 0.05:
-            packed.writestr(chosen.replace("run.json", "rows.parquet"), b"\0" * raw.BOMB_BYTES)
-    return file.getvalue()
+    chosen = rng.choice(sorted(store))
+    files = {**store, chosen: _wrong_file(rng, chosen, store[chosen], corpus)}
+    if rng.random() < 0.3:
+        files[rng.choice(_OUTSIDE)] = b"{}"
+    if rng.random() < 0.05:
+        files[chosen.replace("run.json", "rows.parquet")] = b"\0" * raw.BOMB_BYTES
+    return _zipped(files)
 
 
-def _stored() -> tuple[bytes, dict[str, bytes]]:
-    """An archive of a store with some runs, and the files of that store."""
+def _zipped(files: Mapping[str, bytes]) -> bytes:
+    """An archive of files; its times are the earliest that it can say."""
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name, content in files.items():
+            packed.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
+    return archive.getvalue()
+
+
+def _stored() -> dict[str, bytes]:
+    """The files of a store with some runs, whatever the day and the machine are."""
     import sightline as sl
     from sightline.runs import open_store
-    from sightline.runs.exchange import to_archive
 
     with TemporaryDirectory() as place:
-        store = open_store(f"{place}/store")
+        store = open_store(place)
         writer = store.begin("matmul", suite="standard", scenario=_OPERATOR)
         writer.sample({"time_s": 0.5})
         writer.finish(result={"time_s": 0.5}, rows=[{"operator": "matmul", "time_s": 0.5}])
         store.begin("too large").finish(status="out_of_memory", reason="it held 9 GB", output="no!")
-        predicted: Any = sl.predict(sl.load(_TRAINING))  # type: ignore[arg-type]
+        asked: Any = sl.load(_TRAINING)
+        predicted: Any = sl.predict(asked)
         result = predicted.replace(source="measured", step_time_s=1.5 * predicted.step_time_s).to_dict()
         writer = store.begin("a small step", scenario=result.pop("scenario"))
         writer.finish(result=result, rows=predicted.table.to_dicts(), environment={"gpus": []})
-        folder = Path(place) / "store"
-        files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-        return to_archive(store, store.runs()), files
+        return {
+            f"2026010{number}-000000-a-run-{number}/{path.name}": _without_times(path)
+            for number, folder in enumerate(sorted(Path(place).iterdir()), start=1)
+            for path in sorted(folder.iterdir())
+        }
+
+
+def _without_times(path: Path) -> bytes:
+    """A file of a run; its description without what differs from day to day."""
+    if path.suffix != ".json":
+        return path.read_bytes()
+    found = json.loads(path.read_text(encoding="utf-8"))
+    times = dict.fromkeys(("created", "ended"), "2026-01-01T00:00:00.000+00:00")
+    return json.dumps({**found, **times, "id": "a-run", "key": "", "command": []}).encode()

@@ -155,7 +155,7 @@ def requests() -> Maker:
 
     def make(rng: Random) -> Input:
         if rng.random() < 0.01:
-            name, content = "table.csv.gz", raw.bomb(*rng.choice(_BOMBS))
+            name, content = "table.csv.gz", raw.bomb(*rng.choice(_BOMBS), size=2**24)
         elif rng.random() < 0.3:
             suffix, content = written(rng, documents.draw(rng), ".json", ".jsonl")
             name = f"document{suffix}"

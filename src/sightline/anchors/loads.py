@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sightline.errors import InputError, nearest
 from sightline.loading import load, to_mapping
-from sightline.loading.traces.rows import numbered
+from sightline.loading.traces.rows import LARGEST, numbered
 from sightline.loading.traces.shapes import IDS
 from sightline.prediction.anchoring.anchor import Anchor
 from sightline.prediction.anchoring.timed import WITHOUT_TIME
@@ -76,7 +76,9 @@ def _logged(name: str, scenario: ServingScenario, path: Path) -> ServedLoad:
     since = 0.0 if times is TIMES[0] else arrival_s
     order = np.argsort(arrival_s, kind="stable")
     first_s, last_s = (columns[key] + since for key in times)
-    shared = {key: columns[key].astype(np.int64) for key in OPTIONAL if key in columns and key != "think_s"}
+    shared = {
+        key: np.nan_to_num(columns[key]).astype(np.int64) for key in OPTIONAL if key in columns and key != "think_s"
+    }
     requests = Requests(
         arrival_s=arrival_s,
         prompt_tokens=columns["prompt_tokens"].astype(np.int64),
@@ -127,6 +129,11 @@ def _columns(table: Any, path: Path) -> dict[str, NDArray[Any]]:
             columns[key] = table[key].cast(float).fill_null(float("nan")).to_numpy()
         except Exception as error:
             raise InputError(f"measured.{LOG}: column {key} of '{path}' is not all numbers") from error
+        least = -LARGEST if key == "priority" else 0.0
+        if not (np.isnan(columns[key]) | ((columns[key] >= least) & (columns[key] <= LARGEST))).all():
+            raise InputError(
+                f"measured.{LOG}: column {key} of '{path}' has numbers below {least:g} or above {LARGEST:g}"
+            )
     unknown = [key for key in NEEDED if np.isnan(columns[key]).any()]
     if unknown:
         raise InputError(f"measured.{LOG}: column {', '.join(unknown)} of '{path}' has empty cells")

@@ -1,6 +1,7 @@
 """What the words of a request stand for: a run, a file of results or scenarios, a profile, ``predicted``."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from math import isclose
 from pathlib import Path
@@ -74,13 +75,18 @@ def side_of_run(run: Run, store: Store, used: str = "compared") -> Side:
     if run.status != "ok":
         reason = f" ({run.reason})" if run.reason else ""
         raise InputError(f"run '{run.id}' is {run.status.replace('_', ' ')}{reason}; only what ended ok can be {used}")
-    cells = _cells(store.rows(run).to_dicts())
-    side = side_of_result(run.result, run.id, scenario=run.scenario, cells=cells, environment=run.environment)
+    rows = store.rows(run).to_dicts()
+    with _as_results(f"run '{run.id}'"):
+        side = side_of_result(
+            run.result, run.id, scenario=run.scenario, cells=_cells(rows), environment=run.environment
+        )
     if side.kind is not SERVING:
         return side
     from sightline.simulation.recorded import outcome_of
 
-    return replace(side, outcome=outcome_of(store.samples(run).to_dicts()))
+    samples = store.samples(run).to_dicts()
+    with _as_results(f"run '{run.id}'"):
+        return replace(side, outcome=outcome_of(samples))
 
 
 def side_of_profile(profile: Profile, name: str = "") -> Side:
@@ -222,10 +228,17 @@ def predicted(
 
 
 def _side_of_result(mapping: Mapping[str, Any], name: str) -> Side:
-    try:
+    with _as_results(f"'{name}'"):
         return _read(mapping, name)
-    except (TypeError, ValueError, AttributeError, LookupError) as error:
-        raise InputError(f"'{name}' is no result as predict and measure write it: {error}") from error
+
+
+@contextmanager
+def _as_results(what: str) -> Iterator[None]:
+    """Refuse what has another form than results."""
+    try:
+        yield
+    except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
+        raise InputError(f"{what} is no result as predict and measure write it: {error}") from error
 
 
 def _read(mapping: Mapping[str, Any], name: str) -> Side:

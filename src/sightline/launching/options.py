@@ -1,16 +1,19 @@
 """The options of a command by name, read as the parsers of frameworks and engines take them."""
 
-import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final
 
 from sightline.errors import InputError, nearest
+from sightline.loading.input.sources import read_json
+from sightline.quantities import show
 
-_WHOLE: Final = re.compile(r"\+?[0-9]+(?:_[0-9]+)*")
+_WHOLE: Final = re.compile(r"\+?[0-9]+(?:_[0-9]+)*", re.ASCII)
 """Whole numbers as Python's own parsers of arguments take them."""
-_WITH_UNIT: Final = re.compile(r"(-?\d+(?:\.\d+)?)([kKmMgG]?)")
+_LONGEST: Final = 18
+"""Characters of a number: whole ones of so many fit 64 bits."""
+_WITH_UNIT: Final = re.compile(r"(-?\d+(?:\.\d+)?)([kKmMgG]?)", re.ASCII)
 _FACTORS: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}
 """Of vLLM's and SGLang's ``8k`` and ``8K``."""
 _ALIKE: Final = 0.85
@@ -112,10 +115,12 @@ class Options:
         number = self._whole(text)
         if number is not None and number >= least:
             return number
-        self.problems.append(f"--{name} is '{text}'; allowed: a whole number of {least} or more")
+        self.problems.append(f"--{name} is {show(text)}; allowed: a whole number of {least} or more")
         return default
 
     def _whole(self, text: str) -> int | None:
+        if len(text) > _LONGEST:
+            return None
         if not self._units:
             return int(text) if _WHOLE.fullmatch(text) else None
         found = _WITH_UNIT.fullmatch(text)
@@ -130,7 +135,7 @@ class Options:
         try:
             return float(text)
         except ValueError:
-            self.problems.append(f"--{name} is '{text}'; allowed: a number")
+            self.problems.append(f"--{name} is {show(text)}; allowed: a number")
             return None
 
     def share(self, name: str) -> float | None:
@@ -143,7 +148,7 @@ class Options:
         except ValueError:
             number = -1.0
         if not 0 < number <= 1:
-            self.problems.append(f"--{name} is '{text}'; allowed: a number above 0, up to 1")
+            self.problems.append(f"--{name} is {show(text)}; allowed: a number above 0, up to 1")
             return None
         return number
 
@@ -163,7 +168,7 @@ class Options:
             return ""
         if text in known:
             return known[text]
-        self.problems.append(f"--{name} is '{text}'{nearest(text, tuple(known))}; known: {', '.join(known)}")
+        self.problems.append(f"--{name} is {show(text)}{nearest(text, tuple(known))}; known: {', '.join(known)}")
         return ""
 
     def mapping(self, name: str) -> Mapping[str, Any]:
@@ -172,15 +177,18 @@ class Options:
         found: Any = {}
         if text:
             try:
-                found = json.loads(text)
-            except json.JSONDecodeError as error:
-                self.problems.append(f"--{name} is no JSON: {error.msg.lower()}")
+                found = read_json(text)
+            except InputError as error:
+                self.problems += [f"--{name} is {problem}" for problem in error.problems]
         if not isinstance(found, Mapping):
-            self.problems.append(f"--{name} is {text}; allowed: a JSON object")
+            self.problems.append(f"--{name} is {show(text)}; allowed: a JSON object")
             return {}
         dotted = [key for key in self._values if key.startswith(f"{name}.")]
-        inner = {key.removeprefix(f"{name}.").replace("-", "_"): self.text(key) for key in dotted}
-        return {**found, **{key: int(text) if text.isdigit() else text for key, text in inner.items()}}
+        for key in dotted:
+            text = self.text(key)
+            number = self._whole(text)
+            found = {**found, key.removeprefix(f"{name}.").replace("-", "_"): text if number is None else number}
+        return dict(found)
 
     def unread(self) -> list[str]:
         """Return the names that nobody asked for."""

@@ -13,7 +13,7 @@ from sightline.content import fix_mappings
 from sightline.errors import InputError
 from sightline.launching.saving import SCRIPT
 from sightline.launching.shell.reading import launch_words, looks_like_a_command
-from sightline.loading.input.sources import read_json, read_text
+from sightline.loading.input.sources import is_folder, read_json, read_text, refuse_deep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -45,9 +45,9 @@ def source_of(source: str | Path) -> Source:
     if isinstance(source, Path) or not _is_text(source):
         path = Path(source)
         # A folder that a launch was saved in is read by its script.
-        if path.is_dir() and not (path / SCRIPT).is_file():
+        if is_folder(path) and not (path / SCRIPT).is_file():
             raise InputError(f"{path} is a folder without {SCRIPT}; name the file to read")
-        path = path / SCRIPT if path.is_dir() else path
+        path = path / SCRIPT if is_folder(path) else path
         return _parsed(read_text(path), str(path), path.suffix.lower(), path.parent)
     return _parsed(source, "the text", "")
 
@@ -75,14 +75,23 @@ def _parsed(text: str, place: str, suffix: str, folder: Path = Path()) -> Source
     try:
         if kind == "command":
             return Source(place=place, text=text, words=launch_words(text), folder=folder)
-        value = tomllib.loads(text) if kind == "toml" else read_json(text) if kind == "json" else parse(text)
+        value = _toml(text) if kind == "toml" else read_json(text) if kind == "json" else parse(text)
     except InputError as error:
         raise InputError([f"{place}: {problem}" for problem in error.problems]) from None
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{place}: not valid TOML: {str(error).lower()}") from None
     if not isinstance(value, Mapping):
         raise InputError(f"{place} holds {json.dumps(value)[:40]}; a mapping of settings is needed")
     return Source(place=place, text=text, mapping=value, kind=kind, folder=folder)
+
+
+def _toml(text: str) -> Any:
+    try:
+        value = tomllib.loads(text)
+    except RecursionError:
+        raise InputError("not valid TOML: nested too deeply") from None
+    except ValueError as error:
+        raise InputError(f"not valid TOML: {str(error).lower()}") from None
+    refuse_deep(value, "TOML")
+    return value
 
 
 _TOML = re.compile(r"^\s*(\[[\w.\"-]+\]\s*(#.*)?$|[\w.-]+\s*=\s*\S)", re.MULTILINE)

@@ -5,6 +5,7 @@ import json
 import re
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,8 @@ _WATCHED = ("watch.json", "steps.jsonl", "events.jsonl")
 """Files of a job that was watched."""
 _FILES = ("run.json", JOURNAL, f"{SAMPLES}.parquet", f"{ROWS}.parquet", *_WATCHED)
 _MOST_BYTES = 2**32
+_DAMAGES = (zipfile.BadZipFile, IsADirectoryError, zlib.error, EOFError, NotImplementedError, RuntimeError)
+"""What a file raises that is no archive, is cut or damaged, or packed or encrypted in ways that are not read."""
 
 
 def to_archive(store: Store, runs: Iterable[Run]) -> bytes:
@@ -48,7 +51,7 @@ def from_archive(store: Store, path: Path) -> tuple[list[str], list[str]]:
                 _store(store, archive, run, found[run])
     except FileNotFoundError as error:
         raise InputError(f"there is no file '{path}'") from error
-    except (zipfile.BadZipFile, IsADirectoryError) as error:
+    except _DAMAGES as error:
         raise InputError(f"'{path}' is no archive of runs: {error}") from error
     return new, [run for run in found if run in there]
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 RUNNING, INTERRUPTED = "running", "interrupted"
 SAMPLES, ROWS = "samples", "rows"
 JOURNAL = "samples.jsonl"
+_MAPPINGS = ("scenario", "result", "environment", "writer")
 FORMAT = 1
 """Of the folder; it rises when an old reader would misread a new run."""
 
@@ -62,10 +63,21 @@ def to_json(run: Run) -> bytes:
 
 def from_json(data: bytes) -> Run:
     """Read a ``run.json``; keys of later versions are left out. Raises ValueError where it is none."""
-    said = json.loads(data)
+    try:
+        said = json.loads(data)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
     if not isinstance(said, dict) or not {"id", "name", "created"} <= said.keys():
         raise ValueError("not a run")
-    return Run(**{f.name: said[f.name] for f in fields(Run) if f.name in said})
+    found = {f.name: said[f.name] for f in fields(Run) if f.name in said}
+    wrong = [name for name, value in found.items() if not isinstance(value, _KINDS.get(name, str))]
+    if wrong:
+        raise ValueError(f"{', '.join(wrong)} of another type")
+    return Run(**found)
+
+
+_KINDS: Mapping[str, type] = {**dict.fromkeys(_MAPPINGS, dict), "command": list, "format": int}
+"""Types of the fields of a ``run.json`` that are no texts."""
 
 
 def this_process() -> dict[str, Any]:

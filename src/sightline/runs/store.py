@@ -165,6 +165,9 @@ class Store:
             return polars.read_parquet(io.BytesIO(self.storage.read(f"{run.id}/{name}.parquet")))
         except FileNotFoundError:
             return None
+        except polars.exceptions.PolarsError as error:
+            reason = str(error).partition("\n")[0]
+            raise InputError(f"run '{run.id}': its {name}.parquet cannot be read: {reason}") from error
 
 
 def _slug(name: str) -> str:

@@ -10,12 +10,15 @@ source got wrong ``leave_out``    [{where: {column: value or values}, reason}] `
 ``products``  [{key, of: [keys], where}]
 """
 
+import csv
 import re
-from collections.abc import Iterable, Mapping
-from math import prod
+from collections.abc import Iterable, Iterator, Mapping
+from math import isfinite, prod
+from pathlib import Path
 from typing import Any
 
 from sightline.errors import InputError
+from sightline.quantities import show
 from sightline.validation.rows import LeftOutError, Row
 
 Cells = Mapping[str, str]
@@ -25,6 +28,42 @@ DRESSING = re.compile(r"-(hf|instruct|chat|bf16|fp8|nvfp4|mxfp4|awq|gptq)\b.*$")
 
 COUNTED = re.compile(r"(.*?)(?:\s*[*x]\s*(\d+))?", re.DOTALL)
 MEMORY = re.compile(r"\s+\d+\s?GB$")
+
+
+class Line(dict[str, str]):
+    """The cells of a line by column; one that the table lacks is named with the line's place."""
+
+    def __init__(self, cells: Mapping[str, str], place: str) -> None:
+        super().__init__(cells)
+        self.place = place
+
+    def __missing__(self, column: str) -> str:
+        raise InputError(f"{self.place}: column '{column}' is missing")
+
+    def number(self, column: str) -> float:
+        """Return a cell that holds a finite number; raise `InputError` for another."""
+        try:
+            number = float(self[column])
+        except ValueError:
+            number = float("nan")
+        if not isfinite(number):
+            raise InputError(f"{self.place}: {column} is {show(self[column])}; allowed: a number")
+        return number
+
+
+def lines_of(path: Path) -> Iterator[Line]:
+    """Yield the lines of a table below its header; cells that a short one lacks are empty.
+
+    Raises:
+        InputError: It cannot be read.
+    """
+    try:
+        with path.open(encoding="utf-8", newline="") as lines:
+            for number, cells in enumerate(csv.DictReader(lines), start=2):
+                known = {column: cell or "" for column, cell in cells.items() if column is not None}
+                yield Line(known, f"{path} line {number}")
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
 
 def row_of_cells(cells: Cells, spec: Mapping[str, Any], where: str) -> Row:
@@ -91,7 +130,7 @@ def require(cells: Cells, columns: Iterable[str], where: str) -> None:
 
 def _cell(cells: Cells, column: str, where: str) -> str:
     require(cells, (column,), where)
-    return cells[column] or ""
+    return cells[column]
 
 
 def _name(text: str, known: Mapping[str, str]) -> str:

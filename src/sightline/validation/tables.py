@@ -1,18 +1,17 @@
 """Rows of a suite: those the catalog restates, or those of the source's table in a data folder when it holds more."""
 
-import csv
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
-from typing import Any, cast, get_args
+from typing import Any, get_args
 
 from sightline.catalog import entry, names
 from sightline.errors import InputError
 from sightline.validation.adapters import LINES, READERS
-from sightline.validation.cells import Cells, row_of_cells
+from sightline.validation.cells import lines_of, row_of_cells
 from sightline.validation.rows import LeftOutError, Row, case_of
 from sightline.validation.suite import Case, Kind, Suite
 
@@ -92,11 +91,11 @@ def _restated(suite: Mapping[str, Any]) -> Iterator[Row]:
 def _from_folder(spec: Mapping[str, Any], folder: Path) -> Iterator[Row | LeftOutError]:
     read = READERS[spec["reader"]] if "reader" in spec else row_of_cells
     for path in sorted(folder.glob(spec["files"])):
-        with path.open(encoding="utf-8", newline="") as lines:
-            for number, printed in enumerate(csv.DictReader(lines), start=2):
-                line = cast(Cells, printed)
-                for cells in LINES[spec["lines"]](line) if "lines" in spec else (line,):
-                    try:
-                        yield read(cells, spec, f"{path} line {number}")
-                    except LeftOutError as reason:
-                        yield reason
+        for line in lines_of(path):
+            for cells in LINES[spec["lines"]](line) if "lines" in spec else (line,):
+                try:
+                    yield read(cells, spec, line.place)
+                except LeftOutError as reason:
+                    yield reason
+                except (ValueError, ArithmeticError) as error:
+                    raise InputError(f"{line.place} cannot be read: {error}") from None

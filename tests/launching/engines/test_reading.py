@@ -195,7 +195,7 @@ def test_an_unknown_model_stays_as_it_is_written():
         ("--enable-prefix-caching --no-enable-prefix-caching", "--enable-prefix-caching is given twice, as on and as"),
         ("--gpu-memory-utilization 90", "--gpu-memory-utilization is '90'; allowed: a number above 0, up to 1"),
         ("--quantization awk", "--quantization is 'awk' - did you mean 'awq'?"),
-        ("--speculative-config {tokens", "--speculative-config is no JSON"),
+        ("--speculative-config {tokens", "--speculative-config is not valid JSON"),
         ("--tensor-parallel-size", "--tensor-parallel-size needs a value"),
     ],
 )

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sightline.errors import InputError
 from sightline.launching import read
 from sightline.launching.options import Options
+from sightline.quantities import show
 
 MEGATRON = "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 32 --hidden-size 4096 --num-attention-heads 32 "
 
@@ -32,7 +33,7 @@ def test_an_option_is_a_number_or_a_problem(text):
         assert not options.problems
     else:
         assert number == 7
-        assert options.problems == [f"--size is '{text}'; allowed: a whole number of 1 or more"]
+        assert options.problems == [f"--size is {show(text)}; allowed: a whole number of 1 or more"]
 
 
 def test_every_wrong_number_of_a_command_is_refused_together():

@@ -321,3 +321,31 @@ def test_many_wrong_lines_are_counted(tmp_path):
 
 def test_a_broken_parquet_file_is_a_sentence(tmp_path):
     assert refused(written(tmp_path, b"PAR1 and nothing else"))[0].startswith("load.csv cannot be read as Parquet: ")
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([{**ROWS[0], "prompt_tokens": 10**400}], "request 1: prompt_tokens is 1"),
+        ([{**ROWS[0], "arrival_s": "now", "prompt_tokens": 10**400}], "request 1: arrival_s is 'now'"),
+        (
+            [{"conversations": [{"from": "gpt", "value": "x"}]}, {"conversations": ["hello"]}],
+            "conversation 2 is no list",
+        ),
+        ([{"conversations": {"from": "gpt"}}], "conversation 1 is no list of messages"),
+        ({"benchmarks": [{"requests": {"successful": ["done"]}}]}, "other requests than a result of guidellm"),
+        ({"benchmarks": [{"requests": ["done"]}]}, "other requests than a result of guidellm"),
+        ({"benchmarks": ["done"]}, "no requests with tokens|has no requests"),
+    ],
+)
+def test_documents_of_another_form_are_refused(tmp_path, rows, said):
+    (problem, *_) = refused(written(tmp_path, json.dumps(rows), "load.json"))
+    assert any(part in problem for part in said.split("|"))
+
+
+@pytest.mark.parametrize("chain", [7, "[0, 1]", [0, "x"], [[1]], {"x": 1}])
+def test_blocks_of_a_prompt_are_a_list_of_numbers(tmp_path, chain):
+    row = {"timestamp": 0, "input_length": 600, "output_length": 3, "hash_ids": chain}
+    (problem,) = refused(written(tmp_path, json.dumps(row) + "\n", "load.jsonl"))
+    assert "load.jsonl line 1: hash_ids is" in problem
+    assert problem.endswith("allowed: a list of whole numbers")

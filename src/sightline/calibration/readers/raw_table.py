@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polars as pl
+import polars.selectors as cs
 
 from sightline.calibration.readers.nccl_log import read_log
 from sightline.calibration.readers.words import WORDS
@@ -12,6 +13,8 @@ from sightline.errors import InputError, nearest
 from sightline.quantities import show
 from sightline.scenario import Model
 
+_CELLS = cs.numeric() | cs.string() | cs.boolean() | cs.categorical()
+"""Columns that hold a word or a number in each row."""
 ENDINGS = (".csv", ".parquet", ".json", ".txt", ".log", ".out")
 """Endings of the files that a folder is searched for."""
 
@@ -50,7 +53,13 @@ class RawTable:
 
     def text(self, name: str) -> pl.Series:
         """A column of words; empty cells stay empty."""
-        return self.frame[name].cast(pl.String)
+        return self.column(name).cast(pl.String)
+
+    def column(self, name: str) -> pl.Series:
+        """A column as it was read; raises `InputError` where there is none."""
+        if name not in self.frame.columns:
+            raise InputError(f"'{self.path}' has no column {name}")
+        return self.frame[name]
 
     def words(self, name: str, known: Mapping[str, str]) -> pl.Series:
         """A column of words of ours for the table's; an unknown one is named with those that are covered."""
@@ -59,7 +68,7 @@ class RawTable:
         if unknown.any():
             row = int(unknown.arg_max() or 0)
             raise InputError(
-                f"{self.place(row)}: {name} '{words[row]}' is not covered; covered: {', '.join(known)}"
+                f"{self.place(row)}: {name} {show(words[row])} is not covered; covered: {', '.join(known)}"
                 f"{nearest(words[row], list(known))}"
             )
         return words.replace_strict(known)
@@ -86,7 +95,7 @@ class RawTable:
         return read * unit_s
 
     def _cast(self, name: str) -> pl.Series:
-        return self.frame[name].cast(pl.Float64, strict=False)
+        return self.column(name).cast(pl.Float64, strict=False)
 
     def _refuse(self, name: str, bad: pl.Series, needed: str) -> None:
         """Raise `InputError` for the first of the ``bad`` cells, if there is one."""
@@ -123,7 +132,8 @@ def open_table(path: Path) -> RawTable:
         if not head.strip():
             raise InputError(f"'{path}' is empty")
         if head.startswith(b"PAR1"):
-            return RawTable(path=path, frame=_not_empty(pl.read_parquet(path), path), counts="row", first=1)
+            frame = pl.read_parquet(path).select(_CELLS).cast({pl.Categorical: pl.String})
+            return RawTable(path=path, frame=_not_empty(frame, path), counts="row", first=1)
         if head.lstrip().startswith((b"[", b"{")):
             return RawTable(path=path, frame=_not_empty(_from_json(path), path), counts="result", first=1)
         if b"nccl-tests" in head or b"nThread" in head or b"out-of-place" in head:
@@ -151,12 +161,12 @@ def _not_empty(frame: pl.DataFrame, path: Path) -> pl.DataFrame:
 
 def _from_json(path: Path) -> pl.DataFrame:
     """A list of results as a table: nested keys are joined by dots."""
-    import json
+    from sightline.loading.input.sources import read_json
 
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise InputError(f"cannot read '{path}': line {error.lineno}: {error.msg.lower()}") from error
+        document = read_json(path.read_text(encoding="utf-8"), infinities=True)
+    except InputError as error:
+        raise InputError([f"cannot read '{path}': {problem}" for problem in error.problems]) from None
     results = document if isinstance(document, list) else [document]
     if not all(isinstance(result, dict) for result in results):
         raise InputError(f"'{path}' is no list of results")

@@ -172,7 +172,7 @@ def _plain(words: Any) -> Any:
 def _plan(stated: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
     formats = [name for name in ("bf16", "fp16") if stated.get(name) is True]
     recomputes = stated.get("gradient_checkpointing") or stated.get("activation_checkpointing")
-    optimizer = {"optimizer": _READ.get(stated.get("optim", "adamw_torch_fused"))} if not settings else {}
+    optimizer = {"optimizer": _READ.get(str(stated.get("optim", "adamw_torch_fused")))} if not settings else {}
     return without_none(
         {
             "micro_batch": stated.get("per_device_train_batch_size") or 8,

@@ -6,13 +6,13 @@ import json
 import re
 import stat
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from sightline.catalog.yaml12 import holds_releases, parse, parse_all
+from sightline.catalog.yaml12 import MAX_DEPTH, holds_releases, parse, parse_all
 from sightline.errors import InputError
 from sightline.loading.input.dotted_keys import with_value
 from sightline.loading.input.no_files import check_file
@@ -101,7 +101,7 @@ def read_text(path: Path) -> str:
 def read_json(text: str, *, infinities: bool = False) -> Any:
     """Return the value of a JSON text.
 
-    Duplicate keys are refused, NaN and infinities unless ``infinities`` allows them.
+    Duplicate keys and deep nesting are refused, NaN and infinities unless ``infinities`` allows them.
 
     Published configs hold them in keys that matter to nobody here.
     """
@@ -109,6 +109,7 @@ def read_json(text: str, *, infinities: bool = False) -> Any:
         value = json.loads(text, object_pairs_hook=_unique, parse_constant=float if infinities else _no_constant)
         if "\\u" in text:  # only an escape can smuggle half a surrogate pair in
             json.dumps(value, ensure_ascii=False).encode()
+        refuse_deep(value, "JSON")
     except json.JSONDecodeError as error:
         raise InputError(f"not valid JSON at line {error.lineno}, column {error.colno}: {error.msg.lower()}") from None
     except UnicodeEncodeError:
@@ -118,6 +119,29 @@ def read_json(text: str, *, infinities: bool = False) -> Any:
     except ValueError as error:
         raise InputError(f"not valid JSON: {error}") from None
     return value
+
+
+def refuse_deep(value: Any, form: str) -> None:
+    """Raise `InputError` for a value whose lists and mappings nest deeper than YAML's may."""
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        level = [inner for one in level for inner in _within(one)]
+        if not level:
+            return
+    raise InputError(f"not valid {form}: nested more than {MAX_DEPTH} levels deep")
+
+
+def _within(value: Any) -> Iterable[Any]:
+    """What a container holds that may be a container."""
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+
+
+def is_folder(path: Path) -> bool:
+    """Return whether a path is one of a folder; a text that no file system takes for a path is none."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

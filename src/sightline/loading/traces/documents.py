@@ -58,7 +58,7 @@ def table_of(document: Any, place: str, on_remark: OnRemark) -> tuple[Shape, Blo
         document = document.get("requests", [])
     if isinstance(document, Sequence) and document and all(isinstance(row, Mapping) for row in document):
         if "conversations" in document[0]:
-            return _of_sharegpt(document, on_remark)
+            return _of_sharegpt(document, place, on_remark)
         names = tuple(dict.fromkeys(name for row in document for name in row))
         return recognized(names, place), _rows(document, names)
     raise InputError(
@@ -101,7 +101,10 @@ def _of_guidellm(document: Mapping[str, Any], place: str, on_remark: OnRemark) -
     if not isinstance(runs, list) or len(runs) != 1:
         count = len(runs) if isinstance(runs, list) else 0
         raise InputError(f"{place} has {count} benchmarks; allowed: one - keep that whose requests are meant")
-    requests = runs[0].get("requests") or {}
+    run = runs[0] if isinstance(runs[0], Mapping) else {}
+    requests = run.get("requests") or {}
+    if not isinstance(requests, Mapping) or not all(map(_is_table, requests.values())):
+        raise InputError(f"{place} has other requests than {GUIDELLM}: a list of objects for each of their outcomes")
     done = requests.get("successful") or []
     others = sum(len(rows or ()) for kind, rows in requests.items() if kind != "successful")
     if others:
@@ -119,13 +122,21 @@ def _of_guidellm(document: Mapping[str, Any], place: str, on_remark: OnRemark) -
     return _timed(GUIDELLM), _rows(_in_order(rows), ("start", *SIZES))
 
 
-def _of_sharegpt(document: Sequence[Mapping[str, Any]], on_remark: OnRemark) -> tuple[Shape, Block]:
+def _of_sharegpt(document: Sequence[Mapping[str, Any]], place: str, on_remark: OnRemark) -> tuple[Shape, Block]:
     """Conversations of texts: every answer with what was said before it is a turn."""
+    wrong = next((number for number, talk in enumerate(document, 1) if not _is_table(talk.get("conversations"))), 0)
+    if wrong:
+        raise InputError(f"{place} conversation {wrong} is no list of messages; {SHAREGPT} are lists of objects")
     on_remark(f"lengths of {SHAREGPT} are taken as a token for every {CHARACTERS} characters, the usual of English")
     rows = [row for number, talk in enumerate(document) for row in _turns(talk, number)]
     return Shape(name=SHAREGPT, columns=SIZES, optional={"session_id": ("session_id",)}), _rows(
         rows, (*SIZES, "session_id")
     )
+
+
+def _is_table(rows: Any) -> bool:
+    """Whether it is a list of objects, or nothing."""
+    return rows is None or (isinstance(rows, list) and all(isinstance(row, Mapping) for row in rows))
 
 
 def _turns(talk: Mapping[str, Any], number: int) -> Iterator[dict[str, int]]:

@@ -68,15 +68,20 @@ class Reader:
             return {}
         columns = {name: self._column(name, names[name], values, lines) for name, values in cells.items()}
         if self.shape.blocks and self.shape.blocks in block.columns:
-            hashes = block.columns[self.shape.blocks]
-            columns["blocks"] = np.fromiter(
-                (hashes[i] or [] for i in (lines - block.first_line).tolist()), object, lines.size
-            )
+            columns["blocks"] = self._blocks(block, lines)
         columns["line"] = lines
         self._check_prefix(columns)
         kept = (columns["prompt_tokens"] > 0) & (columns["output_tokens"] > 0)
         self.left_out += int(lines.size - kept.sum())
         return {name: values[kept] for name, values in columns.items()}
+
+    def _blocks(self, block: Block, lines: NDArray[np.int64]) -> NDArray[Any]:
+        """The block numbers of each row's prompt."""
+        stated = block.columns[self.shape.blocks]
+        chains = [stated[i] for i in (lines - block.first_line).tolist()]
+        wrong = np.array([not (chain is None or _is_chain(chain)) for chain in chains], np.bool_)
+        self._refuse(wrong, chains, lines, self.shape.blocks, "a list of whole numbers")
+        return np.fromiter((chain or [] for chain in chains), object, lines.size)
 
     def _without_gaps(
         self, cells: Mapping[str, Sequence[Any]], lines: NDArray[np.int64], *, torn: bool
@@ -200,6 +205,10 @@ def numbered(values: Sequence[Any], known: dict[str, int]) -> NDArray[np.int64]:
     return np.fromiter((known.setdefault(word, len(known) - len(_NO_WORD)) for word in words), np.int64, len(values))
 
 
+def _is_chain(value: Any) -> bool:
+    return isinstance(value, list) and {*map(type, value)} <= {int}
+
+
 def _is_empty(value: Any) -> bool:
     return value is None or (isinstance(value, str) and not value.strip())
 
@@ -208,7 +217,7 @@ def _numbers(values: Sequence[Any]) -> NDArray[np.float64]:
     """Numbers; NaN for what is none."""
     try:
         return np.array(values, dtype=np.float64)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return np.fromiter(map(_number, values), np.float64, len(values))
 
 
@@ -217,6 +226,8 @@ def _number(value: Any) -> float:
         return float(value)
     except (ValueError, TypeError):
         return np.nan
+    except OverflowError:  # a whole number beyond what a float holds
+        return np.inf
 
 
 def _seconds(values: Sequence[Any]) -> NDArray[np.float64]:

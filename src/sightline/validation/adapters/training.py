@@ -24,12 +24,12 @@ def megatron_bridge(cells: Cells) -> Iterator[Cells]:
     the model's place, and two precisions in one line: ``FP8-CS (FP8-MX)`` next to ``31508 (29789)``. The pair of
     release 25.09 is not named.
     """
-    straight = {key: value or "" for key, value in cells.items()}
-    if straight["model"].startswith("System: "):
-        straight |= {"System": straight["model"].removeprefix("System: "), "model": straight["Model"]}
-    speeds = _parts(straight[SPEED])
-    precisions = _parts(straight[PRECISION])
-    if not straight[PRECISION] and len(speeds) > 1:
+    straight = dict(cells)
+    if cells["model"].startswith("System: "):
+        straight |= {"System": straight["model"].removeprefix("System: "), "model": cells["Model"]}
+    speeds = _parts(cells[SPEED])
+    precisions = _parts(cells[PRECISION])
+    if not cells[PRECISION] and len(speeds) > 1:
         precisions = UNNAMED
     for precision, speed in zip(precisions, speeds, strict=False):
         yield {**straight, PRECISION: precision, SPEED: speed}

@@ -5,7 +5,6 @@ compared here only. How a row is read is in `sightline.validation.adapters.silic
 and decode on the same devices are a suite, and those with devices for each another one.
 """
 
-import csv
 from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 from pathlib import Path
@@ -17,7 +16,7 @@ from sightline.catalog import entry
 from sightline.simulation.requests import Integers, Requests
 from sightline.validation.adapters.silicon_launches import launched
 from sightline.validation.adapters.silicon_sample import row_of_cells
-from sightline.validation.cells import Cells, scalar
+from sightline.validation.cells import Cells, lines_of, scalar
 from sightline.validation.rows import LeftOutError, Row, case_of
 from sightline.validation.serving.logs import Log, MeasuredRun
 from sightline.validation.suite import digest
@@ -118,12 +117,11 @@ def _lines(table: Path, suite: str) -> Iterator[Line]:
     if not table.is_file():
         return
     published = entry("published", suite)
-    with table.open(encoding="utf-8", newline="") as lines:
-        for number, cells in enumerate(csv.DictReader(lines), start=2):
-            if cells["mode"] != published["only"]["mode"] or "gap-analysis" in cells["silicon_data_source"]:
-                continue
-            if digest([cells["id"]]) % ONE_IN == 0:
-                yield cells, row_of_cells(cells, published["csv"], f"{table} line {number}")
+    for cells in lines_of(table):
+        if cells["mode"] != published["only"]["mode"] or "gap-analysis" in cells["silicon_data_source"]:
+            continue
+        if digest([cells["id"]]) % ONE_IN == 0:
+            yield cells, row_of_cells(cells, published["csv"], cells.place)
 
 
 def _budget(cells: Cells, row: Row, served: Mapping[str, Any]) -> dict[str, int]:

@@ -1,6 +1,5 @@
 """The log of vLLM 0.19 on a GeForce RTX 4090 that LLMServingSim was validated against: 300 requests, Llama-3.1-8B."""
 
-import csv
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +9,7 @@ import numpy as np
 
 from sightline.quantities import GIB
 from sightline.simulation.requests import Requests
+from sightline.validation.cells import lines_of
 from sightline.validation.serving.logs import Log, MeasuredRun
 
 LOG = Path("llmservingsim") / "RTX4090_Llama-3.1-8B_vllm_requests.csv"
@@ -47,9 +47,8 @@ def llmservingsim_log(data: Path) -> Log:
 
 
 def _run(data: Path) -> MeasuredRun:
-    with (data / LOG).open(encoding="utf-8", newline="") as lines:
-        rows = sorted(csv.DictReader(lines), key=lambda row: float(row["queued_s"]))
-    columns = {name: np.array([float(row[name]) for row in rows]) for name in rows[0] if name != "request_id"}
+    rows = sorted(lines_of(data / LOG), key=lambda row: row.number("queued_s"))
+    columns = {name: np.array([row.number(name) for row in rows]) for name in rows[0] if name != "request_id"}
     requests = Requests(
         arrival_s=columns["queued_s"],
         prompt_tokens=columns["input_tokens"].astype(np.int64),

@@ -1,12 +1,12 @@
 """Runs of real vLLM servers under load of which the source has no log, only figures and the load's description."""
 
-import csv
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
 from sightline.simulation.requests import Floats, Requests
+from sightline.validation.cells import lines_of
 from sightline.validation.serving.logs import Log, MeasuredRun
 from sightline.validation.serving.vllm_logs import DEVICES, FOLDER, scenario_of
 
@@ -58,9 +58,7 @@ def _rows(folder: Path) -> list[Mapping[str, str]]:
     table = folder / "experiments.csv"
     if not table.is_file():
         return []
-    with table.open(encoding="utf-8", newline="") as lines:
-        rows = list(csv.DictReader(lines))
-    return [row for row in rows if _is_whole(row) and not row["requests_csv"] and row["ttft_mean_ms"]]
+    return [row for row in lines_of(table) if _is_whole(row) and not row["requests_csv"] and row["ttft_mean_ms"]]
 
 
 def _is_whole(row: Mapping[str, str]) -> bool:

@@ -1,6 +1,5 @@
 """Runs of real vLLM servers under load (releases 0.15 and 0.23), one log per run, as in folder ``vllm_serving``."""
 
-import csv
 from collections.abc import Mapping, Sequence
 from math import inf
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sightline.simulation.requests import Requests
-from sightline.validation.cells import catalog_name
+from sightline.validation.cells import catalog_name, lines_of
 from sightline.validation.serving.logs import Log, MeasuredRun
 
 FOLDER = "vllm_serving"
@@ -54,8 +53,7 @@ def rows_of_logs(folder: Path, *regimes: str) -> list[Mapping[str, str]]:
     table = folder / "experiments.csv"
     if not table.is_file():
         return []
-    with table.open(encoding="utf-8", newline="") as lines:
-        rows = [row for row in csv.DictReader(lines) if row["regime"].startswith(regimes)]
+    rows = [row for row in lines_of(table) if row["regime"].startswith(regimes)]
     by_log = {row["requests_csv"]: row for row in reversed(rows) if row["requests_csv"]}
     return [row for log, row in sorted(by_log.items()) if (folder / log).is_file()]
 
@@ -63,8 +61,7 @@ def rows_of_logs(folder: Path, *regimes: str) -> list[Mapping[str, str]]:
 def run_of(row: Mapping[str, str], folder: Path) -> MeasuredRun:
     """Return the run of a log. Requests that failed have the length that was asked for."""
     log = folder / row["requests_csv"]
-    with log.open(encoding="utf-8", newline="") as lines:
-        columns = _columns(list(csv.DictReader(lines)))
+    columns = _columns(list(lines_of(log)))
     requests = Requests(
         arrival_s=columns["arrival_s"],
         prompt_tokens=columns["prompt_tokens"].astype(np.int64),
