@@ -21,8 +21,8 @@ class Training:
     tokens: float
     stated: float
     """FLOPs that the talk says."""
-    model: str = ""
-    """Name in the catalog; empty where it has none."""
+    model: Any
+    """Name in the catalog, or the architecture."""
     sequence_length: int = 2048
 
     @property
@@ -31,6 +31,18 @@ class Training:
         return FLOPS_PER_PARAMETER_AND_TOKEN * self.parameters * self.tokens
 
 
+PALM: Mapping[str, Any] = {
+    "model_type": "llama",
+    "hidden_size": 18432,
+    "num_hidden_layers": 118,
+    "num_attention_heads": 48,
+    "num_key_value_heads": 1,
+    "head_dim": 256,
+    "intermediate_size": 73728,
+    "vocab_size": 256000,
+    "tie_word_embeddings": True,
+}
+"""PaLM-540B by arXiv 2204.02311, table 1; its matrices are those of Llama with one key and value head."""
 TRAININGS = (
     Training(name="GPT-3", parameters=175e9, tokens=TOKENS["gpt-3-175b"][0], stated=3.15e23, model="gpt-3-175b"),
     Training(name="LLaMA-65B", parameters=65e9, tokens=TOKENS["llama-65b"][0], stated=5.46e23, model="llama-65b"),
@@ -42,7 +54,7 @@ TRAININGS = (
         model="llama-2-70b",
         sequence_length=4096,
     ),
-    Training(name="PaLM-540B", parameters=540e9, tokens=780e9, stated=2.53e24),
+    Training(name="PaLM-540B", parameters=540e9, tokens=780e9, stated=2.53e24, model=PALM),
 )
 """PaLM's tokens are those of arXiv 2204.02311, section 5."""
 
@@ -70,24 +82,29 @@ def flops(ask: Ask) -> ReproducedTable:
 
 def _counted(ask: Ask) -> Iterator[dict[str, Any]]:
     for one in TRAININGS:
-        row: dict[str, Any] = {"name": one.name, "parameters": one.parameters, "tokens": one.tokens}
-        row |= {"stated_flops": one.stated, "flops": one.flops}
-        if one.model:
-            profile = ask.profile(_step(one))
-            counted = float(profile.model_flops) * one.tokens / (one.sequence_length * _BATCH)
-            row |= {"counted_flops": counted, "counted_over_6nd": counted / one.flops}
-        yield row
+        profile = ask.profile(_step(one))
+        counted = float(profile.model_flops) * one.tokens / (one.sequence_length * BATCH)
+        yield {
+            "name": one.name,
+            "parameters": one.parameters,
+            "tokens": one.tokens,
+            "stated_flops": one.stated,
+            "flops": one.flops,
+            "counted_flops": counted,
+            "counted_over_6nd": counted / one.flops,
+        }
 
 
-_BATCH = 64
+BATCH = 64
+"""Sequences of a step whose FLOPs are counted."""
 
 
 def _step(one: Training) -> dict[str, Any]:
     """A step of a training on as many devices as one replica takes."""
     return {
-        "model": one.model,
-        "cluster": f"{_BATCH}x a100-sxm-80gb",
-        "workload": {"task": "pretrain", "sequence_length": one.sequence_length, "global_batch": _BATCH},
+        "model": dict(one.model) if isinstance(one.model, Mapping) else one.model,
+        "cluster": f"{BATCH}x a100-sxm-80gb",
+        "workload": {"task": "pretrain", "sequence_length": one.sequence_length, "global_batch": BATCH},
         "plan": {"framework": "reference", "tensor_parallel": 8, "pipeline_parallel": 8, "micro_batch": 1},
     }
 
