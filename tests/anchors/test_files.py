@@ -38,7 +38,7 @@ def test_an_unknown_name_says_the_nearest(store):
             act(store, "our-clustre")
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"schema": "x"}'])
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"schema": "x"}', b'{"schema": 1e999}', b"[" * 99_999])
 def test_a_file_that_cannot_be_read_is_said_to_be(store, content):
     save_anchor(store, "lab", {})
     store.storage.write(".anchors/lab.json", content)

@@ -6,6 +6,7 @@ import pytest
 from anchor_steps import measured, steps
 
 import sightline as sl
+from sightline.anchors.given import of_document
 from sightline.errors import InputError
 
 
@@ -42,3 +43,10 @@ def test_what_is_no_anchor_is_a_sentence():
     for given in (3, [3.5]):
         with pytest.raises(InputError, match="an anchor is a profile, a run, a scenario, a file or a name, not"):
             sl.anchored(given if isinstance(given, list) else [given])
+
+
+@pytest.mark.parametrize("measurements", ["all", ["one"], [{"model": 3, "cluster": 4}], [[1]], {"a": 1}])
+def test_a_saved_anchor_of_another_form_is_a_sentence_for_each_mistake(measurements):
+    with pytest.raises(InputError) as raised:
+        of_document({"measurements": measurements}, "ours")
+    assert all(said.startswith("the saved anchor 'ours' cannot be read: ") for said in raised.value.problems)

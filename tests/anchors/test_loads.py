@@ -15,6 +15,9 @@ from sightline.simulation.results.table import request_table
 from sightline.simulation.server import server_of
 
 SCENARIO = serving(count=60, arrival={"process": "poisson", "rate": 6.0}, output_tokens=40)
+TIMED = {
+    "arrival_s": [1.0], "prompt_tokens": [5], "output_tokens": [5], "first_token_s": [2.0], "last_token_s": [3.0]
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +82,10 @@ def test_stated_means_teach_and_other_keys_are_unused(outcome):
         ({"arrival_s": [0.0], "prompt_tokens": [5], "output_tokens": [5]}, "has no columns first_token_s"),
         ({"arrival_s": ["soon"], "prompt_tokens": [5], "output_tokens": [5]}, "arrival_s .* is not all numbers"),
         ({"arrival_s": [0.0, None], "prompt_tokens": [5, 5], "output_tokens": [5, 5]}, "arrival_s .* empty cells"),
+        (TIMED | {"arrival_s": [1e300]}, "arrival_s .* numbers below 0 or above 1e"),
+        (TIMED | {"output_tokens": [-1]}, "output_tokens .* numbers below 0"),
+        (TIMED | {"first_token_s": [0.5]}, "row 1 .* first token before it arrives"),
+        (TIMED | {"last_token_s": [1.5]}, "row 1 .* last token before its first"),
     ],
 )
 def test_a_log_that_says_too_little_is_refused(table, said, tmp_path):

@@ -46,6 +46,11 @@ def test_a_run_that_goes_on_is_not_exported(store):
         ({"a-run/program.py": ""}, "it holds 'a-run/program.py'"),
         ({"a-run/rows.parquet": ""}, "'a-run' has no run.json"),
         ({"a-run/run.json": "{"}, "cannot be read"),
+        ({"a-run/run.json": "[" * 99_999}, "cannot be read: nested too deeply"),
+        (
+            {"a-run/run.json": '{"id": "a-run", "name": 3, "created": "c", "scenario": []}'},
+            "cannot be read: name, scenario of another type",
+        ),
         ({"a-run/run.json": '{"id": "a-run", "name": "n", "created": "c", "format": 9}'}, "newer Sightline"),
     ],
 )
@@ -66,3 +71,12 @@ def test_a_file_that_is_none_is_refused(store, tmp_path):
     (tmp_path / "text.zip").write_text("no archive")
     with pytest.raises(InputError, match="is no archive of runs"):
         from_archive(store, tmp_path / "text.zip")
+
+
+@pytest.mark.parametrize("place", [60, -30])
+def test_a_damaged_archive_is_refused(tmp_path, archive, place):
+    content = bytearray(archive.read_bytes())
+    content[place] ^= 0x55
+    (tmp_path / "bad.zip").write_bytes(content)
+    with pytest.raises(InputError, match="is no archive of runs"):
+        from_archive(open_store(str(tmp_path / "others")), tmp_path / "bad.zip")

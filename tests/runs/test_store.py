@@ -230,3 +230,11 @@ def test_a_url_that_lacks_a_slash_makes_no_folder(typed, meant, tmp_path, monkey
         open_store(typed)
     assert not list(tmp_path.iterdir())
     assert open_store("./s3:runs").place.endswith("s3:runs")
+
+
+def test_a_damaged_table_is_a_sentence(store, tmp_path):
+    writer = store.begin("a run")
+    writer.finish(rows=[{"operator": "matmul", "time_s": 0.5}])
+    (tmp_path / "runs" / writer.run.id / "rows.parquet").write_bytes(b"PAR1 and nothing else PAR1")
+    with pytest.raises(InputError, match=r"its rows\.parquet cannot be read"):
+        store.rows(writer.run)

@@ -243,8 +243,7 @@ def _wrong_rows(rng: Random, rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Rows with another value in a few cells."""
     changed = [dict(row) for row in rows]
     for _ in range(rng.choice([1, 2, 5, 20])):
-        row = rng.choice(changed)
-        name = rng.choice(list(row))
+        row, name = rng.choice(changed), rng.choice(list(rows[0]))
         row[name] = rng.choice([values.scalar(rng), rng.choice(rows)[name], ""])
         if rng.random() < 0.05:
             for one in changed:

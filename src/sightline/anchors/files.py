@@ -65,7 +65,7 @@ def read_anchor(store: Store, name: str) -> dict[str, Any]:
     try:
         found = json.loads(store.storage.read(f"{FOLDER}/{name}.json"))
         schema = int(found["schema"])
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
         raise InputError(f"the saved anchor '{name}' cannot be read: {error}") from error
     if schema > SCHEMA:
         raise InputError(f"the saved anchor '{name}' was written by a newer Sightline ({found.get('version')})")

@@ -190,7 +190,9 @@ def of_document(document: Mapping[str, Any], name: str) -> Anchor:
     try:
         scenarios = [_listed(load(dict(one)))[0] for one in document["measurements"]]
         loads = _loads_of(document)
-    except (InputError, TypeError, KeyError, LookupError) as error:
+    except InputError as error:
+        raise InputError([f"the saved anchor '{name}' cannot be read: {said}" for said in error.problems]) from error
+    except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
         raise InputError(f"the saved anchor '{name}' cannot be read: {error}") from error
     return joined([*([_of_scenarios(scenarios, name)] if scenarios or not loads else []), *loads], name)
 

@@ -76,6 +76,10 @@ def _logged(name: str, scenario: ServingScenario, path: Path) -> ServedLoad:
     since = 0.0 if times is TIMES[0] else arrival_s
     order = np.argsort(arrival_s, kind="stable")
     first_s, last_s = (columns[key] + since for key in times)
+    impossible = np.flatnonzero((first_s <= arrival_s) | (last_s < first_s))
+    if impossible.size:
+        one = f"measured.{LOG}: row {impossible[0] + 1} of '{path}'"
+        raise InputError(f"{one} has its first token before it arrives, or its last token before its first")
     shared = {
         key: np.nan_to_num(columns[key]).astype(np.int64) for key in OPTIONAL if key in columns and key != "think_s"
     }
