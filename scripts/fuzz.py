@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import monotonic
 
-from fuzzing.campaign import Maker, Tally, search, worker
+from fuzzing.campaign import Tally, search, worker
 from fuzzing.inputs import Input
 from fuzzing.readers import READERS
 from rich.console import Console
@@ -44,7 +44,7 @@ def look(readers: list[str], seconds: float, seed: int, workers: int, out: Path)
     each_s = seconds * min(workers, len(readers)) / len(readers)
     columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[said]}"), TimeRemainingColumn()
     with Progress(*columns, console=Console(stderr=True)) as progress, ThreadPoolExecutor(workers) as pool:
-        makers = {reader: made(reader) for reader in readers}
+        makers = {reader: READERS[reader]() for reader in readers}
 
         def searched(reader: str) -> Tally:
             task, begun, lock = progress.add_task(reader, total=each_s, said=""), monotonic(), threading.Lock()
@@ -59,14 +59,9 @@ def look(readers: list[str], seconds: float, seed: int, workers: int, out: Path)
     for reader, tally in found.items():
         print(f"{reader:14} {told(tally)}")
     kept = [(*one, tally) for tally in found.values() for one in tally.kept.items()]
-    for signature, folder, tally in kept:
-        print(f"\n{folder}: {tally.defects[signature]} x {signature}")
+    for signature, (folder, problem), tally in kept:
+        print(f"\n{folder}: {tally.defects[signature]} x {signature}\n{problem.rstrip()}")
     return 1 if kept else 0
-
-
-def made(reader: str) -> Maker:
-    """The maker of a reader's inputs, which has read its right ones."""
-    return READERS[reader]()
 
 
 def told(tally: Tally) -> str:

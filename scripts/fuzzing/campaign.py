@@ -22,8 +22,8 @@ Maker: TypeAlias = Callable[[Random], Input]
 """Returns an input for a seeded generator."""
 INPUTS_PER_WORKER: Final = 400
 """A fresh worker follows, so that what one keeps does not add up."""
-WALL_S: Final = 6.0 * CPU_S
-"""A worker that has not answered by then waits for something that does not come."""
+IDLE_S: Final = 120.0
+"""A worker that has neither answered nor worked for so long waits for something that does not come."""
 
 
 class Worker:
@@ -41,12 +41,34 @@ class Worker:
         self._answered += 1
         try:
             self._pipe.send(asked)
-            if self._pipe.poll(WALL_S):
+            if self._has_answered():
                 outcome: Outcome = self._pipe.recv()
                 return outcome
-            return self._dead(f"no answer within {WALL_S:.0f} s")
+            return self._dead("no answer")
         except (EOFError, OSError):
             return self._dead("the process died")
+
+    def _has_answered(self) -> bool:
+        """Wait for an answer: as long as others leave this machine's processors to it, but not for ever."""
+        begun_s = used_s = self._used_s()
+        moved = time.monotonic()
+        while not self._pipe.poll(0.5):
+            before_s, used_s = used_s, self._used_s()
+            if used_s > before_s:
+                moved = time.monotonic()
+            # The worker's own alarm is heard between two lines of Python only.
+            if used_s - begun_s > 2.0 * CPU_S or time.monotonic() - moved > IDLE_S:
+                return False
+        return True
+
+    def _used_s(self) -> float:
+        """Seconds of processors that the process has had; 0 where nobody knows."""
+        try:
+            said = Path(f"/proc/{self._process.pid if self._process else 0}/stat").read_text(encoding="utf-8")
+        except OSError:
+            return 0.0
+        user, system = said.rpartition(")")[2].split()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
     def renew(self) -> None:
         """Start a fresh process."""
@@ -100,8 +122,8 @@ class Tally:
     outcomes: Counter[str] = field(default_factory=Counter)
     defects: Counter[str] = field(default_factory=Counter)
     """By signature."""
-    kept: dict[str, Path] = field(default_factory=dict)
-    """By signature, the folder with the first input that showed it."""
+    kept: dict[str, tuple[Path, str]] = field(default_factory=dict)
+    """By signature, the folder with the first input that showed it, and the problem."""
 
 
 def search(reader: str, maker: Maker, seed: int, seconds: float, out: Path, tell: Callable[[Tally], None]) -> Tally:
@@ -122,8 +144,9 @@ def search(reader: str, maker: Maker, seed: int, seconds: float, out: Path, tell
             if outcome.word == "defect":
                 tally.defects[outcome.signature] += 1
                 if outcome.signature not in tally.kept:
-                    tally.kept[outcome.signature] = out / f"{reader}-{seed}-{number}"
-                    one.save(tally.kept[outcome.signature], outcome.problem)
+                    folder = out / f"{reader}-{seed}-{number}"
+                    tally.kept[outcome.signature] = folder, outcome.problem
+                    one.save(folder, outcome.problem)
             number += 1
             tell(tally)
     return tally
