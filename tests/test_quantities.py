@@ -183,3 +183,9 @@ def test_distinct_rows_are_found_wherever_they_are(rows):
     table = np.stack(columns, axis=1)
     assert np.array_equal(table[first][place], table)
     assert len(first) == len({tuple(row) for row in table.tolist()})
+
+
+@pytest.mark.parametrize("text", ["1" + 120 * "0" + " GB", "1 GB" + 10**6 * " " + "x", 10**6 * " " + "1 GB"])
+def test_a_text_that_is_too_long_is_refused_instead_of_cut(text):
+    with pytest.raises(InputError, match="allowed: a size in bytes"):
+        parse_quantity(text, BYTES)

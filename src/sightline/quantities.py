@@ -257,6 +257,8 @@ _SHORT = Repr()
 _SHORT.maxlevel, _SHORT.maxdict, _SHORT.maxlist = 3, 6, 8
 _SHORT.maxstring = _SHORT.maxlong = _SHORT.maxother = 80
 
+_LONGEST = 100
+"""Characters of a quantity: the figures of a longer one are a mistake."""
 _QUANTITY = re.compile(r"\s*([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(\S.*?)?\s*", re.ASCII)
 
 
@@ -291,7 +293,8 @@ def format_quantity(value: float, dimension: Dimension, *, digits: int = 3) -> s
 
 def _from_text(text: str, dimension: Dimension, zero: bool) -> float:
     in_dollars = any(unit.startswith("$") for unit in dimension.units)
-    matched = _QUANTITY.fullmatch(text[:100].lstrip().removeprefix("$" if in_dollars else ""))
+    written = text.lstrip().removeprefix("$" if in_dollars else "") if len(text) <= _LONGEST else ""
+    matched = _QUANTITY.fullmatch(written)
     if matched is None:
         raise InputError(_refusal(text, dimension, zero))
     unit = matched[2] or dimension.base
