@@ -12,6 +12,7 @@ ROOMS = (
         "errors",
         "progress",
         "on_demand",
+        "folders",
         "__version__",
         "quantities",
         "kinds",

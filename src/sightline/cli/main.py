@@ -1,8 +1,11 @@
 """The entry point: every way a command may end becomes an exit code and, where needed, a sentence on stderr."""
 
 import gc
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,6 +13,9 @@ if TYPE_CHECKING:
 
 OBJECTS_PER_COLLECTION = 100_000
 """Objects that may come to be before the interpreter looks for cycles of dead ones."""
+
+_REPORTS_LEAKS = "_duckdb"
+"""A module that complains at exit about objects that nobody collected."""
 
 DONE, FAILED, WRONG_REQUEST, INTERRUPTED = 0, 1, 2, 130
 
@@ -22,7 +28,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write("sightline: interrupted\n")
         return INTERRUPTED
     finally:
-        if arguments is None:
+        if arguments is None and _REPORTS_LEAKS not in sys.modules:
             gc.freeze()  # what a process holds ends with it: looking for dead cycles at exit took a tenth of its time
 
 
@@ -33,10 +39,12 @@ def _command(arguments: Sequence[str]) -> int:
 
     from sightline.cli import output
     from sightline.cli.app import command_line
+    from sightline.cli.streams import open_standard_streams
     from sightline.errors import InputError, SightlineError
     from sightline.progress import Cancelled, listening
 
-    _never_choke_on_characters()
+    open_standard_streams()
+    _have_a_home()
     try:
         app = command_line(next(iter(arguments), ""))
         with listening(output.print_remark):
@@ -45,14 +53,12 @@ def _command(arguments: Sequence[str]) -> int:
         return _complain(error.problems, WRONG_REQUEST)
     except Cancelled as stopped:
         raise KeyboardInterrupt from stopped
-    except SightlineError as error:
-        return _complain([str(error)], FAILED)
+    except (SightlineError, OSError, MemoryError) as error:
+        return _complain([_why(error)], FAILED)
     except typer.TyperException as error:
         return _complain([_as_sentence(error)], WRONG_REQUEST)
     except typer.Abort:
         return INTERRUPTED
-    except MemoryError:
-        return _complain(["out of memory: ask for fewer scenarios at once"], FAILED)
     # A command that ends early through typer.Exit hands its code back as the result.
     return outcome if isinstance(outcome, int) else DONE
 
@@ -61,6 +67,16 @@ def _complain(problems: Sequence[str], code: int) -> int:
     for problem in problems:
         print(f"sightline: {problem}", file=sys.stderr)
     return code
+
+
+def _why(error: Exception) -> str:
+    """Why the work failed: what we say of it, or what the system refuses, and of which file or folder."""
+    if isinstance(error, MemoryError):
+        return "out of memory: ask for fewer scenarios at once"
+    if not isinstance(error, OSError):
+        return str(error)
+    why = (error.strerror or str(error)).strip().rstrip(".")
+    return f"cannot go on: {why[:1].lower()}{why[1:]}{f': {error.filename!r}' if error.filename else ''}"
 
 
 def _as_sentence(error: "typer.TyperException") -> str:
@@ -75,7 +91,12 @@ def _as_sentence(error: "typer.TyperException") -> str:
     return text[:1].lower() + text[1:]
 
 
-def _never_choke_on_characters() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")
+def _have_a_home() -> None:
+    """Name a folder where the system knows no home, as of a user of a container: libraries look there when imported."""
+    try:
+        Path.home()
+    except RuntimeError:
+        from sightline.folders import temporary
+
+        with suppress(OSError):
+            os.environ["HOME"] = str(temporary())

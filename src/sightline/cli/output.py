@@ -5,6 +5,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -114,7 +115,9 @@ def print_json(document: Any) -> None:
     """Print one JSON document."""
     from sightline.quantities import as_json
 
-    print_text(json.dumps(as_json(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    # A stream of another encoding gets escapes: what stands for a character in a table would change a value.
+    is_utf8 = (getattr(sys.stdout, "encoding", None) or "").lower().startswith("utf")
+    print_text(json.dumps(as_json(document), indent=2, ensure_ascii=not is_utf8, allow_nan=False) + "\n")
 
 
 def print_table(renderable: "RenderableType") -> None:
@@ -161,7 +164,8 @@ def write_file(path: str, content: str | bytes) -> None:
         if written is part:
             part.replace(target)
     except OSError as error:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):  # a file system that is read-only refuses that too
+            part.unlink(missing_ok=True)
         raise InputError(f"cannot write '{path}': {(error.strerror or str(error)).lower()}") from error
     if written is part:
         print_remark(f"wrote {path}")

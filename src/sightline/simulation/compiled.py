@@ -7,13 +7,11 @@ share it. Only what Python calls is kept, with the code of everything that it ca
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
-from getpass import getuser
 from hashlib import blake2b
-from os import environ
+from os import W_OK, access, environ
 from pathlib import Path
-from tempfile import gettempdir
 from typing import Any, TypeVar, cast
 
 import numba
@@ -21,13 +19,18 @@ from llvmlite.binding import get_host_cpu_features, get_host_cpu_name
 from numba.core.caching import UserProvidedCacheLocator
 from numba.core.registry import CPUDispatcher
 
+from sightline import folders
 from sightline.progress import remark
 from sightline.simulation.whole_program import EntryCompiler, PartCompiler
 
 COMPILED = ("compiled.py", "whole_program.py", "outcome.py", "engine/*.py", "policies/*.py", "times/*.py")
 """Modules that have compiled functions, or constants of theirs."""
 REMARK = "compiling the simulator for this machine, which is done once and takes about half a minute"
-"""What whoever waits for it is told."""
+REMARK_UNKEPT = (
+    "compiling the simulator, which takes about half a minute and every time, for no folder can be written to keep it; "
+    "XDG_CACHE_HOME may name one"
+)
+"""What whoever waits for it is told, and whoever will wait again."""
 F = TypeVar("F", bound=Callable[..., Any])
 _NJIT: Any = numba.njit
 """Some of its options are missing in its type."""
@@ -51,12 +54,15 @@ def entry(function: F) -> F:
 
     ``function.py_func`` is the plain one.
     """
+    options = {"error_model": "numpy", "pipeline_class": EntryCompiler}
+    if (kept_in := _kept_in()) is None:
+        return cast("F", _NJIT(**options)(function))
     settings: Any = numba.config
-    own = {"CACHE_DIR": str(_kept_in()), "CACHE_LOCATOR_CLASSES": f"{__name__}.{InFolderOfSources.__name__}"}
+    own = {"CACHE_DIR": str(kept_in), "CACHE_LOCATOR_CLASSES": f"{__name__}.{InFolderOfSources.__name__}"}
     usual = {name: getattr(settings, name) for name in own}
     vars(settings).update(own)
     try:
-        return cast("F", _NJIT(cache=True, error_model="numpy", pipeline_class=EntryCompiler)(function))
+        return cast("F", _NJIT(cache=True, **options)(function))
     finally:
         vars(settings).update(usual)
 
@@ -81,7 +87,8 @@ def compiled(function: F) -> F:
 
 def is_kept(function: Callable[..., Any]) -> bool:
     """Return whether code of an entry is on disk, so that its first call need not compile it."""
-    return any(_kept_in().glob(f"**/*.{function.__name__}-*.nbc"))
+    kept_in = _kept_in()
+    return kept_in is not None and any(kept_in.glob(f"**/*.{function.__name__}-*.nbc"))
 
 
 @contextmanager
@@ -93,31 +100,38 @@ def compiling_once(function: Callable[..., Any]) -> Iterator[None]:
     if getattr(function, "signatures", ()) or is_kept(function):
         yield
         return
-    remark(REMARK)
+    kept_in = _kept_in()
+    remark(REMARK if kept_in is not None else REMARK_UNKEPT)
     try:
         from fcntl import LOCK_EX, flock
     except ImportError:  # Windows: each compiles by itself
+        kept_in = None
+    if kept_in is None:
         yield
         return
-    with (_kept_in() / f"{function.__name__}.lock").open("w") as lock:
+    with (kept_in / f"{function.__name__}.lock").open("w") as lock:
         flock(lock, LOCK_EX)
         yield
 
 
 @cache
-def _kept_in() -> Path:
-    """The folder of the compiled code of these very sources."""
+def _kept_in() -> Path | None:
+    """The folder of the compiled code of these very sources; None where nothing can be written."""
     package = Path(__file__).parent
     processor = f"{get_host_cpu_name()} {get_host_cpu_features().flatten()}"
     of_sources = blake2b(f"{numba.__version__} {processor}".encode(), digest_size=8)
     for path in sorted(path for part in COMPILED for path in package.glob(part)):
         of_sources.update(path.read_bytes())
-    home = Path(environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-    folder = home / "sightline" / "compiled" / of_sources.hexdigest()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        # A home that is read-only: every user has a folder of their own among the temporary ones.
-        folder = Path(gettempdir()) / f"sightline-{getuser()}" / folder.name
-        folder.mkdir(parents=True, exist_ok=True)
-    return folder
+    for caches in (_of_caches, folders.temporary):
+        # A home may be read-only, or the user have none: RuntimeError.
+        with suppress(OSError, RuntimeError):
+            folder = caches() / of_sources.hexdigest()
+            folder.mkdir(parents=True, exist_ok=True)
+            if access(folder, W_OK):
+                return folder
+    return None
+
+
+def _of_caches() -> Path:
+    """The folder of compiled code among the user's caches."""
+    return Path(environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "sightline" / "compiled"
