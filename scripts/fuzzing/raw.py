@@ -93,6 +93,19 @@ _DAMAGES: Sequence[Callable[[Random, bytes, Sequence[bytes]], bytes]] = (
 )
 
 
+def claimed(rng: Random, parquet: bytes) -> bytes:
+    """Return Parquet that says another number somewhere in its footer: of rows, bytes or places."""
+    length = int.from_bytes(parquet[-8:-4], "little")
+    body, footer = parquet[: -8 - length], parquet[-8 - length : -8]
+    at = rng.randrange(len(footer))
+    number, written = rng.choice([10**9, 10**12, 2**40, 2**62]) * 2, bytearray()
+    while number > 0x7F:
+        written.append(number & 0x7F | 0x80)
+        number >>= 7
+    footer = footer[:at] + bytes([*written, number]) + footer[at + 1 :]
+    return body + footer + len(footer).to_bytes(4, "little") + b"PAR1"
+
+
 def packed(rng: Random, content: bytes) -> bytes:
     """Return content packed by gzip: whole, damaged, in two members, or of a wrong size."""
     whole = gzip.compress(content, mtime=0)

@@ -100,7 +100,7 @@ def as_csv(rng: Random, rows: Sequence[Any]) -> bytes:
 
 
 def as_parquet(rng: Random, rows: Sequence[Any]) -> bytes:
-    """Return rows as Parquet, columns of any type that their values have; one in three is damaged."""
+    """Return rows as Parquet, columns of any type that their values have; two in five are damaged."""
     import polars
 
     rows = [row for row in rows if isinstance(row, dict)]
@@ -118,7 +118,10 @@ def as_parquet(rng: Random, rows: Sequence[Any]) -> bytes:
     except BaseException:  # noqa: BLE001 - Polars panics by an exception of its own
         return b"PAR1"
     content = file.getvalue()
-    return raw.mutated(rng, content) if rng.random() < 0.35 else content
+    damage = rng.random()
+    if damage < 0.2:
+        return raw.claimed(rng, content)
+    return raw.mutated(rng, content) if damage < 0.4 else content
 
 
 def _table(rng: Random, rows: Sequence[Any], *forms: str) -> tuple[str, bytes]:

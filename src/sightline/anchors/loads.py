@@ -107,8 +107,8 @@ def _table(path: Path) -> Any:
     except FileNotFoundError:
         beside = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []
         raise InputError(f"measured.{LOG}: there is no file '{path}'{nearest(path.name, beside)}") from None
-    except (OSError, polars.exceptions.PolarsError) as error:
-        reason = str(error).splitlines()[0]
+    except (OSError, polars.exceptions.PolarsError, polars.exceptions.PanicException) as error:
+        reason = str(error).partition("\n")[0]
         raise InputError(f"measured.{LOG}: '{path}' cannot be read as CSV or Parquet: {reason}") from None
 
 

@@ -165,7 +165,7 @@ class Store:
             return polars.read_parquet(io.BytesIO(self.storage.read(f"{run.id}/{name}.parquet")))
         except FileNotFoundError:
             return None
-        except polars.exceptions.PolarsError as error:
+        except (polars.exceptions.PolarsError, polars.exceptions.PanicException) as error:
             reason = str(error).partition("\n")[0]
             raise InputError(f"run '{run.id}': its {name}.parquet cannot be read: {reason}") from error
 

@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from sightline.errors import InputError, SightlineError
+from sightline.quantities import show
 from sightline.web.asked import read
 from sightline.web.bounded import bounded
 from sightline.web.jobs import Job, Jobs
@@ -242,7 +243,7 @@ def _parts(body: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any
 def _check_type(request: Request) -> None:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
-        raise Refusal(415, f"content-type is '{kind}'; allowed: application/json")
+        raise Refusal(415, f"content-type is {show(kind)}; allowed: application/json")
 
 
 async def _wrong(_: Request, error: Exception) -> Response:
@@ -257,7 +258,7 @@ async def _invalid(request: Request, error: Exception) -> Response:
     found = error.errors() if isinstance(error, RequestValidationError) else []
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
-        return refused(f"content-type is '{kind}'; allowed: application/json", 415)
+        return refused(f"content-type is {show(kind)}; allowed: application/json", 415)
     is_no_json = any(one["type"] == "json_invalid" for one in found)
     said = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in found] or ["the request is wrong"]
     return refused(said, 400 if is_no_json else 422)

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -349,3 +350,16 @@ def test_blocks_of_a_prompt_are_a_list_of_numbers(tmp_path, chain):
     (problem,) = refused(written(tmp_path, json.dumps(row) + "\n", "load.jsonl"))
     assert "load.jsonl line 1: hash_ids is" in problem
     assert problem.endswith("allowed: a list of whole numbers")
+
+
+def test_parquet_that_claims_more_than_it_holds_is_refused(tmp_path):
+    path = tmp_path / "load.parquet"
+    polars.DataFrame(ROWS).write_parquet(path)
+    content = path.read_bytes()
+    begin = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    for place in range(begin, len(content) - 8, 16):
+        damaged = bytearray(content)
+        damaged[place] = 0xFE
+        path.write_bytes(damaged)
+        with suppress(InputError):
+            read(path)

@@ -139,8 +139,8 @@ def open_table(path: Path) -> RawTable:
         if b"nccl-tests" in head or b"nThread" in head or b"out-of-place" in head:
             return RawTable(path=path, frame=_not_empty(read_log(path), path))
         return _from_csv(path)
-    except (OSError, UnicodeDecodeError, pl.exceptions.PolarsError) as error:
-        why = getattr(error, "strerror", None) or str(error).splitlines()[0]
+    except (OSError, UnicodeDecodeError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        why = getattr(error, "strerror", None) or str(error).partition("\n")[0]
         raise InputError(f"cannot read '{path}': {why.lower()}") from error
 
 

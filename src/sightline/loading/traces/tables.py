@@ -64,8 +64,9 @@ def _parquet(path: Path) -> Iterator[Block]:
         for begin in range(0, max(rows, 1), BLOCK_ROWS):
             columns = frame.slice(begin, BLOCK_ROWS).collect().to_dict(as_series=False)
             yield Block(columns=columns, first_line=begin + 1)
-    except polars.exceptions.PolarsError as error:
-        raise InputError(f"{path} cannot be read as Parquet: {str(error).splitlines()[0]}") from None
+    except (polars.exceptions.PolarsError, polars.exceptions.PanicException) as error:
+        reason = str(error).partition("\n")[0]
+        raise InputError(f"{path} cannot be read as Parquet: {reason}") from None
 
 
 def text_blocks(path: Path) -> Iterator[tuple[bytes, bool]]:
