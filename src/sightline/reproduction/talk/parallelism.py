@@ -1,6 +1,6 @@
 """Strategies of parallelism on one model against an automatic plan (C4), and unlike accelerators together (C5)."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sightline.exploration.answer import Column, Figure
@@ -32,6 +32,7 @@ STRATEGIES: Mapping[str, Mapping[str, Any]] = {
 """Plans by what they are called; what they leave open, such as the micro-batch, takes the fastest that fits."""
 AUTOMATIC: Mapping[str, Any] = {"framework": {"any": ["megatron", "deepspeed", "fsdp"]}}
 OLD, NEW = "8x a100-sxm-80gb", "8x h100-sxm-80gb"
+TOGETHER = f"{OLD} + {NEW}"
 MIXED: Mapping[str, Any] = {
     "model": MODEL,
     "workload": {"task": "pretrain", "sequence_length": 4096, "global_batch": 128},
@@ -61,65 +62,57 @@ ABOUT: Mapping[str, Column] = {
 def c4(ask: Ask) -> list[Reading]:
     """Return the automatic plan's throughput over that of the best strategy that fits."""
     rates = {name: float(one.tokens_per_s) for name, one in _strategies(ask).items() if one.fits}
-    best = _automatic(ask)
-    nearest = max(rates, key=lambda name: rates[name])
-    ours = None if best is None else float(best.tokens_per_s) / rates[nearest]
+    nearest, best = max(rates, key=lambda name: rates[name]), float(_automatic(ask).tokens_per_s)
     sentence = (
         f"{len(rates)} of {len(STRATEGIES)} strategies fit {MODEL} on {BASE['cluster']}; the nearest is {nearest} with "
-        f"{rates[nearest]:,.0f} tokens/s, the automatic plan trains {0.0 if best is None else best.tokens_per_s:,.0f}."
+        f"{rates[nearest]:,.0f} tokens/s, the automatic plan trains {best:,.0f}."
     )
-    return [Reading(ours=ours, sentence=sentence)]
+    return [Reading(ours=best / rates[nearest], sentence=sentence)]
 
 
 def _strategies(ask: Ask) -> dict[str, Profile]:
     return {name: ask.profile({**BASE, "plan": dict(plan)}) for name, plan in STRATEGIES.items()}
 
 
-def _automatic(ask: Ask) -> Profile | None:
+def _automatic(ask: Ask) -> Profile:
     return _fastest(ask, {**BASE, "plan": dict(AUTOMATIC)})
 
 
-def _fastest(ask: Ask, scenario: Asked, *, launchable: bool = True) -> Profile | None:
-    """The fastest plan; None where none fits."""
+def _fastest(ask: Ask, scenario: Asked, *, launchable: bool = True) -> Profile:
+    """The fastest plan; of these models some fits."""
     found = ask.plan(scenario, launchable=launchable).plans
-    return min((one.profile for one in found), key=lambda one: float(one.step_time_s), default=None)
+    return min((one.profile for one in found), key=lambda one: float(one.step_time_s))
 
 
 def strategies(ask: Ask) -> ReproducedTable:
     """Return the strategies and the automatic plan, and what each takes."""
-    rows = [_row(name, profile) for name, profile in _strategies(ask).items()]
-    best = _automatic(ask)
-    if best is not None:
-        rows.append(_row("automatic", best))
+    shown = {**_strategies(ask), "automatic": _automatic(ask)}
+    rows = [_row(name, profile) for name, profile in shown.items()]
     bars = Figure(kind="bars", title="Tokens per second by strategy", x="strategy", y="tokens_per_s")
     return table("strategies", f"Strategies of {MODEL} on {BASE['cluster']}", rows, about=ABOUT, figures=[bars])
 
 
 def c5(ask: Ask) -> list[Reading]:
     """Return the throughput of both kinds of devices together over that of the better kind alone."""
-    rates = {name: float(one.tokens_per_s) for name, one in _together(ask)}
-    alone = max(rate for name, rate in rates.items() if name != TOGETHER)
+    rates = {name: float(one.tokens_per_s) for name, one in _together(ask).items()}
     said = ", ".join(f"{name} {rate:,.0f}" for name, rate in rates.items())
-    ours = rates[TOGETHER] / alone if TOGETHER in rates else None
+    ours = rates[TOGETHER] / max(rates[OLD], rates[NEW])
     return [Reading(ours=ours, sentence=f"Tokens per second of {MODEL}, each under its best plan: {said}.")]
 
 
-TOGETHER = f"{OLD} + {NEW}"
-
-
-def _together(ask: Ask) -> Iterator[tuple[str, Profile]]:
+def _together(ask: Ask) -> dict[str, Profile]:
     """The fastest plan on each kind of device, and on both."""
     plan = {**MIXED["plan"], **(SMALL_PLAN if ask.small else {})}
     clusters = {OLD: OLD, NEW: NEW, TOGETHER: {"devices": [OLD, NEW], "network": "infiniband-hdr"}}
-    for name, cluster in clusters.items():
-        best = _fastest(ask, {**MIXED, "cluster": cluster, "plan": plan}, launchable=False)
-        if best is not None:
-            yield name, best
+    return {
+        name: _fastest(ask, {**MIXED, "cluster": cluster, "plan": plan}, launchable=False)
+        for name, cluster in clusters.items()
+    }
 
 
 def mixed(ask: Ask) -> ReproducedTable:
     """Return the best plan on each kind of devices, and on both."""
-    rows = [_row(name, profile, of="devices") for name, profile in _together(ask)]
+    rows = [_row(name, profile, of="devices") for name, profile in _together(ask).items()]
     bars = Figure(kind="bars", title="Tokens per second by devices", x="devices", y="tokens_per_s")
     return table("mixed", f"{MODEL} on unlike accelerators", rows, about=ABOUT, figures=[bars])
 
