@@ -3,7 +3,7 @@
 import pytest
 
 from sightline.reproduction.asking import Ask
-from sightline.reproduction.talk.parallelism import STRATEGIES, TOGETHER, c4, c5, mixed, strategies
+from sightline.reproduction.talk.parallelism import STRATEGIES, TOGETHER, c4, c5, mixed, plans, strategies
 
 pytestmark = pytest.mark.slow
 
@@ -19,6 +19,12 @@ def test_the_automatic_plan_is_held_against_each_strategy_that_fits(ask):
     best = max(row["tokens_per_s"] for name, row in rows.items() if name != "automatic" and row["fits"])
     assert c4(ask)[0].ours == pytest.approx(rows["automatic"]["tokens_per_s"] / best)
     assert not rows["data"]["fits"]
+
+
+def test_automatic_plans_come_by_rank_and_fit(ask):
+    rows = list(plans(ask).answer.rows)
+    assert [row["rank"] for row in rows] == list(range(1, len(rows) + 1))
+    assert all(row["fits"] for row in rows)
 
 
 def test_both_kinds_are_held_against_the_better_one(ask):

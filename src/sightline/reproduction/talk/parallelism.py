@@ -41,20 +41,27 @@ MIXED: Mapping[str, Any] = {
 """No framework launches a step on unlike devices; all else is as Megatron-LM has it."""
 SMALL_PLAN: Mapping[str, Any] = {"tensor_parallel": 2, "micro_batch": 1, "zero_stage": 1}
 """What a small search holds."""
+NUMBERS: Mapping[str, str] = {
+    "tensor_parallel": "tensor",
+    "pipeline_parallel": "pipeline",
+    "data_parallel": "data",
+    "virtual_stages": "virtual stages",
+    "zero_stage": "ZeRO",
+    "micro_batch": "micro-batch",
+}
+"""Fields of a plan that are numbers, as readers know them."""
 ABOUT: Mapping[str, Column] = {
     "strategy": Column(label="strategy"),
     "devices": Column(label="devices"),
-    "framework": Column(label="framework"),
-    "tensor_parallel": Column(label="tensor"),
-    "pipeline_parallel": Column(label="pipeline"),
-    "data_parallel": Column(label="data"),
-    "zero_stage": Column(label="ZeRO"),
-    "micro_batch": Column(label="micro-batch"),
-    "recompute": Column(label="recomputation"),
+    "tokens_per_s": Column(label="tokens/s"),
+    "step_time_s": Column(label="step", unit="s"),
     "memory_bytes": Column(label="memory", unit="B"),
     "fits": Column(label="fits"),
-    "step_time_s": Column(label="step", unit="s"),
-    "tokens_per_s": Column(label="tokens/s"),
+    "framework": Column(label="framework"),
+    **{key: Column(label=label) for key, label in NUMBERS.items()},
+    "sequence_parallel": Column(label="sequence"),
+    "schedule": Column(label="schedule"),
+    "recompute": Column(label="recomputation"),
     "mfu": Column(label="MFU", unit="share"),
 }
 
@@ -87,9 +94,17 @@ def _fastest(ask: Ask, scenario: Asked, *, launchable: bool = True) -> Profile:
 def strategies(ask: Ask) -> ReproducedTable:
     """Return the strategies and the automatic plan, and what each takes."""
     shown = {**_strategies(ask), "automatic": _automatic(ask)}
-    rows = [_row(name, profile) for name, profile in shown.items()]
+    rows = [{"strategy": name, **_row(profile)} for name, profile in shown.items()]
     bars = Figure(kind="bars", title="Tokens per second by strategy", x="strategy", y="tokens_per_s")
     return table("strategies", f"Strategies of {MODEL} on {BASE['cluster']}", rows, about=ABOUT, figures=[bars])
+
+
+def plans(ask: Ask) -> ReproducedTable:
+    """Return the best automatic plans, and which the uncertainty tells from the first."""
+    found = ask.plan({**BASE, "plan": dict(AUTOMATIC)}).plans
+    rows = [{"rank": one.rank, "tied": one.tied, **_row(one.profile)} for one in found]
+    about = {"rank": Column(label="rank"), "tied": Column(label="like the first"), **ABOUT}
+    return table("plans", f"Automatic plans of {MODEL} on {BASE['cluster']}", rows, about=about)
 
 
 def c5(ask: Ask) -> list[Reading]:
@@ -112,18 +127,18 @@ def _together(ask: Ask) -> dict[str, Profile]:
 
 def mixed(ask: Ask) -> ReproducedTable:
     """Return the best plan on each kind of devices, and on both."""
-    rows = [_row(name, profile, of="devices") for name, profile in _together(ask).items()]
+    rows = [{"devices": name, **_row(profile)} for name, profile in _together(ask).items()]
     bars = Figure(kind="bars", title="Tokens per second by devices", x="devices", y="tokens_per_s")
     return table("mixed", f"{MODEL} on unlike accelerators", rows, about=ABOUT, figures=[bars])
 
 
-def _row(name: str, profile: Profile, *, of: str = "strategy") -> dict[str, Any]:
+def _row(profile: Profile) -> dict[str, Any]:
     plan = profile.scenario.plan
-    degrees = ("tensor_parallel", "pipeline_parallel", "data_parallel", "zero_stage", "micro_batch")
     return {
-        of: name,
         "framework": plan.framework.name,
-        **{key: int(getattr(plan, key)) for key in degrees},
+        **{key: int(getattr(plan, key)) for key in NUMBERS},
+        "sequence_parallel": bool(plan.sequence_parallel),
+        "schedule": str(plan.schedule),
         "recompute": str(plan.recompute),
         "memory_bytes": float(profile.memory_bytes["total"]),
         "fits": bool(profile.fits),
@@ -134,4 +149,4 @@ def _row(name: str, profile: Profile, *, of: str = "strategy") -> dict[str, Any]
 
 
 FINDINGS: Mapping[str, Callable[[Ask], Sequence[Reading]]] = {"C4": c4, "C5": c5}
-TABLES: Mapping[str, Callable[[Ask], ReproducedTable]] = {"strategies": strategies, "mixed": mixed}
+TABLES: Mapping[str, Callable[[Ask], ReproducedTable]] = {"strategies": strategies, "plans": plans, "mixed": mixed}
