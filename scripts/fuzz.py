@@ -22,8 +22,13 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 
+DEEPEST = 20_000
+"""Levels at which this process still makes nested inputs; those that read them have Python's usual limit."""
+
+
 def main() -> int:
     """Search, or ask again."""
+    sys.setrecursionlimit(DEEPEST)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("readers", nargs="*", metavar="READER", help=f"of {', '.join(READERS)}; none means all")
     parser.add_argument("--seconds", type=float, default=60.0, help="for all readers together")

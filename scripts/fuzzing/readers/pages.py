@@ -53,7 +53,7 @@ def pages() -> Maker:
 
 
 def _sent(method: str, address: str, body: bytes, kind: str) -> Input:
-    header = kind.encode("latin-1", "replace").decode("latin-1").translate(dict.fromkeys(range(32))).strip()
+    header = kind.encode("ascii", "replace").decode().translate(dict.fromkeys(range(32))).strip()
     return Input(verb="request", arguments=(method, address, header), files={"body": body})
 
 

@@ -108,6 +108,8 @@ def test_values_of_other_types_do_not_hurt_the_rest(tmp_path):
     trace.events += [{"ph": "X", "cat": 5}, {"ph": None}, {"args": []}, {"ph": "M", "name": "process_name"}]
     place = trace.write(tmp_path)
     assert len(read_trace(place).events) == 61
+    place.write_bytes(place.read_bytes().replace(b"process_name", b"\xcd"))
+    assert len(read_trace(place).events) == 61
 
 
 def test_enormous_traces_are_refused_before_they_fill_memory(tmp_path, monkeypatch):

@@ -84,6 +84,8 @@ def test_kernels_bound_by_memory_read_their_operands_and_write_their_result(tmp_
         ("aten::mul", [[4, 8], [4, 8]], ["c10::Unheard", FP32]),
         ("aten::mul", [[4, 8], [3, 5]], [FP32, FP32]),
         ("aten::mul", [[-4, "8"], [3, 5]], [FP32, FP32]),
+        ("aten::mul", [[4, 8], [4, 8]], [[FP32], {"type": FP32}]),
+        ("aten::mul", [20 * [10**18], 20 * [10**18]], [FP32, FP32]),
     ],
 )
 def test_what_shapes_and_types_do_not_tell_stays_empty(tmp_path, name, shapes, types):

@@ -142,8 +142,8 @@ def _peer(of: Arguments) -> int:
 
 
 def _operands(text: str) -> Operands:
-    shapes, types = msgspec.json.decode(text)
-    return Operands(*(one if isinstance(one, list) else [] for one in (shapes, types)))
+    shapes, types = (one if isinstance(one, list) else [] for one in msgspec.json.decode(text))
+    return Operands(shapes, [one if isinstance(one, str) else "" for one in types])
 
 
 def _real(value: Any) -> float | None:

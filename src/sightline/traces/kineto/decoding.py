@@ -69,7 +69,7 @@ def events_of(text: bytes) -> list[Event] | None:
 def _lenient(whole: bytes) -> Iterator[Event]:
     """Events one by one, without those whose values have other types than Kineto writes."""
     try:
-        found = _plain.decode(whole)
+        found = _plain.decode(whole.decode("utf-8", "replace"))
     except (msgspec.DecodeError, RecursionError):
         return
     for one in found:

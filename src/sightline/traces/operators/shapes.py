@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from sightline.traces.events import Flags, Integers, Operands, Trace
 
-_LARGEST = 2**62
+LARGEST = 2**62
+"""Elements and FLOPs that no operator has."""
 _PRODUCTS = frozenset(("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::_scaled_mm"))
 
 
@@ -69,16 +70,16 @@ def _flops(name: str, called: Operands) -> int:
     if not (both := factors(name, called)):
         return 0
     flops = 2 * prod(both[0]) * both[1][-1]
-    return flops if flops < _LARGEST else 0
+    return flops if flops < LARGEST else 0
 
 
 def _batch(name: str, called: Operands) -> int:
     both = factors(name, called)
-    return min(prod(both[0][:-2]), _LARGEST) if both else -1
+    return min(prod(both[0][:-2]), LARGEST) if both else -1
 
 
 def _rows(both: Sequence[Sequence[int]]) -> int:
-    return min(both[0][-2], _LARGEST) if both else -1
+    return min(both[0][-2], LARGEST) if both else -1
 
 
 def _is_matrix(shape: Any) -> bool:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sightline.traces.events import Integers, Kind, Operands, Trace
 from sightline.traces.operators.names import work_of
 from sightline.traces.operators.nesting import Nesting, outermost
-from sightline.traces.operators.shapes import factors, is_first, told
+from sightline.traces.operators.shapes import LARGEST, factors, is_first, told
 
 Bytes = NDArray[np.float64]
 
@@ -149,4 +149,5 @@ def _tensors(called: Operands) -> list[_Tensor]:
 
 
 def _is_shape(shape: Any) -> bool:
-    return isinstance(shape, list) and all(type(size) is int and size >= 0 for size in shape)
+    """Whether these are sizes of a tensor that some memory holds."""
+    return isinstance(shape, list) and all(type(size) is int and size >= 0 for size in shape) and prod(shape) < LARGEST
