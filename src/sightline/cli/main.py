@@ -22,6 +22,8 @@ DONE, FAILED, WRONG_REQUEST, INTERRUPTED = 0, 1, 2, 130
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code: 0 done, 1 the work failed, 2 the request was wrong."""
+    if arguments is None:
+        _read_arguments_as_utf8()
     try:
         return _command(sys.argv[1:] if arguments is None else arguments)
     except KeyboardInterrupt:
@@ -89,6 +91,14 @@ def _as_sentence(error: "typer.TyperException") -> str:
     text = " ".join(error.format_message().split()).rstrip(".")
     text = text.replace(". Did you mean ", " - did you mean ")
     return text[:1].lower() + text[1:]
+
+
+def _read_arguments_as_utf8() -> None:
+    """Begin anew in Python's UTF-8 mode where the locale, such as C, can't read the arguments: they may name files."""
+    if sys.flags.utf8_mode or all(word.isascii() or word.isprintable() for word in sys.argv):
+        return
+    os.environ["PYTHONUTF8"] = "1"
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 - this very program
 
 
 def _have_a_home() -> None:

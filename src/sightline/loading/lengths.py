@@ -9,6 +9,7 @@ from typing import Any
 from sightline.kinds import anything, choice, length_of, quantity, text
 from sightline.loading.input.checks import Checked, Complaints, Keys, Needed, check, each, require
 from sightline.loading.input.no_files import check_file
+from sightline.loading.input.paths import stated_path
 from sightline.quantities import COUNT, show
 from sightline.scenario.lengths import Lengths
 
@@ -64,7 +65,9 @@ def _settled(values: Mapping[str, Any], key: str, complaints: Complaints, base: 
         settled["values"] = _values(values["values"], f"{key}.values", complaints)
     elif "file" in values:
         check_file(f"{key}.file", values["file"])
-        settled["values"] = _values(_numbers(base / values["file"]), f"{key}.file {values['file']}", complaints)
+        settled["values"] = _values(
+            _numbers(stated_path(base, values["file"])), f"{key}.file {values['file']}", complaints
+        )
     return settled
 
 

@@ -12,6 +12,7 @@ from sightline.loading.arrivals import read_arrival
 from sightline.loading.generation import plan_remarks, settled_plan
 from sightline.loading.input.checks import Complaints, Keys, Needed, check, each
 from sightline.loading.input.no_files import check_file
+from sightline.loading.input.paths import stated_path
 from sightline.loading.lengths import read_lengths
 from sightline.loading.parts import CLUSTER, MODEL, read_parts
 from sightline.loading.serving_plan import check_attention_groups
@@ -107,7 +108,7 @@ def _workload(stated: object, base: Path, complaints: Complaints, remarks: list[
 def _trace(stated: str, base: Path, complaints: Complaints, remarks: list[str]) -> str:
     """The path of a trace whose columns are known."""
     check_file("workload.trace", stated)
-    path = base / stated
+    path = stated_path(base, stated)
     if not path.is_file():
         why = "that is a folder; allowed: a file" if path.is_dir() else f"there is no such file{_near_file(path)}"
         complaints.add(f"workload.trace is {show(stated)}; {why}")

@@ -4,6 +4,7 @@ Putting it together takes a second and 100 MB in a JavaScript engine that lets n
 process of its own does it, once for each release; then it is read from a file.
 """
 
+import os
 import subprocess
 import sys
 from contextlib import suppress
@@ -34,4 +35,9 @@ def print_bundle() -> None:
     """Write the script to standard output."""
     from sightline.report.document_script import vega_script
 
-    sys.stdout.buffer.write(vega_script().encode())
+    script = vega_script().encode()
+    try:
+        sys.stdout.buffer.write(script)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os._exit(0)  # the server has ended meanwhile; the interpreter would complain when it flushes

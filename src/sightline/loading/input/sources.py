@@ -227,6 +227,8 @@ def _csv_rows(text: str, place: str) -> Iterator[Document]:
     reader = csv.reader(io.StringIO(text.lstrip()), skipinitialspace=True)
     try:
         header = [cell.strip() for cell in next(reader)]
+        if len(header) == 1 and ";" in header[0]:
+            raise InputError("the columns are separated by ';'; a table of scenarios has commas")
         _refuse_headers(header)
         rows = 0
         for cells in reader:

@@ -8,6 +8,7 @@ from typing import Any
 from sightline import catalog
 from sightline.errors import InputError, nearest
 from sightline.loading.input.no_files import files_allowed
+from sightline.loading.input.paths import stated_path
 from sightline.loading.input.sources import read_json, read_text
 from sightline.loading.models.config import ReadModel, read_model
 from sightline.quantities import show
@@ -38,7 +39,7 @@ def _published(value: object, folder: Path) -> tuple[Mapping[str, Any], str]:
     if value in catalog.names("models"):
         return catalog.entry("models", value), value
     try:
-        path = folder / Path(value).expanduser()
+        path = stated_path(folder, str(Path(value).expanduser()))
         if files_allowed() and path.is_dir():
             path /= "config.json"
         found = files_allowed() and path.is_file()

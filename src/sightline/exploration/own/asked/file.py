@@ -19,6 +19,7 @@ from sightline.exploration.request import StudyRequest, Views
 from sightline.kinds import anything, choice, text
 from sightline.loading.input.checks import Complaints, Keys, Needed, check
 from sightline.loading.input.dotted_keys import with_value
+from sightline.loading.input.paths import stated_path
 from sightline.loading.input.sources import Source, read_source
 from sightline.quantities import show
 
@@ -169,7 +170,7 @@ def _base(stated: Any, read: Source, overrides: Mapping[str, Any]) -> tuple[dict
     """The base's mapping with what is set, and what its paths are relative to."""
     folder = read.folder
     if isinstance(stated, str):
-        path = folder / stated
+        path = stated_path(folder, stated)
         source = read_source(path)
         if len(source.documents) != 1:
             raise InputError(f"base is {show(stated)}, {len(source.documents)} scenarios; allowed: one")
