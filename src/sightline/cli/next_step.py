@@ -18,12 +18,7 @@ def given(files: Sequence[str], settings: Sequence[str] | None = (), sweeps: Seq
     if "-" in files:
         return []
     options = [("--set", one) for one in settings or ()] + [("--sweep", one) for one in sweeps or ()]
-    return [*map(as_text, files), *(word for option in options for word in option)]
-
-
-def as_text(word: str) -> str:
-    """Return an argument as text can hold it: the name of a file may be any bytes, some of which are no characters."""
-    return word.encode(errors="replace").decode()
+    return [*files, *(word for option in options for word in option)]
 
 
 def try_next(*words: str) -> None:

@@ -154,7 +154,8 @@ def print_text(text: str) -> None:
 
 def write_file(path: str, content: str | bytes) -> None:
     """Write an output file, whole or not at all, and say so; a path that cannot be written is a wrong request."""
-    data = content.encode() if isinstance(content, str) else content
+    # The name of a file, which an answer may quote, is any bytes; some are no characters.
+    data = content.encode(errors="replace") if isinstance(content, str) else content
     target = Path(path)
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     # A device such as /dev/stdout can't be replaced, only written to.

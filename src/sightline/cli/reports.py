@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sightline.cli import output
-from sightline.cli.next_step import as_text
 from sightline.cli.options import AsCsv, AsJson, Chart, Charts, Html, Markdown
 from sightline.cli.progress_bar import progress_bar
 from sightline.errors import InputError
@@ -109,7 +108,7 @@ def typed() -> str:
 
     if Path(sys.argv[0]).stem not in ("sightline", "__main__"):
         return ""
-    words = ["sightline", *map(as_text, sys.argv[1:])]
+    words = ["sightline", *sys.argv[1:]]
     return of_command(words).hide(shlex.join(words))
 
 

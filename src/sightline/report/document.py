@@ -28,6 +28,8 @@ def document(title: str, body: Piece, *, command: str = "", style: str = "") -> 
         style: Rules beside the shared ones.
     """
     whole = joined(body, _footer(command))
+    # The name of a file, which a page may quote, is any bytes; some are no characters.
+    whole = replace(whole, html=whole.html.encode(errors="replace").decode())
     kept = _kept(whole, MOST_BYTES - _fixed_bytes() - len(style.encode()))
     script = f"<script>{_vega_bundle()}</script>" if kept.charts else ""
     drawn = (
