@@ -93,6 +93,13 @@ def test_fewer_adapters_leave_lora_more_of_its_lead(ask):
     assert 1.0 < everywhere.ours < few.ours
 
 
+def test_the_table_has_every_row_with_both_choices_of_adapters(ask):
+    found = finetuning.adapters(ask).answer
+    assert len(found) == len(finetuning.ADAPTERS) * len(finetuning.SIZES) * len(finetuning.READ_WITH_BOTH)
+    assert {row["adapters"] for row in found.rows} == {"all projections", "queries and values"}
+    assert all(0.0 < row["host_share"] < 1.0 for row in found.rows)
+
+
 def test_zero_2_gains_the_more_the_more_adapters_there_are(ask):
     everywhere, few = finetuning.a21(ask)
     assert 0.0 < few.ours < everywhere.ours

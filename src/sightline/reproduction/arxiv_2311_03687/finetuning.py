@@ -1,12 +1,13 @@
 """Findings on fine-tuning with LoRA and QLoRA: what the techniques cost and save, and the largest model on 24 GB."""
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
+from sightline.exploration.answer import Column, Figure
 from sightline.profile import Profile
 from sightline.quantities import GIB
-from sightline.reproduction.answer import Reading
+from sightline.reproduction.answer import Reading, ReproducedTable, table
 from sightline.reproduction.arxiv_2311_03687.settings import (
     A800,
     NAMES,
@@ -118,6 +119,43 @@ def a24(ask: Ask) -> list[Reading]:
     return [Reading(ours=1 - len(broken) / len(found), sentence=sentence)]
 
 
+def adapters(ask: Ask) -> ReproducedTable:
+    """Return what the number of adapters does to the findings' rows."""
+    rows = []
+    for (said, adapters), (model, size), row in product(ADAPTERS.items(), SIZES.items(), READ_WITH_BOTH):
+        profile = _adapted(ask, A800, row, adapters, model)
+        rows.append(
+            {
+                "adapters": said.removeprefix("adapters on ").partition(",")[0],
+                "model": size,
+                "row": row,
+                "tokens_per_s": rate(profile),
+                "memory_bytes": float(profile.memory_bytes["total"]),
+                "host_share": float(profile.phases["host"] / profile.step_time_s),
+            }
+        )
+    return table(
+        "adapters",
+        "LoRA and QLoRA with DeepSpeed on 8 A800, by the projections that have adapters",
+        rows,
+        about={
+            "adapters": Column(label="adapters on"),
+            "model": Column(label="model"),
+            "row": Column(label="techniques"),
+            "tokens_per_s": Column(label="throughput", unit="tokens/s"),
+            "memory_bytes": Column(label="memory", unit="B"),
+            "host_share": Column(label="waits for the host", unit="share"),
+        },
+        figures=[
+            Figure(
+                kind="bars", title="Throughput, 7B", x="row", y="tokens_per_s", series="adapters", where={"model": "7B"}
+            )
+        ],
+    )
+
+
+SIZES: Mapping[str, str] = {SEVEN: "7B", THIRTEEN: "13B"}
+READ_WITH_BOTH = ("L", "L+F", "L+Z2", "QL", "QL+F", "QL+Z2")
 RECOMPUTED = (("L+R", "L"), ("L+F+R", "L+F"), ("QL+R", "QL"), ("QL+F+R", "QL+F"))
 """Rows with recomputation and the same without."""
 
@@ -198,3 +236,4 @@ FINDINGS: Mapping[str, Callable[[Ask], Sequence[Reading]]] = {
     "A23": a23,
     "A24": a24,
 }
+TABLES: Mapping[str, Callable[[Ask], ReproducedTable]] = {"adapters": adapters}

@@ -27,6 +27,7 @@ FINDINGS: Mapping[str, Callable[[Ask], Sequence[Reading]]] = {
 TABLES: Mapping[str, Callable[[Ask], ReproducedTable]] = {
     **tables.TABLES,
     **scaling.TABLES,
+    **finetuning.TABLES,
     **burst_tables.TABLES,
     **operators.TABLES,
 }
