@@ -189,3 +189,9 @@ def test_distinct_rows_are_found_wherever_they_are(rows):
 def test_a_text_that_is_too_long_is_refused_instead_of_cut(text):
     with pytest.raises(InputError, match="allowed: a size in bytes"):
         parse_quantity(text, BYTES)
+
+
+@pytest.mark.parametrize("value", [1e28, "1e100 GB", "1e-40 GB"])
+def test_what_there_is_not_is_refused_with_the_limits(value):
+    with pytest.raises(InputError, match=r"from 1e-27 to 1e\+27 B$"):
+        parse_quantity(value, BYTES)

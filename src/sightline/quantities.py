@@ -257,6 +257,8 @@ _SHORT = Repr()
 _SHORT.maxlevel, _SHORT.maxdict, _SHORT.maxlist = 3, 6, 8
 _SHORT.maxstring = _SHORT.maxlong = _SHORT.maxother = 80
 
+LARGEST, SMALLEST = 1e27, 1e-27
+"""Of all quantities, in base units: far beyond what there is, and formulas of such numbers stay within a float."""
 _LONGEST = 100
 """Characters of a quantity: the figures of a longer one are a mistake."""
 _QUANTITY = re.compile(r"\s*([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(\S.*?)?\s*", re.ASCII)
@@ -265,14 +267,17 @@ _QUANTITY = re.compile(r"\s*([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(
 def parse_quantity(value: object, dimension: Dimension, *, zero: bool = False) -> float:
     """Return ``value`` - a plain number, or text such as "2 TB/s" - in the dimension's SI base unit.
 
-    Only finite values above zero are quantities here; ``zero`` allows 0 too. Raise `InputError` with half a sentence
-    ("is '3 GHz'; allowed: ...") that whoever knows the key completes.
+    Only values above zero are quantities here, within what there is; ``zero`` allows 0 too. Raise `InputError` with
+    half a sentence ("is '3 GHz'; allowed: ...") that whoever knows the key completes.
     """
     if isinstance(value, bool) or not isinstance(value, int | float | str | np.integer | np.floating):
         raise InputError(_refusal(value, dimension, zero))
     number = _from_text(value, dimension, zero) if isinstance(value, str) else _as_float(value)
     if not math.isfinite(number) or number < 0 or (number == 0 and not zero):
         raise InputError(_refusal(value, dimension, zero))
+    if number > LARGEST or 0 < number < SMALLEST:
+        limits = f"from {SMALLEST:g} to {LARGEST:g} {dimension.base}".rstrip()
+        raise InputError(f"{_refusal(value, dimension, zero)}, {limits}")
     return number
 
 

@@ -30,6 +30,10 @@ COUNTED = re.compile(r"(.*?)(?:\s*[*x]\s*(\d+))?", re.DOTALL)
 MEMORY = re.compile(r"\s+\d+\s?GB$")
 
 
+LARGEST = 1e24
+"""Of the numbers of a table: an exaflop takes 1e18 operations."""
+
+
 class Line(dict[str, str]):
     """The cells of a line by column; one that the table lacks is named with the line's place."""
 
@@ -95,12 +99,13 @@ def catalog_name(repository: str) -> str:
 
 
 def scalar(text: str) -> int | float | str:
-    """Return a table cell as the number it is, or as text."""
+    """Return a table cell as the number it is, or as text; no table has numbers beyond ``LARGEST``."""
     for kind in (int, float):
         try:
-            return kind(text)
+            number = kind(text)
         except ValueError:
-            pass
+            continue
+        return number if abs(number) <= LARGEST else text
     return text
 
 

@@ -7,7 +7,7 @@ is the pipeline stage that was measured, ``alternative`` the values of a second 
 Keys without a dot that are none of these only serve to calculate others.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import prod
 from typing import Any
 
@@ -24,6 +24,9 @@ NEEDED = {
     "generate": ("workload.batch", "workload.prompt_tokens", "workload.output_tokens", "devices"),
 }
 """Numbers that every row must have, by task."""
+
+CALCULATED = ("model.hidden_size", "model.num_attention_heads", "check.flops_per_s_per_device")
+"""Numbers that rows are checked by where they have them."""
 
 FAMILY = (*SHAPE, "devices")
 """What rows of one part share, unless the suite's ``split`` says otherwise."""
@@ -89,20 +92,25 @@ def _require_numbers(row: Row, suite: Mapping[str, Any]) -> None:
     named = "model" in row
     needed = [key for key in NEEDED[suite["scenario"]["workload"]["task"]] if not (named and key.startswith("model."))]
     needed += [rate if rate in stated else measured]
-    for key in needed:
+    _require_positive(row, needed)
+
+
+def _require_positive(row: Row, keys: Iterable[str]) -> None:
+    for key in keys:
         if key not in row:
             raise LeftOutError(f"no {key}")
         if not isinstance(row[key], int | float) or not 0 < row[key] < float("inf"):
-            raise LeftOutError(f"{key} is {row[key]}")
+            raise LeftOutError(f"{key} is {str(row[key])[:40]}")
 
 
 def _require_usable(row: Row, suite: Mapping[str, Any]) -> None:
     """Raise `LeftOutError` when the row contradicts itself or belongs to another suite."""
+    _require_positive(row, [key for key in CALCULATED if key in row])
     hidden, heads = row.get("model.hidden_size", 0), row.get("model.num_attention_heads", 1)
     if hidden % heads:
         raise LeftOutError("heads do not divide the hidden size")
     degrees = [row.get(f"plan.{kind}_parallel", 1) for kind in ("tensor", "pipeline", "context", "data")]
-    if "plan.data_parallel" in row and prod(degrees) != row["devices"]:
+    if "plan.data_parallel" in row and (str in map(type, degrees) or prod(degrees) != row["devices"]):
         raise LeftOutError("parallel degrees do not multiply to the devices")
     low, high = suite.get("csv", {}).get("devices", (1, row["devices"]))
     if not low <= row["devices"] <= high:

@@ -98,4 +98,4 @@ def _from_folder(spec: Mapping[str, Any], folder: Path) -> Iterator[Row | LeftOu
                 except LeftOutError as reason:
                     yield reason
                 except (ValueError, ArithmeticError) as error:
-                    raise InputError(f"{line.place} cannot be read: {error}") from None
+                    raise InputError(f"{line.place} cannot be read: {str(error)[:200]}") from None

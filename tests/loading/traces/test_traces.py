@@ -363,3 +363,24 @@ def test_parquet_that_claims_more_than_it_holds_is_refused(tmp_path):
         path.write_bytes(damaged)
         with suppress(InputError):
             read(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"[" * 99_999, "is no JSON: nested too deeply"),
+        (b'{"arrival_s": 0}\n{"a": ' + b"[" * 99_999 + b"\n", "line 2 is no JSON: nested too deeply"),
+        (b"arrival_s,prompt\r_tokens,output_tokens\n0,1,2\n", "line 1 is no CSV: new-line character"),
+    ],
+)
+def test_lines_that_are_no_rows_are_named(tmp_path, content, said):
+    (problem, *_) = refused(written(tmp_path, content))
+    assert any(part in problem for part in said.split("|"))
+
+
+@pytest.mark.parametrize("begin", [OWN, "[1"])
+def test_packed_files_that_have_no_end_are_refused_before_they_fill_memory(tmp_path, monkeypatch, begin):
+    monkeypatch.setattr("sightline.loading.traces.documents.LARGEST", 10**6)
+    monkeypatch.setattr("sightline.loading.traces.tables.LONGEST_LINE", 10**6)
+    path = written(tmp_path, gzip.compress(begin.encode() + b"0" * 6 * 10**6), "load.csv.gz")
+    assert "more than" in refused(path)[0]

@@ -13,6 +13,8 @@ from sightline.quantities import counted
 OnRemark = Callable[[str], None]
 CHARACTERS: Final = 4
 """Of a token of English text, roughly (OpenAI's help, "What are tokens and how to count them?")."""
+LARGEST: Final = 10**9
+"""Bytes of a document, unpacked."""
 SIZES: Final = {name: (name,) for name in NEEDED}
 CLIENT: Final = "a result of vllm bench serve"
 GUIDELLM: Final = "a result of guidellm"
@@ -26,13 +28,19 @@ def document_of(path: Path) -> Any:
         if top not in ("{", "["):
             return None
         file.seek(0)
-        row = _row(next((line for line in file if line.strip()), b"")) if top == "{" else {}
+        begun = iter(lambda: file.readline(LARGEST), b"")
+        row = _row(next(filter(bytes.strip, begun), b"")) if top == "{" else {}
         if row and not row.keys() & {"input_lens", "benchmarks", "requests", "conversations"}:
             return None
         file.seek(0)
-        text = file.read().decode("utf-8-sig")
+        content = file.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise InputError(f"{path} holds more than {LARGEST / 1e9:g} GB; allowed: JSON lines, which are read in blocks")
+    text = content.decode("utf-8-sig")
     try:
         return [json.loads(line) for line in text.splitlines()] if "conversations" in row else json.loads(text)
+    except RecursionError:
+        raise InputError(f"{path} is no JSON: nested too deeply") from None
     except ValueError as error:
         lines = sum("input_lens" in _row(line) for line in text.splitlines()) if row else 0
         said = f"has results of {lines} runs; allowed: one" if lines > 1 else f"is no JSON: {error}"
@@ -43,7 +51,7 @@ def _row(line: bytes | str) -> dict[str, Any]:
     """The object that a line holds; nothing where it holds none, such as the first of an object over several lines."""
     try:
         row = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return row if isinstance(row, dict) else {}
 

@@ -16,6 +16,8 @@ from sightline.quantities import show
 
 BLOCK_BYTES: Final = 2**22
 """Bytes of text that are read at once."""
+LONGEST_LINE: Final = 2**26
+"""Bytes of a line: a packed file of few bytes may unpack into one without an end."""
 BLOCK_ROWS: Final = 65_536
 """Rows of a Parquet file that are read at once."""
 DELIMITERS: Final = (",", ";", "\t")
@@ -80,6 +82,8 @@ def text_blocks(path: Path) -> Iterator[tuple[bytes, bool]]:
                 rest = piece[cut:]
             else:
                 rest += piece
+            if len(rest) > LONGEST_LINE:
+                raise InputError(f"{path} has a line of more than {LONGEST_LINE // 2**20} MiB, which no table has")
     if rest.strip():
         yield rest, True
 
@@ -104,7 +108,7 @@ def _csv(path: Path) -> Iterator[Block]:
                 named = top.decode("utf-8", "replace").strip()
                 line += 1
             delimiter = max(DELIMITERS, key=named.count)
-            header = [name.strip() for name in next(csv.reader([named], delimiter=delimiter), [])]
+            header = [name.strip() for name in _cells_of(named, delimiter, f"{path} line {line - 1}")]
             yield Block(columns=dict.fromkeys(header, ()), first_line=line)
         if text.strip():
             yield Block(columns=_cells(text, header, delimiter, f"{path} line", line), first_line=line, torn=torn)
@@ -118,16 +122,24 @@ def _cells(text: bytes, header: list[str], delimiter: str, place: str, line: int
     try:
         strings = dict.fromkeys(header, polars.String)
         frame = polars.read_csv(BytesIO(text), has_header=False, schema=strings, separator=delimiter)
-    except polars.exceptions.PolarsError:
+    except (polars.exceptions.PolarsError, polars.exceptions.PanicException):
         frame = None
     # Blank lines are no rows of the frame, and would shift the numbers of those after them.
     if frame is not None and frame.height == text.count(b"\n") + (not text.endswith(b"\n")):
         return frame.to_dict(as_series=False)
-    rows = [next(csv.reader([one], delimiter=delimiter), []) for one in text.decode("utf-8", "replace").splitlines()]
+    lines = text.decode("utf-8", "replace").splitlines()
+    rows = [_cells_of(one, delimiter, f"{place} {line + i}") for i, one in enumerate(lines)]
     for i, row in enumerate(rows):
         if len(row) > len(header):
             raise InputError(f"{place} {line + i} has {len(row)} cells; the header has {len(header)}")
     return {name: [row[i] if i < len(row) else None for row in rows] for i, name in enumerate(header)}
+
+
+def _cells_of(line: str, delimiter: str, place: str) -> list[str]:
+    try:
+        return next(csv.reader([line], delimiter=delimiter), [])
+    except csv.Error as error:
+        raise InputError(f"{place} is no CSV: {error}") from None
 
 
 def _json_lines(path: Path) -> Iterator[Block]:
@@ -152,6 +164,8 @@ def _object(line: str, place: str, *, torn: bool) -> dict[str, Any]:
         return {}
     try:
         value = json.loads(line)
+    except RecursionError:
+        raise InputError(f"{place} is no JSON: nested too deeply") from None
     except ValueError as error:
         if torn:
             return {}
