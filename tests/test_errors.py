@@ -33,6 +33,13 @@ def test_what_no_terminal_shows_is_written_as_escapes() -> None:
     assert error.problems == (r"one is 'a\x1b[2J'", r"two is 'b\ud800\n'")
 
 
+def test_a_sentence_that_quotes_a_whole_file_is_cut() -> None:
+    (said,) = errors.InputError(["x is '" + "y" * 99_999 + "'; allowed: z"]).problems
+    assert len(said) < 4000
+    assert said.startswith("x is 'yyy")
+    assert said.endswith("yyy'; allowed: z")
+
+
 def origin(packaged: pytest.MonkeyPatch, origin: object = None) -> None:
     packaged.setattr(metadata, "distribution", lambda _: Installed(origin))
 

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-LONGEST_SENTENCE: Final = 20_000
+LONGEST_SENTENCE: Final = 5_000
 ANSWERED, REFUSED, FAILED = "answered", "refused", "failed"
 
 

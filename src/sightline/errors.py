@@ -19,16 +19,30 @@ class SightlineError(Exception):
 class InputError(SightlineError):
     """The request was wrong. ``problems`` holds one sentence per mistake; the command line exits with 2.
 
-    What a sentence quotes may hold any character: those that no terminal shows are written as escapes.
+    What a sentence quotes may be of any length and hold characters that no terminal shows.
     """
 
     def __init__(self, problems: str | Sequence[str] = "") -> None:
         listed = (problems,) if isinstance(problems, str) else problems
-        super().__init__([one if one.isprintable() else _escaped(one) for one in listed])
+        super().__init__([sentence(one) for one in listed])
 
 
 class WorkError(SightlineError):
     """The request was right but the work failed; the command line exits with 1."""
+
+
+LONGEST = 4000
+"""Characters of a sentence."""
+
+
+def sentence(text: str) -> str:
+    """Return a text as one line that can be read, whatever it quotes: odd characters as escapes, cut where too long."""
+    if text.isprintable() and len(text) <= LONGEST:
+        return text
+    shown = _escaped(text[:LONGEST])
+    if len(text) <= LONGEST and len(shown) <= LONGEST:
+        return shown
+    return f"{shown[: LONGEST // 2]}...{_escaped(text[-LONGEST // 4 :])[-LONGEST // 4 :]}"
 
 
 def _escaped(text: str) -> str:

@@ -83,14 +83,14 @@ def _why(error: Exception) -> str:
 
 def _as_sentence(error: "typer.TyperException") -> str:
     """Return a usage error in the manner of our own: lower case, the nearest spelling after a dash."""
-    from sightline.errors import nearest
+    from sightline.errors import nearest, sentence
 
     option, possibilities = getattr(error, "option_name", None), getattr(error, "possibilities", None)
     if option and possibilities:
-        return f"no such option {option}{nearest(option, possibilities)}"
+        return sentence(f"no such option {option}{nearest(option, possibilities)}")
     text = " ".join(error.format_message().split()).rstrip(".")
     text = text.replace(". Did you mean ", " - did you mean ")
-    return text[:1].lower() + text[1:]
+    return sentence(text[:1].lower() + text[1:])
 
 
 def _read_arguments_as_utf8() -> None:

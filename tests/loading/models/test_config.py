@@ -242,3 +242,20 @@ def test_bad_config_files(tmp_path: Path) -> None:
         assert f"{name}.json" in problems(f"{name}.json", tmp_path)
     (tmp_path / "bare").mkdir()
     assert "model is 'bare'" in problems("bare", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("stated", "missing"),
+    [
+        ({"index_topk": 8, "index_n_heads": 4}, "index_head_dim is missing; needed with index_topk"),
+        ({"kv_lora_rank": 8}, "qk_nope_head_dim is missing"),
+        ({"linear_num_value_heads": 8}, "linear_num_key_heads is missing; needed with linear_num_value_heads"),
+        ({"num_experts": 8}, "num_experts_per_tok is missing"),
+        ({"compress_ratios": [4, 4]}, "o_groups is missing"),
+    ],
+)
+def test_half_described_blocks_of_an_unknown_family_are_named(stated: dict[str, Any], missing: str) -> None:
+    config = {"model_type": "of_tomorrow", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+    with pytest.raises(InputError) as raised:
+        resolve_model({**config, "intermediate_size": 128, "vocab_size": 100, **stated}, Path())
+    assert missing in str(raised.value)

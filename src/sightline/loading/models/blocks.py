@@ -132,13 +132,22 @@ def block_problems(values: Mapping[str, Any]) -> Iterator[str]:
     count, chosen = values.get("num_experts", 0), values.get("num_experts_per_tok")
     if count > 1 and chosen is not None and not 1 <= chosen <= count:
         yield f"num_experts_per_tok is {chosen}; allowed: from 1 to num_experts {count}"
-    for block in ("linear", "state_space"):
-        feature, *figures = spellings().blocks[block].values()
+    for feature, figures in _figures_needed().items():
         if feature in values:
             yield from (f"{f} is missing; needed with {feature}" for f in figures if f not in values)
     keys, heads = values.get("linear_num_key_heads"), values.get("linear_num_value_heads")
     if keys and heads and heads % keys:
         yield f"linear_num_key_heads is {keys}; allowed: a divisor of linear_num_value_heads {heads}"
+
+
+@cache
+def _figures_needed() -> dict[str, list[str]]:
+    """The keys that a block is not described without, by the key whose presence says that the model has it."""
+    needed = {}
+    for block, keys in spellings().blocks.items():
+        without_default = [f.name for f in fields(BLOCKS[block]) if f.default is MISSING]
+        needed[next(iter(keys.values()))] = [keys[name] for name in without_default if name in keys]
+    return needed
 
 
 _SPELLED = {"experts": " (num_experts, num_experts_per_tok)", "state_space": " (mamba_num_heads, mamba_head_dim, ...)"}
