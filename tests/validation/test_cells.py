@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline.errors import InputError
-from sightline.validation.cells import catalog_name, lines_of, row_of_cells
+from sightline.validation.cells import catalog_name, lines_of, row_of_cells, scalar
 from sightline.validation.rows import LeftOutError
 
 DEVICES = {"counted": {"column": "gpu", "known": {"3090 24GB": "rtx-3090"}}}
@@ -95,3 +95,8 @@ def test_a_short_line_has_empty_cells_and_a_long_one_no_more(tmp_path):
     path = tmp_path / "table.csv"
     path.write_text("a,b\n1\n1,2,3\n")
     assert list(lines_of(path)) == [{"a": "1", "b": ""}, {"a": "1", "b": "2"}]
+
+
+@pytest.mark.parametrize("text", ["1" + 400 * "0", "1e999", "nan", "9" * 5000, "1e30"])
+def test_numbers_that_no_table_has_are_words(text):
+    assert scalar(text) == text

@@ -265,3 +265,11 @@ def test_a_folder_that_is_none_is_refused(tmp_path):
 def test_cells_are_numbers_where_they_can_be(text, value):
     assert scalar(text) == value
     assert type(scalar(text)) is type(value)
+
+
+@pytest.mark.parametrize(("layers", "stages"), [(2**31 - 1, 2), (7.5, 2), (8, 1.5)])
+def test_layers_that_no_model_has_are_left_out_instead_of_divided(layers, stages):
+    from sightline.validation.rows import LeftOutError, fewest_virtual_stages
+
+    with pytest.raises(LeftOutError):
+        fewest_virtual_stages({"model.num_hidden_layers": layers, "plan.pipeline_parallel": stages})

@@ -176,7 +176,7 @@ def _wrong_archive(rng: Random, archive: bytes, store: dict[str, bytes], corpus:
     if rng.random() < 0.3:
         files[rng.choice(_OUTSIDE)] = b"{}"
     if rng.random() < 0.05:
-        files[chosen.replace("run.json", "rows.parquet")] = b"\0" * raw.BOMB_BYTES
+        files[chosen.replace("run.json", "rows.parquet")] = b"\0" * 2**25
     return _zipped(files)
 
 

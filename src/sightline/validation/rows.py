@@ -25,6 +25,8 @@ NEEDED = {
 }
 """Numbers that every row must have, by task."""
 
+MOST_LAYERS = 10**5
+
 CALCULATED = ("model.hidden_size", "model.num_attention_heads", "check.flops_per_s_per_device")
 """Numbers that rows are checked by where they have them."""
 
@@ -44,8 +46,10 @@ def case_of(row: Row, suite: Mapping[str, Any]) -> Case:
     full = {**_constants(suite), **row, **suite.get("set", {})}
     _require_numbers(full, suite)
     _require_usable(full, suite)
-    if suite.get("interleaved") and full["plan.pipeline_parallel"] > 1:
-        full["plan.virtual_stages"] = fewest_virtual_stages(full)
+    if suite.get("interleaved"):
+        _require_positive(full, ["plan.pipeline_parallel"])
+        if full["plan.pipeline_parallel"] > 1:
+            full["plan.virtual_stages"] = fewest_virtual_stages(full)
     baseline = suite.get("baseline")
     return Case(
         scenario=_scenario(full),
@@ -60,9 +64,11 @@ def case_of(row: Row, suite: Mapping[str, Any]) -> Case:
 def fewest_virtual_stages(row: Row) -> int:
     """Return the least number above 1 that divides the layers of a pipeline stage; 1 when there is none."""
     layers, stages = row["model.num_hidden_layers"], row["plan.pipeline_parallel"]
+    if layers % 1 or stages % 1 or layers > MOST_LAYERS:
+        raise LeftOutError(f"{layers:g} layers in {stages:g} stages")
     if layers % stages:
         return 1
-    per_stage = layers // stages
+    per_stage = int(layers // stages)
     return next((v for v in range(2, per_stage + 1) if per_stage % v == 0), 1)
 
 
