@@ -106,3 +106,7 @@ def test_unknown_names_are_refused_with_the_nearest():
         node("3 mn")
     with pytest.raises(InputError, match="scaling is 'vender'; allowed: vendor, ideal - did you mean 'vendor'"):
         node("3nm", "vender")
+
+
+def test_a_size_beyond_all_numbers_has_no_node_next_to_it() -> None:
+    assert nearest_nodes("9" * 400 + "nm") == ""

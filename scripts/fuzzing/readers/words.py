@@ -54,7 +54,6 @@ _OF_PLAN: Final[Mapping[str, Sequence[str]]] = {
     "--tpot": ("10 ms",),
     "--price": ("a100-sxm-80gb=2.10",),
     "--availability": ("0.9",),
-    "--top": ("3",),
 }
 _OF_PREDICT: Final[Mapping[str, Sequence[str]]] = {
     "--sort": ("step_time_s", "memory_bytes.total", "plan.micro_batch"),

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
-from math import log
+from math import inf, log
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -125,7 +125,7 @@ def nearest_nodes(value: object) -> str:
     """Return `` - did you mean 'x' or 'y'?`` for the nodes next to a size, the nearest first, or nearest to a text."""
     written = _SIZE.fullmatch(str(value))
     wanted = float(written[1]) if written else 0.0
-    if not wanted:
+    if not 0.0 < wanted < inf:
         return nearest(value, node_names())
     sizes = {float(found[1]): name for name in reversed(node_names()) if (found := _SIZE.fullmatch(name))}
     around = [max((s for s in sizes if s <= wanted), default=None), min((s for s in sizes if s > wanted), default=None)]
