@@ -29,7 +29,7 @@ def main(cases: str, table: str, every: str = "10") -> None:
     with Path(table).open(encoding="utf-8", newline="") as lines:
         rows = {round(float(row["silicon_tpot_ms"]), 6): row for row in csv.DictReader(lines) if row["mode"] == "agg"}
     chosen = list(joined(cases_of(cases, "test"), rows))[:: int(every)]
-    report("AIConfigurator", [Compared.timed(case, tpot_seconds, row) for case, row in chosen])
+    report("AIConfigurator", cases, [Compared.timed(case, tpot_seconds, row) for case, row in chosen])
 
 
 def joined(

@@ -25,6 +25,7 @@ def main(cases: str, system: str) -> None:
     machine = System(json.loads(Path(system).read_text(encoding="utf-8")))
     report(
         "Calculon",
+        cases,
         [Compared.timed(case, step_seconds, case["scenario"], machine) for case in cases_of(cases)],
     )
 

@@ -4,6 +4,7 @@ It is imported by the scripts that run in a peer's environment, so it needs the 
 """
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -57,30 +58,46 @@ def name_of(scenario: dict[str, Any]) -> str:
     return ", ".join([shape, str(devices), *said, *asked])
 
 
-def report(peer: str, found: Sequence[Compared]) -> None:
-    """Print every case, then the errors of both over the cases that both answer."""
+def report(peer: str, cases: str, found: Sequence[Compared]) -> None:
+    """Print every case, then the errors of both over the cases that both answer.
+
+    With the environment variable ``PEERS_RESULTS``, a JSON file that is there, the figures are kept in it too, under the
+    peer and the name of the file of ``cases``.
+    """
     for one in found:
         peers = one.reason[:80] if one.peers is None else f"{one.peers:.4g}"
         ours = "-" if one.ours is None else f"{one.ours:.4g}"
         print(f"{one.name}: measured {one.measured:.4g}, {peer} {peers}, Sightline {ours}")
     both = [one for one in found if one.peers is not None and one.ours is not None]
-    print(f"{len(both)} of {len(found)} cases answered by {peer}")
-    if both:
-        print(f"{peer}: {errors((one.peers, one.measured) for one in both)}")
-        print(f"Sightline: {errors((one.ours, one.measured) for one in both)}")
-        first, *others = [one.processor_s for one in found if one.peers is not None]
-        print(f"{peer}: processor time {1e3 * first:.1f} ms the first, median {1e3 * median(others or [first]):.2f} ms")
+    if not both:
+        raise SystemExit(f"{peer} answered none of {len(found)} cases")
+    times = [one.processor_s for one in both]
+    figures = {
+        "cases": len(found),
+        "answered": len(both),
+        "peer": errors((one.peers, one.measured) for one in both),
+        "sightline": errors((one.ours, one.measured) for one in both),
+        "processor_s": {"first": times[0], "median": median(times[1:] or times)},
+    }
+    print(json.dumps(figures, indent=1))
+    if place := os.environ.get("PEERS_RESULTS"):
+        kept = json.loads(Path(place).read_text(encoding="utf-8"))
+        kept.setdefault(peer, {})[Path(cases).stem] = rounded(figures)
+        Path(place).write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
 
 
-def errors(pairs: Iterable[tuple[float | None, float]]) -> str:
+def errors(pairs: Iterable[tuple[float | None, float]]) -> dict[str, float]:
     """Return mean, median and largest error relative to what was measured, and the mean with its sign."""
     signed = [predicted / measured - 1 for predicted, measured in pairs if predicted is not None]
     sizes = [abs(error) for error in signed]
-    figures = {"mean": fmean(sizes), "median": median(sizes), "largest": max(sizes), "bias": fmean(signed)}
-    return ", ".join(
-        f"{name} {100 * value:+.1f} %" if name == "bias" else f"{name} {100 * value:.1f} %"
-        for name, value in figures.items()
-    )
+    return {"mean": fmean(sizes), "median": median(sizes), "largest": max(sizes), "bias": fmean(signed)}
+
+
+def rounded(value: Any) -> Any:
+    """Four figures are more than is known."""
+    if isinstance(value, dict):
+        return {key: rounded(one) for key, one in value.items()}
+    return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
 if __name__ == "__main__":

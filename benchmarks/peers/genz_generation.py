@@ -28,7 +28,7 @@ def main(cases: str, quantity: str, efficiency: str = "1") -> None:
     warnings.simplefilter("ignore")
     predict, share = QUANTITIES[quantity], float(efficiency)
     known = [case for case in cases_of(cases, "test") if case["scenario"]["model"] in MODELS]
-    report("GenZ", [Compared.timed(case, predict, case["scenario"], share) for case in known])
+    report("GenZ", cases, [Compared.timed(case, predict, case["scenario"], share) for case in known])
 
 
 def ttft(scenario: dict[str, Any], efficiency: float) -> float:

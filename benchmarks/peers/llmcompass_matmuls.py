@@ -25,7 +25,7 @@ LAUNCH_S = 2.1e-5
 def main(cases: str) -> None:
     """Simulate every case and print both errors."""
     found = [Compared.timed(case, matmul_seconds, case["scenario"]["workload"]) for case in cases_of(cases)]
-    report("LLMCompass", found)
+    report("LLMCompass", cases, found)
 
 
 def matmul_seconds(sizes: dict[str, Any]) -> float:

@@ -32,6 +32,7 @@ def main(cases: str, root: str) -> None:
     configs = Path(root) / "configs"
     report(
         "SimuMax",
+        cases,
         [Compared.timed(case, step_seconds, case["scenario"], configs) for case in cases_of(cases)],
     )
 

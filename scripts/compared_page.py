@@ -1,0 +1,81 @@
+"""Write the table of docs/compared.md from docs/accuracy/peers.json, which the scripts in benchmarks/peers fill.
+
+python scripts/compared_page.py
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from generated import markdown_table, replace_part
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE, FIGURES = DOCS / "compared.md", DOCS / "accuracy" / "peers.json"
+OURS = "Sightline"
+COMMITS: Mapping[str, str] = {
+    "Calculon": "caa4b11",
+    "SimuMax": "4dcaae5",
+    "GenZ": "091bdd0",
+    "LLMCompass": "2e015fd",
+    "AIConfigurator": "0.12.0",
+}
+"""What ran, in the order of the page."""
+CASES: Mapping[str, tuple[str, str]] = {
+    "korthikanti-2022-table5": ("Megatron steps of 22B to 1T on A100", "source left out"),
+    "narayanan-2021-table1": ("Megatron steps of 3.6B to 530B on A100", "source left out"),
+    "simumax-b200-time": ("Megatron steps of cut-down models on B200", "source left out"),
+    "splitwise-prefill": ("Llama 2 70B, time to first token in vLLM", "rows left out"),
+    "splitwise-decode": ("Llama 2 70B, time per token in vLLM", "rows left out"),
+    "nemo-llama-2-128-20": ("Llama 2 on H100, 128 tokens in and 20 out", "rows left out"),
+    "llmcompass-matmul-a100": ("fp16 matmuls on A100", "table left out"),
+    "aiconfigurator-aggregated": ("servers' time per token, one row in thirty", "rows left out"),
+}
+"""What a suite is, and what of it Sightline's constants did not know."""
+
+
+def main() -> None:
+    """Fill the page's part."""
+    replace_part(PAGE, "peers", table())
+
+
+def table() -> str:
+    """Return a line for each peer and suite."""
+    heads = [
+        "peer",
+        "cases",
+        "its mean error (largest)",
+        "Sightline's",
+        "Sightline knew",
+        "its processor time",
+        "Sightline's",
+    ]
+    return markdown_table(heads, list(_lines(json.loads(FIGURES.read_text(encoding="utf-8")))))
+
+
+def _lines(found: Mapping[str, Any]) -> Iterator[list[str]]:
+    for peer, commit in COMMITS.items():
+        for suite, of in found.get(peer, {}).items():
+            what, known = CASES[suite]
+            answered = "" if of["answered"] == of["cases"] else f" of {of['cases']}"
+            yield [
+                f"{peer} {commit}",
+                f"{what}: {of['answered']}{answered} cases of `{suite}`",
+                _error(of["peer"]),
+                _error(of["sightline"]),
+                known,
+                _milliseconds(of["processor_s"]["median"]),
+                _milliseconds(found[OURS][suite]["median"]),
+            ]
+
+
+def _error(of: Mapping[str, float]) -> str:
+    return f"{100 * of['mean']:.1f} % ({100 * of['largest']:.0f} %)"
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{1e3 * seconds:.1f} ms" if seconds < 0.1 else f"{seconds:,.1f} s"
+
+
+if __name__ == "__main__":
+    main()
