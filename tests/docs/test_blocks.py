@@ -1,13 +1,19 @@
-"""The README and the documentation are run: every ``bash`` and ``python`` block, in a copy of the examples."""
+"""The README and the documentation are run: every ``bash`` and ``python`` block, in a copy of the examples.
+
+Blocks that need no shell run in this process, which has loaded already what a command loads when it starts.
+"""
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from sightline.cli.main import run
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -18,6 +24,9 @@ TOUR = "## A tour"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 RUNNABLE = ("bash", "python")
 KNOWN = (*RUNNABLE, "yaml", "text")
+QUOTED = re.compile(r"'[^']*'|\"[^\"$`]*\"")
+OF_A_SHELL = re.compile(r"[$`<>|&;(){}*?~]")
+"""What a shell makes something else of, where it is not quoted."""
 
 
 def blocks(languages):
@@ -39,27 +48,46 @@ def without_installation(text):
     return "\n".join(line for line in lines if " -m pytest" not in line and " -m pip install" not in line)
 
 
+def own_commands(script):
+    """Return the arguments of every line, if each is a command of ours that needs nothing of a shell; else None."""
+    lines = [line for line in script.replace("\\\n", " ").splitlines() if line.strip()]
+    bare = [QUOTED.sub("", line.partition(" #")[0]) for line in lines]
+    if any(not line.startswith("sightline ") or OF_A_SHELL.search(line) for line in bare):
+        return None
+    return [shlex.split(line, comments=True)[1:] for line in lines]
+
+
 @pytest.fixture
-def folder(tmp_path):
+def folder(tmp_path, monkeypatch):
+    """A copy of the examples, where commands run that have nothing else."""
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SIGHTLINE_DATA", raising=False)
+    monkeypatch.setenv("SIGHTLINE_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
     return tmp_path
 
 
 @pytest.mark.parametrize(("language", "text"), blocks(RUNNABLE))
-def test_a_block_runs(language, text, folder):
-    binaries = Path(sys.executable).parent
-    environment = os.environ | {"PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}"}
-    environment.pop("SIGHTLINE_DATA", None)
-    environment["SIGHTLINE_RUNS"] = str(folder / "runs")
+@pytest.mark.usefixtures("folder")
+def test_a_block_runs(language, text, capsys):
+    if language == "python":
+        exec(compile(text, "block", "exec"), {"__name__": "__main__"})
+        return
     script = without_installation(text).replace(".venv/bin/", "")
-    command = (
-        ["bash", "-euo", "pipefail", "-c", script]
-        if language == "bash"
-        else [sys.executable, "-W", "error", "-c", text]
-    )
-    answer = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=300
-    )
+    commands = own_commands(script)
+    if commands is None:
+        run_by_a_shell(script)
+        return
+    for arguments in commands:
+        assert run(arguments) == 0, capsys.readouterr().err
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def run_by_a_shell(script):
+    """Run a block as people paste it."""
+    command = ["bash", "-euo", "pipefail", "-c", script]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert answer.returncode == 0, answer.stderr
     assert "Traceback" not in answer.stderr
 
