@@ -3,10 +3,10 @@
     git clone https://github.com/PrincetonUniversity/LLMCompass && git -C LLMCompass checkout 2e015fd
     python -m venv llmcompass-env && llmcompass-env/bin/pip install scalesim torch
     python benchmarks/peers/llmcompass_cases.py LLMCompass > cases.json
-    cd LLMCompass && PYTHONPATH=.:../benchmarks/peers ../llmcompass-env/bin/python ../benchmarks/peers/llmcompass_matmuls.py ../cases.json
+    cd LLMCompass && PYTHONPATH=.:../benchmarks/peers ../llmcompass-env/bin/python ../benchmarks/peers/llmcompass_matmuls.py ../cases.json [EVERY]
 
 As its ae/figure5/ab does: the device A100_80GB_fp16, its heuristic search of tiles, and 21 us for the launch. It runs in its
-own folder, where its tables of systolic arrays lie.
+own folder, where its tables of systolic arrays lie. One case in EVERY is simulated, since each takes long.
 """
 
 import contextlib
@@ -22,9 +22,11 @@ from software_model.utils import Tensor, data_type_dict
 LAUNCH_S = 2.1e-5
 
 
-def main(cases: str) -> None:
+def main(cases: str, every: str = "1") -> None:
     """Simulate every case and print both errors."""
-    found = [Compared.timed(case, matmul_seconds, case["scenario"]["workload"]) for case in cases_of(cases)]
+    found = [
+        Compared.timed(case, matmul_seconds, case["scenario"]["workload"]) for case in cases_of(cases)[:: int(every)]
+    ]
     report("LLMCompass", cases, found)
 
 
