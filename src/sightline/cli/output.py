@@ -145,11 +145,15 @@ def print_text(text: str) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Nothing more can be said, and the interpreter must not try when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _lose_stdout()
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _lose_stdout()
         raise WorkError(f"cannot write the answer: {(error.strerror or str(error)).lower()}") from error
+
+
+def _lose_stdout() -> None:
+    """Nothing more can be said, and the interpreter must not try when it flushes at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def write_file(path: str, content: str | bytes) -> None:
