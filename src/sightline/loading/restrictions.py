@@ -6,7 +6,7 @@ from typing import Any
 
 from sightline.errors import InputError
 from sightline.loading.input.dotted_keys import dotted
-from sightline.quantities import show
+from sightline.quantities import LARGEST, show
 
 ANY, RANGE = frozenset({"any"}), frozenset({"from", "to", "factor"})
 """Keys of a restriction."""
@@ -52,15 +52,17 @@ def _values(stated: Mapping[str, Any], key: str) -> list[Any]:
         values = stated["any"]
         if len(stated) > 1 or not isinstance(values, list) or not values:
             raise InputError(f"{key} is {show(dict(stated))}; allowed: {{any: [...]}} with a list of values")
-        return list(values)
+        return list({repr(value): value for value in values}.values())  # each is searched once
     numbers = [stated.get(name, default) for name, default in (("from", 1), ("to", None), ("factor", 2))]
-    good = all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers)
+    good = all(isinstance(n, int | float) and not isinstance(n, bool) and abs(n) <= LARGEST for n in numbers)
     if not good or numbers[0] <= 0 or numbers[1] < numbers[0] or numbers[2] <= 1:
         raise InputError(f"{key} is {show(dict(stated))}; allowed: {{from: 1, to: 64, factor: 2}}, a factor above 1")
     low, high, factor = numbers
     counts = key.startswith(_COUNTED) and low % 1 == high % 1 == 0
     values = []
-    while low <= high * (1 + 1e-9) and len(values) < MOST_VALUES:
+    while low <= high * (1 + 1e-9):
+        if len(values) == MOST_VALUES:
+            raise InputError(f"{key} is {show(dict(stated))}, more values than the {MOST_VALUES:,} that are allowed")
         values.append(round(low) if counts or low == int(low) else low)
         low *= factor
     return list(dict.fromkeys(values))
