@@ -85,6 +85,7 @@ def test_kernels_bound_by_memory_read_their_operands_and_write_their_result(tmp_
         ("aten::mul", [[4, 8], [3, 5]], [FP32, FP32]),
         ("aten::mul", [[-4, "8"], [3, 5]], [FP32, FP32]),
         ("aten::mul", [[4, 8], [4, 8]], [[FP32], {"type": FP32}]),
+        ("aten::mul", [[10**400], [10**400]], [FP32, FP32]),
         ("aten::mul", [20 * [10**18], 20 * [10**18]], [FP32, FP32]),
     ],
 )

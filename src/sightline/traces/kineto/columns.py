@@ -128,7 +128,7 @@ def _size(of: Arguments, kind: Kind) -> int:
     stated = of.bytes if of.bytes is not None else of.elements
     if stated is not None or kind != Kind.ANNOTATION or not bytes(of.dims):
         return _whole(stated)
-    shapes = msgspec.json.decode(bytes(of.dims))
+    shapes = _decoded(bytes(of.dims))
     first = shapes[0] if isinstance(shapes, list) and shapes else []
     if not isinstance(first, list) or not first or not all(type(size) is int and size >= 0 for size in first):
         return NONE
@@ -137,12 +137,20 @@ def _size(of: Arguments, kind: Kind) -> int:
 
 def _peer(of: Arguments) -> int:
     """The third operand of ``c10d::send`` and ``c10d::recv_``."""
-    values = msgspec.json.decode(bytes(of.values) or b"[]")
+    values = _decoded(bytes(of.values))
     return _whole(values[2]) if isinstance(values, list) and len(values) > 2 else NONE
 
 
+def _decoded(text: str | bytes) -> Any:
+    """What an argument holds; None for nothing, and for numbers that fit no memory."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
 def _operands(text: str) -> Operands:
-    shapes, types = (one if isinstance(one, list) else [] for one in msgspec.json.decode(text))
+    shapes, types = (one if isinstance(one, list) else [] for one in _decoded(text) or ([], []))
     return Operands(shapes, [one if isinstance(one, str) else "" for one in types])
 
 
