@@ -1,6 +1,6 @@
 """Decoded events laid out in columns of numbers."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import prod
 from typing import Any
 
@@ -150,7 +150,8 @@ def _decoded(text: str | bytes) -> Any:
 
 
 def _operands(text: str) -> Operands:
-    shapes, types = (one if isinstance(one, list) else [] for one in _decoded(text) or ([], []))
+    found: Sequence[Any] = _decoded(text) or ([], [])
+    shapes, types = (one if isinstance(one, list) else [] for one in found)
     return Operands(shapes, [one if isinstance(one, str) else "" for one in types])
 
 
