@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from random import Random
 from typing import Any, TypeAlias
 
@@ -86,9 +87,11 @@ def _removed(_: Random, __: Corpus, at: Place) -> None:
 
 
 def _repeated(rng: Random, _: Corpus, at: Place) -> None:
+    """A value once more, or a small one often: what is repeated of what was repeated would have no end."""
     within, key = at
     if isinstance(within, list):
-        within[key:key] = [within[key]] * (rng.choice([1, 2, 1_000]) if len(within) < 1_000 else 1)
+        is_small = len(within) < 1_000 and len(list(islice(places([within[key]]), 30))) < 30
+        within[key:key] = [within[key]] * (rng.choice([1, 2, 1_000]) if is_small else 1)
     else:
         within[f"{key} "] = copy.deepcopy(within[key])
 
