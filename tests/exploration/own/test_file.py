@@ -59,6 +59,8 @@ def test_an_unknown_node_and_a_negative_area_are_refused():
         ({f"{TECHNOLOGY}.memory": {"from": "hbm3", "to": "hbm4", "steps": 3}}, "allowed: a list of values"),
         ({"cluster.network.latency": {"from": "1 us", "to": "5 us", "factor": float("nan")}}, "a number above 1"),
         ({"cluster.network.latency": {"from": "1 us", "to": "5 us", "factor": float("inf")}}, "a number above 1"),
+        ({"cluster.network.latency": {"from": "1 us", "to": "5 us", "factor": 10**400}}, "a number above 1"),
+        ({"cluster.somewhere": {"from": 1, "to": 10**400, "factor": 2}}, "from and to are numbers"),
         ({"cluster.device.architecture": ["1x", "2x"]}, "no number to multiply"),
     ],
 )

@@ -12,7 +12,7 @@ from sightline.errors import InputError
 from sightline.exploration.own.asked.names import named
 from sightline.exploration.own.asked.numbers import TECHNOLOGY, NumberKey, peak_key, technology_key
 from sightline.loading.input.checks import Complaints
-from sightline.quantities import show, significant
+from sightline.quantities import LARGEST, show, significant
 
 MOST_VALUES: Final = 10_000
 """Values of one axis."""
@@ -153,7 +153,7 @@ def _ranged(key: str, stated: Mapping[str, Any], number: NumberKey | None) -> Ax
         if not all(isinstance(one, int | float) for one in read):
             raise InputError(f"{place} is {show(dict(stated))}; allowed: a list of values, as {key} is no number")
         low, high = map(float, read)
-    elif all(isinstance(one, int | float) and not isinstance(one, bool) for one in ends):
+    elif all(isinstance(one, int | float) and not isinstance(one, bool) and abs(one) <= LARGEST for one in ends):
         low, high = map(float, ends)
     else:
         raise InputError(f"{place} is {show(dict(stated))}; allowed: from and to are numbers")
@@ -174,7 +174,7 @@ def _spread(place: str, low: float, high: float, stated: Mapping[str, Any]) -> l
         if steps % 1 or not 2 <= steps <= MOST_VALUES:
             raise InputError(f"{place}.steps is {show(steps)}; allowed: a whole number from 2 to {MOST_VALUES:,}")
         return [significant(one, 12) for one in np.linspace(low, high, int(steps))]
-    if not factor or not 1 < factor < np.inf:
+    if not factor or not 1 < factor <= LARGEST:
         raise InputError(f"{place}.factor is {show(factor)}; allowed: a number above 1")
     count = int(np.floor(np.log(high / low) / np.log(factor) + 1e-9)) + 1
     if count > MOST_VALUES:
