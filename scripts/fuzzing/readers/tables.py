@@ -62,10 +62,14 @@ _DOCUMENTS: Final[Sequence[Any]] = (
     {"requests": [{"arrival_s": 0.5 * n, "prompt_tokens": 64, "output_tokens": 8} for n in range(4)]},
 )
 _MEASURED: Final[Sequence[Sequence[Row]]] = (
-    [{"gemm_dtype": "bfloat16", "m": 2**n, "n": 1024, "k": 4096, "latency": 0.011} for n in range(4, 10)],
+    [
+        {"gemm_dtype": "bfloat16", "m": 2**m, "n": 2**n, "k": 4096, "latency": 0.011 * 2 ** max(0, m + n - 18)}
+        for m in range(4, 12)
+        for n in range(8, 12)
+    ],
     [
         {"op_name": "all_gather", "nccl_dtype": "half", "num_gpus": 8, "message_size": 1024 * 2**n, "latency": 0.01}
-        for n in range(6)
+        for n in range(12)
     ],
     [
         {"dtype": "bf16", "kv_dtype": "fp8", "batch_size": 4, "kv_len": 1024, "latency_us": 20, "mfu": 0.1}
@@ -189,18 +193,16 @@ NCCL version 2.27.3+cuda12.9
 
 def measurements() -> Maker:
     """Tables of measured operators: of Sightline and of others, and logs of nccl-tests."""
-    own = {
-        "source": "measured",
-        "time_s": 1e-4,
-        "flops": 1e9,
-        "scenario": {
-            "cluster": "1x a100-sxm-80gb",
-            "workload": {"task": "operator", "operator": "matmul", "m": 128, "n": 1024, "k": 1024},
-        },
-    }
+    sizes = [{"m": 2**m, "n": 1024, "k": k} for m in range(4, 12) for k in (1024, 2048, 4096)]
+    asked = [{"task": "operator", "operator": "matmul", "dtype": "bf16", **size} for size in sizes]
+    device = {"devices": 1, "device": {"name": "a100-sxm-80gb"}}
+    own = [
+        {"source": "measured", "time_s": 1e-4, "scenario": {"cluster": device, "workload": workload}}
+        for workload in asked
+    ]
     with (EXAMPLES / "tables" / "matmuls-a100.csv").open(encoding="utf-8", newline="") as lines:
-        example = list(csv.DictReader(lines))[:20]
-    corpus = Corpus([*(list(rows) for rows in _MEASURED), example, [own] * 3])
+        example = list(csv.DictReader(lines))
+    corpus = Corpus([*(list(rows) for rows in _MEASURED), example, own])
 
     def make(rng: Random) -> Input:
         if rng.random() < 0.1:

@@ -60,7 +60,12 @@ _OF_PREDICT: Final[Mapping[str, Sequence[str]]] = {
     "--top": ("2",),
     "--anchor": ("latest",),
 }
+_OF_CHECK: Final[Mapping[str, Sequence[str]]] = {
+    "--require": ("fits,mfu>=0.35", "step_time_s<=1.5 s,memory<=70 GB", "tpot_p99<50 ms", "bound==memory,cost<=10000"),
+}
 _OF_ROOFLINE: Final[Mapping[str, Sequence[str]]] = {"--devices": ("a100-sxm-80gb,h100-sxm-80gb",)}
+_OF_COMMANDS: Final = {"predict": _OF_PREDICT, "plan": _OF_PLAN, "check": _OF_CHECK, "roofline": _OF_ROOFLINE}
+"""Options whose values have a form, with right values, by command."""
 
 
 def options() -> Maker:
@@ -81,11 +86,11 @@ def options() -> Maker:
         return "--set", f"{key}={texts[0]}"
 
     def make(rng: Random) -> Input:
-        verb = rng.choice(["predict", "predict", "predict", "plan", "roofline"])
-        own = {"predict": _OF_PREDICT, "plan": _OF_PLAN, "roofline": _OF_ROOFLINE}[verb]
+        verb = rng.choice(["predict", "predict", "predict", *_OF_COMMANDS])
+        own = _OF_COMMANDS[verb]
         name = "generation.yaml" if verb == "roofline" else rng.choice(sorted(files))
         words = [setting(rng) for _ in range(rng.choice([0, 1, 1, 2]))] if verb != "plan" else []
-        if verb == "plan" or rng.random() < 0.3:
+        if verb in ("plan", "check") or rng.random() < 0.3:
             option = rng.choice(sorted(own))
             words.append((option, _wrong_word(rng, rng.choice(own[option]))))
         arguments = [verb, name, *(word.replace("\0", "") for pair in words for word in pair), "--json"]
