@@ -46,7 +46,7 @@ def table() -> str:
         "cases",
         "its mean error (median, largest)",
         "Sightline's",
-        "Sightline knew",
+        "Sightline's constants",
         "its processor time",
         "Sightline's",
     ]
