@@ -244,6 +244,13 @@ def test_bad_config_files(tmp_path: Path) -> None:
     assert "model is 'bare'" in problems("bare", tmp_path)
 
 
+def test_heads_of_a_layer_kind_are_a_mapping() -> None:
+    kinds = [{"count": 2, "attention": "{'heads': 8}"}]
+    generic = {"norm": "rmsnorm", "hidden_act": "swiglu", "positions": "rotary", "max_position_embeddings": 4096}
+    said = problems({**LLAMA, **generic, "model_type": "transformer", "num_hidden_layers": 2, "layer_kinds": kinds})
+    assert "model.layer_kinds.0.attention is \"{'heads': 8}\"; allowed: a mapping of keys to values" in said
+
+
 @pytest.mark.parametrize(
     ("stated", "missing"),
     [

@@ -105,7 +105,7 @@ def _built(cls: type, mapping: object, key: str, complaints: Complaints) -> Any:
     if isinstance(mapping, Mapping):
         require(checked, needed, key, complaints)
     values = dict(checked.values)
-    if isinstance(values.get("attention"), Mapping):
+    if "attention" in values:
         values["attention"] = _built(Heads, values["attention"], f"{key}.attention", complaints)
     if len(complaints.problems) > before:
         return None
