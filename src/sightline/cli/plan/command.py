@@ -88,9 +88,13 @@ def _check_file(file: str) -> None:
 
     model = catalog.name_of("models", file)
     if model in catalog.names("models"):
-        work = "{task: pretrain, global_batch: 256, sequence_length: 4096}"
-        lines = f"model: {model}", "cluster: 8x h100-sxm-80gb", f"workload: {work}", "plan: {framework: megatron}"
-        raise InputError("\n  ".join((f"{file} is a model; needed: a file with a scenario, such as", *lines)))
+        raise InputError(f"{file} is a model; needed: a file with a scenario, such as {_scenario_of(model)}")
+
+
+def _scenario_of(model: str) -> str:
+    """A scenario of a model, as short as one is."""
+    work = "{task: pretrain, global_batch: 256, sequence_length: 4096}"
+    return f"{{model: {model}, cluster: 8x h100-sxm-80gb, workload: {work}, plan: {{framework: megatron}}}}"
 
 
 def _launched(answer: "PlanAnswer", source: object, options: PlanOptions, progress: "Progress") -> Launched:
