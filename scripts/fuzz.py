@@ -21,7 +21,6 @@ from fuzzing.readers import READERS
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-
 DEEPEST = 20_000
 """Levels at which this process still makes nested inputs; those that read them have Python's usual limit."""
 

@@ -59,7 +59,7 @@ def reproduce(
     with progress_bar() as progress:
         from sightline.reproduction.reproduce import reproduce as answered
 
-        ids = [] if chosen is None else [word.strip() for word in chosen.split(",") if word.strip()]
+        ids = [] if chosen is None else [word.strip() for word in chosen.split(",")]
         answer = answered(source, only=ids, measure=measure, small=small, store=store, progress=progress)
     output.warn(answer.warnings)
     reports.write(_Report(answer, in_full=bool(ids)), written)

@@ -28,7 +28,7 @@ SOURCES: Mapping[str, str] = {
 """Names of sources and the modules that reproduce them: each has ``FINDINGS`` and ``TABLES``, what answers them by id,
 ``ASSUMPTIONS``, and ``MEASURED`` where some of it can be measured on the machine at hand."""
 _MEASURABLE = ("2311.03687",)
-SMALL = "small: fewer requests, sizes and points; figures differ a little from those of the whole"
+SMALL = "small: fewer requests, sizes and points; verdicts may differ from those of the whole"
 STOPPED = "stopped before the end: findings and tables that were not reached are left out"
 
 
@@ -102,18 +102,20 @@ def _chosen(only: Iterable[str], findings: Mapping[str, Finding], module: Module
     allowed = (*findings, *module.TABLES)
     for id_ in asked:
         if id_ not in allowed:
-            raise InputError(f"only is {show(id_)}; allowed: {_ids(module)}{nearest(id_, allowed)}")
+            raise InputError(f"only is {show(id_)}; allowed: {_ids(findings, module)}{nearest(id_, allowed)}")
     chosen = _Chosen(*([id_ for id_ in ids if id_ in asked or not asked] for ids in (findings, module.TABLES)))
     for id_ in chosen.findings:
         if id_ not in module.FINDINGS:
-            raise InputError(f"the ledger of findings has {id_}, which nothing answers; allowed: {_ids(module)}")
+            raise InputError(
+                f"the ledger of findings has {id_}, which nothing answers; allowed: {_ids(findings, module)}"
+            )
     return chosen
 
 
-def _ids(module: ModuleType) -> str:
+def _ids(findings: Mapping[str, Finding], module: ModuleType) -> str:
     """What may be asked for by itself, in words."""
-    ids = list(module.FINDINGS)
-    return f"{ids[0]} to {ids[-1]}, {', '.join(module.TABLES)}" if ids else ", ".join(module.TABLES)
+    ids = sorted((id_ for id_ in findings if id_ in module.FINDINGS), key=lambda id_: int(id_[1:]))
+    return f"{ids[0]} to {ids[-1]}, {', '.join(module.TABLES)}"
 
 
 def _outcome(finding: Finding, answer: Callable[[Ask], Sequence[Reading]], ask: Ask) -> Outcome:

@@ -19,10 +19,7 @@ _OF_A_RUN = ("total_tokens", "steps", "run_time_s", "energy_j", "cost_usd")
 _OF_AN_OBJECTIVE = ("goodput_requests_per_s", "good_share", "capacity_requests_per_s")
 """Figures of a load that need an objective."""
 _LOWER = (">=", ">")
-_EXACT = (
-    *("usd_per_hour", "total_tokens", "steps", "model_flops", "hardware_flops", "peak_flops", "flops", "bytes"),
-    *("completed", "failed", "refused"),
-)
+_EXACT = ("usd_per_hour", "total_tokens", "steps", "model_flops", "hardware_flops", "peak_flops", "flops", "bytes")
 """Figures that follow from the scenario alone, so that no prediction errs about them."""
 
 
