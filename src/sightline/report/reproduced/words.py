@@ -7,8 +7,8 @@ from sightline.report.pieces import BAD, GOOD, PERHAPS, Said
 from sightline.report.units import digits
 from sightline.reproduction.answer import Finding, Outcome, ReproducedTable, Reproduction
 
-HEADINGS = ("", "finding", "the source", "ours", "criterion", "reproduced")
-NUMBERS = (False, False, False, True, True, False)
+HEADINGS = ("", "finding", "the source", "ours", "criterion", "reproduced", "read as", "readings that hold")
+NUMBERS = (False, False, False, True, True, False, False, True)
 """Which columns of findings are figures."""
 TABLE_HEADINGS = ("table", "shows", "status", "rows")
 YES, NO = "yes", "no"
@@ -39,7 +39,15 @@ def line_of(outcome: Outcome) -> tuple[str, ...]:
         "none" if outcome.counts.ours is None else digits(outcome.counts.ours),
         _range(finding),
         YES if outcome.reproduced else NO,
+        outcome.counts.reading,
+        _holding(outcome),
     )
+
+
+def _holding(outcome: Outcome) -> str:
+    """In how many of several readings a finding is reproduced."""
+    held = sum(outcome.finding.holds(one.ours) for one in outcome.readings)
+    return f"{held} of {len(outcome.readings)}" if len(outcome.readings) > 1 else ""
 
 
 def _range(finding: Finding) -> str:
