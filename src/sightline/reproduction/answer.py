@@ -146,3 +146,7 @@ class Reproduction:
             }
             for group in groups
         }
+
+    def __repr__(self) -> str:
+        counts = (f"{group} {count['reproduced']} of {count['of']}" for group, count in self.summary.items())
+        return f"<{self.source} reproduced: {', '.join([*counts, f'{len(self.tables)} tables'])}>"

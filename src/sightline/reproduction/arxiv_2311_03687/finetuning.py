@@ -22,6 +22,7 @@ from sightline.reproduction.arxiv_2311_03687.settings import (
     trained,
 )
 from sightline.reproduction.asking import Ask
+from sightline.reproduction.statements import judged
 
 EVERYWHERE: Mapping[str, Any] = {}
 ADAPTERS: Mapping[str, Mapping[str, Any]] = {
@@ -112,11 +113,8 @@ def a24(ask: Ask) -> list[Reading]:
         "offload slows down": _slower(ask, (("L+Z2+O", "L+Z2"), ("L+Z3+O", "L+Z3"))),
         "recomputation trades speed for memory": _slower(ask, RECOMPUTED) and _smaller(ask, RECOMPUTED),
     }
-    broken = [said for said, holds in found.items() if not holds]
-    told = f"does not hold: {'; '.join(broken)}" if broken else "all hold"
     platforms = ", ".join(NAMES[one] for one in _platforms(ask))
-    sentence = f"Of {len(found)} statements on 7B with LoRA and QLoRA ({platforms}) and 70B (A800), {told}."
-    return [Reading(ours=1 - len(broken) / len(found), sentence=sentence)]
+    return [judged(found, f"{len(found)} statements on 7B with LoRA and QLoRA ({platforms}) and 70B (A800).")]
 
 
 def adapters(ask: Ask) -> ReproducedTable:

@@ -3,11 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
+from sightline.exploration.words import percent
 from sightline.profile import Profile
 from sightline.reproduction.answer import Reading
 from sightline.reproduction.arxiv_2311_03687.pretraining import largest
 from sightline.reproduction.arxiv_2311_03687.settings import A800, trained
 from sightline.reproduction.asking import Ask
+from sightline.reproduction.statements import judged
 
 NORMS = ("attention norm", "mlp norm")
 ATTENTION = ("qkv", "rope", "attention core", "output projection")
@@ -61,18 +63,23 @@ def a15(ask: Ask) -> list[Reading]:
     """Return how many of two statements hold: idle 3 to 12 % at batch 1, at most 2 % at the largest batch."""
     most = largest(ask, A800)
     small, large = (idle_share(ask.profile(trained(A800, batch=batch))) for batch in (1, most))
-    return [
-        Reading(
-            ours=((0.03 <= small <= 0.12) + (large <= 0.02)) / 2,
-            sentence=f"The device is idle for {small:.1%} of both passes at batch 1, {large:.1%} at batch {most}.",
-        )
-    ]
+    statements = {
+        "idle for 3 to 12 % at batch 1": 0.03 <= small <= 0.12,
+        "idle for 2 % at most at the largest batch": large <= 0.02,
+    }
+    said = f"The device is idle for {percent(small)} of both passes at batch 1, {percent(large)} at batch {most}."
+    return [judged(statements, said)]
 
 
 def idle_share(profile: Profile) -> float:
     """Return the share of the passes, communication apart, in which the device waits for the host."""
-    idle = sum(float(row.time_s) for row in profile.rows if row.operator in (LAUNCHES, MICRO_BATCH))
+    idle = _idle_s(profile)
     return idle / (idle + sum(float(profile.phases[phase]) for phase in ("forward", "backward")))
+
+
+def _idle_s(profile: Profile) -> float:
+    """Seconds in which the device waits for the host during or around the passes."""
+    return sum(float(row.time_s) for row in profile.rows if row.operator in (LAUNCHES, MICRO_BATCH))
 
 
 def a16(ask: Ask) -> list[Reading]:
@@ -110,9 +117,8 @@ def a36(ask: Ask) -> list[Reading]:
     """Return the share of kernels in the backward phase at batch 2, unoverlapped communication apart."""
     profile = ask.profile(trained(A800, batch=2))
     backward = float(profile.phases["backward"])
-    idle = sum(float(row.time_s) for row in profile.rows if row.operator in (LAUNCHES, MICRO_BATCH))
     # Both passes wait for the host in proportion to their time.
-    idle *= backward / (backward + float(profile.phases["forward"]))
+    idle = _idle_s(profile) * backward / (backward + float(profile.phases["forward"]))
     return [
         Reading(
             ours=backward / (backward + idle),

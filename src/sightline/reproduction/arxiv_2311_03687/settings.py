@@ -5,7 +5,7 @@ from typing import Any
 
 from sightline.measurement.arxiv_2311_03687 import SEQUENCE, plan_of
 from sightline.profile import Profile
-from sightline.reproduction.asking import Ask, Asked
+from sightline.reproduction.asking import Asked
 
 A800, RTX_4090, RTX_3090, RTX_3090_NVLINK = PLATFORMS = tuple(
     f"study-2311.03687-{server}" for server in ("a800", "rtx-4090", "rtx-3090", "rtx-3090-nvlink")
@@ -72,10 +72,3 @@ def rate(profile: Profile) -> float | None:
 def ratio(one: float | None, other: float | None) -> float | None:
     """Return one number over another; None where either is not to be had."""
     return None if one is None or other is None else one / other
-
-
-def efficiency(ask: Ask, platform: str, techniques: str = "Q", *, batch: int = 2) -> float | None:
-    """Return the throughput per GPU of a whole server over that of one GPU."""
-    whole, alone = (rate(ask.profile(trained(platform, techniques, batch=batch, devices=n))) for n in (GPUS, 1))
-    each = ratio(whole, alone)
-    return None if each is None else each / GPUS
