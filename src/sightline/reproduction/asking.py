@@ -1,7 +1,7 @@
 """What findings and tables ask of the model: predictions and simulations, each made once."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from sightline.planning.answer import PlanAnswer
 from sightline.planning.search import plan
 from sightline.profile import Profile
 from sightline.progress import SILENT, Progress
+from sightline.reproduction.answer import Reading, ReproducedTable
 from sightline.scenario import ServingScenario
 from sightline.validation.suite import Result
 from sightline.validation.validate import validate
@@ -74,3 +75,9 @@ def _answered(scenario: Asked) -> Profile:
     if isinstance(asked, ServingScenario):
         return simulate(asked, intervals=False)
     return predict(asked)
+
+
+Findings = Mapping[str, Callable[[Ask], Sequence[Reading]]]
+"""What answers findings in each of their readings, by id."""
+Tables = Mapping[str, Callable[[Ask], ReproducedTable]]
+"""What makes tables, by id."""

@@ -1,6 +1,6 @@
 """The study's figures on serving: throughput of a burst, and how its latencies are distributed."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import product
 
 import numpy as np
@@ -9,7 +9,7 @@ from sightline.exploration.answer import Column, Figure
 from sightline.reproduction.answer import ReproducedTable, table
 from sightline.reproduction.arxiv_2311_03687.bursts import CALLED, DEPLOYMENTS, ENGINES, MODELS, TOKENS, Burst, burst
 from sightline.reproduction.arxiv_2311_03687.settings import NAMES, PLATFORMS
-from sightline.reproduction.asking import Ask
+from sightline.reproduction.asking import Ask, Tables
 
 SHARES = tuple(step / 10 for step in range(1, 11))
 """Of the requests, at which the distribution is written down."""
@@ -102,4 +102,4 @@ def _bursts(ask: Ask) -> Iterator[tuple[dict[str, str], Burst]]:
         yield case, burst(ask, platform, engine, model, way)
 
 
-TABLES: Mapping[str, Callable[[Ask], ReproducedTable]] = {"serving-throughput": throughput, "serving-latency": latency}
+TABLES: Tables = {"serving-throughput": throughput, "serving-latency": latency}

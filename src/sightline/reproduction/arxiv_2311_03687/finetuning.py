@@ -21,7 +21,7 @@ from sightline.reproduction.arxiv_2311_03687.settings import (
     ratio,
     trained,
 )
-from sightline.reproduction.asking import Ask
+from sightline.reproduction.asking import Ask, Findings, Tables
 from sightline.reproduction.statements import judged
 
 EVERYWHERE: Mapping[str, Any] = {}
@@ -225,7 +225,7 @@ def _gib(profile: Profile) -> float:
     return float(profile.memory_bytes["total"]) / GIB
 
 
-FINDINGS: Mapping[str, Callable[[Ask], Sequence[Reading]]] = {
+FINDINGS: Findings = {
     "A18": a18,
     "A19": a19,
     "A20": a20,
@@ -234,4 +234,4 @@ FINDINGS: Mapping[str, Callable[[Ask], Sequence[Reading]]] = {
     "A23": a23,
     "A24": a24,
 }
-TABLES: Mapping[str, Callable[[Ask], ReproducedTable]] = {"adapters": adapters}
+TABLES: Tables = {"adapters": adapters}

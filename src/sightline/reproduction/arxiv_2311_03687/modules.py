@@ -1,6 +1,5 @@
 """Findings on modules: what a decoder layer's time goes to, idle devices, and FlashAttention's effect."""
 
-from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 from sightline.exploration.words import percent
@@ -8,7 +7,7 @@ from sightline.profile import Profile
 from sightline.reproduction.answer import Reading
 from sightline.reproduction.arxiv_2311_03687.pretraining import largest
 from sightline.reproduction.arxiv_2311_03687.settings import A800, trained
-from sightline.reproduction.asking import Ask
+from sightline.reproduction.asking import Ask, Findings
 from sightline.reproduction.statements import judged
 
 NORMS = ("attention norm", "mlp norm")
@@ -127,7 +126,7 @@ def a36(ask: Ask) -> list[Reading]:
     ]
 
 
-FINDINGS: Mapping[str, Callable[[Ask], Sequence[Reading]]] = {
+FINDINGS: Findings = {
     "A13": a13,
     "A14": a14,
     "A15": a15,

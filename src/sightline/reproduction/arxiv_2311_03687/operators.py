@@ -1,6 +1,6 @@
 """Findings on single operators, and their tables: products of matrices, copies of memory, collectives."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import pairwise, product
 from math import log
 from typing import Any
@@ -10,7 +10,7 @@ from sightline.measurement.arxiv_2311_03687 import SEQUENCE
 from sightline.profile import Profile
 from sightline.reproduction.answer import Reading, ReproducedTable, table
 from sightline.reproduction.arxiv_2311_03687.settings import NAMES, PLATFORMS, RTX_3090, RTX_3090_NVLINK
-from sightline.reproduction.asking import Ask
+from sightline.reproduction.asking import Ask, Findings, Tables
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 SIZES = tuple(4 * KIB * 4**power for power in range(10))
@@ -230,8 +230,8 @@ def _alone(ask: Ask, platform: str, workload: Mapping[str, Any]) -> Profile:
     return ask.profile({"cluster": {"same_as": platform, "devices": 1}, "workload": {"task": "operator", **workload}})
 
 
-FINDINGS: Mapping[str, Callable[[Ask], Sequence[Reading]]] = {"A33": a33, "A34": a34, "A38": a38}
-TABLES: Mapping[str, Callable[[Ask], ReproducedTable]] = {
+FINDINGS: Findings = {"A33": a33, "A34": a34, "A38": a38}
+TABLES: Tables = {
     "matmul": matmuls,
     "copies": copies,
     "collectives": collectives,

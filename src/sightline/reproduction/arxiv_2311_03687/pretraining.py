@@ -1,6 +1,6 @@
 """Findings on pre-training: frameworks against each other, memory, platforms, and batches."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from itertools import pairwise, product
 
 from sightline.measurement.arxiv_2311_03687 import PRETRAINING
@@ -17,7 +17,7 @@ from sightline.reproduction.arxiv_2311_03687.settings import (
     ratio,
     trained,
 )
-from sightline.reproduction.asking import Ask
+from sightline.reproduction.asking import Ask, Findings
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 """Samples per GPU, or of Megatron-LM's only replica, that are tried."""
@@ -187,7 +187,7 @@ def _said(value: float | None) -> str:
     return "nothing, for it does not fit" if value is None else f"{value:,.0f} tokens/s"
 
 
-FINDINGS: Mapping[str, Callable[[Ask], Sequence[Reading]]] = {
+FINDINGS: Findings = {
     "A5": a5,
     "A6": a6,
     "A7": a7,

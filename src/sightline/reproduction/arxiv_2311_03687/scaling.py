@@ -1,6 +1,6 @@
 """Findings on the links inside the servers: scaling from one GPU to eight, and what NVLink adds on the RTX 3090."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import product
 from statistics import fmean
 from typing import Any
@@ -22,7 +22,7 @@ from sightline.reproduction.arxiv_2311_03687.settings import (
     ratio,
     trained,
 )
-from sightline.reproduction.asking import Ask, Asked
+from sightline.reproduction.asking import Ask, Asked, Findings, Tables
 
 BATCH = 2
 Parts = Mapping[str, Any]
@@ -168,5 +168,5 @@ def _scaling_rows(ask: Ask) -> Iterator[dict[str, Any]]:
             }
 
 
-FINDINGS: Mapping[str, Callable[[Ask], Sequence[Reading]]] = {"A1": a1, "A2": a2, "A3": a3, "A4": a4, "A35": a35}
-TABLES: Mapping[str, Callable[[Ask], ReproducedTable]] = {"scaling": scaling}
+FINDINGS: Findings = {"A1": a1, "A2": a2, "A3": a3, "A4": a4, "A35": a35}
+TABLES: Tables = {"scaling": scaling}

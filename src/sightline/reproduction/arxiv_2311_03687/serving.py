@@ -28,7 +28,7 @@ from sightline.reproduction.arxiv_2311_03687.bursts import (
     burst,
 )
 from sightline.reproduction.arxiv_2311_03687.settings import A800, NAMES, RTX_3090, RTX_4090, SEVEN, SEVENTY
-from sightline.reproduction.asking import Ask
+from sightline.reproduction.asking import Ask, Findings
 
 CARDS = (RTX_4090, RTX_3090)
 """Of 24 GB."""
@@ -196,7 +196,7 @@ def _reading(way: Deployment, ratios: Ratios, judged: Judged, said: str) -> Read
     return Reading(reading=way.reading, ours=judged(values), sentence=f"{said.format(' to '.join(ends))}.")
 
 
-FINDINGS: Mapping[str, Callable[[Ask], Sequence[Reading]]] = {
+FINDINGS: Findings = {
     "A25": a25,
     "A26": a26,
     "A27": a27,

@@ -1,8 +1,7 @@
 """What answers the findings and tables of arXiv 2311.03687, by id."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
-from sightline.reproduction.answer import Reading, ReproducedTable
 from sightline.reproduction.arxiv_2311_03687 import (
     burst_tables,
     finetuning,
@@ -14,9 +13,9 @@ from sightline.reproduction.arxiv_2311_03687 import (
     serving,
     tables,
 )
-from sightline.reproduction.asking import Ask
+from sightline.reproduction.asking import Findings, Tables
 
-FINDINGS: Mapping[str, Callable[[Ask], Sequence[Reading]]] = {
+FINDINGS: Findings = {
     **pretraining.FINDINGS,
     **modules.FINDINGS,
     **scaling.FINDINGS,
@@ -24,7 +23,7 @@ FINDINGS: Mapping[str, Callable[[Ask], Sequence[Reading]]] = {
     **serving.FINDINGS,
     **operators.FINDINGS,
 }
-TABLES: Mapping[str, Callable[[Ask], ReproducedTable]] = {
+TABLES: Tables = {
     **tables.TABLES,
     **scaling.TABLES,
     **finetuning.TABLES,

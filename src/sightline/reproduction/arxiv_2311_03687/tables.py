@@ -1,6 +1,6 @@
 """The study's tables and figures on training, predicted for its servers."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import Any
 
@@ -20,7 +20,7 @@ from sightline.reproduction.arxiv_2311_03687.settings import (
     rate,
     trained,
 )
-from sightline.reproduction.asking import Ask
+from sightline.reproduction.asking import Ask, Tables
 
 MODELS = {SEVEN: "7B", THIRTEEN: "13B", SEVENTY: "70B"}
 TOKENS = Column(label="throughput", unit="tokens/s")
@@ -189,7 +189,7 @@ def recomputation(ask: Ask) -> ReproducedTable:
     )
 
 
-TABLES: Mapping[str, Callable[[Ask], ReproducedTable]] = {
+TABLES: Tables = {
     "frameworks": frameworks,
     "pretraining": pretraining_grid,
     "largest-pretraining": largest_pretraining,

@@ -1,6 +1,6 @@
 """Latencies against published ones (B2), what bounds matrix products (B7, B8), and memory technology (B9)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
@@ -12,7 +12,7 @@ from sightline.loading.input.dotted_keys import with_value
 from sightline.profile import LEVEL_NAMES
 from sightline.reproduction.answer import Reading, ReproducedTable, table
 from sightline.reproduction.arxiv_2407_14645.pictures import against_published
-from sightline.reproduction.asking import Ask, Asked
+from sightline.reproduction.asking import Ask, Asked, Findings, Tables
 from sightline.reproduction.statements import judged
 
 A100, H100 = "a100-sxm-80gb", "h100-sxm-80gb"
@@ -194,5 +194,5 @@ def memories(ask: Ask) -> ReproducedTable:
     return ReproducedTable(id="dram", answer=ask.study("dram", view="ideal"))
 
 
-FINDINGS: Mapping[str, Callable[[Ask], Sequence[Reading]]] = {"B2": b2, "B7": b7, "B8": b8, "B9": b9}
-TABLES: Mapping[str, Callable[[Ask], ReproducedTable]] = {"latencies": latencies, "bound-by": bounds, "dram": memories}
+FINDINGS: Findings = {"B2": b2, "B7": b7, "B8": b8, "B9": b9}
+TABLES: Tables = {"latencies": latencies, "bound-by": bounds, "dram": memories}

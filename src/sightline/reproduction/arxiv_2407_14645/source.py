@@ -1,19 +1,14 @@
 """What answers the findings and tables of arXiv 2407.14645, by id."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
-from sightline.reproduction.answer import Reading, ReproducedTable
 from sightline.reproduction.arxiv_2407_14645 import inference, technology, training
-from sightline.reproduction.asking import Ask
+from sightline.reproduction.asking import Findings, Tables
 
 _PARTS = (training, technology, inference)
 
-FINDINGS: Mapping[str, Callable[[Ask], Sequence[Reading]]] = {
-    id_: answer for part in _PARTS for id_, answer in part.FINDINGS.items()
-}
-TABLES: Mapping[str, Callable[[Ask], ReproducedTable]] = {
-    id_: answer for part in _PARTS for id_, answer in part.TABLES.items()
-}
+FINDINGS: Findings = {id_: answer for part in _PARTS for id_, answer in part.FINDINGS.items()}
+TABLES: Tables = {id_: answer for part in _PARTS for id_, answer in part.TABLES.items()}
 ASSUMPTIONS: Sequence[str] = (
     "Numeric tables of the source were not available: its studies are those of `sightline explore`.",
     "Of what it leaves open, such as one plan or a searched one, every way is shown, and the row says which counts.",

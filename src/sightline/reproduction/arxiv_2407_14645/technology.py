@@ -1,6 +1,6 @@
 """The gain from A100 to B200 (B4), and logic nodes from 12 nm to 1 nm (B5, B6)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import isclose, prod
 
 from sightline.exploration.nodes.binding import PUBLISHED_ORDER
@@ -9,7 +9,7 @@ from sightline.exploration.nodes.times import ONE_PLAN
 from sightline.exploration.studies.a100_to_b200 import OF_2021
 from sightline.exploration.words import percent
 from sightline.reproduction.answer import Reading, ReproducedTable
-from sightline.reproduction.asking import Ask
+from sightline.reproduction.asking import Ask, Findings, Tables
 from sightline.reproduction.statements import judged
 
 LARGEST_FIRST: Mapping[str, tuple[str, ...]] = {
@@ -121,5 +121,5 @@ def nodes(ask: Ask) -> ReproducedTable:
     return ReproducedTable(id="technology-nodes", answer=ask.study("technology-nodes"))
 
 
-FINDINGS: Mapping[str, Callable[[Ask], Sequence[Reading]]] = {"B4": b4, "B5": b5, "B6": b6}
-TABLES: Mapping[str, Callable[[Ask], ReproducedTable]] = {"a100-to-b200": gain, "technology-nodes": nodes}
+FINDINGS: Findings = {"B4": b4, "B5": b5, "B6": b6}
+TABLES: Tables = {"a100-to-b200": gain, "technology-nodes": nodes}

@@ -1,6 +1,6 @@
 """Training times against published ones (B1), and memory by recomputation (B3)."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -8,7 +8,7 @@ from sightline.exploration.answer import Column
 from sightline.exploration.words import percent
 from sightline.reproduction.answer import Reading, ReproducedTable, table
 from sightline.reproduction.arxiv_2407_14645.pictures import against_published
-from sightline.reproduction.asking import Ask
+from sightline.reproduction.asking import Ask, Findings, Tables
 from sightline.validation.suite import Answer
 
 TIMES = {"arXiv 2205.05198, table 5": "korthikanti-2022-table5", "arXiv 2104.04473, table 1": "narayanan-2021-table1"}
@@ -103,5 +103,5 @@ def _answers(ask: Ask, suite: str) -> list[Answer]:
     return [answer for result in ask.suite(suite) for answer in result.answers if answer.predicted is not None]
 
 
-FINDINGS: Mapping[str, Callable[[Ask], Sequence[Reading]]] = {"B1": b1, "B3": b3}
-TABLES: Mapping[str, Callable[[Ask], ReproducedTable]] = {"training-times": times, "memory": memory}
+FINDINGS: Findings = {"B1": b1, "B3": b3}
+TABLES: Tables = {"training-times": times, "memory": memory}

@@ -1,6 +1,6 @@
 """What training takes (C1), what a dollar buys (C2), and how models outgrow accelerators (C3)."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,7 +8,7 @@ from sightline.exploration.answer import Column
 from sightline.exploration.training_budget.known import TOKENS
 from sightline.exploration.training_budget.laws import FLOPS_PER_PARAMETER_AND_TOKEN
 from sightline.reproduction.answer import Reading, ReproducedTable, table
-from sightline.reproduction.asking import Ask
+from sightline.reproduction.asking import Ask, Findings, Tables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,5 +152,5 @@ def gap(ask: Ask) -> ReproducedTable:
     return table("gap", "Compute of trainings and peak of accelerators", rows, about=about, figures=pictures)
 
 
-FINDINGS: Mapping[str, Callable[[Ask], Sequence[Reading]]] = {"C1": c1, "C2": c2, "C3": c3}
-TABLES: Mapping[str, Callable[[Ask], ReproducedTable]] = {"flops": flops, "trends": trends, "gap": gap}
+FINDINGS: Findings = {"C1": c1, "C2": c2, "C3": c3}
+TABLES: Tables = {"flops": flops, "trends": trends, "gap": gap}

@@ -1,12 +1,12 @@
 """Kernels of attention and the compiler, on one training step."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import Any
 
 from sightline.exploration.answer import Column, Figure
 from sightline.reproduction.answer import ReproducedTable, table
-from sightline.reproduction.asking import Ask
+from sightline.reproduction.asking import Ask, Tables
 
 BASE: Mapping[str, Any] = {
     "model": "llama-2-7b",
@@ -67,4 +67,4 @@ def _of_device(ask: Ask, device: str) -> Iterator[dict[str, Any]]:
         }
 
 
-TABLES: Mapping[str, Callable[[Ask], ReproducedTable]] = {"kernels": kernels}
+TABLES: Tables = {"kernels": kernels}

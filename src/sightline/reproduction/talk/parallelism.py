@@ -1,12 +1,12 @@
 """Strategies of parallelism on one model against an automatic plan (C4), and unlike accelerators together (C5)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from sightline.exploration.answer import Column, Figure
 from sightline.profile import Profile
 from sightline.reproduction.answer import Reading, ReproducedTable, table
-from sightline.reproduction.asking import Ask, Asked
+from sightline.reproduction.asking import Ask, Asked, Findings, Tables
 
 MODEL = "llama-2-13b"
 BASE: Mapping[str, Any] = {
@@ -148,5 +148,5 @@ def _row(profile: Profile) -> dict[str, Any]:
     }
 
 
-FINDINGS: Mapping[str, Callable[[Ask], Sequence[Reading]]] = {"C4": c4, "C5": c5}
-TABLES: Mapping[str, Callable[[Ask], ReproducedTable]] = {"strategies": strategies, "plans": plans, "mixed": mixed}
+FINDINGS: Findings = {"C4": c4, "C5": c5}
+TABLES: Tables = {"strategies": strategies, "plans": plans, "mixed": mixed}

@@ -1,13 +1,12 @@
 """What answers the findings and tables of the talk, by id."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
-from sightline.reproduction.answer import Reading, ReproducedTable
-from sightline.reproduction.asking import Ask
+from sightline.reproduction.asking import Findings, Tables
 from sightline.reproduction.talk import compute, kernels, parallelism
 
-FINDINGS: Mapping[str, Callable[[Ask], Sequence[Reading]]] = {**compute.FINDINGS, **parallelism.FINDINGS}
-TABLES: Mapping[str, Callable[[Ask], ReproducedTable]] = {**compute.TABLES, **parallelism.TABLES, **kernels.TABLES}
+FINDINGS: Findings = {**compute.FINDINGS, **parallelism.FINDINGS}
+TABLES: Tables = {**compute.TABLES, **parallelism.TABLES, **kernels.TABLES}
 ASSUMPTIONS: Sequence[str] = (
     "Models, clusters and batches are ours: the talk names strategies and accelerators, not settings.",
     "Plans are predicted in the calibrated view, with today's releases of the frameworks.",
