@@ -80,9 +80,14 @@ def report(peer: str, cases: str, found: Sequence[Compared]) -> None:
         "processor_s": {"first": times[0], "median": median(times[1:] or times)},
     }
     print(json.dumps(figures, indent=1))
+    keep(peer, cases, figures)
+
+
+def keep(tool: str, cases: str, figures: dict[str, Any]) -> None:
+    """Write figures into the file that ``PEERS_RESULTS`` names, if it does, under the tool and the name of the cases."""
     if place := os.environ.get("PEERS_RESULTS"):
         kept = json.loads(Path(place).read_text(encoding="utf-8"))
-        kept.setdefault(peer, {})[Path(cases).stem] = rounded(figures)
+        kept.setdefault(tool, {})[Path(cases).stem] = rounded(figures)
         Path(place).write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
 
 

@@ -3,15 +3,12 @@
 It predicts what `sightline predict` prints, intervals included, from a scenario that is read anew each time.
 """
 
-import json
-import os
 import sys
 import time
-from pathlib import Path
 from statistics import median
 from typing import Any
 
-from comparison import cases_of, rounded
+from comparison import cases_of, keep
 
 import sightline as sl
 
@@ -20,10 +17,7 @@ def main(cases: str) -> None:
     """Predict every case once, and print the time of the first, which loads what it needs, and the median of the others."""
     first, *others = [processor_s(case["scenario"]) for case in cases_of(cases)]
     print(f"Sightline: processor time {1e3 * first:.1f} ms the first, median {1e3 * median(others):.2f} ms")
-    if place := os.environ.get("PEERS_RESULTS"):
-        kept = json.loads(Path(place).read_text(encoding="utf-8"))
-        kept.setdefault("Sightline", {})[Path(cases).stem] = rounded({"first": first, "median": median(others)})
-        Path(place).write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    keep("Sightline", cases, {"first": first, "median": median(others)})
 
 
 def processor_s(scenario: dict[str, Any]) -> float:
