@@ -1,6 +1,6 @@
 """One thing that a plan may have, a technique of training or a feature of an engine, and which plans have it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,6 +47,11 @@ class Choice:
         plan = scenario.plan.to_dict()
         shared = bool(np.any(getattr(scenario.workload, "prefix_tokens", 0)))
         return shared >= bool(self.prefix_tokens) and all(_has(k, plan.get(k), value) for k, value in self.plan.items())
+
+
+def each(make: Callable[..., Choice], what: str, name: str, values: Iterable[object], **more: Any) -> Iterator[Choice]:
+    """Yield a choice for each value of a plan's field, as ``make`` makes it of a name and the plan."""
+    return (make(f"{what} {value}", {name: value}, **more) for value in values)
 
 
 def _has(name: str, there: Any, value: Any) -> bool:

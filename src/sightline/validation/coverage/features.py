@@ -1,6 +1,6 @@
 """Features of inference engines: what a small batch or load with one of them is answered with, or refused."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, get_args
 
 from sightline.prediction.generation.engine_constants import missing_measurements, set_of
@@ -9,7 +9,7 @@ from sightline.scenario.operation import MODEL_DTYPES
 from sightline.scenario.precision import EXPERTS_ONLY, QUANTIZATIONS, ROUTER_DTYPES
 from sightline.simulation.simulate import simulate
 from sightline.validation.coverage.cell import Cell, Question, cell
-from sightline.validation.coverage.choice import Choice
+from sightline.validation.coverage.choice import Choice, each
 from sightline.validation.coverage.published import published
 from sightline.validation.coverage.techniques import answered
 
@@ -44,11 +44,6 @@ def _simulated(scenario: Any) -> tuple[str, str]:
     return str(evidence), missing_measurements(engine.name, engine.version, device.name)
 
 
-def _each(what: str, field: str, values: Iterable[object], **more: Any) -> Iterator[Choice]:
-    """A feature for each of a field's values."""
-    return (_feature(f"{what} {value}", {field: value}, **more) for value in values)
-
-
 def _feature(name: str, plan: Question, **more: Any) -> Choice:
     """A feature; those that only a load shows are simulated."""
     task = "serve" if set(SERVING_ONLY).intersection(plan) else "generate"
@@ -66,7 +61,7 @@ def _degrees() -> Iterator[Choice]:
 
 
 def _formats() -> Iterator[Choice]:
-    yield from _each("dtype", "dtype", MODEL_DTYPES)
+    yield from each(_feature, "dtype", "dtype", MODEL_DTYPES)
     for word in QUANTIZATIONS:
         model = FOUR_BIT_EXPERTS if word in EXPERTS_ONLY else FULL_ROUTER if word in ROUTER_DTYPES else DENSE
         yield _feature(word, {"quantization": [word]}, model=model, devices=8 if model == FULL_ROUTER else 1)
@@ -79,7 +74,7 @@ def _scheduling() -> Iterator[Choice]:
     yield _feature("CUDA graphs", {"cuda_graphs": True})
     yield _feature("no CUDA graphs", {"cuda_graphs": False})
     yield _feature("speculative decoding", {"speculative": {"tokens": 1, "acceptance": 0.75}})
-    yield from _each("scheduler", "scheduler", filter(None, get_args(Scheduler)))
+    yield from each(_feature, "scheduler", "scheduler", filter(None, get_args(Scheduler)))
     for router in get_args(Router):
         yield _feature(f"router {router}", {"replicas": 2, "router": router}, devices=2)
     yield _feature("LoRA adapters", {"lora_adapters": 4})

@@ -1,6 +1,6 @@
 """Techniques of training under every framework: what a small step with one of them is answered with, or refused."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, get_args
 
 from sightline.catalog import names
@@ -21,7 +21,7 @@ from sightline.scenario.plan import (
 from sightline.scenario.precision import FP8_RECIPES, LOW_PRECISION, computes_in
 from sightline.scenario.techniques import MODULES, AdapterKind
 from sightline.validation.coverage.cell import Cell, Question, cell
-from sightline.validation.coverage.choice import Choice
+from sightline.validation.coverage.choice import Choice, each
 from sightline.validation.coverage.published import published
 
 DENSE, EXPERTS, LATENT = "llama-3-8b", "mixtral-8x7b", "deepseek-v2-lite"
@@ -55,11 +55,6 @@ def answered(scenario: Any) -> tuple[str, str]:
     return str(profile.evidence["framework"]), str(profile.missing.get("framework", ""))
 
 
-def _each(what: str, field: str, values: Iterable[object], **more: Any) -> Iterator[Choice]:
-    """A technique for each of a field's values."""
-    return (_technique(f"{what} {value}", {field: value}, **more) for value in values)
-
-
 def _technique(name: str, plan: Question, needs: Question | None = None, **more: Any) -> Choice:
     return Choice(
         name=name,
@@ -82,7 +77,7 @@ def _parallelism() -> Iterator[Choice]:
     for exchange in get_args(ContextExchange):
         yield _technique(f"context {exchange}", {"context_parallel": 2, "context_exchange": exchange})
     yield from _experts()
-    yield from _each("ZeRO", "zero_stage", (1, 2, 3))
+    yield from each(_technique, "ZeRO", "zero_stage", (1, 2, 3))
     yield _technique("hybrid sharding", {"data_parallel_shard": 4}, needs={"zero_stage": 3})
 
 
@@ -97,26 +92,26 @@ def _experts() -> Iterator[Choice]:
 
 
 def _memory() -> Iterator[Choice]:
-    yield from _each("recompute", "recompute", ("selective", "full"))
+    yield from each(_technique, "recompute", "recompute", ("selective", "full"))
     for module in MODULES:
         model = _MODELS.get(module, DENSE)
         yield _technique(f"recompute {module}", {"recompute": {"modules": [module]}}, model=model)
-    yield from _each("offload", "offload", OFFLOADABLE, needs={"zero_stage": 3})
+    yield from each(_technique, "offload", "offload", OFFLOADABLE, needs={"zero_stage": 3})
     # FSDP offloads neither of both without the other.
     both = {"offload": ["optimizer", "parameters"]}
     yield _technique("offload optimizer and parameters", both, needs={"zero_stage": 3})
 
 
 def _formats() -> Iterator[Choice]:
-    yield from _each("attention", "attention", get_args(AttentionKernel))
-    yield from _each("dtype", "dtype", ("fp32", "tf32", "fp16", "bf16", *LOW_PRECISION))
+    yield from each(_technique, "attention", "attention", get_args(AttentionKernel))
+    yield from each(_technique, "dtype", "dtype", ("fp32", "tf32", "fp16", "bf16", *LOW_PRECISION))
     for recipe in FP8_RECIPES:
         yield _technique(f"fp8 scales {recipe}", {"dtype": "fp8", "fp8_recipe": recipe})
     for kind in get_args(AdapterKind):
         yield _technique(kind, {"adapter": {"kind": kind}}, task="finetune")
     adapted = {"needs": {"adapter": {"kind": "lora"}}, "task": "finetune"}
-    yield from _each("frozen weights", "quantization", TRAINING_QUANTIZATIONS, **adapted)
-    yield from _each("optimizer", "optimizer", OPTIMIZERS)
+    yield from each(_technique, "frozen weights", "quantization", TRAINING_QUANTIZATIONS, **adapted)
+    yield from each(_technique, "optimizer", "optimizer", OPTIMIZERS)
     yield _technique("compilation", {"compile": True})
 
 
