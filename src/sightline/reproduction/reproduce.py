@@ -11,7 +11,7 @@ from sightline.errors import InputError, nearest
 from sightline.progress import SILENT, Cancelled, Progress, watched
 from sightline.quantities import show
 from sightline.reproduction import ledger
-from sightline.reproduction.answer import Finding, Outcome, Reading, Reproduction
+from sightline.reproduction.answer import Finding, Outcome, Reproduction
 from sightline.reproduction.asking import Ask
 from sightline.runs import open_store
 
@@ -66,10 +66,11 @@ def reproduce(
         raise InputError(f"nothing of {source} is measured on the machine at hand; allowed: {', '.join(_MEASURABLE)}")
     ask = Ask(small=small, progress=progress)
     progress.begin(len(chosen.findings) + len(chosen.tables), "findings and tables")
-    outcomes = list(
-        _until_stopped(chosen.findings, lambda id_: _outcome(findings[id_], module.FINDINGS[id_], ask), ask)
-    )
-    tables = list(_until_stopped(chosen.tables, lambda id_: module.TABLES[id_](ask), ask))
+    outcomes = [
+        Outcome(finding=findings[id_], readings=readings)
+        for id_, readings in _until_stopped(chosen.findings, module.FINDINGS, ask)
+    ]
+    tables = [made for _, made in _until_stopped(chosen.tables, module.TABLES, ask)]
     if measure and not progress.cancelled:
         tables += module.MEASURED(open_store(store), small=small, progress=progress)
     stated = catalog.entry("findings", source)
@@ -103,7 +104,10 @@ def _chosen(only: Iterable[str], findings: Mapping[str, Finding], module: Module
     for id_ in asked:
         if id_ not in allowed:
             raise InputError(f"only is {show(id_)}; allowed: {_ids(findings, module)}{nearest(id_, allowed)}")
-    chosen = _Chosen(*([id_ for id_ in ids if id_ in asked or not asked] for ids in (findings, module.TABLES)))
+    chosen = _Chosen(
+        findings=[id_ for id_ in findings if id_ in asked or not asked],
+        tables=[id_ for id_ in module.TABLES if id_ in asked or not asked],
+    )
     for id_ in chosen.findings:
         if id_ not in module.FINDINGS:
             raise InputError(
@@ -118,16 +122,14 @@ def _ids(findings: Mapping[str, Finding], module: ModuleType) -> str:
     return f"{ids[0]} to {ids[-1]}, {', '.join(module.TABLES)}"
 
 
-def _outcome(finding: Finding, answer: Callable[[Ask], Sequence[Reading]], ask: Ask) -> Outcome:
-    return Outcome(finding=finding, readings=answer(ask))
-
-
-def _until_stopped(ids: Sequence[str], answer: Callable[[str], _Answer], ask: Ask) -> "Iterator[_Answer]":
-    """Answers one after the other, until somebody asks to stop."""
+def _until_stopped(
+    ids: Sequence[str], answers: Mapping[str, Callable[[Ask], _Answer]], ask: Ask
+) -> "Iterator[tuple[str, _Answer]]":
+    """Ids and their answers one after the other, until somebody asks to stop."""
     for id_ in ids:
         try:
             ask.progress.check()
-            yield answer(id_)
+            yield id_, answers[id_](ask)
         except Cancelled:
             return
         ask.progress.advance()
