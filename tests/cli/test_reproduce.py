@@ -22,7 +22,7 @@ def test_json_has_the_documented_keys(in_process):
         "criterion",
         "low",
         "high",
-        "reading",
+        "interpretation",
         "expected",
         "ours",
         "reproduced",

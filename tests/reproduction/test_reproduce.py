@@ -1,4 +1,4 @@
-"""Sources reproduced: what may be asked for, which reading counts, and the verdicts that the documentation states."""
+"""Sources reproduced: what may be asked for, which interpretation is judged, and the documented verdicts."""
 
 import json
 from importlib import import_module
@@ -9,7 +9,7 @@ import pytest
 from sightline.errors import InputError
 from sightline.progress import Progress
 from sightline.reproduction import ledger
-from sightline.reproduction.answer import Finding, Outcome, Reading
+from sightline.reproduction.answer import Finding, Interpretation, Outcome
 from sightline.reproduction.reproduce import SOURCES, reproduce
 
 STATED = Path(__file__).parents[2] / "docs" / "accuracy" / "reproduced.json"
@@ -53,7 +53,7 @@ def test_tables_are_chosen_alone():
     assert {"phase", "module", "time_s"} <= set(one.answer.columns)
 
 
-def test_the_first_reading_that_holds_counts_and_a_miss_says_why():
+def test_the_first_interpretation_that_holds_is_judged_and_a_miss_says_why():
     finding = Finding(
         id="A1",
         finding="fast",
@@ -63,11 +63,13 @@ def test_the_first_reading_that_holds_counts_and_a_miss_says_why():
         high=3,
         explained="The clock is not stated.",
     )
-    readings = [Reading(reading=name, ours=ours, sentence=f"{ours}.") for name, ours in (("x", 9), ("y", 2), ("z", 3))]
-    held = Outcome(finding=finding, readings=readings)
-    assert (held.counts.reading, held.reproduced, held.reason) == ("y", True, "2.")
-    failed = Outcome(finding=finding, readings=readings[:1])
-    assert (failed.counts.reading, failed.reproduced) == ("x", False)
+    interpretations = [
+        Interpretation(words=name, ours=ours, sentence=f"{ours}.") for name, ours in (("x", 9), ("y", 2), ("z", 3))
+    ]
+    held = Outcome(finding=finding, interpretations=interpretations)
+    assert (held.judged.words, held.reproduced, held.reason) == ("y", True, "2.")
+    failed = Outcome(finding=finding, interpretations=interpretations[:1])
+    assert (failed.judged.words, failed.reproduced) == ("x", False)
     assert failed.reason == "9. The clock is not stated."
 
 

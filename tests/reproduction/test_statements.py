@@ -4,10 +4,10 @@ from sightline.reproduction.statements import judged
 
 
 def test_the_share_that_holds_is_judged_and_what_fails_is_named():
-    reading = judged({"water is wet": True, "fire is cold": False}, "Two things were tried.", "as seen")
-    assert reading.ours == 0.5
-    assert reading.sentence == "Two things were tried. Not so: fire is cold."
-    assert reading.reading == "as seen"
+    interpretation = judged({"water is wet": True, "fire is cold": False}, "Two things were tried.", "as seen")
+    assert interpretation.ours == 0.5
+    assert interpretation.sentence == "Two things were tried. Not so: fire is cold."
+    assert interpretation.words == "as seen"
 
 
 def test_nothing_is_named_where_all_hold():

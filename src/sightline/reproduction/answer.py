@@ -44,14 +44,14 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """A finding's number in one way of reading what its source leaves open."""
+class Interpretation:
+    """A finding's number in one interpretation of what its source leaves open."""
 
     ours: float | None
     """What the criterion judges; None where it cannot be had, such as of a plan that does not fit."""
     sentence: str
     """The figures behind it."""
-    reading: str = ""
+    words: str = ""
     """Which way it is; empty where the source leaves nothing open."""
 
 
@@ -60,24 +60,24 @@ class Outcome:
     """What became of a finding."""
 
     finding: Finding
-    readings: Sequence[Reading]
-    """All ways of reading it, the nearest to the source's words first; one that holds suffices."""
+    interpretations: Sequence[Interpretation]
+    """The nearest to the source's words first; one that holds suffices."""
 
     @cached_property
-    def counts(self) -> Reading:
-        """The reading that is judged: the first that holds, else the first."""
-        return next((one for one in self.readings if self.finding.holds(one.ours)), self.readings[0])
+    def judged(self) -> Interpretation:
+        """The interpretation that is judged: the first that holds, else the first."""
+        return next((one for one in self.interpretations if self.finding.holds(one.ours)), self.interpretations[0])
 
     @property
     def reproduced(self) -> bool:
-        """Whether a reading meets the criterion."""
-        return self.finding.holds(self.counts.ours)
+        """Whether an interpretation meets the criterion."""
+        return self.finding.holds(self.judged.ours)
 
     @property
     def reason(self) -> str:
         """The figures that decide; where they do not meet the criterion, also why."""
         why = "" if self.reproduced else self.finding.explained
-        return f"{self.counts.sentence} {why}".strip()
+        return f"{self.judged.sentence} {why}".strip()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

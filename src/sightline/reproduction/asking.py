@@ -12,7 +12,7 @@ from sightline.planning.answer import PlanAnswer
 from sightline.planning.search import plan
 from sightline.profile import Profile
 from sightline.progress import SILENT, Progress
-from sightline.reproduction.answer import Reading, ReproducedTable
+from sightline.reproduction.answer import Interpretation, ReproducedTable
 from sightline.scenario import ServingScenario
 from sightline.validation.suite import Result
 from sightline.validation.validate import validate
@@ -77,7 +77,7 @@ def _answered(scenario: Asked) -> Profile:
     return predict(asked)
 
 
-Findings = Mapping[str, Callable[[Ask], Sequence[Reading]]]
-"""What answers findings in each of their readings, by id."""
+Findings = Mapping[str, Callable[[Ask], Sequence[Interpretation]]]
+"""What answers findings in each of their interpretations, by id."""
 Tables = Mapping[str, Callable[[Ask], ReproducedTable]]
 """What makes tables, by id."""

@@ -45,7 +45,7 @@ def reproduce(
     """Return a source's findings, each with our number and whether it meets its criterion, and the source's tables.
 
         answer = sl.reproduce("2311.03687", only=["A1", "A8"])
-        answer.summary, [(one.finding.id, one.counts.ours, one.reproduced) for one in answer.outcomes]
+        answer.summary, [(one.finding.id, one.judged.ours, one.reproduced) for one in answer.outcomes]
 
     Args:
         source: 2311.03687, 2407.14645 or talk.
@@ -67,8 +67,8 @@ def reproduce(
     ask = Ask(small=small, progress=progress)
     progress.begin(len(chosen.findings) + len(chosen.tables), "findings and tables")
     outcomes = [
-        Outcome(finding=findings[id_], readings=readings)
-        for id_, readings in _until_stopped(chosen.findings, module.FINDINGS, ask)
+        Outcome(finding=findings[id_], interpretations=interpretations)
+        for id_, interpretations in _until_stopped(chosen.findings, module.FINDINGS, ask)
     ]
     tables = [made for _, made in _until_stopped(chosen.tables, module.TABLES, ask)]
     if measure and not progress.cancelled:

@@ -24,7 +24,7 @@ def reproduction_to_dict(answer: Reproduction) -> dict[str, Any]:
 
 
 def _finding(outcome: Outcome, source: str) -> dict[str, Any]:
-    finding, counts = outcome.finding, outcome.counts
+    finding, judged = outcome.finding, outcome.judged
     found: dict[str, Any] = as_json(
         {
             "id": finding.id,
@@ -33,19 +33,19 @@ def _finding(outcome: Outcome, source: str) -> dict[str, Any]:
             "criterion": finding.criterion,
             "low": finding.low,
             "high": finding.high,
-            "reading": counts.reading,
+            "interpretation": judged.words,
             "expected": finding.expected,
-            "ours": counts.ours,
+            "ours": judged.ours,
             "reproduced": outcome.reproduced,
             "reason": outcome.reason,
-            "readings": [
+            "interpretations": [
                 {
-                    "reading": one.reading,
+                    "interpretation": one.words,
                     "ours": one.ours,
                     "reproduced": finding.holds(one.ours),
                     "sentence": one.sentence,
                 }
-                for one in outcome.readings
+                for one in outcome.interpretations
             ],
         }
     )

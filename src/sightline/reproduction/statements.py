@@ -3,17 +3,17 @@
 from collections.abc import Mapping
 from statistics import fmean
 
-from sightline.reproduction.answer import Reading
+from sightline.reproduction.answer import Interpretation
 
 
-def judged(statements: Mapping[str, bool], sentence: str, reading: str = "") -> Reading:
-    """Return a reading by the share of its statements that hold; those that do not are named after the figures.
+def judged(statements: Mapping[str, bool], sentence: str, words: str = "") -> Interpretation:
+    """Return an interpretation by the share of its statements that hold; after the figures those that do not are named.
 
     Args:
         statements: Whether each holds, by what it says.
         sentence: The figures behind them.
-        reading: As `Reading` has it.
+        words: As `Interpretation` has it.
     """
-    failed = [words for words, holds in statements.items() if not holds]
+    failed = [said for said, holds in statements.items() if not holds]
     named = f" Not so: {'; '.join(failed)}." if failed else ""
-    return Reading(ours=fmean(statements.values()), sentence=f"{sentence}{named}", reading=reading)
+    return Interpretation(ours=fmean(statements.values()), sentence=f"{sentence}{named}", words=words)

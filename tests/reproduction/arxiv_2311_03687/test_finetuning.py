@@ -1,4 +1,4 @@
-"""Findings on fine-tuning: ratios follow the predictions, readings differ by adapters, and statements can fail."""
+"""Findings on fine-tuning: ratios follow the predictions, interpretations differ by adapters, and statements can fail."""
 
 from types import SimpleNamespace
 
@@ -42,7 +42,7 @@ def test_rates_and_memory_of_lora_and_qlora_are_compared():
     )
     assert [one.ours for one in finetuning.a18(told)] == [2.0, 2.0]
     assert [one.ours for one in finetuning.a19(told)] == pytest.approx([0.4, 0.4])
-    assert len({one.reading for one in finetuning.a18(told)}) == len(finetuning.ADAPTERS)
+    assert len({one.words for one in finetuning.a18(told)}) == len(finetuning.ADAPTERS)
 
 
 def test_what_does_not_fit_has_no_rate():

@@ -1,4 +1,4 @@
-"""Scaling over the study's links: efficiencies follow the links, and readings differ by what they replace."""
+"""Scaling over the study's links: efficiencies follow the links, and interpretations differ by what they replace."""
 
 import pytest
 
@@ -14,9 +14,9 @@ def ask():
 
 @pytest.mark.parametrize("id_", ["A1", "A2", "A3"])
 def test_eight_devices_reach_a_part_of_eight_times_one(ask, id_):
-    readings = scaling.FINDINGS[id_](ask)
-    assert all(0.0 < one.ours < 1.0 for one in readings)
-    assert len({one.reading for one in readings}) == len(readings)
+    interpretations = scaling.FINDINGS[id_](ask)
+    assert all(0.0 < one.ours < 1.0 for one in interpretations)
+    assert len({one.words for one in interpretations}) == len(interpretations)
 
 
 def test_faster_lanes_of_the_host_scale_better(ask):
@@ -53,12 +53,12 @@ def test_replaced_parts_leave_the_rest_of_a_server(ask, devices):
     assert after.host.memory_bandwidth == before.host.memory_bandwidth
 
 
-def test_the_table_has_every_platform_and_reading_from_one_device_to_eight(ask):
+def test_the_table_has_every_platform_and_interpretation_from_one_device_to_eight(ask):
     found = scaling.scaling(ask).answer
     alone = [row for row in found.rows if row["devices"] == 1]
     assert {row["efficiency"] for row in alone} == {1.0}
     assert len(found) == 4 * len(alone)
-    readings = [row["reading"] for row in alone if row["platform"] == "RTX 4090"]
-    assert readings == [scaling.FIRST, *[said for said, parts in scaling.LINKS.items() if parts]]
-    whole = {(row["platform"], row["reading"]): row["efficiency"] for row in found.rows if row["devices"] == 8}
+    interpretations = [row["interpretation"] for row in alone if row["platform"] == "RTX 4090"]
+    assert interpretations == [scaling.FIRST, *[said for said, parts in scaling.LINKS.items() if parts]]
+    whole = {(row["platform"], row["interpretation"]): row["efficiency"] for row in found.rows if row["devices"] == 8}
     assert whole["RTX 3090", scaling.FIRST] == pytest.approx(scaling._efficiency(ask, RTX_3090, {}))

@@ -43,7 +43,7 @@ def bursts(monkeypatch):
 
 
 def judged(finding, way):
-    return next(one for one in finding(None) if one.reading == way.reading).ours
+    return next(one for one in finding(None) if one.words == way.words).ours
 
 
 @pytest.mark.parametrize(

@@ -30,12 +30,12 @@ def test_a_model_that_would_be_faster_than_a_smaller_one_is_not_judged(ask):
 
 
 def test_what_bounds_matrix_products_is_named_by_device_and_shape(ask):
-    (reading,) = b7(ask)
-    assert reading.ours == 1.0
-    assert "a100-sxm-80gb: prefill qkv" in reading.sentence
+    (interpretation,) = b7(ask)
+    assert interpretation.ours == 1.0
+    assert "a100-sxm-80gb: prefill qkv" in interpretation.sentence
     assert b8(ask)[0].ours > 1.0
 
 
 def test_the_knee_of_memory_has_a_level(ask):
-    (reading,) = b9(ask)
-    assert "where L2 binds" in reading.sentence
+    (interpretation,) = b9(ask)
+    assert "where L2 binds" in interpretation.sentence

@@ -29,16 +29,16 @@ def ask():
 
 @pytest.mark.slow
 def test_the_gain_has_factors_in_both_views(ask):
-    (reading,) = b4(ask)
-    assert reading.ours is not None
-    assert "ideal view" in reading.sentence
-    assert "calibrated view" in reading.sentence
+    (interpretation,) = b4(ask)
+    assert interpretation.ours is not None
+    assert "ideal view" in interpretation.sentence
+    assert "calibrated view" in interpretation.sentence
 
 
-def test_every_way_of_reading_the_study_of_nodes_is_shown(ask):
-    for readings in (b5(ask), b6(ask)):
-        assert len({one.reading for one in readings}) == len(readings) == 8
-        assert all(0 <= one.ours <= 1 for one in readings)
+def test_every_interpretation_of_the_study_of_nodes_is_shown(ask):
+    for interpretations in (b5(ask), b6(ask)):
+        assert len({one.words for one in interpretations}) == len(interpretations) == 8
+        assert all(0 <= one.ours <= 1 for one in interpretations)
 
 
 def test_memory_and_links_bring_back_what_logic_alone_loses(ask):

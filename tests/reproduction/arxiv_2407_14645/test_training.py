@@ -19,6 +19,6 @@ def test_errors_are_those_of_the_table(ask):
 
 
 def test_memory_is_judged_by_its_largest_error(ask):
-    (reading,) = b3(ask)
-    assert 0 < reading.ours < 0.03
-    assert "22B 5.7 < 10.2 < 60.0" in reading.sentence
+    (interpretation,) = b3(ask)
+    assert 0 < interpretation.ours < 0.03
+    assert "22B 5.7 < 10.2 < 60.0" in interpretation.sentence

@@ -23,7 +23,7 @@ def test_operators_count_a_little_more_than_6_n_d(ask):
 
 def test_prices_are_read_in_two_dollars(ask):
     of_the_day, constant = c2(ask)
-    assert of_the_day.reading == "prices in dollars of the day"
+    assert of_the_day.words == "prices in dollars of the day"
     assert constant.ours < of_the_day.ours
 
 

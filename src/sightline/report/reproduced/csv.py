@@ -16,7 +16,7 @@ def reproduced_to_csv(answer: Reproduction) -> str:
             {
                 key: str(value).lower() if isinstance(value, bool) else "" if value is None else value
                 for key, value in line.items()
-                if key != "readings"
+                if key != "interpretations"
             }
             for line in lines
         ]

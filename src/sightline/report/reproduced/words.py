@@ -7,7 +7,16 @@ from sightline.report.pieces import BAD, GOOD, PERHAPS, Said
 from sightline.report.units import digits
 from sightline.reproduction.answer import Finding, Outcome, ReproducedTable, Reproduction
 
-HEADINGS = ("", "finding", "the source", "ours", "criterion", "reproduced", "read as", "readings that hold")
+HEADINGS = (
+    "",
+    "finding",
+    "the source",
+    "ours",
+    "criterion",
+    "reproduced",
+    "interpretation",
+    "interpretations that hold",
+)
 NUMBERS = (False, False, False, True, True, False, False, True)
 """Which columns of findings are figures."""
 TABLE_HEADINGS = ("table", "shows", "status", "rows")
@@ -36,18 +45,18 @@ def line_of(outcome: Outcome) -> tuple[str, ...]:
         finding.id,
         finding.finding,
         str(finding.expected),
-        "none" if outcome.counts.ours is None else digits(outcome.counts.ours),
+        "none" if outcome.judged.ours is None else digits(outcome.judged.ours),
         _range(finding),
         YES if outcome.reproduced else NO,
-        outcome.counts.reading,
+        outcome.judged.words,
         _holding(outcome),
     )
 
 
 def _holding(outcome: Outcome) -> str:
-    """In how many of several readings a finding is reproduced."""
-    held = sum(outcome.finding.holds(one.ours) for one in outcome.readings)
-    return f"{held} of {len(outcome.readings)}" if len(outcome.readings) > 1 else ""
+    """In how many of several interpretations a finding is reproduced."""
+    held = sum(outcome.finding.holds(one.ours) for one in outcome.interpretations)
+    return f"{held} of {len(outcome.interpretations)}" if len(outcome.interpretations) > 1 else ""
 
 
 def _range(finding: Finding) -> str:
@@ -60,14 +69,14 @@ def _range(finding: Finding) -> str:
 
 
 def details_of(outcome: Outcome) -> Iterator[str]:
-    """Yield the criterion of a finding, the figures behind ours, and what other readings come to."""
+    """Yield the criterion of a finding, the figures behind ours, and what other interpretations come to."""
     yield f"Criterion: {outcome.finding.criterion}."
-    read = f"Read as {outcome.counts.reading}: " if outcome.counts.reading else ""
-    yield read + outcome.reason
-    for one in outcome.readings:
-        if one is not outcome.counts:
+    interpreted = f"Interpreted as {outcome.judged.words}: " if outcome.judged.words else ""
+    yield interpreted + outcome.reason
+    for one in outcome.interpretations:
+        if one is not outcome.judged:
             ours = "" if one.ours is None else f"{digits(one.ours)}. "
-            yield f"Read as {one.reading}: {ours}{one.sentence}"
+            yield f"Interpreted as {one.words}: {ours}{one.sentence}"
 
 
 def table_line(one: ReproducedTable) -> tuple[str, ...]:

@@ -24,20 +24,20 @@ class Deployment:
     """How a platform's GPUs serve a model."""
 
     name: str
-    reading: str
-    """The same as one way of reading the study."""
+    words: str
+    """The same as an interpretation of the study."""
     gpus: Mapping[str, int]
     """Of a replica, over which tensor parallelism splits the model."""
 
 
 REPLICAS = Deployment(
     name="replicas",
-    reading="8 replicas of 7B, 4 of 13B, one of 70B: as many as 24 GB cards hold",
+    words="8 replicas of 7B, 4 of 13B, one of 70B: as many as 24 GB cards hold",
     gpus={SEVEN: 1, THIRTEEN: 2, SEVENTY: GPUS},
 )
 SPLIT = Deployment(
     name="one server",
-    reading="one server of each model, over all 8 GPUs",
+    words="one server of each model, over all 8 GPUs",
     gpus=dict.fromkeys(MODELS, GPUS),
 )
 DEPLOYMENTS = (REPLICAS, SPLIT)

@@ -7,7 +7,7 @@ from typing import Any
 from sightline.exploration.answer import Column, Figure
 from sightline.profile import Profile
 from sightline.quantities import GIB
-from sightline.reproduction.answer import Reading, ReproducedTable, table
+from sightline.reproduction.answer import Interpretation, ReproducedTable, table
 from sightline.reproduction.arxiv_2311_03687.settings import (
     A800,
     NAMES,
@@ -29,7 +29,7 @@ ADAPTERS: Mapping[str, Mapping[str, Any]] = {
     "adapters on all projections, as in the paper of QLoRA": EVERYWHERE,
     "adapters on queries and values, PEFT's default for Llama": {"targets": ["query", "value"]},
 }
-"""Ways of reading which projections have adapters: the study does not state it."""
+"""Interpretations of which projections have adapters: the study does not state it."""
 ALIKE = 0.30
 """The loss from 7B to 13B that the study states of LoRA and of QLoRA."""
 
@@ -38,26 +38,26 @@ COMBINED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "RTX 3090 with NVLink, the optimizer offloaded": (RTX_3090_NVLINK, {"offload": "optimizer"}),
     "RTX 4090, optimizer and parameters offloaded": (RTX_4090, {}),
 }
-"""Ways of reading which card it is and what is offloaded. The weights are bf16: releases of 2023 have no QLoRA under
+"""Interpretations of which card it is and what is offloaded. The weights are bf16: releases of 2023 have no QLoRA under
 ZeRO-3."""
 
 
-def a18(ask: Ask) -> list[Reading]:
+def a18(ask: Ask) -> list[Interpretation]:
     """Return LoRA's throughput over QLoRA's."""
     return [_rates(ask, said, ("L", adapters), ("QL", adapters)) for said, adapters in ADAPTERS.items()]
 
 
-def a19(ask: Ask) -> list[Reading]:
+def a19(ask: Ask) -> list[Interpretation]:
     """Return QLoRA's memory over LoRA's."""
-    readings = []
+    interpretations = []
     for said, adapters in ADAPTERS.items():
         gib = [_gib(_adapted(ask, A800, techniques, adapters)) for techniques in ("QL", "L")]
         sentence = f"QLoRA needs {gib[0]:.1f} GiB, LoRA {gib[1]:.1f} GiB."
-        readings.append(Reading(reading=said, ours=gib[0] / gib[1], sentence=sentence))
-    return readings
+        interpretations.append(Interpretation(words=said, ours=gib[0] / gib[1], sentence=sentence))
+    return interpretations
 
 
-def a20(ask: Ask) -> list[Reading]:
+def a20(ask: Ask) -> list[Interpretation]:
     """Return what FlashAttention adds to LoRA's throughput, without ZeRO and with ZeRO-2."""
     return [
         _gain(ask, f"{said}{also}", (f"L+F{more}", adapters), (f"L{more}", adapters))
@@ -66,14 +66,14 @@ def a20(ask: Ask) -> list[Reading]:
     ]
 
 
-def a21(ask: Ask) -> list[Reading]:
+def a21(ask: Ask) -> list[Interpretation]:
     """Return what ZeRO-2 adds to LoRA's throughput."""
     return [_gain(ask, said, ("L+Z2", adapters), ("L", adapters)) for said, adapters in ADAPTERS.items()]
 
 
-def a22(ask: Ask) -> list[Reading]:
+def a22(ask: Ask) -> list[Interpretation]:
     """Return how much slower 13B is than 7B, of LoRA and QLoRA the one farther from the study's loss."""
-    readings = []
+    interpretations = []
     for said, adapters in ADAPTERS.items():
         losses = {}
         for techniques in ("L", "QL"):
@@ -82,29 +82,29 @@ def a22(ask: Ask) -> list[Reading]:
             losses[techniques] = None if share is None else 1 - share
         known = [loss for loss in losses.values() if loss is not None]
         told = ", ".join(f"{row} {'out of memory' if loss is None else f'{loss:.1%}'}" for row, loss in losses.items())
-        readings.append(
-            Reading(
-                reading=said,
+        interpretations.append(
+            Interpretation(
+                words=said,
                 ours=max(known, key=lambda loss: abs(loss - ALIKE)) if len(known) == len(losses) else None,
                 sentence=f"13B is slower than 7B by: {told}.",
             )
         )
-    return readings
+    return interpretations
 
 
-def a23(ask: Ask) -> list[Reading]:
+def a23(ask: Ask) -> list[Interpretation]:
     """Return tokens per second of 70B with LoRA, FlashAttention, recomputation, ZeRO-3 and offload on 24 GB cards."""
-    readings = []
+    interpretations = []
     for said, (card, plan) in COMBINED.items():
         profile = ask.profile(trained(card, "L+F+R+Z3+O", model=SEVENTY, **plan))
         usable = float(profile.usable_bytes) / GIB
         trains = "out of memory" if not profile.fits else f"{float(profile.tokens_per_s):,.0f} tokens/s"
         sentence = f"{NAMES[card]}: {_gib(profile):.1f} of {usable:.1f} GiB, {trains}."
-        readings.append(Reading(reading=said, ours=rate(profile), sentence=sentence))
-    return readings
+        interpretations.append(Interpretation(words=said, ours=rate(profile), sentence=sentence))
+    return interpretations
 
 
-def a24(ask: Ask) -> list[Reading]:
+def a24(ask: Ask) -> list[Interpretation]:
     """Return the share of the study's statements on techniques that hold."""
     found = {
         "ZeRO-2 saves memory at no cost in speed": _saves_for_nothing(ask),
@@ -205,20 +205,24 @@ def _adapted(
     return ask.profile(trained(platform, techniques, model=model, adapter={"kind": kind, **adapters}))
 
 
-def _rates(ask: Ask, said: str, one: tuple[str, Mapping[str, Any]], other: tuple[str, Mapping[str, Any]]) -> Reading:
+def _rates(
+    ask: Ask, said: str, one: tuple[str, Mapping[str, Any]], other: tuple[str, Mapping[str, Any]]
+) -> Interpretation:
     """The throughput of one row over another's, 7B on the A800."""
     rates = [rate(_adapted(ask, A800, *row)) for row in (one, other)]
     told = ", ".join(
         f"{row} {'out of memory' if value is None else f'{value:,.0f} tokens/s'}"
         for (row, _), value in zip((one, other), rates, strict=True)
     )
-    return Reading(reading=said, ours=ratio(rates[0], rates[1]), sentence=f"7B on 8 A800: {told}.")
+    return Interpretation(words=said, ours=ratio(rates[0], rates[1]), sentence=f"7B on 8 A800: {told}.")
 
 
-def _gain(ask: Ask, said: str, one: tuple[str, Mapping[str, Any]], other: tuple[str, Mapping[str, Any]]) -> Reading:
+def _gain(
+    ask: Ask, said: str, one: tuple[str, Mapping[str, Any]], other: tuple[str, Mapping[str, Any]]
+) -> Interpretation:
     """What one row gains over another."""
     found = _rates(ask, said, one, other)
-    return Reading(reading=said, ours=None if found.ours is None else found.ours - 1, sentence=found.sentence)
+    return Interpretation(words=said, ours=None if found.ours is None else found.ours - 1, sentence=found.sentence)
 
 
 def _gib(profile: Profile) -> float:

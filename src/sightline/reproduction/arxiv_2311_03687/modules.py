@@ -4,7 +4,7 @@ from itertools import pairwise
 
 from sightline.exploration.words import percent
 from sightline.profile import Profile
-from sightline.reproduction.answer import Reading
+from sightline.reproduction.answer import Interpretation
 from sightline.reproduction.arxiv_2311_03687.pretraining import largest
 from sightline.reproduction.arxiv_2311_03687.settings import A800, trained
 from sightline.reproduction.asking import Ask, Findings
@@ -27,7 +27,7 @@ def layer_times(profile: Profile, phase: str) -> dict[str, float]:
     return times
 
 
-def a13(ask: Ask) -> list[Reading]:
+def a13(ask: Ask) -> list[Interpretation]:
     """Return the smallest ratio of MLP to QKV and of QKV to the next module, in both passes."""
     profile = ask.profile(trained(A800, batch=2))
     ratios, said = [], []
@@ -37,28 +37,28 @@ def a13(ask: Ask) -> list[Reading]:
         order = ("mlp", "qkv", most)
         ratios += [times[before] / times[after] for before, after in pairwise(order)]
         said.append(f"{phase}: {', '.join(f'{name} {times[name] * 1e3:.1f} ms' for name in order)}")
-    return [Reading(ours=min(ratios), sentence=f"A step at batch 2, {'; '.join(said)}.")]
+    return [Interpretation(ours=min(ratios), sentence=f"A step at batch 2, {'; '.join(said)}.")]
 
 
-def a14(ask: Ask) -> list[Reading]:
+def a14(ask: Ask) -> list[Interpretation]:
     """Return the share of RMSNorm and rotary embedding in a decoder layer's time."""
     profile = ask.profile(trained(A800, batch=2))
-    readings = []
+    interpretations = []
     for phase in ("forward", "backward"):
         times = layer_times(profile, phase)
         element_wise = sum(times[name] for name in (*NORMS, "rope"))
         whole = sum(times.values())
-        readings.append(
-            Reading(
-                reading=f"{phase}, batch 2",
+        interpretations.append(
+            Interpretation(
+                words=f"{phase}, batch 2",
                 ours=element_wise / whole,
                 sentence=f"They take {element_wise * 1e3:.1f} ms of {whole * 1e3:.1f} ms.",
             )
         )
-    return readings
+    return interpretations
 
 
-def a15(ask: Ask) -> list[Reading]:
+def a15(ask: Ask) -> list[Interpretation]:
     """Return how many of two statements hold: idle 3 to 12 % at batch 1, at most 2 % at the largest batch."""
     most = largest(ask, A800)
     small, large = (idle_share(ask.profile(trained(A800, batch=batch))) for batch in (1, most))
@@ -81,26 +81,26 @@ def _idle_s(profile: Profile) -> float:
     return sum(float(row.time_s) for row in profile.rows if row.operator in (LAUNCHES, MICRO_BATCH))
 
 
-def a16(ask: Ask) -> list[Reading]:
+def a16(ask: Ask) -> list[Interpretation]:
     """Return FlashAttention's gain for the attention module, forward: as speed-up, and as saved share of time."""
     return _flash_gains(ask, "forward")
 
 
-def a17(ask: Ask) -> list[Reading]:
+def a17(ask: Ask) -> list[Interpretation]:
     """Return FlashAttention's gain for the attention module, backward."""
     return _flash_gains(ask, "backward")
 
 
-def _flash_gains(ask: Ask, phase: str) -> list[Reading]:
-    readings = []
+def _flash_gains(ask: Ask, phase: str) -> list[Interpretation]:
+    interpretations = []
     for batch in (2, 1):
         eager, flash = (_attention_s(ask.profile(trained(A800, row, batch=batch)), phase) for row in ("N", "F"))
         said = f"The module takes {eager * 1e3:.1f} ms eager and {flash * 1e3:.1f} ms with FlashAttention."
-        readings += [
-            Reading(reading=f"speed-up, batch {batch}", ours=eager / flash - 1, sentence=said),
-            Reading(reading=f"saved share of time, batch {batch}", ours=1 - flash / eager, sentence=said),
+        interpretations += [
+            Interpretation(words=f"speed-up, batch {batch}", ours=eager / flash - 1, sentence=said),
+            Interpretation(words=f"saved share of time, batch {batch}", ours=1 - flash / eager, sentence=said),
         ]
-    return readings
+    return interpretations
 
 
 def _attention_s(profile: Profile, phase: str) -> float:
@@ -112,14 +112,14 @@ def _attention_s(profile: Profile, phase: str) -> float:
     )
 
 
-def a36(ask: Ask) -> list[Reading]:
+def a36(ask: Ask) -> list[Interpretation]:
     """Return the share of kernels in the backward phase at batch 2, unoverlapped communication apart."""
     profile = ask.profile(trained(A800, batch=2))
     backward = float(profile.phases["backward"])
     # Both passes wait for the host in proportion to their time.
     idle = _idle_s(profile) * backward / (backward + float(profile.phases["forward"]))
     return [
-        Reading(
+        Interpretation(
             ours=backward / (backward + idle),
             sentence=f"Its kernels take {backward * 1e3:.0f} ms, the host lets the device wait {idle * 1e3:.0f} ms.",
         )

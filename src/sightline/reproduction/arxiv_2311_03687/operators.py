@@ -8,7 +8,7 @@ from typing import Any
 from sightline.exploration.answer import Column, Figure
 from sightline.measurement.arxiv_2311_03687 import SEQUENCE
 from sightline.profile import Profile
-from sightline.reproduction.answer import Reading, ReproducedTable, table
+from sightline.reproduction.answer import Interpretation, ReproducedTable, table
 from sightline.reproduction.arxiv_2311_03687.settings import NAMES, PLATFORMS, RTX_3090, RTX_3090_NVLINK
 from sightline.reproduction.asking import Ask, Findings, Tables
 
@@ -23,7 +23,7 @@ KNEE = 2.0
 """Times over those of the smallest message from which bandwidth is said to rule."""
 
 
-def a33(ask: Ask) -> list[Reading]:
+def a33(ask: Ask) -> list[Interpretation]:
     """Return the least time without NVLink over that with it, of all-gather and reduce-scatter at any size."""
     ratios = {
         (kind, size): _seconds(ask, RTX_3090, kind, size) / _seconds(ask, RTX_3090_NVLINK, kind, size)
@@ -32,10 +32,10 @@ def a33(ask: Ask) -> list[Reading]:
     least, most = (pick(ratios, key=lambda one: ratios[one]) for pick in (min, max))
     low, high = (f"{ratios[one]:.2f} ({_word(one[0])} of {_bytes(one[1])})" for one in (least, most))
     said = f"From {_bytes(SIZES[0])} to {_bytes(SIZES[-1])} both are faster by a factor of {low} to {high}."
-    return [Reading(ours=ratios[least], sentence=said)]
+    return [Interpretation(ours=ratios[least], sentence=said)]
 
 
-def a34(ask: Ask) -> list[Reading]:
+def a34(ask: Ask) -> list[Interpretation]:
     """Return how many statements on a knee of reduce-scatter hold over all platforms.
 
     Of each platform: messages up to `SMALL_BYTES` take less than `KNEE` times as long as the smallest, though up to 16
@@ -54,10 +54,10 @@ def a34(ask: Ask) -> list[Reading]:
         knee = next((_bytes(size) for size in SIZES if times[size] >= KNEE * start), "no size")
         knees.append(f"{knee} on the {NAMES[platform]} (start-up {start * 1e6:.0f} us)")
     sentence = f"A message takes twice the start-up time from {', '.join(knees)}."
-    return [Reading(ours=sum(statements) / len(statements), sentence=sentence)]
+    return [Interpretation(ours=sum(statements) / len(statements), sentence=sentence)]
 
 
-def a38(ask: Ask) -> list[Reading]:
+def a38(ask: Ask) -> list[Interpretation]:
     """Return the ratio of all-gather to reduce-scatter that is farthest from 1, over sizes and platforms."""
     ratios = {
         (platform, size): _seconds(ask, platform, "all_gather", size) / _seconds(ask, platform, "reduce_scatter", size)
@@ -66,7 +66,7 @@ def a38(ask: Ask) -> list[Reading]:
     platform, size = farthest = max(ratios, key=lambda one: abs(log(ratios[one])))
     span = f"{min(ratios.values()):.2f} to {max(ratios.values()):.2f}"
     sentence = f"The ratio is {span}, farthest from 1 at {_bytes(size)} on the {NAMES[platform]}."
-    return [Reading(ours=ratios[farthest], sentence=sentence)]
+    return [Interpretation(ours=ratios[farthest], sentence=sentence)]
 
 
 def _seconds(ask: Ask, platform: str, kind: str, size: int) -> float:

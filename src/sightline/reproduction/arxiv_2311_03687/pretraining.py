@@ -5,7 +5,7 @@ from itertools import pairwise, product
 
 from sightline.measurement.arxiv_2311_03687 import PRETRAINING
 from sightline.quantities import GIB
-from sightline.reproduction.answer import Reading
+from sightline.reproduction.answer import Interpretation
 from sightline.reproduction.arxiv_2311_03687.settings import (
     A800,
     GPUS,
@@ -24,36 +24,36 @@ BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 CARDS = (RTX_4090, RTX_3090)
 
 
-def a5(ask: Ask) -> list[Reading]:
+def a5(ask: Ask) -> list[Interpretation]:
     """Return Megatron-LM's throughput over DeepSpeed's: batch 1 each, or the same global batch."""
     deepspeed = rate(ask.profile(trained(A800)))
-    readings = []
-    for reading, batch in (("batch 1 each: per GPU, and of the only replica", 1), ("the same global batch of 8", GPUS)):
+    interpretations = []
+    for words, batch in (("batch 1 each: per GPU, and of the only replica", 1), ("the same global batch of 8", GPUS)):
         megatron = rate(ask.profile(trained(A800, framework="megatron", batch=batch)))
-        readings.append(
-            Reading(
-                reading=reading,
+        interpretations.append(
+            Interpretation(
+                words=words,
                 ours=ratio(megatron, deepspeed),
                 sentence=f"Megatron-LM trains {_said(megatron)}, DeepSpeed {_said(deepspeed)}.",
             )
         )
-    return readings
+    return interpretations
 
 
-def a6(ask: Ask) -> list[Reading]:
+def a6(ask: Ask) -> list[Interpretation]:
     """Return DeepSpeed's throughput over Megatron-LM's, each at its largest batch that fits, by ZeRO stage."""
     split = largest(ask, A800, framework="megatron")
     megatron = rate(ask.profile(trained(A800, framework="megatron", batch=split)))
-    readings = []
-    for row, reading in (("N", "DeepSpeed without ZeRO"), ("Z2", "DeepSpeed with ZeRO-2; the stage is not stated")):
+    interpretations = []
+    for row, words in (("N", "DeepSpeed without ZeRO"), ("Z2", "DeepSpeed with ZeRO-2; the stage is not stated")):
         most = largest(ask, A800, row)
         deepspeed = rate(ask.profile(trained(A800, row, batch=most)))
         said = f"DeepSpeed trains {_said(deepspeed)} at batch {most}, Megatron-LM {_said(megatron)} at batch {split}."
-        readings.append(Reading(reading=reading, ours=ratio(deepspeed, megatron), sentence=said))
-    return readings
+        interpretations.append(Interpretation(words=words, ours=ratio(deepspeed, megatron), sentence=said))
+    return interpretations
 
 
-def a7(ask: Ask) -> list[Reading]:
+def a7(ask: Ask) -> list[Interpretation]:
     """Return DeepSpeed's memory over Megatron-LM's at the same batches."""
     shares, said = [], []
     for batch in (1, 2, 4, 8):
@@ -63,26 +63,28 @@ def a7(ask: Ask) -> list[Reading]:
         )
         shares.append(deepspeed / megatron)
         said.append(f"{deepspeed:.0f} and {megatron:.0f} GiB at batch {batch}")
-    return [Reading(ours=min(shares), sentence=f"DeepSpeed and Megatron-LM need {', '.join(said)}.")]
+    return [Interpretation(ours=min(shares), sentence=f"DeepSpeed and Megatron-LM need {', '.join(said)}.")]
 
 
-def a8(ask: Ask) -> list[Reading]:
+def a8(ask: Ask) -> list[Interpretation]:
     """Return whether 7B without techniques is out of memory on both RTX cards."""
     needs = [ask.profile(trained(card)) for card in CARDS]
     agree = sum(not one.fits for one in needs) / len(needs)
     gib = " and ".join(f"{one.memory_bytes['total'] / GIB:.0f} GiB" for one in needs)
-    return [Reading(ours=agree, sentence=f"It needs {gib} on cards of 24 GiB.")]
+    return [Interpretation(ours=agree, sentence=f"It needs {gib} on cards of 24 GiB.")]
 
 
-def a9(ask: Ask) -> list[Reading]:
+def a9(ask: Ask) -> list[Interpretation]:
     """Return the A800's best throughput in full pre-training over the best of RTX cards, batch 1 and the largest."""
-    readings = []
+    interpretations = []
     for card, at_largest in product(CARDS, (False, True)):
         (row, a800), (other, reached) = (_best(ask, one, at_largest=at_largest) for one in (A800, card))
         batch = "each at its largest batch" if at_largest else "batch 1"
         said = f"The A800 trains {_said(a800)} with {row}, the {NAMES[card]} {_said(reached)} with {other}."
-        readings.append(Reading(reading=f"the {NAMES[card]}, {batch}", ours=ratio(a800, reached), sentence=said))
-    return readings
+        interpretations.append(
+            Interpretation(words=f"the {NAMES[card]}, {batch}", ours=ratio(a800, reached), sentence=said)
+        )
+    return interpretations
 
 
 def _best(ask: Ask, platform: str, *, at_largest: bool) -> tuple[str, float | None]:
@@ -97,9 +99,9 @@ def _best(ask: Ask, platform: str, *, at_largest: bool) -> tuple[str, float | No
     return best, rates.get(best)
 
 
-def a10(ask: Ask) -> list[Reading]:
+def a10(ask: Ask) -> list[Interpretation]:
     """Return the throughput of RTX cards over the A800's with 4-bit weights, at batch 1 and the largest of each."""
-    readings = []
+    interpretations = []
     for at_largest in (False, True):
         a800, *cards = (_quantized(ask, one, at_largest=at_largest) for one in (A800, *CARDS))
         shares = [ratio(card, a800) for card in cards]
@@ -107,29 +109,29 @@ def a10(ask: Ask) -> list[Reading]:
         # Both have to be in the range: the one farther from its middle is judged.
         ours = max(known, key=lambda share: abs(share - 0.5)) if len(known) == len(shares) else None
         said = " and ".join("does not fit" if share is None else f"{share:.2f}" for share in shares)
-        readings.append(
-            Reading(
-                reading="each at its largest batch" if at_largest else "batch 1 per GPU",
+        interpretations.append(
+            Interpretation(
+                words="each at its largest batch" if at_largest else "batch 1 per GPU",
                 ours=ours,
                 sentence=f"RTX 4090 and RTX 3090 reach {said} of the A800's throughput.",
             )
         )
-    return readings
+    return interpretations
 
 
-def a11(ask: Ask) -> list[Reading]:
+def a11(ask: Ask) -> list[Interpretation]:
     """Return the RTX 4090's throughput over the RTX 3090's with 4-bit weights, at batch 1 and the largest of each."""
-    readings = []
+    interpretations = []
     for at_largest in (False, True):
         ada, ampere = (_quantized(ask, card, at_largest=at_largest) for card in CARDS)
-        readings.append(
-            Reading(
-                reading="each at its largest batch" if at_largest else "batch 1 per GPU",
+        interpretations.append(
+            Interpretation(
+                words="each at its largest batch" if at_largest else "batch 1 per GPU",
                 ours=ratio(ada, ampere),
                 sentence=f"The RTX 4090 trains {_said(ada)}, the RTX 3090 {_said(ampere)}.",
             )
         )
-    return readings
+    return interpretations
 
 
 def _quantized(ask: Ask, platform: str, *, at_largest: bool) -> float | None:
@@ -138,30 +140,30 @@ def _quantized(ask: Ask, platform: str, *, at_largest: bool) -> float | None:
     return rate(ask.profile(trained(platform, "Q", batch=batch)))
 
 
-def a12(ask: Ask) -> list[Reading]:
+def a12(ask: Ask) -> list[Interpretation]:
     """Return the optimizer's share of a step at batch 2, without and with the communication that nothing hides."""
     profile = ask.profile(trained(A800, batch=2))
     step, update = float(profile.step_time_s), float(profile.phases["optimizer"])
     exposed = float(profile.phases["communication_exposed"])
     said = f"The update takes {update:.3f} s of {{:.3f}} s."
     return [
-        Reading(
-            reading="of forward, backward and update, as the phases are given without unoverlapped communication",
+        Interpretation(
+            words="of forward, backward and update, as the phases are given without unoverlapped communication",
             ours=update / (step - exposed),
             sentence=said.format(step - exposed),
         ),
-        Reading(reading="of the whole step on 8 GPUs", ours=update / step, sentence=said.format(step)),
+        Interpretation(words="of the whole step on 8 GPUs", ours=update / step, sentence=said.format(step)),
     ]
 
 
-def a37(ask: Ask) -> list[Reading]:
+def a37(ask: Ask) -> list[Interpretation]:
     """Return the smallest gain from one batch to the next that fits: N on the A800, 4-bit weights on the RTX cards."""
     gains, said = [], []
     for platform, row in ((A800, "N"), (RTX_4090, "Q"), (RTX_3090, "Q")):
         rates = list(_rates(ask, platform, row))
         gains += [after / before for before, after in pairwise(rates)]
         said.append(f"{NAMES[platform]} {', '.join(f'{one:,.0f}' for one in rates)}")
-    return [Reading(ours=min(gains), sentence=f"Tokens per second at batch 1, 2, 4, …: {'; '.join(said)}.")]
+    return [Interpretation(ours=min(gains), sentence=f"Tokens per second at batch 1, 2, 4, …: {'; '.join(said)}.")]
 
 
 def largest(ask: Ask, platform: str, techniques: str = "N", *, framework: str = "deepspeed", model: str = SEVEN) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 from sightline.exploration.answer import Column, Figure
 from sightline.measurement.arxiv_2311_03687 import PRETRAINING, QUICK
-from sightline.reproduction.answer import Reading, ReproducedTable, table
+from sightline.reproduction.answer import Interpretation, ReproducedTable, table
 from sightline.reproduction.arxiv_2311_03687.settings import (
     A800,
     GPUS,
@@ -34,7 +34,7 @@ LINKS: Mapping[str, Parts] = {
     "host lanes of PCIe 4, as the study states, no peer-to-peer access": {"host": {"device_bandwidth": "25 GB/s"}},
     "PCIe 4 with peer-to-peer access, which no driver of 2023 gives RTX 4090": {"intra_node": "pcie4"},
 }
-"""Ways of reading the RTX 4090's links: the study states PCIe 4, its processors have lanes of PCIe 3."""
+"""Interpretations of the RTX 4090's links: the study states PCIe 4, its processors have lanes of PCIe 3."""
 MEMORY: Mapping[str, Parts] = {
     "all 16 memory channels filled (16 modules of 8 GB)": AS_DESCRIBED,
     "half of the memory channels filled (8 modules of 16 GB)": {"host": {"memory_bandwidth": "205 GB/s"}},
@@ -42,41 +42,41 @@ MEMORY: Mapping[str, Parts] = {
 """Ways to fill the RTX 3090's host with its 128 GB: everything that GPUs exchange passes through this memory."""
 
 
-def a1(ask: Ask) -> list[Reading]:
+def a1(ask: Ask) -> list[Interpretation]:
     """Return the A800's scaling efficiency."""
     return [_scaled(ask, A800)]
 
 
-def a2(ask: Ask) -> list[Reading]:
-    """Return the RTX 4090's scaling efficiency for each way of reading its links."""
+def a2(ask: Ask) -> list[Interpretation]:
+    """Return the RTX 4090's scaling efficiency for each interpretation of its links."""
     return [_scaled(ask, RTX_4090, said, parts) for said, parts in LINKS.items()]
 
 
-def a3(ask: Ask) -> list[Reading]:
+def a3(ask: Ask) -> list[Interpretation]:
     """Return the RTX 3090's scaling efficiency for each way to fill its host's memory."""
     return [_scaled(ask, RTX_3090, said, parts) for said, parts in MEMORY.items()]
 
 
-def a4(ask: Ask) -> list[Reading]:
+def a4(ask: Ask) -> list[Interpretation]:
     """Return the RTX 3090's efficiency with NVLink over that without."""
-    readings = []
+    interpretations = []
     for said, parts in MEMORY.items():
         bridged, plain = (_efficiency(ask, platform, parts) for platform in (RTX_3090_NVLINK, RTX_3090))
         gain, figures = ratio(bridged, plain), f"{_share(bridged)} with NVLink and {_share(plain)} without"
-        readings.append(Reading(reading=said, ours=gain, sentence=f"The efficiency is {figures}."))
-    return readings
+        interpretations.append(Interpretation(words=said, ours=gain, sentence=f"The efficiency is {figures}."))
+    return interpretations
 
 
-def a35(ask: Ask) -> list[Reading]:
+def a35(ask: Ask) -> list[Interpretation]:
     """Return the mean gain from NVLink over the rows of pre-training that fit the RTX 3090."""
-    readings = []
+    interpretations = []
     for said, parts in MEMORY.items():
         gains = dict(_gains(ask, parts))
         least, most = (pick(gains, key=lambda row: gains[row]) for pick in (min, max))
         span = f"from {gains[least]:.1%} ({least}) to {gains[most]:.1%} ({most})"
         sentence = f"{len(gains)} rows at batch 1 gain {span}."
-        readings.append(Reading(reading=said, ours=fmean(gains.values()), sentence=sentence))
-    return readings
+        interpretations.append(Interpretation(words=said, ours=fmean(gains.values()), sentence=sentence))
+    return interpretations
 
 
 def _gains(ask: Ask, parts: Parts) -> Iterator[tuple[str, float]]:
@@ -100,13 +100,13 @@ def changed(asked: Asked, parts: Parts) -> Asked:
     return {**asked, "cluster": {**whole, **parts}} if parts else asked
 
 
-def _scaled(ask: Ask, platform: str, said: str = "", parts: Parts = AS_DESCRIBED) -> Reading:
-    """A platform's efficiency as a reading, with what a step takes on one GPU and on all."""
+def _scaled(ask: Ask, platform: str, said: str = "", parts: Parts = AS_DESCRIBED) -> Interpretation:
+    """A platform's efficiency as an interpretation, with what a step takes on one GPU and on all."""
     alone, whole = (ask.profile(_step(platform, devices, parts)) for devices in (1, GPUS))
     exposed = float(whole.phases["communication_exposed"])
     times = f"{alone.step_time_s * 1e3:.0f} ms on one GPU and {whole.step_time_s * 1e3:.0f} ms on {GPUS}"
     sentence = f"A step takes {times}, {exposed * 1e3:.0f} ms of it unoverlapped communication."
-    return Reading(reading=said, ours=_efficiency(ask, platform, parts), sentence=sentence)
+    return Interpretation(words=said, ours=_efficiency(ask, platform, parts), sentence=sentence)
 
 
 def _efficiency(ask: Ask, platform: str, parts: Parts, devices: int = GPUS) -> float | None:
@@ -132,7 +132,7 @@ def scaling(ask: Ask) -> ReproducedTable:
         _scaling_rows(ask),
         about={
             "platform": Column(label="platform"),
-            "reading": Column(label="reading"),
+            "interpretation": Column(label="interpretation"),
             "devices": Column(label="GPUs"),
             "tokens_per_s": Column(label="throughput", unit="tokens/s"),
             "efficiency": Column(label="scaling efficiency", unit="share"),
@@ -144,24 +144,27 @@ def scaling(ask: Ask) -> ReproducedTable:
                 x="devices",
                 y="efficiency",
                 series="platform",
-                where={"reading": FIRST},
+                where={"interpretation": FIRST},
             )
         ],
     )
 
 
 FIRST = "as described"
-"""Of the servers as the catalog has them, the first of the ways of reading them."""
+"""Of the servers as the catalog has them, the first of their interpretations."""
 
 
 def _scaling_rows(ask: Ask) -> Iterator[dict[str, Any]]:
     others: Mapping[str, Mapping[str, Parts]] = {RTX_4090: LINKS, RTX_3090: MEMORY, RTX_3090_NVLINK: MEMORY}
     for platform in PLATFORMS:
-        readings = {FIRST: AS_DESCRIBED, **{said: parts for said, parts in others.get(platform, {}).items() if parts}}
-        for (said, parts), devices in product(readings.items(), (1, 2, 4, GPUS)):
+        interpretations = {
+            FIRST: AS_DESCRIBED,
+            **{said: parts for said, parts in others.get(platform, {}).items() if parts},
+        }
+        for (said, parts), devices in product(interpretations.items(), (1, 2, 4, GPUS)):
             yield {
                 "platform": NAMES[platform],
-                "reading": said,
+                "interpretation": said,
                 "devices": devices,
                 "tokens_per_s": rate(ask.profile(_step(platform, devices, parts))),
                 "efficiency": _efficiency(ask, platform, parts, devices),

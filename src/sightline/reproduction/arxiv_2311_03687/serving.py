@@ -1,7 +1,7 @@
 """Findings on serving: three engines against each other, and the platforms.
 
-The study does not state how models were deployed: each finding is read with replicas and with one server. Its burst is
-read as prompts and answers of 512 tokens each; latency is the mean over the burst's requests.
+The study does not state how models were deployed: each finding is interpreted with replicas and with one
+server. Its burst is prompts and answers of 512 tokens each; latency is the mean over the burst's requests.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ from math import isnan
 
 import numpy as np
 
-from sightline.reproduction.answer import Reading
+from sightline.reproduction.answer import Interpretation
 from sightline.reproduction.arxiv_2311_03687.bursts import (
     CALLED,
     DEPLOYMENTS,
@@ -40,28 +40,29 @@ Engines = Mapping[str, Burst]
 """What becomes of a burst with each engine."""
 
 
-def a25(ask: Ask) -> list[Reading]:
+def a25(ask: Ask) -> list[Interpretation]:
     """Return TGI's throughput over the best other engine's on 24 GB cards, the smallest ratio."""
 
     def lead(way: Deployment) -> Ratios:
         return {case: _lead(of, TGI) for case, of in _by_model(ask, CARDS, way)}
 
     return [
-        _reading(way, lead(way), min, "TGI answers {} times as fast as the best other engine") for way in DEPLOYMENTS
+        _interpretation(way, lead(way), min, "TGI answers {} times as fast as the best other engine")
+        for way in DEPLOYMENTS
     ]
 
 
-def a26(ask: Ask) -> list[Reading]:
+def a26(ask: Ask) -> list[Interpretation]:
     """Return LightLLM's throughput over the best other engine's on the A800, the ratio farthest from 2."""
 
     def lead(way: Deployment) -> Ratios:
         return {case: _lead(of, LIGHTLLM) for case, of in _by_model(ask, (A800,), way)}
 
     said = "LightLLM answers {} times as fast as the best other engine"
-    return [_reading(way, lead(way), _farthest_from(2.0), said) for way in DEPLOYMENTS]
+    return [_interpretation(way, lead(way), _farthest_from(2.0), said) for way in DEPLOYMENTS]
 
 
-def a27(ask: Ask) -> list[Reading]:
+def a27(ask: Ask) -> list[Interpretation]:
     """Return the mean latency of the best other engine over TGI's on RTX 3090 and A800, the smallest ratio."""
 
     def lead(way: Deployment) -> Ratios:
@@ -71,13 +72,14 @@ def a27(ask: Ask) -> list[Reading]:
         }
 
     return [
-        _reading(way, lead(way), min, "The best other engine's mean latency is {} times TGI's") for way in DEPLOYMENTS
+        _interpretation(way, lead(way), min, "The best other engine's mean latency is {} times TGI's")
+        for way in DEPLOYMENTS
     ]
 
 
-def a28(ask: Ask) -> list[Reading]:
+def a28(ask: Ask) -> list[Interpretation]:
     """Return how many times as long as 7B a burst to 70B takes on the RTX 4090, with the engine where it is most."""
-    readings = []
+    interpretations = []
     for way, tokens in ((REPLICAS, TOKENS), (SPLIT, TOKENS), (REPLICAS, TOKENS // 2)):
         seconds = {
             engine: [burst(ask, RTX_4090, engine, model, way, tokens=tokens).duration_s for model in (SEVEN, SEVENTY)]
@@ -86,12 +88,12 @@ def a28(ask: Ask) -> list[Reading]:
         said = ", ".join(f"{CALLED[one]} {small:.0f} s and {large:.0f} s" for one, (small, large) in seconds.items())
         steps = {f"{CALLED[one]}": large / small for one, (small, large) in seconds.items()}
         halves = "" if tokens == TOKENS else f"; {tokens} tokens of prompt and {tokens} of answer"
-        read = replace(way, reading=f"{way.reading}{halves}")
-        readings.append(_reading(read, steps, max, f"70B takes {{}} times as long as 7B: {said}"))
-    return readings
+        read = replace(way, words=f"{way.words}{halves}")
+        interpretations.append(_interpretation(read, steps, max, f"70B takes {{}} times as long as 7B: {said}"))
+    return interpretations
 
 
-def a29(ask: Ask) -> list[Reading]:
+def a29(ask: Ask) -> list[Interpretation]:
     """Return the A800's lead over both cards in throughput and mean latency, the smallest ratio."""
 
     def lead(way: Deployment) -> Iterator[tuple[str, float]]:
@@ -101,10 +103,10 @@ def a29(ask: Ask) -> list[Reading]:
             yield f"in throughput, {case}", one.tokens_per_s / other.tokens_per_s
             yield f"in latency, {case}", other.latency_s / one.latency_s
 
-    return [_reading(way, dict(lead(way)), min, "The A800 is {} times ahead") for way in DEPLOYMENTS]
+    return [_interpretation(way, dict(lead(way)), min, "The A800 is {} times ahead") for way in DEPLOYMENTS]
 
 
-def a30(ask: Ask) -> list[Reading]:
+def a30(ask: Ask) -> list[Interpretation]:
     """Return the RTX 3090's throughput over the RTX 4090's, the ratio farthest from the middle of the range."""
 
     def lead(way: Deployment) -> Iterator[tuple[str, float]]:
@@ -113,10 +115,10 @@ def a30(ask: Ask) -> list[Reading]:
             yield f"{CALLED[engine]} with {MODELS[model]}", one.tokens_per_s / other.tokens_per_s
 
     said = "The RTX 3090 answers {} times as fast as the RTX 4090"
-    return [_reading(way, dict(lead(way)), _farthest_from(1.15), said) for way in (SPLIT, REPLICAS)]
+    return [_interpretation(way, dict(lead(way)), _farthest_from(1.15), said) for way in (SPLIT, REPLICAS)]
 
 
-def a31(ask: Ask) -> list[Reading]:
+def a31(ask: Ask) -> list[Interpretation]:
     """Return vLLM's mean latency over the worst other engine's, the smallest ratio."""
 
     def lag(way: Deployment) -> Ratios:
@@ -126,11 +128,12 @@ def a31(ask: Ask) -> list[Reading]:
         }
 
     return [
-        _reading(way, lag(way), min, "vLLM's mean latency is {} times the worst other engine's") for way in DEPLOYMENTS
+        _interpretation(way, lag(way), min, "vLLM's mean latency is {} times the worst other engine's")
+        for way in DEPLOYMENTS
     ]
 
 
-def a32(ask: Ask) -> list[Reading]:
+def a32(ask: Ask) -> list[Interpretation]:
     """Return the step in mean latency from 7B to 70B on the RTX 4090 over that on the A800, the smallest ratio."""
 
     def step(platform: str, engine: str, way: Deployment) -> float:
@@ -141,12 +144,14 @@ def a32(ask: Ask) -> list[Reading]:
         return {CALLED[engine]: step(RTX_4090, engine, way) / step(A800, engine, way) for engine in ENGINES}
 
     return [
-        _reading(way, steps(way), min, "From 7B to 70B latency grows {} times as much on the RTX 4090 as on the A800")
+        _interpretation(
+            way, steps(way), min, "From 7B to 70B latency grows {} times as much on the RTX 4090 as on the A800"
+        )
         for way in DEPLOYMENTS
     ]
 
 
-def a39(ask: Ask) -> list[Reading]:
+def a39(ask: Ask) -> list[Interpretation]:
     """Return the largest throughput of an engine over the smallest on 24 GB cards, the largest ratio."""
 
     def spread(way: Deployment) -> Ratios:
@@ -154,7 +159,7 @@ def a39(ask: Ask) -> list[Reading]:
         return {case: _most(of) / _least(of) for case, of in rates.items()}
 
     said = "The fastest engine answers {} times as fast as the slowest"
-    return [_reading(way, spread(way), max, said) for way in DEPLOYMENTS]
+    return [_interpretation(way, spread(way), max, said) for way in DEPLOYMENTS]
 
 
 def _by_model(ask: Ask, platforms: Sequence[str], way: Deployment) -> Iterator[tuple[str, Engines]]:
@@ -184,16 +189,16 @@ def _farthest_from(middle: float) -> Judged:
     return lambda ratios: max(ratios, key=lambda ratio: abs(ratio - middle))
 
 
-def _reading(way: Deployment, ratios: Ratios, judged: Judged, said: str) -> Reading:
-    """A reading that is judged by one of several ratios; ``said`` has a place for the smallest and the largest."""
+def _interpretation(way: Deployment, ratios: Ratios, judged: Judged, said: str) -> Interpretation:
+    """Judge one of several ratios; ``said`` has a place for the smallest and the largest."""
     values = list(ratios.values())
     if any(isnan(value) for value in values):
-        return Reading(reading=way.reading, ours=None, sentence="A model does not fit.")
+        return Interpretation(words=way.words, ours=None, sentence="A model does not fit.")
     ends = [
         f"{ratios[case]:.3g} ({case})"
         for case in (min(ratios, key=ratios.__getitem__), max(ratios, key=ratios.__getitem__))
     ]
-    return Reading(reading=way.reading, ours=judged(values), sentence=f"{said.format(' to '.join(ends))}.")
+    return Interpretation(words=way.words, ours=judged(values), sentence=f"{said.format(' to '.join(ends))}.")
 
 
 FINDINGS: Findings = {

@@ -10,7 +10,7 @@ from sightline.exploration.answer import Column
 from sightline.exploration.words import percent
 from sightline.loading.input.dotted_keys import with_value
 from sightline.profile import LEVEL_NAMES
-from sightline.reproduction.answer import Reading, ReproducedTable, table
+from sightline.reproduction.answer import Interpretation, ReproducedTable, table
 from sightline.reproduction.arxiv_2407_14645.pictures import against_published
 from sightline.reproduction.asking import Ask, Asked, Findings, Tables
 from sightline.reproduction.statements import judged
@@ -79,7 +79,7 @@ def _impossible(one: Published, all_of_them: Sequence[Published]) -> str:
     return "faster than 7B" if any(other.measured_s > one.measured_s for other in smaller) else ""
 
 
-def b2(ask: Ask) -> list[Reading]:
+def b2(ask: Ask) -> list[Interpretation]:
     """Return the mean error of the latencies that can be of their model, and of all."""
     rows = list(latencies(ask).answer.rows)
     counted = [row for row in rows if not row["left_out"]]
@@ -93,12 +93,12 @@ def b2(ask: Ask) -> list[Reading]:
     )
     whole = f"All {len(rows)} published latencies, also those of 13B that are below 7B's."
     return [
-        Reading(
-            reading="latencies that can be of their model",
+        Interpretation(
+            words="latencies that can be of their model",
             ours=fmean(abs(row["error"]) for row in counted),
             sentence=sentence,
         ),
-        Reading(reading="all latencies", ours=fmean(abs(row["error"]) for row in rows), sentence=whole),
+        Interpretation(words="all latencies", ours=fmean(abs(row["error"]) for row in rows), sentence=whole),
     ]
 
 
@@ -127,7 +127,7 @@ def latencies(ask: Ask) -> ReproducedTable:
     return table("latencies", title, rows, about=ABOUT, figures=[picture], status="published")
 
 
-def b7(ask: Ask) -> list[Reading]:
+def b7(ask: Ask) -> list[Interpretation]:
     """Return whether most matrix products of long prefills are compute-bound, and those of decode memory-bound."""
     rows = list(ask.study("bound-by").rows)
     statements, told = {}, []
@@ -151,7 +151,7 @@ def _shapes(rows: Sequence[Mapping[str, Any]], but: Sequence[Mapping[str, Any]] 
     return ", ".join(names) or "none"
 
 
-def b8(ask: Ask) -> list[Reading]:
+def b8(ask: Ask) -> list[Interpretation]:
     """Return the share of matrix products that memory bounds on H100 over that on A100."""
     told = ask.study("bound-by").summary
     (a100, h100), (low, high) = (
@@ -161,10 +161,10 @@ def b8(ask: Ask) -> list[Reading]:
         f"Memory bounds {percent(h100)} of matrix products on H100 (ridge point {high:.0f}) and {percent(a100)} on "
         f"A100 ({low:.0f})."
     )
-    return [Reading(ours=h100 / a100, sentence=sentence)]
+    return [Interpretation(ours=h100 / a100, sentence=sentence)]
 
 
-def b9(ask: Ask) -> list[Reading]:
+def b9(ask: Ask) -> list[Interpretation]:
     """Return whether latency falls with the memory and then flattens at a level that is named."""
     told = ask.study("dram", view="ideal").summary
     knees, to, beyond = (told[key]["ideal"] for key in ("knee", "gain_to_knee", "gain_beyond_knee"))

@@ -11,6 +11,6 @@ FINDINGS: Findings = {id_: answer for part in _PARTS for id_, answer in part.FIN
 TABLES: Tables = {id_: answer for part in _PARTS for id_, answer in part.TABLES.items()}
 ASSUMPTIONS: Sequence[str] = (
     "Numeric tables of the source were not available: its studies are those of `sightline explore`.",
-    "Of what it leaves open, such as one plan or a searched one, every way is shown, and the row says which counts.",
+    "Of what it leaves open, such as one plan or a searched one, every way is shown, and the row says which is judged.",
     "Where A100 to B200 is meant, workload and baseline are ours: the source states neither.",
 )

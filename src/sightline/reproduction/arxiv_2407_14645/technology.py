@@ -8,7 +8,7 @@ from sightline.exploration.nodes.gains import SATURATED
 from sightline.exploration.nodes.times import ONE_PLAN
 from sightline.exploration.studies.a100_to_b200 import OF_2021
 from sightline.exploration.words import percent
-from sightline.reproduction.answer import Reading, ReproducedTable
+from sightline.reproduction.answer import Interpretation, ReproducedTable
 from sightline.reproduction.asking import Ask, Findings, Tables
 from sightline.reproduction.statements import judged
 
@@ -30,7 +30,7 @@ CASES: Sequence[Case] = [
 by equal factors, and its devices are ideal ones."""
 
 
-def b4(ask: Ask) -> list[Reading]:
+def b4(ask: Ask) -> list[Interpretation]:
     """Return whether the gain is one in both views, its factors multiply to it, and which of them are the largest."""
     told = ask.study("a100-to-b200").summary
     statements, said = {}, []
@@ -48,12 +48,12 @@ def b4(ask: Ask) -> list[Reading]:
     return [judged(statements, sentence)]
 
 
-def b5(ask: Ask) -> list[Reading]:
+def b5(ask: Ask) -> list[Interpretation]:
     """Return whether logic alone saturates, and whether HBM4 and faster links bring half of its gain back."""
     return [_saturation(ask, case) for case in CASES]
 
 
-def _saturation(ask: Ask, case: Case) -> Reading:
+def _saturation(ask: Ask, case: Case) -> Interpretation:
     task, scaling, view = case
     told = ask.study("technology-nodes").summary
     early, late, ratio = (
@@ -78,12 +78,12 @@ def _saturation(ask: Ask, case: Case) -> Reading:
     return judged(statements, sentence, _in_words(case))
 
 
-def b6(ask: Ask) -> list[Reading]:
+def b6(ask: Ask) -> list[Interpretation]:
     """Return how much of the order compute, memory, network is found from node to node."""
     return [_sequence(ask, case) for case in CASES]
 
 
-def _sequence(ask: Ask, case: Case) -> Reading:
+def _sequence(ask: Ask, case: Case) -> Interpretation:
     task, scaling, view = case
     orders = ask.study("technology-nodes").summary["sequence"][view][scaling][task]
     slow, found = next(iter(orders.items()))
@@ -91,8 +91,8 @@ def _sequence(ask: Ask, case: Case) -> Reading:
         f"From 12 nm to 1 nm with HBM2, and then with HBM4, most of the time is bound by {', then '.join(found)}, with "
         f"{slow}."
     )
-    return Reading(
-        ours=in_order(found, PUBLISHED_ORDER) / len(PUBLISHED_ORDER), sentence=sentence, reading=_in_words(case)
+    return Interpretation(
+        ours=in_order(found, PUBLISHED_ORDER) / len(PUBLISHED_ORDER), sentence=sentence, words=_in_words(case)
     )
 
 

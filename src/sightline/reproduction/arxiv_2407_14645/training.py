@@ -6,7 +6,7 @@ from typing import Any
 
 from sightline.exploration.answer import Column
 from sightline.exploration.words import percent
-from sightline.reproduction.answer import Reading, ReproducedTable, table
+from sightline.reproduction.answer import Interpretation, ReproducedTable, table
 from sightline.reproduction.arxiv_2407_14645.pictures import against_published
 from sightline.reproduction.asking import Ask, Findings, Tables
 from sightline.validation.suite import Answer
@@ -17,7 +17,7 @@ MEMORY = ("korthikanti-2022-fig1", "korthikanti-2022-fig7")
 """Suites of published activations by recomputation."""
 
 
-def b1(ask: Ask) -> list[Reading]:
+def b1(ask: Ask) -> list[Interpretation]:
     """Return the mean error of step times: over the table with all four sizes, and over both tables."""
     errors = {source: [answer.error for answer in _answers(ask, suite)] for source, suite in TIMES.items()}
     first, *_ = errors
@@ -25,14 +25,14 @@ def b1(ask: Ask) -> list[Reading]:
     return [_of_times(errors[first], first), _of_times(both, " and ".join(errors))]
 
 
-def _of_times(errors: Sequence[float], reading: str) -> Reading:
+def _of_times(errors: Sequence[float], words: str) -> Interpretation:
     sizes = [abs(error) for error in errors]
     mean, most = (percent(size, 1) for size in (fmean(sizes), max(sizes)))
     said = f"{len(sizes)} steps are predicted with errors of {mean} in the mean, {most} at most."
-    return Reading(ours=fmean(sizes), sentence=said, reading=reading)
+    return Interpretation(ours=fmean(sizes), sentence=said, words=words)
 
 
-def b3(ask: Ask) -> list[Reading]:
+def b3(ask: Ask) -> list[Interpretation]:
     """Return the largest error of activations by recomputation; None where their order is another."""
     errors = [abs(answer.error) for suite in MEMORY for answer in _answers(ask, suite)]
     study = ask.study("memory-footprint")
@@ -48,7 +48,7 @@ def b3(ask: Ask) -> list[Reading]:
         f"The largest of {len(errors)} errors is {percent(max(errors), 1)}; GiB of full, selective (with sequence "
         f"parallelism) and no recomputation: {said}."
     )
-    return [Reading(ours=max(errors) if in_order else None, sentence=sentence)]
+    return [Interpretation(ours=max(errors) if in_order else None, sentence=sentence)]
 
 
 def times(ask: Ask) -> ReproducedTable:

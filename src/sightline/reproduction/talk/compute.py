@@ -7,7 +7,7 @@ from typing import Any
 from sightline.exploration.answer import Column
 from sightline.exploration.training_budget.known import TOKENS
 from sightline.exploration.training_budget.laws import FLOPS_PER_PARAMETER_AND_TOKEN
-from sightline.reproduction.answer import Reading, ReproducedTable, table
+from sightline.reproduction.answer import Interpretation, ReproducedTable, table
 from sightline.reproduction.asking import Ask, Findings, Tables
 
 
@@ -59,11 +59,11 @@ TRAININGS = (
 """PaLM's tokens are those of arXiv 2204.02311, section 5."""
 
 
-def c1(_: Ask) -> list[Reading]:
+def c1(_: Ask) -> list[Interpretation]:
     """Return the largest error of 6 N D."""
     errors = {one.name: one.flops / one.stated - 1 for one in TRAININGS}
     said = ", ".join(f"{one.name} {one.flops:.3g}" for one in TRAININGS)
-    return [Reading(ours=max(map(abs, errors.values())), sentence=f"6 N D with nominal N in FLOP: {said}.")]
+    return [Interpretation(ours=max(map(abs, errors.values())), sentence=f"6 N D with nominal N in FLOP: {said}.")]
 
 
 def flops(ask: Ask) -> ReproducedTable:
@@ -109,17 +109,17 @@ def _step(one: Training) -> dict[str, Any]:
     }
 
 
-def c2(ask: Ask) -> list[Reading]:
+def c2(ask: Ask) -> list[Interpretation]:
     """Return the years in which fp32 per dollar doubles over launches until 2021."""
     told = ask.study("trends").summary["doubling_years_of_published_years"]
     return [
-        Reading(
+        Interpretation(
             ours=of["years"],
             sentence=(
                 f"Over {of['points']} launches of 2006 to 2021 fp32 per dollar doubles every {of['years']:.2f} years "
                 f"({of['interval'][0]:.2f} to {of['interval'][1]:.2f}); each market has a level of its own."
             ),
-            reading=f"prices in {name}",
+            words=f"prices in {name}",
         )
         for name, of in told.items()
     ]
@@ -130,7 +130,7 @@ def trends(ask: Ask) -> ReproducedTable:
     return ReproducedTable(id="trends", answer=ask.study("trends"), status="published")
 
 
-def c3(ask: Ask) -> list[Reading]:
+def c3(ask: Ask) -> list[Interpretation]:
     """Return how many times as fast training compute doubles as the peak of accelerators does."""
     told = ask.study("budgets", view="ideal").summary["doubling_years"]
     trained, peak = told["training FLOPs"], told["accelerator peak"]
@@ -138,7 +138,7 @@ def c3(ask: Ask) -> list[Reading]:
         f"Compute of {trained['points']} published trainings doubles every {trained['years']:.1f} years, the 16-bit "
         f"peak of {peak['points']} accelerators every {peak['years']:.1f}."
     )
-    return [Reading(ours=peak["years"] / trained["years"], sentence=sentence)]
+    return [Interpretation(ours=peak["years"] / trained["years"], sentence=sentence)]
 
 
 def gap(ask: Ask) -> ReproducedTable:

@@ -5,7 +5,7 @@ from typing import Any
 
 from sightline.exploration.answer import Column, Figure
 from sightline.profile import Profile
-from sightline.reproduction.answer import Reading, ReproducedTable, table
+from sightline.reproduction.answer import Interpretation, ReproducedTable, table
 from sightline.reproduction.asking import Ask, Asked, Findings, Tables
 
 MODEL = "llama-2-13b"
@@ -66,7 +66,7 @@ ABOUT: Mapping[str, Column] = {
 }
 
 
-def c4(ask: Ask) -> list[Reading]:
+def c4(ask: Ask) -> list[Interpretation]:
     """Return the automatic plan's throughput over that of the best strategy that fits."""
     rates = {name: float(one.tokens_per_s) for name, one in _strategies(ask).items() if one.fits}
     nearest, best = max(rates, key=lambda name: rates[name]), float(_automatic(ask).tokens_per_s)
@@ -74,7 +74,7 @@ def c4(ask: Ask) -> list[Reading]:
         f"{len(rates)} of {len(STRATEGIES)} strategies fit {MODEL} on {BASE['cluster']}; the nearest is {nearest} with "
         f"{rates[nearest]:,.0f} tokens/s, the automatic plan trains {best:,.0f}."
     )
-    return [Reading(ours=best / rates[nearest], sentence=sentence)]
+    return [Interpretation(ours=best / rates[nearest], sentence=sentence)]
 
 
 def _strategies(ask: Ask) -> dict[str, Profile]:
@@ -107,12 +107,12 @@ def plans(ask: Ask) -> ReproducedTable:
     return table("plans", f"Automatic plans of {MODEL} on {BASE['cluster']}", rows, about=about)
 
 
-def c5(ask: Ask) -> list[Reading]:
+def c5(ask: Ask) -> list[Interpretation]:
     """Return the throughput of both kinds of devices together over that of the better kind alone."""
     rates = {name: float(one.tokens_per_s) for name, one in _together(ask).items()}
     said = ", ".join(f"{name} {rate:,.0f}" for name, rate in rates.items())
     ours = rates[TOGETHER] / max(rates[OLD], rates[NEW])
-    return [Reading(ours=ours, sentence=f"Tokens per second of {MODEL}, each under its best plan: {said}.")]
+    return [Interpretation(ours=ours, sentence=f"Tokens per second of {MODEL}, each under its best plan: {said}.")]
 
 
 def _together(ask: Ask) -> dict[str, Profile]:
