@@ -59,3 +59,25 @@ def test_every_finding_of_a_source_can_be_judged(source):
     assert all(isinstance(one, Finding) and one.id == id_ for id_, one in findings.items())
     numbers = [int(id_[1:]) for id_ in findings]
     assert sorted(numbers) == list(range(1, len(numbers) + 1))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "values", "worst"),
+    [
+        (1, 3, [1.5, 2.9, 2.0], 2.9),
+        (1, 3, [0.5, 2.0, 3.1], 0.5),
+        (1, ..., [5.0, 2.0], 2.0),
+        (..., 3, [5.0, 2.0], 5.0),
+        (1, 3, [2.0, None], None),
+        (1, 3, [2.0, float("nan")], None),
+        (1, 3, [], None),
+    ],
+)
+def test_several_numbers_are_judged_by_the_one_nearest_to_a_violation(low, high, values, worst):
+    assert read(low=low, high=high).worst(values) == worst
+
+
+def test_a_violation_among_several_numbers_is_never_hidden():
+    finding = read(low=1.5, high=2.2)
+    assert not finding.holds(finding.worst([1.45, 2.0, 2.19]))
+    assert not finding.holds(finding.worst([1.51, 2.25]))

@@ -64,7 +64,7 @@ def test_the_first_interpretation_that_holds_is_judged_and_a_miss_says_why():
         explained="The clock is not stated.",
     )
     interpretations = [
-        Interpretation(words=name, ours=ours, sentence=f"{ours}.") for name, ours in (("x", 9), ("y", 2), ("z", 3))
+        Interpretation(words=name, values=[ours], sentence=f"{ours}.") for name, ours in (("x", 9), ("y", 2), ("z", 3))
     ]
     held = Outcome(finding=finding, interpretations=interpretations)
     assert (held.judged.words, held.reproduced, held.reason) == ("y", True, "2.")

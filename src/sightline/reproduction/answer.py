@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf, isnan
 from typing import Any, Literal
 
 from sightline.exploration.answer import Column, Figure, StudyAnswer, columns_of
@@ -36,19 +37,31 @@ class Finding:
 
     def holds(self, ours: float | None) -> bool:
         """Return whether a number is in the range; none is not."""
-        if ours is None or ours != ours:  # noqa: PLR0124 (NaN: there is no number)
+        if ours is None or isnan(ours):
             return False
-        if self.is_strict:
-            return (self.low is None or ours > self.low) and (self.high is None or ours < self.high)
-        return (self.low is None or ours >= self.low) and (self.high is None or ours <= self.high)
+        return self._margin(ours) > 0 if self.is_strict else self._margin(ours) >= 0
+
+    def worst(self, values: Sequence[float | None]) -> float | None:
+        """Return the number that judges all of them: the farthest outside of the range, or the nearest to its edge.
+
+        None where one of them cannot be had.
+        """
+        known = [value for value in values if value is not None and not isnan(value)]
+        return min(known, key=self._margin) if known and len(known) == len(values) else None
+
+    def _margin(self, value: float) -> float:
+        """How far inside of the range a number is; negative outside."""
+        above = inf if self.low is None else value - self.low
+        below = inf if self.high is None else self.high - value
+        return min(above, below)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interpretation:
-    """A finding's number in one interpretation of what its source leaves open."""
+    """A finding's numbers in one interpretation of what its source leaves open."""
 
-    ours: float | None
-    """What the criterion judges; None where it cannot be had, such as of a plan that does not fit."""
+    values: Sequence[float | None]
+    """What the finding is about, such as a ratio of each card; None where it cannot be had: a plan does not fit."""
     sentence: str
     """The figures behind it."""
     words: str = ""
@@ -66,12 +79,25 @@ class Outcome:
     @cached_property
     def judged(self) -> Interpretation:
         """The interpretation that is judged: the first that holds, else the first."""
-        return next((one for one in self.interpretations if self.finding.holds(one.ours)), self.interpretations[0])
+        return next((one for one in self.interpretations if self.holds(one)), self.interpretations[0])
+
+    @property
+    def ours(self) -> float | None:
+        """The number that is judged."""
+        return self.ours_of(self.judged)
 
     @property
     def reproduced(self) -> bool:
         """Whether an interpretation meets the criterion."""
-        return self.finding.holds(self.judged.ours)
+        return self.holds(self.judged)
+
+    def ours_of(self, one: Interpretation) -> float | None:
+        """Return the number that is judged in an interpretation; None where it has none."""
+        return self.finding.worst(one.values)
+
+    def holds(self, one: Interpretation) -> bool:
+        """Return whether an interpretation meets the criterion."""
+        return self.finding.holds(self.ours_of(one))
 
     @property
     def reason(self) -> str:

@@ -45,7 +45,7 @@ def reproduce(
     """Return a source's findings, each with our number and whether it meets its criterion, and the source's tables.
 
         answer = sl.reproduce("2311.03687", only=["A1", "A8"])
-        answer.summary, [(one.finding.id, one.judged.ours, one.reproduced) for one in answer.outcomes]
+        answer.summary, [(one.finding.id, one.ours, one.reproduced) for one in answer.outcomes]
 
     Args:
         source: 2311.03687, 2407.14645 or talk.

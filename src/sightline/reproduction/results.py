@@ -35,14 +35,15 @@ def _finding(outcome: Outcome, source: str) -> dict[str, Any]:
             "high": finding.high,
             "interpretation": judged.words,
             "expected": finding.expected,
-            "ours": judged.ours,
+            "ours": outcome.ours,
             "reproduced": outcome.reproduced,
             "reason": outcome.reason,
             "interpretations": [
                 {
                     "interpretation": one.words,
-                    "ours": one.ours,
-                    "reproduced": finding.holds(one.ours),
+                    "values": list(one.values),
+                    "ours": outcome.ours_of(one),
+                    "reproduced": outcome.holds(one),
                     "sentence": one.sentence,
                 }
                 for one in outcome.interpretations

@@ -16,4 +16,4 @@ def judged(statements: Mapping[str, bool], sentence: str, words: str = "") -> In
     """
     failed = [said for said, holds in statements.items() if not holds]
     named = f" Not so: {'; '.join(failed)}." if failed else ""
-    return Interpretation(ours=fmean(statements.values()), sentence=f"{sentence}{named}", words=words)
+    return Interpretation(values=[fmean(statements.values())], sentence=f"{sentence}{named}", words=words)

@@ -36,39 +36,39 @@ def quantized(plan):
     return plan["adapter"]["kind"] == "qlora"
 
 
-def test_rates_and_memory_of_lora_and_qlora_are_compared():
+def test_rates_and_memory_of_lora_and_qlora_are_compared(ours):
     told = Told(
         step_s=lambda plan, _: 2.0 if quantized(plan) else 1.0, gib=lambda plan, _: 8.0 if quantized(plan) else 20.0
     )
-    assert [one.ours for one in finetuning.a18(told)] == [2.0, 2.0]
-    assert [one.ours for one in finetuning.a19(told)] == pytest.approx([0.4, 0.4])
+    assert ours(finetuning.a18, told) == [2.0, 2.0]
+    assert ours(finetuning.a19, told) == pytest.approx([0.4, 0.4])
     assert len({one.words for one in finetuning.a18(told)}) == len(finetuning.ADAPTERS)
 
 
-def test_what_does_not_fit_has_no_rate():
+def test_what_does_not_fit_has_no_rate(ours):
     told = Told(fits=lambda plan, _: quantized(plan))
-    assert {one.ours for one in finetuning.a18(told)} == {None}
+    assert set(ours(finetuning.a18, told)) == {None}
     assert "L out of memory" in finetuning.a18(told)[0].sentence
-    assert {one.ours for one in finetuning.a22(told)} == {None}
-    assert {one.ours for one in finetuning.a23(Told(fits=lambda *_: False))} == {None}
+    assert set(ours(finetuning.a22, told)) == {None}
+    assert set(ours(finetuning.a23, Told(fits=lambda *_: False))) == {None}
 
 
-def test_gains_are_those_of_one_technique():
+def test_gains_are_those_of_one_technique(ours):
     told = Told(step_s=lambda plan, _: 1.0 if plan["attention"] == "eager" else 0.8)
-    assert [one.ours for one in finetuning.a20(told)] == pytest.approx([0.25] * 4)
-    assert [one.ours for one in finetuning.a21(told)] == pytest.approx([0.0, 0.0])
+    assert ours(finetuning.a20, told) == pytest.approx([0.25] * 4)
+    assert ours(finetuning.a21, told) == pytest.approx([0.0, 0.0])
 
 
-def test_the_loss_farther_from_the_stated_one_is_judged():
+def test_the_loss_farther_from_the_stated_one_is_judged(ours):
     def step_s(plan, model):
         return 1.0 if model == "llama-2-7b" else 1 / 0.6 if quantized(plan) else 1 / 0.75
 
-    assert [one.ours for one in finetuning.a22(Told(step_s))] == pytest.approx([0.4, 0.4])
+    assert ours(finetuning.a22, Told(step_s)) == pytest.approx([0.4, 0.4])
 
 
-def test_statements_on_techniques_hold_one_by_one():
+def test_statements_on_techniques_hold_one_by_one(ours):
     def share(told):
-        return finetuning.a24(told)[0].ours
+        return ours(finetuning.a24, told)[0]
 
     def step_s(plan, _):
         return 1.0 + 0.5 * ("recompute" in plan) + 0.5 * ("offload" in plan)
@@ -88,9 +88,9 @@ def test_statements_on_techniques_hold_one_by_one():
     assert "offload" in finetuning.a24(Told(lambda plan, _: 1.0, gib, fits))[0].sentence
 
 
-def test_fewer_adapters_leave_lora_more_of_its_lead(ask):
-    everywhere, few = finetuning.a18(ask)
-    assert 1.0 < everywhere.ours < few.ours
+def test_fewer_adapters_leave_lora_more_of_its_lead(ours, ask):
+    everywhere, few = ours(finetuning.a18, ask)
+    assert 1.0 < everywhere < few
 
 
 def test_the_table_has_every_row_with_both_choices_of_adapters(ask):
@@ -100,11 +100,11 @@ def test_the_table_has_every_row_with_both_choices_of_adapters(ask):
     assert all(0.0 < row["host_share"] < 1.0 for row in found.rows)
 
 
-def test_zero_2_gains_the_more_the_more_adapters_there_are(ask):
-    everywhere, few = finetuning.a21(ask)
-    assert 0.0 < few.ours < everywhere.ours
+def test_zero_2_gains_the_more_the_more_adapters_there_are(ours, ask):
+    everywhere, few = ours(finetuning.a21, ask)
+    assert 0.0 < few < everywhere
 
 
-def test_the_largest_model_trains_on_small_cards(ask):
-    assert all(one.ours for one in finetuning.a23(ask))
-    assert finetuning.a24(ask)[0].ours == 1.0
+def test_the_largest_model_trains_on_small_cards(ours, ask):
+    assert all(ours(finetuning.a23, ask))
+    assert ours(finetuning.a24, ask) == [1.0]

@@ -13,28 +13,28 @@ def ask():
 
 
 @pytest.mark.parametrize("id_", ["A1", "A2", "A3"])
-def test_eight_devices_reach_a_part_of_eight_times_one(ask, id_):
+def test_eight_devices_reach_a_part_of_eight_times_one(ours, ask, id_):
     interpretations = scaling.FINDINGS[id_](ask)
-    assert all(0.0 < one.ours < 1.0 for one in interpretations)
+    assert all(0.0 < one < 1.0 for one in ours(scaling.FINDINGS[id_], ask))
     assert len({one.words for one in interpretations}) == len(interpretations)
 
 
-def test_faster_lanes_of_the_host_scale_better(ask):
-    as_the_host_has_them, as_stated, *_ = scaling.a2(ask)
-    assert as_stated.ours > as_the_host_has_them.ours
+def test_faster_lanes_of_the_host_scale_better(ours, ask):
+    as_the_host_has_them, as_stated, *_ = ours(scaling.a2, ask)
+    assert as_stated > as_the_host_has_them
 
 
-def test_bridges_gain_the_more_the_slower_the_hosts_memory_is(ask):
-    filled, half = scaling.a4(ask)
-    assert 1.0 < filled.ours < half.ours
-    plain, halved = scaling.a3(ask)
-    assert plain.ours > halved.ours
+def test_bridges_gain_the_more_the_slower_the_hosts_memory_is(ours, ask):
+    filled, half = ours(scaling.a4, ask)
+    assert 1.0 < filled < half
+    plain, halved = ours(scaling.a3, ask)
+    assert plain > halved
 
 
-def test_every_row_that_fits_gains_from_bridges(ask, monkeypatch):
+def test_every_row_that_fits_gains_from_bridges(ours, ask, monkeypatch):
     monkeypatch.setattr(scaling, "PRETRAINING", ("N", "Z3", "Q"))
-    filled, half = scaling.a35(ask)
-    assert 0.0 < filled.ours < half.ours
+    filled, half = ours(scaling.a35, ask)
+    assert 0.0 < filled < half
     gains = dict(scaling._gains(ask, scaling.AS_DESCRIBED))
     assert min(gains.values()) > 0.0
     assert "7B N" not in gains  # out of memory

@@ -42,8 +42,15 @@ def bursts(monkeypatch):
     return changed
 
 
-def judged(finding, way):
-    return next(one for one in finding(None) if one.words == way.words).ours
+@pytest.fixture
+def judged(ours):
+    """The number that judges a finding with a deployment."""
+
+    def of(finding, way):
+        (place,) = [place for place, one in enumerate(finding(None)) if one.words == way.words]
+        return ours(finding, None)[place]
+
+    return of
 
 
 @pytest.mark.parametrize(
@@ -54,43 +61,43 @@ def judged(finding, way):
         (serving.a31, VLLM, {"latency_s": 5.0}),
     ],
 )
-def test_an_ordering_is_judged_by_the_case_that_speaks_against_it(bursts, finding, engine, change):
+def test_an_ordering_is_judged_by_the_case_that_speaks_against_it(judged, bursts, finding, engine, change):
     assert judged(finding, REPLICAS) == 1.0
     bursts[RTX_3090, engine, THIRTEEN, "replicas"] = change
     assert judged(finding, REPLICAS) == 0.5
     assert judged(finding, SPLIT) == 1.0
 
 
-def test_lightllm_is_judged_by_the_lead_farthest_from_twice(bursts):
+def test_lightllm_is_judged_by_the_lead_farthest_from_twice(judged, bursts):
     for model in (SEVEN, THIRTEEN, SEVENTY):
         bursts[A800, LIGHTLLM, model, "replicas"] = {"tokens_per_s": 190.0}
     bursts[A800, LIGHTLLM, SEVENTY, "replicas"] = {"tokens_per_s": 320.0}
     assert judged(serving.a26, REPLICAS) == pytest.approx(3.2)
 
 
-def test_the_step_from_7b_to_70b_is_that_of_the_engine_where_it_is_most(bursts):
+def test_the_step_from_7b_to_70b_is_that_of_the_engine_where_it_is_most(judged, bursts):
     bursts[RTX_4090, TGI, SEVENTY, "one server"] = {"duration_s": 260.0, "latency_s": 130.0}
     assert judged(serving.a28, SPLIT) == pytest.approx(13.0)
     # The smallest step counts where the platforms' steps are compared: that of engines that show none.
     assert judged(serving.a32, SPLIT) == 1.0
 
 
-def test_engines_are_as_alike_as_the_case_where_they_are_least(bursts):
+def test_engines_are_as_alike_as_the_case_where_they_are_least(judged, bursts):
     bursts[RTX_4090, VLLM, SEVENTY, "replicas"] = {"tokens_per_s": 40.0}
     assert judged(serving.a39, REPLICAS) == pytest.approx(2.5)
     bursts[A800, VLLM, SEVEN, "one server"] = {"tokens_per_s": 1.0}
     assert judged(serving.a39, SPLIT) == 1.0
 
 
-def test_the_a800_has_to_be_ahead_in_throughput_and_in_latency(bursts):
+def test_the_a800_has_to_be_ahead_in_throughput_and_in_latency(judged, bursts):
     for engine, model in [(engine, model) for engine in (VLLM, LIGHTLLM, TGI) for model in (SEVEN, THIRTEEN, SEVENTY)]:
         bursts[A800, engine, model, "replicas"] = {"tokens_per_s": 300.0, "latency_s": 8.0}
     assert judged(serving.a29, REPLICAS) == pytest.approx(10.0 / 8.0)
 
 
-def test_a_model_that_does_not_fit_leaves_a_finding_without_a_number(monkeypatch):
+def test_a_model_that_does_not_fit_leaves_a_finding_without_a_number(ours, monkeypatch):
     monkeypatch.setattr(serving, "burst", lambda *_, **__: NOTHING)
-    assert {one.ours for finding in serving.FINDINGS.values() for one in finding(None)} == {None}
+    assert {one for finding in serving.FINDINGS.values() for one in ours(finding, None)} == {None}
 
 
 @pytest.mark.parametrize("way", DEPLOYMENTS, ids=lambda way: way.name)

@@ -13,11 +13,11 @@ def ask():
     return Ask(small=True)
 
 
-def test_the_automatic_plan_is_held_against_each_strategy_that_fits(ask):
+def test_the_automatic_plan_is_held_against_each_strategy_that_fits(ours, ask):
     rows = {row["strategy"]: row for row in strategies(ask).answer.rows}
     assert set(rows) == {*STRATEGIES, "automatic"}
     best = max(row["tokens_per_s"] for name, row in rows.items() if name != "automatic" and row["fits"])
-    assert c4(ask)[0].ours == pytest.approx(rows["automatic"]["tokens_per_s"] / best)
+    assert ours(c4, ask)[0] == pytest.approx(rows["automatic"]["tokens_per_s"] / best)
     assert not rows["data"]["fits"]
 
 
@@ -27,7 +27,7 @@ def test_automatic_plans_come_by_rank_and_fit(ask):
     assert all(row["fits"] for row in rows)
 
 
-def test_both_kinds_are_held_against_the_better_one(ask):
+def test_both_kinds_are_held_against_the_better_one(ours, ask):
     rates = {row["devices"]: row["tokens_per_s"] for row in mixed(ask).answer.rows}
     together = rates.pop(TOGETHER)
-    assert c5(ask)[0].ours == pytest.approx(together / max(rates.values()))
+    assert ours(c5, ask)[0] == pytest.approx(together / max(rates.values()))

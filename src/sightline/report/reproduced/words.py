@@ -45,7 +45,7 @@ def line_of(outcome: Outcome) -> tuple[str, ...]:
         finding.id,
         finding.finding,
         str(finding.expected),
-        "none" if outcome.judged.ours is None else digits(outcome.judged.ours),
+        "none" if outcome.ours is None else digits(outcome.ours),
         _range(finding),
         YES if outcome.reproduced else NO,
         outcome.judged.words,
@@ -55,7 +55,7 @@ def line_of(outcome: Outcome) -> tuple[str, ...]:
 
 def _holding(outcome: Outcome) -> str:
     """In how many of several interpretations a finding is reproduced."""
-    held = sum(outcome.finding.holds(one.ours) for one in outcome.interpretations)
+    held = sum(map(outcome.holds, outcome.interpretations))
     return f"{held} of {len(outcome.interpretations)}" if len(outcome.interpretations) > 1 else ""
 
 
@@ -75,8 +75,9 @@ def details_of(outcome: Outcome) -> Iterator[str]:
     yield interpreted + outcome.reason
     for one in outcome.interpretations:
         if one is not outcome.judged:
-            ours = "" if one.ours is None else f"{digits(one.ours)}. "
-            yield f"Interpreted as {one.words}: {ours}{one.sentence}"
+            ours = outcome.ours_of(one)
+            figure = "" if ours is None else f"{digits(ours)}. "
+            yield f"Interpreted as {one.words}: {figure}{one.sentence}"
 
 
 def table_line(one: ReproducedTable) -> tuple[str, ...]:

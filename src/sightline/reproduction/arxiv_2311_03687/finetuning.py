@@ -1,6 +1,7 @@
 """Findings on fine-tuning with LoRA and QLoRA: what the techniques cost and save, and the largest model on 24 GB."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise, product
 from typing import Any
 
@@ -30,8 +31,6 @@ ADAPTERS: Mapping[str, Mapping[str, Any]] = {
     "adapters on queries and values, PEFT's default for Llama": {"targets": ["query", "value"]},
 }
 """Interpretations of which projections have adapters: the study does not state it."""
-ALIKE = 0.30
-"""The loss from 7B to 13B that the study states of LoRA and of QLoRA."""
 
 COMBINED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "RTX 3090, the optimizer offloaded: 138 GB of weights do not fit its host": (RTX_3090, {"offload": "optimizer"}),
@@ -53,7 +52,7 @@ def a19(ask: Ask) -> list[Interpretation]:
     for said, adapters in ADAPTERS.items():
         gib = [_gib(_adapted(ask, A800, techniques, adapters)) for techniques in ("QL", "L")]
         sentence = f"QLoRA needs {gib[0]:.1f} GiB, LoRA {gib[1]:.1f} GiB."
-        interpretations.append(Interpretation(words=said, ours=gib[0] / gib[1], sentence=sentence))
+        interpretations.append(Interpretation(words=said, values=[gib[0] / gib[1]], sentence=sentence))
     return interpretations
 
 
@@ -72,7 +71,7 @@ def a21(ask: Ask) -> list[Interpretation]:
 
 
 def a22(ask: Ask) -> list[Interpretation]:
-    """Return how much slower 13B is than 7B, of LoRA and QLoRA the one farther from the study's loss."""
+    """Return how much slower 13B is than 7B, of LoRA and of QLoRA."""
     interpretations = []
     for said, adapters in ADAPTERS.items():
         losses = {}
@@ -80,12 +79,11 @@ def a22(ask: Ask) -> list[Interpretation]:
             large, small = (rate(_adapted(ask, A800, techniques, adapters, model)) for model in (THIRTEEN, SEVEN))
             share = ratio(large, small)
             losses[techniques] = None if share is None else 1 - share
-        known = [loss for loss in losses.values() if loss is not None]
         told = ", ".join(f"{row} {'out of memory' if loss is None else f'{loss:.1%}'}" for row, loss in losses.items())
         interpretations.append(
             Interpretation(
                 words=said,
-                ours=max(known, key=lambda loss: abs(loss - ALIKE)) if len(known) == len(losses) else None,
+                values=list(losses.values()),
                 sentence=f"13B is slower than 7B by: {told}.",
             )
         )
@@ -100,7 +98,7 @@ def a23(ask: Ask) -> list[Interpretation]:
         usable = float(profile.usable_bytes) / GIB
         trains = "out of memory" if not profile.fits else f"{float(profile.tokens_per_s):,.0f} tokens/s"
         sentence = f"{NAMES[card]}: {_gib(profile):.1f} of {usable:.1f} GiB, {trains}."
-        interpretations.append(Interpretation(words=said, ours=rate(profile), sentence=sentence))
+        interpretations.append(Interpretation(words=said, values=[rate(profile)], sentence=sentence))
     return interpretations
 
 
@@ -214,7 +212,7 @@ def _rates(
         f"{row} {'out of memory' if value is None else f'{value:,.0f} tokens/s'}"
         for (row, _), value in zip((one, other), rates, strict=True)
     )
-    return Interpretation(words=said, ours=ratio(rates[0], rates[1]), sentence=f"7B on 8 A800: {told}.")
+    return Interpretation(words=said, values=[ratio(rates[0], rates[1])], sentence=f"7B on 8 A800: {told}.")
 
 
 def _gain(
@@ -222,7 +220,7 @@ def _gain(
 ) -> Interpretation:
     """What one row gains over another."""
     found = _rates(ask, said, one, other)
-    return Interpretation(words=said, ours=None if found.ours is None else found.ours - 1, sentence=found.sentence)
+    return replace(found, values=[None if value is None else value - 1 for value in found.values])
 
 
 def _gib(profile: Profile) -> float:

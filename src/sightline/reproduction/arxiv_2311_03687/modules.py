@@ -37,7 +37,7 @@ def a13(ask: Ask) -> list[Interpretation]:
         order = ("mlp", "qkv", most)
         ratios += [times[before] / times[after] for before, after in pairwise(order)]
         said.append(f"{phase}: {', '.join(f'{name} {times[name] * 1e3:.1f} ms' for name in order)}")
-    return [Interpretation(ours=min(ratios), sentence=f"A step at batch 2, {'; '.join(said)}.")]
+    return [Interpretation(values=ratios, sentence=f"A step at batch 2, {'; '.join(said)}.")]
 
 
 def a14(ask: Ask) -> list[Interpretation]:
@@ -51,7 +51,7 @@ def a14(ask: Ask) -> list[Interpretation]:
         interpretations.append(
             Interpretation(
                 words=f"{phase}, batch 2",
-                ours=element_wise / whole,
+                values=[element_wise / whole],
                 sentence=f"They take {element_wise * 1e3:.1f} ms of {whole * 1e3:.1f} ms.",
             )
         )
@@ -97,8 +97,8 @@ def _flash_gains(ask: Ask, phase: str) -> list[Interpretation]:
         eager, flash = (_attention_s(ask.profile(trained(A800, row, batch=batch)), phase) for row in ("N", "F"))
         said = f"The module takes {eager * 1e3:.1f} ms eager and {flash * 1e3:.1f} ms with FlashAttention."
         interpretations += [
-            Interpretation(words=f"speed-up, batch {batch}", ours=eager / flash - 1, sentence=said),
-            Interpretation(words=f"saved share of time, batch {batch}", ours=1 - flash / eager, sentence=said),
+            Interpretation(words=f"speed-up, batch {batch}", values=[eager / flash - 1], sentence=said),
+            Interpretation(words=f"saved share of time, batch {batch}", values=[1 - flash / eager], sentence=said),
         ]
     return interpretations
 
@@ -120,7 +120,7 @@ def a36(ask: Ask) -> list[Interpretation]:
     idle = _idle_s(profile) * backward / (backward + float(profile.phases["forward"]))
     return [
         Interpretation(
-            ours=backward / (backward + idle),
+            values=[backward / (backward + idle)],
             sentence=f"Its kernels take {backward * 1e3:.0f} ms, the host lets the device wait {idle * 1e3:.0f} ms.",
         )
     ]

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from itertools import pairwise, product
-from math import log
 from typing import Any
 
 from sightline.exploration.answer import Column, Figure
@@ -24,15 +23,14 @@ KNEE = 2.0
 
 
 def a33(ask: Ask) -> list[Interpretation]:
-    """Return the least time without NVLink over that with it, of all-gather and reduce-scatter at any size."""
+    """Return the times without NVLink over those with it, of all-gather and reduce-scatter at every size."""
     ratios = {
         (kind, size): _seconds(ask, RTX_3090, kind, size) / _seconds(ask, RTX_3090_NVLINK, kind, size)
         for kind, size in product(SHARDED, SIZES)
     }
-    least, most = (pick(ratios, key=lambda one: ratios[one]) for pick in (min, max))
-    low, high = (f"{ratios[one]:.2f} ({_word(one[0])} of {_bytes(one[1])})" for one in (least, most))
+    low, high = (f"{ratios[kind, size]:.2f} ({_word(kind)} of {_bytes(size)})" for kind, size in _ends(ratios))
     said = f"From {_bytes(SIZES[0])} to {_bytes(SIZES[-1])} both are faster by a factor of {low} to {high}."
-    return [Interpretation(ours=ratios[least], sentence=said)]
+    return [Interpretation(values=list(ratios.values()), sentence=said)]
 
 
 def a34(ask: Ask) -> list[Interpretation]:
@@ -54,19 +52,24 @@ def a34(ask: Ask) -> list[Interpretation]:
         knee = next((_bytes(size) for size in SIZES if times[size] >= KNEE * start), "no size")
         knees.append(f"{knee} on the {NAMES[platform]} (start-up {start * 1e6:.0f} us)")
     sentence = f"A message takes twice the start-up time from {', '.join(knees)}."
-    return [Interpretation(ours=sum(statements) / len(statements), sentence=sentence)]
+    return [Interpretation(values=[sum(statements) / len(statements)], sentence=sentence)]
 
 
 def a38(ask: Ask) -> list[Interpretation]:
-    """Return the ratio of all-gather to reduce-scatter that is farthest from 1, over sizes and platforms."""
+    """Return the ratios of all-gather to reduce-scatter, over sizes and platforms."""
     ratios = {
         (platform, size): _seconds(ask, platform, "all_gather", size) / _seconds(ask, platform, "reduce_scatter", size)
         for platform, size in product(PLATFORMS, SIZES)
     }
-    platform, size = farthest = max(ratios, key=lambda one: abs(log(ratios[one])))
-    span = f"{min(ratios.values()):.2f} to {max(ratios.values()):.2f}"
-    sentence = f"The ratio is {span}, farthest from 1 at {_bytes(size)} on the {NAMES[platform]}."
-    return [Interpretation(ours=ratios[farthest], sentence=sentence)]
+    low, high = (
+        f"{ratios[platform, size]:.2f} ({_bytes(size)} on the {NAMES[platform]})" for platform, size in _ends(ratios)
+    )
+    return [Interpretation(values=list(ratios.values()), sentence=f"The ratio is {low} to {high}.")]
+
+
+def _ends(ratios: Mapping[tuple[str, int], float]) -> tuple[tuple[str, int], tuple[str, int]]:
+    """Where ratios are the smallest and the largest."""
+    return min(ratios, key=ratios.__getitem__), max(ratios, key=ratios.__getitem__)
 
 
 def _seconds(ask: Ask, platform: str, kind: str, size: int) -> float:

@@ -33,7 +33,7 @@ def a5(ask: Ask) -> list[Interpretation]:
         interpretations.append(
             Interpretation(
                 words=words,
-                ours=ratio(megatron, deepspeed),
+                values=[ratio(megatron, deepspeed)],
                 sentence=f"Megatron-LM trains {_said(megatron)}, DeepSpeed {_said(deepspeed)}.",
             )
         )
@@ -49,13 +49,14 @@ def a6(ask: Ask) -> list[Interpretation]:
         most = largest(ask, A800, row)
         deepspeed = rate(ask.profile(trained(A800, row, batch=most)))
         said = f"DeepSpeed trains {_said(deepspeed)} at batch {most}, Megatron-LM {_said(megatron)} at batch {split}."
-        interpretations.append(Interpretation(words=words, ours=ratio(deepspeed, megatron), sentence=said))
+        interpretations.append(Interpretation(words=words, values=[ratio(deepspeed, megatron)], sentence=said))
     return interpretations
 
 
 def a7(ask: Ask) -> list[Interpretation]:
     """Return DeepSpeed's memory over Megatron-LM's at the same batches."""
-    shares, said = [], []
+    shares: list[float | None] = []
+    said = []
     for batch in (1, 2, 4, 8):
         deepspeed, megatron = (
             float(ask.profile(trained(A800, framework=one, batch=batch)).memory_bytes["total"]) / GIB
@@ -63,7 +64,7 @@ def a7(ask: Ask) -> list[Interpretation]:
         )
         shares.append(deepspeed / megatron)
         said.append(f"{deepspeed:.0f} and {megatron:.0f} GiB at batch {batch}")
-    return [Interpretation(ours=min(shares), sentence=f"DeepSpeed and Megatron-LM need {', '.join(said)}.")]
+    return [Interpretation(values=shares, sentence=f"DeepSpeed and Megatron-LM need {', '.join(said)}.")]
 
 
 def a8(ask: Ask) -> list[Interpretation]:
@@ -71,7 +72,7 @@ def a8(ask: Ask) -> list[Interpretation]:
     needs = [ask.profile(trained(card)) for card in CARDS]
     agree = sum(not one.fits for one in needs) / len(needs)
     gib = " and ".join(f"{one.memory_bytes['total'] / GIB:.0f} GiB" for one in needs)
-    return [Interpretation(ours=agree, sentence=f"It needs {gib} on cards of 24 GiB.")]
+    return [Interpretation(values=[agree], sentence=f"It needs {gib} on cards of 24 GiB.")]
 
 
 def a9(ask: Ask) -> list[Interpretation]:
@@ -82,7 +83,7 @@ def a9(ask: Ask) -> list[Interpretation]:
         batch = "each at its largest batch" if at_largest else "batch 1"
         said = f"The A800 trains {_said(a800)} with {row}, the {NAMES[card]} {_said(reached)} with {other}."
         interpretations.append(
-            Interpretation(words=f"the {NAMES[card]}, {batch}", ours=ratio(a800, reached), sentence=said)
+            Interpretation(words=f"the {NAMES[card]}, {batch}", values=[ratio(a800, reached)], sentence=said)
         )
     return interpretations
 
@@ -105,14 +106,11 @@ def a10(ask: Ask) -> list[Interpretation]:
     for at_largest in (False, True):
         a800, *cards = (_quantized(ask, one, at_largest=at_largest) for one in (A800, *CARDS))
         shares = [ratio(card, a800) for card in cards]
-        known = [share for share in shares if share is not None]
-        # Both have to be in the range: the one farther from its middle is judged.
-        ours = max(known, key=lambda share: abs(share - 0.5)) if len(known) == len(shares) else None
         said = " and ".join("does not fit" if share is None else f"{share:.2f}" for share in shares)
         interpretations.append(
             Interpretation(
                 words="each at its largest batch" if at_largest else "batch 1 per GPU",
-                ours=ours,
+                values=shares,
                 sentence=f"RTX 4090 and RTX 3090 reach {said} of the A800's throughput.",
             )
         )
@@ -127,7 +125,7 @@ def a11(ask: Ask) -> list[Interpretation]:
         interpretations.append(
             Interpretation(
                 words="each at its largest batch" if at_largest else "batch 1 per GPU",
-                ours=ratio(ada, ampere),
+                values=[ratio(ada, ampere)],
                 sentence=f"The RTX 4090 trains {_said(ada)}, the RTX 3090 {_said(ampere)}.",
             )
         )
@@ -149,10 +147,10 @@ def a12(ask: Ask) -> list[Interpretation]:
     return [
         Interpretation(
             words="of forward, backward and update, as the phases are given without unoverlapped communication",
-            ours=update / (step - exposed),
+            values=[update / (step - exposed)],
             sentence=said.format(step - exposed),
         ),
-        Interpretation(words="of the whole step on 8 GPUs", ours=update / step, sentence=said.format(step)),
+        Interpretation(words="of the whole step on 8 GPUs", values=[update / step], sentence=said.format(step)),
     ]
 
 
@@ -163,7 +161,7 @@ def a37(ask: Ask) -> list[Interpretation]:
         rates = list(_rates(ask, platform, row))
         gains += [after / before for before, after in pairwise(rates)]
         said.append(f"{NAMES[platform]} {', '.join(f'{one:,.0f}' for one in rates)}")
-    return [Interpretation(ours=min(gains), sentence=f"Tokens per second at batch 1, 2, 4, …: {'; '.join(said)}.")]
+    return [Interpretation(values=gains, sentence=f"Tokens per second at batch 1, 2, 4, …: {'; '.join(said)}.")]
 
 
 def largest(ask: Ask, platform: str, techniques: str = "N", *, framework: str = "deepspeed", model: str = SEVEN) -> int:

@@ -63,7 +63,7 @@ def a4(ask: Ask) -> list[Interpretation]:
     for said, parts in MEMORY.items():
         bridged, plain = (_efficiency(ask, platform, parts) for platform in (RTX_3090_NVLINK, RTX_3090))
         gain, figures = ratio(bridged, plain), f"{_share(bridged)} with NVLink and {_share(plain)} without"
-        interpretations.append(Interpretation(words=said, ours=gain, sentence=f"The efficiency is {figures}."))
+        interpretations.append(Interpretation(words=said, values=[gain], sentence=f"The efficiency is {figures}."))
     return interpretations
 
 
@@ -75,7 +75,7 @@ def a35(ask: Ask) -> list[Interpretation]:
         least, most = (pick(gains, key=lambda row: gains[row]) for pick in (min, max))
         span = f"from {gains[least]:.1%} ({least}) to {gains[most]:.1%} ({most})"
         sentence = f"{len(gains)} rows at batch 1 gain {span}."
-        interpretations.append(Interpretation(words=said, ours=fmean(gains.values()), sentence=sentence))
+        interpretations.append(Interpretation(words=said, values=[fmean(gains.values())], sentence=sentence))
     return interpretations
 
 
@@ -106,7 +106,7 @@ def _scaled(ask: Ask, platform: str, said: str = "", parts: Parts = AS_DESCRIBED
     exposed = float(whole.phases["communication_exposed"])
     times = f"{alone.step_time_s * 1e3:.0f} ms on one GPU and {whole.step_time_s * 1e3:.0f} ms on {GPUS}"
     sentence = f"A step takes {times}, {exposed * 1e3:.0f} ms of it unoverlapped communication."
-    return Interpretation(words=said, ours=_efficiency(ask, platform, parts), sentence=sentence)
+    return Interpretation(words=said, values=[_efficiency(ask, platform, parts)], sentence=sentence)
 
 
 def _efficiency(ask: Ask, platform: str, parts: Parts, devices: int = GPUS) -> float | None:

@@ -4,7 +4,7 @@ The study does not state how models were deployed: each finding is interpreted w
 server. Its burst is prompts and answers of 512 tokens each; latency is the mean over the burst's requests.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from math import isnan
@@ -34,36 +34,33 @@ CARDS = (RTX_4090, RTX_3090)
 """Of 24 GB."""
 Ratios = Mapping[str, float]
 """A number by the case that it is of, in words; NaN where a model does not fit."""
-Judged = Callable[[Sequence[float]], float]
-"""What picks the ratio that a finding is judged by."""
 Engines = Mapping[str, Burst]
 """What becomes of a burst with each engine."""
 
 
 def a25(ask: Ask) -> list[Interpretation]:
-    """Return TGI's throughput over the best other engine's on 24 GB cards, the smallest ratio."""
+    """Return TGI's throughput over the best other engine's on 24 GB cards."""
 
     def lead(way: Deployment) -> Ratios:
         return {case: _lead(of, TGI) for case, of in _by_model(ask, CARDS, way)}
 
     return [
-        _interpretation(way, lead(way), min, "TGI answers {} times as fast as the best other engine")
-        for way in DEPLOYMENTS
+        _interpretation(way, lead(way), "TGI answers {} times as fast as the best other engine") for way in DEPLOYMENTS
     ]
 
 
 def a26(ask: Ask) -> list[Interpretation]:
-    """Return LightLLM's throughput over the best other engine's on the A800, the ratio farthest from 2."""
+    """Return LightLLM's throughput over the best other engine's on the A800."""
 
     def lead(way: Deployment) -> Ratios:
         return {case: _lead(of, LIGHTLLM) for case, of in _by_model(ask, (A800,), way)}
 
     said = "LightLLM answers {} times as fast as the best other engine"
-    return [_interpretation(way, lead(way), _farthest_from(2.0), said) for way in DEPLOYMENTS]
+    return [_interpretation(way, lead(way), said) for way in DEPLOYMENTS]
 
 
 def a27(ask: Ask) -> list[Interpretation]:
-    """Return the mean latency of the best other engine over TGI's on RTX 3090 and A800, the smallest ratio."""
+    """Return the mean latency of the best other engine over TGI's on RTX 3090 and A800."""
 
     def lead(way: Deployment) -> Ratios:
         return {
@@ -72,8 +69,7 @@ def a27(ask: Ask) -> list[Interpretation]:
         }
 
     return [
-        _interpretation(way, lead(way), min, "The best other engine's mean latency is {} times TGI's")
-        for way in DEPLOYMENTS
+        _interpretation(way, lead(way), "The best other engine's mean latency is {} times TGI's") for way in DEPLOYMENTS
     ]
 
 
@@ -89,12 +85,14 @@ def a28(ask: Ask) -> list[Interpretation]:
         steps = {f"{CALLED[one]}": large / small for one, (small, large) in seconds.items()}
         halves = "" if tokens == TOKENS else f"; {tokens} tokens of prompt and {tokens} of answer"
         read = replace(way, words=f"{way.words}{halves}")
-        interpretations.append(_interpretation(read, steps, max, f"70B takes {{}} times as long as 7B: {said}"))
+        interpretations.append(
+            _interpretation(read, steps, f"70B takes {{}} times as long as 7B: {said}", is_up_to=True)
+        )
     return interpretations
 
 
 def a29(ask: Ask) -> list[Interpretation]:
-    """Return the A800's lead over both cards in throughput and mean latency, the smallest ratio."""
+    """Return the A800's lead over both cards in throughput and mean latency."""
 
     def lead(way: Deployment) -> Iterator[tuple[str, float]]:
         for card, model, engine in product(CARDS, MODELS, ENGINES):
@@ -103,11 +101,11 @@ def a29(ask: Ask) -> list[Interpretation]:
             yield f"in throughput, {case}", one.tokens_per_s / other.tokens_per_s
             yield f"in latency, {case}", other.latency_s / one.latency_s
 
-    return [_interpretation(way, dict(lead(way)), min, "The A800 is {} times ahead") for way in DEPLOYMENTS]
+    return [_interpretation(way, dict(lead(way)), "The A800 is {} times ahead") for way in DEPLOYMENTS]
 
 
 def a30(ask: Ask) -> list[Interpretation]:
-    """Return the RTX 3090's throughput over the RTX 4090's, the ratio farthest from the middle of the range."""
+    """Return the RTX 3090's throughput over the RTX 4090's."""
 
     def lead(way: Deployment) -> Iterator[tuple[str, float]]:
         for model, engine in product(MODELS, ENGINES):
@@ -115,11 +113,11 @@ def a30(ask: Ask) -> list[Interpretation]:
             yield f"{CALLED[engine]} with {MODELS[model]}", one.tokens_per_s / other.tokens_per_s
 
     said = "The RTX 3090 answers {} times as fast as the RTX 4090"
-    return [_interpretation(way, dict(lead(way)), _farthest_from(1.15), said) for way in (SPLIT, REPLICAS)]
+    return [_interpretation(way, dict(lead(way)), said) for way in (SPLIT, REPLICAS)]
 
 
 def a31(ask: Ask) -> list[Interpretation]:
-    """Return vLLM's mean latency over the worst other engine's, the smallest ratio."""
+    """Return vLLM's mean latency over the worst other engine's."""
 
     def lag(way: Deployment) -> Ratios:
         return {
@@ -128,13 +126,13 @@ def a31(ask: Ask) -> list[Interpretation]:
         }
 
     return [
-        _interpretation(way, lag(way), min, "vLLM's mean latency is {} times the worst other engine's")
+        _interpretation(way, lag(way), "vLLM's mean latency is {} times the worst other engine's")
         for way in DEPLOYMENTS
     ]
 
 
 def a32(ask: Ask) -> list[Interpretation]:
-    """Return the step in mean latency from 7B to 70B on the RTX 4090 over that on the A800, the smallest ratio."""
+    """Return the step in mean latency from 7B to 70B on the RTX 4090 over that on the A800."""
 
     def step(platform: str, engine: str, way: Deployment) -> float:
         small, large = (burst(ask, platform, engine, model, way).latency_s for model in (SEVEN, SEVENTY))
@@ -144,22 +142,20 @@ def a32(ask: Ask) -> list[Interpretation]:
         return {CALLED[engine]: step(RTX_4090, engine, way) / step(A800, engine, way) for engine in ENGINES}
 
     return [
-        _interpretation(
-            way, steps(way), min, "From 7B to 70B latency grows {} times as much on the RTX 4090 as on the A800"
-        )
+        _interpretation(way, steps(way), "From 7B to 70B latency grows {} times as much on the RTX 4090 as on the A800")
         for way in DEPLOYMENTS
     ]
 
 
 def a39(ask: Ask) -> list[Interpretation]:
-    """Return the largest throughput of an engine over the smallest on 24 GB cards, the largest ratio."""
+    """Return the largest throughput of an engine over the smallest on 24 GB cards."""
 
     def spread(way: Deployment) -> Ratios:
         rates = {case: [one.tokens_per_s for one in of.values()] for case, of in _by_model(ask, CARDS, way)}
         return {case: _most(of) / _least(of) for case, of in rates.items()}
 
     said = "The fastest engine answers {} times as fast as the slowest"
-    return [_interpretation(way, spread(way), max, said) for way in DEPLOYMENTS]
+    return [_interpretation(way, spread(way), said) for way in DEPLOYMENTS]
 
 
 def _by_model(ask: Ask, platforms: Sequence[str], way: Deployment) -> Iterator[tuple[str, Engines]]:
@@ -184,21 +180,19 @@ def _least(values: Iterable[float]) -> float:
     return float(np.min(list(values)))
 
 
-def _farthest_from(middle: float) -> Judged:
-    """Return what picks the ratio that is farthest from the middle of a range."""
-    return lambda ratios: max(ratios, key=lambda ratio: abs(ratio - middle))
+def _interpretation(way: Deployment, ratios: Ratios, said: str, *, is_up_to: bool = False) -> Interpretation:
+    """Ratios in one interpretation, of a finding that says "up to" the largest alone.
 
-
-def _interpretation(way: Deployment, ratios: Ratios, judged: Judged, said: str) -> Interpretation:
-    """Judge one of several ratios; ``said`` has a place for the smallest and the largest."""
-    values = list(ratios.values())
-    if any(isnan(value) for value in values):
-        return Interpretation(words=way.words, ours=None, sentence="A model does not fit.")
+    ``said`` has a place for the smallest and the largest.
+    """
+    values = [max(ratios.values())] if is_up_to else list(ratios.values())
+    if any(isnan(value) for value in ratios.values()):
+        return Interpretation(words=way.words, values=[None], sentence="A model does not fit.")
     ends = [
         f"{ratios[case]:.3g} ({case})"
         for case in (min(ratios, key=ratios.__getitem__), max(ratios, key=ratios.__getitem__))
     ]
-    return Interpretation(words=way.words, ours=judged(values), sentence=f"{said.format(' to '.join(ends))}.")
+    return Interpretation(words=way.words, values=values, sentence=f"{said.format(' to '.join(ends))}.")
 
 
 FINDINGS: Findings = {

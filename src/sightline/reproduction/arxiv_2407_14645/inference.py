@@ -95,10 +95,10 @@ def b2(ask: Ask) -> list[Interpretation]:
     return [
         Interpretation(
             words="latencies that can be of their model",
-            ours=fmean(abs(row["error"]) for row in counted),
+            values=[fmean(abs(row["error"]) for row in counted)],
             sentence=sentence,
         ),
-        Interpretation(words="all latencies", ours=fmean(abs(row["error"]) for row in rows), sentence=whole),
+        Interpretation(words="all latencies", values=[fmean(abs(row["error"]) for row in rows)], sentence=whole),
     ]
 
 
@@ -161,7 +161,7 @@ def b8(ask: Ask) -> list[Interpretation]:
         f"Memory bounds {percent(h100)} of matrix products on H100 (ridge point {high:.0f}) and {percent(a100)} on "
         f"A100 ({low:.0f})."
     )
-    return [Interpretation(ours=h100 / a100, sentence=sentence)]
+    return [Interpretation(values=[h100 / a100], sentence=sentence)]
 
 
 def b9(ask: Ask) -> list[Interpretation]:

@@ -92,7 +92,7 @@ def _sequence(ask: Ask, case: Case) -> Interpretation:
         f"{slow}."
     )
     return Interpretation(
-        ours=in_order(found, PUBLISHED_ORDER) / len(PUBLISHED_ORDER), sentence=sentence, words=_in_words(case)
+        values=[in_order(found, PUBLISHED_ORDER) / len(PUBLISHED_ORDER)], sentence=sentence, words=_in_words(case)
     )
 
 

@@ -29,11 +29,11 @@ def _of_times(errors: Sequence[float], words: str) -> Interpretation:
     sizes = [abs(error) for error in errors]
     mean, most = (percent(size, 1) for size in (fmean(sizes), max(sizes)))
     said = f"{len(sizes)} steps are predicted with errors of {mean} in the mean, {most} at most."
-    return Interpretation(ours=fmean(sizes), sentence=said, words=words)
+    return Interpretation(values=[fmean(sizes)], sentence=said, words=words)
 
 
 def b3(ask: Ask) -> list[Interpretation]:
-    """Return the largest error of activations by recomputation; None where their order is another."""
+    """Return the errors of activations by recomputation; none where their order is another."""
     errors = [abs(answer.error) for suite in MEMORY for answer in _answers(ask, suite)]
     study = ask.study("memory-footprint")
     by_model: dict[str, dict[str, float]] = {}
@@ -48,7 +48,7 @@ def b3(ask: Ask) -> list[Interpretation]:
         f"The largest of {len(errors)} errors is {percent(max(errors), 1)}; GiB of full, selective (with sequence "
         f"parallelism) and no recomputation: {said}."
     )
-    return [Interpretation(ours=max(errors) if in_order else None, sentence=sentence)]
+    return [Interpretation(values=errors if in_order else [None], sentence=sentence)]
 
 
 def times(ask: Ask) -> ReproducedTable:

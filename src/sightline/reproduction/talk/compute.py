@@ -60,10 +60,10 @@ TRAININGS = (
 
 
 def c1(_: Ask) -> list[Interpretation]:
-    """Return the largest error of 6 N D."""
+    """Return the errors of 6 N D."""
     errors = {one.name: one.flops / one.stated - 1 for one in TRAININGS}
     said = ", ".join(f"{one.name} {one.flops:.3g}" for one in TRAININGS)
-    return [Interpretation(ours=max(map(abs, errors.values())), sentence=f"6 N D with nominal N in FLOP: {said}.")]
+    return [Interpretation(values=[*map(abs, errors.values())], sentence=f"6 N D with nominal N in FLOP: {said}.")]
 
 
 def flops(ask: Ask) -> ReproducedTable:
@@ -114,7 +114,7 @@ def c2(ask: Ask) -> list[Interpretation]:
     told = ask.study("trends").summary["doubling_years_of_published_years"]
     return [
         Interpretation(
-            ours=of["years"],
+            values=[of["years"]],
             sentence=(
                 f"Over {of['points']} launches of 2006 to 2021 fp32 per dollar doubles every {of['years']:.2f} years "
                 f"({of['interval'][0]:.2f} to {of['interval'][1]:.2f}); each market has a level of its own."
@@ -138,7 +138,7 @@ def c3(ask: Ask) -> list[Interpretation]:
         f"Compute of {trained['points']} published trainings doubles every {trained['years']:.1f} years, the 16-bit "
         f"peak of {peak['points']} accelerators every {peak['years']:.1f}."
     )
-    return [Interpretation(ours=peak["years"] / trained["years"], sentence=sentence)]
+    return [Interpretation(values=[peak["years"] / trained["years"]], sentence=sentence)]
 
 
 def gap(ask: Ask) -> ReproducedTable:

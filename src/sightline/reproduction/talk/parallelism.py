@@ -67,14 +67,14 @@ ABOUT: Mapping[str, Column] = {
 
 
 def c4(ask: Ask) -> list[Interpretation]:
-    """Return the automatic plan's throughput over that of the best strategy that fits."""
+    """Return the automatic plan's throughput over that of each strategy that fits."""
     rates = {name: float(one.tokens_per_s) for name, one in _strategies(ask).items() if one.fits}
     nearest, best = max(rates, key=lambda name: rates[name]), float(_automatic(ask).tokens_per_s)
     sentence = (
         f"{len(rates)} of {len(STRATEGIES)} strategies fit {MODEL} on {BASE['cluster']}; the nearest is {nearest} with "
         f"{rates[nearest]:,.0f} tokens/s, the automatic plan trains {best:,.0f}."
     )
-    return [Interpretation(ours=best / rates[nearest], sentence=sentence)]
+    return [Interpretation(values=[best / rate for rate in rates.values()], sentence=sentence)]
 
 
 def _strategies(ask: Ask) -> dict[str, Profile]:
@@ -112,7 +112,7 @@ def c5(ask: Ask) -> list[Interpretation]:
     rates = {name: float(one.tokens_per_s) for name, one in _together(ask).items()}
     said = ", ".join(f"{name} {rate:,.0f}" for name, rate in rates.items())
     ours = rates[TOGETHER] / max(rates[OLD], rates[NEW])
-    return [Interpretation(ours=ours, sentence=f"Tokens per second of {MODEL}, each under its best plan: {said}.")]
+    return [Interpretation(values=[ours], sentence=f"Tokens per second of {MODEL}, each under its best plan: {said}.")]
 
 
 def _together(ask: Ask) -> dict[str, Profile]:
