@@ -11,7 +11,7 @@ from typing import Any
 
 from generated import markdown_table, replace_part
 
-from sightline.report.reproduced.words import HEADINGS, line_of, missed
+from sightline.report.reproduced.words import CHOICE_HEADINGS, HEADINGS, line_of, missed, together
 from sightline.reproduction.answer import Reproduction
 from sightline.reproduction.reproduce import SOURCES, reproduce
 
@@ -23,24 +23,33 @@ def main() -> None:
     """Reproduce the sources and rewrite their parts and the summary."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("source", nargs="*", help="rewrite these sources alone")
-    verdicts: dict[str, Any] = json.loads(FIGURES.read_text(encoding="utf-8")) if FIGURES.exists() else {}
+    verdicts: dict[str, dict[str, Any]] = {"one by one": {}, "together": {}}
+    if FIGURES.exists():
+        verdicts = json.loads(FIGURES.read_text(encoding="utf-8"))
     for name in parser.parse_args().source or SOURCES:
         answer = reproduce(name)
         replace_part(PAGE, name, findings(answer))
-        verdicts[name] = {one.finding.id: one.reproduced for one in answer.outcomes}
+        verdicts["one by one"][name] = {one.finding.id: one.reproduced for one in answer.outcomes}
+        verdicts["together"][name] = list(answer.together)
     FIGURES.write_text(json.dumps(verdicts, indent=1) + "\n", encoding="utf-8")
     replace_part(PAGE, "summary", summary(verdicts))
 
 
-def summary(verdicts: Mapping[str, Mapping[str, bool]]) -> str:
-    """Return how many findings of each source are reproduced."""
-    rows = [[name, f"{sum(found.values())} of {len(found)}"] for name, found in verdicts.items()]
-    return markdown_table(["source", "findings reproduced"], rows)
+def summary(verdicts: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return how many findings of each source are reproduced, one by one and together."""
+    rows = [
+        [name, f"{sum(found.values())} of {len(found)}", f"{len(verdicts['together'][name])} of {len(found)}"]
+        for name, found in verdicts["one by one"].items()
+    ]
+    return markdown_table(["source", "findings reproduced", "together"], rows)
 
 
 def findings(answer: Reproduction) -> str:
     """Return the findings as a table, and what lies behind those that are not reproduced."""
     parts = [markdown_table(list(HEADINGS), [list(line_of(one)) for one in answer.outcomes])]
+    if answer.choices:
+        parts.append(f"Together, {together(answer)}:")
+        parts.append(markdown_table(list(CHOICE_HEADINGS), [list(one) for one in answer.choices.items()]))
     if left := missed(answer):
         parts.append("Not reproduced:")
         parts.append(_listed([f"**{one.finding.id}**: {one.reason}" for one in left]))

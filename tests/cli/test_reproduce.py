@@ -13,7 +13,7 @@ def test_json_has_the_documented_keys(in_process):
     code, out, err = in_process(*CHOSEN, "--json")
     assert (code, err) == (0, "")
     document = json.loads(out)
-    assert {"version", "schema", "findings", "summary", "tables"} <= set(document)
+    assert {"version", "schema", "findings", "summary", "together", "tables"} <= set(document)
     assert document["summary"]["A"]["of"] == 2
     keys = [
         "id",
@@ -26,10 +26,28 @@ def test_json_has_the_documented_keys(in_process):
         "expected",
         "ours",
         "reproduced",
+        "reproduced_together",
         "reason",
     ]
     assert all(set(keys) <= set(one) for one in document["findings"])
     assert [one["id"] for one in document["findings"]] == ["A8", "A10"]
+
+
+def test_every_form_says_what_holds_together(in_process, tmp_path):
+    chosen = ("reproduce", "2311.03687", "--only", "A10,A11", "--small")
+    page = tmp_path / "study.html"
+    _, text, _ = in_process(*chosen)
+    _, mark, _ = in_process(*chosen, "--html", page, "--markdown", "-")
+    document = json.loads(in_process(*chosen, "--json")[1])
+    # With 4-bit weights one finding needs a small batch and the other a large one.
+    assert document["summary"]["A"]["reproduced"] == 2
+    assert document["together"]["reproduced"] == 1
+    assert document["together"]["choices"]["batch where platforms are compared"] == "batch 1 per GPU"
+    for written in (text, mark, page.read_text(encoding="utf-8")):
+        folded = " ".join(written.split())
+        assert "1 of 2 hold with one choice of every open setting; lost by it: A11" in folded
+        assert "batch where platforms are compared" in folded
+        assert "batch 1 per GPU" in folded
 
 
 def test_a_table_is_a_list_of_its_columns_and_rows(in_process):

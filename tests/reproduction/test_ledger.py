@@ -27,7 +27,7 @@ def read(**changes):
         ({"expected": True}, "A1.expected is true"),
         (
             {"hihg": 2},
-            "A1 has 'hihg'; allowed: finding, expected, criterion, low, high, is_strict, explained - did you",
+            "A1 has 'hihg'; allowed: finding, expected, criterion, low, high, is_strict, interpreted_as, explained -",
         ),
         ({"is_strict": 1}, "A1.is_strict is 1; allowed: true, false"),
     ],
@@ -50,6 +50,14 @@ def test_ends_count_unless_an_ordering_is_strict():
     assert [ordering.holds(ours) for ours in (1, 1.01, 2.99, 3)] == [False, True, True, False]
     assert not closed.holds(None)
     assert not closed.holds(float("nan"))
+
+
+@pytest.mark.parametrize("other", ["A2", "A9", "A3"])
+def test_a_finding_is_interpreted_as_another_that_is_free(other):
+    stated = {"A1": FINDING, "A2": FINDING | {"interpreted_as": other}, "A3": FINDING | {"interpreted_as": "A1"}}
+    with pytest.raises(InputError, match=rf"A2.interpreted_as is '{other}'; allowed: another finding without it"):
+        ledger.findings_of(stated, "findings/study.yaml")
+    assert ledger.findings_of(stated | {"A2": FINDING}, "findings/study.yaml")["A3"].interpreted_as == "A1"
 
 
 @pytest.mark.parametrize("source", SOURCES)

@@ -1,12 +1,14 @@
 """What reproducing a source answers: each finding with the number it is judged by, and the source's tables."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf, isnan
 from typing import Any, Literal
 
 from sightline.exploration.answer import Column, Figure, StudyAnswer, columns_of
+from sightline.reproduction.open_settings import Choices
+from sightline.reproduction.together import best_choices, is_reproduced
 
 Status = Literal["predicted only", "published", "measured"]
 """Of a table: whether published or measured figures stand beside the predicted ones."""
@@ -27,6 +29,8 @@ class Finding:
     high: float | None
     is_strict: bool = False
     """The ends themselves do not count: an ordering is a ratio above 1."""
+    interpreted_as: str = ""
+    """The finding whose judged interpretation is also this one's: both are stated of the same settings."""
     explained: str = ""
     """Why ours is another, where it is: physics, or a setting that the source does not state."""
 
@@ -64,8 +68,8 @@ class Interpretation:
     """What the finding is about, such as a ratio of each card; None where it cannot be had: a plan does not fit."""
     sentence: str
     """The figures behind it."""
-    words: str = ""
-    """Which way it is; empty where the source leaves nothing open."""
+    choices: Choices = field(default_factory=dict)
+    """What it takes of the settings that the source leaves open; empty where none concerns the finding."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,11 +79,31 @@ class Outcome:
     finding: Finding
     interpretations: Sequence[Interpretation]
     """The nearest to the source's words first; one that holds suffices."""
+    given: Choices = field(default_factory=dict)
+    """What another finding has chosen for this one too."""
 
     @cached_property
     def judged(self) -> Interpretation:
-        """The interpretation that is judged: the first that holds, else the first."""
-        return next((one for one in self.interpretations if self.holds(one)), self.interpretations[0])
+        """The interpretation that is judged: of those with the given choices the first that holds, else the first."""
+        allowed = [
+            one
+            for one in self.interpretations
+            if all(one.choices.get(setting, name) == name for setting, name in self.given.items())
+        ]
+        return next((one for one in allowed if self.holds(one)), allowed[0])
+
+    @cached_property
+    def settings(self) -> Mapping[str, Sequence[str]]:
+        """The open settings that concern the finding, each with the choices that are predicted."""
+        found: dict[str, list[str]] = {}
+        for setting, choice in (taken for one in self.interpretations for taken in one.choices.items()):
+            if choice not in found.setdefault(setting, []):
+                found[setting].append(choice)
+        return found
+
+    def words_of(self, one: Interpretation) -> str:
+        """Return what tells an interpretation from the others in words; empty where there are none."""
+        return "; ".join(name for setting, name in one.choices.items() if len(self.settings[setting]) > 1)
 
     @property
     def ours(self) -> float | None:
@@ -172,6 +196,21 @@ class Reproduction:
             }
             for group in groups
         }
+
+    @cached_property
+    def choices(self) -> Choices:
+        """The one choice of every open setting with which most findings are reproduced."""
+        return best_choices(self.outcomes)
+
+    @cached_property
+    def together(self) -> Sequence[str]:
+        """Ids of the findings that are reproduced with these choices."""
+        return [one.finding.id for one in self.outcomes if is_reproduced(one, self.choices)]
+
+    @property
+    def lost(self) -> Sequence[str]:
+        """Ids of the findings that are reproduced one by one alone, with other choices than these."""
+        return [one.finding.id for one in self.outcomes if one.reproduced and one.finding.id not in self.together]
 
     def __repr__(self) -> str:
         counts = (f"{group} {count['reproduced']} of {count['of']}" for group, count in self.summary.items())

@@ -9,7 +9,7 @@ from sightline.errors import InputError, nearest
 from sightline.quantities import show
 from sightline.reproduction.answer import Finding
 
-_KEYS = ("finding", "expected", "criterion", "low", "high", "is_strict", "explained")
+_KEYS = ("finding", "expected", "criterion", "low", "high", "is_strict", "interpreted_as", "explained")
 _TEXTS: Mapping[str, Any] = {"finding": str, "expected": str | int | float, "criterion": str}
 _ID = re.compile(r"[A-Z]\d+")
 
@@ -27,7 +27,15 @@ def findings_of(stated: object, where: str) -> dict[str, Finding]:
     """Return findings as a mapping states them; ``where`` it stands is named in complaints."""
     if not isinstance(stated, Mapping) or not stated:
         raise InputError(f"{where}: findings is {show(stated)}; allowed: a mapping of ids such as A1 to findings")
-    return {str(id_): _finding(str(id_), one, where) for id_, one in stated.items()}
+    findings = {str(id_): _finding(str(id_), one, where) for id_, one in stated.items()}
+    for id_, one in findings.items():
+        free = [other for other, of in findings.items() if other != id_ and not of.interpreted_as]
+        if one.interpreted_as and one.interpreted_as not in free:
+            raise InputError(
+                f"{where}: {id_}.interpreted_as is {show(one.interpreted_as)}; allowed: another finding without it"
+                f"{nearest(one.interpreted_as, free)}"
+            )
+    return findings
 
 
 def _finding(id_: str, stated: object, where: str) -> Finding:
@@ -57,6 +65,7 @@ def _finding(id_: str, stated: object, where: str) -> Finding:
         low=low,
         high=high,
         is_strict=strict,
+        interpreted_as=str(stated.get("interpreted_as", "")),
         explained=str(stated.get("explained", "")),
     )
 

@@ -12,7 +12,8 @@ from sightline.progress import SILENT, Cancelled, Progress, watched
 from sightline.quantities import show
 from sightline.reproduction import ledger
 from sightline.reproduction.answer import Finding, Outcome, Reproduction
-from sightline.reproduction.asking import Ask
+from sightline.reproduction.asking import Ask, Findings
+from sightline.reproduction.open_settings import Choices
 from sightline.runs import open_store
 
 if TYPE_CHECKING:
@@ -67,10 +68,9 @@ def reproduce(
     ask = Ask(small=small, progress=progress)
     progress.begin(len(chosen.findings) + len(chosen.tables), "findings and tables")
     outcomes = [
-        Outcome(finding=findings[id_], interpretations=interpretations)
-        for id_, interpretations in _until_stopped(chosen.findings, module.FINDINGS, ask)
+        *_until_stopped(chosen.findings, lambda id_: _outcome(findings[id_], findings, module.FINDINGS, ask), ask)
     ]
-    tables = [made for _, made in _until_stopped(chosen.tables, module.TABLES, ask)]
+    tables = [*_until_stopped(chosen.tables, lambda id_: module.TABLES[id_](ask), ask)]
     if measure and not progress.cancelled:
         tables += module.MEASURED(open_store(store), small=small, progress=progress)
     stated = catalog.entry("findings", source)
@@ -122,14 +122,20 @@ def _ids(findings: Mapping[str, Finding], module: ModuleType) -> str:
     return f"{ids[0]} to {ids[-1]}, {', '.join(module.TABLES)}"
 
 
-def _until_stopped(
-    ids: Sequence[str], answers: Mapping[str, Callable[[Ask], _Answer]], ask: Ask
-) -> "Iterator[tuple[str, _Answer]]":
-    """Ids and their answers one after the other, until somebody asks to stop."""
+def _outcome(finding: Finding, findings: Mapping[str, Finding], answers: Findings, ask: Ask) -> Outcome:
+    """What becomes of a finding; one that is interpreted as another takes the choices that the other is judged by."""
+    given: Choices = {}
+    if finding.interpreted_as:
+        given = _outcome(findings[finding.interpreted_as], findings, answers, ask).judged.choices
+    return Outcome(finding=finding, interpretations=answers[finding.id](ask), given=given)
+
+
+def _until_stopped(ids: Sequence[str], answer: Callable[[str], _Answer], ask: Ask) -> "Iterator[_Answer]":
+    """The answers to ids one after the other, until somebody asks to stop."""
     for id_ in ids:
         try:
             ask.progress.check()
-            yield id_, answers[id_](ask)
+            yield answer(id_)
         except Cancelled:
             return
         ask.progress.advance()

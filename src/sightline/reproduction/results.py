@@ -14,8 +14,14 @@ def reproduction_to_dict(answer: Reproduction) -> dict[str, Any]:
             "source": answer.source,
             "title": answer.title,
             "cited": answer.cited,
-            "findings": [_finding(one, answer.source) for one in answer.outcomes],
+            "findings": [_finding(one, answer) for one in answer.outcomes],
             "summary": as_json(answer.summary),
+            "together": {
+                "of": len(answer.outcomes),
+                "reproduced": len(answer.together),
+                "lost": list(answer.lost),
+                "choices": dict(answer.choices),
+            },
             "tables": [_table(one) for one in answer.tables],
             "assumptions": list(answer.assumptions),
             "warnings": list(answer.warnings),
@@ -23,24 +29,26 @@ def reproduction_to_dict(answer: Reproduction) -> dict[str, Any]:
     )
 
 
-def _finding(outcome: Outcome, source: str) -> dict[str, Any]:
+def _finding(outcome: Outcome, answer: Reproduction) -> dict[str, Any]:
     finding, judged = outcome.finding, outcome.judged
     found: dict[str, Any] = as_json(
         {
             "id": finding.id,
             "finding": finding.finding,
-            "source": source,
+            "source": answer.source,
             "criterion": finding.criterion,
             "low": finding.low,
             "high": finding.high,
-            "interpretation": judged.words,
+            "interpretation": outcome.words_of(judged),
             "expected": finding.expected,
             "ours": outcome.ours,
             "reproduced": outcome.reproduced,
+            "reproduced_together": finding.id in answer.together,
             "reason": outcome.reason,
             "interpretations": [
                 {
-                    "interpretation": one.words,
+                    "interpretation": outcome.words_of(one),
+                    "choices": dict(one.choices),
                     "values": list(one.values),
                     "ours": outcome.ours_of(one),
                     "reproduced": outcome.holds(one),

@@ -14,11 +14,13 @@ from sightline.reproduction.arxiv_2311_03687.bursts import (
     REPLICAS,
     SPLIT,
     TGI,
+    TOKENS,
     VLLM,
     Burst,
     burst,
     served,
 )
+from sightline.reproduction.arxiv_2311_03687.open_settings import DEPLOYMENT, REQUEST
 from sightline.reproduction.arxiv_2311_03687.settings import A800, RTX_3090, RTX_4090, SEVEN, SEVENTY, THIRTEEN
 from sightline.reproduction.asking import Ask
 
@@ -47,8 +49,11 @@ def judged(ours):
     """The number that judges a finding with a deployment."""
 
     def of(finding, way):
-        (place,) = [place for place, one in enumerate(finding(None)) if one.words == way.words]
+        (place,) = [place for place, one in enumerate(finding(None)) if (way, TOKENS) == _taken(one)]
         return ours(finding, None)[place]
+
+    def _taken(one):
+        return tuple(of.choices[one.choices[of.name]] for of in (DEPLOYMENT, REQUEST))
 
     return of
 

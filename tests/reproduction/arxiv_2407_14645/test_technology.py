@@ -37,7 +37,7 @@ def test_the_gain_has_factors_in_both_views(ours, ask):
 
 def test_every_interpretation_of_the_study_of_nodes_is_shown(ours, ask):
     for finding in (b5, b6):
-        assert len({one.words for one in finding(ask)}) == len(finding(ask)) == 8
+        assert len({str(one.choices) for one in finding(ask)}) == len(finding(ask)) == 8
         assert all(0 <= one <= 1 for one in ours(finding, ask))
 
 

@@ -23,8 +23,8 @@ def test_operators_count_a_little_more_than_6_n_d(ask):
 
 def test_prices_are_read_in_two_dollars(ours, ask):
     of_the_day, constant = c2(ask)
-    assert of_the_day.words == "prices in dollars of the day"
-    assert constant.words == "prices in dollars of 2021"
+    assert [*of_the_day.choices.values()] == ["prices in dollars of the day"]
+    assert [*constant.choices.values()] == ["prices in dollars of 2021"]
     nominal, real = ours(c2, ask)
     assert real < nominal
 

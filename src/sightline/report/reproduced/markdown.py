@@ -16,6 +16,12 @@ def reproduced_markdown(answer: Reproduction, *, command: str = "") -> str:
                 Rows(
                     title="Findings", headings=words.HEADINGS, rows=[words.line_of(o) for o in answer.outcomes], most=60
                 ),
+                Rows(
+                    title="One choice of every open setting",
+                    headings=words.CHOICE_HEADINGS,
+                    rows=list(answer.choices.items()),
+                    is_folded=True,
+                ),
                 Rows(title="Not reproduced, and why", headings=("finding", "why"), rows=missed, most=60),
                 Rows(
                     title="Tables",

@@ -23,11 +23,19 @@ def reproduced_piece(answer: Reproduction) -> Piece:
         pieces.short_answer(words.short_answer(answer)),
         pieces.warned(answer.warnings),
         pieces.section("Findings", findings),
+        pieces.section("One choice of every open setting", _choices(answer)),
         pieces.section("Not reproduced, and why", *(_figures(one, is_open=True) for one in words.missed(answer))),
         pieces.section("Reproduced", *(_figures(one) for one in answer.outcomes if one.reproduced)),
         pieces.section("Tables", *map(_table, answer.tables)),
         pieces.section("What it assumes", pieces.listed(answer.assumptions)),
     )
+
+
+def _choices(answer: Reproduction) -> Piece | str:
+    """The choices with which most findings are reproduced together."""
+    if not answer.choices:
+        return ""
+    return pieces.table(words.CHOICE_HEADINGS, answer.choices.items(), label="choices", numbers=False)
 
 
 def _figures(outcome: Outcome, *, is_open: bool = False) -> Piece:

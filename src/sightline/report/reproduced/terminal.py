@@ -33,6 +33,7 @@ def _blocks(answer: Reproduction, *, in_full: bool) -> "Iterator[RenderableType]
         yield Text()
         yield _findings(answer)
         yield from _figures(answer, in_full=in_full)
+        yield from _choices(answer)
     yield from _tables(answer, in_full=in_full)
     if answer.assumptions:
         yield Text("\nassumes", style="dim")
@@ -58,6 +59,13 @@ def _figures(answer: Reproduction, *, in_full: bool) -> "Iterator[RenderableType
     for outcome in shown:
         yield Text(f"\n{outcome.finding.id} {outcome.finding.finding}")
         yield from (Sentence(line, "dim", indent=2) for line in words.details_of(outcome))
+
+
+def _choices(answer: Reproduction) -> "Iterator[RenderableType]":
+    """The choices with which most findings are reproduced together."""
+    if answer.choices:
+        yield Text("\none choice of every open setting", style="bold")
+        yield from (Sentence(f"{setting}: {choice}", indent=2) for setting, choice in answer.choices.items())
 
 
 def _tables(answer: Reproduction, *, in_full: bool) -> "Iterator[RenderableType]":

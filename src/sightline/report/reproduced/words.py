@@ -19,6 +19,7 @@ HEADINGS = (
 )
 NUMBERS = (False, False, False, True, True, False, False, True)
 """Which columns of findings are figures."""
+CHOICE_HEADINGS = ("open setting", "choice")
 TABLE_HEADINGS = ("table", "shows", "status", "rows")
 YES, NO = "yes", "no"
 
@@ -34,8 +35,16 @@ def short_answer(answer: Reproduction) -> Iterator[Said]:
         of, done = count["of"], count["reproduced"]
         kind = GOOD if done == of else PERHAPS if done else BAD
         yield Said(asks=f"findings {group}", says=f"{done} of {of} reproduced", kind=kind)
+    if answer.choices:
+        yield Said(asks="together", says=together(answer))
     if answer.tables:
         yield Said(asks="tables", says=counted(len(answer.tables), "table"))
+
+
+def together(answer: Reproduction) -> str:
+    """Return how many findings are reproduced with one choice of every open setting, and which are lost by it."""
+    lost = f"; lost by it: {', '.join(answer.lost)}" if answer.lost else ""
+    return f"{len(answer.together)} of {len(answer.outcomes)} hold with one choice of every open setting{lost}"
 
 
 def line_of(outcome: Outcome) -> tuple[str, ...]:
@@ -48,7 +57,7 @@ def line_of(outcome: Outcome) -> tuple[str, ...]:
         "none" if outcome.ours is None else digits(outcome.ours),
         _range(finding),
         YES if outcome.reproduced else NO,
-        outcome.judged.words,
+        outcome.words_of(outcome.judged),
         _holding(outcome),
     )
 
@@ -71,13 +80,13 @@ def _range(finding: Finding) -> str:
 def details_of(outcome: Outcome) -> Iterator[str]:
     """Yield the criterion of a finding, the figures behind ours, and what other interpretations come to."""
     yield f"Criterion: {outcome.finding.criterion}."
-    interpreted = f"Interpreted as {outcome.judged.words}: " if outcome.judged.words else ""
-    yield interpreted + outcome.reason
+    words = outcome.words_of(outcome.judged)
+    yield (f"Interpreted as {words}: " if words else "") + outcome.reason
     for one in outcome.interpretations:
         if one is not outcome.judged:
             ours = outcome.ours_of(one)
             figure = "" if ours is None else f"{digits(ours)}. "
-            yield f"Interpreted as {one.words}: {figure}{one.sentence}"
+            yield f"Interpreted as {outcome.words_of(one)}: {figure}{one.sentence}"
 
 
 def table_line(one: ReproducedTable) -> tuple[str, ...]:

@@ -24,20 +24,16 @@ class Deployment:
     """How a platform's GPUs serve a model."""
 
     name: str
-    words: str
-    """The same as an interpretation of the study."""
     gpus: Mapping[str, int]
     """Of a replica, over which tensor parallelism splits the model."""
 
 
 REPLICAS = Deployment(
     name="replicas",
-    words="8 replicas of 7B, 4 of 13B, one of 70B: as many as 24 GB cards hold",
     gpus={SEVEN: 1, THIRTEEN: 2, SEVENTY: GPUS},
 )
 SPLIT = Deployment(
     name="one server",
-    words="one server of each model, over all 8 GPUs",
     gpus=dict.fromkeys(MODELS, GPUS),
 )
 DEPLOYMENTS = (REPLICAS, SPLIT)

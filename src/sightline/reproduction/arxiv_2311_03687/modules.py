@@ -1,13 +1,15 @@
 """Findings on modules: what a decoder layer's time goes to, idle devices, and FlashAttention's effect."""
 
-from itertools import pairwise
+from itertools import pairwise, product
 
 from sightline.exploration.words import percent
 from sightline.profile import Profile
 from sightline.reproduction.answer import Interpretation
+from sightline.reproduction.arxiv_2311_03687.open_settings import EXPOSED, FLASH_GAIN, TIMED_BATCH, TIMED_PASS
 from sightline.reproduction.arxiv_2311_03687.pretraining import largest
 from sightline.reproduction.arxiv_2311_03687.settings import A800, trained
 from sightline.reproduction.asking import Ask, Findings
+from sightline.reproduction.open_settings import Choice, taken
 from sightline.reproduction.statements import judged
 
 NORMS = ("attention norm", "mlp norm")
@@ -28,8 +30,12 @@ def layer_times(profile: Profile, phase: str) -> dict[str, float]:
 
 
 def a13(ask: Ask) -> list[Interpretation]:
-    """Return the smallest ratio of MLP to QKV and of QKV to the next module, in both passes."""
-    profile = ask.profile(trained(A800, batch=2))
+    """Return the ratios of MLP to QKV and of QKV to the next module, in both passes."""
+    return [_order(ask, batch) for batch in TIMED_BATCH]
+
+
+def _order(ask: Ask, batch: Choice[int]) -> Interpretation:
+    profile = ask.profile(trained(A800, batch=batch.value))
     ratios, said = [], []
     for phase in ("forward", "backward"):
         times = layer_times(profile, phase)
@@ -37,20 +43,19 @@ def a13(ask: Ask) -> list[Interpretation]:
         order = ("mlp", "qkv", most)
         ratios += [times[before] / times[after] for before, after in pairwise(order)]
         said.append(f"{phase}: {', '.join(f'{name} {times[name] * 1e3:.1f} ms' for name in order)}")
-    return [Interpretation(values=ratios, sentence=f"A step at batch 2, {'; '.join(said)}.")]
+    return Interpretation(choices=taken(batch), values=ratios, sentence=f"A step at {batch.name}, {'; '.join(said)}.")
 
 
 def a14(ask: Ask) -> list[Interpretation]:
     """Return the share of RMSNorm and rotary embedding in a decoder layer's time."""
-    profile = ask.profile(trained(A800, batch=2))
     interpretations = []
-    for phase in ("forward", "backward"):
-        times = layer_times(profile, phase)
+    for batch, phase in product(TIMED_BATCH, TIMED_PASS):
+        times = layer_times(ask.profile(trained(A800, batch=batch.value)), phase.value)
         element_wise = sum(times[name] for name in (*NORMS, "rope"))
         whole = sum(times.values())
         interpretations.append(
             Interpretation(
-                words=f"{phase}, batch 2",
+                choices=taken(phase, batch),
                 values=[element_wise / whole],
                 sentence=f"They take {element_wise * 1e3:.1f} ms of {whole * 1e3:.1f} ms.",
             )
@@ -67,7 +72,7 @@ def a15(ask: Ask) -> list[Interpretation]:
         "idle for 2 % at most at the largest batch": large <= 0.02,
     }
     said = f"The device is idle for {percent(small)} of both passes at batch 1, {percent(large)} at batch {most}."
-    return [judged(statements, said)]
+    return [judged(statements, said, taken(EXPOSED.first))]
 
 
 def idle_share(profile: Profile) -> float:
@@ -93,13 +98,11 @@ def a17(ask: Ask) -> list[Interpretation]:
 
 def _flash_gains(ask: Ask, phase: str) -> list[Interpretation]:
     interpretations = []
-    for batch in (2, 1):
-        eager, flash = (_attention_s(ask.profile(trained(A800, row, batch=batch)), phase) for row in ("N", "F"))
+    for batch, form in product(TIMED_BATCH, FLASH_GAIN):
+        eager, flash = (_attention_s(ask.profile(trained(A800, row, batch=batch.value)), phase) for row in ("N", "F"))
         said = f"The module takes {eager * 1e3:.1f} ms eager and {flash * 1e3:.1f} ms with FlashAttention."
-        interpretations += [
-            Interpretation(words=f"speed-up, batch {batch}", values=[eager / flash - 1], sentence=said),
-            Interpretation(words=f"saved share of time, batch {batch}", values=[1 - flash / eager], sentence=said),
-        ]
+        gain = 1 - flash / eager if form.value else eager / flash - 1
+        interpretations.append(Interpretation(choices=taken(form, batch), values=[gain], sentence=said))
     return interpretations
 
 

@@ -8,8 +8,10 @@ from sightline.exploration.answer import Column, Figure
 from sightline.measurement.arxiv_2311_03687 import SEQUENCE
 from sightline.profile import Profile
 from sightline.reproduction.answer import Interpretation, ReproducedTable, table
+from sightline.reproduction.arxiv_2311_03687.open_settings import as_described
 from sightline.reproduction.arxiv_2311_03687.settings import NAMES, PLATFORMS, RTX_3090, RTX_3090_NVLINK
 from sightline.reproduction.asking import Ask, Findings, Tables
+from sightline.reproduction.open_settings import taken
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 SIZES = tuple(4 * KIB * 4**power for power in range(10))
@@ -30,7 +32,7 @@ def a33(ask: Ask) -> list[Interpretation]:
     }
     low, high = (f"{ratios[kind, size]:.2f} ({_word(kind)} of {_bytes(size)})" for kind, size in _ends(ratios))
     said = f"From {_bytes(SIZES[0])} to {_bytes(SIZES[-1])} both are faster by a factor of {low} to {high}."
-    return [Interpretation(values=list(ratios.values()), sentence=said)]
+    return [Interpretation(choices=taken(*as_described(RTX_3090)), values=list(ratios.values()), sentence=said)]
 
 
 def a34(ask: Ask) -> list[Interpretation]:
@@ -52,7 +54,8 @@ def a34(ask: Ask) -> list[Interpretation]:
         knee = next((_bytes(size) for size in SIZES if times[size] >= KNEE * start), "no size")
         knees.append(f"{knee} on the {NAMES[platform]} (start-up {start * 1e6:.0f} us)")
     sentence = f"A message takes twice the start-up time from {', '.join(knees)}."
-    return [Interpretation(values=[sum(statements) / len(statements)], sentence=sentence)]
+    choices = taken(*as_described(*PLATFORMS))
+    return [Interpretation(choices=choices, values=[sum(statements) / len(statements)], sentence=sentence)]
 
 
 def a38(ask: Ask) -> list[Interpretation]:
@@ -64,7 +67,8 @@ def a38(ask: Ask) -> list[Interpretation]:
     low, high = (
         f"{ratios[platform, size]:.2f} ({_bytes(size)} on the {NAMES[platform]})" for platform, size in _ends(ratios)
     )
-    return [Interpretation(values=list(ratios.values()), sentence=f"The ratio is {low} to {high}.")]
+    sentence = f"The ratio is {low} to {high}."
+    return [Interpretation(choices=taken(*as_described(*PLATFORMS)), values=list(ratios.values()), sentence=sentence)]
 
 
 def _ends(ratios: Mapping[tuple[str, int], float]) -> tuple[tuple[str, int], tuple[str, int]]:

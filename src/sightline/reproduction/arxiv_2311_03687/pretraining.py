@@ -6,9 +6,9 @@ from itertools import pairwise, product
 from sightline.measurement.arxiv_2311_03687 import PRETRAINING
 from sightline.quantities import GIB
 from sightline.reproduction.answer import Interpretation
+from sightline.reproduction.arxiv_2311_03687.open_settings import BATCH, CARD, EQUAL_BATCH, EXPOSED, ZERO, as_described
 from sightline.reproduction.arxiv_2311_03687.settings import (
     A800,
-    GPUS,
     NAMES,
     RTX_3090,
     RTX_4090,
@@ -17,7 +17,8 @@ from sightline.reproduction.arxiv_2311_03687.settings import (
     ratio,
     trained,
 )
-from sightline.reproduction.asking import Ask, Findings
+from sightline.reproduction.asking import Ask, Asked, Findings
+from sightline.reproduction.open_settings import taken
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 """Samples per GPU, or of Megatron-LM's only replica, that are tried."""
@@ -25,14 +26,14 @@ CARDS = (RTX_4090, RTX_3090)
 
 
 def a5(ask: Ask) -> list[Interpretation]:
-    """Return Megatron-LM's throughput over DeepSpeed's: batch 1 each, or the same global batch."""
-    deepspeed = rate(ask.profile(trained(A800)))
+    """Return Megatron-LM's throughput over DeepSpeed's with batch 1."""
     interpretations = []
-    for words, batch in (("batch 1 each: per GPU, and of the only replica", 1), ("the same global batch of 8", GPUS)):
-        megatron = rate(ask.profile(trained(A800, framework="megatron", batch=batch)))
+    for zero, batch in product(ZERO, EQUAL_BATCH):
+        deepspeed = rate(ask.profile(trained(A800, zero.value)))
+        megatron = rate(ask.profile(trained(A800, framework="megatron", batch=batch.value)))
         interpretations.append(
             Interpretation(
-                words=words,
+                choices=taken(zero, batch),
                 values=[ratio(megatron, deepspeed)],
                 sentence=f"Megatron-LM trains {_said(megatron)}, DeepSpeed {_said(deepspeed)}.",
             )
@@ -41,30 +42,42 @@ def a5(ask: Ask) -> list[Interpretation]:
 
 
 def a6(ask: Ask) -> list[Interpretation]:
-    """Return DeepSpeed's throughput over Megatron-LM's, each at its largest batch that fits, by ZeRO stage."""
+    """Return DeepSpeed's throughput over Megatron-LM's, each at its largest batch that fits."""
     split = largest(ask, A800, framework="megatron")
     megatron = rate(ask.profile(trained(A800, framework="megatron", batch=split)))
     interpretations = []
-    for row, words in (("N", "DeepSpeed without ZeRO"), ("Z2", "DeepSpeed with ZeRO-2; the stage is not stated")):
-        most = largest(ask, A800, row)
-        deepspeed = rate(ask.profile(trained(A800, row, batch=most)))
+    for zero in ZERO:
+        most = largest(ask, A800, zero.value)
+        deepspeed = rate(ask.profile(trained(A800, zero.value, batch=most)))
         said = f"DeepSpeed trains {_said(deepspeed)} at batch {most}, Megatron-LM {_said(megatron)} at batch {split}."
-        interpretations.append(Interpretation(words=words, values=[ratio(deepspeed, megatron)], sentence=said))
+        interpretations.append(Interpretation(choices=taken(zero), values=[ratio(deepspeed, megatron)], sentence=said))
     return interpretations
 
 
 def a7(ask: Ask) -> list[Interpretation]:
     """Return DeepSpeed's memory over Megatron-LM's at the same batches."""
-    shares: list[float | None] = []
-    said = []
-    for batch in (1, 2, 4, 8):
-        deepspeed, megatron = (
-            float(ask.profile(trained(A800, framework=one, batch=batch)).memory_bytes["total"]) / GIB
-            for one in ("deepspeed", "megatron")
+    interpretations = []
+    for zero, equal in product(ZERO, EQUAL_BATCH):
+        needs = {
+            batch: (
+                _gib(ask, trained(A800, zero.value, batch=batch)),
+                _gib(ask, trained(A800, framework="megatron", batch=batch * equal.value)),
+            )
+            for batch in (1, 2, 4, 8)
+        }
+        said = [f"{one:.0f} and {other:.0f} GiB at batch {batch}" for batch, (one, other) in needs.items()]
+        interpretations.append(
+            Interpretation(
+                choices=taken(zero, equal),
+                values=[one / other for one, other in needs.values()],
+                sentence=f"DeepSpeed and Megatron-LM need {', '.join(said)}.",
+            )
         )
-        shares.append(deepspeed / megatron)
-        said.append(f"{deepspeed:.0f} and {megatron:.0f} GiB at batch {batch}")
-    return [Interpretation(values=shares, sentence=f"DeepSpeed and Megatron-LM need {', '.join(said)}.")]
+    return interpretations
+
+
+def _gib(ask: Ask, asked: Asked) -> float:
+    return float(ask.profile(asked).memory_bytes["total"]) / GIB
 
 
 def a8(ask: Ask) -> list[Interpretation]:
@@ -78,13 +91,11 @@ def a8(ask: Ask) -> list[Interpretation]:
 def a9(ask: Ask) -> list[Interpretation]:
     """Return the A800's best throughput in full pre-training over the best of RTX cards, batch 1 and the largest."""
     interpretations = []
-    for card, at_largest in product(CARDS, (False, True)):
-        (row, a800), (other, reached) = (_best(ask, one, at_largest=at_largest) for one in (A800, card))
-        batch = "each at its largest batch" if at_largest else "batch 1"
-        said = f"The A800 trains {_said(a800)} with {row}, the {NAMES[card]} {_said(reached)} with {other}."
-        interpretations.append(
-            Interpretation(words=f"the {NAMES[card]}, {batch}", values=[ratio(a800, reached)], sentence=said)
-        )
+    for card, batch in product(CARD, BATCH):
+        (row, a800), (other, reached) = (_best(ask, one, at_largest=batch.value) for one in (A800, card.value))
+        said = f"The A800 trains {_said(a800)} with {row}, {card.name} {_said(reached)} with {other}."
+        choices = taken(card, batch, *as_described(card.value))
+        interpretations.append(Interpretation(choices=choices, values=[ratio(a800, reached)], sentence=said))
     return interpretations
 
 
@@ -103,13 +114,13 @@ def _best(ask: Ask, platform: str, *, at_largest: bool) -> tuple[str, float | No
 def a10(ask: Ask) -> list[Interpretation]:
     """Return the throughput of RTX cards over the A800's with 4-bit weights, at batch 1 and the largest of each."""
     interpretations = []
-    for at_largest in (False, True):
-        a800, *cards = (_quantized(ask, one, at_largest=at_largest) for one in (A800, *CARDS))
+    for batch in BATCH:
+        a800, *cards = (_quantized(ask, one, at_largest=batch.value) for one in (A800, *CARDS))
         shares = [ratio(card, a800) for card in cards]
         said = " and ".join("does not fit" if share is None else f"{share:.2f}" for share in shares)
         interpretations.append(
             Interpretation(
-                words="each at its largest batch" if at_largest else "batch 1 per GPU",
+                choices=taken(batch, *as_described(*CARDS)),
                 values=shares,
                 sentence=f"RTX 4090 and RTX 3090 reach {said} of the A800's throughput.",
             )
@@ -120,11 +131,11 @@ def a10(ask: Ask) -> list[Interpretation]:
 def a11(ask: Ask) -> list[Interpretation]:
     """Return the RTX 4090's throughput over the RTX 3090's with 4-bit weights, at batch 1 and the largest of each."""
     interpretations = []
-    for at_largest in (False, True):
-        ada, ampere = (_quantized(ask, card, at_largest=at_largest) for card in CARDS)
+    for batch in BATCH:
+        ada, ampere = (_quantized(ask, card, at_largest=batch.value) for card in CARDS)
         interpretations.append(
             Interpretation(
-                words="each at its largest batch" if at_largest else "batch 1 per GPU",
+                choices=taken(batch, *as_described(*CARDS)),
                 values=[ratio(ada, ampere)],
                 sentence=f"The RTX 4090 trains {_said(ada)}, the RTX 3090 {_said(ampere)}.",
             )
@@ -142,16 +153,12 @@ def a12(ask: Ask) -> list[Interpretation]:
     """Return the optimizer's share of a step at batch 2, without and with the communication that nothing hides."""
     profile = ask.profile(trained(A800, batch=2))
     step, update = float(profile.step_time_s), float(profile.phases["optimizer"])
-    exposed = float(profile.phases["communication_exposed"])
-    said = f"The update takes {update:.3f} s of {{:.3f}} s."
-    return [
-        Interpretation(
-            words="of forward, backward and update, as the phases are given without unoverlapped communication",
-            values=[update / (step - exposed)],
-            sentence=said.format(step - exposed),
-        ),
-        Interpretation(words="of the whole step on 8 GPUs", values=[update / step], sentence=said.format(step)),
-    ]
+    interpretations = []
+    for exposed in EXPOSED:
+        whole = step if exposed.value else step - float(profile.phases["communication_exposed"])
+        said = f"The update takes {update:.3f} s of {whole:.3f} s."
+        interpretations.append(Interpretation(choices=taken(exposed), values=[update / whole], sentence=said))
+    return interpretations
 
 
 def a37(ask: Ask) -> list[Interpretation]:
@@ -161,7 +168,8 @@ def a37(ask: Ask) -> list[Interpretation]:
         rates = list(_rates(ask, platform, row))
         gains += [after / before for before, after in pairwise(rates)]
         said.append(f"{NAMES[platform]} {', '.join(f'{one:,.0f}' for one in rates)}")
-    return [Interpretation(values=gains, sentence=f"Tokens per second at batch 1, 2, 4, …: {'; '.join(said)}.")]
+    sentence = f"Tokens per second at batch 1, 2, 4, …: {'; '.join(said)}."
+    return [Interpretation(choices=taken(*as_described(*CARDS)), values=gains, sentence=sentence)]
 
 
 def largest(ask: Ask, platform: str, techniques: str = "N", *, framework: str = "deepspeed", model: str = SEVEN) -> int:

@@ -1,6 +1,6 @@
 """Findings on the links inside the servers: scaling from one GPU to eight, and what NVLink adds on the RTX 3090."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import product
 from statistics import fmean
 from typing import Any
@@ -8,6 +8,7 @@ from typing import Any
 from sightline.exploration.answer import Column, Figure
 from sightline.measurement.arxiv_2311_03687 import PRETRAINING, QUICK
 from sightline.reproduction.answer import Interpretation, ReproducedTable, table
+from sightline.reproduction.arxiv_2311_03687.open_settings import AS_DESCRIBED, LINKS, MEMORY, SERVERS, Parts
 from sightline.reproduction.arxiv_2311_03687.settings import (
     A800,
     GPUS,
@@ -23,23 +24,9 @@ from sightline.reproduction.arxiv_2311_03687.settings import (
     trained,
 )
 from sightline.reproduction.asking import Ask, Asked, Findings, Tables
+from sightline.reproduction.open_settings import Choice, taken
 
 BATCH = 2
-Parts = Mapping[str, Any]
-"""Parts of a server that take the place of the study's."""
-AS_DESCRIBED: Parts = {}
-
-LINKS: Mapping[str, Parts] = {
-    "host lanes of PCIe 3, as its Xeons have, no peer-to-peer access": AS_DESCRIBED,
-    "host lanes of PCIe 4, as the study states, no peer-to-peer access": {"host": {"device_bandwidth": "25 GB/s"}},
-    "PCIe 4 with peer-to-peer access, which no driver of 2023 gives RTX 4090": {"intra_node": "pcie4"},
-}
-"""Interpretations of the RTX 4090's links: the study states PCIe 4, its processors have lanes of PCIe 3."""
-MEMORY: Mapping[str, Parts] = {
-    "all 16 memory channels filled (16 modules of 8 GB)": AS_DESCRIBED,
-    "half of the memory channels filled (8 modules of 16 GB)": {"host": {"memory_bandwidth": "205 GB/s"}},
-}
-"""Ways to fill the RTX 3090's host with its 128 GB: everything that GPUs exchange passes through this memory."""
 
 
 def a1(ask: Ask) -> list[Interpretation]:
@@ -49,33 +36,35 @@ def a1(ask: Ask) -> list[Interpretation]:
 
 def a2(ask: Ask) -> list[Interpretation]:
     """Return the RTX 4090's scaling efficiency for each interpretation of its links."""
-    return [_scaled(ask, RTX_4090, said, parts) for said, parts in LINKS.items()]
+    return [_scaled(ask, RTX_4090, links) for links in LINKS]
 
 
 def a3(ask: Ask) -> list[Interpretation]:
     """Return the RTX 3090's scaling efficiency for each way to fill its host's memory."""
-    return [_scaled(ask, RTX_3090, said, parts) for said, parts in MEMORY.items()]
+    return [_scaled(ask, RTX_3090, memory) for memory in MEMORY]
 
 
 def a4(ask: Ask) -> list[Interpretation]:
     """Return the RTX 3090's efficiency with NVLink over that without."""
     interpretations = []
-    for said, parts in MEMORY.items():
-        bridged, plain = (_efficiency(ask, platform, parts) for platform in (RTX_3090_NVLINK, RTX_3090))
+    for memory in MEMORY:
+        bridged, plain = (_efficiency(ask, platform, memory.value) for platform in (RTX_3090_NVLINK, RTX_3090))
         gain, figures = ratio(bridged, plain), f"{_share(bridged)} with NVLink and {_share(plain)} without"
-        interpretations.append(Interpretation(words=said, values=[gain], sentence=f"The efficiency is {figures}."))
+        interpretations.append(
+            Interpretation(choices=taken(memory), values=[gain], sentence=f"The efficiency is {figures}.")
+        )
     return interpretations
 
 
 def a35(ask: Ask) -> list[Interpretation]:
     """Return the mean gain from NVLink over the rows of pre-training that fit the RTX 3090."""
     interpretations = []
-    for said, parts in MEMORY.items():
-        gains = dict(_gains(ask, parts))
+    for memory in MEMORY:
+        gains = dict(_gains(ask, memory.value))
         least, most = (pick(gains, key=lambda row: gains[row]) for pick in (min, max))
         span = f"from {gains[least]:.1%} ({least}) to {gains[most]:.1%} ({most})"
         sentence = f"{len(gains)} rows at batch 1 gain {span}."
-        interpretations.append(Interpretation(words=said, values=[fmean(gains.values())], sentence=sentence))
+        interpretations.append(Interpretation(choices=taken(memory), values=[fmean(gains.values())], sentence=sentence))
     return interpretations
 
 
@@ -100,13 +89,14 @@ def changed(asked: Asked, parts: Parts) -> Asked:
     return {**asked, "cluster": {**whole, **parts}} if parts else asked
 
 
-def _scaled(ask: Ask, platform: str, said: str = "", parts: Parts = AS_DESCRIBED) -> Interpretation:
+def _scaled(ask: Ask, platform: str, *choices: Choice[Parts]) -> Interpretation:
     """A platform's efficiency as an interpretation, with what a step takes on one GPU and on all."""
+    parts = choices[0].value if choices else AS_DESCRIBED
     alone, whole = (ask.profile(_step(platform, devices, parts)) for devices in (1, GPUS))
     exposed = float(whole.phases["communication_exposed"])
     times = f"{alone.step_time_s * 1e3:.0f} ms on one GPU and {whole.step_time_s * 1e3:.0f} ms on {GPUS}"
     sentence = f"A step takes {times}, {exposed * 1e3:.0f} ms of it unoverlapped communication."
-    return Interpretation(words=said, values=[_efficiency(ask, platform, parts)], sentence=sentence)
+    return Interpretation(choices=taken(*choices), values=[_efficiency(ask, platform, parts)], sentence=sentence)
 
 
 def _efficiency(ask: Ask, platform: str, parts: Parts, devices: int = GPUS) -> float | None:
@@ -155,12 +145,9 @@ FIRST = "as described"
 
 
 def _scaling_rows(ask: Ask) -> Iterator[dict[str, Any]]:
-    others: Mapping[str, Mapping[str, Parts]] = {RTX_4090: LINKS, RTX_3090: MEMORY, RTX_3090_NVLINK: MEMORY}
     for platform in PLATFORMS:
-        interpretations = {
-            FIRST: AS_DESCRIBED,
-            **{said: parts for said, parts in others.get(platform, {}).items() if parts},
-        }
+        others = [one for one in SERVERS.get(platform, ()) if one.value]
+        interpretations = {FIRST: AS_DESCRIBED, **{one.name: one.value for one in others}}
         for (said, parts), devices in product(interpretations.items(), (1, 2, 4, GPUS)):
             yield {
                 "platform": NAMES[platform],

@@ -4,8 +4,7 @@ The study does not state how models were deployed: each finding is interpreted w
 server. Its burst is prompts and answers of 512 tokens each; latency is the mean over the burst's requests.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from math import isnan
 
@@ -14,21 +13,19 @@ import numpy as np
 from sightline.reproduction.answer import Interpretation
 from sightline.reproduction.arxiv_2311_03687.bursts import (
     CALLED,
-    DEPLOYMENTS,
     ENGINES,
     LIGHTLLM,
     MODELS,
-    REPLICAS,
-    SPLIT,
     TGI,
-    TOKENS,
     VLLM,
     Burst,
     Deployment,
     burst,
 )
+from sightline.reproduction.arxiv_2311_03687.open_settings import DEPLOYMENT, REQUEST, as_described
 from sightline.reproduction.arxiv_2311_03687.settings import A800, NAMES, RTX_3090, RTX_4090, SEVEN, SEVENTY
 from sightline.reproduction.asking import Ask, Findings
+from sightline.reproduction.open_settings import Choices, taken
 
 CARDS = (RTX_4090, RTX_3090)
 """Of 24 GB."""
@@ -44,9 +41,7 @@ def a25(ask: Ask) -> list[Interpretation]:
     def lead(way: Deployment) -> Ratios:
         return {case: _lead(of, TGI) for case, of in _by_model(ask, CARDS, way)}
 
-    return [
-        _interpretation(way, lead(way), "TGI answers {} times as fast as the best other engine") for way in DEPLOYMENTS
-    ]
+    return _by_deployment(lead, "TGI answers {} times as fast as the best other engine", CARDS)
 
 
 def a26(ask: Ask) -> list[Interpretation]:
@@ -55,65 +50,64 @@ def a26(ask: Ask) -> list[Interpretation]:
     def lead(way: Deployment) -> Ratios:
         return {case: _lead(of, LIGHTLLM) for case, of in _by_model(ask, (A800,), way)}
 
-    said = "LightLLM answers {} times as fast as the best other engine"
-    return [_interpretation(way, lead(way), said) for way in DEPLOYMENTS]
+    return _by_deployment(lead, "LightLLM answers {} times as fast as the best other engine", (A800,))
 
 
 def a27(ask: Ask) -> list[Interpretation]:
     """Return the mean latency of the best other engine over TGI's on RTX 3090 and A800."""
+    platforms = (RTX_3090, A800)
 
     def lead(way: Deployment) -> Ratios:
         return {
             case: _least(of[other].latency_s for other in (VLLM, LIGHTLLM)) / of[TGI].latency_s
-            for case, of in _by_model(ask, (RTX_3090, A800), way)
+            for case, of in _by_model(ask, platforms, way)
         }
 
-    return [
-        _interpretation(way, lead(way), "The best other engine's mean latency is {} times TGI's") for way in DEPLOYMENTS
-    ]
+    return _by_deployment(lead, "The best other engine's mean latency is {} times TGI's", platforms)
 
 
 def a28(ask: Ask) -> list[Interpretation]:
     """Return how many times as long as 7B a burst to 70B takes on the RTX 4090, with the engine where it is most."""
     interpretations = []
-    for way, tokens in ((REPLICAS, TOKENS), (SPLIT, TOKENS), (REPLICAS, TOKENS // 2)):
+    for request, way in product(REQUEST, DEPLOYMENT):
         seconds = {
-            engine: [burst(ask, RTX_4090, engine, model, way, tokens=tokens).duration_s for model in (SEVEN, SEVENTY)]
+            CALLED[engine]: [
+                burst(ask, RTX_4090, engine, model, way.value, tokens=request.value).duration_s
+                for model in (SEVEN, SEVENTY)
+            ]
             for engine in ENGINES
         }
-        said = ", ".join(f"{CALLED[one]} {small:.0f} s and {large:.0f} s" for one, (small, large) in seconds.items())
-        steps = {f"{CALLED[one]}": large / small for one, (small, large) in seconds.items()}
-        halves = "" if tokens == TOKENS else f"; {tokens} tokens of prompt and {tokens} of answer"
-        read = replace(way, words=f"{way.words}{halves}")
-        interpretations.append(
-            _interpretation(read, steps, f"70B takes {{}} times as long as 7B: {said}", is_up_to=True)
-        )
+        said = ", ".join(f"{engine} {small:.0f} s and {large:.0f} s" for engine, (small, large) in seconds.items())
+        steps = {engine: large / small for engine, (small, large) in seconds.items()}
+        choices = taken(way, request, *as_described(RTX_4090))
+        sentence = f"70B takes {{}} times as long as 7B: {said}"
+        interpretations.append(_interpretation(choices, steps, sentence, is_up_to=True))
     return interpretations
 
 
 def a29(ask: Ask) -> list[Interpretation]:
     """Return the A800's lead over both cards in throughput and mean latency."""
 
-    def lead(way: Deployment) -> Iterator[tuple[str, float]]:
+    def leads(way: Deployment) -> Iterator[tuple[str, float]]:
         for card, model, engine in product(CARDS, MODELS, ENGINES):
             one, other = (burst(ask, platform, engine, model, way) for platform in (A800, card))
             case = f"{CALLED[engine]} with {MODELS[model]} against the {NAMES[card]}"
             yield f"in throughput, {case}", one.tokens_per_s / other.tokens_per_s
             yield f"in latency, {case}", other.latency_s / one.latency_s
 
-    return [_interpretation(way, dict(lead(way)), "The A800 is {} times ahead") for way in DEPLOYMENTS]
+    return _by_deployment(lambda way: dict(leads(way)), "The A800 is {} times ahead", CARDS)
 
 
 def a30(ask: Ask) -> list[Interpretation]:
     """Return the RTX 3090's throughput over the RTX 4090's."""
 
-    def lead(way: Deployment) -> Iterator[tuple[str, float]]:
+    def leads(way: Deployment) -> Iterator[tuple[str, float]]:
         for model, engine in product(MODELS, ENGINES):
             one, other = (burst(ask, card, engine, model, way) for card in (RTX_3090, RTX_4090))
             yield f"{CALLED[engine]} with {MODELS[model]}", one.tokens_per_s / other.tokens_per_s
 
     said = "The RTX 3090 answers {} times as fast as the RTX 4090"
-    return [_interpretation(way, dict(lead(way)), said) for way in (SPLIT, REPLICAS)]
+    return _by_deployment(lambda way: dict(leads(way)), said, CARDS)
 
 
 def a31(ask: Ask) -> list[Interpretation]:
@@ -125,10 +119,7 @@ def a31(ask: Ask) -> list[Interpretation]:
             for case, of in _by_model(ask, (A800, *CARDS), way)
         }
 
-    return [
-        _interpretation(way, lag(way), "vLLM's mean latency is {} times the worst other engine's")
-        for way in DEPLOYMENTS
-    ]
+    return _by_deployment(lag, "vLLM's mean latency is {} times the worst other engine's", CARDS)
 
 
 def a32(ask: Ask) -> list[Interpretation]:
@@ -141,10 +132,8 @@ def a32(ask: Ask) -> list[Interpretation]:
     def steps(way: Deployment) -> Ratios:
         return {CALLED[engine]: step(RTX_4090, engine, way) / step(A800, engine, way) for engine in ENGINES}
 
-    return [
-        _interpretation(way, steps(way), "From 7B to 70B latency grows {} times as much on the RTX 4090 as on the A800")
-        for way in DEPLOYMENTS
-    ]
+    said = "From 7B to 70B latency grows {} times as much on the RTX 4090 as on the A800"
+    return _by_deployment(steps, said, (RTX_4090,))
 
 
 def a39(ask: Ask) -> list[Interpretation]:
@@ -154,8 +143,7 @@ def a39(ask: Ask) -> list[Interpretation]:
         rates = {case: [one.tokens_per_s for one in of.values()] for case, of in _by_model(ask, CARDS, way)}
         return {case: _most(of) / _least(of) for case, of in rates.items()}
 
-    said = "The fastest engine answers {} times as fast as the slowest"
-    return [_interpretation(way, spread(way), said) for way in DEPLOYMENTS]
+    return _by_deployment(spread, "The fastest engine answers {} times as fast as the slowest", CARDS)
 
 
 def _by_model(ask: Ask, platforms: Sequence[str], way: Deployment) -> Iterator[tuple[str, Engines]]:
@@ -180,19 +168,27 @@ def _least(values: Iterable[float]) -> float:
     return float(np.min(list(values)))
 
 
-def _interpretation(way: Deployment, ratios: Ratios, said: str, *, is_up_to: bool = False) -> Interpretation:
+def _by_deployment(ratios: Callable[[Deployment], Ratios], said: str, platforms: Sequence[str]) -> list[Interpretation]:
+    """Ratios with each deployment on platforms whose servers are as described."""
+    return [
+        _interpretation(taken(way, REQUEST.first, *as_described(*platforms)), ratios(way.value), said)
+        for way in DEPLOYMENT
+    ]
+
+
+def _interpretation(choices: Choices, ratios: Ratios, said: str, *, is_up_to: bool = False) -> Interpretation:
     """Ratios in one interpretation, of a finding that says "up to" the largest alone.
 
     ``said`` has a place for the smallest and the largest.
     """
-    values = [max(ratios.values())] if is_up_to else list(ratios.values())
-    if any(isnan(value) for value in ratios.values()):
-        return Interpretation(words=way.words, values=[None], sentence="A model does not fit.")
+    if any(isnan(ratio) for ratio in ratios.values()):
+        return Interpretation(choices=choices, values=[None], sentence="A model does not fit.")
     ends = [
         f"{ratios[case]:.3g} ({case})"
         for case in (min(ratios, key=ratios.__getitem__), max(ratios, key=ratios.__getitem__))
     ]
-    return Interpretation(words=way.words, values=values, sentence=f"{said.format(' to '.join(ends))}.")
+    values = [max(ratios.values())] if is_up_to else list(ratios.values())
+    return Interpretation(choices=choices, values=values, sentence=f"{said.format(' to '.join(ends))}.")
 
 
 FINDINGS: Findings = {

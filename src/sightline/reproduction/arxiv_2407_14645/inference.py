@@ -11,8 +11,10 @@ from sightline.exploration.words import percent
 from sightline.loading.input.dotted_keys import with_value
 from sightline.profile import LEVEL_NAMES
 from sightline.reproduction.answer import Interpretation, ReproducedTable, table
+from sightline.reproduction.arxiv_2407_14645.open_settings import LATENCIES, VIEW
 from sightline.reproduction.arxiv_2407_14645.pictures import against_published
 from sightline.reproduction.asking import Ask, Asked, Findings, Tables
+from sightline.reproduction.open_settings import taken
 from sightline.reproduction.statements import judged
 
 A100, H100 = "a100-sxm-80gb", "h100-sxm-80gb"
@@ -94,11 +96,11 @@ def b2(ask: Ask) -> list[Interpretation]:
     whole = f"All {len(rows)} published latencies, also those of 13B that are below 7B's."
     return [
         Interpretation(
-            words="latencies that can be of their model",
-            values=[fmean(abs(row["error"]) for row in counted)],
-            sentence=sentence,
-        ),
-        Interpretation(words="all latencies", values=[fmean(abs(row["error"]) for row in rows)], sentence=whole),
+            choices=taken(latencies_of),
+            values=[fmean(abs(row["error"]) for row in (rows if latencies_of.value else counted))],
+            sentence=whole if latencies_of.value else sentence,
+        )
+        for latencies_of in LATENCIES
     ]
 
 
@@ -166,8 +168,8 @@ def b8(ask: Ask) -> list[Interpretation]:
 
 def b9(ask: Ask) -> list[Interpretation]:
     """Return whether latency falls with the memory and then flattens at a level that is named."""
-    told = ask.study("dram", view="ideal").summary
-    knees, to, beyond = (told[key]["ideal"] for key in ("knee", "gain_to_knee", "gain_beyond_knee"))
+    told = ask.study("dram", view=VIEW.first.value).summary
+    knees, to, beyond = (told[key][VIEW.first.value] for key in ("knee", "gain_to_knee", "gain_beyond_knee"))
     statements, said = {}, []
     for model, knee in knees.items():
         statements[f"{model} has a knee"] = knee is not None
@@ -181,7 +183,7 @@ def b9(ask: Ask) -> list[Interpretation]:
             f"{percent(beyond[model] - 1, 1)} faster beyond, where "
             f"{LEVEL_NAMES.get(knee['level'], knee['level'])} binds"
         )
-    return [judged(statements, f"{'; '.join(said)}.", "ideal view")]
+    return [judged(statements, f"In the ideal view {'; '.join(said)}.", taken(VIEW.first))]
 
 
 def bounds(ask: Ask) -> ReproducedTable:

@@ -1,15 +1,17 @@
 """The gain from A100 to B200 (B4), and logic nodes from 12 nm to 1 nm (B5, B6)."""
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from math import isclose, prod
 
 from sightline.exploration.nodes.binding import PUBLISHED_ORDER
 from sightline.exploration.nodes.gains import SATURATED
-from sightline.exploration.nodes.times import ONE_PLAN
 from sightline.exploration.studies.a100_to_b200 import OF_2021
 from sightline.exploration.words import percent
 from sightline.reproduction.answer import Interpretation, ReproducedTable
+from sightline.reproduction.arxiv_2407_14645.open_settings import PLAN, SCALING, VIEW
 from sightline.reproduction.asking import Ask, Findings, Tables
+from sightline.reproduction.open_settings import Choice, taken
 from sightline.reproduction.statements import judged
 
 LARGEST_FIRST: Mapping[str, tuple[str, ...]] = {
@@ -19,15 +21,8 @@ LARGEST_FIRST: Mapping[str, tuple[str, ...]] = {
 }
 """What the source explains the gain by, in its order, and the factors that belong to it."""
 ROUNDING = 1e-9
-Case = tuple[str, str, str]
-"""Task, scaling and view of the study of nodes."""
-PLANS = {ONE_PLAN: "one plan at all nodes", "training": "the plan searched again at each node"}
-SCALINGS = {"ideal": "equal factors at each step", "vendor": "foundries' claims"}
-CASES: Sequence[Case] = [
-    (task, scaling, view) for view in ("ideal", "calibrated") for task in PLANS for scaling in SCALINGS
-]
-"""What the source leaves open, the likeliest first: it compares nodes under one mapping, its ancestor DeepFlow scales
-by equal factors, and its devices are ideal ones."""
+Case = tuple[Choice[str], Choice[str], Choice[str]]
+"""View, plan and scaling of the study of nodes."""
 
 
 def b4(ask: Ask) -> list[Interpretation]:
@@ -50,11 +45,11 @@ def b4(ask: Ask) -> list[Interpretation]:
 
 def b5(ask: Ask) -> list[Interpretation]:
     """Return whether logic alone saturates, and whether HBM4 and faster links bring half of its gain back."""
-    return [_saturation(ask, case) for case in CASES]
+    return [_saturation(ask, case) for case in product(VIEW, PLAN, SCALING)]
 
 
 def _saturation(ask: Ask, case: Case) -> Interpretation:
-    task, scaling, view = case
+    view, task, scaling = (choice.value for choice in case)
     told = ask.study("technology-nodes").summary
     early, late, ratio = (
         told[key][view][scaling][task]
@@ -75,16 +70,16 @@ def _saturation(ask: Ask, case: Case) -> Interpretation:
         f"To 3 nm and after it a node gains {alone} with {old} and {slow}, {together} with {new} and {fast}; the peak "
         f"itself gains {of_peak}."
     )
-    return judged(statements, sentence, _in_words(case))
+    return judged(statements, sentence, taken(*case))
 
 
 def b6(ask: Ask) -> list[Interpretation]:
     """Return how much of the order compute, memory, network is found from node to node."""
-    return [_sequence(ask, case) for case in CASES]
+    return [_sequence(ask, case) for case in product(VIEW, PLAN, SCALING)]
 
 
 def _sequence(ask: Ask, case: Case) -> Interpretation:
-    task, scaling, view = case
+    view, task, scaling = (choice.value for choice in case)
     orders = ask.study("technology-nodes").summary["sequence"][view][scaling][task]
     slow, found = next(iter(orders.items()))
     sentence = (
@@ -92,7 +87,7 @@ def _sequence(ask: Ask, case: Case) -> Interpretation:
         f"{slow}."
     )
     return Interpretation(
-        values=[in_order(found, PUBLISHED_ORDER) / len(PUBLISHED_ORDER)], sentence=sentence, words=_in_words(case)
+        values=[in_order(found, PUBLISHED_ORDER) / len(PUBLISHED_ORDER)], sentence=sentence, choices=taken(*case)
     )
 
 
@@ -104,11 +99,6 @@ def in_order(found: Sequence[str], wanted: Sequence[str]) -> int:
             rest = found[list(found).index(name) + 1 :]
             best = max(best, 1 + in_order(rest, wanted[place + 1 :]))
     return best
-
-
-def _in_words(case: Case) -> str:
-    task, scaling, view = case
-    return f"{PLANS[task]}, {SCALINGS[scaling]}, {view} view"
 
 
 def gain(ask: Ask) -> ReproducedTable:

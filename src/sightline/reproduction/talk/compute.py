@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from sightline.exploration.answer import Column
+from sightline.exploration.studies.trends import CONSTANT, OF_THE_DAY
 from sightline.exploration.training_budget.known import TOKENS
 from sightline.exploration.training_budget.laws import FLOPS_PER_PARAMETER_AND_TOKEN
 from sightline.reproduction.answer import Interpretation, ReproducedTable, table
 from sightline.reproduction.asking import Ask, Findings, Tables
+from sightline.reproduction.open_settings import OpenSetting, taken
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,20 +111,23 @@ def _step(one: Training) -> dict[str, Any]:
     }
 
 
+DOLLARS: OpenSetting[str] = OpenSetting(
+    name="dollars of prices", choices={f"prices in {name}": name for name in (OF_THE_DAY, CONSTANT)}
+)
+
+
 def c2(ask: Ask) -> list[Interpretation]:
     """Return the years in which fp32 per dollar doubles over launches until 2021."""
     told = ask.study("trends").summary["doubling_years_of_published_years"]
-    return [
-        Interpretation(
-            values=[of["years"]],
-            sentence=(
-                f"Over {of['points']} launches of 2006 to 2021 fp32 per dollar doubles every {of['years']:.2f} years "
-                f"({of['interval'][0]:.2f} to {of['interval'][1]:.2f}); each market has a level of its own."
-            ),
-            words=f"prices in {name}",
+    interpretations = []
+    for dollars in DOLLARS:
+        of = told[dollars.value]
+        sentence = (
+            f"Over {of['points']} launches of 2006 to 2021 fp32 per dollar doubles every {of['years']:.2f} years "
+            f"({of['interval'][0]:.2f} to {of['interval'][1]:.2f}); each market has a level of its own."
         )
-        for name, of in told.items()
-    ]
+        interpretations.append(Interpretation(choices=taken(dollars), values=[of["years"]], sentence=sentence))
+    return interpretations
 
 
 def trends(ask: Ask) -> ReproducedTable:

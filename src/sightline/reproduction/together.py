@@ -1,0 +1,56 @@
+"""How many findings a source's one choice of every open setting reproduces: its findings together, not one by one."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import product
+from typing import TYPE_CHECKING
+
+from sightline.reproduction.open_settings import Choices
+
+if TYPE_CHECKING:
+    from sightline.reproduction.answer import Outcome
+
+
+def best_choices(outcomes: Sequence["Outcome"]) -> Choices:
+    """Return the choice of every open setting with which most findings are reproduced.
+
+    Of equal ones it is the nearest to the source's words. Settings that no finding has in common are independent, so
+    that each group of the others is searched by itself.
+    """
+    choices: dict[str, str] = {}
+    for settings, concerned in _independent(outcomes):
+        candidates: list[Choices] = [dict(zip(settings, names, strict=True)) for names in product(*settings.values())]
+        best = max(candidates, key=partial(_reproduced, concerned))
+        choices.update(best)
+    return {setting: choices[setting] for outcome in outcomes for setting in outcome.settings}
+
+
+def _reproduced(outcomes: Sequence["Outcome"], choices: Choices) -> int:
+    """How many findings hold with these choices."""
+    return sum(is_reproduced(outcome, choices) for outcome in outcomes)
+
+
+def is_reproduced(outcome: "Outcome", choices: Choices) -> bool:
+    """Return whether a finding holds with these choices; one that is not predicted with them does not."""
+    return any(outcome.holds(one) and one.choices.items() <= choices.items() for one in outcome.interpretations)
+
+
+def _independent(outcomes: Sequence["Outcome"]) -> Iterator[tuple[Mapping[str, list[str]], list["Outcome"]]]:
+    """Groups of settings that findings have in common, with their choices, and the findings of each."""
+    left = [outcome for outcome in outcomes if outcome.settings]
+    while left:
+        names, concerned = set(left[0].settings), [left.pop(0)]
+        while joined := [outcome for outcome in left if names & set(outcome.settings)]:
+            left = [outcome for outcome in left if not names & set(outcome.settings)]
+            names.update(*(outcome.settings for outcome in joined))
+            concerned += joined
+        yield _choices_of(concerned), concerned
+
+
+def _choices_of(outcomes: Sequence["Outcome"]) -> Mapping[str, list[str]]:
+    """The choices of each setting that are predicted, in their order."""
+    found: dict[str, list[str]] = {}
+    for outcome in outcomes:
+        for setting, names in outcome.settings.items():
+            found[setting] = list(dict.fromkeys([*found.get(setting, ()), *names]))
+    return found
