@@ -178,7 +178,7 @@ def test_documents_keep_the_order_of_the_question_unless_asked(in_process, examp
     assert stages("--sort", "asked", "--top", "2") == [3, 0]
 
 
-@pytest.mark.parametrize("options", [("--top", "0"), ("--top", "x"), ("--sort", "speed")])
+@pytest.mark.parametrize("options", [("--top", "0"), ("--top", "x"), ("--top", "12345678901"), ("--sort", "speed")])
 def test_a_wrong_order_is_a_sentence(in_process, example, options):
     code, out, err = in_process("predict", example, "--sweep", "plan.zero_stage=0,1", *options)
     assert (code, out) == (2, "")

@@ -8,6 +8,8 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import typer
 
 from sightline.cli import completion
+from sightline.errors import InputError
+from sightline.quantities import show
 
 Files = Annotated[
     list[str],
@@ -91,6 +93,18 @@ Sort = Annotated[
 Top = Annotated[
     str | None, typer.Option("--top", metavar="N", help="Show the first N of several answers.", show_default=False)
 ]
+
+
+def first_of(top: str | None, most: int) -> int | None:
+    """What --top says, up to ``most``; a number option would load pydantic."""
+    if top is None:
+        return None
+    digits = top.lstrip("0") if top.isascii() and top.isdigit() else ""
+    # Python refuses to read thousands of digits.
+    if not digits or len(digits) > len(str(most)) or int(digits) > most:
+        raise InputError(f"--top is {show(top)}; allowed: a whole number from 1 to {most:,}")
+    return int(digits)
+
 
 Workers = Annotated[
     str | None,

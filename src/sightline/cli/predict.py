@@ -17,6 +17,7 @@ from sightline.cli.options import (
     Sort,
     Sweeps,
     Top,
+    first_of,
     takes_options,
 )
 from sightline.cli.profiles import ProfilesReport
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from sightline.profile import Profile
     from sightline.progress import Progress
 
+MOST_TOP = 10**9
+"""Answers of which the first may be asked for: more than anybody sweeps."""
 MOST_TABLES = 1000
 """Answers of which JSON holds the tables of operators and stages; of more it would not fit into memory."""
 
@@ -75,7 +78,7 @@ def predict(
       cat scenario.yaml | sightline predict -
     """
     written.check({"--trace": trace})
-    first = _whole(top)
+    first = first_of(top, MOST_TOP)
     # Files may be pipes that somebody else writes, so Ctrl-C ends the reading at once.
     with progress_bar(stops=False) as reading:
         loaded = asked.read(files, settings, sweeps, reading)
@@ -133,15 +136,6 @@ def _next_step(answers: "list[Profile]", again: list[str], picture: str | None) 
         return [] if picture or len(tasks) > 1 else ["predict", *again, "--chart", "sweep.svg"]
     is_training = "training" in tasks
     return ["plan" if is_training and not answers[0].fits and has("plan") else "sensitivity", *again]
-
-
-def _whole(top: str | None) -> int | None:
-    """What --top says; a number option would load pydantic."""
-    if top is None:
-        return None
-    if not top.isascii() or not top.isdigit() or int(top) < 1:
-        raise InputError(f"--top is '{top}'; allowed: a whole number of 1 or more")
-    return int(top)
 
 
 def _order(

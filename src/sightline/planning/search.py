@@ -13,6 +13,7 @@ from sightline.planning.limits import by_key, read_limits
 from sightline.planning.requests.command import plan_command
 from sightline.planning.requests.spaces import counted, priced, spaces_of
 from sightline.progress import SILENT, Progress, watched
+from sightline.quantities import show
 from sightline.scenario import GenerationScenario, Scenario, ServingScenario
 from sightline.scenario.space import Space
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 USUAL_TOP, USUAL_ON_FRONT = 10, 15
 """Plans that are returned where nobody says how many: the best, and of a Pareto front."""
+MOST_TOP = 1_000
+"""Plans that may be asked for: each is predicted in full, with its interval and its table."""
 
 
 @watched
@@ -57,6 +60,7 @@ def plan(
             `sightline.planning.generation.objectives`); of a load goodput, cost, users or energy.
         pareto: Two objectives instead; the answer's ``pareto`` are the Pareto-optimal plans.
         top: Plans to return, by default 10, of a load 5; of a Pareto front at most, by default 15, its ends among them.
+            At most 1,000.
         max_memory: Bytes of a device that a plan may take, such as "70 GB".
         launchable: Leave out what the framework does not offer today, or its launch cannot run.
         devices: Names of devices, "<count>x <device>" or "8..1024x <device>", to search instead of the scenario's.
@@ -221,8 +225,8 @@ def _count(top: int | None, pareto: Sequence[str] | None) -> int:
     """How many plans are returned."""
     if top is None:
         return USUAL_TOP if pareto is None else USUAL_ON_FRONT
-    if top < 1:
-        raise InputError(f"top is {top}; allowed: a whole number of 1 or more")
+    if not 1 <= top <= MOST_TOP:
+        raise InputError(f"top is {show(top)}; allowed: a whole number from 1 to {MOST_TOP:,}")
     return top
 
 

@@ -170,7 +170,10 @@ def test_nothing_fits_is_an_answer_with_the_nearest_that_does(example, in_proces
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--top", "0"], "--top is '0'; allowed: a whole number of 1 or more"),
+        (["--top", "0"], "--top is '0'; allowed: a whole number from 1 to 1,000"),
+        (["--top", "1001"], "--top is '1001'; allowed: a whole number from 1 to 1,000"),
+        (["--top", "100000000"], "--top is '100000000'; allowed: a whole number from 1 to 1,000"),
+        (["--top", "9" * 5_000], "allowed: a whole number from 1 to 1,000"),
         (["--objective", "tiem"], "did you mean 'time'?"),
         (["--pareto", "time"], "pareto is"),
         (["--pareto", "time,cost", "--objective", "time"], "--objective and --pareto exclude each other"),

@@ -6,9 +6,8 @@ from typing import Annotated
 
 import typer
 
-from sightline.cli.options import Anchors, RunStore, Settings, Top, Workers, option
+from sightline.cli.options import Anchors, RunStore, Settings, Workers, first_of, option
 from sightline.cli.reports import ReportOptions
-from sightline.errors import InputError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +31,9 @@ class PlanOptions:
     pareto: str | None = option(
         None, "Two objectives instead, such as time,cost: the Pareto-optimal plans.", metavar="X,Y"
     )
-    top: Top = None
+    top: str | None = option(
+        None, "Show the best N plans, at most 1000; default: 10, 5 of a load, 15 of a Pareto front.", metavar="N"
+    )
     devices: str | None = option(
         None,
         "Devices to search instead of the scenario's: '64x NAME', '8..1024x NAME' (doubling), or a name for as many.",
@@ -76,11 +77,9 @@ class PlanOptions:
     @property
     def first(self) -> int | None:
         """How many plans are asked for; None for the usual number."""
-        if self.top is None:
-            return None
-        if not self.top.isascii() or not self.top.isdigit() or int(self.top) < 1:
-            raise InputError(f"--top is '{self.top}'; allowed: a whole number of 1 or more")
-        return int(self.top)
+        from sightline.planning.search import MOST_TOP
+
+        return first_of(self.top, MOST_TOP)
 
     def as_asked(self, command: str) -> str:
         """Return a command for the same scenario."""
