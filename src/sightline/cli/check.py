@@ -10,9 +10,10 @@ from sightline.cli.anchored import anchored_by
 from sightline.cli.main import FAILED
 from sightline.cli.options import Anchors, Files, RunStore, Settings, Sweeps, only, takes_options
 from sightline.cli.progress_bar import end_if_stopped, progress_bar
-from sightline.cli.reports import Report, ReportOptions
+from sightline.cli.reports import OutlinedReport, ReportOptions
 
 if TYPE_CHECKING:
+    from sightline.report.outline import Outline
     from sightline.requirements.check import Checked
 
 
@@ -78,7 +79,7 @@ def check(
 
 
 @dataclass(frozen=True)
-class _Report(Report):
+class _Report(OutlinedReport):
     checked: "list[Checked]"
     is_list: bool
 
@@ -90,11 +91,11 @@ class _Report(Report):
         return [one.to_dict() for one in self.checked]
 
     def tables(self) -> Any:
-        from sightline.report.terminal.requirements import requirements_text
+        from sightline.report.requirements import requirements_lines
 
-        return requirements_text(self.checked)
+        return requirements_lines(self.checked)
 
-    def as_markdown(self, command: str) -> str:
-        from sightline.report.markdown.requirements import requirements_markdown
+    def outline(self) -> "Outline":
+        from sightline.report.requirements import requirements_outline
 
-        return requirements_markdown(self.checked, command=command)
+        return requirements_outline(self.checked)

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 from sightline.cli import reports
 from sightline.cli.progress_bar import end_if_stopped, progress_bar
-from sightline.cli.reports import Report, ReportOptions
+from sightline.cli.reports import OutlinedReport, ReportOptions
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
+    from sightline.report.outline import Outline
     from sightline.validation.coverage import Cell
 
 
@@ -25,7 +26,7 @@ def show_coverage(chosen: str | None, written: ReportOptions) -> None:
 
 
 @dataclass(frozen=True)
-class _Report(Report):
+class _Report(OutlinedReport):
     cells: "list[Cell]"
 
     def document(self) -> Any:
@@ -33,22 +34,12 @@ class _Report(Report):
 
         return coverage_to_dict(self.cells)
 
-    def tables(self) -> Any:
-        from sightline.report.coverage import coverage_tables
+    def outline(self) -> "Outline":
+        from sightline.report.coverage import coverage_outline
 
-        return coverage_tables(self.cells)
+        return coverage_outline(self.cells)
 
     def csv(self) -> str:
         from sightline.report.coverage import coverage_to_csv
 
         return coverage_to_csv(self.cells)
-
-    def page(self, command: str) -> str:
-        from sightline.report.coverage import coverage_page
-
-        return coverage_page(self.cells, command=command)
-
-    def as_markdown(self, command: str) -> str:
-        from sightline.report.coverage import coverage_markdown
-
-        return coverage_markdown(self.cells, command=command)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sightline.explanation.answer import Advice
     from sightline.prediction.anchoring import Anchored
     from sightline.profile import Profile
+    from sightline.report.outline import Outline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +85,35 @@ class Report:
         """Print the answer as JSON, as CSV or as tables."""
         csv = self.csv if options.as_csv else None
         output.show(self.document, self.tables, json=options.as_json, one=not self.is_list, csv=csv)
+
+
+class OutlinedReport(Report):
+    """An answer that is outlined once; its texts and pages are the outline's."""
+
+    in_full = False
+    """Whether the terminal shows details too."""
+
+    def outline(self) -> "Outline":
+        """Return what the answer says."""
+        raise NotImplementedError
+
+    def tables(self) -> "Iterable[RenderableType | str]":
+        """Return the outline as text."""
+        from sightline.report.terminal.outline import outline_text
+
+        return [outline_text(self.outline(), in_full=self.in_full)]
+
+    def page(self, command: str) -> str:
+        """Return the outline as a page."""
+        from sightline.report.pages.outline import outline_page
+
+        return outline_page(self.outline(), command=command)
+
+    def as_markdown(self, command: str) -> str:
+        """Return the outline as Markdown."""
+        from sightline.report.markdown.outline import outline_markdown
+
+        return outline_markdown(self.outline(), command=command)
 
 
 def write(report: Report, options: ReportOptions) -> None:

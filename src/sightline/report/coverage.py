@@ -3,15 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rich.table import Table
-
 from sightline.profile.results import stamped
-from sightline.report import pieces
 from sightline.report.csv_lines import csv_text
-from sightline.report.document import document
-from sightline.report.markdown.text import Answer, Rows, markdown
-from sightline.report.pieces import FAINT, Piece, Said
-from sightline.report.terminal.parts import plain_table
+from sightline.report.outline import Outline, Rows
+from sightline.report.pieces import Said
 from sightline.validation.coverage.cell import STATUSES, TABLES, Cell
 
 TITLE = "What predictions rest on"
@@ -30,6 +25,8 @@ NAMES: Mapping[str, tuple[str, str, str]] = {
 """Of each table: its title, and what its rows are of."""
 _FEW = 4
 """Devices, frameworks and engines up to which every choice is listed."""
+_MOST_ROWS = 500
+"""Rows of a table in Markdown."""
 
 
 def coverage_to_dict(cells: Sequence[Cell]) -> dict[str, Any]:
@@ -49,38 +46,13 @@ def _flat(cell: Cell) -> dict[str, Any]:
     return {key: getattr(cell, key) for key in keys} | dict(zip(("cases", "sources"), counts, strict=True))
 
 
-def coverage_tables(cells: Sequence[Cell]) -> Iterator[Table | str]:
-    """Yield a table of each kind for the terminal, and what the words mean."""
-    for title, headings, rows in listed(cells):
-        yield plain_table(headings, rows=rows, title=title)
-        yield "\n"
-    yield "\n".join(f"{status}: {meaning}" for status, meaning in MEANINGS.items()) + "\n"
-
-
-def coverage_page(cells: Sequence[Cell], *, command: str = "") -> str:
-    """Return the report as one page."""
-    return document(TITLE, pieces.joined(pieces.headline(TITLE), coverage_piece(cells)), command=command)
-
-
-def coverage_piece(cells: Sequence[Cell]) -> Piece:
-    """Return what stands on a page about cells: what the words mean, and the tables."""
-    tables = (
-        pieces.section(title, pieces.table(headings, rows, label=title)) for title, headings, rows in listed(cells)
-    )
-    said = [Said(asks=status, says=meaning) for status, meaning in MEANINGS.items()]
-    return pieces.joined(pieces.short_answer(said), *tables, pieces.paragraphs([_ASKED], FAINT))
-
-
-def coverage_markdown(cells: Sequence[Cell], *, command: str = "") -> str:
-    """Return the same as Markdown."""
-    return markdown(
-        Answer(
-            title=TITLE,
-            said=[Said(asks=status, says=meaning) for status, meaning in MEANINGS.items()],
-            tables=[Rows(title=title, headings=head, rows=rows, most=500) for title, head, rows in listed(cells)],
-            sentences=[_ASKED],
-            command=command,
-        )
+def coverage_outline(cells: Sequence[Cell]) -> Outline:
+    """Return what the words mean, and the tables."""
+    return Outline(
+        title=TITLE,
+        legend=[Said(asks=status, says=meaning) for status, meaning in MEANINGS.items()],
+        parts=list(_tables(cells)),
+        footnotes=[_ASKED],
     )
 
 
@@ -90,8 +62,8 @@ _ASKED = (
 )
 
 
-def listed(cells: Sequence[Cell]) -> Iterator[tuple[str, Sequence[str], list[Sequence[str]]]]:
-    """Yield title, headings and rows of each table: every choice of a few names, or counts of many."""
+def _tables(cells: Sequence[Cell]) -> Iterator[Rows]:
+    """A table of each kind: every choice of a few names, or counts of many."""
     for table in TABLES:
         title, of, what = NAMES[table]
         by_name: dict[str, list[Cell]] = {}
@@ -99,13 +71,19 @@ def listed(cells: Sequence[Cell]) -> Iterator[tuple[str, Sequence[str], list[Seq
             if cell.table == table:
                 by_name.setdefault(cell.of, []).append(cell)
         if len(by_name) > _FEW:
-            yield title, (of, *STATUSES), [(name, *_counts(own)) for name, own in by_name.items()]
+            counts = [(name, *_counts(own)) for name, own in by_name.items()]
+            yield Rows(title=title, headings=(of, *STATUSES), rows=counts, most=_MOST_ROWS)
             continue
         for name, own in by_name.items():
-            if table == "operators":
-                yield f"{name}: {what}s", (what, "status", "formats"), list(_by_format(own))
-            else:
-                yield f"{name}: {what}s", (what, "status", "published cases (sources)", "why"), list(map(_choice, own))
+            is_of_operators = table == "operators"
+            headings = _OF_OPERATORS if is_of_operators else _OF_CHOICES
+            rows = list(_by_format(own)) if is_of_operators else list(map(_choice, own))
+            named = f"{name}: {what}s"
+            yield Rows(title=named, headings=(what, *headings), rows=rows, numbers=False, most=_MOST_ROWS)
+
+
+_OF_OPERATORS = ("status", "formats")
+_OF_CHOICES = ("status", "published cases (sources)", "why")
 
 
 def _counts(cells: Sequence[Cell]) -> Iterator[str]:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from sightline.report.pieces import BAD, GOOD, PERHAPS, Said
 
-_MARKS = {GOOD: "✅ ", PERHAPS: "⚠️ ", BAD: "❌ "}
+MARKS = {GOOD: "✅ ", PERHAPS: "⚠️ ", BAD: "❌ "}
+"""Before what has a class of text."""
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|#~])")
 _MOST_ROWS = 20
 """Rows of a table; more is not read in a pull request."""
@@ -43,13 +44,13 @@ def markdown(answer: Answer) -> str:
     """Return the text of an answer in GitHub-flavored Markdown; whatever it names is shown as it is written."""
     blocks = [
         f"### {escaped(answer.title)}",
-        "\n".join(f"- {_MARKS.get(one.kind, '')}**{escaped(one.asks)}**: {escaped(one.says)}" for one in answer.said),
+        "\n".join(f"- {MARKS.get(one.kind, '')}**{escaped(one.asks)}**: {escaped(one.says)}" for one in answer.said),
         *map(escaped, answer.sentences),
         *map(_table, answer.tables),
         "\n>\n".join(f"> ⚠️ {escaped(one)}" for one in dict.fromkeys(answer.warnings)),
         *(block.strip() for block in answer.blocks),
         folded("The scenario, fully resolved", fenced(answer.scenario, "yaml")) if answer.scenario else "",
-        _code(answer.command) if answer.command else "",
+        code(answer.command) if answer.command else "",
     ]
     return "\n\n".join(block for block in blocks if block) + "\n"
 
@@ -70,8 +71,8 @@ def fenced(text: str, language: str = "") -> str:
     return f"{fence}{language}\n{text.rstrip()}\n{fence}"
 
 
-def _code(text: str) -> str:
-    """A line of code that nothing in it can end, such as a name with backticks in a command."""
+def code(text: str) -> str:
+    """Return a line of code that nothing in it can end, such as a name with backticks in a command."""
     fence = "`" * (_longest_run(text) + 1)
     return f"{fence}{text}{fence}" if len(fence) == 1 else f"{fence} {text} {fence}"
 

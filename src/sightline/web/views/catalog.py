@@ -36,11 +36,14 @@ def answer(asked: Asked) -> "Piece":
 def _covered(kind: str, name: str) -> "Piece":
     """What predictions with a device or a framework rest on, folded; engines take too long for a page."""
     from sightline.report import pieces
-    from sightline.report.coverage import TITLE, coverage_piece
+    from sightline.report.coverage import TITLE, coverage_outline
+    from sightline.report.pages.outline import outline_piece
     from sightline.validation.coverage.matrix import KINDS, cells_of
 
     quick = {of: table for table, of in KINDS.items() if table != "features"}
-    return pieces.folded(TITLE, coverage_piece(list(cells_of(quick[kind], name)))) if kind in quick else pieces.Piece()
+    if kind not in quick:
+        return pieces.Piece()
+    return pieces.folded(TITLE, outline_piece(coverage_outline(list(cells_of(quick[kind], name)))))
 
 
 def _named(field: str, find: Any, written: str) -> Any:

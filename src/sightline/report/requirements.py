@@ -1,0 +1,57 @@
+"""What was required of answers: an outline, and for a terminal a line for each requirement."""
+
+from collections.abc import Iterator, Sequence
+
+from sightline.quantities import counted
+from sightline.report import labels
+from sightline.report.outline import Outline, Rows
+from sightline.report.pages.profile import scenario_yaml
+from sightline.report.pieces import BAD, GOOD, Said
+from sightline.requirements.check import Checked
+from sightline.requirements.verdict import Judged
+
+_MARKS = {True: "✅", False: "❌"}
+
+
+def requirements_outline(checked: Sequence[Checked]) -> Outline:
+    """Return a line for each requirement of one scenario, or a table with a line for each scenario of several."""
+    scenarios = [one.profile.scenario for one in checked]
+    is_one = len(checked) == 1
+    return Outline(
+        title=f"{labels.common_title(scenarios)}: {_summary(checked)}",
+        said=[_said(one) for one in checked[0].required] if is_one else [],
+        parts=[] if is_one else [_compared(checked)],
+        warnings=list(dict.fromkeys(warning for one in checked for warning in one.warnings))[:5],
+        scenario=scenario_yaml(scenarios[0]) if is_one else "",
+    )
+
+
+def _said(one: Judged) -> Said:
+    return Said(asks=one.require, says=one.sentence, kind=GOOD if one.met else BAD)
+
+
+def _compared(checked: Sequence[Checked]) -> Rows:
+    """A line for each scenario, with what it does not meet."""
+    names = labels.variant_labels([one.profile.scenario for one in checked])
+    unmet = ["; ".join(each.sentence for each in one.required if not each.met) for one in checked]
+    rows = [(name, _MARKS[one.met], said) for name, one, said in zip(names, checked, unmet, strict=True)]
+    return Rows(title="", headings=("scenario", "met", "not met"), rows=rows, numbers=False, most=50)
+
+
+def requirements_lines(checked: Sequence[Checked]) -> Iterator[str]:
+    """Yield the sentences of each scenario below its name, each on one line, as logs are searched for them."""
+    scenarios = [one.profile.scenario for one in checked]
+    for name, one in zip(labels.variant_labels(scenarios), checked, strict=True):
+        yield "\n".join((name, *one.sentences))
+    if len(checked) > 1:
+        yield _summary(checked)
+
+
+def _summary(checked: Sequence[Checked]) -> str:
+    """How many scenarios, or of one how many requirements, are as they have to be."""
+    if len(checked) > 1:
+        met = sum(one.met for one in checked)
+        return f"{met:,} of {counted(len(checked), 'scenario')} {'meets' if met == 1 else 'meet'} everything required"
+    (only,) = checked
+    met = sum(one.met for one in only.required)
+    return f"{met} of {counted(len(only.required), 'requirement')} {'is' if met == 1 else 'are'} met"
