@@ -61,7 +61,6 @@ MEASUREMENT = (
     "serving",
     "measure",
     "calibrate",
-    "arxiv_2311_03687",
 )
 """Shelves of the measurement package, from the ground up."""
 PLANNING = (

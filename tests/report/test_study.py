@@ -3,9 +3,9 @@
 import json
 from io import StringIO
 
-from sightline.measurement.arxiv_2311_03687 import Cell, Table
 from sightline.report.charts.accuracy import cells_chart
 from sightline.report.study import study_page, study_terminal, study_to_list
+from sightline.reproduction.arxiv_2311_03687.cells import Cell, Table
 from sightline.reproduction.arxiv_2311_03687.measured import Answered
 
 

@@ -8,13 +8,13 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from sightline.explanation.comparison import Comparison
-from sightline.measurement.arxiv_2311_03687 import Table
 from sightline.report import comparison as words
 from sightline.report import pieces, units
 from sightline.report.charts.accuracy import cells_chart
 from sightline.report.document import document
 from sightline.report.pieces import FAINT, Piece
 from sightline.report.terminal import parts
+from sightline.reproduction.arxiv_2311_03687.cells import Table
 from sightline.reproduction.arxiv_2311_03687.measured import Answered, Study
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ import numpy as np
 
 from sightline.exploration.answer import Column, Figure
 from sightline.reproduction.answer import ReproducedTable, table
-from sightline.reproduction.arxiv_2311_03687.bursts import CALLED, DEPLOYMENTS, ENGINES, MODELS, TOKENS, Burst, burst
-from sightline.reproduction.arxiv_2311_03687.settings import NAMES, PLATFORMS
+from sightline.reproduction.arxiv_2311_03687.bursts import CALLED, DEPLOYMENTS, ENGINES, TOKENS, Burst, burst
+from sightline.reproduction.arxiv_2311_03687.settings import MODELS, NAMES, PLATFORMS
 from sightline.reproduction.asking import Ask, Tables
 
 SHARES = tuple(step / 10 for step in range(1, 11))

@@ -6,14 +6,13 @@ from math import nan
 
 import numpy as np
 
-from sightline.reproduction.arxiv_2311_03687.settings import DATE, GPUS, SEVEN, SEVENTY, THIRTEEN
+from sightline.reproduction.arxiv_2311_03687.settings import DATE, GPUS, MODELS, SEVEN, SEVENTY, THIRTEEN
 from sightline.reproduction.asking import Ask, Asked
 from sightline.simulation.requests import Floats
 from sightline.simulation.results.request_times import times_of
 
 VLLM, LIGHTLLM, TGI = ENGINES = ("vllm", "lightllm", "tgi")
 CALLED: Mapping[str, str] = {VLLM: "vLLM", LIGHTLLM: "LightLLM", TGI: "TGI"}
-MODELS: Mapping[str, str] = {SEVEN: "7B", THIRTEEN: "13B", SEVENTY: "70B"}
 REQUESTS, FEW_REQUESTS = 1000, 100
 TOKENS = 512
 """Of each prompt, and of each answer."""

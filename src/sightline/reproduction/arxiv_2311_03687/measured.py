@@ -8,7 +8,6 @@ from sightline.errors import InputError
 from sightline.explanation.comparison import Comparison, compare
 from sightline.exploration.answer import Column
 from sightline.loading import load_all
-from sightline.measurement.arxiv_2311_03687 import STUDY, Cell, Table, named, study_tables
 from sightline.measurement.machine.devices import Hardware, hardware_at_hand
 from sightline.measurement.measure import measure_scenarios
 from sightline.measurement.processes.suite import QUICK, Effort, Settings
@@ -16,6 +15,7 @@ from sightline.prediction import predict
 from sightline.profile.results import flatten
 from sightline.progress import SILENT, Progress
 from sightline.reproduction.answer import ReproducedTable, table
+from sightline.reproduction.arxiv_2311_03687.cells import STUDY, Cell, Table, named, study_tables
 from sightline.runs import Store
 
 

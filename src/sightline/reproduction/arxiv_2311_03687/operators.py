@@ -5,9 +5,9 @@ from itertools import pairwise, product
 from typing import Any
 
 from sightline.exploration.answer import Column, Figure
-from sightline.measurement.arxiv_2311_03687 import SEQUENCE
 from sightline.profile import Profile
 from sightline.reproduction.answer import Interpretation, ReproducedTable, table
+from sightline.reproduction.arxiv_2311_03687.grid import SEQUENCE
 from sightline.reproduction.arxiv_2311_03687.open_settings import as_described
 from sightline.reproduction.arxiv_2311_03687.settings import NAMES, PLATFORMS, RTX_3090, RTX_3090_NVLINK
 from sightline.reproduction.asking import Ask, Findings, Tables

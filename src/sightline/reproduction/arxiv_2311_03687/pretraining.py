@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from itertools import pairwise, product
 
-from sightline.measurement.arxiv_2311_03687 import PRETRAINING
 from sightline.quantities import GIB
 from sightline.reproduction.answer import Interpretation
+from sightline.reproduction.arxiv_2311_03687.grid import PRETRAINING
 from sightline.reproduction.arxiv_2311_03687.open_settings import BATCH, CARD, EQUAL_BATCH, EXPOSED, ZERO, as_described
 from sightline.reproduction.arxiv_2311_03687.settings import (
     A800,

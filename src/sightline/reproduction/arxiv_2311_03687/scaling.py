@@ -6,8 +6,8 @@ from statistics import fmean
 from typing import Any
 
 from sightline.exploration.answer import Column, Figure
-from sightline.measurement.arxiv_2311_03687 import PRETRAINING, QUICK
 from sightline.reproduction.answer import Interpretation, ReproducedTable, table
+from sightline.reproduction.arxiv_2311_03687.grid import PRETRAINING, QUICK
 from sightline.reproduction.arxiv_2311_03687.open_settings import AS_DESCRIBED, LINKS, MEMORY, SERVERS, Parts
 from sightline.reproduction.arxiv_2311_03687.settings import (
     A800,

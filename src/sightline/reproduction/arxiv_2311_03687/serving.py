@@ -15,7 +15,6 @@ from sightline.reproduction.arxiv_2311_03687.bursts import (
     CALLED,
     ENGINES,
     LIGHTLLM,
-    MODELS,
     TGI,
     VLLM,
     Burst,
@@ -23,7 +22,7 @@ from sightline.reproduction.arxiv_2311_03687.bursts import (
     burst,
 )
 from sightline.reproduction.arxiv_2311_03687.open_settings import DEPLOYMENT, REQUEST, as_described
-from sightline.reproduction.arxiv_2311_03687.settings import A800, NAMES, RTX_3090, RTX_4090, SEVEN, SEVENTY
+from sightline.reproduction.arxiv_2311_03687.settings import A800, MODELS, NAMES, RTX_3090, RTX_4090, SEVEN, SEVENTY
 from sightline.reproduction.asking import Ask, Findings
 from sightline.reproduction.open_settings import Choices, taken
 

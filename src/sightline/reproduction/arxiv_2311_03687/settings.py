@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sightline.measurement.arxiv_2311_03687 import SEQUENCE, plan_of
 from sightline.profile import Profile
+from sightline.reproduction.arxiv_2311_03687.grid import step
 from sightline.reproduction.asking import Asked
 
 A800, RTX_4090, RTX_3090, RTX_3090_NVLINK = PLATFORMS = tuple(
@@ -17,6 +17,7 @@ NAMES: Mapping[str, str] = {
     RTX_3090_NVLINK: "RTX 3090, NVLink",
 }
 SEVEN, THIRTEEN, SEVENTY = "llama-2-7b", "llama-2-13b", "llama-2-70b"
+MODELS: Mapping[str, str] = {SEVEN: "7B", THIRTEEN: "13B", SEVENTY: "70B"}
 DATE = "2023-11"
 """Of the software: the month in which the study appeared."""
 GPUS = 8
@@ -38,30 +39,22 @@ def trained(
         platform: One of `PLATFORMS`.
         techniques: The study's letters, such as ``F+R+Z3+O``.
         model: Of the catalog.
-        batch: Samples per GPU; with Megatron-LM of the only replica, which all GPUs share.
+        batch: As `grid.step` has it.
         devices: GPUs in use.
-        framework: deepspeed or megatron; the latter splits matrices over all GPUs.
+        framework: deepspeed or megatron.
         plan: Further settings.
     """
-    is_split = framework == "megatron"
-    return {
-        "model": model,
-        "cluster": {"same_as": platform, "devices": devices} if devices != GPUS else platform,
-        "workload": {
-            "task": "finetune" if {"L", "QL"} & {*techniques.split("+")} else "pretrain",
-            "sequence_length": SEQUENCE,
-            "global_batch": batch * (1 if is_split else devices),
-        },
-        "plan": {
-            **plan_of(techniques),
-            "framework": framework,
-            "framework_version": DATE,
-            "dtype": "bf16",
-            "micro_batch": batch,
-            **({"tensor_parallel": devices} if is_split else {}),
-            **plan,
-        },
-    }
+    cluster = {"same_as": platform, "devices": devices} if devices != GPUS else platform
+    return step(
+        model,
+        cluster,
+        techniques,
+        batch=batch,
+        devices=devices,
+        framework=framework,
+        framework_version=DATE,
+        **plan,
+    )
 
 
 def rate(profile: Profile) -> float | None:

@@ -5,24 +5,21 @@ from itertools import product
 from typing import Any
 
 from sightline.exploration.answer import Column, Figure
-from sightline.measurement.arxiv_2311_03687 import FINETUNING, PRETRAINING, QUICK
 from sightline.profile import Profile
 from sightline.reproduction.answer import ReproducedTable, table
+from sightline.reproduction.arxiv_2311_03687.grid import FINETUNING, PRETRAINING, QUICK
 from sightline.reproduction.arxiv_2311_03687.modules import layer_times
 from sightline.reproduction.arxiv_2311_03687.pretraining import BATCHES, largest
 from sightline.reproduction.arxiv_2311_03687.settings import (
     A800,
+    MODELS,
     NAMES,
     PLATFORMS,
-    SEVEN,
-    SEVENTY,
-    THIRTEEN,
     rate,
     trained,
 )
 from sightline.reproduction.asking import Ask, Tables
 
-MODELS = {SEVEN: "7B", THIRTEEN: "13B", SEVENTY: "70B"}
 TOKENS = Column(label="throughput", unit="tokens/s")
 MEMORY = Column(label="memory", unit="B")
 BATCH = Column(label="batch")

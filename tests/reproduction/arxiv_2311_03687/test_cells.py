@@ -5,15 +5,10 @@ import pytest
 import sightline as sl
 from sightline.errors import InputError
 from sightline.loading.clusters import read_cluster
-from sightline.measurement.arxiv_2311_03687 import (
-    FINETUNING,
-    PRETRAINING,
-    QUICK,
-    made_small,
-    plan_of,
-    study_tables,
-)
 from sightline.measurement.machine.devices import Hardware
+from sightline.reproduction.arxiv_2311_03687.cells import made_small, study_tables
+from sightline.reproduction.arxiv_2311_03687.grid import FINETUNING, PRETRAINING, QUICK, plan_of, step
+from sightline.reproduction.arxiv_2311_03687.settings import A800, trained
 
 PROCESSOR = Hardware(device=read_cluster("this-machine").device, count=2)
 SERVER = Hardware(device=read_cluster("8x a800-sxm-80gb").device, count=8)
@@ -41,6 +36,30 @@ def test_rows_switch_on_what_they_say():
     }
     assert plan_of("QL+Z2")["adapter"] == {"kind": "qlora"}
     assert plan_of("L+Z2+O")["offload"] == "optimizer"
+
+
+def test_a_measured_cell_asks_what_the_prediction_asks():
+    """On the study's own server the measured grid and the predicted tables have the same steps."""
+    cells = {(table.name, cell.row, cell.column): cell for table in study_tables(SERVER) for cell in table.cells}
+    for (table, row, column), techniques, asked in (
+        (("pretraining", "F+R+Z3+O", "llama-2-7b, batch 1"), "F+R+Z3+O", {}),
+        (("finetuning", "QL+F", "llama-2-13b, batch 1"), "QL+F", {"model": "llama-2-13b"}),
+        (("frameworks", "megatron", "llama-2-7b, batch 4"), "N", {"framework": "megatron", "batch": 4}),
+        (("scaling", "2 devices", "llama-2-7b, batch 2"), "Q", {"devices": 2, "batch": 2}),
+    ):
+        predicted = trained(A800, techniques, **asked)
+        measured = cells[table, row, column].scenario
+        assert measured["workload"] == predicted["workload"]
+        assert {**measured["plan"], "framework_version": "2023-11"} == predicted["plan"]
+
+
+def test_megatron_shares_its_only_replica_among_all_devices():
+    split, data = (
+        step("llama-2-7b", "this-machine", "L", batch=4, devices=8, framework=f) for f in ("megatron", "deepspeed")
+    )
+    assert (split["workload"]["global_batch"], data["workload"]["global_batch"]) == (4, 32)
+    assert (split["plan"]["tensor_parallel"], data["plan"].get("tensor_parallel")) == (8, None)
+    assert split["workload"]["task"] == "finetune"
 
 
 def test_each_switch_stands_alone_and_together_in_a_quick_grid_too():
