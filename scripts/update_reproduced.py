@@ -11,7 +11,7 @@ from typing import Any
 
 from generated import markdown_table, replace_part
 
-from sightline.report.reproduced.words import CHOICE_HEADINGS, HEADINGS, line_of, missed, together
+from sightline.report.reproduced import CHOICE_HEADINGS, HEADINGS, line_of, missed, together
 from sightline.reproduction.answer import Reproduction
 from sightline.reproduction.reproduce import SOURCES, reproduce
 

@@ -10,7 +10,9 @@ from markdown_it import MarkdownIt
 from sightline.cli.main import run
 from sightline.explanation.answer import Advice
 from sightline.report.markdown.answers import profiles_markdown
-from sightline.report.markdown.text import Answer, Rows, escaped, fenced, markdown, table
+from sightline.report.markdown.outline import outline_markdown
+from sightline.report.markdown.text import escaped, fenced, table
+from sightline.report.outline import Outline, Rows
 
 _CHANGE = Advice(
     set={"plan.micro_batch": 4},
@@ -48,19 +50,19 @@ def test_several_are_a_line_each(build, make_scenario):
 
 
 def test_warnings_are_quoted_once():
-    text = markdown(Answer(title="t", warnings=["too long", "too long"]))
+    text = outline_markdown(Outline(title="t", warnings=["too long", "too long"]))
     assert text.count("> ⚠️ too long") == 1
 
 
 @pytest.mark.parametrize("name", ["plain", "with `code`", "``", "`at both ends`"])
 def test_a_command_stays_as_it_was_typed(name):
     command = f"sightline predict a.yaml --set 'name={name}'"
-    *_, last = MarkdownIt().parse(markdown(Answer(title="t", command=command)))[-2].children
+    *_, last = MarkdownIt().parse(outline_markdown(Outline(title="t"), command=command))[-2].children
     assert (last.type, last.content) == ("code_inline", command)
 
 
 def test_long_tables_say_how_much_is_left():
-    text = markdown(Answer(title="t", tables=[Rows(title="", headings=("a",), rows=[("1",)] * 25)]))
+    text = outline_markdown(Outline(title="t", parts=[Rows(title="", headings=("a",), rows=[("1",)] * 25)]))
     assert "and 5 more" in text
 
 

@@ -9,9 +9,10 @@ from sightline.cli import completion, output, reports
 from sightline.cli.next_step import try_next
 from sightline.cli.options import RunStore, only, takes_options
 from sightline.cli.progress_bar import end_if_stopped, progress_bar
-from sightline.cli.reports import Report, ReportOptions
+from sightline.cli.reports import OutlinedReport, ReportOptions
 
 if TYPE_CHECKING:
+    from sightline.report.outline import Outline
     from sightline.reproduction.answer import Reproduction
 
 
@@ -69,7 +70,7 @@ def reproduce(
 
 
 @dataclass(frozen=True)
-class _Report(Report):
+class _Report(OutlinedReport):
     answer: "Reproduction"
     in_full: bool
     """Whether findings and tables were named, so that the terminal shows all of them."""
@@ -79,22 +80,12 @@ class _Report(Report):
 
         return reproduction_to_dict(self.answer)
 
-    def tables(self) -> Any:
-        from sightline.report.reproduced.terminal import reproduced_text
+    def outline(self) -> "Outline":
+        from sightline.report.reproduced import reproduced_outline
 
-        return [reproduced_text(self.answer, in_full=self.in_full)]
+        return reproduced_outline(self.answer)
 
     def csv(self) -> str:
-        from sightline.report.reproduced.csv import reproduced_to_csv
+        from sightline.report.reproduced import reproduced_to_csv
 
         return reproduced_to_csv(self.answer)
-
-    def page(self, command: str) -> str:
-        from sightline.report.reproduced.page import reproduced_page
-
-        return reproduced_page(self.answer, command=command)
-
-    def as_markdown(self, command: str) -> str:
-        from sightline.report.reproduced.markdown import reproduced_markdown
-
-        return reproduced_markdown(self.answer, command=command)

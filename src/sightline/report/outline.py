@@ -1,6 +1,6 @@
 """What an answer says, part by part in the order in which it is read; a renderer for each medium lays it out.
 
-Markdown: `sightline.report.markdown.text`. A page: `sightline.report.pages.outline`. A terminal:
+Markdown: `sightline.report.markdown.outline`. A page: `sightline.report.pages.outline`. A terminal:
 `sightline.report.terminal.outline`. A notebook: `sightline.notebook.outlines`.
 """
 

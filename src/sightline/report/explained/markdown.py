@@ -4,26 +4,28 @@ from sightline.explanation.answer import Advice, Explanation
 from sightline.report import units
 from sightline.report.explained.answer import change, modules, percent_of, phases, short_answer
 from sightline.report.explained.page import LIMIT_COLUMNS, limit_rows
-from sightline.report.markdown.text import Answer, Rows, escaped, fenced, markdown
+from sightline.report.markdown.outline import outline_markdown
+from sightline.report.markdown.text import escaped, fenced
+from sightline.report.outline import Outline, Rows
 from sightline.report.summary import Part
 
 
 def explained_markdown(explanation: Explanation, *, command: str = "") -> str:
     """Return the text; ``command`` is what asked for it."""
-    return markdown(
-        Answer(
+    return outline_markdown(
+        Outline(
             title=explanation.title,
             said=[*short_answer(explanation), change(explanation)],
             sentences=explanation.sentences,
-            tables=[
+            parts=[
                 Rows(title="", headings=LIMIT_COLUMNS, rows=limit_rows(explanation)),
                 Rows(title="Time by phase", headings=_HEADINGS, rows=_rows(phases(explanation)), is_folded=True),
                 Rows(title="Time by module", headings=_HEADINGS, rows=_rows(modules(explanation, 20)), is_folded=True),
             ],
             warnings=explanation.warnings,
-            blocks=[*map(advice_text, explanation.advice)],
-            command=command,
-        )
+        ),
+        blocks=[*map(advice_text, explanation.advice)],
+        command=command,
     )
 
 

@@ -7,8 +7,9 @@ from sightline.explanation.answer import Advice
 from sightline.profile import Profile
 from sightline.report import labels, summary, units
 from sightline.report.explained.markdown import advice_text
-from sightline.report.markdown.text import Answer, Rows, markdown
+from sightline.report.markdown.outline import outline_markdown
 from sightline.report.measured import measured_sentences
+from sightline.report.outline import Outline, Rows
 from sightline.report.pages.profile import scenario_yaml, short_answer
 from sightline.report.swept import told_apart
 
@@ -38,33 +39,32 @@ def profiles_markdown(
         changes: What would help the only one most, best first.
     """
     if len(profiles) == 1:
-        return markdown(_profile(profiles[0], command, changes))
+        blocks = [*map(advice_text, changes)]
+        return outline_markdown(_profile(profiles[0], changes), blocks=blocks, command=command)
     warnings = [warning for one in profiles for warning in (*one.scenario.warnings, *one.warnings)]
-    return markdown(
-        Answer(
+    return outline_markdown(
+        Outline(
             title=labels.common_title([one.scenario for one in profiles]),
-            tables=list(_compared(profiles, cells)),
+            parts=list(_compared(profiles, cells)),
             warnings=list(dict.fromkeys(warnings))[:5],
-            command=command,
-        )
+        ),
+        command=command,
     )
 
 
-def _profile(profile: Profile, command: str, changes: Sequence[Advice]) -> Answer:
+def _profile(profile: Profile, changes: Sequence[Advice]) -> Outline:
     phases = [(p.label, units.seconds(p.value), units.percent(p.share)) for p in _phases(profile)]
     memory = [(p.label, units.gib(p.value), units.percent(p.share)) for p in _memory(profile)]
-    return Answer(
+    return Outline(
         title=labels.title(profile.scenario),
         said=list(short_answer(profile, changes)),
         sentences=[*summary.interval_sentences(profile), *measured_sentences(profile)],
-        tables=[
+        parts=[
             Rows(title="", headings=("time by phase", "", "share"), rows=phases),
             Rows(title="Memory of the fullest device", headings=("part", "", "share"), rows=memory, is_folded=True),
         ],
         warnings=(*profile.scenario.warnings, *profile.warnings),
-        blocks=[*map(advice_text, changes)],
         scenario=scenario_yaml(profile.scenario),
-        command=command,
     )
 
 
@@ -98,19 +98,19 @@ def plan_markdown(answer: "PlanAnswer", *, command: str = "") -> str:
     headings, rows = table_of(answer)
     compared = sentences.compared_by(answer)
     reasons = (("Why not", sentences.neighbours(answer)), ("Better hardware", sentences.hardware(answer)))
-    return markdown(
-        Answer(
+    return outline_markdown(
+        Outline(
             title=sentences.title(answer),
             said=list(best(answer)),
             sentences=[sentences.searched(answer), *sentences.standing(answer)],
-            tables=[
+            parts=[
                 Rows(title="", headings=headings[: _WIDEST + 3], rows=[row[: _WIDEST + 3] for row in rows]),
                 *(Rows(title=t, headings=("instead", compared, ""), rows=r, is_folded=True) for t, r in reasons),
             ],
             warnings=answer.warnings,
             scenario=scenario_yaml(answer.plans[0].profile.scenario) if answer.plans else "",
-            command=command,
-        )
+        ),
+        command=command,
     )
 
 
@@ -120,18 +120,15 @@ def study_markdown(answer: "StudyAnswer", *, command: str = "") -> str:
 
     columns = columns_of(answer, 20)[:_WIDEST] if len(answer) else []
     rows = list(zip(*(column.cells for column in columns), strict=True))
-    assumed = [(one,) for one in answer.assumptions]
-    return markdown(
-        Answer(
+    return outline_markdown(
+        Outline(
             title=answer.title,
             sentences=answer.reading,
-            tables=[
-                Rows(title="", headings=[column.heading for column in columns], rows=rows),
-                Rows(title="What it assumes", headings=("assumption",), rows=assumed, is_folded=True),
-            ],
+            parts=[Rows(title="", headings=[column.heading for column in columns], rows=rows)],
+            assumptions=answer.assumptions,
             warnings=answer.warnings,
-            command=command,
-        )
+        ),
+        command=command,
     )
 
 
@@ -142,12 +139,12 @@ def comparison_markdown(comparison: "Comparison", *, command: str = "") -> str:
     from sightline.report.pages.comparison import COLUMNS, rows_of, title_of
     from sightline.report.pages.comparison import short_answer as sides
 
-    return markdown(
-        Answer(
+    return outline_markdown(
+        Outline(
             title=title_of(comparison),
             said=list(sides(comparison)),
             sentences=[*filter(None, (comparison.about, comparison.requests)), words.footnote(comparison)],
-            tables=[
+            parts=[
                 Rows(
                     title=words.LEVEL_TITLES[level].capitalize(),
                     headings=COLUMNS,
@@ -157,8 +154,8 @@ def comparison_markdown(comparison: "Comparison", *, command: str = "") -> str:
                 for level in LEVELS
             ],
             warnings=comparison.warnings,
-            command=command,
-        )
+        ),
+        command=command,
     )
 
 
@@ -167,12 +164,12 @@ def validation_markdown(results: "Sequence[Result]", *, command: str = "") -> st
     from sightline.report.pages.validation import COLUMNS, FOOTNOTE, TITLE, rows_of
     from sightline.report.pages.validation import short_answer as errors
 
-    return markdown(
-        Answer(
+    return outline_markdown(
+        Outline(
             title=TITLE,
             said=list(errors(results)),
-            tables=[Rows(title="", headings=COLUMNS, rows=rows_of(results), most=100)],
+            parts=[Rows(title="", headings=COLUMNS, rows=rows_of(results), most=100)],
             sentences=[FOOTNOTE],
-            command=command,
-        )
+        ),
+        command=command,
     )

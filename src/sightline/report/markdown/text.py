@@ -1,58 +1,13 @@
-"""What Markdown answers are made of: a title, the short answer, short tables, and what is folded."""
+"""Text in GitHub-flavored Markdown: escaped, folded, as code, as a table."""
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
-from sightline.report.pieces import BAD, GOOD, PERHAPS, Said
+from sightline.report.pieces import BAD, GOOD, PERHAPS
 
 MARKS = {GOOD: "✅ ", PERHAPS: "⚠️ ", BAD: "❌ "}
 """Before what has a class of text."""
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|#~])")
-_MOST_ROWS = 20
-"""Rows of a table; more is not read in a pull request."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
-    """A table."""
-
-    title: str
-    headings: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    most: int = _MOST_ROWS
-    is_folded: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What the Markdown of an answer says, in this order."""
-
-    title: str
-    said: Sequence[Said] = ()
-    sentences: Sequence[str] = ()
-    tables: Sequence[Rows] = ()
-    warnings: Sequence[str] = ()
-    blocks: Sequence[str] = ()
-    """Markdown that stands as it is."""
-    scenario: str = ""
-    """As YAML; it is folded."""
-    command: str = ""
-
-
-def markdown(answer: Answer) -> str:
-    """Return the text of an answer in GitHub-flavored Markdown; whatever it names is shown as it is written."""
-    blocks = [
-        f"### {escaped(answer.title)}",
-        "\n".join(f"- {MARKS.get(one.kind, '')}**{escaped(one.asks)}**: {escaped(one.says)}" for one in answer.said),
-        *map(escaped, answer.sentences),
-        *map(_table, answer.tables),
-        "\n>\n".join(f"> ⚠️ {escaped(one)}" for one in dict.fromkeys(answer.warnings)),
-        *(block.strip() for block in answer.blocks),
-        folded("The scenario, fully resolved", fenced(answer.scenario, "yaml")) if answer.scenario else "",
-        code(answer.command) if answer.command else "",
-    ]
-    return "\n\n".join(block for block in blocks if block) + "\n"
 
 
 def escaped(text: str) -> str:
@@ -90,14 +45,3 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def _line(cells: Sequence[str], *, plain: bool = False) -> str:
     return f"| {' | '.join(cells if plain else map(escaped, cells))} |"
-
-
-def _table(one: Rows) -> str:
-    if not one.rows:
-        return ""
-    left = len(one.rows) - one.most
-    more = f"\n\nand {left:,} more" if left > 0 else ""
-    body = table(one.headings, one.rows[: one.most]) + more
-    if one.is_folded:
-        return folded(one.title, body)
-    return f"**{escaped(one.title)}**\n\n{body}" if one.title else body

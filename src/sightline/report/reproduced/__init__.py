@@ -1,1 +1,0 @@
-"""A reproduced source as text, page, Markdown and CSV."""
