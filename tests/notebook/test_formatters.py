@@ -14,6 +14,7 @@ from sightline.notebook.formatters import TYPES
 from sightline.notebook.view import WIDE, chart_bundle
 from sightline.on_demand import named
 from sightline.runs import Run
+from sightline.validation.coverage.matrix import cells_of
 
 TINY = {
     "model_type": "llama",
@@ -102,7 +103,13 @@ CASES = {
     "roofline": lambda: sl.roofline(asked("generate")),
     "validation": lambda: sl.validate("bigscience-tr11")[0],
     "run": stored,
+    "requirements": lambda: sl.check(asked("pretrain"), "mfu >= 0.1, mfu >= 0.99"),
+    "reproduction": lambda: sl.reproduce("2311.03687", only=["A8", "A9", "modules", "phases"]),
+    "reproduced table": lambda: sl.reproduce("2311.03687", only=["phases"]),
 }
+WITHOUT_NAME = ("roofline", "validation", "capacity", "reproduction", "reproduced table")
+"""Which do not show the name of a scenario."""
+WITHOUT_CHART = ("explanation", "requirements", "reproduction")
 LONG = ("capacity", "serving", "comparison", "plans", "study")
 """Whose charts take long to draw."""
 ALL = [pytest.param(case, marks=[pytest.mark.slow] if case == "capacity" else []) for case in CASES]
@@ -143,7 +150,7 @@ def test_every_answer_is_shown_as_text_and_as_a_bounded_table(shell, case):
     assert sum(map(len, data.values())) < 100_000
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case not in ("roofline", "validation", "capacity")])
+@pytest.mark.parametrize("case", [case for case in CASES if case not in WITHOUT_NAME])
 def test_names_are_escaped(shell, case):
     html = shown(shell, answer(case))["text/html"]
     assert "<b>7B" not in html
@@ -174,7 +181,7 @@ def test_colors_are_the_themes_and_nothing_is_wider_than_its_place(shell, case):
 )
 def test_charts_are_live_and_pictures_on_a_ground_of_their_own(case):
     bundles = [chart_bundle(spec) for spec in view(case).charts]
-    assert bundles or case == "explanation"
+    assert bool(bundles) == (case not in WITHOUT_CHART)
     for bundle in bundles:
         assert "application/vnd.vegalite.v6+json" in bundle
         assert "image/svg+xml" in bundle or "image/png" in bundle
@@ -200,6 +207,30 @@ def test_lists_of_one_kind_of_answer_are_a_table_and_others_stay_lists(shell):
     assert shown(shell, [1, 2]) == {"text/plain": "[1, 2]"}
     assert shown(shell, []) == {"text/plain": "[]"}
     assert "text/html" not in shown(shell, [several[0], 1])
+
+
+def test_what_is_required_is_marked_and_several_scenarios_have_a_line_each(shell):
+    one = answer("requirements")
+    html = shown(shell, one)["text/html"]
+    assert '<td class="good">' in html
+    assert '<td class="bad">' in html
+    assert "1 of 2 requirements is met" in html
+    assert shown(shell, [one, one])["text/html"].count("❌") == 2
+
+
+def test_a_reproduction_shows_findings_and_folds_what_is_behind_them(shell):
+    html = shown(shell, answer("reproduction"))["text/html"]
+    open_part, *folded = html.split("<details>")
+    assert "findings A" in open_part
+    assert any("A8 7B without memory techniques" in one and "Criterion: " in one for one in folded)
+    assert "phases" in folded[-2]
+
+
+def test_coverage_is_a_table(shell):
+    cells = list(cells_of("techniques", "megatron"))
+    html = shown(shell, cells)["text/html"]
+    assert "megatron: techniques" in html
+    assert "calibrated" in html
 
 
 def test_a_profile_of_many_plans_is_shown_as_ranges(shell):

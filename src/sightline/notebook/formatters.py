@@ -22,12 +22,16 @@ TYPES = {
     "sightline.prediction.operators.roofline_table:RooflineTable": "analyses:roofline",
     "sightline.validation.suite:Result": "records:validated",
     "sightline.runs.run:Run": "records:run",
+    "sightline.requirements.check:Checked": "outlines:required",
+    "sightline.reproduction.answer:Reproduction": "outlines:reproduced",
 }
 """What each type is shown by: a function of this package from an object to a `View`."""
 SEVERAL = {
     "sightline.profile.profile:Profile": "profiles:profiles",
     "sightline.validation.suite:Result": "records:validation",
     "sightline.runs.run:Run": "records:runs",
+    "sightline.requirements.check:Checked": "outlines:required_of_all",
+    "sightline.validation.coverage.cell:Cell": "outlines:covered",
 }
 """The same of lists of one type."""
 CHANNELS = ("ipython_display_formatter", "mimebundle_formatter")
