@@ -82,6 +82,26 @@ def test_page_and_markdown_hold_findings_and_tables(in_process, tmp_path):
     assert 'id="chart-phases"' in written
 
 
+def test_every_table_with_a_picture_is_drawn(in_process, tmp_path):
+    code, _, err = in_process("reproduce", "2311.03687", "--only", "A8,phases,frameworks", "--charts", tmp_path)
+    assert code == 0
+    assert "phases.svg" in err
+    assert {path.name for path in tmp_path.iterdir()} >= {"phases.svg", "phases.csv"}
+    with (tmp_path / "phases.csv").open(encoding="utf-8") as numbers:
+        assert all(0 < float(row["share"]) <= 1 for row in csv.DictReader(numbers))
+
+
+def test_the_only_picture_is_a_chart_and_of_several_none_is(in_process, tmp_path):
+    picture = tmp_path / "phases.svg"
+    code, _, _ = in_process("reproduce", "2311.03687", "--only", "phases", "--chart", picture)
+    assert code == 0
+    assert picture.read_text(encoding="utf-8").startswith("<svg")
+    code, _, err = in_process("reproduce", "2311.03687", "--only", "A8", "--chart", tmp_path / "none.svg")
+    assert code == 0
+    assert "no chart was drawn" in err
+    assert not (tmp_path / "none.svg").exists()
+
+
 def test_an_unknown_source_is_a_sentence(in_process):
     code, out, err = in_process("reproduce", "2311.03678")
     assert (code, out) == (2, "")

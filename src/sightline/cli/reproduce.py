@@ -41,7 +41,7 @@ def reproduce(
     ] = False,
     store: RunStore = None,
     *,
-    written: Annotated[ReportOptions, only("html", "markdown", "as_csv", "as_json")],
+    written: Annotated[ReportOptions, only("chart", "charts", "html", "markdown", "as_csv", "as_json")],
 ) -> None:
     """Reproduce a source: each of its findings predicted and judged by a criterion fixed beforehand, and its tables.
 
@@ -54,6 +54,8 @@ def reproduce(
       sightline reproduce 2311.03687 --only A1,A2,A3,scaling
       sightline reproduce 2407.14645 --small
       sightline reproduce 2311.03687 --only A8 --measure --small
+      sightline reproduce 2311.03687 --only scaling --chart scaling.svg
+      sightline reproduce 2407.14645 --charts charts
       sightline reproduce talk --json
     """
     written.check()
@@ -74,6 +76,7 @@ class _Report(OutlinedReport):
     answer: "Reproduction"
     in_full: bool
     """Whether findings and tables were named, so that the terminal shows all of them."""
+    without_chart = "not one table alone has a picture; name it with --only, or draw all with --charts DIR"
 
     def document(self) -> Any:
         from sightline.reproduction.results import reproduction_to_dict
@@ -84,6 +87,15 @@ class _Report(OutlinedReport):
         from sightline.report.reproduced import reproduced_outline
 
         return reproduced_outline(self.answer)
+
+    def chart(self, *room: Any) -> dict[str, Any] | None:
+        from sightline.report.charts.studies.chart import study_chart
+
+        pictured = [one.answer for one in self.answer.tables if one.answer.figures]
+        return study_chart(pictured[0], *room) if len(pictured) == 1 else None
+
+    def charted(self) -> "Reproduction":
+        return self.answer
 
     def csv(self) -> str:
         from sightline.report.reproduced import reproduced_to_csv

@@ -12,6 +12,7 @@ from sightline.report.charts.drawing import PHONE, SCREEN, Room
 from sightline.report.charts.numbers import data_of
 
 if TYPE_CHECKING:
+    from sightline.reproduction.answer import ReproducedTable
     from sightline.simulation.outcome import Outcome
 
 Spec = dict[str, Any]
@@ -44,15 +45,13 @@ class Chart(NamedTuple):
     """A chart of an answer, for a screen and for a phone, and the numbers in it."""
 
     name: str
+    """Of its kind; of a table of a reproduced source, the table's."""
+    title: str
+    """What it shows, for headings and menus."""
     wide: Spec
     phone: Spec
     table: list[dict[str, Any]]
     """What is drawn, a row per mark."""
-
-    @property
-    def title(self) -> str:
-        """What this kind of chart shows, for headings and menus."""
-        return KINDS[self.name].title
 
 
 def charts_of(answer: Any) -> list[Chart]:
@@ -60,15 +59,27 @@ def charts_of(answer: Any) -> list[Chart]:
 
     Args:
         answer: A profile or several of one task, a search of plans, a study, a comparison, a sensitivity, tables of
-            the roofline with their names, results of validation, an explanation, or a `Replay`.
+            the roofline with their names, results of validation, an explanation, a `Replay`, or a reproduced source,
+            which has a chart for each of its tables with a picture.
     """
+    from sightline.reproduction.answer import Reproduction
+
+    if isinstance(answer, Reproduction):
+        return [_chart_of_table(one) for one in answer.tables if one.answer.figures]
     found = []
     for kind in KINDS.values():
         wide = kind.draws(answer, SCREEN)
         if wide is not None:
             phone = kind.draws(answer, PHONE) or wide
-            found.append(Chart(name=kind.name, wide=wide, phone=phone, table=data_of(wide)))
+            found.append(Chart(name=kind.name, title=kind.title, wide=wide, phone=phone, table=data_of(wide)))
     return found
+
+
+def _chart_of_table(one: "ReproducedTable") -> Chart:
+    from sightline.report.charts.studies.chart import study_chart
+
+    wide, phone = study_chart(one.answer), study_chart(one.answer, PHONE)
+    return Chart(name=one.id, title=one.answer.title, wide=wide, phone=phone, table=data_of(wide))
 
 
 def chart_of(name: str, answer: Any, room: Room = SCREEN) -> Spec | None:
