@@ -56,10 +56,10 @@ def test_the_ratio_that_is_farthest_from_one_is_judged(ours, ask, monkeypatch):
 
 def test_tables_have_every_case_once_with_rates_below_the_datasheets(ask):
     found = operators.matmuls(ask).answer
-    assert len(found) == len(operators.CARDS) * len(operators.PRODUCTS) * len(operators.BATCHES)
+    assert len(found) == 3 * len(operators.products()) * len(operators.BATCHES)
     assert max(row["flops_per_s"] for row in found.rows) < 312e12
     copied = operators.copies(ask).answer
-    assert len(copied) == len(operators.CARDS) * len(operators.COPIES) * len(operators.SIZES)
+    assert len(copied) == 3 * len(operators.COPIES) * len(operators.SIZES)
     across = [row for row in copied.rows if row["copy"].startswith("host")]
     assert max(row["bytes_per_s"] for row in across) <= 25e9
 

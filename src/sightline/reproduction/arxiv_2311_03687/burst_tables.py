@@ -7,15 +7,16 @@ import numpy as np
 
 from sightline.exploration.answer import Column, Figure
 from sightline.reproduction.answer import ReproducedTable, table
-from sightline.reproduction.arxiv_2311_03687.bursts import CALLED, DEPLOYMENTS, ENGINES, TOKENS, Burst, burst
+from sightline.reproduction.arxiv_2311_03687.bursts import CALLED, DEPLOYMENTS, ENGINES, REQUESTS, TOKENS, Burst, burst
+from sightline.reproduction.arxiv_2311_03687.columns import MODEL, PLATFORM, THROUGHPUT
 from sightline.reproduction.arxiv_2311_03687.settings import MODELS, NAMES, PLATFORMS
 from sightline.reproduction.asking import Ask, Tables
 
 SHARES = tuple(step / 10 for step in range(1, 11))
 """Of the requests, at which the distribution is written down."""
 CASE: Mapping[str, Column] = {
-    "platform": Column(label="platform"),
-    "model": Column(label="model"),
+    "platform": PLATFORM,
+    "model": MODEL,
     "deployment": Column(label="deployment"),
     "engine": Column(label="engine"),
 }
@@ -24,7 +25,7 @@ SECONDS: Mapping[str, Column] = {
     "duration_s": Column(label="whole burst", unit="s"),
 }
 ASSUMPTIONS = (
-    f"1,000 requests at once, prompts and answers of {TOKENS} tokens; the study says 1,000 x {TOKENS} tokens.",
+    f"{REQUESTS:,} requests at once, prompts and answers of {TOKENS} tokens; the study says {REQUESTS:,} x {TOKENS}.",
     "Deployments are not stated: replicas on 1 (7B), 2 (13B) and 8 GPUs (70B), and one server over all 8.",
     "TGI takes all requests in: with its default limit of 128 at once it would refuse the others.",
     "LightLLM's cache, whose size users state, takes 0.85 of what the weights leave, as its documentation tells them.",
@@ -39,9 +40,9 @@ def throughput(ask: Ask) -> ReproducedTable:
     ]
     return table(
         "serving-throughput",
-        "A burst of 1,000 requests: throughput and mean latency of three engines",
+        f"A burst of {REQUESTS:,} requests: throughput and mean latency of three engines",
         rows,
-        about={**CASE, "tokens_per_s": Column(label="throughput", unit="tokens/s"), **SECONDS},
+        about={**CASE, "tokens_per_s": THROUGHPUT, **SECONDS},
         figures=[
             Figure(
                 kind="bars",
@@ -67,7 +68,7 @@ def latency(ask: Ask) -> ReproducedTable:
     ]
     return table(
         "serving-latency",
-        "A burst of 1,000 requests: distribution of latencies with three engines",
+        f"A burst of {REQUESTS:,} requests: distribution of latencies with three engines",
         rows,
         about={
             **CASE,

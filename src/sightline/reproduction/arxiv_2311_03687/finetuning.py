@@ -9,16 +9,20 @@ from sightline.exploration.answer import Column, Figure
 from sightline.profile import Profile
 from sightline.quantities import GIB
 from sightline.reproduction.answer import Interpretation, ReproducedTable, table
+from sightline.reproduction.arxiv_2311_03687.columns import MEMORY, MODEL, ROW, THROUGHPUT
 from sightline.reproduction.arxiv_2311_03687.open_settings import ADAPTERS, COMBINED, LORA_ZERO, as_described
 from sightline.reproduction.arxiv_2311_03687.settings import (
     A800,
+    CARDS,
+    MODELS,
     NAMES,
-    RTX_3090,
-    RTX_4090,
+    OUT_OF_MEMORY,
     SEVEN,
     SEVENTY,
     THIRTEEN,
+    memory_gib,
     rate,
+    rate_in_words,
     ratio,
     trained,
 )
@@ -38,7 +42,7 @@ def a19(ask: Ask) -> list[Interpretation]:
     """Return QLoRA's memory over LoRA's."""
     interpretations = []
     for adapters in ADAPTERS:
-        gib = [_gib(_adapted(ask, A800, techniques, adapters)) for techniques in ("QL", "L")]
+        gib = [memory_gib(_adapted(ask, A800, techniques, adapters)) for techniques in ("QL", "L")]
         sentence = f"QLoRA needs {gib[0]:.1f} GiB, LoRA {gib[1]:.1f} GiB."
         choices = taken(adapters, LORA_ZERO.first)
         interpretations.append(Interpretation(choices=choices, values=[gib[0] / gib[1]], sentence=sentence))
@@ -67,7 +71,7 @@ def a22(ask: Ask) -> list[Interpretation]:
             large, small = (rate(_adapted(ask, A800, techniques, adapters, model)) for model in (THIRTEEN, SEVEN))
             share = ratio(large, small)
             losses[techniques] = None if share is None else 1 - share
-        told = ", ".join(f"{row} {'out of memory' if loss is None else f'{loss:.1%}'}" for row, loss in losses.items())
+        told = ", ".join(f"{row} {OUT_OF_MEMORY if loss is None else f'{loss:.1%}'}" for row, loss in losses.items())
         interpretations.append(
             Interpretation(
                 choices=taken(adapters, LORA_ZERO.first),
@@ -85,8 +89,7 @@ def a23(ask: Ask) -> list[Interpretation]:
         card, plan = server.value
         profile = _adapted(ask, card, "L+F+R+Z3+O", adapters, SEVENTY, **plan)
         usable = float(profile.usable_bytes) / GIB
-        trains = "out of memory" if not profile.fits else f"{float(profile.tokens_per_s):,.0f} tokens/s"
-        sentence = f"{NAMES[card]}: {_gib(profile):.1f} of {usable:.1f} GiB, {trains}."
+        sentence = f"{NAMES[card]}: {memory_gib(profile):.1f} of {usable:.1f} GiB, {rate_in_words(rate(profile))}."
         choices = taken(server, adapters, *as_described(card))
         interpretations.append(Interpretation(choices=choices, values=[rate(profile)], sentence=sentence))
     return interpretations
@@ -114,12 +117,12 @@ def _statements(ask: Ask, adapters: Adapters) -> Interpretation:
 def adapters(ask: Ask) -> ReproducedTable:
     """Return what the number of adapters does to the findings' rows."""
     rows = []
-    for adapters, (model, size), row in product(ADAPTERS, SIZES.items(), ROWS_WITH_BOTH):
+    for adapters, model, row in product(ADAPTERS, SIZES, ROWS_WITH_BOTH):
         profile = _adapted(ask, A800, row, adapters, model)
         rows.append(
             {
                 "adapters": adapters.name.removeprefix("adapters on ").partition(",")[0],
-                "model": size,
+                "model": MODELS[model],
                 "row": row,
                 "tokens_per_s": rate(profile),
                 "memory_bytes": float(profile.memory_bytes["total"]),
@@ -132,10 +135,10 @@ def adapters(ask: Ask) -> ReproducedTable:
         rows,
         about={
             "adapters": Column(label="adapters on"),
-            "model": Column(label="model"),
-            "row": Column(label="techniques"),
-            "tokens_per_s": Column(label="throughput", unit="tokens/s"),
-            "memory_bytes": Column(label="memory", unit="B"),
+            "model": MODEL,
+            "row": ROW,
+            "tokens_per_s": THROUGHPUT,
+            "memory_bytes": MEMORY,
             "host_share": Column(label="waits for the host", unit="share"),
         },
         figures=[
@@ -146,14 +149,14 @@ def adapters(ask: Ask) -> ReproducedTable:
     )
 
 
-SIZES: Mapping[str, str] = {SEVEN: "7B", THIRTEEN: "13B"}
+SIZES = (SEVEN, THIRTEEN)
 ROWS_WITH_BOTH = ("L", "L+F", "L+Z2", "QL", "QL+F", "QL+Z2")
 RECOMPUTED = (("L+R", "L"), ("L+F+R", "L+F"), ("QL+R", "QL"), ("QL+F+R", "QL+F"))
 """Rows with recomputation and the same without."""
 
 
 def _platforms(ask: Ask) -> tuple[str, ...]:
-    return (A800,) if ask.small else (A800, RTX_4090, RTX_3090)
+    return (A800,) if ask.small else (A800, *CARDS)
 
 
 def _saves_for_nothing(ask: Ask, adapters: Adapters) -> bool:
@@ -166,7 +169,7 @@ def _pays_off(ask: Ask, adapters: Adapters) -> bool:
     """Whether ZeRO-3's share of ZeRO-2's memory falls with the model and 70B with LoRA fits in no other way."""
     shares = []
     for model in (SEVEN, THIRTEEN, SEVENTY):
-        three, two = (_gib(_adapted(ask, A800, f"L+{stage}", adapters, model)) for stage in ("Z3", "Z2"))
+        three, two = (memory_gib(_adapted(ask, A800, f"L+{stage}", adapters, model)) for stage in ("Z3", "Z2"))
         shares.append(three / two)
     fits = {row: bool(_adapted(ask, A800, row, adapters, SEVENTY).fits) for row in ("L", "L+F+R", "L+F+R+Z2", "L+Z3")}
     falls = all(after < before for before, after in pairwise(shares))
@@ -187,7 +190,7 @@ def _slower(
 def _smaller(ask: Ask, adapters: Adapters, pairs: Sequence[tuple[str, str]]) -> bool:
     """Whether the first row of all pairs needs less memory than the second."""
     return all(
-        _gib(_adapted(ask, card, one, adapters)) < _gib(_adapted(ask, card, other, adapters))
+        memory_gib(_adapted(ask, card, one, adapters)) < memory_gib(_adapted(ask, card, other, adapters))
         for card, (one, other) in product(_platforms(ask), pairs)
     )
 
@@ -203,10 +206,7 @@ def _rates(
 ) -> Interpretation:
     """The throughput of one row over another's, 7B on the A800."""
     rates = [rate(_adapted(ask, A800, *row)) for row in (one, other)]
-    told = ", ".join(
-        f"{row} {'out of memory' if value is None else f'{value:,.0f} tokens/s'}"
-        for (row, _), value in zip((one, other), rates, strict=True)
-    )
+    told = ", ".join(f"{row} {rate_in_words(value)}" for (row, _), value in zip((one, other), rates, strict=True))
     return Interpretation(
         choices=taken(*choices), values=[ratio(rates[0], rates[1])], sentence=f"7B on 8 A800: {told}."
     )
@@ -218,10 +218,6 @@ def _gain(
     """What one row gains over another."""
     found = _rates(ask, choices, one, other)
     return replace(found, values=[None if value is None else value - 1 for value in found.values])
-
-
-def _gib(profile: Profile) -> float:
-    return float(profile.memory_bytes["total"]) / GIB
 
 
 FINDINGS: Findings = {

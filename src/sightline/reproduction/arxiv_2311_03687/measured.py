@@ -16,6 +16,7 @@ from sightline.profile.results import flatten
 from sightline.progress import SILENT, Progress
 from sightline.reproduction.answer import ReproducedTable, table
 from sightline.reproduction.arxiv_2311_03687.cells import STUDY, Cell, Table, named, study_tables
+from sightline.reproduction.arxiv_2311_03687.columns import MODEL, ROW
 from sightline.runs import Store
 
 
@@ -72,8 +73,8 @@ def tables_at_hand(store: Store, *, small: bool, progress: Progress) -> list[Rep
 
 
 _ABOUT: Mapping[str, Column] = {
-    "row": Column(label="techniques"),
-    "column": Column(label="model"),
+    "row": ROW,
+    "column": MODEL,
     "quantity": Column(label="quantity"),
     "measured": Column(label="measured"),
     "predicted": Column(label="predicted"),

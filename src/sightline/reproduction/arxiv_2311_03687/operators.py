@@ -4,16 +4,29 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise, product
 from typing import Any
 
+from sightline import catalog
 from sightline.exploration.answer import Column, Figure
 from sightline.profile import Profile
+from sightline.quantities import GIB
 from sightline.reproduction.answer import Interpretation, ReproducedTable, table
+from sightline.reproduction.arxiv_2311_03687.columns import BATCH, PLATFORM, TIME
 from sightline.reproduction.arxiv_2311_03687.grid import SEQUENCE
 from sightline.reproduction.arxiv_2311_03687.open_settings import as_described
-from sightline.reproduction.arxiv_2311_03687.settings import NAMES, PLATFORMS, RTX_3090, RTX_3090_NVLINK
+from sightline.reproduction.arxiv_2311_03687.settings import (
+    A800,
+    CARDS,
+    GPUS,
+    NAMES,
+    PLATFORMS,
+    RTX_3090,
+    RTX_3090_NVLINK,
+    SEVEN,
+)
 from sightline.reproduction.asking import Ask, Findings, Tables
 from sightline.reproduction.open_settings import taken
+from sightline.reproduction.statements import judged
 
-KIB, MIB, GIB = 2**10, 2**20, 2**30
+KIB, MIB = 2**10, 2**20
 SIZES = tuple(4 * KIB * 4**power for power in range(10))
 """Messages of collectives in bytes: 4 KiB to 1 GiB."""
 SHARDED = ("all_gather", "reduce_scatter")
@@ -36,26 +49,27 @@ def a33(ask: Ask) -> list[Interpretation]:
 
 
 def a34(ask: Ask) -> list[Interpretation]:
-    """Return how many statements on a knee of reduce-scatter hold over all platforms.
+    """Return the share of statements on a knee of reduce-scatter that hold over all platforms.
 
     Of each platform: messages up to `SMALL_BYTES` take less than `KNEE` times as long as the smallest, though up to 16
     times as large; those from `LARGE_BYTES` on take in proportion to their size, within a tenth.
     """
-    statements, knees = [], []
+    statements, knees = {}, []
     for platform in PLATFORMS:
         times = {size: _seconds(ask, platform, "reduce_scatter", size) for size in SIZES}
-        start = times[SIZES[0]]
-        statements.append(times[SMALL_BYTES] < KNEE * start)
-        statements += [
-            abs(times[more] / times[less] / (more / less) - 1.0) < 0.1
-            for less, more in pairwise(SIZES)
-            if less >= LARGE_BYTES
-        ]
+        start, name = times[SIZES[0]], NAMES[platform]
+        statements[f"{_bytes(SMALL_BYTES)} take less than {KNEE:g} start-ups on the {name}"] = (
+            times[SMALL_BYTES] < KNEE * start
+        )
+        for less, more in pairwise(size for size in SIZES if size >= LARGE_BYTES):
+            growth = times[more] / times[less] / (more / less)
+            statements[f"from {_bytes(less)} to {_bytes(more)} time grows with size on the {name}"] = (
+                abs(growth - 1.0) < 0.1
+            )
         knee = next((_bytes(size) for size in SIZES if times[size] >= KNEE * start), "no size")
-        knees.append(f"{knee} on the {NAMES[platform]} (start-up {start * 1e6:.0f} us)")
+        knees.append(f"{knee} on the {name} (start-up {start * 1e6:.0f} us)")
     sentence = f"A message takes twice the start-up time from {', '.join(knees)}."
-    choices = taken(*as_described(*PLATFORMS))
-    return [Interpretation(choices=choices, values=[sum(statements) / len(statements)], sentence=sentence)]
+    return [judged(statements, sentence, taken(*as_described(*PLATFORMS)))]
 
 
 def a38(ask: Ask) -> list[Interpretation]:
@@ -87,12 +101,11 @@ def _word(kind: str) -> str:
 
 
 def _bytes(size: int) -> str:
-    unit, name = next((unit, name) for unit, name in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")) if size >= unit)
+    unit, name = next((unit, name) for unit, name in ((int(GIB), "GiB"), (MIB, "MiB"), (KIB, "KiB")) if size >= unit)
     return f"{size // unit} {name}"
 
 
-PLATFORM = Column(label="platform")
-SIZE, TIME = Column(label="size", unit="B"), Column(label="time", unit="s")
+SIZE = Column(label="size", unit="B")
 RATE = Column(label="bandwidth", unit="B/s")
 
 
@@ -100,7 +113,7 @@ def collectives(ask: Ask) -> ReproducedTable:
     """Return times and bus bandwidths of the study's collectives by size and platform."""
     return table(
         "collectives",
-        "Collectives over the 8 GPUs of a server by size",
+        f"Collectives over the {GPUS} GPUs of a server by size",
         _collective_rows(ask),
         about={
             "platform": PLATFORM,
@@ -125,7 +138,8 @@ def collectives(ask: Ask) -> ReproducedTable:
 
 def _collective_rows(ask: Ask) -> Iterator[dict[str, Any]]:
     # What nccl-tests call bus bandwidth: the bytes that cross a link over the time.
-    crossing = {"all_reduce": 2 * 7 / 8, "reduce": 1.0, **dict.fromkeys(SHARDED, 7 / 8)}
+    shard = (GPUS - 1) / GPUS
+    crossing = {"all_reduce": 2 * shard, "reduce": 1.0, **dict.fromkeys(SHARDED, shard)}
     for platform, kind, size in product(PLATFORMS, COLLECTIVES, SIZES):
         time_s = _seconds(ask, platform, kind, size)
         yield {
@@ -137,23 +151,27 @@ def _collective_rows(ask: Ask) -> Iterator[dict[str, Any]]:
         }
 
 
-CARDS = tuple(platform for platform in PLATFORMS if platform != RTX_3090_NVLINK)
+UNLIKE_GPUS = (A800, *CARDS)
 """Platforms whose GPUs differ."""
-HIDDEN, INNER, VOCABULARY = 4096, 11008, 32000
-PRODUCTS: Mapping[str, tuple[int, int]] = {
-    "query, key, value, output": (HIDDEN, HIDDEN),
-    "gate, up": (INNER, HIDDEN),
-    "down": (HIDDEN, INNER),
-    "head": (VOCABULARY, HIDDEN),
-}
-"""n and k of the products of Llama-2-7B, of as many rows as there are tokens."""
 BATCHES = (1, 2, 4, 8, 16, 32)
+
+
+def products() -> Mapping[str, tuple[int, int]]:
+    """Return n and k of the products of Llama-2-7B, of as many rows as there are tokens."""
+    config = catalog.entry("models", SEVEN)
+    hidden, inner = config["hidden_size"], config["intermediate_size"]
+    return {
+        "query, key, value, output": (hidden, hidden),
+        "gate, up": (inner, hidden),
+        "down": (hidden, inner),
+        "head": (config["vocab_size"], hidden),
+    }
 
 
 def matmuls(ask: Ask) -> ReproducedTable:
     """Return times and rates of the model's products by batch and GPU."""
     rows = []
-    for platform, (name, (n, k)), batch in product(CARDS, PRODUCTS.items(), BATCHES):
+    for platform, (name, (n, k)), batch in product(UNLIKE_GPUS, products().items(), BATCHES):
         profile = _alone(ask, platform, {"operator": "matmul", "m": batch * SEQUENCE, "n": n, "k": k})
         rows.append(
             {
@@ -166,12 +184,12 @@ def matmuls(ask: Ask) -> ReproducedTable:
         )
     return table(
         "matmul",
-        "Products of Llama-2-7B by batch: 350 tokens a sample, bf16",
+        f"Products of Llama-2-7B by batch: {SEQUENCE} tokens a sample, bf16",
         rows,
         about={
             "platform": PLATFORM,
             "product": Column(label="product"),
-            "batch": Column(label="batch"),
+            "batch": BATCH,
             "time_s": TIME,
             "flops_per_s": Column(label="rate", unit="FLOP/s"),
         },
@@ -200,7 +218,7 @@ COPIES: Mapping[str, Mapping[str, str]] = {
 def copies(ask: Ask) -> ReproducedTable:
     """Return times and bandwidths of copies within a device and between it and its host, by size."""
     rows = []
-    for platform, (name, settings), size in product(CARDS, COPIES.items(), SIZES):
+    for platform, (name, settings), size in product(UNLIKE_GPUS, COPIES.items(), SIZES):
         profile = _alone(ask, platform, {"operator": "copy", "elements": size // 2, "dtype": "bf16", **settings})
         time_s = float(profile.time_s)
         rows.append(

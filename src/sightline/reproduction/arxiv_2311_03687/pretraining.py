@@ -3,26 +3,28 @@
 from collections.abc import Iterator
 from itertools import pairwise, product
 
-from sightline.quantities import GIB
 from sightline.reproduction.answer import Interpretation
 from sightline.reproduction.arxiv_2311_03687.grid import PRETRAINING
 from sightline.reproduction.arxiv_2311_03687.open_settings import BATCH, CARD, EQUAL_BATCH, EXPOSED, ZERO, as_described
 from sightline.reproduction.arxiv_2311_03687.settings import (
     A800,
+    CARDS,
     NAMES,
+    OUT_OF_MEMORY,
     RTX_3090,
     RTX_4090,
     SEVEN,
+    memory_gib,
     rate,
+    rate_in_words,
     ratio,
     trained,
 )
-from sightline.reproduction.asking import Ask, Asked, Findings
+from sightline.reproduction.asking import Ask, Findings
 from sightline.reproduction.open_settings import taken
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 """Samples per GPU, or of Megatron-LM's only replica, that are tried."""
-CARDS = (RTX_4090, RTX_3090)
 
 
 def a5(ask: Ask) -> list[Interpretation]:
@@ -35,7 +37,7 @@ def a5(ask: Ask) -> list[Interpretation]:
             Interpretation(
                 choices=taken(zero, batch),
                 values=[ratio(megatron, deepspeed)],
-                sentence=f"Megatron-LM trains {_said(megatron)}, DeepSpeed {_said(deepspeed)}.",
+                sentence=f"Megatron-LM: {rate_in_words(megatron)}, DeepSpeed: {rate_in_words(deepspeed)}.",
             )
         )
     return interpretations
@@ -49,7 +51,8 @@ def a6(ask: Ask) -> list[Interpretation]:
     for zero in ZERO:
         most = largest(ask, A800, zero.value)
         deepspeed = rate(ask.profile(trained(A800, zero.value, batch=most)))
-        said = f"DeepSpeed trains {_said(deepspeed)} at batch {most}, Megatron-LM {_said(megatron)} at batch {split}."
+        rates = [rate_in_words(one) for one in (deepspeed, megatron)]
+        said = f"DeepSpeed: {rates[0]} at batch {most}, Megatron-LM: {rates[1]} at batch {split}."
         interpretations.append(Interpretation(choices=taken(zero), values=[ratio(deepspeed, megatron)], sentence=said))
     return interpretations
 
@@ -60,8 +63,8 @@ def a7(ask: Ask) -> list[Interpretation]:
     for zero, equal in product(ZERO, EQUAL_BATCH):
         needs = {
             batch: (
-                _gib(ask, trained(A800, zero.value, batch=batch)),
-                _gib(ask, trained(A800, framework="megatron", batch=batch * equal.value)),
+                memory_gib(ask.profile(trained(A800, zero.value, batch=batch))),
+                memory_gib(ask.profile(trained(A800, framework="megatron", batch=batch * equal.value))),
             )
             for batch in (1, 2, 4, 8)
         }
@@ -76,15 +79,11 @@ def a7(ask: Ask) -> list[Interpretation]:
     return interpretations
 
 
-def _gib(ask: Ask, asked: Asked) -> float:
-    return float(ask.profile(asked).memory_bytes["total"]) / GIB
-
-
 def a8(ask: Ask) -> list[Interpretation]:
     """Return whether 7B without techniques is out of memory on both RTX cards."""
     needs = [ask.profile(trained(card)) for card in CARDS]
     agree = sum(not one.fits for one in needs) / len(needs)
-    gib = " and ".join(f"{one.memory_bytes['total'] / GIB:.0f} GiB" for one in needs)
+    gib = " and ".join(f"{memory_gib(one):.0f} GiB" for one in needs)
     return [Interpretation(values=[agree], sentence=f"It needs {gib} on cards of 24 GiB.")]
 
 
@@ -93,7 +92,7 @@ def a9(ask: Ask) -> list[Interpretation]:
     interpretations = []
     for card, batch in product(CARD, BATCH):
         (row, a800), (other, reached) = (_best(ask, one, at_largest=batch.value) for one in (A800, card.value))
-        said = f"The A800 trains {_said(a800)} with {row}, {card.name} {_said(reached)} with {other}."
+        said = f"The A800: {rate_in_words(a800)} with {row}, {card.name}: {rate_in_words(reached)} with {other}."
         choices = taken(card, batch, *as_described(card.value))
         interpretations.append(Interpretation(choices=choices, values=[ratio(a800, reached)], sentence=said))
     return interpretations
@@ -117,7 +116,7 @@ def a10(ask: Ask) -> list[Interpretation]:
     for batch in BATCH:
         a800, *cards = (_quantized(ask, one, at_largest=batch.value) for one in (A800, *CARDS))
         shares = [ratio(card, a800) for card in cards]
-        said = " and ".join("does not fit" if share is None else f"{share:.2f}" for share in shares)
+        said = " and ".join(OUT_OF_MEMORY if share is None else f"{share:.2f}" for share in shares)
         interpretations.append(
             Interpretation(
                 choices=taken(batch, *as_described(*CARDS)),
@@ -137,7 +136,7 @@ def a11(ask: Ask) -> list[Interpretation]:
             Interpretation(
                 choices=taken(batch, *as_described(*CARDS)),
                 values=[ratio(ada, ampere)],
-                sentence=f"The RTX 4090 trains {_said(ada)}, the RTX 3090 {_said(ampere)}.",
+                sentence=f"The RTX 4090: {rate_in_words(ada)}, the RTX 3090: {rate_in_words(ampere)}.",
             )
         )
     return interpretations
@@ -189,10 +188,6 @@ def _rates(ask: Ask, platform: str, techniques: str) -> Iterator[float]:
         if value is None:
             return
         yield value
-
-
-def _said(value: float | None) -> str:
-    return "nothing, for it does not fit" if value is None else f"{value:,.0f} tokens/s"
 
 
 FINDINGS: Findings = {

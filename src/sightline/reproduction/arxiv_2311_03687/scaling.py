@@ -7,11 +7,13 @@ from typing import Any
 
 from sightline.exploration.answer import Column, Figure
 from sightline.reproduction.answer import Interpretation, ReproducedTable, table
+from sightline.reproduction.arxiv_2311_03687.columns import PLATFORM, THROUGHPUT
 from sightline.reproduction.arxiv_2311_03687.grid import PRETRAINING, QUICK
 from sightline.reproduction.arxiv_2311_03687.open_settings import AS_DESCRIBED, LINKS, MEMORY, SERVERS, Parts
 from sightline.reproduction.arxiv_2311_03687.settings import (
     A800,
     GPUS,
+    MODELS,
     NAMES,
     PLATFORMS,
     RTX_3090,
@@ -71,15 +73,14 @@ def a35(ask: Ask) -> list[Interpretation]:
 def _gains(ask: Ask, parts: Parts) -> Iterator[tuple[str, float]]:
     """Rows of pre-training that fit with and without NVLink, and the throughput that it adds to each."""
     rows = [row for row in PRETRAINING if not ask.small or row in QUICK]
-    for model, name in ((SEVEN, "7B"), (THIRTEEN, "13B")):
-        for row in rows:
-            bridged, plain = (
-                rate(ask.profile(changed(trained(platform, row, model=model), parts)))
-                for platform in (RTX_3090_NVLINK, RTX_3090)
-            )
-            gain = ratio(bridged, plain)
-            if gain is not None:
-                yield f"{name} {row}", gain - 1.0
+    for model, row in product((SEVEN, THIRTEEN), rows):
+        bridged, plain = (
+            rate(ask.profile(changed(trained(platform, row, model=model), parts)))
+            for platform in (RTX_3090_NVLINK, RTX_3090)
+        )
+        gain = ratio(bridged, plain)
+        if gain is not None:
+            yield f"{MODELS[model]} {row}", gain - 1.0
 
 
 def changed(asked: Asked, parts: Parts) -> Asked:
@@ -121,10 +122,10 @@ def scaling(ask: Ask) -> ReproducedTable:
         "From one GPU to eight: 7B, batch 2 per GPU, 4-bit weights",
         _scaling_rows(ask),
         about={
-            "platform": Column(label="platform"),
+            "platform": PLATFORM,
             "interpretation": Column(label="interpretation"),
             "devices": Column(label="GPUs"),
-            "tokens_per_s": Column(label="throughput", unit="tokens/s"),
+            "tokens_per_s": THROUGHPUT,
             "efficiency": Column(label="scaling efficiency", unit="share"),
         },
         figures=[

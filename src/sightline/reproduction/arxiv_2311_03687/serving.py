@@ -22,12 +22,19 @@ from sightline.reproduction.arxiv_2311_03687.bursts import (
     burst,
 )
 from sightline.reproduction.arxiv_2311_03687.open_settings import DEPLOYMENT, REQUEST, as_described
-from sightline.reproduction.arxiv_2311_03687.settings import A800, MODELS, NAMES, RTX_3090, RTX_4090, SEVEN, SEVENTY
+from sightline.reproduction.arxiv_2311_03687.settings import (
+    A800,
+    CARDS,
+    MODELS,
+    NAMES,
+    RTX_3090,
+    RTX_4090,
+    SEVEN,
+    SEVENTY,
+)
 from sightline.reproduction.asking import Ask, Findings
 from sightline.reproduction.open_settings import Choices, taken
 
-CARDS = (RTX_4090, RTX_3090)
-"""Of 24 GB."""
 Ratios = Mapping[str, float]
 """A number by the case that it is of, in words; NaN where a model does not fit."""
 Engines = Mapping[str, Burst]

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sightline.profile import Profile
+from sightline.quantities import GIB
 from sightline.reproduction.arxiv_2311_03687.grid import step
 from sightline.reproduction.asking import Asked
 
@@ -16,11 +17,14 @@ NAMES: Mapping[str, str] = {
     RTX_3090: "RTX 3090",
     RTX_3090_NVLINK: "RTX 3090, NVLink",
 }
+CARDS = (RTX_4090, RTX_3090)
+"""Platforms of 24 GB cards, each without NVLink."""
 SEVEN, THIRTEEN, SEVENTY = "llama-2-7b", "llama-2-13b", "llama-2-70b"
 MODELS: Mapping[str, str] = {SEVEN: "7B", THIRTEEN: "13B", SEVENTY: "70B"}
 DATE = "2023-11"
 """Of the software: the month in which the study appeared."""
 GPUS = 8
+OUT_OF_MEMORY = "out of memory"
 
 
 def trained(
@@ -60,6 +64,16 @@ def trained(
 def rate(profile: Profile) -> float | None:
     """Return tokens per second; None where the plan does not fit."""
     return float(profile.tokens_per_s) if profile.fits else None
+
+
+def rate_in_words(value: float | None) -> str:
+    """Return a throughput as sentences have it."""
+    return OUT_OF_MEMORY if value is None else f"{value:,.0f} tokens/s"
+
+
+def memory_gib(profile: Profile) -> float:
+    """Return the memory that a plan needs on a GPU."""
+    return float(profile.memory_bytes["total"]) / GIB
 
 
 def ratio(one: float | None, other: float | None) -> float | None:

@@ -13,6 +13,7 @@ from sightline.reproduction.arxiv_2311_03687 import (
     serving,
     tables,
 )
+from sightline.reproduction.arxiv_2311_03687.grid import SEQUENCE
 from sightline.reproduction.asking import Findings, Tables
 
 FINDINGS: Findings = {
@@ -31,7 +32,7 @@ TABLES: Tables = {
     **operators.TABLES,
 }
 ASSUMPTIONS: Sequence[str] = (
-    "Samples of 350 tokens, bf16 weights, eager attention unless F; batch per GPU 1 unless said.",
+    f"Samples of {SEQUENCE} tokens, bf16 weights, eager attention unless F; batch per GPU 1 unless said.",
     "Releases of frameworks and engines are those of November 2023.",
     "The study's numeric tables were not available: its tables are predicted for its servers, without its figures.",
     *burst_tables.ASSUMPTIONS,

@@ -7,6 +7,7 @@ from typing import Any
 from sightline.exploration.answer import Column, Figure
 from sightline.profile import Profile
 from sightline.reproduction.answer import ReproducedTable, table
+from sightline.reproduction.arxiv_2311_03687.columns import BATCH, FITS, MEMORY, MODEL, PLATFORM, ROW, THROUGHPUT, TIME
 from sightline.reproduction.arxiv_2311_03687.grid import FINETUNING, PRETRAINING, QUICK
 from sightline.reproduction.arxiv_2311_03687.modules import layer_times
 from sightline.reproduction.arxiv_2311_03687.pretraining import BATCHES, largest
@@ -20,12 +21,7 @@ from sightline.reproduction.arxiv_2311_03687.settings import (
 )
 from sightline.reproduction.asking import Ask, Tables
 
-TOKENS = Column(label="throughput", unit="tokens/s")
-MEMORY = Column(label="memory", unit="B")
-BATCH = Column(label="batch")
-ROW = Column(label="techniques")
-FITS = Column(label="fits", values={"no": "out of memory"})
-WHERE: Mapping[str, Column] = {"platform": Column(label="platform"), "model": Column(label="model")}
+WHERE: Mapping[str, Column] = {"platform": PLATFORM, "model": MODEL}
 
 
 def frameworks(ask: Ask) -> ReproducedTable:
@@ -53,7 +49,7 @@ def frameworks(ask: Ask) -> ReproducedTable:
 
 OUTCOME: Mapping[str, Column] = {
     "fits": FITS,
-    "tokens_per_s": TOKENS,
+    "tokens_per_s": THROUGHPUT,
     "memory_bytes": MEMORY,
 }
 """Columns of what a plan comes to."""
@@ -128,7 +124,7 @@ def phases(ask: Ask) -> ReproducedTable:
         about={
             "batch": BATCH,
             "phase": Column(label="phase", values={"communication_exposed": "unoverlapped communication"}),
-            "time_s": Column(label="time", unit="s"),
+            "time_s": TIME,
             "share": Column(label="share of the step", unit="share"),
         },
         figures=[Figure(kind="bars", title="Share of the step", x="batch", y="share", series="phase")],
@@ -154,7 +150,7 @@ def _modules(ask: Ask, id_: str, title: str, techniques: tuple[str, ...]) -> Rep
             "row": ROW,
             "phase": Column(label="phase"),
             "module": Column(label="module"),
-            "time_s": Column(label="time", unit="s"),
+            "time_s": TIME,
             "share": Column(label="share of the layer", unit="share"),
         },
         figures=[Figure(kind="bars", title="Time", x="module", y="time_s", series="phase", panel="row")],

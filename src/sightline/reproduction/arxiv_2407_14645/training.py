@@ -6,6 +6,7 @@ from typing import Any
 
 from sightline.exploration.answer import Column
 from sightline.exploration.words import percent
+from sightline.quantities import GIB
 from sightline.reproduction.answer import Interpretation, ReproducedTable, table
 from sightline.reproduction.arxiv_2407_14645.pictures import against_published
 from sightline.reproduction.asking import Ask, Findings, Tables
@@ -44,7 +45,7 @@ def b3(ask: Ask) -> list[Interpretation]:
         by_model.setdefault(row["name"], {})[row["technique"]] = row["activations_bytes"]
     in_order = all(of["full"] < of["selective, sequence-parallel"] < of["none"] for of in by_model.values())
     said = ", ".join(
-        f"{name} {' < '.join(f'{of[how] / 2**30:.1f}' for how in ('full', 'selective, sequence-parallel', 'none'))}"
+        f"{name} {' < '.join(f'{of[how] / GIB:.1f}' for how in ('full', 'selective, sequence-parallel', 'none'))}"
         for name, of in by_model.items()
     )
     sentence = (
