@@ -14,6 +14,11 @@ COMMANDS = (
     *("explain", "explore", "reproduce", "calibrate", "runs", "check", "ui"),
 )
 """Each is a function, or a group of commands, in the module or package of its name; a keyword has a ``_`` behind it."""
+_PACKAGES = {
+    **dict.fromkeys(("check", "compare", "reproduce", "validate"), "checks"),
+    **dict.fromkeys(("explain", "explore", "roofline", "sensitivity"), "analyses"),
+}
+"""Where the modules of some of them are; those of the others are in this package."""
 
 
 class _AsTyped:
@@ -66,8 +71,7 @@ def command_line(first: str = "") -> typer.Typer:
     )
     app.callback(invoke_without_command=True)(sightline)
     for name in (first,) if first in COMMANDS else COMMANDS:
-        module = f"{name}_" if iskeyword(name) else name
-        command = named(f"sightline.cli.{module}:{module}")
+        command = _command_of(name)
         if isinstance(command, typer.Typer):
             for one in command.registered_commands:
                 one.cls = _Command
@@ -75,6 +79,12 @@ def command_line(first: str = "") -> typer.Typer:
         else:
             app.command(name, cls=_Command)(command)
     return app
+
+
+def _command_of(name: str) -> Any:
+    function = f"{name}_" if iskeyword(name) else name
+    package = f"{_PACKAGES[name]}." if name in _PACKAGES else ""
+    return named(f"sightline.cli.{package}{function}:{function}")
 
 
 def sightline(

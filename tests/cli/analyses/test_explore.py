@@ -8,7 +8,7 @@ import pytest
 from sightline.exploration.explore import QUICK
 from sightline.exploration.listed import BUILT_IN
 
-STUDIES = sorted((Path(__file__).parents[2] / "examples" / "studies").glob("*.yaml"))
+STUDIES = sorted((Path(__file__).parents[3] / "examples" / "studies").glob("*.yaml"))
 STUDY = """
 base:
   model: llama-2-7b

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sightline.cli import completion, output, reports
-from sightline.cli.coverage import show_coverage
+from sightline.cli.checks.coverage import show_coverage
 from sightline.cli.next_step import try_next
 from sightline.cli.options import only, takes_options
 from sightline.cli.progress_bar import end_if_stopped, progress_bar

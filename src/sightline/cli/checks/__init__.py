@@ -1,0 +1,1 @@
+"""Commands that hold answers against something: a requirement, another answer, a measurement, a publication."""
