@@ -1,7 +1,6 @@
 """Sources reproduced: what may be asked for, which interpretation is judged, and the documented verdicts."""
 
 import json
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ from sightline.errors import InputError
 from sightline.progress import Progress
 from sightline.reproduction import ledger
 from sightline.reproduction.answer import Finding, Interpretation, Outcome
-from sightline.reproduction.reproduce import SOURCES, reproduce
+from sightline.reproduction.reproduce import SOURCES, reproduce, source_of
 
 STATED = Path(__file__).parents[2] / "docs" / "accuracy" / "reproduced.json"
 LEAST = {"A": 32, "B": 9, "C": 5}
@@ -19,9 +18,9 @@ LEAST = {"A": 32, "B": 9, "C": 5}
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_everything_in_the_ledger_is_answered_and_nothing_else(source):
-    module = import_module(SOURCES[source])
-    assert set(module.FINDINGS) == set(ledger.read(source))
-    assert not set(module.FINDINGS) & set(module.TABLES)
+    described = source_of(source)
+    assert set(described.findings) == set(ledger.read(source))
+    assert not set(described.findings) & set(described.tables)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +90,7 @@ def test_a_stopped_reproduction_keeps_what_it_found():
 def test_a_small_run_answers_all_of_a_source(source):
     answer = reproduce(source, small=True)
     assert [one.finding.id for one in answer.outcomes] == list(ledger.read(source))
-    assert [one.id for one in answer.tables] == list(import_module(SOURCES[source]).TABLES)
+    assert [one.id for one in answer.tables] == list(source_of(source).tables)
     assert any("small" in one for one in answer.assumptions)
 
 

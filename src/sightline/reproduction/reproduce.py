@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar
 
 from sightline import catalog
@@ -14,6 +13,7 @@ from sightline.reproduction import ledger
 from sightline.reproduction.answer import Finding, Outcome, Reproduction
 from sightline.reproduction.asking import Ask, Findings
 from sightline.reproduction.open_settings import Choices
+from sightline.reproduction.source import Source
 from sightline.runs import open_store
 
 if TYPE_CHECKING:
@@ -26,9 +26,7 @@ SOURCES: Mapping[str, str] = {
     "2407.14645": "sightline.reproduction.arxiv_2407_14645.source",
     "talk": "sightline.reproduction.talk.source",
 }
-"""Names of sources and the modules that reproduce them: each has ``FINDINGS`` and ``TABLES``, what answers them by id,
-``ASSUMPTIONS``, and ``MEASURED`` where some of it can be measured on the machine at hand."""
-_MEASURABLE = ("2311.03687",)
+"""Names of sources and the modules that describe what reproduces them."""
 SMALL = "small: fewer requests, sizes and points; verdicts may differ from those of the whole"
 STOPPED = "stopped before the end: findings and tables that were not reached are left out"
 
@@ -60,19 +58,20 @@ def reproduce(
         InputError: Source or id is unknown, nothing of the source can be measured, or the ledger was edited so that it
             cannot be judged by.
     """
-    module = import_module(SOURCES[_known(source)])
+    described = source_of(source)
     findings = ledger.read(source)
-    chosen = _chosen(only, findings, module)
-    if measure and not hasattr(module, "MEASURED"):
-        raise InputError(f"nothing of {source} is measured on the machine at hand; allowed: {', '.join(_MEASURABLE)}")
+    chosen = _chosen(only, findings, described)
+    if measure and not described.measured:
+        measurable = ", ".join(name for name in SOURCES if source_of(name).measured)
+        raise InputError(f"nothing of {source} is measured on the machine at hand; allowed: {measurable}")
     ask = Ask(small=small, progress=progress)
     progress.begin(len(chosen.findings) + len(chosen.tables), "findings and tables")
     outcomes = [
-        *_until_stopped(chosen.findings, lambda id_: _outcome(findings[id_], findings, module.FINDINGS, ask), ask)
+        *_until_stopped(chosen.findings, lambda id_: _outcome(findings[id_], findings, described.findings, ask), ask)
     ]
-    tables = [*_until_stopped(chosen.tables, lambda id_: module.TABLES[id_](ask), ask)]
-    if measure and not progress.cancelled:
-        tables += module.MEASURED(open_store(store), small=small, progress=progress)
+    tables = [*_until_stopped(chosen.tables, lambda id_: described.tables[id_](ask), ask)]
+    if measure and described.measured and not progress.cancelled:
+        tables += described.measured(open_store(store), small=small, progress=progress)
     stated = catalog.entry("findings", source)
     return Reproduction(
         source=source,
@@ -80,15 +79,21 @@ def reproduce(
         cited=stated["source"],
         outcomes=outcomes,
         tables=tables,
-        assumptions=(*module.ASSUMPTIONS, *([f"{SMALL}."] if small else [])),
+        assumptions=(*described.assumptions, *([f"{SMALL}."] if small else [])),
         warnings=[STOPPED] * progress.cancelled,
     )
 
 
-def _known(source: str) -> str:
-    if source not in SOURCES:
-        raise InputError(f"source is {show(source)}; allowed: {', '.join(SOURCES)}{nearest(source, tuple(SOURCES))}")
-    return source
+def source_of(name: str) -> Source:
+    """Return what reproduces a source.
+
+    Raises:
+        InputError: There is no source of the name.
+    """
+    if name not in SOURCES:
+        raise InputError(f"source is {show(name)}; allowed: {', '.join(SOURCES)}{nearest(name, tuple(SOURCES))}")
+    described: Source = import_module(SOURCES[name]).SOURCE
+    return described
 
 
 @dataclass(frozen=True)
@@ -97,29 +102,29 @@ class _Chosen:
     tables: Sequence[str]
 
 
-def _chosen(only: Iterable[str], findings: Mapping[str, Finding], module: ModuleType) -> _Chosen:
+def _chosen(only: Iterable[str], findings: Mapping[str, Finding], described: Source) -> _Chosen:
     """The ids that were asked for, in the ledger's order."""
     asked = list(only)
-    allowed = (*findings, *module.TABLES)
+    allowed = (*findings, *described.tables)
     for id_ in asked:
         if id_ not in allowed:
-            raise InputError(f"only is {show(id_)}; allowed: {_ids(findings, module)}{nearest(id_, allowed)}")
+            raise InputError(f"only is {show(id_)}; allowed: {_ids(findings, described)}{nearest(id_, allowed)}")
     chosen = _Chosen(
         findings=[id_ for id_ in findings if id_ in asked or not asked],
-        tables=[id_ for id_ in module.TABLES if id_ in asked or not asked],
+        tables=[id_ for id_ in described.tables if id_ in asked or not asked],
     )
     for id_ in chosen.findings:
-        if id_ not in module.FINDINGS:
+        if id_ not in described.findings:
             raise InputError(
-                f"the ledger of findings has {id_}, which nothing answers; allowed: {_ids(findings, module)}"
+                f"the ledger of findings has {id_}, which nothing answers; allowed: {_ids(findings, described)}"
             )
     return chosen
 
 
-def _ids(findings: Mapping[str, Finding], module: ModuleType) -> str:
+def _ids(findings: Mapping[str, Finding], described: Source) -> str:
     """What may be asked for by itself, in words."""
-    ids = sorted((id_ for id_ in findings if id_ in module.FINDINGS), key=lambda id_: int(id_[1:]))
-    return f"{ids[0]} to {ids[-1]}, {', '.join(module.TABLES)}"
+    ids = sorted((id_ for id_ in findings if id_ in described.findings), key=lambda id_: int(id_[1:]))
+    return f"{ids[0]} to {ids[-1]}, {', '.join(described.tables)}"
 
 
 def _outcome(finding: Finding, findings: Mapping[str, Finding], answers: Findings, ask: Ask) -> Outcome:
