@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sightline import catalog
 from sightline.exploration.answer import Column
 from sightline.exploration.studies.trends import CONSTANT, OF_THE_DAY
 from sightline.exploration.training_budget.known import TOKENS
@@ -25,7 +26,7 @@ class Training:
     """FLOPs that the talk says."""
     model: Any
     """Name in the catalog, or the architecture."""
-    sequence_length: int = 2048
+    sequence_length: int
 
     @property
     def flops(self) -> float:
@@ -33,38 +34,23 @@ class Training:
         return FLOPS_PER_PARAMETER_AND_TOKEN * self.parameters * self.tokens
 
 
-PALM: Mapping[str, Any] = {
-    "model_type": "llama",
-    "hidden_size": 18432,
-    "num_hidden_layers": 118,
-    "num_attention_heads": 48,
-    "num_key_value_heads": 1,
-    "head_dim": 256,
-    "intermediate_size": 73728,
-    "vocab_size": 256000,
-    "tie_word_embeddings": True,
-}
-"""PaLM-540B by arXiv 2204.02311, table 1; its matrices are those of Llama with one key and value head."""
-TRAININGS = (
-    Training(name="GPT-3", parameters=175e9, tokens=TOKENS["gpt-3-175b"][0], stated=3.15e23, model="gpt-3-175b"),
-    Training(name="LLaMA-65B", parameters=65e9, tokens=TOKENS["llama-65b"][0], stated=5.46e23, model="llama-65b"),
-    Training(
-        name="Llama-2-70B",
-        parameters=70e9,
-        tokens=TOKENS["llama-2-70b"][0],
-        stated=8.4e23,
-        model="llama-2-70b",
-        sequence_length=4096,
-    ),
-    Training(name="PaLM-540B", parameters=540e9, tokens=780e9, stated=2.53e24, model=PALM),
-)
-"""PaLM's tokens are those of arXiv 2204.02311, section 5."""
+def trainings() -> Iterator[Training]:
+    """Yield the trainings that the talk counts, as the ledger of its findings has them."""
+    for stated in catalog.entry("findings", "talk")["trainings"]:
+        yield Training(
+            name=stated["name"],
+            parameters=stated["parameters"],
+            tokens=stated["tokens"] if "tokens" in stated else TOKENS[stated["model"]][0],
+            stated=stated["stated_flops"],
+            model=stated["model"],
+            sequence_length=stated["sequence_length"],
+        )
 
 
 def c1(_: Ask) -> list[Interpretation]:
     """Return the errors of 6 N D."""
-    errors = {one.name: one.flops / one.stated - 1 for one in TRAININGS}
-    said = ", ".join(f"{one.name} {one.flops:.3g}" for one in TRAININGS)
+    errors = {one.name: one.flops / one.stated - 1 for one in trainings()}
+    said = ", ".join(f"{one.name} {one.flops:.3g}" for one in trainings())
     return [Interpretation(values=[*map(abs, errors.values())], sentence=f"6 N D with nominal N in FLOP: {said}.")]
 
 
@@ -83,7 +69,7 @@ def flops(ask: Ask) -> ReproducedTable:
 
 
 def _counted(ask: Ask) -> Iterator[dict[str, Any]]:
-    for one in TRAININGS:
+    for one in trainings():
         profile = ask.profile(_step(one))
         counted = float(profile.model_flops) * one.tokens / (one.sequence_length * BATCH)
         yield {
