@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from sightline.errors import InputError, nearest
 from sightline.loading import load, to_mapping
+from sightline.loading.input.parquet import refuse_deep
 from sightline.loading.traces.rows import LARGEST, numbered
 from sightline.loading.traces.shapes import IDS
 from sightline.prediction.anchoring.anchor import Anchor
@@ -103,7 +104,10 @@ def _table(path: Path) -> Any:
     import polars
 
     try:
-        return polars.read_parquet(path) if path.suffix == ".parquet" else polars.read_csv(path)
+        if path.suffix != ".parquet":
+            return polars.read_csv(path)
+        refuse_deep(path)
+        return polars.read_parquet(path)
     except FileNotFoundError:
         beside = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []
         raise InputError(f"measured.{LOG}: there is no file '{path}'{nearest(path.name, beside)}") from None
@@ -129,10 +133,13 @@ def _columns(table: Any, path: Path) -> dict[str, NDArray[Any]]:
         if key in IDS:
             columns[key] = _ids(table[key])
             continue
+        no_numbers = InputError(f"measured.{LOG}: column {key} of '{path}' is not all numbers")
+        if table[key].dtype.is_nested():
+            raise no_numbers
         try:
             columns[key] = table[key].cast(float).fill_null(float("nan")).to_numpy()
         except Exception as error:
-            raise InputError(f"measured.{LOG}: column {key} of '{path}' is not all numbers") from error
+            raise no_numbers from error
         least = -LARGEST if key == "priority" else 0.0
         if not (np.isnan(columns[key]) | ((columns[key] >= least) & (columns[key] <= LARGEST))).all():
             raise InputError(

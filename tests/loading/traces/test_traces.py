@@ -352,6 +352,13 @@ def test_blocks_of_a_prompt_are_a_list_of_numbers(tmp_path, chain):
     assert problem.endswith("allowed: a list of whole numbers")
 
 
+@pytest.mark.parametrize("cell", [[10], {"tokens": 10}])
+def test_a_nested_column_of_parquet_is_no_number(tmp_path, cell):
+    path = tmp_path / "load.parquet"
+    polars.DataFrame([{**row, "prompt_tokens": cell} for row in ROWS]).write_parquet(path)
+    assert refused(path)[0] == f"load.parquet row 1: prompt_tokens is {cell}; allowed: a whole number of tokens"
+
+
 def test_parquet_that_claims_more_than_it_holds_is_refused(tmp_path):
     path = tmp_path / "load.parquet"
     polars.DataFrame(ROWS).write_parquet(path)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -215,10 +216,12 @@ def _is_empty(value: Any) -> bool:
 
 def _numbers(values: Sequence[Any]) -> NDArray[np.float64]:
     """Numbers; NaN for what is none."""
-    try:
-        return np.array(values, dtype=np.float64)
-    except (ValueError, TypeError, OverflowError):
-        return np.fromiter(map(_number, values), np.float64, len(values))
+    with suppress(ValueError, TypeError, OverflowError):
+        numbers = np.array(values, dtype=np.float64)
+        # Lists of one length make a matrix.
+        if numbers.ndim == 1:
+            return numbers
+    return np.fromiter(map(_number, values), np.float64, len(values))
 
 
 def _number(value: Any) -> float:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from sightline.errors import InputError
+from sightline.loading.input.parquet import refuse_deep
 from sightline.quantities import show
 
 BLOCK_BYTES: Final = 2**22
@@ -60,6 +61,7 @@ def blocks_of(path: Path) -> Iterator[Block]:
 def _parquet(path: Path) -> Iterator[Block]:
     import polars
 
+    refuse_deep(path)
     frame = polars.scan_parquet(path)
     try:
         rows = frame.select(polars.len()).collect().item()

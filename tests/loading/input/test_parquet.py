@@ -1,0 +1,84 @@
+"""Columns of Parquet that are nested so deep that Polars would end the process are refused by each reader."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars
+import pytest
+from serving_scenarios import serving
+
+from sightline.anchors import anchored
+from sightline.calibration.readers.raw_table import open_table
+from sightline.errors import InputError
+from sightline.loading import to_mapping
+from sightline.loading.input.parquet import MOST_LEVELS, refuse_deep
+from sightline.loading.traces import open_trace
+
+FAR_TOO_DEEP = 100_000
+"""Levels of which no library makes a file."""
+
+
+def varint(value: int) -> bytes:
+    return bytes([value & 0x7F | 0x80]) + varint(value >> 7) if value > 0x7F else bytes([value])
+
+
+def of_structs(levels: int) -> bytes:
+    """A file without rows, whose column is a struct in a struct in a struct, in Thrift's compact protocol."""
+    root, struct, leaf = b"\x48\x01r\x15\x02\x00", b"\x35\x02\x18\x01a\x15\x02\x00", b"\x15\x04\x25\x02\x18\x01v\x00"
+    schema = b"\xfc" + varint(levels + 2) + root + struct * levels + leaf
+    footer = b"\x15\x02\x19" + schema + b"\x16\x00\x19\x0c\x00"
+    return b"PAR1" + footer + len(footer).to_bytes(4, "little") + b"PAR1"
+
+
+def anchor_of_log(path: Path) -> object:
+    return anchored({**to_mapping(serving()), "measured": {"requests": str(path)}, "name": "log"})
+
+
+READERS = (open_trace, open_table, anchor_of_log)
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_column_that_is_nested_too_deep_is_refused(tmp_path: Path, reader: Callable[[Path], Any]) -> None:
+    path = tmp_path / "table.parquet"
+    path.write_bytes(of_structs(FAR_TOO_DEEP))
+    with pytest.raises(InputError) as refused:
+        reader(path)
+    (said,) = refused.value.problems
+    assert said == f"'{path}' has a column nested {FAR_TOO_DEEP} levels deep; allowed: {MOST_LEVELS}"
+
+
+@pytest.mark.parametrize("cell", [[5], {"tokens": 5}])
+def test_a_log_with_a_nested_column_of_numbers_is_refused(tmp_path: Path, cell: object) -> None:
+    path = tmp_path / "log.parquet"
+    row = {"arrival_s": 1.0, "prompt_tokens": cell, "output_tokens": 5, "first_token_s": 2.0, "last_token_s": 3.0}
+    polars.DataFrame([row]).write_parquet(path)
+    with pytest.raises(InputError, match=r"column prompt_tokens of .* is not all numbers"):
+        anchor_of_log(path)
+
+
+def test_levels_are_counted_as_polars_writes_them(tmp_path: Path) -> None:
+    path, column = tmp_path / "table.parquet", polars.Series("chain", [None], polars.Int64)
+    for _ in range(MOST_LEVELS // 2):
+        column = polars.Series("chain", [None], polars.List(column.dtype))
+    table = polars.DataFrame({"a": [1], "chain": column, "b": ["x"], "day": polars.Series([None], dtype=polars.Date)})
+    table.write_parquet(path)
+    refuse_deep(path)
+    polars.DataFrame({"a": [1], "chain": polars.Series([None], dtype=polars.List(column.dtype))}).write_parquet(path)
+    with pytest.raises(InputError, match=f"nested {MOST_LEVELS + 2} levels deep"):
+        refuse_deep(path)
+
+
+@pytest.mark.parametrize("levels", [1, MOST_LEVELS])
+def test_what_is_nested_less_is_read(tmp_path: Path, levels: int) -> None:
+    path = tmp_path / "table.parquet"
+    path.write_bytes(of_structs(levels))
+    refuse_deep(path)
+    assert polars.read_parquet(path).height == 0
+
+
+@pytest.mark.parametrize("end", range(0, 60, 7))
+def test_a_footer_that_is_cut_is_left_to_the_reader(tmp_path: Path, end: int) -> None:
+    path = tmp_path / "table.parquet"
+    path.write_bytes(of_structs(3)[:end])
+    refuse_deep(path)
