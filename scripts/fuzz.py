@@ -4,7 +4,8 @@
     python scripts/fuzz.py --again FOLDER ...                      ask about kept inputs again
 
 The same seed makes the same inputs. An input that ends otherwise - in a traceback, in a process that dies, beyond the
-time or memory that one may take - is kept in a folder with its files, and the exit code is 1.
+time or memory that one may take - is kept in a folder with its files, and the exit code is 1. What a fresh process answers
+is unstable: it is counted and printed, not kept.
 """
 
 import argparse
@@ -65,12 +66,16 @@ def look(readers: list[str], seconds: float, seed: int, workers: int, out: Path)
     kept = [(*one, tally) for tally in found.values() for one in tally.kept.items()]
     for signature, (folder, problem), tally in kept:
         print(f"\n{folder}: {tally.defects[signature]} x {signature}\n{problem.rstrip()}")
+    for reader, tally in found.items():
+        for signature, count in (+tally.unstable).items():
+            print(f"\n{reader}: {count} x {signature}\nnot again in a fresh process, so that it is not kept")
     return 1 if kept else 0
 
 
 def told(tally: Tally) -> str:
     """How many inputs ended in each way."""
     counts = {word: tally.outcomes[word] for word in ("answered", "refused", "failed", "defect")}
+    counts["unstable"] = tally.unstable.total()
     return ", ".join(f"{count:,} {word}" for word, count in counts.items() if count)
 
 

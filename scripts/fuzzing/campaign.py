@@ -122,6 +122,8 @@ class Tally:
     outcomes: Counter[str] = field(default_factory=Counter)
     defects: Counter[str] = field(default_factory=Counter)
     """By signature."""
+    unstable: Counter[str] = field(default_factory=Counter)
+    """By signature, inputs that a fresh process answered: what came before them has its part in the defect."""
     kept: dict[str, tuple[Path, str]] = field(default_factory=dict)
     """By signature, the folder with the first input that showed it, and the problem."""
 
@@ -139,7 +141,9 @@ def search(reader: str, maker: Maker, seed: int, seconds: float, out: Path, tell
             if outcome.word == "defect" and outcome.signature not in tally.defects:
                 # A fresh process knows nothing of the inputs before: what it shows, the input alone shows.
                 asked.renew()
-                outcome = asked.ask(one)
+                again = asked.ask(one)
+                tally.unstable[outcome.signature] += again.word != "defect"
+                outcome = again
             tally.outcomes[outcome.word] += 1
             if outcome.word == "defect":
                 tally.defects[outcome.signature] += 1

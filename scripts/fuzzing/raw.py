@@ -106,6 +106,15 @@ def claimed(rng: Random, parquet: bytes) -> bytes:
     return body + footer + len(footer).to_bytes(4, "little") + b"PAR1"
 
 
+def nested(levels: int) -> bytes:
+    """Return Parquet without rows whose column is a struct in a struct in a struct, in Thrift's compact protocol."""
+    root, struct, leaf = b"\x48\x01r\x15\x02\0", b"\x35\x02\x18\x01a\x15\x02\0", b"\x15\x04\x25\x02\x18\x01v\0"
+    # Three bytes hold the number of elements.
+    count = bytes([(levels + 2) & 0x7F | 0x80, (levels + 2) >> 7 & 0x7F | 0x80, (levels + 2) >> 14])
+    footer = b"\x15\x02\x19\xfc" + count + root + struct * levels + leaf + b"\x16\0\x19\x0c\0"
+    return b"PAR1" + footer + len(footer).to_bytes(4, "little") + b"PAR1"
+
+
 def packed(rng: Random, content: bytes) -> bytes:
     """Return content packed by gzip: whole, damaged, in two members, or of a wrong size."""
     whole = gzip.compress(content, mtime=0)

@@ -93,18 +93,23 @@ def as_csv(rng: Random, rows: Sequence[Any]) -> bytes:
     names = list(dict.fromkeys(str(name) for row in rows for name in row))
     table = io.StringIO()
     writer = csv.writer(table, delimiter=rng.choice([",", ",", ",", ";", "\t"]))
-    try:
-        writer.writerow(names)
-        for row in rows:
-            cells = [row.get(name) for name in names]
-            writer.writerow(cells if rng.random() < 0.95 else cells[:-1] if rng.random() < 0.5 else [*cells, "more"])
-    except (csv.Error, ValueError):  # an integer that Python does not write
-        pass
+    writer.writerow(names)
+    for row in rows:
+        cells = [_text(row.get(name)) for name in names]
+        writer.writerow(cells if rng.random() < 0.95 else cells[:-1] if rng.random() < 0.5 else [*cells, "more"])
     return table.getvalue().encode("utf-8", "surrogatepass")
 
 
+def _text(cell: Any) -> str:
+    """A cell of CSV; of an integer that Python does not write, as many digits as it does not read either."""
+    try:
+        return "" if cell is None else str(cell)
+    except ValueError:
+        return "9" * 5_000
+
+
 def as_parquet(rng: Random, rows: Sequence[Any]) -> bytes:
-    """Return rows as Parquet, columns of any type that their values have; two in five are damaged."""
+    """Return rows as Parquet, columns of any type that their values have; two in five are damaged or nested deep."""
     import polars
 
     rows = [row for row in rows if isinstance(row, dict)]
@@ -123,6 +128,8 @@ def as_parquet(rng: Random, rows: Sequence[Any]) -> bytes:
         return b"PAR1"
     content = file.getvalue()
     damage = rng.random()
+    if damage < 0.02:
+        return raw.nested(rng.choice([10, 200, 3_000, 100_000]))
     if damage < 0.2:
         return raw.claimed(rng, content)
     return raw.mutated(rng, content) if damage < 0.4 else content
