@@ -91,11 +91,10 @@ class ZeroEngine:
     copies_full_precision: bool = False
     """ZeRO's optimizer works on an fp32 copy of its part of the weights even where these are fp32 themselves."""
     gather_calls: float = 0.0
-    """What the host calls around a layer's forward pass to gather its weight under stage 3 and to free it, in launches
-    that take as long."""
+    """What the host calls for each weight, forward and backward, to gather it under stage 3 and to free it, in launches
+    that take as long; hooks of other modules of a layer are shared out over its weights."""
     reduce_calls: Mapping[int, float] = field(default_factory=dict)
-    """The same behind a weight's gradient, by stage: to copy it where it is reduced, and around the backward pass of
-    stage 3."""
+    """The same behind the gradient of a trained weight, by stage: to copy it where it is reduced, and to reduce it."""
     tensor_calls: Mapping[int, TensorCalls] = field(default_factory=dict)
     """Loops over trained tensors by stage; of stage 0 in bf16 alone, which is ``BF16_Optimizer``. The device waits for
     them: its queue is empty behind a backward pass, and a norm that the host reads takes two launches."""

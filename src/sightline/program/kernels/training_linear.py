@@ -37,7 +37,7 @@ class TrainingLinear(TrainingShapes):
         rows = self.tokens if layer.rows is None else layer.rows
         size = self.element_bytes * batch * rows
         product = partial(self.product, layer.module, layer.part, batch=batch, shares=layer.shares)
-        hooks = hook_calls(self, trained=trained)
+        hooks = hook_calls(self, trained=trained, weights=sum(share > 0 for share in layer.shares))
         forward = product(
             rows, outputs, inputs, saved_bytes=layer.kept * keeps * size * inputs, host_calls=hooks.forward
         )

@@ -7,21 +7,19 @@ from sightline.quantities import Number
 
 
 class HookCalls(NamedTuple):
-    """Calls of the host for one weight, in launches that take as long."""
+    """Calls of the host around a product, in launches that take as long."""
 
     forward: Number
     backward: Number
 
 
-def hook_calls(x: TrainingShapes, *, trained: bool) -> HookCalls:
-    """Return what hooks call for a weight in a forward and in a backward pass; a frozen one has no gradient."""
+def hook_calls(x: TrainingShapes, *, trained: bool, weights: int = 1) -> HookCalls:
+    """Return what hooks call for a product's ``weights``, which run as one; frozen ones have no gradient to reduce."""
     engine, stage = x.framework.zero_engine, x.plan.zero_stage
-    after = {zero: calls for zero, calls in engine.reduce_calls.items() if trained or zero == SHARDS_WEIGHTS}
-    return HookCalls(
-        forward=engine.gather_calls * (stage == SHARDS_WEIGHTS),
-        backward=sum((calls * (stage == zero) for zero, calls in after.items()), 0.0),
-    )
+    gathered = engine.gather_calls * (stage == SHARDS_WEIGHTS)
+    reduced = sum((calls * (stage == zero) for zero, calls in engine.reduce_calls.items()), 0.0)
+    return HookCalls(forward=gathered * weights, backward=(gathered + reduced * trained) * weights)
 
 
 SHARDS_WEIGHTS = 3
-"""The ZeRO stage whose hooks run around frozen weights too."""
+"""The ZeRO stage that gathers weights for every pass, frozen ones too."""
