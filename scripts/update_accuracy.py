@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import compared_page
 from accuracy_page import (
     AIM,
     ALIKE,
@@ -51,7 +52,7 @@ def main() -> None:
 
 
 def write_pages() -> None:
-    """Fill the generated parts of both pages."""
+    """Fill the generated parts of the pages that show the figures."""
     page, behind = DOCS / "accuracy.md", DOCS / "accuracy-suites.md"
     replace_part(page, "expect", expectations())
     replace_part(page, "locked", locked_table())
@@ -61,6 +62,7 @@ def write_pages() -> None:
     replace_part(behind, "left out", left_out_tables())
     replace_part(behind, "steps", steps_table())
     replace_part(behind, "errors", error_tables())
+    compared_page.main()
 
 
 def suites(data: str) -> dict[str, Any]:
