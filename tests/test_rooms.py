@@ -75,6 +75,7 @@ PLANNING = (
     "training",
     "generation",
     "why",
+    "results",
     "serving",
     "requests",
     "search",

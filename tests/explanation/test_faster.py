@@ -7,7 +7,7 @@ import pytest
 from compared_plans import GENERATION, TRAINING
 
 import sightline as sl
-from sightline.report.comparison import comparison_to_dict
+from sightline.explanation.results import comparison_to_dict
 
 
 def profile(overrides=None, of=TRAINING):

@@ -207,7 +207,8 @@ def _draw(calibrations: "list[Calibration]", chart: str) -> None:
 
 
 def _print(calibrations: "list[Calibration]", paths: dict[str, Path], use: str, *, as_json: bool) -> None:
-    from sightline.report.terminal.accuracy import calibration_tables, calibration_to_dict
+    from sightline.calibration.results import calibration_to_dict
+    from sightline.report.terminal.accuracy import calibration_tables
 
     written = [f"written: {path}" for path in paths.values()]
     output.show(

@@ -1,13 +1,11 @@
-"""A comparison of two profiles in words, as a table, as JSON and as CSV."""
+"""A comparison of two profiles in words, as a table and as CSV."""
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sightline.explanation.comparison import NO_DIFFERENCE, ONLY_A, ONLY_B, Comparison, Difference
-from sightline.explanation.faster import UNKNOWN, to_dict
+from sightline.explanation.faster import UNKNOWN
 from sightline.explanation.side import LEVELS, Side
 from sightline.profile import TASKS
-from sightline.profile.results import stamped
 from sightline.report import summary, units
 from sightline.report.csv_lines import csv_text
 
@@ -162,18 +160,6 @@ def _lines(comparison: Comparison) -> "RenderableType":
         group_style="bold",
         group_gap=True,
     )
-
-
-def comparison_to_dict(comparison: Comparison) -> dict[str, Any]:
-    """Return a comparison under its result keys, in SI units and plain Python numbers."""
-    sides = {
-        letter: {"name": side.name, "title": side.title, "source": side.source}
-        for letter, side in (("a", comparison.a), ("b", comparison.b))
-    }
-    rows = [asdict(row) for row in comparison.rows]
-    ranked = {} if comparison.faster is None else {"faster": to_dict(comparison.faster)}
-    said = {"plans": comparison.about, "requests": comparison.requests, "warnings": list(comparison.warnings)}
-    return stamped({**sides, **ranked, "rows": rows, **said})
 
 
 def comparison_to_csv(comparison: Comparison) -> str:

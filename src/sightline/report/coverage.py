@@ -1,13 +1,12 @@
 """What predictions of each combination rest on, in every form: a line per choice of a few names, counts of many."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
-from sightline.profile.results import stamped
 from sightline.report.csv_lines import csv_text
 from sightline.report.outline import Outline, Rows
 from sightline.report.pieces import Said
 from sightline.validation.coverage.cell import STATUSES, TABLES, Cell
+from sightline.validation.coverage.results import cell_to_dict
 
 TITLE = "What predictions rest on"
 MEANINGS: Mapping[str, str] = {
@@ -29,21 +28,9 @@ _MOST_ROWS = 500
 """Rows of a table in Markdown."""
 
 
-def coverage_to_dict(cells: Sequence[Cell]) -> dict[str, Any]:
-    """Return every cell under the documented keys."""
-    return stamped({"coverage": [_flat(cell) | {"scenario": cell.question} for cell in cells]})
-
-
 def coverage_to_csv(cells: Sequence[Cell]) -> str:
     """Return a line per cell."""
-    return csv_text([_flat(cell) for cell in cells])
-
-
-def _flat(cell: Cell) -> dict[str, Any]:
-    keys = ("table", "of", "what", "dtype", "status", "evidence", "why")
-    published = cell.published
-    counts = (None, None) if published is None else (published.cases, published.sources)
-    return {key: getattr(cell, key) for key in keys} | dict(zip(("cases", "sources"), counts, strict=True))
+    return csv_text([cell_to_dict(cell) for cell in cells])
 
 
 def coverage_outline(cells: Sequence[Cell]) -> Outline:

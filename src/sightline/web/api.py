@@ -201,8 +201,8 @@ def _state(jobs: Jobs, job: Job) -> dict[str, Any]:
 
 def predicted(scenario: Any, options: Mapping[str, Any]) -> Any:
     """Return what ``sightline predict --json`` prints."""
+    from sightline.planning.results import prediction_to_dict
     from sightline.prediction import predict
-    from sightline.report.plans.results import prediction_to_dict
 
     loaded = _read(scenario, options, "predict")
     answers = [predict(one) for one in loaded.scenarios]

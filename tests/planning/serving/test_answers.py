@@ -8,11 +8,11 @@ from planning.serving.questions import QUESTION
 from rich.console import Console
 
 from sightline.launching import write
+from sightline.planning.results import answer_to_dict
 from sightline.planning.search import plan
 from sightline.report import units
 from sightline.report.charts.plan import plan_chart
 from sightline.report.plans import columns
-from sightline.report.plans.results import answer_to_dict
 from sightline.report.terminal.plan import plan_text
 
 

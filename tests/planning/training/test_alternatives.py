@@ -2,9 +2,9 @@
 
 import pytest
 
+from sightline.planning.results import answer_to_dict
 from sightline.planning.search import plan
 from sightline.report.plans import sentences
-from sightline.report.plans.results import answer_to_dict
 
 TUNED = {
     "model": "llama-3.1-8b",

@@ -4,8 +4,9 @@ import json
 
 import pytest
 
+from sightline.planning.results import answer_to_dict
 from sightline.planning.search import plan
-from sightline.report.plans.results import answer_to_csv, answer_to_dict
+from sightline.report.plans.csv import answer_to_csv
 from sightline.report.plans.sentences import most_surely, perhaps_too_large
 
 ASKED = {

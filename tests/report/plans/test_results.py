@@ -8,8 +8,9 @@ import plan_answers
 import pytest
 
 from sightline.loading import load, to_mapping
+from sightline.planning.results import answer_to_dict
 from sightline.quantities import as_json
-from sightline.report.plans.results import answer_to_csv, answer_to_dict
+from sightline.report.plans.csv import answer_to_csv
 
 DOCUMENTED = {"objective", "evaluated", "feasible", "rejected", "seconds", "plans", "pareto", "nearest", "neighbours"}
 

@@ -97,7 +97,7 @@ class _Report(Report):
         return [(name, table) for name, group in zip(self._names(), self.groups, strict=True) for table in group]
 
     def document(self) -> Any:
-        from sightline.report.terminal.analysis import rooflines_to_list
+        from sightline.prediction.results import rooflines_to_list
 
         return rooflines_to_list([table for group in self.groups for table in group])
 

@@ -66,7 +66,7 @@ class _Report(Report):
     without_chart = "nothing that is varied matters"
 
     def document(self) -> Any:
-        from sightline.report.terminal.analysis import sensitivity_to_dict
+        from sightline.prediction.results import sensitivity_to_dict
 
         return list(map(sensitivity_to_dict, self.found))
 

@@ -118,7 +118,7 @@ class _Report(Report):
     cases: bool
 
     def document(self) -> Any:
-        from sightline.report.terminal.accuracy import results_to_dict
+        from sightline.validation.results import results_to_dict
 
         return results_to_dict(self.results, cases=self.cases) | self.means
 

@@ -151,7 +151,7 @@ class _Report(Report):
     commands: Commands
 
     def document(self) -> Any:
-        from sightline.report.plans.results import answer_to_dict, launches
+        from sightline.planning.results import answer_to_dict, launches
 
         return answer_to_dict(self.answer, launches(self.answer))
 
@@ -161,7 +161,7 @@ class _Report(Report):
         return [plan_text(self.answer, self.commands)]
 
     def csv(self) -> str:
-        from sightline.report.plans.results import answer_to_csv
+        from sightline.report.plans.csv import answer_to_csv
 
         return answer_to_csv(self.answer)
 

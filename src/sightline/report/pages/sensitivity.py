@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from sightline.explanation.answer import Advice
+from sightline.prediction.results import sensitivity_to_dict
 from sightline.prediction.sensitivity import Sensitivity
 from sightline.report import labels, pieces, units
 from sightline.report.document import document
@@ -10,7 +11,7 @@ from sightline.report.explained.why import changes_piece
 from sightline.report.pages.charts import charts_piece
 from sightline.report.pages.profile import profile_piece, short_answer
 from sightline.report.pieces import FAINT, Piece
-from sightline.report.terminal.analysis import LABELS, NEGLIGIBLE, sensitivity_to_dict
+from sightline.report.terminal.analysis import LABELS, NEGLIGIBLE
 
 NEIGHBOURS = ("plan", "step time", "change", "memory", "fits")
 

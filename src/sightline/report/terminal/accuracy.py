@@ -1,4 +1,4 @@
-"""Errors of predictions and calibrations: by suite, case and kernel, as text and under the documented result keys."""
+"""Errors of predictions and calibrations: by suite, case and kernel, as text."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -7,7 +7,6 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from sightline.profile.results import stamped
 from sightline.report import units
 from sightline.report.terminal.listing import Column, Listing
 from sightline.report.terminal.parts import plain_table
@@ -28,15 +27,6 @@ _SHORT = {
 """How a list of cases abbreviates the plan."""
 _ASKED = {"batch": "batch", "prompt_tokens": "in", "output_tokens": "out"}
 """How it abbreviates what was generated."""
-
-
-def results_to_dict(results: "Sequence[Result]", *, cases: bool = False) -> dict[str, Any]:
-    """Return the results under the documented keys, on request with every case."""
-    suites = [
-        result.to_dict() | ({"answers": [_answer_to_dict(a) for a in result.answers]} if cases else {})
-        for result in results
-    ]
-    return stamped({"suites": suites})
 
 
 def error_table(results: "Sequence[Result]") -> RenderableType:
@@ -140,12 +130,6 @@ def error_cells(result: "Result") -> list[str]:
     return [result.split, f"{result.cases}{unanswered}", *sizes, _error(result.bias, signed=True), inside]
 
 
-def _answer_to_dict(answer: "Answer") -> dict[str, Any]:
-    case, predicted = answer.case, answer.predicted
-    said = {"scenario": case.scenario, "measured": case.measured, "predicted": predicted}
-    return {**said, "error": None if predicted is None else answer.error, "reason": answer.reason}
-
-
 def _error(value: float | None, *, signed: bool = False) -> str:
     if value is None:
         return NOTHING
@@ -160,24 +144,6 @@ MOST_COLUMNS = 5
 def calibration_tables(calibration: "Calibration") -> list[Table]:
     """Return the constants of each kernel, then the residuals of all."""
     return [_constants(calibration), _residuals(calibration)]
-
-
-def calibration_to_dict(calibration: "Calibration", path: str | None = None) -> dict[str, Any]:
-    """Return everything a calibration says."""
-    fit = calibration.fit
-    return stamped(
-        {
-            "device": calibration.device,
-            "part": calibration.part,
-            "source": calibration.source,
-            "evidence": "calibrated",
-            "constants": fit.constants,
-            "rows": fit.rows,
-            "covered": calibration.covered,
-            "residuals": fit.residuals,
-            "file": path,
-        }
-    )
 
 
 def _constants(calibration: "Calibration") -> Table:

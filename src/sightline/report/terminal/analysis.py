@@ -1,24 +1,20 @@
-"""What bounds a prediction, and which numbers it depends on, as text, as JSON and as CSV."""
+"""What bounds a prediction, and which numbers it depends on, as text and as CSV."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from sightline.loading import to_mapping
 from sightline.prediction.operators.roofline_table import RooflineRow, RooflineTable
+from sightline.prediction.results import neighbour_to_dict, row_to_dict
 from sightline.prediction.sensitivity import Neighbour, Sensitivity
-from sightline.profile.results import stamped
 from sightline.report import labels, summary, units
 from sightline.report.csv_lines import csv_text
 from sightline.report.terminal import parts
 from sightline.report.terminal.listing import Column, Listing
 
 _STYLES = {"compute": "cyan", "memory": "yellow"}
-_SIZES = ("batch", "m", "n", "k", "flops", "bytes")
-_FIGURES = (*_SIZES, "intensity", "ridge", "bound", "bound_level", "roofline_s", "predicted_s")
 
 
 def classification(label: str, tables: Sequence[RooflineTable]) -> RenderableType:
@@ -33,34 +29,15 @@ def classification(label: str, tables: Sequence[RooflineTable]) -> RenderableTyp
     )
 
 
-def rooflines_to_list(tables: Sequence[RooflineTable]) -> list[dict[str, Any]]:
-    """Return each table with its scenario, device and rows, in SI units."""
-    return [
-        stamped(
-            {
-                "scenario": to_mapping(table.scenario),
-                "device": table.scenario.cluster.device.name,
-                "rows": [_figures(row) for row in table.rows],
-            }
-        )
-        for table in tables
-    ]
-
-
 def rooflines_to_csv(named: Sequence[tuple[str, RooflineTable]]) -> str:
     """Return a line per matmul under its scenario's label and device."""
     return csv_text(
         [
-            {"name": name, "device": t.scenario.cluster.device.name, **_figures(row)}
+            {"name": name, "device": t.scenario.cluster.device.name, **row_to_dict(row)}
             for name, t in named
             for row in t.rows
         ]
     )
-
-
-def _figures(row: RooflineRow) -> Mapping[str, Any]:
-    named = {"phase": row.phase, "layer": row.layer, "matmul": row.matmul}
-    return {**named, **{key: getattr(row, key) for key in _FIGURES}}
 
 
 def ridges(table: RooflineTable) -> str:
@@ -122,12 +99,6 @@ NEGLIGIBLE = 0.005
 """Elasticities below this would be 0.00 in the table."""
 
 
-def sensitivity_to_dict(found: Sensitivity) -> dict[str, Any]:
-    """Return the prediction's result keys, ``elasticity`` by number and result key, and ``neighbours``."""
-    neighbours = [_neighbour(neighbour) for neighbour in found.neighbours]
-    return {**found.answer.to_dict(), "elasticity": found.elasticity, "neighbours": neighbours}
-
-
 def sensitivity_table(found: Sensitivity) -> RenderableType:
     """Return one prediction's table of elasticities and, for training, of neighbours."""
     blocks: list[RenderableType] = [
@@ -159,21 +130,11 @@ def _elasticities(by_number: Mapping[str, Mapping[str, float]]) -> Table:
 
 
 def _neighbour_table(found: Sensitivity) -> Table:
-    own = _neighbour(Neighbour("as asked", found.answer))
+    own = neighbour_to_dict(Neighbour("as asked", found.answer))
     table = parts.grid(4)
-    for line in (own, *map(_neighbour, found.neighbours)):
+    for line in (own, *map(neighbour_to_dict, found.neighbours)):
         fits = Text("fits", style="green") if line["fits"] else Text("does not fit", style="red")
         change = "" if line is own else f" ({100 * (line['step_time_s'] / own['step_time_s'] - 1):+.1f} %)"
         time = units.seconds(line["step_time_s"]) + change
         table.add_row(line["change"], Text(time, justify="right"), units.gib(line["memory_bytes"]), fits)
     return table
-
-
-def _neighbour(neighbour: Neighbour) -> dict[str, Any]:
-    profile = neighbour.profile
-    return {
-        "change": neighbour.change,
-        "step_time_s": float(profile.step_time_s),
-        "memory_bytes": float(profile.memory_bytes["total"]),
-        "fits": bool(profile.fits),
-    }

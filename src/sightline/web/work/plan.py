@@ -26,9 +26,10 @@ MOST_SPACES: Final = 64
 def work(mapping: Mapping[str, Any], options: Mapping[str, Any], progress: Progress) -> Mapping[str, Any]:
     """Return the best plans."""
     from sightline.loading.input.no_files import without_files
+    from sightline.planning.results import answer_to_dict, launches
     from sightline.planning.search import plan
     from sightline.report.pages.plans import plan_piece
-    from sightline.report.plans.results import answer_to_csv, answer_to_dict, launches
+    from sightline.report.plans.csv import answer_to_csv
 
     given = checked("plan", options, OPTIONS)
     check(mapping, given)

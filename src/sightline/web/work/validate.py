@@ -10,8 +10,8 @@ from sightline.web.work import checked, found
 def work(mapping: Mapping[str, Any], options: Mapping[str, Any], progress: Progress) -> Mapping[str, Any]:
     """Return the errors of the suites; ``mapping`` is ``{suite: NAME}``, or empty for all of them."""
     from sightline.report.pages.validation import validation_piece
-    from sightline.report.terminal.accuracy import results_to_dict
     from sightline.validation import choose, evaluate
+    from sightline.validation.results import results_to_dict
 
     checked("validate", options, ())
     suite = mapping.get("suite")

@@ -1,4 +1,4 @@
-"""The answer of a search of plans for programs: JSON under the documented keys, CSV with a line per plan."""
+"""The answer of a search of plans as JSON says it."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -100,24 +100,3 @@ def prediction_to_dict(profile: Profile, command: str, known: "Anchored | None" 
     The arguments are those of `nearest_to_unfit`.
     """
     return profile.to_dict(tables=True) | nearest_to_unfit(profile, command, known)
-
-
-def answer_to_csv(answer: PlanAnswer) -> str:
-    """Return a line per plan: its place, its scenario and its results under dotted keys."""
-    from sightline.report.csv_lines import csv_text, line_of
-
-    return csv_text(
-        [
-            {
-                "rank": one.rank,
-                "tied": str(one.tied).lower(),
-                "better": one.better,
-                "launchable": str(one.launchable).lower(),
-                "tight": str(one.profile.tight).lower(),
-                "pareto": str(position in answer.pareto).lower(),
-                **line_of(one.profile),
-                **one.figures,
-            }
-            for position, one in enumerate(answer.plans)
-        ]
-    )
