@@ -4,9 +4,10 @@ import json
 from io import StringIO
 
 from sightline.report.charts.accuracy import cells_chart
-from sightline.report.study import study_page, study_terminal, study_to_list
+from sightline.report.study import study_page, study_terminal
 from sightline.reproduction.arxiv_2311_03687.cells import Cell, Table
 from sightline.reproduction.arxiv_2311_03687.measured import Answered
+from sightline.reproduction.arxiv_2311_03687.results import study_to_list
 
 
 def _answered(row, column, status="ok", measured=None, predicted=None, **more):

@@ -5,7 +5,7 @@ Each cell has the measured and the predicted figure. Out of memory is a dash, ot
 
 from collections.abc import Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sightline.explanation.comparison import Comparison
 from sightline.report import comparison as words
@@ -57,30 +57,6 @@ def study_terminal(study: Study) -> "RenderableType":
                 grid.add_row(name, Text(column, style="dim"), *_figures(answered, key))
         blocks += [Text(table.title, style="bold"), *(Text(note, style="dim") for note in table.notes), grid, Text()]
     return Group(*blocks, Text(_outcomes(study), style="dim"))
-
-
-def study_to_list(study: Study) -> list[dict[str, Any]]:
-    """Return the study for ``--json``: a mapping per table, its cells with status, measured and predicted figures."""
-    return [
-        {
-            "table": table.name,
-            "title": table.title,
-            "cells": [
-                {
-                    "row": a.cell.row,
-                    "column": a.cell.column,
-                    "status": a.status,
-                    "reason": a.reason,
-                    "shimmed": a.shimmed,
-                    "measured": {key: a.measured.get(key) for key in table.quantities},
-                    "predicted": {key: a.predicted.get(key) for key in table.quantities},
-                    "scenario": a.cell.scenario,
-                }
-                for a in cells
-            ],
-        }
-        for table, cells in study
-    ]
 
 
 def _figures(answered: Answered, key: str) -> tuple[str, str, str]:

@@ -172,7 +172,7 @@ class _StudyReport(Report):
     cluster: str
 
     def document(self) -> Any:
-        from sightline.report.study import study_to_list
+        from sightline.reproduction.arxiv_2311_03687.results import study_to_list
 
         return study_to_list(self.study)
 
