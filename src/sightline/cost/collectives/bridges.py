@@ -6,6 +6,7 @@ message waits for half are the bridge's. An all-to-all sends one of n - 1 parts 
 """
 
 from dataclasses import replace
+from statistics import fmean
 from typing import NamedTuple
 
 from sightline.cost.collectives.constants import CollectiveConstants
@@ -13,13 +14,18 @@ from sightline.cost.collectives.groups import Links
 from sightline.quantities import smaller
 from sightline.scenario import Host, Interconnect, Network
 
-TWO_WAY = 0.69
+MEASURED_EXCHANGES = {
+    "EPYC of the Rome generation, NVIDIA/nccl#814": (15.3, 22.2),
+    "Threadripper 2950X, forum.level1techs.com, topic 185531": (3.75, 5.55),
+    "desktop, gist muellerzr/fbfabd0f": (8.4, 12.0),
+    "desktop, tinygrad/open-gpu-kernel-modules#44": (4.3, 6.3),
+}
+"""GB/s per direction of copies between two devices through host memory, both ways at a time and one way alone."""
+TWO_WAY = round(fmean(both / alone for both, alone in MEASURED_EXCHANGES.values()), 2)
 """What a device exchanges with host memory in each direction when both are in use, over one direction alone.
 
-Copies between two devices through host memory, both ways over one way: 15.3 over 22.2 GB/s on an EPYC of the Rome
-generation (NVIDIA/nccl#814), 3.75 over 5.55 on a Threadripper 2950X (forum.level1techs.com, topic 185531), 8.4 over
-12.0 and 4.3 over 6.3 on desktops (gist muellerzr/fbfabd0f, tinygrad/open-gpu-kernel-modules#44). What NCCL reaches over
-PCIe was measured on links in use both ways, so that its efficiencies hold this already."""
+The mean of ``MEASURED_EXCHANGES``, which agree to two figures. What NCCL reaches over PCIe was measured on links in use
+both ways, so that its efficiencies hold this already."""
 
 
 class Node(NamedTuple):

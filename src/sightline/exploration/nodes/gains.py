@@ -9,7 +9,7 @@ from sightline.exploration.nodes.times import ONE_PLAN
 from sightline.exploration.words import percent
 from sightline.technology.nodes import node as node_of
 
-GENERATIONS = ("12nm", "10nm", "7nm", "5nm", "3nm", "2nm", "1.4nm", "1nm")
+NODES = ("12nm", "10nm", "7nm", "5nm", "3nm", "2nm", "1.4nm", "1nm")
 """Nodes of `vendor` scaling, each a step after the one before it: after 2 nm come A14 and A10."""
 IDEAL_STEP = 1 / 0.67
 """Density of logic over that a step before, under `ideal` scaling: 2 nm to 1 nm is one step, and 1.4 nm half of it."""
@@ -24,7 +24,7 @@ UNFELT = 0.01
 def steps_between(scaling: str, before: str, after: str) -> float:
     """Return how many nodes lie between two, in the steps of their own scaling model."""
     if scaling == "vendor":
-        return float(GENERATIONS.index(after) - GENERATIONS.index(before))
+        return float(NODES.index(after) - NODES.index(before))
     older, newer = (float(node_of(name, scaling).logic_density) for name in (before, after))
     return log(newer / older) / log(IDEAL_STEP)
 
@@ -46,7 +46,7 @@ def gains(columns: Columns) -> dict[Key, tuple[float, float]]:
     times = _times(columns)
     found = {}
     for key, by_node in times.items():
-        nodes = sorted(by_node, key=GENERATIONS.index)
+        nodes = sorted(by_node, key=NODES.index)
         first, last, scaling = nodes[0], nodes[-1], key[2]
         found[key] = (_gain(by_node, scaling, first, TURN), _gain(by_node, scaling, TURN, last))
     return found
@@ -122,31 +122,46 @@ def reading(columns: Columns, told: Mapping[str, Any]) -> list[str]:
 
 def _saturation(told: Mapping[str, Any], networks: Sequence[str], memories: Sequence[str]) -> Iterator[str]:
     """Whether logic alone saturates in training, and whether memory and links restore its gain."""
-    corners = (
-        (networks[0], memories[0]),
-        (networks[0], memories[-1]),
-        (networks[-1], memories[0]),
-        (networks[-1], memories[-1]),
-    )
     for view, by_scaling in told["gain_per_node_before_3nm"].items():
         for scaling in by_scaling:
-            early, late, ratio = (
-                [told[name][view][scaling]["training"][network][memory] for network, memory in corners]
-                for name in ("gain_per_node_before_3nm", "gain_per_node_after_3nm", "after_over_before")
-            )
-            kept = told["after_over_before"][view][scaling][ONE_PLAN]
-            alone_kept, together_kept = (kept[network][memory] for network, memory in (corners[0], corners[-1]))
-            one, other, together = map(percent, late[1:])
-            first, second = map(percent, told["peak_gain_per_node"][view][scaling])
-            yield (
-                f"Training, {view} view, {scaling} scaling: with {memories[0]} and {networks[0]} a node gains "
-                f"{percent(early[0])} to {TURN} and {percent(late[0])} after it, {_share(ratio[0])} of that "
-                f"(the peak gains {first} and {second}): logic alone {_saturating(ratio[0])}. After {TURN} it gains "
-                f"{one} with {memories[-1]} alone, {other} with {networks[-1]} alone, and {together} with both: "
-                f"together they bring back {_share(ratio[3])} of the {percent(early[3])} that a node gains to {TURN} "
-                f"with both, {_half(ratio[3])}. With one plan at all nodes it is {_share(alone_kept)}, "
-                f"{_saturating(alone_kept)}, and {_share(together_kept)}, {_half(together_kept)}."
-            )
+            of = {name: told[name][view][scaling] for name in _COMPARED}
+            alone = _with_logic_alone(of, networks[0], memories[0])
+            both = _with_memory_and_links(of, networks, memories)
+            yield f"Training, {view} view, {scaling} scaling: {alone} {both} {_with_one_plan(of, networks, memories)}"
+
+
+_COMPARED = ("gain_per_node_before_3nm", "gain_per_node_after_3nm", "after_over_before", "peak_gain_per_node")
+"""What a summary tells of each view and scaling: gains by task, network and memory, and the peak's."""
+
+
+def _with_logic_alone(of: Mapping[str, Any], network: str, memory: str) -> str:
+    early, late, ratio = (of[name]["training"][network][memory] for name in _COMPARED[:3])
+    first, second = map(percent, of["peak_gain_per_node"])
+    return (
+        f"with {memory} and {network} a node gains {percent(early)} to {TURN} and {percent(late)} after it, "
+        f"{_share(ratio)} of that (the peak gains {first} and {second}): logic alone {_saturating(ratio)}."
+    )
+
+
+def _with_memory_and_links(of: Mapping[str, Any], networks: Sequence[str], memories: Sequence[str]) -> str:
+    early, late, ratio = (of[name]["training"] for name in _COMPARED[:3])
+    network, memory = networks[-1], memories[-1]
+    restored = ratio[network][memory]
+    return (
+        f"After {TURN} it gains {percent(late[networks[0]][memory])} with {memory} alone, "
+        f"{percent(late[network][memories[0]])} with {network} alone, and {percent(late[network][memory])} with both: "
+        f"together they bring back {_share(restored)} of the {percent(early[network][memory])} that a node gains to "
+        f"{TURN} with both, {_half(restored)}."
+    )
+
+
+def _with_one_plan(of: Mapping[str, Any], networks: Sequence[str], memories: Sequence[str]) -> str:
+    ratio = of["after_over_before"][ONE_PLAN]
+    alone, together = (ratio[networks[at]][memories[at]] for at in (0, -1))
+    return (
+        f"With one plan at all nodes it is {_share(alone)}, {_saturating(alone)}, and {_share(together)}, "
+        f"{_half(together)}."
+    )
 
 
 def _saturating(ratio: float | None) -> str:

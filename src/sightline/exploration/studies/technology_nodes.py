@@ -17,7 +17,7 @@ from sightline.exploration.columns import BOUND_BY, by_level, memories
 from sightline.exploration.nodes.best import Best
 from sightline.exploration.nodes.devices import DIE_AREA_M2, POWER_W, SITES, Choices, Fabric, devices
 from sightline.exploration.nodes.ends import ends, said_of_ends
-from sightline.exploration.nodes.gains import reading, speedups, summary
+from sightline.exploration.nodes.gains import NODES, reading, speedups, summary
 from sightline.exploration.nodes.times import PER_NODE, SERVED_ON, SHARES, TASKS, Plans, Search, generation, trainings
 from sightline.exploration.request import StudyRequest
 from sightline.exploration.views import said_of
@@ -44,7 +44,6 @@ VARIED = (
     *("workload.task", "plan.dtype", "plan.recompute", "plan.tensor_parallel", "plan.pipeline_parallel"),
     *("plan.data_parallel", "plan.micro_batch"),
 )
-NODES = ("12nm", "10nm", "7nm", "5nm", "3nm", "2nm", "1.4nm", "1nm")
 MEMORIES = ("hbm2", "hbm2e", "hbm3", "hbm4")
 GENERATIONS = ((3, "hdr"), (4, "ndr"), (5, "xdr"), (6, "gdr"))
 """Of NVLink, and of InfiniBand in its time."""
