@@ -1,6 +1,7 @@
 """Packages import only from packages before them, so that there is no circle and nothing climbs back up."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -143,3 +144,9 @@ def test_every_module_of_a_room_with_shelves_has_its_place(room):
 def test_every_package_has_its_place():
     there = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
     assert there - {"__init__", "__main__", "__version__"} <= set(ROOMS)
+
+
+def test_the_guide_for_contributors_lists_the_rooms_in_their_order():
+    guide = (PACKAGE.parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    listed = guide.partition("in this order:")[2].partition(".")[0]
+    assert re.findall(r"`(\w+)`", listed) == [room for room in ROOMS if room != "__version__"]
