@@ -17,7 +17,7 @@ from pathlib import Path
 from time import monotonic
 
 from fuzzing.campaign import Tally, search, worker
-from fuzzing.inputs import Input
+from fuzzing.inputs import ABOUT, Input
 from fuzzing.readers import READERS
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -37,6 +37,8 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("fuzz-defects"), help="where inputs with defects are kept")
     parser.add_argument("--again", type=Path, nargs="+", metavar="FOLDER", help="kept inputs")
     asked = parser.parse_args()
+    if missing := [str(folder) for folder in asked.again or () if not (folder / ABOUT).is_file()]:
+        parser.error(f"no kept input in {', '.join(missing)}; needed: a folder with {ABOUT}, as --out keeps them")
     if asked.again:
         return again(asked.again)
     if unknown := [name for name in asked.readers if name not in READERS]:

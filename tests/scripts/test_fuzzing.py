@@ -73,6 +73,13 @@ def test_what_is_answered_or_refused_is_no_defect(look, kind, word):
     assert not kept.exists()
 
 
+def test_a_folder_without_a_kept_input_is_a_sentence(fuzz, monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(sys, "argv", ["fuzz.py", "--again", str(tmp_path / "none")])
+    with pytest.raises(SystemExit, match="2"):
+        fuzz.main()
+    assert f"no kept input in {tmp_path}/none; needed: a folder with input.json" in capsys.readouterr().err
+
+
 def test_a_defect_that_a_fresh_process_does_not_show_is_counted_and_said(look, tmp_path):
     code, out, kept = look("once", str(tmp_path / "asked"))
     first, _, *said = out.splitlines()
