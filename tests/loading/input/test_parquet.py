@@ -77,8 +77,9 @@ def test_what_is_nested_less_is_read(tmp_path: Path, levels: int) -> None:
     assert polars.read_parquet(path).height == 0
 
 
-@pytest.mark.parametrize("end", range(0, 60, 7))
-def test_a_footer_that_is_cut_is_left_to_the_reader(tmp_path: Path, end: int) -> None:
+@pytest.mark.parametrize("lost", range(1, 40, 3))
+def test_a_footer_that_is_cut_is_left_to_the_reader(tmp_path: Path, lost: int) -> None:
     path = tmp_path / "table.parquet"
-    path.write_bytes(of_structs(3)[:end])
-    refuse_deep(path)
+    path.write_bytes(of_structs(3)[:-lost])
+    with pytest.raises(InputError, match="cannot read"):
+        open_table(path)
