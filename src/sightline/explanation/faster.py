@@ -85,8 +85,15 @@ def likely_smaller(reach: float, spread: Spread) -> float:
 
 
 def shared_error(a: Side, b: Side, known: "Anchored | None" = None) -> float:
-    """Return the correlation of two predictions' errors; 0 where nothing is known of it, as in generation."""
+    """Return the correlation of two predictions' errors; 0 where nothing is known of it, as in generation.
+
+    What an anchor has taught is no longer shared: without its steps, or where one side has not learned from them, nothing
+    is known.
+    """
+    is_anchored = a.is_anchored or b.is_anchored
     if a.is_measured or b.is_measured or a.kind is not TRAINING:
+        return 0.0
+    if is_anchored and not (known and a.is_anchored and b.is_anchored):
         return 0.0
     from sightline.prediction import predict
     from sightline.prediction.anchoring.pair import correlation
@@ -98,8 +105,7 @@ def shared_error(a: Side, b: Side, known: "Anchored | None" = None) -> float:
     if not isinstance(first, Scenario) or not isinstance(second, Scenario):
         return 0.0
     both = [one if one.plan.micro_batch is not None else predict(one).scenario for one in (first, second)]
-    steps = known.steps if known and a.is_anchored and b.is_anchored else None
-    return correlation(both[0], both[1], steps)
+    return correlation(both[0], both[1], known.steps if known and is_anchored else None)
 
 
 def to_dict(found: Faster) -> dict[str, Any]:

@@ -30,7 +30,7 @@ def test_the_table_has_every_level_but_operators(in_process, files):
         "time by phase",
         "time by module",
     ]
-    assert any(re.match(r"step time .* no difference$", line.strip()) for line in out.splitlines())
+    assert any(re.match(r"weights .* no difference$", line.strip()) for line in out.splitlines())
     assert "the faster with a probability of" in out
     assert any(line[0] == "recompute" and line[-1] == "only in B" for line in lines)
     assert "the plans differ: recompute none and full" in out

@@ -231,7 +231,7 @@ def test_a_trace_without_steps_counts_as_one(tmp_path):
 
 def test_with_its_scenario_a_trace_is_held_against_the_prediction(tmp_path):
     place = Path(__file__).parents[3] / "examples" / "llama-2-7b-zero2-8xa800.yaml"
-    scenario = sl.load(place, {"plan.zero_stage": 3, "plan.offload": "optimizer"})
+    scenario = sl.load(place, {"plan.zero_stage": 2, "plan.offload": "optimizer"})
     step_us = 2e6 * sl.predict(scenario).step_time_s
     trace = Composed()
     trace.step(1, 0.0, step_us)
@@ -241,8 +241,8 @@ def test_with_its_scenario_a_trace_is_held_against_the_prediction(tmp_path):
     assert any("takes 2.00 x as long" in one for one in explanation.sentences)
     assert any("of the phases forward" in one for one in explanation.sentences)
     assert any("of the modules mlp" in one for one in explanation.sentences)
-    assert explanation.scenario["plan"]["zero_stage"] == 3
-    assert explanation.advice[0].set == {"plan.offload": "none"}
+    assert explanation.scenario["plan"]["zero_stage"] == 2
+    assert explanation.advice[0].set["plan.offload"] == "none"
     assert "plan.offload=none" in explanation.advice[0].command
 
 
