@@ -43,3 +43,11 @@ def test_hooks_lengthen_small_passes_and_hide_behind_long_ones() -> None:
 
     assert host_s(64, 2) > host_s(64, 1)
     assert host_s(8192, 2) == pytest.approx(host_s(8192, 1))
+
+
+@pytest.mark.parametrize(("version", "gathers", "reduces"), [("2023-11", 13.0, 19.0), ("2026-01", 23.0, 17.0)])
+def test_each_of_seven_weights_is_gathered_in_both_passes_and_reduced_where_it_is_trained(version, gathers, reduces):
+    plan = {"zero_stage": 3, "framework_version": version}
+    assert calls(**plan) == pytest.approx((7 * gathers, 7 * (gathers + reduces)))
+    # Frozen weights, and two trained matrices of an adapter at each.
+    assert calls(adapter=True, **plan) == pytest.approx((21 * gathers, 21 * gathers + 14 * reduces))
