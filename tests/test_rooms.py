@@ -17,6 +17,7 @@ ROOMS = (
         "__version__",
         "quantities",
         "kinds",
+        "parquet",
         "content",
         "catalog",
         "frameworks",

@@ -2,11 +2,15 @@
 
 import json
 import re
+import zipfile
 
 import pytest
+from deep_parquet import FAR_TOO_DEEP, of_structs
 
 import sightline as sl
+from sightline.parquet import MOST_LEVELS
 from sightline.runs import open_store
+from sightline.runs.exchange import to_archive
 
 
 @pytest.fixture
@@ -194,3 +198,16 @@ def test_without_a_command_there_is_help(in_process):
     code, out, err = in_process("runs")
     assert (code, err) == (0, "")
     assert "Examples:" in out
+
+
+def test_samples_that_are_nested_too_deep_are_refused(in_process, store, tmp_path):
+    run = store.runs()[1]
+    archive, place = tmp_path / "deep.zip", ("--store", tmp_path / "others")
+    archive.write_bytes(to_archive(store, [run]))
+    with zipfile.ZipFile(archive, "a") as file:
+        file.writestr(f"{run.id}/samples.parquet", of_structs(FAR_TOO_DEEP))
+    assert in_process("runs", "import", archive, *place)[0] == 0
+    code, out, err = in_process("runs", "show", "latest", *place)
+    assert (code, out) == (2, "")
+    nested = f"has a column nested {FAR_TOO_DEEP} levels deep; allowed: {MOST_LEVELS}"
+    assert err == f"sightline: run '{run.id}': its samples.parquet {nested}\n"

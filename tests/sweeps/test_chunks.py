@@ -6,6 +6,7 @@ import uuid
 
 import polars as pl
 import pytest
+from deep_parquet import FAR_TOO_DEEP, of_structs
 from hypothesis import given
 from hypothesis import strategies as st
 from sweep_work import refuse, square
@@ -77,6 +78,15 @@ def test_a_torn_part_is_done_again(tmp_path, keep):
     assert squares(run_chunks(counting, CHUNKS, where=str(tmp_path))) == SQUARES
     assert done == [0, 1, 2, 3, 4, 3]
     assert pl.read_parquet(part)["square"].item() == 9
+
+
+def test_a_part_that_is_nested_too_deep_is_done_again(tmp_path):
+    list(run_chunks(counting, CHUNKS[:1], where=str(tmp_path)))
+    part = tmp_path / "parts" / "part-000000.parquet"
+    part.write_bytes(of_structs(FAR_TOO_DEEP))
+    assert squares(run_chunks(counting, CHUNKS[:1], where=str(tmp_path))) == {0: 0}
+    assert done == [0, 0]
+    assert pl.read_parquet(part)["square"].item() == 0
 
 
 def test_what_is_hidden_or_foreign_among_the_parts_is_left_alone(tmp_path):

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from sightline.errors import InputError, nearest
 from sightline.loading import load, to_mapping
-from sightline.loading.input.parquet import refuse_deep
 from sightline.loading.traces.rows import LARGEST, numbered
 from sightline.loading.traces.shapes import IDS
+from sightline.parquet import refuse_deep_file
 from sightline.prediction.anchoring.anchor import Anchor
 from sightline.prediction.anchoring.timed import WITHOUT_TIME
 from sightline.scenario import ServingScenario
@@ -106,7 +106,7 @@ def _table(path: Path) -> Any:
     try:
         if path.suffix != ".parquet":
             return polars.read_csv(path)
-        refuse_deep(path)
+        refuse_deep_file(path)
         return polars.read_parquet(path)
     except FileNotFoundError:
         beside = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sightline.errors import InputError, WorkError, nearest
+from sightline.parquet import refuse_deep
 from sightline.runs import credentials
 from sightline.runs.run import (
     FORMAT,
@@ -162,7 +163,9 @@ class Store:
         import polars
 
         try:
-            return polars.read_parquet(io.BytesIO(self.storage.read(f"{run.id}/{name}.parquet")))
+            table = io.BytesIO(self.storage.read(f"{run.id}/{name}.parquet"))
+            refuse_deep(table, f"run '{run.id}': its {name}.parquet")
+            return polars.read_parquet(table)
         except FileNotFoundError:
             return None
         except (polars.exceptions.PolarsError, polars.exceptions.PanicException) as error:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from sightline import __version__
 from sightline.catalog.index import VARIABLE
 from sightline.errors import InputError
+from sightline.parquet import refuse_deep
 from sightline.runs.storage import Storage, storage_at
 
 if TYPE_CHECKING:
@@ -49,12 +50,14 @@ class SweepFolder:
         return {int(name) for name in names if name.isdecimal()}
 
     def read(self, chunk: int) -> "pl.DataFrame | None":
-        """Return the part of a chunk; None for one that is not there or that is torn."""
+        """Return the part of a chunk; None for one that is not there, that is torn, or that no sweep wrote."""
         import polars as pl
 
         try:
-            return pl.read_parquet(io.BytesIO(self._storage.read(_path(chunk))))
-        except (FileNotFoundError, pl.exceptions.PolarsError):
+            part = io.BytesIO(self._storage.read(_path(chunk)))
+            refuse_deep(part, _path(chunk))
+            return pl.read_parquet(part)
+        except (FileNotFoundError, InputError, pl.exceptions.PolarsError):
             return None
 
     def write(self, chunk: int, table: "pl.DataFrame") -> None:

@@ -10,7 +10,7 @@ import polars.selectors as cs
 from sightline.calibration.readers.nccl_log import read_log
 from sightline.calibration.readers.words import WORDS
 from sightline.errors import InputError, nearest
-from sightline.loading.input.parquet import refuse_deep
+from sightline.parquet import refuse_deep_file
 from sightline.quantities import show
 from sightline.scenario import Model
 
@@ -133,7 +133,7 @@ def open_table(path: Path) -> RawTable:
         if not head.strip():
             raise InputError(f"'{path}' is empty")
         if head.startswith(b"PAR1"):
-            refuse_deep(path)
+            refuse_deep_file(path)
             frame = pl.read_parquet(path).select(_CELLS).cast({pl.Categorical: pl.String})
             return RawTable(path=path, frame=_not_empty(frame, path), counts="row", first=1)
         if head.lstrip().startswith((b"[", b"{")):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from sightline.errors import InputError
-from sightline.loading.input.parquet import refuse_deep
+from sightline.parquet import refuse_deep_file
 from sightline.quantities import show
 
 BLOCK_BYTES: Final = 2**22
@@ -61,7 +61,7 @@ def blocks_of(path: Path) -> Iterator[Block]:
 def _parquet(path: Path) -> Iterator[Block]:
     import polars
 
-    refuse_deep(path)
+    refuse_deep_file(path)
     frame = polars.scan_parquet(path)
     try:
         rows = frame.select(polars.len()).collect().item()

@@ -5,9 +5,9 @@ are nested deeper than any table are refused before Polars sees them.
 """
 
 from collections.abc import Callable, Mapping
-from io import BytesIO
+from io import SEEK_END, BytesIO
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from sightline.errors import InputError
 
@@ -21,25 +21,32 @@ _LIST, _STRUCT = 9, 12
 """Types of Thrift's compact protocol."""
 
 
-def refuse_deep(path: Path) -> None:
+def refuse_deep_file(path: Path) -> None:
     """Raise `InputError` if a column is nested too deep to be read; its reader finds other faults of a file."""
+    with path.open("rb") as file:
+        refuse_deep(file, f"'{path}'")
+
+
+def refuse_deep(file: IO[bytes], name: str) -> None:
+    """Do the same for what is open and can be sought in, under the name that the error begins with."""
     try:
-        levels = _levels(_footer(path))
+        levels = _levels(_footer(file))
     except (EOFError, KeyError, RecursionError):
         return
+    finally:
+        file.seek(0)
     if levels > MOST_LEVELS:
-        raise InputError(f"'{path}' has a column nested {levels} levels deep; allowed: {MOST_LEVELS}")
+        raise InputError(f"{name} has a column nested {levels} levels deep; allowed: {MOST_LEVELS}")
 
 
-def _footer(path: Path) -> BytesIO:
-    with path.open("rb") as file:
-        size = file.seek(0, 2)
-        file.seek(max(size - _TAIL, 0))
-        begin = size - _TAIL - int.from_bytes(file.read(4), "little")
-        if begin < 0:
-            raise EOFError
-        file.seek(begin)
-        return BytesIO(file.read(size - _TAIL - begin))
+def _footer(file: IO[bytes]) -> BytesIO:
+    size = file.seek(0, SEEK_END)
+    file.seek(max(size - _TAIL, 0))
+    begin = size - _TAIL - int.from_bytes(file.read(4), "little")
+    if begin < 0:
+        raise EOFError
+    file.seek(begin)
+    return BytesIO(file.read(size - _TAIL - begin))
 
 
 def _levels(footer: BytesIO) -> int:

@@ -6,29 +6,15 @@ from typing import Any
 
 import polars
 import pytest
+from deep_parquet import FAR_TOO_DEEP, of_structs
 from serving_scenarios import serving
 
 from sightline.anchors import anchored
 from sightline.calibration.readers.raw_table import open_table
 from sightline.errors import InputError
 from sightline.loading import to_mapping
-from sightline.loading.input.parquet import MOST_LEVELS, refuse_deep
 from sightline.loading.traces import open_trace
-
-FAR_TOO_DEEP = 100_000
-"""Levels of which no library makes a file."""
-
-
-def varint(value: int) -> bytes:
-    return bytes([value & 0x7F | 0x80]) + varint(value >> 7) if value > 0x7F else bytes([value])
-
-
-def of_structs(levels: int) -> bytes:
-    """A file without rows, whose column is a struct in a struct in a struct, in Thrift's compact protocol."""
-    root, struct, leaf = b"\x48\x01r\x15\x02\x00", b"\x35\x02\x18\x01a\x15\x02\x00", b"\x15\x04\x25\x02\x18\x01v\x00"
-    schema = b"\xfc" + varint(levels + 2) + root + struct * levels + leaf
-    footer = b"\x15\x02\x19" + schema + b"\x16\x00\x19\x0c\x00"
-    return b"PAR1" + footer + len(footer).to_bytes(4, "little") + b"PAR1"
+from sightline.parquet import MOST_LEVELS, refuse_deep_file
 
 
 def anchor_of_log(path: Path) -> object:
@@ -63,17 +49,17 @@ def test_levels_are_counted_as_polars_writes_them(tmp_path: Path) -> None:
         column = polars.Series("chain", [None], polars.List(column.dtype))
     table = polars.DataFrame({"a": [1], "chain": column, "b": ["x"], "day": polars.Series([None], dtype=polars.Date)})
     table.write_parquet(path)
-    refuse_deep(path)
+    refuse_deep_file(path)
     polars.DataFrame({"a": [1], "chain": polars.Series([None], dtype=polars.List(column.dtype))}).write_parquet(path)
     with pytest.raises(InputError, match=f"nested {MOST_LEVELS + 2} levels deep"):
-        refuse_deep(path)
+        refuse_deep_file(path)
 
 
 @pytest.mark.parametrize("levels", [1, MOST_LEVELS])
 def test_what_is_nested_less_is_read(tmp_path: Path, levels: int) -> None:
     path = tmp_path / "table.parquet"
     path.write_bytes(of_structs(levels))
-    refuse_deep(path)
+    refuse_deep_file(path)
     assert polars.read_parquet(path).height == 0
 
 
