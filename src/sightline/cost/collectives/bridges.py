@@ -5,26 +5,27 @@ PCIe, or the reverse: half as much crosses the host, a device's lanes carry one 
 message waits for half are the bridge's. An all-to-all sends one of n - 1 parts over a bridge, which is left out.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from statistics import fmean
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from sightline.cost.collectives.constants import CollectiveConstants
 from sightline.cost.collectives.groups import Links
 from sightline.quantities import smaller
 from sightline.scenario import Host, Interconnect, Network
 
-MEASURED_EXCHANGES = {
+_MEASURED_EXCHANGES: Final[Mapping[str, tuple[float, float]]] = {
     "EPYC of the Rome generation, NVIDIA/nccl#814": (15.3, 22.2),
     "Threadripper 2950X, forum.level1techs.com, topic 185531": (3.75, 5.55),
     "desktop, gist muellerzr/fbfabd0f": (8.4, 12.0),
     "desktop, tinygrad/open-gpu-kernel-modules#44": (4.3, 6.3),
 }
 """GB/s per direction of copies between two devices through host memory, both ways at a time and one way alone."""
-TWO_WAY = round(fmean(both / alone for both, alone in MEASURED_EXCHANGES.values()), 2)
+TWO_WAY = round(fmean(both / alone for both, alone in _MEASURED_EXCHANGES.values()), 2)
 """What a device exchanges with host memory in each direction when both are in use, over one direction alone.
 
-The mean of ``MEASURED_EXCHANGES``, which agree to two figures. What NCCL reaches over PCIe was measured on links in use
+The mean of ``_MEASURED_EXCHANGES``, each within 2 % of it. What NCCL reaches over PCIe was measured on links in use
 both ways, so that its efficiencies hold this already."""
 
 
