@@ -39,6 +39,10 @@ class Loaded:
         """Yield what is not compared, and how many cells of the sweep cannot be, and why."""
         if self.unmeasured:
             yield "what the file says was measured is left out: --set or --sweep asks about another scenario"
+        yield from self.not_possible()
+
+    def not_possible(self) -> Iterator[str]:
+        """Yield how many cells of the sweep cannot be, and why."""
         left_out = len(self.impossible)
         if not left_out:
             return

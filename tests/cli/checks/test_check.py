@@ -74,6 +74,23 @@ def test_of_several_scenarios_each_has_to_meet_everything(in_process, example):
     assert in_process("check", example, *sweep, f"step_time<={1.001 * max(times)}")[0] == 0
 
 
+def test_an_impossible_combination_of_a_sweep_is_not_met(in_process, example):
+    asked = ("check", example, "--require", "fits", "--sweep", "plan.micro_batch=2,4")
+    why = "1 of 2 not possible: workload.global_batch is 16"
+    code, out, err = in_process(*asked)
+    assert code == 1
+    assert "1 of 2 scenarios meets everything required, 1 is not possible" in out
+    assert err.count(why) == 1
+    code, out, _ = in_process(*asked, "--json")
+    (document,) = json.loads(out)
+    assert (code, document["met"]) == (1, True)
+    assert document["warnings"][0].startswith(why)
+    code, out, _ = in_process(*asked, "--markdown", "-")
+    assert code == 1
+    assert "1 of 2 scenarios meets everything required, 1 is not possible" in out
+    assert "not possible: workload" in out
+
+
 def test_markdown_marks_what_is_met(in_process, example, tmp_path):
     path = tmp_path / "check.md"
     code, out, err = in_process("check", example, "--require", "fits,mfu>=0.99", "--markdown", path)

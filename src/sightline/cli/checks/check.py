@@ -13,6 +13,7 @@ from sightline.cli.progress_bar import end_if_stopped, progress_bar
 from sightline.cli.reports import OutlinedReport, ReportOptions
 
 if TYPE_CHECKING:
+    from sightline.loading.possible import Loaded
     from sightline.report.outline import Outline
     from sightline.requirements.check import Checked
 
@@ -48,7 +49,8 @@ def check(
     """Check whether a prediction meets what is required: exit 0 if it does, 1 if not, 2 if the request is wrong.
 
     Figures are the keys of results, such as ttft_s.p90, or short names such as ttft_p90 and memory. A load that is
-    served (task serve) is simulated. Of several scenarios each has to meet everything.
+    served (task serve) is simulated. Of several scenarios each has to meet everything; a combination of a sweep that is
+    not possible meets nothing.
 
     \b
     Examples:
@@ -73,14 +75,15 @@ def check(
             for scenario in progress.over(loaded.scenarios, "checking")
         ]
     end_if_stopped(progress)  # a verdict on some of the scenarios is none
-    reports.write(_Report(found, loaded.is_list), written)
-    if not all(one.met for one in found):
+    reports.write(_Report(found, loaded, loaded.is_list), written)
+    if loaded.impossible or not all(one.met for one in found):
         raise typer.Exit(FAILED)
 
 
 @dataclass(frozen=True)
 class _Report(OutlinedReport):
     checked: "list[Checked]"
+    loaded: "Loaded"
     is_list: bool
 
     def show(self, options: ReportOptions) -> None:
@@ -88,14 +91,17 @@ class _Report(OutlinedReport):
         super().show(options)
 
     def document(self) -> Any:
-        return [one.to_dict() for one in self.checked]
+        left_out = list(self.loaded.not_possible())
+        documents = [one.to_dict() for one in self.checked]
+        return [{**one, "warnings": [*left_out, *one["warnings"]]} for one in documents]
 
     def tables(self) -> Any:
         from sightline.report.requirements import requirements_lines
 
-        return requirements_lines(self.checked)
+        return requirements_lines(self.checked, impossible=len(self.loaded.impossible))
 
     def outline(self) -> "Outline":
         from sightline.report.requirements import requirements_outline
 
-        return requirements_outline(self.checked)
+        impossible = len(self.loaded.impossible)
+        return requirements_outline(self.checked, impossible=impossible, left_out=list(self.loaded.not_possible()))
