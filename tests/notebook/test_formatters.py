@@ -11,8 +11,10 @@ from IPython.core.interactiveshell import InteractiveShell
 import sightline as sl
 from sightline.notebook import load_ipython_extension, unload_ipython_extension
 from sightline.notebook.formatters import TYPES
+from sightline.notebook.outlines import outlined
 from sightline.notebook.view import WIDE, chart_bundle
 from sightline.on_demand import named
+from sightline.report.outline import Outline
 from sightline.runs import Run
 from sightline.validation.coverage.matrix import cells_of
 
@@ -216,6 +218,16 @@ def test_what_is_required_is_marked_and_several_scenarios_have_a_line_each(shell
     assert '<td class="bad">' in html
     assert "1 of 2 requirements is met" in html
     assert shown(shell, [one, one])["text/html"].count("❌") == 2
+
+
+def test_warnings_and_footnotes_of_an_outline_are_in_its_text_too(shell):
+    too_large = sl.check(asked("pretrain", micro_batch=8, attention="eager"), "mfu >= 0.01")
+    assert too_large.warnings
+    data = shown(shell, too_large)
+    for one in too_large.warnings:
+        assert f"warning: {one}" in " ".join(data["text/plain"].split())
+    outline = Outline(title="a title", footnotes=["a footnote"])
+    assert "a footnote" in outlined(outline).bundle()["text/plain"]
 
 
 def test_a_reproduction_shows_findings_and_folds_what_is_behind_them(shell):

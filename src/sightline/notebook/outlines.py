@@ -1,6 +1,7 @@
 """Answers that are outlined: what was required, what is reproduced, what predictions rest on."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from sightline.notebook import pieces, studies
 from sightline.notebook.view import View
@@ -10,9 +11,13 @@ from sightline.report.pieces import FAINT, text
 from sightline.report.reproduced import reproduced_outline
 from sightline.report.requirements import requirements_outline
 from sightline.report.terminal.outline import outline_text
+from sightline.report.terminal.parts import Sentence
 from sightline.reproduction.answer import Reproduction
 from sightline.requirements.check import Checked
 from sightline.validation.coverage import Cell
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 
 def required(found: Checked) -> View:
@@ -53,7 +58,15 @@ def outlined(outline: Outline) -> View:
     )
     alone = [one for one in map(_alone, outline.parts) if one]
     charts = [chart for one in alone for chart in one.charts]
-    return View(html=html, text=outline_text(outline), charts=charts)
+    return View(html=html, text=_text(outline), charts=charts)
+
+
+def _text(outline: Outline) -> "RenderableType":
+    """What a terminal shows on stdout and stderr, and what readers of a kept answer are told."""
+    from rich.console import Group
+
+    warnings = (Sentence(f"warning: {one}") for one in dict.fromkeys(outline.warnings))
+    return Group(outline_text(outline), *warnings, *map(Sentence, outline.footnotes))
 
 
 def _part(part: Part) -> str:
