@@ -59,6 +59,23 @@ def test_gains_are_those_of_one_technique(ours):
     assert ours(finetuning.a21, told) == pytest.approx([0.0, 0.0])
 
 
+def test_flash_attentions_gain_alone_depends_on_the_rows_that_it_is_taken_from(ours):
+    def step_s(plan, _):
+        with_flash = 0.7 if plan["zero_stage"] == 2 else 0.8
+        return with_flash if plan["attention"] == "flash" else 1.0
+
+    told = Told(step_s)
+    assert ours(finetuning.a20, told) == pytest.approx([1 / 0.8 - 1, 1 / 0.7 - 1] * 2)
+    concerned = [id_ for id_ in finetuning.FINDINGS if finetuning.FLASH_ROWS.name in _settings(id_)]
+    assert concerned == ["A20"]
+
+
+def _settings(id_):
+    """The open settings that concern a finding."""
+    told = Told(gib=lambda plan, _: 1.0 + plan["zero_stage"])
+    return {setting for one in finetuning.FINDINGS[id_](told) for setting in one.choices}
+
+
 def test_the_loss_farther_from_the_stated_one_is_judged(ours):
     def step_s(plan, model):
         return 1.0 if model == "llama-2-7b" else 1 / 0.6 if quantized(plan) else 1 / 0.75

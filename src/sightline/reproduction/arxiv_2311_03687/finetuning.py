@@ -10,7 +10,7 @@ from sightline.profile import Profile
 from sightline.quantities import GIB
 from sightline.reproduction.answer import Interpretation, ReproducedTable, table
 from sightline.reproduction.arxiv_2311_03687.columns import MEMORY, MODEL, ROW, THROUGHPUT
-from sightline.reproduction.arxiv_2311_03687.open_settings import ADAPTERS, COMBINED, LORA_ZERO, as_described
+from sightline.reproduction.arxiv_2311_03687.open_settings import ADAPTERS, COMBINED, FLASH_ROWS, as_described
 from sightline.reproduction.arxiv_2311_03687.settings import (
     A800,
     CARDS,
@@ -35,7 +35,7 @@ Adapters = Choice[Mapping[str, Any]]
 
 def a18(ask: Ask) -> list[Interpretation]:
     """Return LoRA's throughput over QLoRA's."""
-    return [_rates(ask, (adapters, LORA_ZERO.first), ("L", adapters), ("QL", adapters)) for adapters in ADAPTERS]
+    return [_rates(ask, (adapters,), ("L", adapters), ("QL", adapters)) for adapters in ADAPTERS]
 
 
 def a19(ask: Ask) -> list[Interpretation]:
@@ -44,16 +44,15 @@ def a19(ask: Ask) -> list[Interpretation]:
     for adapters in ADAPTERS:
         gib = [memory_gib(_adapted(ask, A800, techniques, adapters)) for techniques in ("QL", "L")]
         sentence = f"QLoRA needs {gib[0]:.1f} GiB, LoRA {gib[1]:.1f} GiB."
-        choices = taken(adapters, LORA_ZERO.first)
-        interpretations.append(Interpretation(choices=choices, values=[gib[0] / gib[1]], sentence=sentence))
+        interpretations.append(Interpretation(choices=taken(adapters), values=[gib[0] / gib[1]], sentence=sentence))
     return interpretations
 
 
 def a20(ask: Ask) -> list[Interpretation]:
     """Return what FlashAttention adds to LoRA's throughput."""
     return [
-        _gain(ask, (adapters, zero), (f"L+F{zero.value}", adapters), (f"L{zero.value}", adapters))
-        for adapters, zero in product(ADAPTERS, LORA_ZERO)
+        _gain(ask, (adapters, rows), (f"L+F{rows.value}", adapters), (f"L{rows.value}", adapters))
+        for adapters, rows in product(ADAPTERS, FLASH_ROWS)
     ]
 
 
@@ -74,7 +73,7 @@ def a22(ask: Ask) -> list[Interpretation]:
         told = ", ".join(f"{row} {OUT_OF_MEMORY if loss is None else f'{loss:.1%}'}" for row, loss in losses.items())
         interpretations.append(
             Interpretation(
-                choices=taken(adapters, LORA_ZERO.first),
+                choices=taken(adapters),
                 values=list(losses.values()),
                 sentence=f"13B is slower than 7B by: {told}.",
             )

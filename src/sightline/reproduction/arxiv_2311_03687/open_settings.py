@@ -68,9 +68,11 @@ ADAPTERS: OpenSetting[Mapping[str, Any]] = OpenSetting(
         "adapters on queries and values, PEFT's default for Llama": {"targets": ["query", "value"]},
     },
 )
-LORA_ZERO: OpenSetting[str] = OpenSetting(
-    name="ZeRO stage of rows of fine-tuning that name none", choices={"without ZeRO": "", "with ZeRO-2": "+Z2"}
+FLASH_ROWS: OpenSetting[str] = OpenSetting(
+    name="rows that FlashAttention's gain for LoRA is taken from",
+    choices={"from L to L+F": "", "from L+Z2 to L+F+Z2": "+Z2"},
 )
+"""What both rows have besides; the study's table has both pairs."""
 COMBINED: OpenSetting[tuple[str, Mapping[str, Any]]] = OpenSetting(
     name="server and offload of 70B with all techniques",
     choices={
