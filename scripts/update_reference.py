@@ -1,4 +1,4 @@
-"""Write what the documentation takes from the code: the commands page and the lists of the catalog page."""
+"""Write what the documentation takes from the code: the commands, the lists of the catalog, the sentences of a check."""
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -11,6 +11,9 @@ from sightline.catalog import KINDS, entry, names
 from sightline.cli.app import command_line
 from sightline.frameworks import read_engine, read_framework
 from sightline.frameworks.choices import choices_of
+from sightline.loading import read_all
+from sightline.report.requirements import requirements_lines
+from sightline.requirements.check import check
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -21,6 +24,7 @@ def main() -> None:
     replace_part(DOCS / "catalog.md", "entries", entries())
     replace_part(DOCS / "scenario.md", "frameworks", frameworks())
     replace_part(DOCS / "scenario.md", "engines", engines())
+    replace_part(DOCS / "checking.md", "checked", checked())
 
 
 def commands() -> str:
@@ -70,6 +74,13 @@ def frameworks() -> str:
 def engines() -> str:
     """Return what each engine of generation offers and takes by default."""
     return _offers("engines", "engine")
+
+
+def checked() -> str:
+    """Return what the page on checks prints for its first requirements."""
+    loaded = read_all([DOCS.parent / "examples" / "llama-2-7b-zero2-8xa800.yaml"])
+    lines = requirements_lines([check(scenario, "fits,mfu>=0.15") for scenario in loaded.scenarios])
+    return "```text\n" + "\n".join(lines) + "\n```"
 
 
 def _offers(kind: str, heading: str) -> str:

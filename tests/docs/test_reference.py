@@ -45,7 +45,13 @@ def test_the_table_of_frameworks_has_what_differs_between_release_lines(update_r
 
 @pytest.mark.parametrize(
     ("page", "part"),
-    [("commands", "commands"), ("catalog", "entries"), ("scenario", "frameworks"), ("scenario", "engines")],
+    [
+        ("commands", "commands"),
+        ("catalog", "entries"),
+        ("scenario", "frameworks"),
+        ("scenario", "engines"),
+        ("checking", "checked"),
+    ],
 )
 def test_generated_parts_are_up_to_date(update_reference, page, part):
     text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
