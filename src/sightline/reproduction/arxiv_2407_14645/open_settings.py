@@ -18,7 +18,3 @@ SCALING: OpenSetting[str] = OpenSetting(
     name="scaling from node to node",
     choices={"equal factors at each step": "ideal", "foundries' claims": "vendor"},
 )
-LATENCIES: OpenSetting[bool] = OpenSetting(
-    name="published latencies", choices={"latencies that can be of their model": False, "all latencies": True}
-)
-"""Whether impossible ones are among them."""
