@@ -7,7 +7,7 @@ import pytest
 from sightline.errors import InputError
 from sightline.exploration.explore import QUICK, check, explore, is_name, read_view
 from sightline.exploration.listed import BUILT_IN
-from sightline.exploration.results import answer_to_dict
+from sightline.exploration.results import study_to_dict
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
@@ -19,7 +19,7 @@ def test_a_built_in_study_answers_its_name_and_keeps_the_contract():
     answer = explore("bound-by", quick=True)
     assert QUICK in answer.warnings
     assert f"{QUICK}." in answer.assumptions
-    document = answer_to_dict(answer)
+    document = study_to_dict(answer)
     assert document["study"] == answer.study == "bound-by"
     assert len(document["rows"]) == len(answer) > 0
     assert answer.assumptions
@@ -28,7 +28,7 @@ def test_a_built_in_study_answers_its_name_and_keeps_the_contract():
 def test_figures_that_a_row_lacks_are_null():
     base = {"model": "llama-2-7b", "cluster": "8x h100-sxm-80gb"}
     base |= {"workload": {"task": "pretrain", "sequence_length": 2048, "global_batch": 8}, "plan": {"micro_batch": 1}}
-    document = answer_to_dict(explore({"base": base, "axes": {"plan.tensor_parallel": [1, 3]}}))
+    document = study_to_dict(explore({"base": base, "axes": {"plan.tensor_parallel": [1, 3]}}))
     assert [row["step_time_s"] is None for row in document["rows"]] == [False, True]
     assert [row["fits"] is None for row in document["rows"]] == [False, True]
 

@@ -70,11 +70,11 @@ def test_the_file_of_a_study_of_ones_own_gives_the_same_answer():
     import re
 
     from sightline.exploration.explore import explore as answered
-    from sightline.exploration.results import answer_to_dict
+    from sightline.exploration.results import study_to_dict
 
     result = found(**OWN, search="tensor_parallel")
     (file,) = re.findall(r'data-file="study.yaml">([^<]*)<', result["piece"]["html"])
-    assert answer_to_dict(answered(unescape(file)))["rows"] == result["document"]["rows"]
+    assert study_to_dict(answered(unescape(file)))["rows"] == result["document"]["rows"]
 
 
 @pytest.mark.parametrize(

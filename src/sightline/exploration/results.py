@@ -10,7 +10,7 @@ from sightline.profile.results import stamped
 from sightline.quantities import as_json
 
 
-def answer_to_dict(answer: StudyAnswer) -> dict[str, Any]:
+def study_to_dict(answer: StudyAnswer) -> dict[str, Any]:
     """Return the documented keys of a study's answer; a figure that a row lacks is null."""
     columns = [_listed(values) for values in answer.columns.values()]
     return stamped(

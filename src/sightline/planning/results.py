@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sightline.prediction.anchoring import Anchored
 
 
-def answer_to_dict(answer: PlanAnswer, launches: Mapping[int, str] | None = None) -> dict[str, Any]:
+def plans_to_dict(answer: PlanAnswer, launches: Mapping[int, str] | None = None) -> dict[str, Any]:
     """Return an answer under its result keys, in SI units and plain Python numbers.
 
     Args:

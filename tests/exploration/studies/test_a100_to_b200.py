@@ -8,7 +8,7 @@ from sightline.errors import InputError
 from sightline.exploration.answer import StudyAnswer
 from sightline.exploration.explore import explore
 from sightline.exploration.generations import ALL, NAMES, NEW, Ladder
-from sightline.exploration.results import answer_to_dict
+from sightline.exploration.results import study_to_dict
 from sightline.exploration.studies.a100_to_b200 import BASE, BEST, DEVICES, FULLY_RECOMPUTED, OF_2021, QUICKLY_SEARCHED
 from sightline.loading.clusters.cluster import read_cluster
 from sightline.progress import SILENT
@@ -71,7 +71,7 @@ def test_faster_compute_moves_what_binds_off_compute(answer: StudyAnswer) -> Non
 
 
 def test_published_gain_is_shown_with_its_source(answer: StudyAnswer) -> None:
-    published = answer_to_dict(answer)["summary"]["published"]
+    published = study_to_dict(answer)["summary"]["published"]
     assert published["gain"] == 35
     assert "2407.14645" in published["source"]
 

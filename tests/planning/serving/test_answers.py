@@ -8,7 +8,7 @@ from planning.serving.questions import QUESTION
 from rich.console import Console
 
 from sightline.launching import write
-from sightline.planning.results import answer_to_dict
+from sightline.planning.results import plans_to_dict
 from sightline.planning.search import plan
 from sightline.report import units
 from sightline.report.charts.plan import plan_chart
@@ -42,7 +42,7 @@ def test_an_answer_is_shown_drawn_and_launched(answer) -> None:
     text = shown.getvalue()
     assert all(heading in text for heading in ("goodput/device", "capacity", "users", "p90"))
     assert plan_chart(answer)
-    document = answer_to_dict(answer)
+    document = plans_to_dict(answer)
     assert document["plans"][0]["goodput_requests_per_s_per_device"] == answer.plans[0].value
     rent = answer.plans[0].figures["usd_per_hour"]
     assert f"plan 1: rent of ${rent:.2f} per hour" in text

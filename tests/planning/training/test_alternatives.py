@@ -2,7 +2,7 @@
 
 import pytest
 
-from sightline.planning.results import answer_to_dict
+from sightline.planning.results import plans_to_dict
 from sightline.planning.search import plan
 from sightline.report.plans import sentences
 
@@ -49,7 +49,7 @@ def test_they_are_in_every_form():
     answer = plan(TUNED, launchable=True)
     keys = {key for one in answer.alternatives for key in one.set}
     assert keys == {"cluster", "plan.adapter"}
-    assert answer_to_dict(answer)["neighbours"][0]["set"] == answer.alternatives[0].set
+    assert plans_to_dict(answer)["neighbours"][0]["set"] == answer.alternatives[0].set
     assert ("adapter none", "-", "no plan that fits and meets the limits") in sentences.alternatives(answer)
 
 

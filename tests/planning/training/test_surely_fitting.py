@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from sightline.planning.results import answer_to_dict
+from sightline.planning.results import plans_to_dict
 from sightline.planning.search import plan
-from sightline.report.plans.csv import answer_to_csv
+from sightline.report.plans.csv import plans_to_csv
 from sightline.report.plans.sentences import most_surely, perhaps_too_large
 
 ASKED = {
@@ -45,8 +45,8 @@ def test_the_first_plan_does_not_depend_on_how_many_are_shown(answer, top):
 
 def test_it_is_marked_in_every_form(answer):
     tight = [one.rank for one in answer.plans if one.profile.tight]
-    assert [one["rank"] for one in json.loads(json.dumps(answer_to_dict(answer)))["plans"] if one["tight"]] == tight
-    lines = answer_to_csv(answer).splitlines()
+    assert [one["rank"] for one in json.loads(json.dumps(plans_to_dict(answer)))["plans"] if one["tight"]] == tight
+    lines = plans_to_csv(answer).splitlines()
     assert lines[0].split(",")[4] == "tight"
     assert [int(line.split(",")[0]) for line in lines[1:] if line.split(",")[4] == "true"] == tight
     (said,) = perhaps_too_large(answer)

@@ -105,9 +105,9 @@ class _Report(Report):
     answer: "StudyAnswer"
 
     def document(self) -> Any:
-        from sightline.exploration.results import answer_to_dict
+        from sightline.exploration.results import study_to_dict
 
-        return answer_to_dict(self.answer)
+        return study_to_dict(self.answer)
 
     def tables(self) -> Any:
         from sightline.report.studies.text import study_text

@@ -151,9 +151,9 @@ class _Report(Report):
     commands: Commands
 
     def document(self) -> Any:
-        from sightline.planning.results import answer_to_dict, launches
+        from sightline.planning.results import launches, plans_to_dict
 
-        return answer_to_dict(self.answer, launches(self.answer))
+        return plans_to_dict(self.answer, launches(self.answer))
 
     def tables(self) -> Any:
         from sightline.report.terminal.plan import plan_text
@@ -161,9 +161,9 @@ class _Report(Report):
         return [plan_text(self.answer, self.commands)]
 
     def csv(self) -> str:
-        from sightline.report.plans.csv import answer_to_csv
+        from sightline.report.plans.csv import plans_to_csv
 
-        return answer_to_csv(self.answer)
+        return plans_to_csv(self.answer)
 
     def chart(self, *room: Any) -> dict[str, Any]:
         from sightline.report.charts.plan import plan_chart

@@ -4,7 +4,7 @@ from sightline.planning.answer import PlanAnswer
 from sightline.report.csv_lines import csv_text, line_of
 
 
-def answer_to_csv(answer: PlanAnswer) -> str:
+def plans_to_csv(answer: PlanAnswer) -> str:
     """Return a line per plan: its place, its scenario and its results under dotted keys."""
     return csv_text(
         [

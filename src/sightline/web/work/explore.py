@@ -20,7 +20,7 @@ MOST_POINTS: Final = 100_000
 def work(mapping: Mapping[str, Any], options: Mapping[str, Any], progress: Progress) -> Mapping[str, Any]:
     """Return what the study finds; ``mapping`` is a study, or of a built-in one ``{study: NAME}`` and ``set``."""
     from sightline.exploration.explore import explore
-    from sightline.exploration.results import answer_to_dict
+    from sightline.exploration.results import study_to_dict
     from sightline.loading.input.no_files import without_files
     from sightline.report import pieces
     from sightline.report.pages.study import study_piece
@@ -32,7 +32,7 @@ def work(mapping: Mapping[str, Any], options: Mapping[str, Any], progress: Progr
     with without_files():
         answer = explore(source, **given, overrides=overrides, progress=progress)
         piece = pieces.section(answer.title, study_piece(answer), _again(mapping, given))
-        return {**found(answer_to_dict(answer), piece), "files": {"study.csv": study_to_csv(answer)}}
+        return {**found(study_to_dict(answer), piece), "files": {"study.csv": study_to_csv(answer)}}
 
 
 def check(mapping: Mapping[str, Any], options: Mapping[str, Any]) -> None:

@@ -26,18 +26,18 @@ MOST_SPACES: Final = 64
 def work(mapping: Mapping[str, Any], options: Mapping[str, Any], progress: Progress) -> Mapping[str, Any]:
     """Return the best plans."""
     from sightline.loading.input.no_files import without_files
-    from sightline.planning.results import answer_to_dict, launches
+    from sightline.planning.results import launches, plans_to_dict
     from sightline.planning.search import plan
     from sightline.report.pages.plans import plan_piece
-    from sightline.report.plans.csv import answer_to_csv
+    from sightline.report.plans.csv import plans_to_csv
 
     given = checked("plan", options, OPTIONS)
     check(mapping, given)
     with without_files():
         answer = plan(mapping, **given, progress=progress)
         piece = plan_piece(answer, addresses=_addresses(answer, mapping), tries=_tries(answer, mapping, given))
-        document = answer_to_dict(answer, launches(answer))
-        return {**found(document, piece), "files": {"plans.csv": answer_to_csv(answer) if answer.plans else ""}}
+        document = plans_to_dict(answer, launches(answer))
+        return {**found(document, piece), "files": {"plans.csv": plans_to_csv(answer) if answer.plans else ""}}
 
 
 def check(mapping: Mapping[str, Any], options: Mapping[str, Any]) -> None:
