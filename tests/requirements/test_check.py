@@ -1,6 +1,7 @@
 """Scenarios are held against what is required of them; loads are simulated."""
 
 import pytest
+from generation_scenarios import generation
 from serving_scenarios import serving
 from training_scenarios import training
 
@@ -42,6 +43,22 @@ def test_a_load_that_does_not_fit_has_no_times():
     assert found.sentences == [
         "ttft_p90 is not known, for the plan does not fit in memory: at most 30 s is required: not met"
     ]
+
+
+def test_what_fits_of_a_load_is_said_without_the_cache_that_fills_the_rest():
+    found = sl.check(serving(count=2), "fits")
+    needed, cache = (found.profile.memory_bytes[part] / 2**30 for part in ("total", "kv_cache"))
+    assert found.met
+    assert f"fits is true: {needed - cache:.1f} of " in found.sentences[0]
+    assert f"are needed without the KV cache, which has {cache:.1f} GiB: met" in found.sentences[0]
+
+
+@pytest.mark.parametrize("asked", [serving(count=2), generation()], ids=["serve", "generate"])
+def test_a_memory_without_an_interval_fits_in_no_whole_interval(asked):
+    assert sl.check(asked, "fits").met
+    found = sl.check(asked, "fits", whole_interval=True)
+    assert not found.met
+    assert found.sentences[0].endswith("(no interval is known): in the whole interval it is required: not met")
 
 
 def test_that_a_plan_does_not_fit_is_warned_of_where_it_is_not_required():

@@ -19,6 +19,7 @@ _OF_A_RUN = ("total_tokens", "steps", "run_time_s", "energy_j", "cost_usd")
 _OF_AN_OBJECTIVE = ("goodput_requests_per_s", "good_share", "capacity_requests_per_s")
 """Figures of a load that need an objective."""
 _LOWER = (">=", ">")
+_NO_INTERVAL = " (no interval is known)"
 _EXACT = ("usd_per_hour", "total_tokens", "steps", "model_flops", "hardware_flops", "peak_flops", "flops", "bytes")
 """Figures that follow from the scenario alone, so that no prediction errs about them."""
 
@@ -97,17 +98,23 @@ def _meets(requirement: Requirement, value: Any, interval: Interval | None) -> b
 def _fitting(profile: Profile, interval: Interval | None, *, whole_interval: bool) -> tuple[bool, str]:
     """Whether a plan fits as is required, and the figures.
 
-    An engine that fills its share of the memory has no interval: then it fits, or does not.
+    An engine that serves gives its KV cache all memory that is left, which is no need.
     """
-    needed, usable = float(profile.memory_bytes["total"]), float(profile.usable_bytes)
+    serves = profile.task is SERVING
+    cache = float(profile.memory_bytes["kv_cache"]) if serves else 0.0
+    needed, usable = float(profile.memory_bytes["total"]) - cache, float(profile.usable_bytes)
     said = f"fits is {'true' if profile.fits else 'false'}: {needed / GIB:.1f} of {usable / GIB:.1f} GiB are needed"
+    if serves:
+        said += f" without the KV cache, which has {cache / GIB:.1f} GiB"
     if interval is not None and interval[1] is not None:
         said += f" (80 % interval {interval[0] / GIB:.1f} to {interval[1] / GIB:.1f} GiB)"
-    if not profile.fits and needed <= usable:
+    elif whole_interval:
+        said += _NO_INTERVAL
+    if not (serves or profile.fits) and needed <= usable:
         said += ", but what is offloaded does not fit into the memory of the hosts"
     if whole_interval:
         said += ": in the whole interval it is required"
-    return bool(profile.fits) and not (whole_interval and profile.tight), said
+    return bool(profile.fits) and not (whole_interval and (interval is None or profile.tight)), said
 
 
 def _sentence(requirement: Requirement, profile: Profile, value: Any, interval: Interval | None, where: str) -> str:
@@ -120,7 +127,7 @@ def _sentence(requirement: Requirement, profile: Profile, value: Any, interval: 
     asked = f"{_IN_WORDS[requirement.operator]} {written.beside(bound, value)}{where} is required"
     if value is None:
         return f"{requirement.name} is not known{_reason(profile, requirement.figure.key)}: {asked}"
-    spread = _spread(interval, bound, written) if interval or not where else " (no interval is known)"
+    spread = _spread(interval, bound, written) if interval or not where else _NO_INTERVAL
     return f"{requirement.name} is {written.beside(value, bound)}{spread}: {asked}"
 
 
