@@ -19,9 +19,15 @@ def test_eight_devices_reach_a_part_of_eight_times_one(ours, ask, id_):
     assert len({str(one.choices) for one in interpretations}) == len(interpretations)
 
 
-def test_faster_lanes_of_the_host_scale_better(ours, ask):
-    as_the_host_has_them, as_stated, *_ = ours(scaling.a2, ask)
-    assert as_stated > as_the_host_has_them
+def test_faster_lanes_and_peer_to_peer_access_scale_better(ours, ask):
+    as_the_host_has_them, as_stated, peer_to_peer = ours(scaling.a2, ask)
+    assert as_the_host_has_them < as_stated <= peer_to_peer
+
+
+def test_lanes_of_pcie_4_are_the_hosts_too():
+    """Peer-to-peer access alone would leave weights that are offloaded on the slower lanes of PCIe 3."""
+    _, plain, peer_to_peer = scaling.LINKS.choices.values()
+    assert peer_to_peer["host"] == plain["host"]
 
 
 def test_bridges_gain_the_more_the_slower_the_hosts_memory_is(ours, ask):

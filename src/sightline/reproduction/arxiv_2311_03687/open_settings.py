@@ -11,12 +11,18 @@ Parts = Mapping[str, Any]
 """Parts of a server that take the place of the study's."""
 AS_DESCRIBED: Parts = {}
 
+PCIE_4_HOST: Parts = {"host": {"device_bandwidth": "25 GB/s"}}
+FULL_RATE: Parts = {"intra_node": {"same_as": "pcie4", "shares": {2: 1, 4: 1, 8: 1}}}
+"""Peer-to-peer access whose devices leave each other all of their lanes: the most that a server can give."""
 LINKS: OpenSetting[Parts] = OpenSetting(
     name="links of the RTX 4090 server",
     choices={
         "host lanes of PCIe 3, as its Xeons have, no peer-to-peer access": AS_DESCRIBED,
-        "host lanes of PCIe 4, as the study states, no peer-to-peer access": {"host": {"device_bandwidth": "25 GB/s"}},
-        "PCIe 4 with peer-to-peer access, which no driver of 2023 gives RTX 4090": {"intra_node": "pcie4"},
+        "host lanes of PCIe 4, as the study states, no peer-to-peer access": PCIE_4_HOST,
+        "PCIe 4 at its full rate with peer-to-peer access, which no driver of 2023 gives RTX 4090": {
+            **PCIE_4_HOST,
+            **FULL_RATE,
+        },
     },
 )
 """The study states PCIe 4, its processors have lanes of PCIe 3."""
