@@ -1,1 +1,1 @@
-"""Sources reproduced: their numbered findings and their tables, predicted and judged by criteria fixed beforehand."""
+"""Sources reproduced: their numbered findings and their tables, predicted and judged by criteria."""

@@ -26,14 +26,14 @@ class OpenSetting(Generic[_Value]):
 
     name: str
     choices: Mapping[str, _Value]
-    """What each means for a scenario, by its name; the nearest to the source's words first."""
+    """What each means for a scenario, by its name; the likeliest first."""
 
     def __iter__(self) -> Iterator[Choice[_Value]]:
         return (Choice(setting=self.name, name=name, value=value) for name, value in self.choices.items())
 
     @property
     def first(self) -> Choice[_Value]:
-        """The choice that is nearest to the source's words."""
+        """The likeliest choice."""
         return next(iter(self))
 
 

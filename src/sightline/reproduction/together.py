@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 def best_choices(outcomes: Sequence["Outcome"]) -> Choices:
     """Return the choice of every open setting with which most findings are reproduced.
 
-    Of equal ones it is the nearest to the source's words. Settings that no finding has in common are independent, so
-    that each group of the others is searched by itself.
+    Of equal ones it is the first. Settings that no finding has in common are independent, so that each group of the
+    others is searched by itself.
     """
     choices: dict[str, str] = {}
     for settings, concerned in _independent(outcomes):

@@ -1,4 +1,4 @@
-"""What the study leaves open: each setting with its choices, the nearest to its words first."""
+"""What the study leaves open: each setting with its choices, the likeliest first."""
 
 from collections.abc import Mapping
 from typing import Any
