@@ -1,11 +1,14 @@
 """Scenarios are held against what is required of them; loads are simulated."""
 
+from dataclasses import replace
+
 import pytest
 from generation_scenarios import generation
 from serving_scenarios import serving
 from training_scenarios import training
 
 import sightline as sl
+from sightline.requirements.check import requirements
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +80,22 @@ def test_the_document_has_the_keys_that_are_documented():
 
 def test_an_answer_shows_itself_in_a_line():
     assert repr(sl.check(training(), "fits")).startswith("<0 of 1 requirements met: fits is false")
+
+
+def test_a_figure_of_another_task_is_refused_with_the_scenario_and_its_task(load):
+    asked = [replace(training(), name="A training"), replace(load, name="A load")]
+    with pytest.raises(sl.InputError) as refused:
+        requirements("fits,mfu>=0.35,ttft_p90<=0.5", asked)
+    of_training, of_load = refused.value.problems
+    assert of_training.startswith("A training: --require 'ttft_p90<=0.5': 'ttft_p90' is no figure of task pretrain;")
+    assert of_load.startswith("A load: --require 'mfu>=0.35': 'mfu' is no figure of task serve;")
+
+
+def test_a_mistake_of_all_scenarios_is_said_once_without_their_names():
+    with pytest.raises(sl.InputError) as refused:
+        requirements("mfuu>=0.35", [replace(training(), name="A"), replace(training(), name="B")])
+    (problem,) = refused.value.problems
+    assert problem.startswith("--require 'mfuu>=0.35': ")
 
 
 def test_no_load_is_simulated_for_a_wrong_requirement(load, monkeypatch):

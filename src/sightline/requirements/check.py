@@ -110,19 +110,29 @@ def requirements(require: str | Iterable[str], scenarios: Sequence[Any]) -> list
     """Return what is required of the answer to each scenario.
 
     Raises:
-        InputError: Some requirement is none of a scenario; each mistake is said once.
+        InputError: Some requirement is none of a scenario; each mistake is said once, with the scenarios that have it
+            where others do not.
     """
     texts = split(require)
     found: list[list[Requirement]] = []
-    problems: list[str] = []
-    for scenario in scenarios:
+    problems: dict[str, list[str]] = {}
+    for place, scenario in enumerate(scenarios, 1):
         try:
             found.append(read(texts, scenario))
         except InputError as error:
-            problems += error.problems
+            for problem in error.problems:
+                problems.setdefault(problem, []).append(scenario.name or f"scenario {place}")
     if problems:
-        raise InputError(list(dict.fromkeys(problems)))
+        raise InputError([_told(problem, names, len(scenarios)) for problem, names in problems.items()])
     return found
+
+
+def _told(problem: str, names: Sequence[str], scenarios: int) -> str:
+    """A mistake, after the names of the scenarios that have it where that is not all of them."""
+    if len(names) == scenarios:
+        return problem
+    *others, last = dict.fromkeys(names)
+    return f"{f'{last} and {len(others):,} more' if others else last}: {problem}"
 
 
 def _answer(scenario: Any, required: Sequence[Requirement], known: Any) -> Profile:

@@ -9,7 +9,6 @@ from typing import Any, Final
 from sightline.errors import InputError, nearest
 from sightline.kinds import share
 from sightline.planning.limits import BY_KEY, read_limit
-from sightline.profile import task_of
 from sightline.quantities import (
     BYTES,
     BYTES_PER_SECOND,
@@ -95,12 +94,11 @@ def read(texts: Iterable[str], scenario: Any) -> list[Requirement]:
     Raises:
         InputError: Some name no figure of its task, or have a bound that none is.
     """
-    task = task_of(scenario.workload.task)
-    figures = figures_of_scenario(scenario)
+    task, figures = scenario.workload.task, figures_of_scenario(scenario)
     found, problems = [], []
     for text in texts:
         try:
-            found.append(_read(text, figures, "" if task is None else task.name))
+            found.append(_read(text, figures, task))
         except InputError as error:
             problems += [f"--require {show(text)}: {problem}" for problem in error.problems]
     if problems:
