@@ -1,7 +1,7 @@
 """The commands, put together."""
 
-from keyword import iskeyword
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
@@ -9,16 +9,26 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from sightline.cli import completion, output
 from sightline.on_demand import named
 
-COMMANDS = (
-    *("predict", "plan", "simulate", "measure", "compare", "import", "roofline", "sensitivity", "catalog", "validate"),
-    *("explain", "explore", "reproduce", "calibrate", "runs", "check", "ui"),
-)
-"""Each is a function, or a group of commands, in the module or package of its name; a keyword has a ``_`` behind it."""
-_PACKAGES = {
-    **dict.fromkeys(("check", "compare", "reproduce", "validate"), "checks"),
-    **dict.fromkeys(("explain", "explore", "roofline", "sensitivity"), "analyses"),
+COMMANDS: Final[Mapping[str, str]] = {
+    "predict": "predict",
+    "plan": "plan",
+    "simulate": "simulate",
+    "measure": "measure",
+    "compare": "checks.compare",
+    "import": "import_",
+    "roofline": "analyses.roofline",
+    "sensitivity": "analyses.sensitivity",
+    "catalog": "catalog",
+    "validate": "checks.validate",
+    "explain": "analyses.explain",
+    "explore": "analyses.explore",
+    "reproduce": "checks.reproduce",
+    "calibrate": "calibrate",
+    "runs": "runs",
+    "check": "checks.check",
+    "ui": "ui",
 }
-"""Where the modules of some of them are; those of the others are in this package."""
+"""The module or package of each, in which a function or a group of commands has the last part of its name."""
 
 
 class _AsTyped:
@@ -82,9 +92,8 @@ def command_line(first: str = "") -> typer.Typer:
 
 
 def _command_of(name: str) -> Any:
-    function = f"{name}_" if iskeyword(name) else name
-    package = f"{_PACKAGES[name]}." if name in _PACKAGES else ""
-    return named(f"sightline.cli.{package}{function}:{function}")
+    module = COMMANDS[name]
+    return named(f"sightline.cli.{module}:{module.rpartition('.')[2]}")
 
 
 def sightline(
