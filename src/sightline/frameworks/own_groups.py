@@ -52,7 +52,7 @@ class TransformerEngine:
 
     placeholder_gradients: bool = False
     """Weight gradients that are added up inside their matmuls still return a tensor of their shape: one for each shape
-    of a layer lives on (TransformerEngine), one for the head while it is at work (Megatron-Core)."""
+    of a layer stays allocated (TransformerEngine), one for the head while it is at work (Megatron-Core)."""
     launches_each_expert: bool = False
     """Grouped products are a kernel per expert, on several streams at a time (TransformerEngine's GroupedLinear)."""
     waits_for_counts: bool = False
@@ -92,7 +92,7 @@ class ZeroEngine:
     """ZeRO's optimizer works on an fp32 copy of its part of the weights even where these are fp32 themselves."""
     gather_calls: float = 0.0
     """What the host calls for each weight, forward and backward, to gather it under stage 3 and to free it, in launches
-    that take as long; hooks of other modules of a layer are shared out over its weights."""
+    that take as long; hooks of other modules of a layer are split over its weights."""
     reduce_calls: Mapping[int, float] = field(default_factory=dict)
     """The same behind the gradient of a trained weight, by stage: to copy it where it is reduced, and to reduce it."""
     tensor_calls: Mapping[int, TensorCalls] = field(default_factory=dict)

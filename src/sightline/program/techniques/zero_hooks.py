@@ -1,9 +1,12 @@
 """What hooks of ZeRO's Python engine cost the host: they gather every weight, copy its gradient and free it."""
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from sightline.program.shapes import TrainingShapes
 from sightline.quantities import Number
+
+SHARDS_WEIGHTS: Final = 3
+"""The ZeRO stage that gathers weights for every pass, frozen ones too."""
 
 
 class HookCalls(NamedTuple):
@@ -19,7 +22,3 @@ def hook_calls(x: TrainingShapes, *, trained: bool, weights: int = 1) -> HookCal
     gathered = engine.gather_calls * (stage == SHARDS_WEIGHTS)
     reduced = sum((calls * (stage == zero) for zero, calls in engine.reduce_calls.items()), 0.0)
     return HookCalls(forward=gathered * weights, backward=(gathered + reduced * trained) * weights)
-
-
-SHARDS_WEIGHTS = 3
-"""The ZeRO stage that gathers weights for every pass, frozen ones too."""

@@ -14,6 +14,7 @@ from sightline.launching.training.missing import missing_of
 from sightline.launching.training.ranks import devices_of, launcher_and_program
 from sightline.launching.training.script_reading import Script, script_of
 from sightline.launching.value_checks import AUTO, refuse_values
+from sightline.program.techniques.zero_hooks import SHARDS_WEIGHTS
 from sightline.quantities import show
 
 _NUMBERS: Final[Mapping[str, int]] = dict.fromkeys(
@@ -123,7 +124,7 @@ def _contradictions(stated: Mapping[str, Any]) -> Iterator[str]:
         share = _mapping(zero, key).get("ratio", 1)
         if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 1:
             yield f"zero_optimization.{key}.ratio is {show(share)}; allowed: a number from 0 to 1"
-        elif share < 1 and zero.get("stage", 0) in range(_SHARDS_WEIGHTS):
+        elif share < 1 and zero.get("stage", 0) in range(SHARDS_WEIGHTS):
             yield f"zero_optimization.{key}.ratio is {show(share)}; DeepSpeed offloads a part at stage 3 alone"
 
 
@@ -208,9 +209,7 @@ def plan_of(stated: Mapping[str, Any]) -> dict[str, Any]:
 
 _HOSTS: Final = ("cpu", "nvme")
 """Where parts may be offloaded to."""
-_SHARDS_WEIGHTS: Final = 3
-"""The stage that does."""
-_OFFLOADED: Final = {"offload_optimizer": ("optimizer", 1), "offload_param": ("parameters", _SHARDS_WEIGHTS)}
+_OFFLOADED: Final = {"offload_optimizer": ("optimizer", 1), "offload_param": ("parameters", SHARDS_WEIGHTS)}
 """What each key offloads, and from which stage on."""
 
 
