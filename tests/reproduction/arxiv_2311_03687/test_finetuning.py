@@ -102,6 +102,8 @@ def test_statements_on_techniques_hold_one_by_one(ours):
     assert share(Told(lambda plan, _: 1.0, gib, fits)) == 0.5
     assert share(Told(lambda plan, model: step_s(plan, model) + (plan["zero_stage"] == 2), gib, fits)) == 0.75
     assert share(Told(step_s, gib, lambda *_: True)) == 0.75
+    assert share(Told(step_s, lambda plan, model: gib(plan, model) - 2 * (plan["zero_stage"] == 0), fits)) == 0.75
+    assert share(Told(step_s, lambda plan, model: gib(plan, model) + ("recompute" in plan), fits)) == 0.75
     assert "offload" in finetuning.a24(Told(lambda plan, _: 1.0, gib, fits))[0].sentence
 
 
