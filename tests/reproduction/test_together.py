@@ -1,5 +1,8 @@
 """Findings together: one choice of every open setting, and a finding that is interpreted as another."""
 
+import importlib
+from dataclasses import replace
+
 import pytest
 
 from sightline.reproduction import ledger
@@ -7,7 +10,7 @@ from sightline.reproduction.answer import Finding, Interpretation, Outcome, Repr
 from sightline.reproduction.arxiv_2311_03687 import modules
 from sightline.reproduction.asking import Ask
 from sightline.reproduction.open_settings import OpenSetting, taken
-from sightline.reproduction.reproduce import reproduce
+from sightline.reproduction.reproduce import SOURCES, reproduce, source_of
 
 LINKS = OpenSetting(name="links", choices={"slow": 1, "fast": 2})
 BATCH = OpenSetting(name="batch", choices={"small": 1, "large": 2})
@@ -88,6 +91,22 @@ def test_attention_is_interpreted_backward_as_it_is_forward():
     (alone,) = reproduce("2311.03687", only=["A17"]).outcomes
     forward, backward = reproduce("2311.03687", only=["A16", "A17"]).outcomes
     assert alone.judged.choices == backward.judged.choices == forward.judged.choices
+
+
+def test_a_finding_is_judged_with_another_ones_choices_even_where_it_would_hold_with_its_own(monkeypatch):
+    def held(*verdicts):
+        return lambda _: [
+            Interpretation(choices=choices, values=[0.3 if holds else 9.0], sentence="")
+            for choices, holds in by(LINKS, *verdicts)
+        ]
+
+    described = source_of("2311.03687")
+    answers = {**described.findings, "A16": held(False, True), "A17": held(True, False)}
+    source = replace(described, findings=answers)
+    monkeypatch.setattr(importlib.import_module(SOURCES["2311.03687"]), "SOURCE", source)
+    (backward,) = reproduce("2311.03687", only=["A17"]).outcomes
+    assert backward.given == {"links": "fast"}
+    assert (backward.judged.choices, backward.reproduced) == ({"links": "fast"}, False)
 
 
 @pytest.mark.parametrize("id_", ["A13", "A20", "A7"])
