@@ -91,10 +91,10 @@ def _by_format(cells: Sequence[Cell]) -> Iterator[Sequence[str]]:
 
 
 def _choice(cell: Cell) -> Sequence[str]:
-    return cell.what, cell.status, published_cases(cell), cell.why
+    return cell.what, cell.status, _published_cases(cell), cell.why
 
 
-def published_cases(cell: Cell) -> str:
-    """Return how many published cases use a technique or feature, and of how many sources; a dash for none."""
+def _published_cases(cell: Cell) -> str:
+    """How many published cases use a technique or feature, and of how many sources; a dash for none."""
     of = cell.published
     return f"{of.cases:,} ({of.sources})" if of is not None and of.cases else "-"
