@@ -67,6 +67,8 @@ def test_a_bound_is_read_in_the_unit_of_its_figure(asked, text, operator, bound)
         ("bottleneck==netwrk", "did you mean 'network'?"),
         ("bottleneck>=network", "allowed: ==, !="),
         (">=3", "no figure"),
+        ("MFU>=0.35 and fits", "separate requirements with commas, such as 'MFU>=0.35,fits'"),
+        ("fits && mfu>=0.3", "separate requirements with commas, such as 'fits,mfu>=0.3'"),
     ],
 )
 def test_what_is_wrong_is_named_with_what_is_allowed(asked, text, said):

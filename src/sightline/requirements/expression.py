@@ -54,6 +54,8 @@ _ALIKE = {"=>": ">=", "=<": "<=", "=": "==", "≥": ">=", "≤": "<="}
 """Operators that somebody may type instead."""
 _EXACT = ("==", "!=")
 _FORM = re.compile(r"\s*([^<>=!≥≤]*?)\s*(?:([<>=!≥≤]+)\s*(.*?))?\s*", re.DOTALL)
+_JOINED = re.compile(r"\s+and\s+|\s*&+\s*|\s*;\s*", re.IGNORECASE)
+"""What somebody may type between requirements instead of a comma."""
 _QUOTED = "in quotes, for a shell takes > and < for files"
 
 
@@ -100,7 +102,9 @@ def read(texts: Iterable[str], scenario: Any) -> list[Requirement]:
         try:
             found.append(_read(text, figures, task))
         except InputError as error:
-            problems += [f"--require {show(text)}: {problem}" for problem in error.problems]
+            parts = [part.strip() for part in _JOINED.split(text)]
+            said = [f"separate requirements with commas, such as '{','.join(parts)}'"]
+            problems += [f"--require {show(text)}: {one}" for one in (said if len(parts) > 1 else error.problems)]
     if problems:
         raise InputError(problems)
     return found
