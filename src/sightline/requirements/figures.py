@@ -25,6 +25,8 @@ _UNITS = frozenset(("s", "j", "usd", "bytes"))
 """Parts of a key that say its unit, and are left out of its short name."""
 _MANY = ("memory_bytes.", "phases.")
 """What keys of parts of the memory and of the time begin with."""
+_PERCENTILE = re.compile(r"(.+)[._]p(\d{1,2}(?:\.\d+)?)")
+"""The name of a percentile of a time: the time, and the number."""
 _TABLES = ("kv_tiers", "pools")
 """Metrics that are tables by name, no figures."""
 
@@ -80,6 +82,12 @@ def named(name: str, figures: Mapping[str, Figure], task: str) -> Figure:
         return found
     if asked and (parts := [spelled for spelled in by_name if spelled.startswith(f"{asked}_")]):
         raise InputError(f"{show(name)} has parts; allowed: {', '.join(parts)}")
+    percentile = _PERCENTILE.fullmatch(name.strip().lower())
+    if percentile and (parts := [spelled for spelled in by_name if spelled.startswith(f"{short(percentile[1])}_p")]):
+        raise InputError(
+            f"{show(name)} is no percentile of the results; allowed: {', '.join(parts)}; "
+            f"--set workload.slo.percentile={percentile[2]} adds that one"
+        )
     names = [*by_name, *_OTHER_NAMES]
     raise InputError(f"{show(name)} is no figure of task {task}; allowed: {_listed(by_name)}{nearest(name, names)}")
 
