@@ -9,7 +9,6 @@ from compared_plans import GENERATION, TRAINING
 import sightline as sl
 from sightline.explanation.results import comparison_to_dict
 
-
 LONG = TRAINING | {"workload": TRAINING["workload"] | {"sequence_length": 4096}}
 """Steps that kernels fill: hooks of ZeRO-3 hide behind them."""
 
@@ -35,7 +34,11 @@ def test_the_same_plan_twice_is_as_likely_the_faster():
 
 @pytest.mark.parametrize(
     ("overrides", "verdict"),
-    [({}, "no difference found"), ({"plan.zero_stage": 3}, "no difference found"), ({"plan.recompute": "full"}, "slower")],
+    [
+        ({}, "no difference found"),
+        ({"plan.zero_stage": 3}, "no difference found"),
+        ({"plan.recompute": "full"}, "slower"),
+    ],
 )
 def test_what_both_share_cancels(overrides, verdict):
     found = compared(overrides, LONG)

@@ -87,8 +87,8 @@ def likely_smaller(reach: float, spread: Spread) -> float:
 def shared_error(a: Side, b: Side, known: "Anchored | None" = None) -> float:
     """Return the correlation of two predictions' errors; 0 where nothing is known of it, as in generation.
 
-    What an anchor has taught is no longer shared: without its steps, or where one side has not learned from them, nothing
-    is known.
+    What an anchor has taught is no longer shared: nothing is known without its steps, or where one side has not learned
+    from them.
     """
     is_anchored = a.is_anchored or b.is_anchored
     if a.is_measured or b.is_measured or a.kind is not TRAINING:
