@@ -78,7 +78,7 @@ class Outcome:
 
     finding: Finding
     interpretations: Sequence[Interpretation]
-    """The nearest to the source's words first; one that holds suffices."""
+    """The likeliest first; one that holds suffices."""
     given: Choices = field(default_factory=dict)
     """What another finding has chosen for this one too."""
 

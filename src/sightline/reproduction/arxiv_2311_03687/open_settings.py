@@ -78,7 +78,7 @@ FLASH_ROWS: OpenSetting[str] = OpenSetting(
     name="rows that FlashAttention's gain for LoRA is taken from",
     choices={"from L to L+F": "", "from L+Z2 to L+F+Z2": "+Z2"},
 )
-"""What both rows have besides; the study's table has both pairs."""
+"""What both rows have besides; what is known of the source does not say from which rows it takes the gain."""
 COMBINED: OpenSetting[tuple[str, Mapping[str, Any]]] = OpenSetting(
     name="server and offload of 70B with all techniques",
     choices={
