@@ -115,3 +115,10 @@ def test_json_is_yaml(value):
 
     text = json.dumps(value).replace("Infinity", ".inf")
     assert parse(text) == value
+
+
+@pytest.mark.parametrize("path", [r"D:\users\new", r"D:\data"])
+def test_a_path_with_backslashes_in_double_quotes_is_told_how_to_be_written(path):
+    with pytest.raises(InputError, match="use single quotes or /"):
+        parse(f'name: "{path}"')
+    assert parse(f"name: '{path}'") == {"name": path}

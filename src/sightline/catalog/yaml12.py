@@ -153,7 +153,9 @@ def parse_all(text: str) -> list[Any]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise InputError(f"not valid YAML{where}: {error.problem}") from None
+        escapes = re.search("escape|hexdecimal", error.problem or "")
+        hint = "; a backslash in double quotes begins an escape: use single quotes or /" if escapes else ""
+        raise InputError(f"not valid YAML{where}: {error.problem}{hint}") from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         reason = " ".join(str(error).split())
         raise InputError(f"not valid YAML: {reason}") from None
