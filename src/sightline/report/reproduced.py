@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from sightline.errors import InputError
 from sightline.quantities import counted
 from sightline.report.csv_lines import csv_text
 from sightline.report.outline import Entries, Entry, Outline, Rows, Shown, Studies
@@ -68,9 +69,15 @@ def _choices(answer: Reproduction) -> Rows:
 
 
 def reproduced_to_csv(answer: Reproduction) -> str:
-    """Return a line for each finding; where a table alone was asked for, its rows."""
+    """Return a line for each finding; where a table alone was asked for, its rows.
+
+    InputError: tables alone were asked for, and several.
+    """
     if len(answer.tables) == 1 and not answer.outcomes:
         return study_to_csv(answer.tables[0].answer)
+    if not answer.outcomes:
+        named = ", ".join(one.id for one in answer.tables)
+        raise InputError([f"--csv writes one table, and {named} were asked for: name one of them with --only"])
     lines = reproduction_to_dict(answer)["findings"]
     return csv_text(
         [
@@ -109,12 +116,21 @@ def line_of(outcome: Outcome) -> tuple[str, ...]:
         finding.id,
         finding.finding,
         str(finding.expected),
-        "none" if outcome.ours is None else digits(outcome.ours),
+        _ours(outcome),
         _range(finding),
         _YES if outcome.reproduced else _NO,
         outcome.words_of(outcome.judged),
         _holding(outcome),
     )
+
+
+def _ours(outcome: Outcome) -> str:
+    """The number that is judged, with as many digits as tell it from the ends of the range."""
+    ours, finding = outcome.ours, outcome.finding
+    if ours is None:
+        return "none"
+    ends = [digits(end) for end in (finding.low, finding.high) if end is not None and end != ours]
+    return f"{ours:.4g}" if digits(ours) in ends else digits(ours)
 
 
 def _holding(outcome: Outcome) -> str:

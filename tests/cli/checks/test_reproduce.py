@@ -70,6 +70,10 @@ def test_csv_has_a_line_for_each_finding_or_a_single_table(in_process):
     assert [one["id"] for one in lines] == ["A8", "A10"]
     table = list(csv.DictReader(io.StringIO(in_process("reproduce", "2311.03687", "--only", "phases", "--csv")[1])))
     assert {"batch", "phase", "time_s"} <= set(table[0])
+    code, out, err = in_process("reproduce", "2311.03687", "--only", "phases,modules", "--csv")
+    assert (code, out) == (2, "")
+    assert "--csv writes one table" in err
+    assert "phases" in err
 
 
 def test_page_and_markdown_hold_findings_and_tables(in_process, tmp_path):
@@ -106,3 +110,11 @@ def test_an_unknown_source_is_a_sentence(in_process):
     code, out, err = in_process("reproduce", "2311.03678")
     assert (code, out) == (2, "")
     assert err == f"sightline: source is '2311.03678'; allowed: {', '.join(SOURCES)} - did you mean '2311.03687'?\n"
+
+
+def test_a_near_tie_is_shown_with_the_digits_that_tell_it_from_one(in_process):
+    rows = json.loads(in_process("reproduce", "2311.03687", "--only", "A25", "--small", "--json")[1])["findings"]
+    code, out, _ = in_process("reproduce", "2311.03687", "--only", "A25", "--small")
+    assert code == 0
+    assert rows[0]["ours"] == pytest.approx(1.0, abs=0.2)
+    assert "1.00  above 1.00" not in out

@@ -43,7 +43,7 @@ def reproduce(
     *,
     written: Annotated[ReportOptions, only("chart", "charts", "html", "markdown", "as_csv", "as_json")],
 ) -> None:
-    """Reproduce a source: each of its findings predicted and judged by a criterion fixed beforehand, and its tables.
+    """Reproduce a source: each of its findings predicted and judged by a stated criterion, and its tables.
 
     arXiv 2311.03687 measures Llama-2 on servers of eight A800, RTX 4090 and RTX 3090; arXiv 2407.14645 models training
     and inference over technology nodes; the talk is on efficiency. The criteria are in `sightline catalog findings`.
