@@ -10,8 +10,8 @@ from sightline.exploration.answer import Column, Figure, StudyAnswer, columns_of
 from sightline.reproduction.open_settings import Choices
 from sightline.reproduction.together import best_choices, is_reproduced
 
-Status = Literal["predicted only", "published", "measured"]
-"""Of a table: whether published or measured figures stand beside the predicted ones."""
+Status = Literal["predicted only", "published", "measured", "not measured"]
+"""Of a table: whether published or measured figures stand beside the predicted ones, or none could be measured here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

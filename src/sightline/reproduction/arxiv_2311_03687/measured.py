@@ -63,13 +63,29 @@ def tables_at_hand(store: Store, *, small: bool, progress: Progress) -> list[Rep
     """Return the study's tables measured on the machine at hand: a row for each figure of each cell.
 
     Raises:
-        InputError: PyTorch is missing, or its devices are unknown.
+        InputError: PyTorch is missing, its devices are unknown, or not one cell could be measured.
     """
     study = measured_study(hardware_at_hand(), store, quick=small, progress=progress)
+    answers = [answered for _, cells in study for answered in cells]
+    if answers and not _measured(answers):
+        why = next((one.reason for one in answers if one.reason), "no run ended well")
+        raise InputError([f"nothing of the study could be measured here: {why}"])
     return [
-        table(f"measured-{one.name}", one.title, _rows(one, cells), about=_ABOUT, reading=one.notes, status="measured")
+        table(
+            f"measured-{one.name}",
+            one.title,
+            _rows(one, cells),
+            about=_ABOUT,
+            reading=one.notes,
+            status="measured" if _measured(cells) else "not measured",
+        )
         for one, cells in study
     ]
+
+
+def _measured(cells: Sequence[Answered]) -> bool:
+    """Whether any cell has a measured figure, or ran out of memory, which is an answer too."""
+    return any(one.measured or one.status == "out_of_memory" for one in cells)
 
 
 _ABOUT: Mapping[str, Column] = {
@@ -93,7 +109,7 @@ def _rows(one: Table, cells: Sequence[Answered]) -> Iterator[dict[str, Any]]:
                 figures["ratio"] = predicted / measured
             known = {name: value for name, value in figures.items() if value is not None}
             status = answered.status + " (with stand-ins)" * answered.shimmed
-            why = {"status": status, "reason": answered.reason}
+            why = {"status": status, "reason": answered.reason or answered.refused}
             yield {"row": answered.cell.row, "column": answered.cell.column, "quantity": key, **known, **why}
 
 

@@ -1,0 +1,44 @@
+"""Tables measured here: what was measured is called so, what could not be is not."""
+
+import pytest
+
+from sightline.errors import InputError
+from sightline.progress import SILENT
+from sightline.reproduction.arxiv_2311_03687 import measured
+from sightline.reproduction.arxiv_2311_03687.cells import Cell, Table
+from sightline.reproduction.arxiv_2311_03687.measured import Answered, tables_at_hand
+
+
+def _cell(row):
+    return Cell(row=row, column="llama-2-7b", scenario={})
+
+
+def _tables(monkeypatch, *answers):
+    study = [(Table(name=one.cell.row, title="Rates", cells=[one.cell]), [one]) for one in answers]
+    monkeypatch.setattr(measured, "hardware_at_hand", lambda: None)
+    monkeypatch.setattr(measured, "measured_study", lambda *_, **__: study)
+    return {one.id: one for one in tables_at_hand(None, small=True, progress=SILENT)}
+
+
+RAN = Answered(cell=_cell("N"), status="ok", measured={"tokens_per_s": 90.0}, predicted={"tokens_per_s": 99.0})
+MISSING = Answered(cell=_cell("Z2"), status="unsupported", reason="DeepSpeed is not installed")
+FULL = Answered(cell=_cell("Z3"), status="out_of_memory")
+
+
+def test_a_table_is_called_measured_where_something_of_it_was(monkeypatch):
+    tables = _tables(monkeypatch, RAN, MISSING, FULL)
+    assert [one.status for one in tables.values()] == ["measured", "not measured", "measured"]
+    rates = tables["measured-N"].answer.table.row(0, named=True)
+    assert rates["ratio"] == pytest.approx(1.1)
+    assert tables["measured-Z2"].answer.table["reason"][0] == "DeepSpeed is not installed"
+
+
+def test_a_refused_prediction_says_why_beside_its_measurement(monkeypatch):
+    refused = Answered(cell=_cell("N"), status="ok", measured={"tokens_per_s": 90.0}, refused="no such technique")
+    tables = _tables(monkeypatch, refused)
+    assert tables["measured-N"].answer.table["reason"][0] == "no such technique"
+
+
+def test_where_nothing_can_be_measured_the_first_reason_is_told(monkeypatch):
+    with pytest.raises(InputError, match="nothing of the study could be measured here: DeepSpeed is not installed"):
+        _tables(monkeypatch, MISSING)
