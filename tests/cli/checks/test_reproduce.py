@@ -114,6 +114,11 @@ def test_an_unknown_source_is_a_sentence(in_process):
     assert err == f"sightline: source is '2311.03678'; allowed: {', '.join(SOURCES)} - did you mean '2311.03687'?\n"
 
 
+def test_only_may_be_repeated(in_process):
+    document = json.loads(in_process("reproduce", "talk", "--only", "C1", "--only", "C2", "--json")[1])
+    assert [one["id"] for one in document["findings"]] == ["C1", "C2"]
+
+
 def test_a_near_tie_has_the_digits_that_tell_it_from_the_end_of_its_range():
     outcome = Outcome(
         finding=Finding(id="A1", finding="", expected=1, criterion="", low=1.0, high=None, is_strict=True),

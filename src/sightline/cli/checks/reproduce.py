@@ -28,13 +28,21 @@ def reproduce(
         ),
     ],
     chosen: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
-            "--only", metavar="ID,…", help="Findings and tables by their ids; default: all.", show_default=False
+            "--only",
+            metavar="ID,…",
+            help="Findings and tables by their ids; repeatable; default: all.",
+            show_default=False,
         ),
     ] = None,
     measure: Annotated[
-        bool, typer.Option("--measure", help="Also measure what this machine can, each figure beside its prediction.")
+        bool,
+        typer.Option(
+            "--measure",
+            help="Also measure what this machine can of the whole study, each figure beside its prediction; "
+            "on a processor the models are made small.",
+        ),
     ] = False,
     small: Annotated[
         bool, typer.Option("--small", help="Smaller loads and coarser studies: a minute instead of several.")
@@ -62,7 +70,7 @@ def reproduce(
     with progress_bar() as progress:
         from sightline.reproduction.reproduce import reproduce as answered
 
-        ids = [] if chosen is None else [word.strip() for word in chosen.split(",")]
+        ids = [word.strip() for words in chosen or () for word in words.split(",")]
         answer = answered(source, only=ids, measure=measure, small=small, store=store, progress=progress)
     output.warn(answer.warnings)
     reports.write(_Report(answer, in_full=bool(ids)), written)
