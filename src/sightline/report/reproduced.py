@@ -106,7 +106,8 @@ def _short_answer(answer: Reproduction) -> Iterator[Said]:
 def together(answer: Reproduction) -> str:
     """Return how many findings are reproduced with one choice of every open setting, and which are lost by it."""
     lost = f"; lost by it: {', '.join(answer.lost)}" if answer.lost else ""
-    return f"{len(answer.together)} of {len(answer.outcomes)} hold with one choice of every open setting{lost}"
+    held = f"{len(answer.together)} of {len(answer.outcomes)}{' that were asked for' * answer.is_part}"
+    return f"{held} hold with one choice of every open setting{lost}"
 
 
 def line_of(outcome: Outcome) -> tuple[str, ...]:
@@ -152,7 +153,7 @@ def _details_of(outcome: Outcome) -> Iterator[str]:
     """The criterion of a finding, the figures behind ours, and what other interpretations come to."""
     yield f"Criterion: {outcome.finding.criterion}."
     words = outcome.words_of(outcome.judged)
-    yield (f"Interpreted as {words}: " if words else "") + outcome.reason
+    yield (f"Interpreted as {words}: {_ours(outcome)}. " if words else "") + outcome.reason
     for one in outcome.interpretations:
         if one is not outcome.judged:
             ours = outcome.ours_of(one)

@@ -183,6 +183,8 @@ class Reproduction:
     tables: Sequence[ReproducedTable] = ()
     assumptions: Sequence[str] = ()
     """What was assumed of settings that the source does not state, and what a small run leaves out."""
+    is_part: bool = False
+    """Whether findings were named: others may hold with other choices."""
     warnings: Sequence[str] = ()
 
     @cached_property

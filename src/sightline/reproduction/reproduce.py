@@ -80,6 +80,7 @@ def reproduce(
         outcomes=outcomes,
         tables=tables,
         assumptions=(*described.assumptions, *([f"{SMALL}."] if small else [])),
+        is_part=len(outcomes) < len(findings),
         warnings=[STOPPED] * progress.cancelled,
     )
 

@@ -47,7 +47,7 @@ def test_every_form_says_what_holds_together(in_process, tmp_path):
     assert document["together"]["choices"]["batch where platforms are compared"] == "batch 1 per GPU"
     for written in (text, mark, page.read_text(encoding="utf-8")):
         folded = " ".join(written.split())
-        assert "1 of 2 hold with one choice of every open setting; lost by it: A11" in folded
+        assert "1 of 2 that were asked for hold with one choice of every open setting; lost by it: A11" in folded
         assert "batch where platforms are compared" in folded
         assert "batch 1 per GPU" in folded
 
