@@ -106,3 +106,11 @@ def test_a_source_is_reproduced_as_the_documentation_says(source):
     assert alone == stated["one by one"][source], "run scripts/update_reproduced.py"
     assert answer.together == stated["together"][source], "run scripts/update_reproduced.py"
     assert all(len(one.answer) for one in answer.tables)
+
+
+def test_findings_and_tables_are_data_frames():
+    answer = reproduce("2311.03687", only=["A8", "phases"])
+    assert answer.table.row(0, named=True)["reproduced"] is True
+    (table,) = answer.tables
+    assert {"phase", "time_s"} <= set(table.table.columns)
+    assert [one.finding.id for one in reproduce("talk", only="C1").outcomes] == ["C1"]

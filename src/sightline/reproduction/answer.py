@@ -4,11 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf, isnan
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from sightline.exploration.answer import Column, Figure, StudyAnswer, columns_of
 from sightline.reproduction.open_settings import Choices
 from sightline.reproduction.together import best_choices, is_reproduced
+
+if TYPE_CHECKING:
+    import polars
 
 Status = Literal["predicted only", "published", "measured", "not measured"]
 """Of a table: whether published or measured figures stand beside the predicted ones, or none could be measured here."""
@@ -140,6 +143,11 @@ class ReproducedTable:
     """Its columns, what they mean, and its pictures."""
     status: Status = "predicted only"
 
+    @property
+    def table(self) -> "polars.DataFrame":
+        """The table as a data frame."""
+        return self.answer.table
+
 
 def table(
     id: str,
@@ -213,6 +221,25 @@ class Reproduction:
     def lost(self) -> Sequence[str]:
         """Ids of the findings that are reproduced one by one alone, with other choices than these."""
         return [one.finding.id for one in self.outcomes if one.reproduced and one.finding.id not in self.together]
+
+    @property
+    def table(self) -> "polars.DataFrame":
+        """The findings as a data frame, a row for each."""
+        import polars
+
+        return polars.DataFrame(
+            {
+                "id": [one.finding.id for one in self.outcomes],
+                "finding": [one.finding.finding for one in self.outcomes],
+                "expected": [str(one.finding.expected) for one in self.outcomes],
+                "low": [one.finding.low for one in self.outcomes],
+                "high": [one.finding.high for one in self.outcomes],
+                "ours": [one.ours for one in self.outcomes],
+                "reproduced": [one.reproduced for one in self.outcomes],
+                "reason": [one.reason for one in self.outcomes],
+            },
+            strict=False,
+        )
 
     def __repr__(self) -> str:
         counts = (f"{group} {count['reproduced']} of {count['of']}" for group, count in self.summary.items())

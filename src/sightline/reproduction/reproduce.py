@@ -48,7 +48,7 @@ def reproduce(
 
     Args:
         source: 2311.03687, 2407.14645 or talk.
-        only: Ids of findings and of tables; without any, all.
+        only: Ids of findings and of tables, or one; without any, all.
         measure: Also measure what the machine at hand can of the source's tables, each beside its prediction.
         small: Smaller loads and coarser studies: a minute's work; of what is measured one model and few steps.
         store: Where measured runs are kept; a run that was stopped goes on there.
@@ -105,7 +105,7 @@ class _Chosen:
 
 def _chosen(only: Iterable[str], findings: Mapping[str, Finding], described: Source) -> _Chosen:
     """The ids that were asked for, in the ledger's order."""
-    asked = list(only)
+    asked = [only] if isinstance(only, str) else list(only)
     allowed = (*findings, *described.tables)
     for id_ in asked:
         if id_ not in allowed:
