@@ -8,7 +8,6 @@ import pytest
 from sightline.loading import load
 from sightline.reproduction.arxiv_2311_03687 import burst_tables, serving
 from sightline.reproduction.arxiv_2311_03687.bursts import (
-    DEPLOYMENTS,
     LIGHTLLM,
     NOTHING,
     REPLICAS,
@@ -105,7 +104,7 @@ def test_a_model_that_does_not_fit_leaves_a_finding_without_a_number(ours, monke
     assert {one for finding in serving.FINDINGS.values() for one in ours(finding, None)} == {None}
 
 
-@pytest.mark.parametrize("way", DEPLOYMENTS, ids=lambda way: way.name)
+@pytest.mark.parametrize("way", [choice.value for choice in DEPLOYMENT], ids=lambda way: way.name)
 @pytest.mark.parametrize("model", [SEVEN, THIRTEEN, SEVENTY])
 def test_all_gpus_serve_with_the_releases_of_the_study_s_month(way, model):
     plan = load(served(RTX_4090, VLLM, model, way)).plan

@@ -7,8 +7,9 @@ import numpy as np
 
 from sightline.exploration.answer import Column, Figure
 from sightline.reproduction.answer import ReproducedTable, table
-from sightline.reproduction.arxiv_2311_03687.bursts import CALLED, DEPLOYMENTS, ENGINES, REQUESTS, TOKENS, Burst, burst
+from sightline.reproduction.arxiv_2311_03687.bursts import CALLED, ENGINES, REQUESTS, TOKENS, Burst, burst
 from sightline.reproduction.arxiv_2311_03687.columns import MODEL, PLATFORM, THROUGHPUT
+from sightline.reproduction.arxiv_2311_03687.open_settings import DEPLOYMENT
 from sightline.reproduction.arxiv_2311_03687.settings import MODELS, NAMES, PLATFORMS
 from sightline.reproduction.asking import Ask, Tables
 
@@ -51,9 +52,9 @@ def throughput(ask: Ask) -> ReproducedTable:
                 y="tokens_per_s",
                 series="engine",
                 panel="platform",
-                where={"deployment": way.name},
+                where={"deployment": way.value.name},
             )
-            for way in DEPLOYMENTS
+            for way in DEPLOYMENT
         ],
         assumptions=ASSUMPTIONS,
     )
@@ -83,9 +84,9 @@ def latency(ask: Ask) -> ReproducedTable:
                 y="share",
                 series="engine",
                 panel="platform",
-                where={"model": model, "deployment": way.name},
+                where={"model": model, "deployment": way.value.name},
             )
-            for model, way in product(MODELS.values(), DEPLOYMENTS)
+            for model, way in product(MODELS.values(), DEPLOYMENT)
         ],
         assumptions=ASSUMPTIONS,
     )
@@ -93,14 +94,14 @@ def latency(ask: Ask) -> ReproducedTable:
 
 def _bursts(ask: Ask) -> Iterator[tuple[dict[str, str], Burst]]:
     """Every case, in words, and what becomes of the burst."""
-    for platform, model, way, engine in product(PLATFORMS, MODELS, DEPLOYMENTS, ENGINES):
+    for platform, model, way, engine in product(PLATFORMS, MODELS, DEPLOYMENT, ENGINES):
         case = {
             "platform": NAMES[platform],
             "model": MODELS[model],
-            "deployment": way.name,
+            "deployment": way.value.name,
             "engine": CALLED[engine],
         }
-        yield case, burst(ask, platform, engine, model, way)
+        yield case, burst(ask, platform, engine, model, way.value)
 
 
 TABLES: Tables = {"serving-throughput": throughput, "serving-latency": latency}

@@ -35,7 +35,6 @@ SPLIT = Deployment(
     name="one server",
     gpus=dict.fromkeys(MODELS, GPUS),
 )
-DEPLOYMENTS = (REPLICAS, SPLIT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
