@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from sightline.exploration.answer import Column, Figure, StudyAnswer, columns_of
 from sightline.reproduction.open_settings import Choices
-from sightline.reproduction.together import best_choices, is_reproduced
+from sightline.reproduction.together import best_choices
 
 if TYPE_CHECKING:
     import polars
@@ -126,6 +126,10 @@ class Outcome:
         """Return whether an interpretation meets the criterion."""
         return self.finding.holds(self.ours_of(one))
 
+    def holds_with(self, choices: Choices) -> bool:
+        """Return whether the finding holds with these choices; one that is not predicted with them does not."""
+        return any(self.holds(one) and one.choices.items() <= choices.items() for one in self.interpretations)
+
     @property
     def reason(self) -> str:
         """The figures that decide; where they do not meet the criterion, also why."""
@@ -215,7 +219,7 @@ class Reproduction:
     @cached_property
     def together(self) -> Sequence[str]:
         """Ids of the findings that are reproduced with these choices."""
-        return [one.finding.id for one in self.outcomes if is_reproduced(one, self.choices)]
+        return [one.finding.id for one in self.outcomes if one.holds_with(self.choices)]
 
     @property
     def lost(self) -> Sequence[str]:

@@ -27,12 +27,7 @@ def best_choices(outcomes: Sequence["Outcome"]) -> Choices:
 
 def _reproduced(outcomes: Sequence["Outcome"], choices: Choices) -> int:
     """How many findings hold with these choices."""
-    return sum(is_reproduced(outcome, choices) for outcome in outcomes)
-
-
-def is_reproduced(outcome: "Outcome", choices: Choices) -> bool:
-    """Return whether a finding holds with these choices; one that is not predicted with them does not."""
-    return any(outcome.holds(one) and one.choices.items() <= choices.items() for one in outcome.interpretations)
+    return sum(outcome.holds_with(choices) for outcome in outcomes)
 
 
 def _independent(outcomes: Sequence["Outcome"]) -> Iterator[tuple[Mapping[str, list[str]], list["Outcome"]]]:
