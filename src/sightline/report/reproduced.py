@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from sightline.errors import InputError
 from sightline.quantities import counted
-from sightline.report.csv_lines import csv_text
+from sightline.report.csv_lines import cell_of, csv_text
 from sightline.report.outline import Entries, Entry, Outline, Rows, Shown, Studies
 from sightline.report.pieces import BAD, GOOD, PERHAPS, Said
 from sightline.report.studies.csv import study_to_csv
@@ -80,14 +80,7 @@ def reproduced_to_csv(answer: Reproduction) -> str:
         raise InputError([f"--csv writes one table, and {named} were asked for: name one of them with --only"])
     lines = reproduction_to_dict(answer)["findings"]
     return csv_text(
-        [
-            {
-                key: str(value).lower() if isinstance(value, bool) else "" if value is None else value
-                for key, value in line.items()
-                if key != "interpretations"
-            }
-            for line in lines
-        ]
+        [{key: cell_of(value) for key, value in line.items() if key != "interpretations"} for line in lines]
     )
 
 
