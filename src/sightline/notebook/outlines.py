@@ -53,7 +53,7 @@ def outlined(outline: Outline) -> View:
             *map(_part, outline.parts),
             pieces.folded("what it assumes", pieces.listed(outline.assumptions)),
             pieces.paragraphs(outline.footnotes, FAINT),
-            pieces.folded("the scenario, fully resolved", _scenario(outline.scenario)),
+            pieces.folded("the scenario, fully resolved", text(outline.scenario, "scenario")),
         )
     )
     alone = [one for one in map(_alone, outline.parts) if one]
@@ -94,7 +94,3 @@ def _alone(part: Part) -> View | None:
     if isinstance(part, Studies) and len(part.studies) == 1:
         return studies.study(part.studies[0].answer)
     return None
-
-
-def _scenario(written: str) -> str:
-    return text(written, "scenario") if written else ""

@@ -84,13 +84,15 @@ def listed(lines: Iterable[str]) -> str:
 
 
 def text(content: str, label: str, file: str = "") -> str:
-    """Return preformatted text, such as a scenario.
+    """Return preformatted text, such as a scenario; nothing where there is none.
 
     Args:
         content: The text.
         label: Names the region that scrolls.
         file: Under which a page that can save it does.
     """
+    if not content:
+        return ""
     named = f' data-file="{escape(file)}"' if file else ""
     return f'<pre tabindex="0" role="region" aria-label="{escape(label)}"{named}>{escape(content)}</pre>'
 

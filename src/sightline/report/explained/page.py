@@ -48,7 +48,7 @@ def explained_piece(explanation: Explanation, identifier: str, *, level: int = 2
 
 def _advice(explanation: Explanation, level: int) -> Iterator[Piece]:
     for number, one in enumerate(explanation.advice, start=1):
-        command = pieces.text(one.command, "command") if one.command else ""
+        command = pieces.text(one.command, "command")
         yield pieces.section(f"{number}. {percent_of(one)}", pieces.paragraphs([one.sentence]), command, level=level)
 
 

@@ -25,7 +25,7 @@ def outline_piece(outline: Outline) -> Piece:
         *map(_part, outline.parts),
         pieces.section("What it assumes", pieces.listed(outline.assumptions)),
         pieces.paragraphs(outline.footnotes, FAINT),
-        pieces.folded("The scenario, fully resolved", _scenario(outline.scenario)),
+        pieces.folded("The scenario, fully resolved", pieces.text(outline.scenario, "scenario")),
     )
 
 
@@ -54,7 +54,3 @@ def _study(one: Shown) -> Piece:
         study_piece(one.answer, f"chart-{one.id}", is_folded=True),
         level=3,
     )
-
-
-def _scenario(written: str) -> str:
-    return pieces.text(written, "scenario") if written else ""
