@@ -1,5 +1,7 @@
 """The one object by which long work says how far it is, and is asked to stop."""
 
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -61,3 +63,27 @@ def test_what_all_share_cannot_be_stopped_by_anyone():
     SILENT.check()
     assert list(SILENT.over([1, 2], "counting")) == [1, 2]
     assert SILENT.state.done == 0
+
+
+WRITES = """
+import io, sys
+from sightline.progress import Progress, stopped_by_interrupt
+
+progress = Progress()
+with stopped_by_interrupt(progress):
+    import os, signal
+    import polars as pl
+
+    def interrupted(table):
+        os.kill(os.getpid(), signal.SIGINT)
+        return table
+
+    table = pl.LazyFrame({"a": [1]}).map_batches(interrupted).collect()
+sys.exit(0 if progress.cancelled and table.height == 1 else 3)
+"""
+"""Ctrl-C in the middle of the first work on a table, which Polars would end with an exception of its own."""
+
+
+def test_ctrl_c_while_a_table_is_worked_on_only_cancels():
+    ended = subprocess.run([sys.executable, "-c", WRITES], capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")

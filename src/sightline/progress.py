@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import wraps
+from importlib import import_module
 from types import FrameType
 from typing import Final, ParamSpec, TypeVar
 
@@ -142,7 +143,9 @@ def watched(function: Callable[Parameters, Answer]) -> Callable[Parameters, Answ
 
 
 @contextmanager
-def stopped_by_interrupt(progress: Progress, remark_on: Callable[[], None] = lambda: None) -> Iterator[None]:
+def stopped_by_interrupt(
+    progress: Progress, remark_on: Callable[[], None] = lambda: None, *, tables: bool = True
+) -> Iterator[None]:
     """Let a first Ctrl-C, or a notebook's stop button, cancel the work, and a second one interrupt it.
 
     What ignores Ctrl-C, or is no main thread, stays as it is.
@@ -150,12 +153,16 @@ def stopped_by_interrupt(progress: Progress, remark_on: Callable[[], None] = lam
     Args:
         progress: Of the work, which may return what it found.
         remark_on: Says so; a signal may come in the middle of a write of Python's streams.
+        tables: The work has tables. When Polars is loaded it has its own functions interrupted too, unless Ctrl-C is
+            handled anew after that: so it is loaded before.
     """
     usual = (signal.default_int_handler, signal.SIG_DFL)
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or before not in usual:
         yield
         return
+    if tables:
+        import_module("polars")
 
     def stop(_: int, __: FrameType | None) -> None:
         if progress.cancelled:

@@ -73,6 +73,18 @@ def test_work_without_a_part_that_could_be_shown_just_ends(in_process, monkeypat
     assert (code, out, err) == (130, "", "sightline: interrupted\n")
 
 
+def test_a_command_that_is_interrupted_says_so(in_process, monkeypatch):
+    from sightline.calibration.parts.part import Part
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Part, "fit", killed)
+    tables = "examples/tables/matmuls-a100.csv"
+    code, out, err = in_process("calibrate", "--from", tables, "--device", "a100-sxm-80gb")
+    assert (code, out, err) == (130, "", "sightline: interrupted\n")
+
+
 def test_a_second_ctrl_c_interrupts_at_once():
     with bars.progress_bar() as progress:
         signal.raise_signal(signal.SIGINT)

@@ -8,6 +8,7 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from sightline.cli import completion, output
 from sightline.on_demand import named
+from sightline.progress import Cancelled
 
 COMMANDS: Final[Mapping[str, str]] = {
     "predict": "predict",
@@ -61,6 +62,12 @@ class _Command(TyperCommand):
 
 
 class _Group(TyperGroup):
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as stopped:
+            raise Cancelled from stopped  # Typer would end without a word
+
     def get_params(self, ctx: Any) -> list[Any]:
         return _as_typed(super().get_params(ctx))
 

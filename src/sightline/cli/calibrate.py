@@ -91,7 +91,7 @@ def _from_tables(options: CalibrateOptions) -> Made:
         output.print_remark(f"'{skipped}' is no table of a known format; left out")
     out, name = options.out, options.family or device
     paths = target_paths(out, name, list(found.rows), overwrite=options.overwrite) if out is not None else {}
-    with progress_bar() as progress:
+    with progress_bar(tables=True) as progress:
         calibrations = fit(found, progress)
     write_calibrations(calibrations if paths else [], paths)
     is_folder = out is not None and out not in paths.values()
@@ -122,7 +122,7 @@ def _here(options: CalibrateOptions) -> Made:
         fit = partial(here.calibrate_runs, options.runs, open_store(options.store))
     else:
         fit = partial(here.calibrate_results, *_results(options))
-    with progress_bar() as progress:
+    with progress_bar(tables=True) as progress:
         made = fit(folder, output.print_remark, progress, overwrite=options.overwrite)
     known = str(folder) in os.environ.get(catalog.VARIABLE, "").split(os.pathsep)
     use = f"predictions for this-machine take it with\n  export {catalog.VARIABLE}={folder}"

@@ -20,17 +20,18 @@ _STOPPING = b"\nsightline: stopping; Ctrl-C again stops at once\n"
 
 
 @contextmanager
-def progress_bar(*, stops: bool = True) -> Iterator[Progress]:
+def progress_bar(*, stops: bool = True, tables: bool = False) -> Iterator[Progress]:
     """Give the progress of work that is shown on a terminal.
 
     Args:
         stops: Ctrl-C asks the work to stop, so that it can return what it found; a second one interrupts it. Without
             this, the first one interrupts it, as for work that waits for other processes.
+        tables: The work that stops has tables, as `stopped_by_interrupt` has to know.
     """
     bar = _Bar()
     progress = Progress(bar.show) if sys.stderr.isatty() else Progress()
     try:
-        with stopped_by_interrupt(progress, _say_so) if stops else nullcontext():
+        with stopped_by_interrupt(progress, _say_so, tables=tables) if stops else nullcontext():
             yield progress
     finally:
         bar.close()

@@ -67,7 +67,7 @@ def reproduce(
       sightline reproduce talk --json
     """
     written.check()
-    with progress_bar() as progress:
+    with progress_bar(tables=True) as progress:
         from sightline.reproduction.reproduce import reproduce as answered
 
         ids = [word.strip() for words in chosen or () for word in words.split(",")]

@@ -94,7 +94,7 @@ def validate(
         return
     if left_out and locked:
         raise InputError("--left-out and --locked exclude each other: a locked source is never used, so never left out")
-    with progress_bar() as progress:
+    with progress_bar(tables=True) as progress:
         if left_out:
             results, means = _left_out(suite, data, progress)
         else:

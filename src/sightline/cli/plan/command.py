@@ -45,7 +45,7 @@ def plan(options: PlanOptions) -> None:
     """
     _check(options)
     source = _source(options)
-    with progress_bar() as progress:
+    with progress_bar(tables=options.workers is not None or options.where is not None) as progress:
         answer = _searched(source, options, progress)
         launched = _launched(answer, source, options, progress)
     commands = _next(answer, options, launched)
