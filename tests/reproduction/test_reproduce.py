@@ -110,7 +110,8 @@ def test_a_source_is_reproduced_as_the_documentation_says(source):
 
 def test_findings_and_tables_are_data_frames():
     answer = reproduce("2311.03687", only=["A8", "phases"])
-    assert answer.table.row(0, named=True)["reproduced"] is True
+    row = answer.table.row(0, named=True)
+    assert (row["reproduced"], row["interpretations"], row["interpretations_that_hold"]) == (True, 1, 1)
     (table,) = answer.tables
     assert {"phase", "time_s"} <= set(table.table.columns)
     assert [one.finding.id for one in reproduce("talk", only="C1").outcomes] == ["C1"]

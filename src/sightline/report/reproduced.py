@@ -1,6 +1,7 @@
 """A reproduced source: its outline, and its findings as CSV."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from sightline.errors import InputError
 from sightline.quantities import counted
@@ -52,7 +53,7 @@ def _findings(answer: Reproduction) -> Rows:
         numbers=(False, False, False, True, True, False, False, True),
         most=60,
         labels=2,
-        figures=("ours", "criterion", "reproduced"),
+        figures=("ours", "criterion", "reproduced", "interpretations that hold"),
         kinds={_YES: GOOD, _NO: BAD},
     )
 
@@ -78,10 +79,17 @@ def reproduced_to_csv(answer: Reproduction) -> str:
     if not answer.outcomes:
         named = ", ".join(one.id for one in answer.tables)
         raise InputError([f"--csv writes one table, and {named} were asked for: name one of them with --only"])
-    lines = reproduction_to_dict(answer)["findings"]
-    return csv_text(
-        [{key: cell_of(value) for key, value in line.items() if key != "interpretations"} for line in lines]
-    )
+    return csv_text([_csv_line(line) for line in reproduction_to_dict(answer)["findings"]])
+
+
+def _csv_line(finding: Mapping[str, Any]) -> dict[str, Any]:
+    """A finding as JSON has it, its interpretations as how many there are and how many of them hold."""
+    interpretations = finding["interpretations"]
+    return {
+        **{key: cell_of(value) for key, value in finding.items()},
+        "interpretations": len(interpretations),
+        "interpretations_that_hold": sum(one["reproduced"] for one in interpretations),
+    }
 
 
 def _short_answer(answer: Reproduction) -> Iterator[Said]:
@@ -129,8 +137,8 @@ def _ours(outcome: Outcome) -> str:
 
 def _holding(outcome: Outcome) -> str:
     """In how many of several interpretations a finding is reproduced."""
-    held = sum(map(outcome.holds, outcome.interpretations))
-    return f"{held} of {len(outcome.interpretations)}" if len(outcome.interpretations) > 1 else ""
+    several = len(outcome.interpretations)
+    return f"{outcome.holding} of {several}" if several > 1 else ""
 
 
 def _range(finding: Finding) -> str:

@@ -126,6 +126,11 @@ class Outcome:
         """Return whether an interpretation meets the criterion."""
         return self.finding.holds(self.ours_of(one))
 
+    @property
+    def holding(self) -> int:
+        """In how many interpretations the finding is reproduced."""
+        return sum(map(self.holds, self.interpretations))
+
     def holds_with(self, choices: Choices) -> bool:
         """Return whether the finding holds with these choices; one that is not predicted with them does not."""
         return any(self.holds(one) and one.choices.items() <= choices.items() for one in self.interpretations)
@@ -240,6 +245,8 @@ class Reproduction:
                 "high": [one.finding.high for one in self.outcomes],
                 "ours": [one.ours for one in self.outcomes],
                 "reproduced": [one.reproduced for one in self.outcomes],
+                "interpretations": [len(one.interpretations) for one in self.outcomes],
+                "interpretations_that_hold": [one.holding for one in self.outcomes],
                 "reason": [one.reason for one in self.outcomes],
             },
             strict=False,

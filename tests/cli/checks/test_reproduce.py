@@ -78,6 +78,18 @@ def test_csv_has_a_line_for_each_finding_or_a_single_table(in_process):
     assert "phases" in err
 
 
+def test_terminal_and_csv_say_how_many_interpretations_hold(in_process):
+    (said,) = json.loads(in_process("reproduce", "2311.03687", "--only", "A2", "--small", "--json")[1])["findings"]
+    several = len(said["interpretations"])
+    holding = sum(one["reproduced"] for one in said["interpretations"])
+    assert several > 1
+    text = in_process("reproduce", "2311.03687", "--only", "A2", "--small")[1]
+    assert "that hold" in text
+    assert f"{holding} of {several}" in text
+    (line,) = csv.DictReader(io.StringIO(in_process("reproduce", "2311.03687", "--only", "A2", "--small", "--csv")[1]))
+    assert (line["interpretations"], line["interpretations_that_hold"]) == (str(several), str(holding))
+
+
 def test_page_and_markdown_hold_findings_and_tables(in_process, tmp_path):
     page = tmp_path / "study.html"
     code, out, _ = in_process("reproduce", "2311.03687", "--only", "A8,phases", "--html", page, "--markdown", "-")
