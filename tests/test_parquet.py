@@ -1,4 +1,4 @@
-"""Columns of Parquet that are nested so deep that Polars would end the process are refused by each reader."""
+"""Parquet at which Polars panics, or would end the process, is refused by each reader."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 import polars
 import pytest
-from deep_parquet import FAR_TOO_DEEP, of_structs
+from parquet_files import FAR_TOO_DEEP, nested, without_rows
 from serving_scenarios import serving
 
 from sightline.anchors import anchored
@@ -27,11 +27,20 @@ READERS = (open_trace, open_table, anchor_of_log)
 @pytest.mark.parametrize("reader", READERS)
 def test_a_column_that_is_nested_too_deep_is_refused(tmp_path: Path, reader: Callable[[Path], Any]) -> None:
     path = tmp_path / "table.parquet"
-    path.write_bytes(of_structs(FAR_TOO_DEEP))
+    path.write_bytes(nested(FAR_TOO_DEEP))
     with pytest.raises(InputError) as refused:
         reader(path)
     (said,) = refused.value.problems
     assert said == f"'{path}' has a column nested {FAR_TOO_DEEP} levels deep; allowed: {MOST_LEVELS}"
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_file_whose_rows_are_lost_is_refused(tmp_path: Path, reader: Callable[[Path], Any]) -> None:
+    path = tmp_path / "table.parquet"
+    path.write_bytes(without_rows())
+    with pytest.raises(InputError, match=r"cannot (be )?read") as refused:
+        reader(path)
+    assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize("cell", [[5], {"tokens": 5}])
@@ -58,7 +67,7 @@ def test_levels_are_counted_as_polars_writes_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize("levels", [1, MOST_LEVELS])
 def test_what_is_nested_less_is_read(tmp_path: Path, levels: int) -> None:
     path = tmp_path / "table.parquet"
-    path.write_bytes(of_structs(levels))
+    path.write_bytes(nested(levels))
     refuse_deep_file(path)
     assert polars.read_parquet(path).height == 0
 
@@ -66,6 +75,6 @@ def test_what_is_nested_less_is_read(tmp_path: Path, levels: int) -> None:
 @pytest.mark.parametrize("lost", range(1, 40, 3))
 def test_a_footer_that_is_cut_is_left_to_the_reader(tmp_path: Path, lost: int) -> None:
     path = tmp_path / "table.parquet"
-    path.write_bytes(of_structs(3)[:-lost])
+    path.write_bytes(nested(3)[:-lost])
     with pytest.raises(InputError, match="cannot read"):
         open_table(path)

@@ -98,21 +98,23 @@ def claimed(rng: Random, parquet: bytes) -> bytes:
     length = int.from_bytes(parquet[-8:-4], "little")
     body, footer = parquet[: -8 - length], parquet[-8 - length : -8]
     at = rng.randrange(len(footer))
-    number, written = rng.choice([10**9, 10**12, 2**40, 2**62]) * 2, bytearray()
-    while number > 0x7F:
-        written.append(number & 0x7F | 0x80)
-        number >>= 7
-    footer = footer[:at] + bytes([*written, number]) + footer[at + 1 :]
-    return body + footer + len(footer).to_bytes(4, "little") + b"PAR1"
+    number = _varint(rng.choice([10**9, 10**12, 2**40, 2**62]) * 2)
+    return _with_footer(body, footer[:at] + number + footer[at + 1 :])
 
 
 def nested(levels: int) -> bytes:
     """Return Parquet without rows whose column is a struct in a struct in a struct, in Thrift's compact protocol."""
     root, struct, leaf = b"\x48\x01r\x15\x02\0", b"\x35\x02\x18\x01a\x15\x02\0", b"\x15\x04\x25\x02\x18\x01v\0"
-    # Three bytes hold the number of elements.
-    count = bytes([(levels + 2) & 0x7F | 0x80, (levels + 2) >> 7 & 0x7F | 0x80, (levels + 2) >> 14])
-    footer = b"\x15\x02\x19\xfc" + count + root + struct * levels + leaf + b"\x16\0\x19\x0c\0"
-    return b"PAR1" + footer + len(footer).to_bytes(4, "little") + b"PAR1"
+    schema = b"\xfc" + _varint(levels + 2) + root + struct * levels + leaf
+    return _with_footer(b"PAR1", b"\x15\x02\x19" + schema + b"\x16\0\x19\x0c\0")
+
+
+def _varint(number: int) -> bytes:
+    return bytes([number & 0x7F | 0x80]) + _varint(number >> 7) if number > 0x7F else bytes([number])
+
+
+def _with_footer(body: bytes, footer: bytes) -> bytes:
+    return body + footer + len(footer).to_bytes(4, "little") + b"PAR1"
 
 
 def packed(rng: Random, content: bytes) -> bytes:

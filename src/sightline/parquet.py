@@ -1,4 +1,4 @@
-"""How deep the columns of a Parquet file are nested, read from its footer.
+"""What Polars cannot read: what it raises, and how deep the columns of a Parquet file are nested, read from its footer.
 
 Polars builds nested columns by recursion: some hundred levels overflow its stack, which ends the process. So files that
 are nested deeper than any table are refused before Polars sees them.
@@ -19,6 +19,21 @@ _SCHEMA, _CHILDREN = 2, 5
 """Field numbers: of the schema in the footer, and of the count of children in an element of the schema."""
 _LIST, _STRUCT = 9, 12
 """Types of Thrift's compact protocol."""
+
+
+def polars_faults(*others: type[Exception]) -> tuple[type[BaseException], ...]:
+    """Return what to catch where Polars may not be able to read a table: its errors, its panics, and the others.
+
+    A panic is no `Exception`.
+    """
+    import polars
+
+    return polars.exceptions.PolarsError, polars.exceptions.PanicException, *others
+
+
+def first_line(fault: BaseException) -> str:
+    """Return what a fault says, without the lines after it that say where it was met."""
+    return str(fault).partition("\n")[0]
 
 
 def refuse_deep_file(path: Path) -> None:

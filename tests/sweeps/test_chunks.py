@@ -6,9 +6,9 @@ import uuid
 
 import polars as pl
 import pytest
-from deep_parquet import FAR_TOO_DEEP, of_structs
 from hypothesis import given
 from hypothesis import strategies as st
+from parquet_files import FAR_TOO_DEEP, nested, without_rows
 from sweep_work import refuse, square
 
 from sightline.errors import InputError, WorkError
@@ -80,10 +80,11 @@ def test_a_torn_part_is_done_again(tmp_path, keep):
     assert pl.read_parquet(part)["square"].item() == 9
 
 
-def test_a_part_that_is_nested_too_deep_is_done_again(tmp_path):
+@pytest.mark.parametrize("content", [nested(FAR_TOO_DEEP), without_rows()], ids=["nested", "without rows"])
+def test_a_part_that_cannot_be_read_is_done_again(tmp_path, content):
     list(run_chunks(counting, CHUNKS[:1], where=str(tmp_path)))
     part = tmp_path / "parts" / "part-000000.parquet"
-    part.write_bytes(of_structs(FAR_TOO_DEEP))
+    part.write_bytes(content)
     assert squares(run_chunks(counting, CHUNKS[:1], where=str(tmp_path))) == {0: 0}
     assert done == [0, 0]
     assert pl.read_parquet(part)["square"].item() == 0

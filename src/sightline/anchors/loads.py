@@ -12,7 +12,7 @@ from sightline.errors import InputError, nearest
 from sightline.loading import load, to_mapping
 from sightline.loading.traces.rows import LARGEST, numbered
 from sightline.loading.traces.shapes import IDS
-from sightline.parquet import refuse_deep_file
+from sightline.parquet import first_line, polars_faults, refuse_deep_file
 from sightline.prediction.anchoring.anchor import Anchor
 from sightline.prediction.anchoring.timed import WITHOUT_TIME
 from sightline.scenario import ServingScenario
@@ -111,8 +111,8 @@ def _table(path: Path) -> Any:
     except FileNotFoundError:
         beside = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []
         raise InputError(f"measured.{LOG}: there is no file '{path}'{nearest(path.name, beside)}") from None
-    except (OSError, polars.exceptions.PolarsError, polars.exceptions.PanicException) as error:
-        reason = str(error).partition("\n")[0]
+    except polars_faults(OSError) as error:
+        reason = first_line(error)
         raise InputError(f"measured.{LOG}: '{path}' cannot be read as CSV or Parquet: {reason}") from None
 
 

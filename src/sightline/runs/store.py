@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sightline.errors import InputError, WorkError, nearest
-from sightline.parquet import refuse_deep
+from sightline.parquet import first_line, polars_faults, refuse_deep
 from sightline.runs import credentials
 from sightline.runs.run import (
     FORMAT,
@@ -168,9 +168,8 @@ class Store:
             return polars.read_parquet(table)
         except FileNotFoundError:
             return None
-        except (polars.exceptions.PolarsError, polars.exceptions.PanicException) as error:
-            reason = str(error).partition("\n")[0]
-            raise InputError(f"run '{run.id}': its {name}.parquet cannot be read: {reason}") from error
+        except polars_faults() as error:
+            raise InputError(f"run '{run.id}': its {name}.parquet cannot be read: {first_line(error)}") from error
 
 
 def _slug(name: str) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from sightline import __version__
 from sightline.catalog.index import VARIABLE
 from sightline.errors import InputError
-from sightline.parquet import refuse_deep
+from sightline.parquet import polars_faults, refuse_deep
 from sightline.runs.storage import Storage, storage_at
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class SweepFolder:
             part = io.BytesIO(self._storage.read(_path(chunk)))
             refuse_deep(part, _path(chunk))
             return pl.read_parquet(part)
-        except (FileNotFoundError, InputError, pl.exceptions.PolarsError):
+        except polars_faults(FileNotFoundError, InputError):
             return None
 
     def write(self, chunk: int, table: "pl.DataFrame") -> None:

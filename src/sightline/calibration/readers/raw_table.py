@@ -10,7 +10,7 @@ import polars.selectors as cs
 from sightline.calibration.readers.nccl_log import read_log
 from sightline.calibration.readers.words import WORDS
 from sightline.errors import InputError, nearest
-from sightline.parquet import refuse_deep_file
+from sightline.parquet import first_line, polars_faults, refuse_deep_file
 from sightline.quantities import show
 from sightline.scenario import Model
 
@@ -141,8 +141,8 @@ def open_table(path: Path) -> RawTable:
         if b"nccl-tests" in head or b"nThread" in head or b"out-of-place" in head:
             return RawTable(path=path, frame=_not_empty(read_log(path), path))
         return _from_csv(path)
-    except (OSError, UnicodeDecodeError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        why = getattr(error, "strerror", None) or str(error).partition("\n")[0]
+    except polars_faults(OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or first_line(error)
         raise InputError(f"cannot read '{path}': {why.lower()}") from error
 
 

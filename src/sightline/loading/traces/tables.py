@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from sightline.errors import InputError
-from sightline.parquet import refuse_deep_file
+from sightline.parquet import first_line, polars_faults, refuse_deep_file
 from sightline.quantities import show
 
 BLOCK_BYTES: Final = 2**22
@@ -68,9 +68,8 @@ def _parquet(path: Path) -> Iterator[Block]:
         for begin in range(0, max(rows, 1), BLOCK_ROWS):
             columns = frame.slice(begin, BLOCK_ROWS).collect().to_dict(as_series=False)
             yield Block(columns=columns, first_line=begin + 1)
-    except (polars.exceptions.PolarsError, polars.exceptions.PanicException) as error:
-        reason = str(error).partition("\n")[0]
-        raise InputError(f"{path} cannot be read as Parquet: {reason}") from None
+    except polars_faults() as error:
+        raise InputError(f"{path} cannot be read as Parquet: {first_line(error)}") from None
 
 
 def text_blocks(path: Path) -> Iterator[tuple[bytes, bool]]:
@@ -124,7 +123,7 @@ def _cells(text: bytes, header: list[str], delimiter: str, place: str, line: int
     try:
         strings = dict.fromkeys(header, polars.String)
         frame = polars.read_csv(BytesIO(text), has_header=False, schema=strings, separator=delimiter)
-    except (polars.exceptions.PolarsError, polars.exceptions.PanicException):
+    except polars_faults():
         frame = None
     # Blank lines are no rows of the frame, and would shift the numbers of those after them.
     if frame is not None and frame.height == text.count(b"\n") + (not text.endswith(b"\n")):
