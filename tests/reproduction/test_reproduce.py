@@ -9,7 +9,7 @@ from sightline.errors import InputError
 from sightline.progress import Progress
 from sightline.reproduction import ledger
 from sightline.reproduction.answer import Finding, Interpretation, Outcome
-from sightline.reproduction.reproduce import SOURCES, reproduce, source_of
+from sightline.reproduction.reproduce import SOURCES, chosen_of, reproduce, source_of
 
 STATED = Path(__file__).parents[2] / "docs" / "accuracy" / "reproduced.json"
 LEAST = {"A": 34, "B": 9, "C": 5}
@@ -28,6 +28,9 @@ def test_everything_in_the_ledger_is_answered_and_nothing_else(source):
     [
         ("2311.0368", {}, "source is '2311.0368'; allowed: 2311.03687, 2407.14645, talk - did you mean '2311.03687'?"),
         ("talk", {"only": ["C9"]}, "only is 'C9'; allowed: C1 to C5"),
+        ("talk", {"only": ["strategis"]}, "did you mean 'strategies'?"),
+        ("talk", {"only": ["C2-C9"]}, "only is 'C2-C9', but no finding is C9; allowed: C1 to C5"),
+        ("talk", {"only": ["c3-c1"]}, "only is 'c3-c1'; allowed: the lower end first, C1-C3"),
         ("talk", {"only": ["C1"], "measure": True}, "nothing of talk is measured on the machine at hand"),
     ],
 )
@@ -42,6 +45,35 @@ def test_findings_are_chosen_and_summed_by_group():
     assert [one.finding.id for one in answer.outcomes] == ["A8", "A10"]
     assert answer.summary["A"]["of"] == 2
     assert not answer.tables
+
+
+@pytest.mark.parametrize(
+    ("only", "findings", "tables"),
+    [
+        ([], ["C1", "C2", "C3", "C4", "C5"], ["flops", "trends", "gap", "strategies", "plans", "mixed", "kernels"]),
+        (["c1", "FLOPS"], ["C1"], ["flops"]),
+        (["C2-C4", "c3"], ["C2", "C3", "C4"], []),
+        (["c4-5"], ["C4", "C5"], []),
+    ],
+)
+def test_ids_have_any_case_and_findings_are_named_from_one_to_another(only, findings, tables):
+    chosen = chosen_of("talk", only)
+    assert (chosen.findings, chosen.tables) == (findings, tables)
+
+
+def test_only_what_is_assumed_for_the_findings_asked_for_is_said():
+    of_memory = reproduce("2311.03687", only=["A8"]).assumptions
+    assert any("350 tokens" in one for one in of_memory)
+    assert not any("LightLLM" in one for one in of_memory)
+    assert any("LightLLM" in one for one in source_of("2311.03687").assumed(["A26"]))
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_all_that_is_assumed_is_said_of_all_findings_and_tables(source):
+    described = source_of(source)
+    every = {*described.findings, *described.tables}
+    assert described.assumed(every) == [one.sentence for one in described.assumptions]
+    assert all(set(one.about) <= every for one in described.assumptions)
 
 
 def test_tables_are_chosen_alone():

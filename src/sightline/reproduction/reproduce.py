@@ -1,9 +1,10 @@
 """``reproduce``: the findings and tables of a source, predicted for its hardware and judged by the ledger."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from sightline import catalog
 from sightline.errors import InputError, nearest
@@ -16,9 +17,6 @@ from sightline.reproduction.open_settings import Choices
 from sightline.reproduction.source import Source
 from sightline.runs import open_store
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 _Answer = TypeVar("_Answer")
 
 SOURCES: Mapping[str, str] = {
@@ -28,6 +26,8 @@ SOURCES: Mapping[str, str] = {
 }
 """Names of sources and the modules that describe what reproduces them."""
 SMALL = "small: fewer requests, sizes and points; verdicts may differ from those of the whole"
+_RANGE = re.compile(r"(?P<group>[a-z])(?P<first>\d+)\s*-\s*(?P=group)?(?P<last>\d+)")
+"""Findings from one to another."""
 STOPPED = "stopped before the end: findings and tables that were not reached are left out"
 
 
@@ -48,7 +48,7 @@ def reproduce(
 
     Args:
         source: 2311.03687, 2407.14645 or talk.
-        only: Ids of findings and of tables, or one; without any, all.
+        only: Ids of findings and of tables, or one, in any case; also several findings as A1-A5. Without any, all.
         measure: Also measure what the machine at hand can of the source's tables, each beside its prediction.
         small: Smaller loads and coarser studies: a minute's work; of what is measured one model and few steps.
         store: Where measured runs are kept; a run that was stopped goes on there.
@@ -79,7 +79,7 @@ def reproduce(
         cited=stated["source"],
         outcomes=outcomes,
         tables=tables,
-        assumptions=(*described.assumptions, *([f"{SMALL}."] if small else [])),
+        assumptions=(*described.assumed((*chosen.findings, *chosen.tables)), *([f"{SMALL}."] if small else [])),
         is_part=len(outcomes) < len(findings),
         warnings=[STOPPED] * progress.cancelled,
     )
@@ -98,19 +98,28 @@ def source_of(name: str) -> Source:
 
 
 @dataclass(frozen=True)
-class _Chosen:
+class Chosen:
+    """What of a source is asked for, by ids in the source's order."""
+
     findings: Sequence[str]
     tables: Sequence[str]
 
 
-def _chosen(only: Iterable[str], findings: Mapping[str, Finding], described: Source) -> _Chosen:
+def chosen_of(source: str, only: Iterable[str] = ()) -> Chosen:
+    """Return the findings and tables that `reproduce` answers, without answering them.
+
+    Raises:
+        InputError: Source or id is unknown.
+    """
+    described = source_of(source)
+    return _chosen(only, ledger.read(source), described)
+
+
+def _chosen(only: Iterable[str], findings: Mapping[str, Finding], described: Source) -> Chosen:
     """The ids that were asked for, in the ledger's order."""
-    asked = [only] if isinstance(only, str) else list(only)
-    allowed = (*findings, *described.tables)
-    for id_ in asked:
-        if id_ not in allowed:
-            raise InputError(f"only is {show(id_)}; allowed: {_ids(findings, described)}{nearest(id_, allowed)}")
-    chosen = _Chosen(
+    named = [only] if isinstance(only, str) else list(only)
+    asked = {id_ for one in named for id_ in _meant(one, findings, described)}
+    chosen = Chosen(
         findings=[id_ for id_ in findings if id_ in asked or not asked],
         tables=[id_ for id_ in described.tables if id_ in asked or not asked],
     )
@@ -120,6 +129,27 @@ def _chosen(only: Iterable[str], findings: Mapping[str, Finding], described: Sou
                 f"the ledger of findings has {id_}, which nothing answers; allowed: {_ids(findings, described)}"
             )
     return chosen
+
+
+def _meant(named: str, findings: Mapping[str, Finding], described: Source) -> Sequence[str]:
+    """The ids that are meant: one in any case, or the findings from one to another."""
+    allowed = {id_.lower(): id_ for id_ in (*findings, *described.tables)}
+    folded = str(named).lower()
+    if folded in allowed:
+        return [allowed[folded]]
+    ends = _RANGE.fullmatch(folded)
+    if ends is None:
+        hint = nearest(named, tuple(allowed.values()))
+        raise InputError(f"only is {show(named)}; allowed: {_ids(findings, described)}{hint}")
+    group, first, last = ends["group"].upper(), int(ends["first"]), int(ends["last"])
+    for end in (first, last):
+        if f"{group}{end}" not in findings:
+            raise InputError(
+                f"only is {show(named)}, but no finding is {group}{end}; allowed: {_ids(findings, described)}"
+            )
+    if first > last:
+        raise InputError(f"only is {show(named)}; allowed: the lower end first, {group}{last}-{group}{first}")
+    return [id_ for id_ in findings if id_[0] == group and first <= int(id_[1:]) <= last]
 
 
 def _ids(findings: Mapping[str, Finding], described: Source) -> str:
@@ -136,7 +166,7 @@ def _outcome(finding: Finding, findings: Mapping[str, Finding], answers: Finding
     return Outcome(finding=finding, interpretations=answers[finding.id](ask), given=given)
 
 
-def _until_stopped(ids: Sequence[str], answer: Callable[[str], _Answer], ask: Ask) -> "Iterator[_Answer]":
+def _until_stopped(ids: Sequence[str], answer: Callable[[str], _Answer], ask: Ask) -> Iterator[_Answer]:
     """The answers to ids one after the other, until somebody asks to stop."""
     for id_ in ids:
         try:

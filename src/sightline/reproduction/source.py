@@ -1,6 +1,6 @@
 """A source as its package describes it: what answers its findings and tables, and what it assumes."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,13 +17,25 @@ class Measured(Protocol):
         """Return the tables; runs are kept in the store, and ``small`` has few of them."""
 
 
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """What is assumed of settings that a source does not state."""
+
+    sentence: str
+    about: Collection[str] = ()
+    """Ids of the findings and tables that rest on it; empty where all of the source do."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """What reproduces a source."""
 
     findings: Findings
     tables: Tables
-    assumptions: Sequence[str]
-    """About settings that the source does not state."""
+    assumptions: Sequence[Assumption]
     measured: Measured | None = None
     """None where nothing of it can be measured."""
+
+    def assumed(self, ids: Collection[str]) -> Sequence[str]:
+        """Return what is assumed for findings and tables."""
+        return [one.sentence for one in self.assumptions if not one.about or not set(ids).isdisjoint(one.about)]

@@ -12,29 +12,35 @@ from sightline.reproduction.arxiv_2311_03687 import (
     tables,
 )
 from sightline.reproduction.arxiv_2311_03687.grid import SEQUENCE
-from sightline.reproduction.source import Source
+from sightline.reproduction.source import Assumption, Source
+
+_TRAINING = {
+    **pretraining.FINDINGS,
+    **modules.FINDINGS,
+    **scaling.FINDINGS,
+    **finetuning.FINDINGS,
+}
+_TABLES_OF_TRAINING = {**tables.TABLES, **scaling.TABLES, **finetuning.TABLES}
+_TABLES = {**_TABLES_OF_TRAINING, **burst_tables.TABLES, **operators.TABLES}
 
 SOURCE = Source(
-    findings={
-        **pretraining.FINDINGS,
-        **modules.FINDINGS,
-        **scaling.FINDINGS,
-        **finetuning.FINDINGS,
-        **serving.FINDINGS,
-        **operators.FINDINGS,
-    },
-    tables={
-        **tables.TABLES,
-        **scaling.TABLES,
-        **finetuning.TABLES,
-        **burst_tables.TABLES,
-        **operators.TABLES,
-    },
+    findings={**_TRAINING, **serving.FINDINGS, **operators.FINDINGS},
+    tables=_TABLES,
     assumptions=(
-        f"Samples of {SEQUENCE} tokens, bf16 weights, eager attention unless F; batch per GPU 1 unless said.",
-        "Releases of frameworks and engines are those of November 2023.",
-        "The study's numeric tables were not available: its tables are predicted for its servers, without its figures.",
-        *burst_tables.ASSUMPTIONS,
+        Assumption(
+            f"Samples of {SEQUENCE} tokens, bf16 weights, eager attention unless F; batch per GPU 1 unless said.",
+            {*_TRAINING, *_TABLES_OF_TRAINING},
+        ),
+        Assumption(
+            "Releases of frameworks and engines are those of November 2023.",
+            {*_TRAINING, *_TABLES_OF_TRAINING, *serving.FINDINGS, *burst_tables.TABLES},
+        ),
+        Assumption(
+            "The study's numeric tables were not available: its tables are predicted for its servers, without its "
+            "figures.",
+            _TABLES,
+        ),
+        *(Assumption(one, serving.FINDINGS) for one in burst_tables.ASSUMPTIONS),
     ),
     measured=measured.tables_at_hand,
 )
