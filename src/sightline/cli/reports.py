@@ -169,13 +169,14 @@ def _write_charts(folder: str, answer: Any) -> None:
     from sightline.report.charts.numbers import csv_of
     from sightline.report.charts.rendering import draw
 
+    found = charts_of(answer)
+    if not found:
+        output.print_remark(f"no chart was written into '{folder}': the answer has none")
+        return
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"cannot make the folder '{folder}': {(error.strerror or str(error)).lower()}") from error
-    found = charts_of(answer)
     for chart in found:
         for ending, content in ((".svg", draw(chart.wide, "chart.svg")), (".csv", csv_of(chart.wide))):
             output.write_file(str(Path(folder) / f"{chart.name}{ending}"), content)
-    if not found:
-        output.print_remark(f"no chart was written into '{folder}': the answer has none")

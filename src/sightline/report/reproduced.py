@@ -11,6 +11,7 @@ from sightline.report.pieces import BAD, GOOD, PERHAPS, Said
 from sightline.report.studies.csv import study_to_csv
 from sightline.report.units import digits
 from sightline.reproduction.answer import Finding, Outcome, ReproducedTable, Reproduction
+from sightline.reproduction.reproduce import Chosen
 from sightline.reproduction.results import reproduction_to_dict
 
 HEADINGS = (
@@ -69,16 +70,20 @@ def _choices(answer: Reproduction) -> Rows:
     )
 
 
-def reproduced_to_csv(answer: Reproduction) -> str:
-    """Return a line for each finding; where a table alone was asked for, its rows.
+def check_csv(asked: Chosen) -> None:
+    """Refuse to write as CSV what takes several tables: of what was asked for, one is all."""
+    if asked.tables and len(asked.tables) + bool(asked.findings) > 1:
+        named = ", ".join((*asked.findings, *asked.tables))
+        raise InputError(
+            f"--csv writes findings or one table, and {named} were asked for: name findings alone, or one table, with "
+            "--only"
+        )
 
-    InputError: tables alone were asked for, and several.
-    """
-    if len(answer.tables) == 1 and not answer.outcomes:
+
+def reproduced_to_csv(answer: Reproduction) -> str:
+    """Return a line for each finding; where a table alone was asked for, its rows."""
+    if answer.tables and not answer.outcomes:
         return study_to_csv(answer.tables[0].answer)
-    if not answer.outcomes:
-        named = ", ".join(one.id for one in answer.tables)
-        raise InputError([f"--csv writes one table, and {named} were asked for: name one of them with --only"])
     return csv_text([_csv_line(line) for line in reproduction_to_dict(answer)["findings"]])
 
 

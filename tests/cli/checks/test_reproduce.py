@@ -4,9 +4,11 @@ import csv
 import io
 import json
 
+import pytest
+
 from sightline.report.reproduced import line_of
-from sightline.reproduction.answer import Finding, Interpretation, Outcome
-from sightline.reproduction.reproduce import SOURCES
+from sightline.reproduction.answer import Finding, Interpretation, Outcome, table
+from sightline.reproduction.reproduce import SOURCES, source_of
 
 CHOSEN = ("reproduce", "2311.03687", "--only", "A8,A10")
 
@@ -54,9 +56,9 @@ def test_every_form_says_what_holds_together(in_process, tmp_path):
 
 def test_a_table_is_a_list_of_its_columns_and_rows(in_process):
     document = json.loads(in_process("reproduce", "2311.03687", "--only", "frameworks", "--json")[1])
-    (table,) = document["tables"]
-    assert (table["id"], table["status"]) == ("frameworks", "predicted only")
-    assert set(table["rows"][0]) == set(table["columns"])
+    (only,) = document["tables"]
+    assert (only["id"], only["status"]) == ("frameworks", "predicted only")
+    assert set(only["rows"][0]) == set(only["columns"])
 
 
 def test_a_terminal_shows_what_was_named_in_full(in_process):
@@ -70,12 +72,16 @@ def test_a_terminal_shows_what_was_named_in_full(in_process):
 def test_csv_has_a_line_for_each_finding_or_a_single_table(in_process):
     lines = list(csv.DictReader(io.StringIO(in_process(*CHOSEN, "--csv")[1])))
     assert [one["id"] for one in lines] == ["A8", "A10"]
-    table = list(csv.DictReader(io.StringIO(in_process("reproduce", "2311.03687", "--only", "phases", "--csv")[1])))
-    assert {"batch", "phase", "time_s"} <= set(table[0])
-    code, out, err = in_process("reproduce", "2311.03687", "--only", "phases,modules", "--csv")
+    rows = list(csv.DictReader(io.StringIO(in_process("reproduce", "2311.03687", "--only", "phases", "--csv")[1])))
+    assert {"batch", "phase", "time_s"} <= set(rows[0])
+
+
+@pytest.mark.parametrize("asked", [("phases,modules",), ("A8,phases",), ("A8", "--measure")])
+def test_what_takes_several_tables_is_refused_as_csv_before_it_is_worked_out(in_process, asked):
+    code, out, err = in_process("reproduce", "2311.03687", "--only", *asked, "--csv")
     assert (code, out) == (2, "")
-    assert "--csv writes one table" in err
-    assert "phases" in err
+    assert len(err.splitlines()) == 1
+    assert "--csv" in err
 
 
 def test_terminal_and_csv_say_how_many_interpretations_hold(in_process):
@@ -109,15 +115,41 @@ def test_every_table_with_a_picture_is_drawn(in_process, tmp_path):
         assert all(0 < float(row["share"]) <= 1 for row in csv.DictReader(numbers))
 
 
-def test_the_only_picture_is_a_chart_and_of_several_none_is(in_process, tmp_path):
+def test_the_only_picture_is_a_chart(in_process, tmp_path):
     picture = tmp_path / "phases.svg"
     code, _, _ = in_process("reproduce", "2311.03687", "--only", "phases", "--chart", picture)
     assert code == 0
     assert picture.read_text(encoding="utf-8").startswith("<svg")
-    code, _, err = in_process("reproduce", "2311.03687", "--only", "A8", "--chart", tmp_path / "none.svg")
-    assert code == 0
-    assert "no chart was drawn" in err
-    assert not (tmp_path / "none.svg").exists()
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (("2311.03687", "--only", "A8"), "findings alone were asked for; allowed with --only: one of frameworks,"),
+        (("2311.03687", "--only", "phases,modules"), "2 tables were asked for"),
+        (("talk",), "--charts DIR draws all"),
+    ],
+)
+def test_what_is_no_single_picture_is_refused_as_a_chart(in_process, tmp_path, asked, said):
+    picture = tmp_path / "none.svg"
+    code, out, err = in_process("reproduce", *asked, "--chart", picture)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert not picture.exists()
+
+
+def test_a_table_without_a_picture_has_no_chart(in_process, tmp_path, monkeypatch):
+    without = table("phases", "Phases", [{"phase": "forward"}], about={})
+    monkeypatch.setitem(source_of("2311.03687").tables, "phases", lambda ask: without)
+    code, out, err = in_process("reproduce", "2311.03687", "--only", "phases", "--chart", tmp_path / "none.svg")
+    assert (code, out) == (2, "")
+    assert "the table phases has no picture" in err
+
+
+def test_findings_alone_leave_no_folder_of_charts(in_process, tmp_path):
+    code, _, err = in_process("reproduce", "2311.03687", "--only", "A8", "--charts", tmp_path / "charts")
+    assert (code, list(tmp_path.iterdir())) == (0, [])
+    assert "no chart was written" in err
 
 
 def test_an_unknown_source_is_a_sentence(in_process):

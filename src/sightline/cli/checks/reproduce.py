@@ -10,6 +10,8 @@ from sightline.cli.next_step import try_next
 from sightline.cli.options import RunStore, only, takes_options
 from sightline.cli.progress_bar import end_if_stopped, progress_bar
 from sightline.cli.reports import OutlinedReport, ReportOptions
+from sightline.errors import InputError
+from sightline.quantities import counted
 
 if TYPE_CHECKING:
     from sightline.report.outline import Outline
@@ -32,7 +34,7 @@ def reproduce(
         typer.Option(
             "--only",
             metavar="ID,…",
-            help="Findings and tables by their ids; repeatable; default: all.",
+            help="Findings and tables by their ids, several findings also as A1-A5; repeatable; default: all.",
             show_default=False,
         ),
     ] = None,
@@ -59,7 +61,7 @@ def reproduce(
     \b
     Examples:
       sightline reproduce 2311.03687 --html study.html
-      sightline reproduce 2311.03687 --only A1,A2,A3,scaling
+      sightline reproduce 2311.03687 --only A1-A4,scaling
       sightline reproduce 2407.14645 --small
       sightline reproduce 2311.03687 --only A8 --measure --small
       sightline reproduce 2311.03687 --only scaling --chart scaling.svg
@@ -67,10 +69,11 @@ def reproduce(
       sightline reproduce talk --json
     """
     written.check()
+    ids = [word.strip() for words in chosen or () for word in words.split(",")]
+    _check(source, ids, written, measure=measure)
     with progress_bar(tables=True) as progress:
         from sightline.reproduction.reproduce import reproduce as answered
 
-        ids = [word.strip() for words in chosen or () for word in words.split(",")]
         answer = answered(source, only=ids, measure=measure, small=small, store=store, progress=progress)
     output.warn(answer.warnings)
     reports.write(_Report(answer, in_full=bool(ids)), written)
@@ -79,12 +82,31 @@ def reproduce(
         try_next("reproduce", source, "--html", "report.html")
 
 
+def _check(source: str, ids: list[str], written: ReportOptions, *, measure: bool) -> None:
+    """Refuse, before any work is done, forms that have no room for what is asked for."""
+    from sightline.report.reproduced import check_csv
+    from sightline.reproduction.reproduce import chosen_of
+
+    asked = chosen_of(source, ids)
+    if written.as_csv and measure:
+        raise InputError("--csv has no room for the tables that --measure adds; allowed: --json, --html")
+    if written.as_csv and ids:
+        check_csv(asked)
+    if written.chart is not None and len(asked.tables) != 1:
+        of = counted(len(asked.tables), "table") if asked.tables else "findings alone"
+        every = "; --charts DIR draws all" if asked.tables else ""
+        raise InputError(
+            f"--chart draws one table, and {of} were asked for; allowed with --only: one of "
+            f"{', '.join(chosen_of(source).tables)}{every}"
+        )
+
+
 @dataclass(frozen=True)
 class _Report(OutlinedReport):
     answer: "Reproduction"
     in_full: bool
     """Whether findings and tables were named, so that the terminal shows all of them."""
-    without_chart = "not one table alone has a picture; name it with --only, or draw all with --charts DIR"
+    without_chart = "the table was not reached"
 
     def document(self) -> Any:
         from sightline.reproduction.results import reproduction_to_dict
@@ -99,8 +121,12 @@ class _Report(OutlinedReport):
     def chart(self, *room: Any) -> dict[str, Any] | None:
         from sightline.report.charts.studies.chart import study_chart
 
-        pictured = [one.answer for one in self.answer.tables if one.answer.figures]
-        return study_chart(pictured[0], *room) if len(pictured) == 1 else None
+        if not self.answer.tables:
+            return None
+        table = self.answer.tables[0]
+        if not table.answer.figures:
+            raise InputError(f"--chart: the table {table.id} has no picture; --csv has its rows")
+        return study_chart(table.answer, *room)
 
     def charted(self) -> "Reproduction":
         return self.answer
