@@ -6,7 +6,7 @@ import sightline as sl
 from sightline.errors import InputError
 from sightline.loading.clusters import read_cluster
 from sightline.measurement.machine.devices import Hardware
-from sightline.reproduction.arxiv_2311_03687.cells import made_small, study_tables
+from sightline.reproduction.arxiv_2311_03687.cells import made_small, suite_tables
 from sightline.reproduction.arxiv_2311_03687.grid import FINETUNING, PRETRAINING, QUICK, plan_of, step
 from sightline.reproduction.arxiv_2311_03687.settings import A800, trained
 
@@ -17,7 +17,7 @@ SERVER = Hardware(device=read_cluster("8x a800-sxm-80gb").device, count=8)
 @pytest.mark.parametrize("hardware", [PROCESSOR, SERVER], ids=["processor", "server"])
 def test_every_scenario_can_be_read_or_is_refused_for_what_a_framework_lacks(hardware):
     refused = []
-    for table in study_tables(hardware):
+    for table in suite_tables(hardware):
         for cell in table.cells:
             try:
                 sl.load(dict(cell.scenario))
@@ -40,7 +40,7 @@ def test_rows_switch_on_what_they_say():
 
 def test_a_measured_cell_asks_what_the_prediction_asks():
     """On the study's own server the measured grid and the predicted tables have the same steps."""
-    cells = {(table.name, cell.row, cell.column): cell for table in study_tables(SERVER) for cell in table.cells}
+    cells = {(table.name, cell.row, cell.column): cell for table in suite_tables(SERVER) for cell in table.cells}
     for (table, row, column), techniques, asked in (
         (("pretraining", "F+R+Z3+O", "llama-2-7b, batch 1"), "F+R+Z3+O", {}),
         (("finetuning", "QL+F", "llama-2-13b, batch 1"), "QL+F", {"model": "llama-2-13b"}),
@@ -72,7 +72,7 @@ def test_each_switch_stands_alone_and_together_in_a_quick_grid_too():
 
 
 def test_a_quick_grid_is_part_of_the_whole_one():
-    whole, quick = ({t.name: t for t in study_tables(PROCESSOR, quick=q)} for q in (False, True))
+    whole, quick = ({t.name: t for t in suite_tables(PROCESSOR, quick=q)} for q in (False, True))
     assert set(whole) == set(quick)
     for name, table in quick.items():
         cells = {(c.row, c.column) for c in whole[name].cells}
@@ -92,7 +92,7 @@ def test_small_models_keep_the_order_and_the_kind_of_attention():
 
 
 def test_one_device_has_no_scaling_table():
-    assert "scaling" not in {t.name for t in study_tables(Hardware(device=PROCESSOR.device, count=1))}
+    assert "scaling" not in {t.name for t in suite_tables(Hardware(device=PROCESSOR.device, count=1))}
 
 
 def _step():

@@ -14,9 +14,9 @@ def _cell(row):
 
 
 def _tables(monkeypatch, *answers):
-    study = [(Table(name=one.cell.row, title="Rates", cells=[one.cell]), [one]) for one in answers]
+    suite = [(Table(name=one.cell.row, title="Rates", cells=[one.cell]), [one]) for one in answers]
     monkeypatch.setattr(measured, "hardware_at_hand", lambda: None)
-    monkeypatch.setattr(measured, "measured_study", lambda *_, **__: study)
+    monkeypatch.setattr(measured, "measured_suite", lambda *_, **__: suite)
     return {one.id: one for one in tables_at_hand(None, small=True, progress=SILENT)}
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from sightline.cli import output, reports
 from sightline.cli.measure.files import measure_files, outcome
-from sightline.cli.measure.options import STANDARD_SUITE, STUDY, SUITES, MeasureOptions, refuse_idle
+from sightline.cli.measure.options import PAPER_SUITE, STANDARD_SUITE, SUITES, MeasureOptions, refuse_idle
 from sightline.cli.options import takes_options
 from sightline.cli.profiles import ProfilesReport
 from sightline.cli.progress_bar import progress_bar
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from sightline.measurement.processes.results import Measured
     from sightline.measurement.processes.suite import Step
-    from sightline.reproduction.arxiv_2311_03687.measured import Study
+    from sightline.reproduction.arxiv_2311_03687.measured import MeasuredSuite
     from sightline.runs import Store
 
 
@@ -48,8 +48,8 @@ def measure(options: MeasureOptions) -> None:
 
     if options.suite in SUITES:
         refuse_idle(options, [f"--suite {options.suite}"])
-    if options.suite == STUDY:
-        _study(open_store(options.store), options)
+    if options.suite == PAPER_SUITE:
+        _paper_suite(open_store(options.store), options)
         return
     missing: list[str] = []
     measured: Sequence[Measured]
@@ -66,8 +66,8 @@ def measure(options: MeasureOptions) -> None:
 def _check(options: MeasureOptions) -> None:
     """Refuse, before anything runs, options that contradict each other."""
     options.reports.check({"--out": options.reports.out})
-    if options.suite == STUDY and (options.reports.markdown or options.reports.charts):
-        raise InputError(f"--suite {STUDY} has --html and --json")
+    if options.suite == PAPER_SUITE and (options.reports.markdown or options.reports.charts):
+        raise InputError(f"--suite {PAPER_SUITE} has --html and --json")
     if bool(options.files) == (options.suite is not None):
         raise InputError("measure takes scenario files or --suite, one of them")
 
@@ -153,43 +153,43 @@ def _result(measured: "Measured") -> dict[str, Any]:
     }
 
 
-def _study(store: "Store", options: MeasureOptions) -> None:
+def _paper_suite(store: "Store", options: MeasureOptions) -> None:
     """Measure the grid, write its report and print its tables."""
     from sightline.measurement.machine.devices import hardware_at_hand
-    from sightline.reproduction.arxiv_2311_03687.measured import measured_study
+    from sightline.reproduction.arxiv_2311_03687.measured import measured_suite
 
     hardware = hardware_at_hand()
     with progress_bar(stops=False) as progress:
-        study = measured_study(hardware, store, quick=options.quick, rerun=options.rerun, progress=progress)
-    for one in (answered for _, cells in study for answered in cells if answered.refused):
+        suite = measured_suite(hardware, store, quick=options.quick, rerun=options.rerun, progress=progress)
+    for one in (answered for _, cells in suite for answered in cells if answered.refused):
         output.print_remark(f"not predicted: {one.cell.row}, {one.cell.column}: {one.refused}")
-    reports.write(_StudyReport(study, str(hardware.cluster(hardware.count))), options.reports)
+    reports.write(_SuiteReport(suite, str(hardware.cluster(hardware.count))), options.reports)
 
 
 @dataclass(frozen=True)
-class _StudyReport(Report):
-    study: "Study"
+class _SuiteReport(Report):
+    suite: "MeasuredSuite"
     cluster: str
 
     def document(self) -> Any:
-        from sightline.reproduction.arxiv_2311_03687.results import study_to_list
+        from sightline.reproduction.arxiv_2311_03687.results import suite_to_list
 
-        return study_to_list(self.study)
+        return suite_to_list(self.suite)
 
     def tables(self) -> Any:
-        from sightline.report.study import study_terminal
+        from sightline.report.suite import suite_terminal
 
-        return [study_terminal(self.study)]
+        return [suite_terminal(self.suite)]
 
     def page(self, command: str) -> str:
-        from sightline.report.study import study_page
+        from sightline.report.suite import suite_page
 
-        title = f"The study of arXiv {STUDY} on {self.cluster}"
-        return study_page(title, _machine(), self.study, command=command)
+        title = f"The study of arXiv {PAPER_SUITE} on {self.cluster}"
+        return suite_page(title, _machine(), self.suite, command=command)
 
 
 def _machine() -> list[str]:
-    """Sentences about what the study ran on."""
+    """Sentences about what the suite ran on."""
     from sightline.measurement.machine.record import record_environment
 
     environment = record_environment()

@@ -12,8 +12,8 @@ from sightline.errors import InputError
 
 TRAINING, GENERATION, SERVING, OPERATOR = "training", "generation", "serving", "single operators"
 FILES = (TRAINING, GENERATION, SERVING, OPERATOR)
-STANDARD_SUITE, STUDY = "standard", "2311.03687"
-SUITES = (STANDARD_SUITE, STUDY)
+STANDARD_SUITE, PAPER_SUITE = "standard", "2311.03687"
+SUITES = (STANDARD_SUITE, PAPER_SUITE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,7 @@ class MeasureOptions:
         return value not in (None, [], "fp32") and value is not False
 
 
-STANDARD_NAME, STUDY_NAME = (f"--suite {name}" for name in SUITES)
+STANDARD_NAME, PAPER_NAME = (f"--suite {name}" for name in SUITES)
 USED_BY: Mapping[str, Collection[str]] = {
     "implementation": (GENERATION, OPERATOR),
     "weights": (TRAINING, GENERATION, SERVING),
@@ -107,7 +107,7 @@ USED_BY: Mapping[str, Collection[str]] = {
     **dict.fromkeys(("settings", "sweeps"), FILES),
     **dict.fromkeys(("dtype", "cluster"), (STANDARD_NAME,)),
     **dict.fromkeys(("as_csv", "out"), (*FILES, STANDARD_NAME)),
-    "rerun": (STANDARD_NAME, STUDY_NAME),
+    "rerun": (STANDARD_NAME, PAPER_NAME),
 }
 """What each option is for, by its field, as far as it is not for everything."""
 OPTION_NAMES = {"settings": "--set", "sweeps": "--sweep", "as_csv": "--csv"}

@@ -12,8 +12,9 @@ from sightline.measurement.machine.devices import Hardware
 from sightline.reproduction.arxiv_2311_03687.grid import FINETUNING, PRETRAINING, QUICK, SEQUENCE, step
 from sightline.reproduction.arxiv_2311_03687.settings import MODELS
 
-STUDY = "2311.03687"
+SUITE = "2311.03687"
 PROMPT, OUTPUT = 512, 128
+SHARED_CORES = "On a processor the processes share its cores, so one alone has them all."
 
 RATE_AND_MEMORY = ("tokens_per_s", "memory_bytes.total")
 Level = Literal["end-to-end", "module", "operator"]
@@ -41,14 +42,14 @@ class Table:
     notes: Sequence[str] = field(default=())
 
 
-def study_tables(hardware: Hardware, *, quick: bool = False) -> list[Table]:
+def suite_tables(hardware: Hardware, *, quick: bool = False) -> list[Table]:
     """Return the study's tables for this hardware; ``quick`` keeps one model and the rows of `QUICK`."""
     grid = _Grid(hardware, quick=quick)
     smallest = grid.models[0]
     by_framework = [
         grid.training(framework, smallest, "N", batch=batch, framework=framework)
         for framework in ("deepspeed", "megatron")
-        for batch in ((1, 4) if grid.small else (1, 2, 4, 8, 16, 32))
+        for batch in ((1, 4) if grid.on_processor else (1, 2, 4, 8, 16, 32))
     ]
     on_one_device = [
         grid.training(row, smallest, row, batch=2, devices=1, framework="transformers") for row in ("N", "F", "R")
@@ -89,13 +90,13 @@ def _scaling(grid: "_Grid") -> Table:
         title="From one device to all: batch 2 per device, 4-bit weights",
         quantities=("tokens_per_s", "tokens_per_s_per_device"),
         cells=cells if len(counts) > 1 else (),
-        notes=("On a processor the processes share its cores, so one alone has them all.",) if grid.small else (),
+        notes=(SHARED_CORES,) if grid.on_processor else (),
     )
 
 
 def _generation(grid: "_Grid") -> Table:
     """Prefill and decode of a prompt with transformers on one device, plain and with 4-bit weights."""
-    prompt, output = (tokens // 8 if grid.small else tokens for tokens in (PROMPT, OUTPUT))
+    prompt, output = (tokens // 8 if grid.on_processor else tokens for tokens in (PROMPT, OUTPUT))
     cells = [
         Cell(
             row=f"{'4-bit' if quantization == 'nf4' else '16-bit'}, batch {batch}",
@@ -149,7 +150,7 @@ class _Grid:
 
     def __init__(self, hardware: Hardware, *, quick: bool) -> None:
         self.hardware, self.quick = hardware, quick
-        self.small = hardware.is_processor
+        self.on_processor = hardware.is_processor
         self.models = list(MODELS)[:1] if quick else list(MODELS)
 
     def by_technique(self, rows: Sequence[str], models: Sequence[str]) -> list[Cell]:
@@ -179,10 +180,10 @@ class _Grid:
                 batch=batch,
                 devices=devices,
                 framework=framework,
-                sequence_length=SEQUENCE // 5 if self.small else SEQUENCE,
+                sequence_length=SEQUENCE // 5 if self.on_processor else SEQUENCE,
             ),
         )
 
     def model(self, name: str) -> Any:
         """The model by its name, or made small for a processor."""
-        return made_small(name) if self.small else name
+        return made_small(name) if self.on_processor else name

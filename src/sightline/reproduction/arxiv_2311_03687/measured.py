@@ -15,7 +15,7 @@ from sightline.prediction import predict
 from sightline.profile.results import flatten
 from sightline.progress import SILENT, Progress
 from sightline.reproduction.answer import ReproducedTable, table
-from sightline.reproduction.arxiv_2311_03687.cells import STUDY, Cell, Table, named, study_tables
+from sightline.reproduction.arxiv_2311_03687.cells import SUITE, Cell, Table, named, suite_tables
 from sightline.reproduction.arxiv_2311_03687.columns import MODEL, ROW
 from sightline.runs import Store
 
@@ -39,19 +39,24 @@ class Answered:
     comparison: Comparison | None = None
     """Phases and modules, of cells measured at that level."""
 
+    def figures(self, key: str) -> tuple[float | None, float | None, float | None]:
+        """Return a quantity measured and predicted, and the second over the first; None where one is not to be had."""
+        measured, predicted = self.measured.get(key), self.predicted.get(key)
+        return measured, predicted, predicted / measured if measured and predicted is not None else None
 
-Study = Sequence[tuple[Table, Sequence[Answered]]]
+
+MeasuredSuite = Sequence[tuple[Table, Sequence[Answered]]]
 
 
-def measured_study(
+def measured_suite(
     hardware: Hardware, store: Store, *, quick: bool = False, rerun: bool = False, progress: Progress = SILENT
-) -> Study:
+) -> MeasuredSuite:
     """Return the study's tables with the answers to their cells, measured on this hardware and predicted.
 
-    Every cell is stored as it ends, so that a study that was stopped goes on where it was. ``quick`` keeps one model
+    Every cell is stored as it ends, so that a suite that was stopped goes on where it was. ``quick`` keeps one model
     and few techniques, with few steps of each.
     """
-    tables = study_tables(hardware, quick=quick)
+    tables = suite_tables(hardware, quick=quick)
     cells = [(one, cell) for one in tables for cell in one.cells]
     found: dict[str, list[Answered]] = {one.name: [] for one in tables}
     for one, cell in progress.over(cells, "measuring"):
@@ -65,8 +70,8 @@ def tables_at_hand(store: Store, *, small: bool, progress: Progress) -> list[Rep
     Raises:
         InputError: PyTorch is missing, its devices are unknown, or not one cell could be measured.
     """
-    study = measured_study(hardware_at_hand(), store, quick=small, progress=progress)
-    answers = [answered for _, cells in study for answered in cells]
+    suite = measured_suite(hardware_at_hand(), store, quick=small, progress=progress)
+    answers = [answered for _, cells in suite for answered in cells]
     if answers and not _measured(answers):
         why = next((one.reason for one in answers if one.reason), "no run ended well")
         raise InputError([f"nothing of the study could be measured here: {why}"])
@@ -79,7 +84,7 @@ def tables_at_hand(store: Store, *, small: bool, progress: Progress) -> list[Rep
             reading=one.notes,
             status="measured" if _measured(cells) else "not measured",
         )
-        for one, cells in study
+        for one, cells in suite
     ]
 
 
@@ -103,11 +108,8 @@ _ABOUT: Mapping[str, Column] = {
 def _rows(one: Table, cells: Sequence[Answered]) -> Iterator[dict[str, Any]]:
     for answered in cells:
         for key in one.quantities:
-            measured, predicted = answered.measured.get(key), answered.predicted.get(key)
-            figures = {"measured": measured, "predicted": predicted}
-            if measured and predicted is not None:
-                figures["ratio"] = predicted / measured
-            known = {name: value for name, value in figures.items() if value is not None}
+            figures = zip(("measured", "predicted", "ratio"), answered.figures(key), strict=True)
+            known = {name: value for name, value in figures if value is not None}
             status = answered.status + " (with stand-ins)" * answered.shimmed
             why = {"status": status, "reason": answered.reason or answered.refused}
             yield {"row": answered.cell.row, "column": answered.cell.column, "quantity": key, **known, **why}
@@ -122,7 +124,7 @@ def _answered(one: Table, cell: Cell, store: Store, *, quick: bool, rerun: bool)
     settings = Settings(quick=quick, effort=replace(QUICK if quick else Effort(), levels=levels))
     try:
         scenarios = load_all([dict(named(one, cell))])
-        (found,) = measure_scenarios(scenarios, store, settings, suite=STUDY, rerun=rerun)
+        (found,) = measure_scenarios(scenarios, store, settings, suite=SUITE, rerun=rerun)
     except InputError as error:
         return Answered(cell=cell, status="unsupported", reason="; ".join(error.problems))
     run, (predicted, refused) = found.run, _predicted(found.scenario)

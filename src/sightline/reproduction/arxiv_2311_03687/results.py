@@ -1,12 +1,12 @@
-"""The study measured on the machine at hand as JSON says it."""
+"""The suite measured on the machine at hand as JSON says it."""
 
 from typing import Any
 
-from sightline.reproduction.arxiv_2311_03687.measured import Study
+from sightline.reproduction.arxiv_2311_03687.measured import MeasuredSuite
 
 
-def study_to_list(study: Study) -> list[dict[str, Any]]:
-    """Return the study for ``--json``: a mapping per table, its cells with status, measured and predicted figures."""
+def suite_to_list(suite: MeasuredSuite) -> list[dict[str, Any]]:
+    """Return the suite for ``--json``: a mapping per table, its cells with status, measured and predicted figures."""
     return [
         {
             "table": table.name,
@@ -25,5 +25,5 @@ def study_to_list(study: Study) -> list[dict[str, Any]]:
                 for a in cells
             ],
         }
-        for table, cells in study
+        for table, cells in suite
     ]

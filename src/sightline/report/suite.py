@@ -1,4 +1,4 @@
-"""A measured study in the layout of its paper: a table per question, techniques down, models across.
+"""A measured suite in the layout of its paper: a table per question, techniques down, models across.
 
 Each cell has the measured and the predicted figure. Out of memory is a dash, other failures are named.
 """
@@ -15,40 +15,40 @@ from sightline.report.document import document
 from sightline.report.pieces import FAINT, Piece
 from sightline.report.terminal import parts
 from sightline.reproduction.arxiv_2311_03687.cells import Table
-from sightline.reproduction.arxiv_2311_03687.measured import Answered, Study
+from sightline.reproduction.arxiv_2311_03687.measured import Answered, MeasuredSuite
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 OUTCOMES = {"out_of_memory": "-", "timeout": "timed out", "unsupported": "n/a", "crashed": "crashed"}
-"""Text of a cell that was not measured; out of memory as the study prints it."""
+"""Text of a cell that was not measured; out of memory as the paper prints it."""
 
 
-def study_page(title: str, machine: Sequence[str], study: Study, *, command: str = "") -> str:
+def suite_page(title: str, machine: Sequence[str], suite: MeasuredSuite, *, command: str = "") -> str:
     """Return the report as one page that needs no network.
 
     Args:
-        title: Of the study.
+        title: Of the suite.
         machine: Sentences about what it ran on.
-        study: Tables with the answers to their cells, in the tables' order.
+        suite: Tables with the answers to their cells, in the tables' order.
         command: The command that measured it, for the footer.
     """
     body = pieces.joined(
         pieces.headline(title),
-        pieces.paragraphs((*machine, _outcomes(study)), FAINT),
-        *(_section(position, table, cells) for position, (table, cells) in enumerate(study)),
-        _missing(study),
+        pieces.paragraphs((*machine, _outcomes(suite)), FAINT),
+        *(_section(position, table, cells) for position, (table, cells) in enumerate(suite)),
+        _missing(suite),
     )
     return document(title, body, command=command)
 
 
-def study_terminal(study: Study) -> "RenderableType":
+def suite_terminal(suite: MeasuredSuite) -> "RenderableType":
     """Return the tables as text, measured and predicted in each cell."""
     from rich.console import Group
     from rich.text import Text
 
     blocks: list[RenderableType] = []
-    for table, cells in study:
+    for table, cells in suite:
         grid = parts.plain_table(("", ""), ("measured", "predicted", "ratio"))
         for answered in cells:
             for position, key in enumerate(table.quantities):
@@ -56,20 +56,23 @@ def study_terminal(study: Study) -> "RenderableType":
                 column = f"{answered.cell.column} · {words.heading(key)}"
                 grid.add_row(name, Text(column, style="dim"), *_figures(answered, key))
         blocks += [Text(table.title, style="bold"), *(Text(note, style="dim") for note in table.notes), grid, Text()]
-    return Group(*blocks, Text(_outcomes(study), style="dim"))
+    return Group(*blocks, Text(_outcomes(suite), style="dim"))
 
 
 def _figures(answered: Answered, key: str) -> tuple[str, str, str]:
     """A quantity measured, predicted, and the second over the first."""
-    measured, predicted = answered.measured.get(key), answered.predicted.get(key)
+    measured, predicted, ratio = answered.figures(key)
     shown = OUTCOMES.get(answered.status, answered.status) if measured is None else words.shown(key, measured)
-    ratio = "" if not measured or predicted is None else units.digits(predicted / measured)
-    return shown + "*" * answered.shimmed, "" if predicted is None else words.shown(key, predicted), ratio
+    return (
+        shown + "*" * answered.shimmed,
+        "" if predicted is None else words.shown(key, predicted),
+        "" if ratio is None else units.digits(ratio),
+    )
 
 
-def _outcomes(study: Study) -> str:
+def _outcomes(suite: MeasuredSuite) -> str:
     """How many cells ended how, and what the signs mean."""
-    cells = [a for _, answered in study for a in answered]
+    cells = [a for _, answered in suite for a in answered]
     counts = {status: sum(a.status == status for a in cells) for status in dict.fromkeys(a.status for a in cells)}
     said = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in counts.items())
     return f"{len(cells)} cases: {said}. - is out of memory, n/a not supported here, * ran with stand-ins."
@@ -87,8 +90,8 @@ def _section(position: int, table: Table, cells: Sequence[Answered]) -> Piece:
 
 
 def _dots(table: Table, answered: Answered) -> tuple[str, str, float | None, float | None]:
-    key = table.quantities[0]
-    return answered.cell.row, answered.cell.column, answered.measured.get(key), answered.predicted.get(key)
+    measured, predicted, _ = answered.figures(table.quantities[0])
+    return answered.cell.row, answered.cell.column, measured, predicted
 
 
 def _matrix(table: Table, cells: Sequence[Answered]) -> str:
@@ -128,11 +131,11 @@ def _modules(name: str, comparison: Comparison) -> Piece:
     return pieces.folded(f"{name}: phases and modules", found)
 
 
-def _missing(study: Study) -> Piece:
+def _missing(suite: MeasuredSuite) -> Piece:
     """Why cells have no figure, each reason once."""
     reasons = dict.fromkeys(
         f"{a.cell.row}, {a.cell.column}: {a.reason}"
-        for _, cells in study
+        for _, cells in suite
         for a in cells
         if a.status != "ok" and a.reason
     )

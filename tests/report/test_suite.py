@@ -1,13 +1,13 @@
-"""The study's report: measured beside predicted, outcomes in their cells, reasons at the end."""
+"""The report of a measured suite: measured beside predicted, outcomes in their cells, reasons at the end."""
 
 import json
 from io import StringIO
 
 from sightline.report.charts.accuracy import cells_chart
-from sightline.report.study import study_page, study_terminal
+from sightline.report.suite import suite_page, suite_terminal
 from sightline.reproduction.arxiv_2311_03687.cells import Cell, Table
 from sightline.reproduction.arxiv_2311_03687.measured import Answered
-from sightline.reproduction.arxiv_2311_03687.results import study_to_list
+from sightline.reproduction.arxiv_2311_03687.results import suite_to_list
 
 
 def _answered(row, column, status="ok", measured=None, predicted=None, **more):
@@ -26,11 +26,11 @@ CELLS = [
     _answered("Z2", "7b", "out_of_memory", predicted=(900.0, 2**34), reason="needs 16 GiB of <8> GiB"),
     _answered("megatron", "7b", measured=(10.0, 2**20), shimmed=True),
 ]
-STUDY = [(Table(name="t", title="A & B", quantities=("tokens_per_s", "memory_bytes.total"), cells=()), CELLS)]
+SUITE = [(Table(name="t", title="A & B", quantities=("tokens_per_s", "memory_bytes.total"), cells=()), CELLS)]
 
 
 def test_the_page_shows_measured_beside_predicted_and_says_why_cells_are_empty():
-    page = study_page("The study", ["two cores"], STUDY)
+    page = suite_page("The suite", ["two cores"], SUITE)
     assert "A &amp; B" in page
     assert "two cores" in page
     assert ">1,000<" in page
@@ -44,14 +44,14 @@ def test_the_terminal_shows_a_dash_for_out_of_memory():
     from rich.console import Console
 
     console = Console(width=100, record=True, file=StringIO())
-    console.print(study_terminal(STUDY))
+    console.print(suite_terminal(SUITE))
     lines = console.export_text().splitlines()
     (line,) = [line for line in lines if line.startswith("Z2")]
     assert line.split()[-2:] == ["-", "900"]
 
 
 def test_json_has_every_cell_with_its_scenario():
-    (table,) = json.loads(json.dumps(study_to_list(STUDY)))
+    (table,) = json.loads(json.dumps(suite_to_list(SUITE)))
     assert [c["status"] for c in table["cells"]] == ["ok", "out_of_memory", "ok"]
     assert table["cells"][1]["measured"] == {"tokens_per_s": None, "memory_bytes.total": None}
     assert table["cells"][0]["scenario"] == {"name": "N"}
