@@ -12,7 +12,8 @@ from sightline.planning.answer import PlanAnswer
 from sightline.planning.search import plan
 from sightline.profile import Profile
 from sightline.progress import SILENT, Progress
-from sightline.reproduction.answer import Interpretation, ReproducedTable
+from sightline.reproduction.answer import ReproducedTable
+from sightline.reproduction.outcome import Interpretation
 from sightline.scenario import ServingScenario
 from sightline.validation.suite import Result
 from sightline.validation.validate import validate

@@ -7,7 +7,7 @@ from typing import Any
 from sightline import catalog
 from sightline.errors import InputError, nearest
 from sightline.quantities import show
-from sightline.reproduction.answer import Finding
+from sightline.reproduction.outcome import Finding
 
 _KEYS = ("finding", "expected", "criterion", "low", "high", "is_strict", "interpreted_as", "explained")
 _TEXTS: Mapping[str, Any] = {"finding": str, "expected": str | int | float, "criterion": str}

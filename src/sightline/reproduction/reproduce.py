@@ -11,9 +11,10 @@ from sightline.errors import InputError, nearest
 from sightline.progress import SILENT, Cancelled, Progress, watched
 from sightline.quantities import show
 from sightline.reproduction import ledger
-from sightline.reproduction.answer import Finding, Outcome, Reproduction
+from sightline.reproduction.answer import Reproduction
 from sightline.reproduction.asking import Ask, Findings
 from sightline.reproduction.open_settings import Choices
+from sightline.reproduction.outcome import Finding, Outcome
 from sightline.reproduction.source import Source
 from sightline.runs import open_store
 

@@ -4,7 +4,8 @@ from typing import Any
 
 from sightline.profile.results import stamped
 from sightline.quantities import as_json
-from sightline.reproduction.answer import Outcome, ReproducedTable, Reproduction
+from sightline.reproduction.answer import ReproducedTable, Reproduction
+from sightline.reproduction.outcome import Outcome
 
 
 def reproduction_to_dict(answer: Reproduction) -> dict[str, Any]:

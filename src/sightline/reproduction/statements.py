@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from statistics import fmean
 
-from sightline.reproduction.answer import Interpretation
 from sightline.reproduction.open_settings import Choices
+from sightline.reproduction.outcome import Interpretation
 
 
 def judged(statements: Mapping[str, bool], sentence: str, choices: Choices | None = None) -> Interpretation:

@@ -3,15 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING
 
 from sightline.reproduction.open_settings import Choices
-
-if TYPE_CHECKING:
-    from sightline.reproduction.answer import Outcome
+from sightline.reproduction.outcome import Outcome
 
 
-def best_choices(outcomes: Sequence["Outcome"]) -> Choices:
+def best_choices(outcomes: Sequence[Outcome]) -> Choices:
     """Return the choice of every open setting with which most findings are reproduced.
 
     Of equal ones it is the first. Settings that no finding has in common are independent, so that each group of the
@@ -25,12 +22,12 @@ def best_choices(outcomes: Sequence["Outcome"]) -> Choices:
     return {setting: choices[setting] for outcome in outcomes for setting in outcome.settings}
 
 
-def _reproduced(outcomes: Sequence["Outcome"], choices: Choices) -> int:
+def _reproduced(outcomes: Sequence[Outcome], choices: Choices) -> int:
     """How many findings hold with these choices."""
     return sum(outcome.holds_with(choices) for outcome in outcomes)
 
 
-def _independent(outcomes: Sequence["Outcome"]) -> Iterator[tuple[Mapping[str, list[str]], list["Outcome"]]]:
+def _independent(outcomes: Sequence[Outcome]) -> Iterator[tuple[Mapping[str, list[str]], list[Outcome]]]:
     """Groups of settings that findings have in common, with their choices, and the findings of each."""
     left = [outcome for outcome in outcomes if outcome.settings]
     while left:
@@ -42,7 +39,7 @@ def _independent(outcomes: Sequence["Outcome"]) -> Iterator[tuple[Mapping[str, l
         yield _choices_of(concerned), concerned
 
 
-def _choices_of(outcomes: Sequence["Outcome"]) -> Mapping[str, list[str]]:
+def _choices_of(outcomes: Sequence[Outcome]) -> Mapping[str, list[str]]:
     """The choices of each setting that are predicted, in their order."""
     found: dict[str, list[str]] = {}
     for outcome in outcomes:

@@ -7,7 +7,8 @@ import json
 import pytest
 
 from sightline.report.reproduced import line_of
-from sightline.reproduction.answer import Finding, Interpretation, Outcome, table
+from sightline.reproduction.answer import table
+from sightline.reproduction.outcome import Finding, Interpretation, Outcome
 from sightline.reproduction.reproduce import SOURCES, source_of
 
 CHOSEN = ("reproduce", "2311.03687", "--only", "A8,A10")

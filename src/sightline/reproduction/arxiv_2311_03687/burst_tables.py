@@ -10,7 +10,7 @@ from sightline.reproduction.answer import ReproducedTable, table
 from sightline.reproduction.arxiv_2311_03687.bursts import CALLED, ENGINES, REQUESTS, TOKENS, Burst, burst
 from sightline.reproduction.arxiv_2311_03687.columns import MODEL, PLATFORM, THROUGHPUT
 from sightline.reproduction.arxiv_2311_03687.open_settings import DEPLOYMENT
-from sightline.reproduction.arxiv_2311_03687.settings import MODELS, NAMES, PLATFORMS
+from sightline.reproduction.arxiv_2311_03687.settings import MODELS, NAMES, OUT_OF_MEMORY, PLATFORMS
 from sightline.reproduction.asking import Ask, Tables
 
 SHARES = tuple(step / 10 for step in range(1, 11))
@@ -52,6 +52,7 @@ def throughput(ask: Ask) -> ReproducedTable:
                 y="tokens_per_s",
                 series="engine",
                 panel="platform",
+                missing=OUT_OF_MEMORY,
                 where={"deployment": way.value.name},
             )
             for way in DEPLOYMENT

@@ -8,7 +8,7 @@ from typing import Any
 from sightline.exploration.answer import Column, Figure
 from sightline.profile import Profile
 from sightline.quantities import GIB
-from sightline.reproduction.answer import Interpretation, ReproducedTable, table
+from sightline.reproduction.answer import ReproducedTable, table
 from sightline.reproduction.arxiv_2311_03687.columns import MEMORY, MODEL, ROW, THROUGHPUT
 from sightline.reproduction.arxiv_2311_03687.open_settings import ADAPTERS, COMBINED, FLASH_ROWS, as_described
 from sightline.reproduction.arxiv_2311_03687.settings import (
@@ -28,6 +28,7 @@ from sightline.reproduction.arxiv_2311_03687.settings import (
 )
 from sightline.reproduction.asking import Ask, Findings, Tables
 from sightline.reproduction.open_settings import Choice, taken
+from sightline.reproduction.outcome import Interpretation
 from sightline.reproduction.statements import judged
 
 Adapters = Choice[Mapping[str, Any]]

@@ -4,12 +4,12 @@ from itertools import pairwise, product
 
 from sightline.exploration.words import percent
 from sightline.profile import Profile
-from sightline.reproduction.answer import Interpretation
 from sightline.reproduction.arxiv_2311_03687.open_settings import EXPOSED, FLASH_GAIN, TIMED_BATCH, TIMED_PASS
 from sightline.reproduction.arxiv_2311_03687.pretraining import largest
 from sightline.reproduction.arxiv_2311_03687.settings import A800, trained
 from sightline.reproduction.asking import Ask, Findings
 from sightline.reproduction.open_settings import Choice, taken
+from sightline.reproduction.outcome import Interpretation
 from sightline.reproduction.statements import judged
 
 NORMS = ("attention norm", "mlp norm")

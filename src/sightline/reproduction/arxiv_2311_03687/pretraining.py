@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from itertools import pairwise, product
 
-from sightline.reproduction.answer import Interpretation
 from sightline.reproduction.arxiv_2311_03687.grid import PRETRAINING
 from sightline.reproduction.arxiv_2311_03687.open_settings import BATCH, CARD, EQUAL_BATCH, EXPOSED, ZERO, as_described
 from sightline.reproduction.arxiv_2311_03687.settings import (
@@ -22,6 +21,7 @@ from sightline.reproduction.arxiv_2311_03687.settings import (
 )
 from sightline.reproduction.asking import Ask, Findings
 from sightline.reproduction.open_settings import taken
+from sightline.reproduction.outcome import Interpretation
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 """Samples per GPU, or of Megatron-LM's only replica, that are tried."""

@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import Any
 
 from sightline.exploration.answer import Column, Figure
-from sightline.reproduction.answer import Interpretation, ReproducedTable, table
+from sightline.reproduction.answer import ReproducedTable, table
 from sightline.reproduction.arxiv_2311_03687.columns import PLATFORM, THROUGHPUT
 from sightline.reproduction.arxiv_2311_03687.grid import PRETRAINING, QUICK
 from sightline.reproduction.arxiv_2311_03687.open_settings import AS_DESCRIBED, LINKS, MEMORY, SERVERS, Parts
@@ -27,6 +27,7 @@ from sightline.reproduction.arxiv_2311_03687.settings import (
 )
 from sightline.reproduction.asking import Ask, Asked, Findings, Tables
 from sightline.reproduction.open_settings import Choice, taken
+from sightline.reproduction.outcome import Interpretation
 
 BATCH = 2
 

@@ -10,7 +10,6 @@ from math import isnan
 
 import numpy as np
 
-from sightline.reproduction.answer import Interpretation
 from sightline.reproduction.arxiv_2311_03687.bursts import (
     CALLED,
     ENGINES,
@@ -34,6 +33,7 @@ from sightline.reproduction.arxiv_2311_03687.settings import (
 )
 from sightline.reproduction.asking import Ask, Findings
 from sightline.reproduction.open_settings import Choices, taken
+from sightline.reproduction.outcome import Interpretation
 
 Ratios = Mapping[str, float]
 """A number by the case that it is of, in words; NaN where a model does not fit."""

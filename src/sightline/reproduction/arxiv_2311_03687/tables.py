@@ -15,6 +15,7 @@ from sightline.reproduction.arxiv_2311_03687.settings import (
     A800,
     MODELS,
     NAMES,
+    OUT_OF_MEMORY,
     PLATFORMS,
     rate,
     trained,
@@ -100,7 +101,13 @@ def _grid(ask: Ask, id_: str, title: str, techniques: tuple[str, ...], *, at_lar
         about={**WHERE, "row": ROW, **({"batch": BATCH} if at_largest else {}), **OUTCOME},
         figures=[
             Figure(
-                kind="bars", title="Throughput, 7B", x="row", y="tokens_per_s", series="platform", where={"model": "7B"}
+                kind="bars",
+                title="Throughput, 7B",
+                x="row",
+                y="tokens_per_s",
+                series="platform",
+                missing=OUT_OF_MEMORY,
+                where={"model": "7B"},
             )
         ],
     )

@@ -10,11 +10,12 @@ from sightline.exploration.answer import Column
 from sightline.exploration.words import percent
 from sightline.loading.input.dotted_keys import with_value
 from sightline.profile import LEVEL_NAMES
-from sightline.reproduction.answer import Interpretation, ReproducedTable, table
+from sightline.reproduction.answer import ReproducedTable, table
 from sightline.reproduction.arxiv_2407_14645.open_settings import VIEW
 from sightline.reproduction.arxiv_2407_14645.pictures import against_published
 from sightline.reproduction.asking import Ask, Asked, Findings, Tables
 from sightline.reproduction.open_settings import taken
+from sightline.reproduction.outcome import Interpretation
 from sightline.reproduction.statements import judged
 
 A100, H100 = "a100-sxm-80gb", "h100-sxm-80gb"

@@ -8,10 +8,11 @@ from sightline.exploration.nodes.binding import PUBLISHED_ORDER
 from sightline.exploration.nodes.gains import SATURATED
 from sightline.exploration.studies.a100_to_b200 import OF_2021
 from sightline.exploration.words import percent
-from sightline.reproduction.answer import Interpretation, ReproducedTable
+from sightline.reproduction.answer import ReproducedTable
 from sightline.reproduction.arxiv_2407_14645.open_settings import PLAN, SCALING, VIEW
 from sightline.reproduction.asking import Ask, Findings, Tables
 from sightline.reproduction.open_settings import Choice, taken
+from sightline.reproduction.outcome import Interpretation
 from sightline.reproduction.statements import judged
 
 LARGEST_FIRST: Mapping[str, tuple[str, ...]] = {

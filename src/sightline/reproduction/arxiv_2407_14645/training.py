@@ -7,10 +7,11 @@ from typing import Any
 from sightline.exploration.answer import Column
 from sightline.exploration.words import percent
 from sightline.quantities import GIB
-from sightline.reproduction.answer import Interpretation, ReproducedTable, table
+from sightline.reproduction.answer import ReproducedTable, table
 from sightline.reproduction.arxiv_2407_14645.pictures import against_published
 from sightline.reproduction.asking import Ask, Findings, Tables
 from sightline.reproduction.open_settings import OpenSetting, taken
+from sightline.reproduction.outcome import Interpretation
 from sightline.validation.suite import Answer
 
 ALL_SIZES, SCALED = "arXiv 2205.05198, table 5", "arXiv 2104.04473, table 1"

@@ -9,9 +9,10 @@ from sightline.exploration.answer import Column
 from sightline.exploration.studies.trends import CONSTANT, OF_THE_DAY
 from sightline.exploration.training_budget.known import TOKENS
 from sightline.exploration.training_budget.laws import FLOPS_PER_PARAMETER_AND_TOKEN
-from sightline.reproduction.answer import Interpretation, ReproducedTable, table
+from sightline.reproduction.answer import ReproducedTable, table
 from sightline.reproduction.asking import Ask, Findings, Tables
 from sightline.reproduction.open_settings import OpenSetting, taken
+from sightline.reproduction.outcome import Interpretation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,9 @@ from typing import Any
 
 from sightline.exploration.answer import Column, Figure
 from sightline.profile import Profile
-from sightline.reproduction.answer import Interpretation, ReproducedTable, table
+from sightline.reproduction.answer import ReproducedTable, table
 from sightline.reproduction.asking import Ask, Asked, Findings, Tables
+from sightline.reproduction.outcome import Interpretation
 
 MODEL = "llama-2-13b"
 BASE: Mapping[str, Any] = {
