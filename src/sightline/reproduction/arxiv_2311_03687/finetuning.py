@@ -10,6 +10,7 @@ from sightline.profile import Profile
 from sightline.quantities import GIB
 from sightline.reproduction.answer import ReproducedTable, table
 from sightline.reproduction.arxiv_2311_03687.columns import MEMORY, MODEL, ROW, THROUGHPUT
+from sightline.reproduction.arxiv_2311_03687.figures import memory_gib, rate, rate_in_words, ratio
 from sightline.reproduction.arxiv_2311_03687.open_settings import ADAPTERS, COMBINED, FLASH_ROWS, as_described
 from sightline.reproduction.arxiv_2311_03687.settings import (
     A800,
@@ -20,10 +21,6 @@ from sightline.reproduction.arxiv_2311_03687.settings import (
     SEVEN,
     SEVENTY,
     THIRTEEN,
-    memory_gib,
-    rate,
-    rate_in_words,
-    ratio,
     trained,
 )
 from sightline.reproduction.asking import Ask, Findings, Tables

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from itertools import pairwise, product
 
+from sightline.reproduction.arxiv_2311_03687.figures import memory_gib, rate, rate_in_words, ratio
 from sightline.reproduction.arxiv_2311_03687.grid import PRETRAINING
 from sightline.reproduction.arxiv_2311_03687.open_settings import BATCH, CARD, EQUAL_BATCH, EXPOSED, ZERO, as_described
 from sightline.reproduction.arxiv_2311_03687.settings import (
@@ -13,10 +14,6 @@ from sightline.reproduction.arxiv_2311_03687.settings import (
     RTX_3090,
     RTX_4090,
     SEVEN,
-    memory_gib,
-    rate,
-    rate_in_words,
-    ratio,
     trained,
 )
 from sightline.reproduction.asking import Ask, Findings

@@ -8,6 +8,7 @@ from typing import Any
 from sightline.exploration.answer import Column, Figure
 from sightline.reproduction.answer import ReproducedTable, table
 from sightline.reproduction.arxiv_2311_03687.columns import PLATFORM, THROUGHPUT
+from sightline.reproduction.arxiv_2311_03687.figures import rate, ratio
 from sightline.reproduction.arxiv_2311_03687.grid import PRETRAINING, QUICK
 from sightline.reproduction.arxiv_2311_03687.open_settings import AS_DESCRIBED, LINKS, MEMORY, SERVERS, Parts
 from sightline.reproduction.arxiv_2311_03687.settings import (
@@ -21,8 +22,6 @@ from sightline.reproduction.arxiv_2311_03687.settings import (
     RTX_4090,
     SEVEN,
     THIRTEEN,
-    rate,
-    ratio,
     trained,
 )
 from sightline.reproduction.asking import Ask, Asked, Findings, Tables
