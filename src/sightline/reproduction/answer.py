@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from sightline.exploration.answer import Column, Figure, StudyAnswer, columns_of
-from sightline.reproduction.open_settings import Choices
+from sightline.reproduction.open_settings import ChoiceBySetting
 from sightline.reproduction.outcome import Outcome
 from sightline.reproduction.together import best_choices
 
@@ -92,7 +92,7 @@ class Reproduction:
         }
 
     @cached_property
-    def choices(self) -> Choices:
+    def choices(self) -> ChoiceBySetting:
         """The one choice of every open setting with which most findings are reproduced."""
         return best_choices(self.outcomes)
 

@@ -6,8 +6,8 @@ from typing import Any, Generic, TypeVar
 
 _Value = TypeVar("_Value")
 
-Choices = Mapping[str, str]
-"""What is chosen of open settings, by their names."""
+ChoiceBySetting = Mapping[str, str]
+"""The name of what is chosen of each open setting, by the setting's name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +37,6 @@ class OpenSetting(Generic[_Value]):
         return next(iter(self))
 
 
-def taken(*choices: Choice[Any]) -> Choices:
+def taken(*choices: Choice[Any]) -> ChoiceBySetting:
     """Return what an interpretation takes of open settings."""
     return {one.setting: one.name for one in choices}

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf, isnan
 
-from sightline.reproduction.open_settings import Choices
+from sightline.reproduction.open_settings import ChoiceBySetting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ class Interpretation:
     """What the finding is about, such as a ratio of each card; None where it cannot be had: a plan does not fit."""
     sentence: str
     """The figures behind it."""
-    choices: Choices = field(default_factory=dict)
+    choices: ChoiceBySetting = field(default_factory=dict)
     """What it takes of the settings that the source leaves open; empty where none concerns the finding."""
 
 
@@ -73,7 +73,7 @@ class Outcome:
     finding: Finding
     interpretations: Sequence[Interpretation]
     """The likeliest first; one that holds suffices."""
-    given: Choices = field(default_factory=dict)
+    given: ChoiceBySetting = field(default_factory=dict)
     """What another finding has chosen for this one too."""
 
     @cached_property
@@ -122,7 +122,7 @@ class Outcome:
         """In how many interpretations the finding is reproduced."""
         return sum(map(self.holds, self.interpretations))
 
-    def holds_with(self, choices: Choices) -> bool:
+    def holds_with(self, choices: ChoiceBySetting) -> bool:
         """Return whether the finding holds with these choices; one that is not predicted with them does not."""
         return any(self.holds(one) and one.choices.items() <= choices.items() for one in self.interpretations)
 

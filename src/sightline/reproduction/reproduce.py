@@ -13,7 +13,7 @@ from sightline.quantities import show
 from sightline.reproduction import ledger
 from sightline.reproduction.answer import Reproduction
 from sightline.reproduction.asking import Ask, Findings
-from sightline.reproduction.open_settings import Choices
+from sightline.reproduction.open_settings import ChoiceBySetting
 from sightline.reproduction.outcome import Finding, Outcome
 from sightline.reproduction.source import Source
 from sightline.runs import open_store
@@ -161,7 +161,7 @@ def _ids(findings: Mapping[str, Finding], described: Source) -> str:
 
 def _outcome(finding: Finding, findings: Mapping[str, Finding], answers: Findings, ask: Ask) -> Outcome:
     """What becomes of a finding; one that is interpreted as another takes the choices that the other is judged by."""
-    given: Choices = {}
+    given: ChoiceBySetting = {}
     if finding.interpreted_as:
         given = _outcome(findings[finding.interpreted_as], findings, answers, ask).judged.choices
     return Outcome(finding=finding, interpretations=answers[finding.id](ask), given=given)

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from statistics import fmean
 
-from sightline.reproduction.open_settings import Choices
+from sightline.reproduction.open_settings import ChoiceBySetting
 from sightline.reproduction.outcome import Interpretation
 
 
-def judged(statements: Mapping[str, bool], sentence: str, choices: Choices | None = None) -> Interpretation:
+def judged(statements: Mapping[str, bool], sentence: str, choices: ChoiceBySetting | None = None) -> Interpretation:
     """Return an interpretation by the share of its statements that hold; after the figures those that do not are named.
 
     Args:

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
 
-from sightline.reproduction.open_settings import Choices
+from sightline.reproduction.open_settings import ChoiceBySetting
 from sightline.reproduction.outcome import Outcome
 
 
-def best_choices(outcomes: Sequence[Outcome]) -> Choices:
+def best_choices(outcomes: Sequence[Outcome]) -> ChoiceBySetting:
     """Return the choice of every open setting with which most findings are reproduced.
 
     Of equal ones it is the first. Settings that no finding has in common are independent, so that each group of the
@@ -16,13 +16,15 @@ def best_choices(outcomes: Sequence[Outcome]) -> Choices:
     """
     choices: dict[str, str] = {}
     for settings, concerned in _independent(outcomes):
-        candidates: list[Choices] = [dict(zip(settings, names, strict=True)) for names in product(*settings.values())]
+        candidates: list[ChoiceBySetting] = [
+            dict(zip(settings, names, strict=True)) for names in product(*settings.values())
+        ]
         best = max(candidates, key=partial(_reproduced, concerned))
         choices.update(best)
     return {setting: choices[setting] for outcome in outcomes for setting in outcome.settings}
 
 
-def _reproduced(outcomes: Sequence[Outcome], choices: Choices) -> int:
+def _reproduced(outcomes: Sequence[Outcome], choices: ChoiceBySetting) -> int:
     """How many findings hold with these choices."""
     return sum(outcome.holds_with(choices) for outcome in outcomes)
 

@@ -26,7 +26,7 @@ LINKS: OpenSetting[Parts] = OpenSetting(
     },
 )
 """The study states PCIe 4, its processors have lanes of PCIe 3."""
-MEMORY: OpenSetting[Parts] = OpenSetting(
+HOST_MEMORY: OpenSetting[Parts] = OpenSetting(
     name="host memory of the RTX 3090 server",
     choices={
         "all 16 memory channels filled (16 modules of 8 GB)": AS_DESCRIBED,
@@ -34,9 +34,9 @@ MEMORY: OpenSetting[Parts] = OpenSetting(
     },
 )
 """Its 128 GB can be filled in two ways: everything that GPUs exchange passes through this memory."""
-SERVERS: Mapping[str, OpenSetting[Parts]] = {RTX_4090: LINKS, RTX_3090: MEMORY, RTX_3090_NVLINK: MEMORY}
+SERVERS: Mapping[str, OpenSetting[Parts]] = {RTX_4090: LINKS, RTX_3090: HOST_MEMORY, RTX_3090_NVLINK: HOST_MEMORY}
 
-BATCH: OpenSetting[bool] = OpenSetting(
+COMPARED_BATCH: OpenSetting[bool] = OpenSetting(
     name="batch where platforms are compared",
     choices={"batch 1 per GPU": False, "each at its largest batch": True},
 )

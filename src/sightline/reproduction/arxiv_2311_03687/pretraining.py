@@ -5,7 +5,14 @@ from itertools import pairwise, product
 
 from sightline.reproduction.arxiv_2311_03687.figures import memory_gib, rate, rate_in_words, ratio
 from sightline.reproduction.arxiv_2311_03687.grid import PRETRAINING
-from sightline.reproduction.arxiv_2311_03687.open_settings import BATCH, CARD, EQUAL_BATCH, EXPOSED, ZERO, as_described
+from sightline.reproduction.arxiv_2311_03687.open_settings import (
+    CARD,
+    COMPARED_BATCH,
+    EQUAL_BATCH,
+    EXPOSED,
+    ZERO,
+    as_described,
+)
 from sightline.reproduction.arxiv_2311_03687.settings import (
     A800,
     CARDS,
@@ -87,7 +94,7 @@ def a8(ask: Ask) -> list[Interpretation]:
 def a9(ask: Ask) -> list[Interpretation]:
     """Return the A800's best throughput in full pre-training over the best of RTX cards, batch 1 and the largest."""
     interpretations = []
-    for card, batch in product(CARD, BATCH):
+    for card, batch in product(CARD, COMPARED_BATCH):
         (row, a800), (other, reached) = (_best(ask, one, at_largest=batch.value) for one in (A800, card.value))
         said = f"The A800: {rate_in_words(a800)} with {row}, {card.name}: {rate_in_words(reached)} with {other}."
         choices = taken(card, batch, *as_described(card.value))
@@ -110,7 +117,7 @@ def _best(ask: Ask, platform: str, *, at_largest: bool) -> tuple[str, float | No
 def a10(ask: Ask) -> list[Interpretation]:
     """Return the throughput of RTX cards over the A800's with 4-bit weights, at batch 1 and the largest of each."""
     interpretations = []
-    for batch in BATCH:
+    for batch in COMPARED_BATCH:
         a800, *cards = (_quantized(ask, one, at_largest=batch.value) for one in (A800, *CARDS))
         shares = [ratio(card, a800) for card in cards]
         said = " and ".join(OUT_OF_MEMORY if share is None else f"{share:.2f}" for share in shares)
@@ -127,7 +134,7 @@ def a10(ask: Ask) -> list[Interpretation]:
 def a11(ask: Ask) -> list[Interpretation]:
     """Return the RTX 4090's throughput over the RTX 3090's with 4-bit weights, at batch 1 and the largest of each."""
     interpretations = []
-    for batch in BATCH:
+    for batch in COMPARED_BATCH:
         ada, ampere = (_quantized(ask, card, at_largest=batch.value) for card in CARDS)
         interpretations.append(
             Interpretation(

@@ -10,7 +10,7 @@ from sightline.reproduction.answer import ReproducedTable, table
 from sightline.reproduction.arxiv_2311_03687.columns import PLATFORM, THROUGHPUT
 from sightline.reproduction.arxiv_2311_03687.figures import rate, ratio
 from sightline.reproduction.arxiv_2311_03687.grid import PRETRAINING, QUICK
-from sightline.reproduction.arxiv_2311_03687.open_settings import AS_DESCRIBED, LINKS, MEMORY, SERVERS, Parts
+from sightline.reproduction.arxiv_2311_03687.open_settings import AS_DESCRIBED, HOST_MEMORY, LINKS, SERVERS, Parts
 from sightline.reproduction.arxiv_2311_03687.settings import (
     A800,
     GPUS,
@@ -28,7 +28,7 @@ from sightline.reproduction.asking import Ask, Asked, Findings, Tables
 from sightline.reproduction.open_settings import Choice, taken
 from sightline.reproduction.outcome import Interpretation
 
-BATCH = 2
+BATCH_PER_GPU = 2
 
 
 def a1(ask: Ask) -> list[Interpretation]:
@@ -43,13 +43,13 @@ def a2(ask: Ask) -> list[Interpretation]:
 
 def a3(ask: Ask) -> list[Interpretation]:
     """Return the RTX 3090's scaling efficiency for each way to fill its host's memory."""
-    return [_scaled(ask, RTX_3090, memory) for memory in MEMORY]
+    return [_scaled(ask, RTX_3090, memory) for memory in HOST_MEMORY]
 
 
 def a4(ask: Ask) -> list[Interpretation]:
     """Return the RTX 3090's efficiency with NVLink over that without."""
     interpretations = []
-    for memory in MEMORY:
+    for memory in HOST_MEMORY:
         bridged, plain = (_efficiency(ask, platform, memory.value) for platform in (RTX_3090_NVLINK, RTX_3090))
         gain, figures = ratio(bridged, plain), f"{_share(bridged)} with NVLink and {_share(plain)} without"
         interpretations.append(
@@ -61,7 +61,7 @@ def a4(ask: Ask) -> list[Interpretation]:
 def a35(ask: Ask) -> list[Interpretation]:
     """Return the mean gain from NVLink over the rows of pre-training that fit the RTX 3090."""
     interpretations = []
-    for memory in MEMORY:
+    for memory in HOST_MEMORY:
         gains = dict(_gains(ask, memory.value))
         least, most = (pick(gains, key=lambda row: gains[row]) for pick in (min, max))
         span = f"from {gains[least]:.1%} ({least}) to {gains[most]:.1%} ({most})"
@@ -108,7 +108,7 @@ def _efficiency(ask: Ask, platform: str, parts: Parts, devices: int = GPUS) -> f
 
 
 def _step(platform: str, devices: int, parts: Parts) -> Asked:
-    return changed(trained(platform, "Q", batch=BATCH, devices=devices), parts)
+    return changed(trained(platform, "Q", batch=BATCH_PER_GPU, devices=devices), parts)
 
 
 def _share(value: float | None) -> str:

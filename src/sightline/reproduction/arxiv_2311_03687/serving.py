@@ -32,7 +32,7 @@ from sightline.reproduction.arxiv_2311_03687.settings import (
     SEVENTY,
 )
 from sightline.reproduction.asking import Ask, Findings
-from sightline.reproduction.open_settings import Choices, taken
+from sightline.reproduction.open_settings import ChoiceBySetting, taken
 from sightline.reproduction.outcome import Interpretation
 
 Ratios = Mapping[str, float]
@@ -182,7 +182,7 @@ def _by_deployment(ratios: Callable[[Deployment], Ratios], said: str, platforms:
     ]
 
 
-def _interpretation(choices: Choices, ratios: Ratios, said: str, *, is_up_to: bool = False) -> Interpretation:
+def _interpretation(choices: ChoiceBySetting, ratios: Ratios, said: str, *, is_up_to: bool = False) -> Interpretation:
     """Ratios in one interpretation, of a finding that says "up to" the largest alone.
 
     ``said`` has a place for the smallest and the largest.

@@ -21,7 +21,7 @@ PUBLISHED_TIMES: OpenSetting[Sequence[str]] = OpenSetting(
     name="published step times",
     choices={ALL_SIZES: [ALL_SIZES], f"{ALL_SIZES} and {SCALED}": [ALL_SIZES, SCALED]},
 )
-MEMORY = ("korthikanti-2022-fig1", "korthikanti-2022-fig7")
+MEMORY_SUITES = ("korthikanti-2022-fig1", "korthikanti-2022-fig7")
 """Suites of published activations by recomputation."""
 
 
@@ -39,7 +39,7 @@ def b1(ask: Ask) -> list[Interpretation]:
 
 def b3(ask: Ask) -> list[Interpretation]:
     """Return the errors of activations by recomputation; none where their order is another."""
-    errors = [abs(answer.error) for suite in MEMORY for answer in _answers(ask, suite)]
+    errors = [abs(answer.error) for suite in MEMORY_SUITES for answer in _answers(ask, suite)]
     study = ask.study("memory-footprint")
     by_model: dict[str, dict[str, float]] = {}
     for row in study.rows:
