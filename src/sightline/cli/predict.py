@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sightline.cli import asked, output, reports
+from sightline.cli.advised import changes_of
 from sightline.cli.anchored import anchored_by
 from sightline.cli.next_step import given, has, try_next
 from sightline.cli.options import (
@@ -123,7 +124,7 @@ def _report(
         cells=loaded.cells[: len(answers)],
         order=order,
         command=command,
-        would_help=lambda: reports.changes_of(answers, again, known),
+        would_help=lambda: changes_of(answers, again, known),
     )
 
 

@@ -2,22 +2,18 @@
 
 import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sightline.cli import output
 from sightline.cli.options import AsCsv, AsJson, Chart, Charts, Html, Markdown
-from sightline.cli.progress_bar import progress_bar
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from sightline.explanation.answer import Advice
-    from sightline.prediction.anchoring import Anchored
-    from sightline.profile import Profile
     from sightline.report.outline import Outline
 
 
@@ -140,16 +136,6 @@ def typed() -> str:
         return ""
     words = ["sightline", *sys.argv[1:]]
     return of_command(words).hide(shlex.join(words))
-
-
-def changes_of(answers: "Sequence[Profile]", words: Sequence[str], known: "Anchored | None") -> "list[Advice]":
-    """Return what would help the only answer most; ``words`` asked for it."""
-    if len(answers) != 1:
-        return []
-    from sightline.explanation.explain import changes_of as of_one
-
-    with progress_bar() as progress:
-        return of_one(answers[0], words, known, progress)
 
 
 def write_chart(path: str, report: Report) -> None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from sightline.cli import asked, output, reports
+from sightline.cli.advised import changes_of
 from sightline.cli.next_step import given, has, try_next
 from sightline.cli.options import Anchors, Files, RunStore, Settings, Sweeps, only, takes_options
 from sightline.cli.progress_bar import end_if_stopped, progress_bar
@@ -86,5 +87,5 @@ class _Report(Report):
     def page(self, command: str) -> str:
         from sightline.report.pages.sensitivity import sensitivity_page
 
-        changes = [reports.changes_of([one.answer], self.again, self.known) for one in self.found]
+        changes = [changes_of([one.answer], self.again, self.known) for one in self.found]
         return sensitivity_page(self.found, command=command, changes=changes)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sightline.cli import asked, output, reports
+from sightline.cli.advised import changes_of
 from sightline.cli.anchored import anchored_by
 from sightline.cli.next_step import given, try_next
 from sightline.cli.options import Anchors, Files, RunStore, SaveAnchor, Settings, Sort, Sweeps, takes_options
@@ -207,7 +208,7 @@ def _report(
         cells=cells,
         order=order,
         command=shlex.join(("sightline", "simulate", *(again or ["FILE"]))),
-        would_help=lambda: reports.changes_of(answers, again, known) if is_explained else (),
+        would_help=lambda: changes_of(answers, again, known) if is_explained else (),
         drawn=[one.profile for one in found[0].tried] if len(found) == 1 else answers,
     )
 
