@@ -1,12 +1,10 @@
 """What binds from node to node, with each memory and network."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import isnan
 from typing import Any
 
-from sightline.exploration.nodes.times import ONE_PLAN, SHARES
-from sightline.exploration.words import percent
-from sightline.profile import LEVEL_NAMES
+from sightline.exploration.nodes.times import SHARES
 
 RESOURCES: Mapping[str, tuple[str, ...]] = {
     "compute": ("compute",),
@@ -17,8 +15,6 @@ RESOURCES: Mapping[str, tuple[str, ...]] = {
 """What can bind, and the levels that it has."""
 PUBLISHED_ORDER = ("compute", "memory", "network")
 """What binds training from node to node in the published studies."""
-SMALL = 0.05
-"""Shares below this are not told."""
 Key = tuple[str, str, str, str, str]
 """Task, view, scaling, network and memory."""
 Columns = Mapping[str, Sequence[Any]]
@@ -102,7 +98,7 @@ def _runners_up(columns: Columns) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for view in dict.fromkeys(columns["view"]):
         for task in dict.fromkeys(columns["task"]):
-            shares = _shares_at(columns, (task, view, "vendor", networks[0], memories[-1]), nodes[-1])
+            shares = shares_at(columns, (task, view, "vendor", networks[0], memories[-1]), nodes[-1])
             if not any(map(isnan, shares.values())):
                 first, second = sorted(shares, key=lambda level: -shares[level])[:2]
                 found.setdefault(view, {})[task] = {
@@ -114,55 +110,8 @@ def _runners_up(columns: Columns) -> dict[str, dict[str, Any]]:
     return found
 
 
-def said_of_binding(
-    columns: Columns, told: Mapping[str, Any], networks: Sequence[str], memories: Sequence[str]
-) -> Iterator[str]:
-    """What binds from the oldest to the newest node, and whether in the published order."""
-    nodes, old = told["nodes"], networks[0]
-    for view, by_scaling in told["bound_level"].items():
-        for task in ("training", "prefill"):
-            runs = _runs(by_scaling["vendor"][task][old][memories[0]], nodes)
-            first, second = (
-                _listed(_shares_at(columns, (task, view, "vendor", old, memory), nodes[-1]))
-                for memory in (memories[0], memories[-1])
-            )
-            most = told["largest_network_share"][view][task]
-            yield (
-                f"{task.capitalize()}, {view} view, vendor scaling: with {memories[0]} and {old} most is bound by "
-                f"{runs}; at {nodes[-1]} {first}. With {memories[-1]} it is {second}. The network binds at most "
-                f"{percent(most['share'])}, at {most['node']} with {most['memory']} and {most['network']}."
-            )
-    for view, by_scaling in told["sequence"].items():
-        yield _in_order(view, by_scaling["vendor"], told["nodes"], memories)
-
-
-def _in_order(view: str, by_task: Mapping[str, Any], nodes: Sequence[str], memories: Sequence[str]) -> str:
-    """Whether training is bound by compute, then memory, then the network, as the studies of nodes say."""
-    as_published = [network for network, order in by_task[ONE_PLAN].items() if tuple(order) == PUBLISHED_ORDER]
-    found = f"is that of one plan at all nodes with {' or '.join(as_published)}" if as_published else "is not found"
-    network, searched = next(iter(by_task["training"].items()))
-    return (
-        f"The published order compute, memory (DRAM or L2), network of training {found}, in the {view} view from "
-        f"{nodes[0]} to {nodes[-1]} with {memories[0]}, and then with {memories[-1]}. Where the plan is searched "
-        f"again, most is bound by {', then '.join(searched)} with {network}."
-    )
-
-
-def _runs(levels: Sequence[str], nodes: Sequence[str]) -> str:
-    """Levels in order, each with the nodes at which it binds most."""
-    runs: list[tuple[str, list[str]]] = []
-    for level, node in zip(levels, nodes, strict=True):
-        if not runs or runs[-1][0] != level:
-            runs.append((level, []))
-        runs[-1][1].append(node)
-    return ", then ".join(
-        f"{LEVEL_NAMES.get(level, level)} ({among[0]}{f' to {among[-1]}' if len(among) > 1 else ''})"
-        for level, among in runs
-    )
-
-
-def _shares_at(columns: Columns, key: Key, node: str) -> dict[str, float]:
-    """Shares of the levels at a point."""
+def shares_at(columns: Columns, key: Key, node: str) -> dict[str, float]:
+    """Return the shares of the levels at a point."""
     row = row_at(columns, key, node)
     return {name.removesuffix("_share"): float(row[name]) for name in SHARES}
 
@@ -171,9 +120,3 @@ def row_at(columns: Columns, key: Key, node: str) -> dict[str, Any]:
     """Return the row of a point."""
     place = list(zip(*(columns[name] for name in _POINT), strict=True)).index((*key, node))
     return {name: values[place] for name, values in columns.items()}
-
-
-def _listed(shares: Mapping[str, float]) -> str:
-    """Shares in words, the largest first, without small ones."""
-    ranked = sorted(shares.items(), key=lambda item: -item[1])
-    return ", ".join(f"{LEVEL_NAMES.get(level, level)} {percent(share)}" for level, share in ranked if share >= SMALL)

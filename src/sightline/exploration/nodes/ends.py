@@ -3,9 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from sightline.exploration.nodes.binding import Columns
 from sightline.exploration.words import percent
-
-Columns = Mapping[str, Sequence[Any]]
 
 
 def ends(columns: Columns, l2_shares: Sequence[float]) -> dict[str, dict[str, dict[str, int]]]:

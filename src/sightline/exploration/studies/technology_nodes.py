@@ -17,7 +17,8 @@ from sightline.exploration.columns import BOUND_BY, by_level, memories
 from sightline.exploration.nodes.best import Best
 from sightline.exploration.nodes.devices import DIE_AREA_M2, POWER_W, SITES, Choices, Fabric, devices
 from sightline.exploration.nodes.ends import ends, said_of_ends
-from sightline.exploration.nodes.gains import NODES, reading, speedups, summary
+from sightline.exploration.nodes.gains import NODES, speedups, summary
+from sightline.exploration.nodes.reading import reading
 from sightline.exploration.nodes.times import PER_NODE, SERVED_ON, SHARES, TASKS, Plans, Search, generation, trainings
 from sightline.exploration.request import StudyRequest
 from sightline.exploration.views import said_of
