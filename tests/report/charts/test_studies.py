@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from sightline.exploration.answer import Column, Figure, StudyAnswer
 from sightline.report.charts import drawing
+from sightline.report.charts.numbers import csv_of
 from sightline.report.charts.studies.chart import study_chart
 from sightline.report.charts.studies.colors import DARK_TEXT, LEVEL_COLORS, LIGHT_TEXT, colors_of, part_of
 
@@ -266,6 +267,38 @@ def test_bars_of_several_series_stand_next_to_each_other():
         ("b", "calibrated", "4.00 s"),
     ]
     assert "step time (seconds)" in titles(spec)
+
+
+def test_a_row_without_a_value_has_a_word_in_place_of_its_bar():
+    columns = {"device": ["a", "a", "b", "b"], "way": ["x", "y"] * 2, "tokens_per_s": [1.0, None, 3.0, np.nan]}
+    figure = Figure(kind="bars", title="T", x="device", y="tokens_per_s", series="way", missing="out of memory")
+    answer = StudyAnswer(study="own", title="", axes={}, columns=columns, figures=(figure,))
+    spec = study_chart(answer)
+    assert [(bar["name"], bar["part"]) for bar in values(spec, "bar")] == [("a", "x"), ("b", "x")]
+    said = [(one["name"], one["group"]) for one in values(spec, "text") if one["text"] == "out of memory"]
+    assert said == [("a", "y"), ("b", "y")]
+    assert "out of memory" not in texts(study_chart(only(answer, missing="")))
+    assert len(csv_of(spec).splitlines()) == 3
+
+
+def test_columns_of_which_one_is_missing_say_so_as_rows():
+    columns = {"device": ["a", "b", "c", "d"], "tokens_per_s": [1.0, None, 3.0, 4.0]}
+    figure = Figure(kind="bars", title="T", x="device", y="tokens_per_s", missing="out of memory")
+    spec = study_chart(StudyAnswer(study="own", title="", axes={}, columns=columns, figures=(figure,)))
+    assert [one["name"] for one in values(spec, "text") if one["text"] == "out of memory"] == ["b"]
+
+
+@pytest.mark.parametrize(("sizes", "labels"), [((2**12, 2**18, 2**30), "MiB"), ((2**20, 2**22), "")])
+def test_sizes_far_apart_have_a_unit_at_each_tick(sizes, labels):
+    columns = {"bytes": [*map(float, sizes)], "time_s": [1.0] * len(sizes)}
+    figure = Figure(kind="lines", title="T", x="bytes", y="time_s", log=frozenset("x"))
+    about = {"bytes": Column(label="size", unit="B")}
+    spec = study_chart(StudyAnswer(study="own", title="", axes={}, about=about, columns=columns, figures=(figure,)))
+    (across,) = {json.dumps(one["x"]): one["x"] for one in walk(spec) if "x" in one and "axis" in one["x"]}.values()
+    assert labels in across["axis"].get("labelExpr", "")
+    low, high = across["scale"]["domain"]
+    assert all(low <= tick <= high for tick in across["axis"]["values"])
+    assert ("MiB" in across["title"]) == (not labels)
 
 
 def test_a_figure_may_have_a_table_of_its_own():

@@ -49,11 +49,12 @@ def bars(picture: Picture) -> Any:
         for row in rows:
             for column in picture.ys:
                 y = number(row.get(column))
-                if y is not None:
-                    key = str(row[series]) if series else column
-                    text = picture.quantity(column).text(y)
-                    group = labels[keys.index(key)]
-                    found.append(_bar(picture, row, group, 0.0, y / axis.divisor) | {"text": text, "group": group})
+                key = str(row[series]) if series else column
+                group = labels[keys.index(key)]
+                text = picture.figure.missing if y is None else picture.quantity(column).text(y)
+                end = None if y is None else y / axis.divisor
+                if text:
+                    found.append(_bar(picture, row, group, 0.0, end) | {"text": text, "group": group})
         return found
 
     return _Bars(picture, axis, labels, colors, grouped=_is_grouped(picture)).drawn(values)
@@ -107,7 +108,8 @@ def _labels(picture: Picture, keys: Sequence[str]) -> list[str]:
     return [next(picture.quantity(series).text(v) for v in picture.distinct(series) if str(v) == key) for key in keys]
 
 
-def _bar(picture: Picture, row: dict[str, Any], part: str, start: float, end: float) -> dict[str, Any]:
+def _bar(picture: Picture, row: dict[str, Any], part: str, start: float, end: float | None) -> dict[str, Any]:
+    """A bar; one without an end is a text alone."""
     name = picture.quantity(picture.figure.x).text(row[picture.figure.x])
     return {"name": name, "part": part, "start": start, "end": end, "about": about(picture, row)}
 
@@ -128,7 +130,8 @@ class _Bars:
         """Return the panels; ``values`` makes bars of rows."""
         picture, layout = self.picture, self.picture.layout()
         longest = max(map(len, self.words), default=0) * CHARACTER + 8
-        if len(self.words) >= _FEWEST_COLUMNS and longest <= layout.width / len(self.words) and not self.grouped:
+        is_short = len(self.words) >= _FEWEST_COLUMNS and longest <= layout.width / len(self.words)
+        if is_short and not (self.grouped or picture.figure.missing):
             return picture.panelled(lambda rows, place: self._upright(values(rows), place), layout)
         names = names_of(self.words, picture.room)
         panels = max(len(picture.distinct(picture.figure.panel)), 1)
@@ -163,8 +166,9 @@ class _Bars:
         """Rows with their names next to them, and a text behind each."""
         width, groups = layout.width, list(dict.fromkeys(row["group"] for row in rows)) if self.grouped else [""]
         step = max(_THIN * len(groups) + 8, names.height, drawing.ROW_HEIGHT)
-        drawn = [{**row, "name": names.lines[row["name"]]} for row in rows]
-        texts = [row for row in drawn if row["text"]]
+        named = [{**row, "name": names.lines[row["name"]]} for row in rows]
+        drawn = [row for row in named if row["end"] is not None]
+        texts = [{**row, "end": row["end"] or 0.0} for row in named if row["text"]]
         reach = self._reach(width, max((len(row["text"]) for row in texts), default=0))
         scale = alt.Scale(domain=[0, reach], nice=False)
         ticks = ticks_of(self.axis, self.picture.quantity(self.picture.ys[0]), max(min(int(width // 48), 8), 2))

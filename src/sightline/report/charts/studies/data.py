@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import ceil, isfinite
+from math import ceil, floor, isfinite, log2
 from textwrap import wrap
 from typing import Any
 
@@ -27,6 +27,15 @@ GAP = 30
 _Y_LABELS = 46
 """Pixels of numbers and title next to a vertical axis."""
 _PADDING = 0.07
+_SPREAD_OF_SIZES = 2.0**12
+"""Largest over smallest size from which each tick of an axis has a unit of its own."""
+_STEPS = (1, 2, 5, 10)
+"""Powers of two between ticks of sizes."""
+_IN_ITS_UNIT = (
+    "datum.value < 1024 ? datum.value + ' B' : datum.value < 1048576 ? datum.value / 1024 + ' KiB'"
+    " : datum.value < 1073741824 ? datum.value / 1048576 + ' MiB' : datum.value / 1073741824 + ' GiB'"
+)
+"""The label of a tick of bytes, as Vega's expression."""
 _BILLION = 1e9
 _IN_BILLIONS = ("", "USD", "tokens", "parameters", "requests")
 """Units of which a billion is B, in place of the G of SI units."""
@@ -245,6 +254,8 @@ def axis_of(picture: Picture, columns: Sequence[str], *, log: bool, zero: bool =
     money = quantity.unit == "USD"
     if log:
         room = max((high / low) ** _PADDING, 1.1)
+        if _is_of_sizes(quantity, low, high):
+            low, high, divisor, named = low * divisor, high * divisor, 1.0, title or quantity.label
         return Axis(title=named, low=low / room, high=high * room, divisor=divisor, is_log=True, money=money)
     if zero or 0 <= low <= 0.6 * high:
         low, high = min(low, 0.0), max(high, 0.0)
@@ -255,11 +266,27 @@ def axis_of(picture: Picture, columns: Sequence[str], *, log: bool, zero: bool =
     return Axis(title=named, low=low, high=high + room if high else high, divisor=divisor, money=money)
 
 
+def _is_of_sizes(quantity: Quantity, low: float, high: float) -> bool:
+    """Whether values spread over so many sizes that no unit suits all of them."""
+    return quantity.unit == "B" and high / low > _SPREAD_OF_SIZES
+
+
+def _powers_of_two(axis: Axis, count: int) -> list[float]:
+    """At most about ``count`` sizes on an axis of bytes, evenly apart."""
+    for step in _STEPS:
+        first, last = ceil(log2(axis.low) / step), floor(log2(axis.high) / step)
+        if last - first < count:
+            break
+    return [2.0 ** (step * power) for power in range(first, last + 1)]
+
+
 def ticks_of(axis: Axis, quantity: Quantity, count: int, values: Sequence[float] = ()) -> Any:
     """Return the ticks of an axis: at the values themselves where they are few and the axis is logarithmic."""
     if quantity.is_year:
         return alt.Axis(format="d", tickCount=count, labelOverlap=True)
     ticks = axis.ticks(count)
+    if axis.is_log and _is_of_sizes(quantity, axis.low, axis.high):
+        ticks.values, ticks.labelExpr = _powers_of_two(axis, count), _IN_ITS_UNIT
     if axis.is_log and 2 <= len(values) <= count:
         ticks.values = list(values)
     ticks.labelOverlap, ticks.labelSeparation = "greedy", 6
