@@ -5,8 +5,10 @@ import shutil
 
 import pytest
 
+from sightline.report import pieces
 from sightline.report.charts.profile import profile_chart
 from sightline.report.charts.rendering import draw
+from sightline.report.document import document
 from sightline.report.pages.profiles import page
 
 
@@ -99,3 +101,17 @@ def test_a_sweep_has_a_column_for_each_key_as_it_was_typed(build, make_scenario)
     for said in ("bandwidth per node", "400 Gbit/s", "50 GB/s", "micro batch", "bound by"):
         assert said in figures
     assert "scenario" in page(profiles).partition("<h2>Figures</h2>")[2].partition("</table>")[0]
+
+
+def test_a_wide_table_scrolls_on_a_phone_and_keeps_its_sentences_readable(browser, tmp_path):
+    sentence = "scaling efficiency from 1 to 8 GPUs, batch 2, 4-bit weights"
+    rows = [("A1", sentence, "almost linear", "0.967", "at least 0.950", sentence)]
+    table = pieces.table(("", *"abcde"), rows, numbers=(False, False, False, True, True, False))
+    file = tmp_path / "page.html"
+    file.write_text(document("Wide", pieces.joined(table)), encoding="utf-8")
+    tab = browser.new_context(offline=True, viewport={"width": 400, "height": 800}).new_page()
+    tab.goto(file.as_uri())
+    region = tab.locator(".scroll")
+    assert region.evaluate("one => one.scrollWidth > one.clientWidth")
+    assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert region.locator("tbody td").nth(1).evaluate("one => one.clientWidth") > 150

@@ -22,11 +22,17 @@ dl { margin: 16px 0; } dt { color: var(--faint); font-size: 12px; } dd { margin:
 .figures div { border: 1px solid var(--line); border-radius: 6px; padding: 8px 14px; min-width: 96px; display: flex;
   flex-direction: column-reverse; justify-content: flex-end; }
 .figures dd { font-size: 18px; font-weight: bold; }
-.scroll { overflow-x: auto; } .scroll:focus-visible, pre:focus-visible { outline: 2px solid var(--accent); }
+.scroll { overflow-x: auto; background:
+    linear-gradient(to right, var(--ground) 40%, transparent) left / 36px 100% no-repeat local,
+    linear-gradient(to left, var(--ground) 40%, transparent) right / 36px 100% no-repeat local,
+    linear-gradient(to right, #8886, transparent) left / 12px 100% no-repeat,
+    linear-gradient(to left, #8886, transparent) right / 12px 100% no-repeat; }
+.scroll:focus-visible, pre:focus-visible { outline: 2px solid var(--accent); }
 table { border-collapse: collapse; margin: 6px 0 14px; }
 th { text-align: left; color: var(--faint); font-weight: normal; font-size: 13px; }
 th, td { padding: 4px 14px 4px 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+td.sentence { min-width: 170px; }
 pre { background: var(--raised); padding: 12px 14px; border-radius: 6px; overflow-x: auto; font-size: 13px; }
 code { overflow-wrap: anywhere; font-size: 13px; }
 details { border-top: 1px solid var(--line); padding: 10px 0; } summary { cursor: pointer; font-weight: bold; }
@@ -49,7 +55,7 @@ footer { margin-top: 44px; border-top: 1px solid var(--line); padding-top: 10px;
   .answer div { grid-template-columns: 1fr; gap: 0; } .answer dt { font-size: 12px; }
 }
 @media print {
-  main { max-width: none; padding: 0; } .files { display: none; } .scroll { overflow: visible; }
+  main { max-width: none; padding: 0; } .files { display: none; } .scroll { overflow: visible; background: none; }
   pre, td { white-space: pre-wrap; } figure, .figures div, tr, details[open] > summary { break-inside: avoid; }
   h2, h3, summary { break-after: avoid; } td, th { font-size: 11px; }
 }

@@ -150,6 +150,10 @@ def short_answer(lines: Iterable[Said]) -> str:
     return f'<dl class="answer">{found}</dl>' if found else ""
 
 
+_SENTENCE = 40
+"""Characters from which a cell is a sentence."""
+
+
 def table(
     headings: Sequence[str],
     rows: Iterable[Sequence[Cell]],
@@ -165,12 +169,14 @@ def table(
         label: Names the region that scrolls where the table is wider than the screen.
         numbers: Whether columns hold numbers, which stand to the right: all but the first, none, or of each column.
     """
-    count = len(headings)
+    lines, count = list(rows), len(headings)
     right = [*numbers] if isinstance(numbers, Sequence) else [numbers and at > 0 for at in range(count)]
+
+    columns = zip(*lines, strict=True) if lines else [()] * count
+    kinds = [_class(_kind_of(column, is_number=is_number)) for column, is_number in zip(columns, right, strict=True)]
 
     def cells(tag: str, values: Sequence[Cell]) -> str:
         scope = ' scope="col"' if tag == "th" else ""
-        kinds = [' class="n"' if is_number else "" for is_number in right]
         pairs = zip(kinds, values, strict=True)
         # A column without a heading is the label of its row, which needs no name.
         return "".join(
@@ -180,9 +186,16 @@ def table(
             for kind, value in pairs
         )
 
-    body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
+    body = "".join(f"<tr>{cells('td', row)}</tr>" for row in lines)
     head = f"<thead><tr>{cells('th', headings)}</tr></thead>"
     return scrolled(f"<table>{head}<tbody>{body}</tbody></table>", label)
+
+
+def _kind_of(column: Sequence[Cell], *, is_number: bool) -> str:
+    """The class of a column's cells: numbers, or sentences, which are not folded to a word a line."""
+    if is_number:
+        return "n"
+    return "sentence" if any(len(one.text if isinstance(one, Link) else one) > _SENTENCE for one in column) else ""
 
 
 def scrolled(html: str, label: str) -> str:
