@@ -24,6 +24,19 @@ def test_a_training_is_predicted():
     assert found.required[1].interval == found.profile.interval.get("mfu")
 
 
+def test_requirements_are_a_data_frame():
+    plan = {"framework": "deepspeed", "zero_stage": 2}
+    scenario = training(model="llama-2-7b", cluster="8x h200-sxm-141gb", global_batch=8, plan=plan)
+    found = sl.check(scenario, "fits, mfu >= 1 %, step_time > 5 h, bottleneck != network")
+    fits, mfu, time, bottleneck = found.table.rows(named=True)
+    assert [row["requirement"] for row in (fits, mfu, time)] == ["fits", "mfu >= 1 %", "step_time > 5 h"]
+    assert [row["met"] for row in (fits, mfu, time)] == [one.met for one in found.required[:3]]
+    assert (fits["word"], fits["value"]) == ("true", None)
+    assert (mfu["word"], mfu["value"]) == (None, pytest.approx(found.profile.mfu))
+    assert (mfu["low"], mfu["high"]) == found.required[1].interval
+    assert bottleneck["word"] == found.profile.bottleneck
+
+
 @pytest.mark.slow
 def test_a_load_is_simulated(load):
     found = sl.check(load, ["ttft_p90<=60", "ttft_p95<=1 us", "refused==0"])

@@ -14,6 +14,8 @@ from sightline.requirements.figures import FITS
 from sightline.requirements.verdict import Judged, judged
 
 if TYPE_CHECKING:
+    import polars
+
     from sightline.anchors.given import Given
     from sightline.prediction.anchoring import Anchored
     from sightline.scenario import GenerationScenario, OperatorScenario, Scenario, ServingScenario
@@ -50,6 +52,28 @@ class Checked:
             found.append("the plan does not fit in memory, and nothing requires that it does: add 'fits'")
         return list(dict.fromkeys(found))
 
+    @property
+    def table(self) -> "polars.DataFrame":
+        """What was required as a data frame: a row for each requirement, with its figure in SI units and 80 % interval.
+
+        Whether a plan fits, and what binds it, is a ``word`` and no ``value``.
+        """
+        import polars
+
+        intervals = [one.interval or (None, None) for one in self.required]
+        return polars.DataFrame(
+            {
+                "requirement": [one.require for one in self.required],
+                "key": [one.key for one in self.required],
+                "value": [one.value if isinstance(one.value, float) else None for one in self.required],
+                "word": [_word(one.value) for one in self.required],
+                "low": [low for low, _ in intervals],
+                "high": [high for _, high in intervals],
+                "met": [one.met for one in self.required],
+            },
+            schema_overrides={"word": polars.String} | dict.fromkeys(("value", "low", "high"), polars.Float64),
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return the documented keys: ``met``, ``required``, and the scenario."""
         from sightline.loading import to_mapping
@@ -72,6 +96,11 @@ class Checked:
     def __repr__(self) -> str:
         kept = sum(one.met for one in self.required)
         return f"<{kept} of {len(self.required)} requirements met: {'; '.join(self.sentences)}>"
+
+
+def _word(value: float | str | bool | None) -> str | None:
+    """A value that is no figure, as JSON has it."""
+    return str(value).lower() if isinstance(value, bool) else value if isinstance(value, str) else None
 
 
 def check(
