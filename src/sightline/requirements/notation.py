@@ -1,4 +1,8 @@
-"""Figures and bounds as a sentence writes them: in the unit of the bound, with the digits that tell the two apart."""
+"""Figures and bounds as a sentence writes them: in the unit of the bound, with the digits that tell the two apart.
+
+A bound without a unit is in the unit of its figure, which the sentence shows: whoever types 500 and means milliseconds
+reads 500 s.
+"""
 
 from dataclasses import dataclass
 
@@ -6,6 +10,10 @@ from sightline.quantities import Dimension, format_quantity, significant
 from sightline.requirements.expression import Requirement
 
 _DIGITS, _MOST_DIGITS = 3, 15
+_BASE_UNITS = ("s", "tokens", "tokens/s", "requests/s", "USD")
+"""Units in which figures are read as they are."""
+_LEAST, _MOST = 1e-3, 1e6
+"""Between which a bound without a unit is read in such a unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +34,11 @@ class Notation:
             return cls(None, " %", 0.01) if text.endswith("%") else cls(None)
         units = sorted(dimension.units, key=len, reverse=True)
         unit = next((unit for unit in units if unit.strip() and text.endswith(unit)), None)
-        return cls(dimension) if unit is None else cls(dimension, f" {unit.strip()}", dimension.units[unit])
+        if unit is not None:
+            return cls(dimension, f" {unit.strip()}", dimension.units[unit])
+        bound, base = float(requirement.bound or 0.0), requirement.figure.unit
+        is_read = base in _BASE_UNITS and (bound == 0 or _LEAST <= bound < _MOST)
+        return cls(dimension, f" {base}") if is_read else cls(dimension)
 
     def beside(self, value: float, other: float | None) -> str:
         """Return a figure with as many digits as tell it from the ``other`` one, if that is another."""
