@@ -24,6 +24,7 @@ from sightline.quantities import (
     either,
     format_quantity,
     parse_quantity,
+    percent,
     show,
 )
 
@@ -195,3 +196,12 @@ def test_a_text_that_is_too_long_is_refused_instead_of_cut(text):
 def test_what_there_is_not_is_refused_with_the_limits(value):
     with pytest.raises(InputError, match=r"from 1e-27 to 1e\+27 B$"):
         parse_quantity(value, BYTES)
+
+
+@pytest.mark.parametrize(("share", "digits", "words"), [(0.5, 0, "50 %"), (0.2083, 1, "20.8 %"), (-0.002, 1, "-0.2 %")])
+def test_a_share_is_said_in_per_cent(share, digits, words):
+    assert percent(share, digits) == words
+
+
+def test_a_change_in_per_cent_has_its_sign():
+    assert [percent(change, 1, signed=True) for change in (0.0417, -0.5)] == ["+4.2 %", "-50.0 %"]

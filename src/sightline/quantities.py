@@ -349,6 +349,11 @@ def years_of(date: str) -> float:
     return int(year) + (int(month) - 0.5) / 12
 
 
+def percent(share: float, digits: int = 0, *, signed: bool = False) -> str:
+    """Return a share in per cent: ``percent(0.5)`` is "50 %", and a change with its sign "+50 %"."""
+    return f"{100 * share:{'+' * signed}.{digits}f} %"
+
+
 def counted(count: float, noun: str, several: str = "") -> str:
     """Return a count with its noun, such as ``1 request`` or ``2,000 requests``; ``several`` is an irregular plural."""
     return f"{count:,} {noun if count == 1 else several or noun + 's'}"

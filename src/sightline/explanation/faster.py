@@ -9,7 +9,7 @@ from sightline.errors import InputError
 from sightline.explanation.side import Side, Spread, interval_of, ratio_spread, spread_of
 from sightline.loading import load
 from sightline.profile import TRAINING
-from sightline.quantities import FOUR_IN_FIVE
+from sightline.quantities import FOUR_IN_FIVE, percent
 from sightline.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def _ranked(key: str, ratio: float, spread: Spread, correlation: float) -> Faste
     verdict = UNSEEN if low <= 1.0 <= high else A if ratio < 1.0 else B
     first, chance = (A, likely) if likely >= 0.5 else (B, 1.0 - likely)
     chance = min(chance, 0.99)
-    odds = f"{first} is the faster with a probability of {'over ' * (chance == 0.99)}{100 * chance:.0f} %"
+    odds = f"{first} is the faster with a probability of {'over ' * (chance == 0.99)}{percent(chance)}"
     if abs(likely - 0.5) < 0.005:
         odds = "either is as likely the faster"
     span = f"B reaches {ratio:.3g} x the tokens/s of A (80 %: {low:.3g} to {high:.3g})"

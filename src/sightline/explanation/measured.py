@@ -17,6 +17,7 @@ from sightline.explanation.words import NOTHING_HELPS, memory_sentences
 from sightline.profile import COMMUNICATION, Profile, Row
 from sightline.profile.metrics import BOUNDS, OPERATOR
 from sightline.progress import SILENT, Progress
+from sightline.quantities import percent
 
 if TYPE_CHECKING:
     from sightline.prediction.anchoring import Anchored
@@ -147,7 +148,7 @@ def _limits(side: Side, limits: Sequence[Limit]) -> Iterator[str]:
         name = LIMIT_NAMES.get(first.limit, first.limit)
         yield (
             f"{name[:1].upper()}{name[1:]} takes {seconds(first.time_s)} of the measured {seconds(whole)} "
-            f"({100 * first.share:.0f} %)."
+            f"({percent(first.share)})."
         )
 
 

@@ -8,6 +8,7 @@ from sightline.explanation.answer import Explanation, Limit
 from sightline.explanation.reasons import seconds
 from sightline.explanation.subject import Subject
 from sightline.progress import SILENT, Progress
+from sightline.quantities import percent
 from sightline.runs import Run
 
 if TYPE_CHECKING:
@@ -78,13 +79,13 @@ def _step(measured: Mapping[str, Any], whole: float, waits: float) -> Iterator[s
     count = f" over {measured['steps']:,} steps" if measured.get("steps") else ""
     yield f"A step of the watched job takes {seconds(whole)}{count}{between}."
     if waits > 0:
-        yield f"It waits {seconds(waits)} ({100 * waits / whole:.0f} %) for its input."
+        yield f"It waits {seconds(waits)} ({percent(waits / whole)}) for its input."
 
 
 def _parts(measured: Mapping[str, Any], whole: float) -> Iterator[str]:
     parts = sorted((measured.get("parts") or {}).items(), key=lambda item: -item[1])[:_MOST]
     if parts:
-        listed = ", ".join(f"{name} {seconds(took)} ({100 * took / whole:.0f} %)" for name, took in parts)
+        listed = ", ".join(f"{name} {seconds(took)} ({percent(took / whole)})" for name, took in parts)
         yield f"Of the parts that the job names, {listed}."
 
 

@@ -9,7 +9,7 @@ from sightline.explanation.limits import exposed_communication_s, limits_of
 from sightline.explanation.reasons import LIMIT_NAMES, WHOLE_NAMES, named, seconds
 from sightline.profile import SERVING, TRAINING, Profile, overlapped_s
 from sightline.profile.metrics import OPERATOR
-from sightline.quantities import GIB
+from sightline.quantities import GIB, percent
 
 if TYPE_CHECKING:
     from sightline.prediction.anchoring import Anchored
@@ -62,7 +62,7 @@ def _limits(own: Profile) -> Iterator[str]:
         )
         return
     name = LIMIT_NAMES.get(first.limit, first.limit)
-    said = f"{name[:1].upper()}{name[1:]} takes {seconds(first.time_s)} of {seconds(whole)} ({100 * first.share:.0f} %)"
+    said = f"{name[:1].upper()}{name[1:]} takes {seconds(first.time_s)} of {seconds(whole)} ({percent(first.share)})"
     others = [one for one in limits[1:3] if one.share >= 0.05]
     if others:
         said += ", then " + " and ".join(f"{LIMIT_NAMES.get(o.limit, o.limit)} {seconds(o.time_s)}" for o in others)
@@ -71,7 +71,7 @@ def _limits(own: Profile) -> Iterator[str]:
         yield (
             f"If only {LIMIT_NAMES.get(least.limit, least.limit).removeprefix('exposed ')} held, "
             f"{WHOLE_NAMES.get(own.task.whole, 'it')} would take {seconds(least.alone_s)}, "
-            f"{100 * least.alone_s / whole:.0f} % of that: the same work cannot take less."
+            f"{percent(least.alone_s / whole)} of that: the same work cannot take less."
         )
 
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from sightline.exploration.answer import View
-from sightline.exploration.words import percent
 from sightline.frameworks import read_framework
 from sightline.loading.input.dotted_keys import with_value
+from sightline.quantities import percent
 
 IDEAL_FRAMEWORK = "reference"
 """The framework, and the engine, of the ideal view: fixed shares of every rate, no launches, all usual fusions."""

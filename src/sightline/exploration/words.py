@@ -1,11 +1,6 @@
 """Numbers in the sentences of studies."""
 
 
-def percent(share: float, digits: int = 0) -> str:
-    """Return a share in per cent: ``percent(0.5)`` is "50 %"."""
-    return f"{100 * share:.{digits}f} %"
-
-
 def count(value: float) -> str:
     """Return a number with three digits and its prefix: ``count(60.4e9)`` is "60.4B"."""
     for size, letter in ((1e15, "P"), (1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):

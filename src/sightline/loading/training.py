@@ -12,7 +12,7 @@ from sightline.loading.lengths import read_lengths
 from sightline.loading.models import ReadModel
 from sightline.loading.parts import CLUSTER, MODEL, Parts, facts_of, read_parts
 from sightline.loading.plan import TASKS, ReadPlan, read_training_plan
-from sightline.quantities import TOKENS, show
+from sightline.quantities import TOKENS, percent, show
 from sightline.scenario import Finetune, Framework, Plan, Pretrain, Scenario, Workload
 from sightline.scenario.lengths import Lengths
 from sightline.scenario.rules import TRAINING_RULES, further_devices
@@ -148,5 +148,5 @@ def _warnings(model: ReadModel, workload: Mapping[str, Any], stated: object) -> 
             if length > trained
             else []
         ),
-        *([f"{cut:.1%} of workload.lengths are cut at workload.sequence_length {length}"] if cut else []),
+        *([f"{percent(cut, 1)} of workload.lengths are cut at workload.sequence_length {length}"] if cut else []),
     )

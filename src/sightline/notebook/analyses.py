@@ -12,6 +12,7 @@ from sightline.notebook import pieces
 from sightline.notebook.view import NOTEBOOK, View
 from sightline.prediction.operators.roofline_table import RooflineTable
 from sightline.prediction.sensitivity import Sensitivity
+from sightline.quantities import percent
 from sightline.report import comparison as compared
 from sightline.report import labels, summary, units
 
@@ -106,7 +107,7 @@ def _neighbours(answer: Sensitivity) -> str:
         (
             one.change,
             units.seconds(float(one.profile.whole_s)),
-            f"{100 * (float(one.profile.whole_s) / own - 1):+.1f} %",
+            percent(float(one.profile.whole_s) / own - 1, 1, signed=True),
             summary.fit_sentence(one.profile),
         )
         for one in answer.neighbours

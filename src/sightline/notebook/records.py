@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from sightline.notebook import pieces
 from sightline.notebook.view import View
 from sightline.profile.results import flatten
+from sightline.quantities import percent
 from sightline.report.terminal import accuracy
 from sightline.report.terminal import runs as listed
 from sightline.runs import Run
@@ -25,7 +26,7 @@ def validation(results: Sequence[Result], *, with_charts: bool = False) -> View:
         (
             *(one.suite, accuracy.quantity_name(one.quantity), one.split, f"{one.cases:,}", f"{one.unanswered:,}"),
             *map(_percent, (one.mape, one.median_ape, one.max_ape)),
-            "-" if one.bias is None else f"{100 * one.bias:+.1f} %",
+            "-" if one.bias is None else percent(one.bias, 1, signed=True),
             _percent(one.coverage),
         )
         for one in results
@@ -38,7 +39,7 @@ def validation(results: Sequence[Result], *, with_charts: bool = False) -> View:
 
 
 def _percent(value: float | None) -> str:
-    return accuracy.NOTHING if value is None else f"{100 * value:.1f} %"
+    return accuracy.NOTHING if value is None else percent(value, 1)
 
 
 def run(stored: Run) -> View:

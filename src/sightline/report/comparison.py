@@ -6,6 +6,7 @@ from sightline.explanation.comparison import NO_DIFFERENCE, ONLY_A, ONLY_B, Comp
 from sightline.explanation.faster import UNKNOWN
 from sightline.explanation.side import LEVELS, Side
 from sightline.profile import TASKS
+from sightline.quantities import percent
 from sightline.report import summary, units
 from sightline.report.csv_lines import csv_text
 
@@ -111,7 +112,7 @@ def footnote(comparison: Comparison) -> str:
     exact = "rows without an interval are what the model says, and differ by more than 0.1 %"
     if not found:
         return f"{exact[0].upper()}{exact[1:]}."
-    said = f"Intervals of B / A hold it with {' or '.join(f'{one:.0%}' for one in sorted(found)).replace('%', ' %')}"
+    said = f"Intervals of B / A hold it with {' or '.join(map(percent, sorted(found)))}"
     if len(found) > 1:
         said = "Intervals of B / A hold it with 80 % (key figures) or 99 % (the same requests)"
     lines = [f"{said}. A row differs where its interval does not hold 1"]

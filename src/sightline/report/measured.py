@@ -5,6 +5,7 @@ from typing import Any
 
 from sightline.profile import Profile
 from sightline.profile.results import answer_to_dict, flatten
+from sightline.quantities import percent
 from sightline.report import units
 
 _ABOUT = ("source", "note", "date", "evidence")
@@ -51,7 +52,7 @@ def _stated(value: Any) -> str:
 def _against(value: Any, prediction: Any) -> str:
     """A prediction next to what was measured: the difference of numbers, else the prediction."""
     if _is_number(value) and _is_number(prediction) and value:
-        return f"{100 * (float(prediction) / float(value) - 1):+.1f} %"
+        return percent(float(prediction) / float(value) - 1, 1, signed=True)
     return _stated(prediction)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sightline.profile import COMMUNICATION, IDLE_PHASES, MEMORY_PARTS, Profile
-from sightline.quantities import Number
+from sightline.quantities import Number, percent
 from sightline.report import units
 
 LABELS = {
@@ -201,7 +201,7 @@ def _without_unit(shown: str, unit: str) -> str:
 def spread(profile: Profile) -> str:
     """The interval's upper end over the time, less one; a dash without an interval."""
     _, high = profile.interval.get(profile.task.whole, (0.0, 0.0))
-    return f"± {100 * (float(high) / float(profile.whole_s) - 1):.0f} %" if high and profile.whole_s else NOTHING
+    return f"± {percent(float(high) / float(profile.whole_s) - 1)}" if high and profile.whole_s else NOTHING
 
 
 def best(profiles: Sequence[Profile]) -> list[bool]:

@@ -2,6 +2,8 @@
 
 import math
 
+from sightline import quantities
+
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _DECIMAL = ("", "k", "M", "G", "T", "P", "E")
 _MINUTE, _HOUR, _DAY, _YEAR = 60.0, 3600.0, 86400.0, 365.25 * 86400.0
@@ -71,7 +73,7 @@ def count(value: float) -> str:
 
 def percent(fraction: float) -> str:
     """Return a fraction as a percentage with one decimal."""
-    return f"{100 * fraction:.1f} %" if math.isfinite(fraction) else _NONE
+    return quantities.percent(fraction, 1) if math.isfinite(fraction) else _NONE
 
 
 def _scaled(value: float, base: float, units: tuple[str, ...], gap: str) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from sightline.quantities import SECONDS, format_quantity
+from sightline.quantities import SECONDS, format_quantity, percent
 from sightline.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def of_gain(
     """Return what changes of the plan save."""
     present_s, best_s = float(present.step_time_s), float(best.step_time_s)
     gain = 1.0 - best_s / present_s
-    much = f"{100 * abs(gain):.0f} % {'less' if gain > 0 else 'more'} time"
+    much = f"{percent(abs(gain))} {'less' if gain > 0 else 'more'} time"
     ends = "" if interval is None else f"80 %: {_interval(interval, gain)}; "
     times = f"{ends}predicted {_time(best_s)} a step, {_time(present_s)} with the plan that runs"
     verb = "would" if is_advised else "may"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from sightline.quantities import SECONDS, format_quantity
+from sightline.quantities import SECONDS, format_quantity, percent
 from sightline.watching.steps import Window, median
 
 EXPLAINS: Final = 0.5
@@ -99,7 +99,7 @@ def of_slower(found: Cause, before: Window, now: Window, share: float) -> str:
     """Return what is said of steps of which this share has become slower."""
     ratio = now.step_time_s / before.step_time_s
     took = f"{_time(now.step_time_s)}, {ratio:.2g} x the {_time(before.step_time_s)} of before"
-    one = "a step" if share >= RARE else f"{share:.0%} of the steps take ".replace("%", " %").rstrip()
+    one = "a step" if share >= RARE else f"{percent(share)} of the steps take"
     takes = f"{one} {took}" if share < RARE else f"one takes {took}"
     of = f"it takes {found.factor:.2g} x as long as it did"
     match found.cause:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from sightline.quantities import BYTES, format_quantity
+from sightline.quantities import BYTES, format_quantity, percent
 from sightline.watching import departures
 from sightline.watching.baseline import BASELINE, LAST, LONG_BASELINE, Baseline, baseline_of, level_of
 from sightline.watching.departures import Departure
@@ -128,7 +128,7 @@ class DepartureDetector:
         if not used or not total or self._is_full or used < NEARLY_FULL * total:
             return None
         self._is_full = True
-        said = f"{format_quantity(used, BYTES)} of {format_quantity(total, BYTES)} ({used / total:.0%})"
+        said = f"{format_quantity(used, BYTES)} of {format_quantity(total, BYTES)} ({percent(used / total)})"
         return self._departure("memory", f"memory is nearly full: {said} are in use", step, factor=used / total)
 
     def _learn(self, step: Step) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from sightline.quantities import BYTES, SECONDS, TOKENS_PER_SECOND, format_quantity
+from sightline.quantities import BYTES, SECONDS, TOKENS_PER_SECOND, format_quantity, percent
 from sightline.watching.expected import Expected
 from sightline.watching.steps import Window
 
@@ -17,7 +17,7 @@ def figures(line: Mapping[str, Any], between: str = "   ") -> str:
         parts.append(format_quantity(line["tokens_per_s"], TOKENS_PER_SECOND))
     if line.get("mfu") is not None:
         impossible = " (more than the devices can do: not the scenario's model)" if line["mfu"] > 1.0 else ""
-        parts.append(f"MFU {line['mfu']:.1%}".replace("%", " %") + impossible)
+        parts.append(f"MFU {percent(line['mfu'], 1)}" + impossible)
     if line.get("memory_bytes"):
         parts.append(f"memory {format_quantity(line['memory_bytes'], BYTES)}")
     if line.get("input_wait_s", 0.0) >= _WAIT_WORTH * line["step_time_s"]:
@@ -50,7 +50,7 @@ def gap(share: float) -> str:
         return "as predicted"
     if share >= 1.0:
         return f"{1.0 + share:.2g} x the predicted time"
-    return f"{abs(share):.0%} {'slower' if share > 0 else 'faster'} than predicted".replace("%", " %")
+    return f"{percent(abs(share))} {'slower' if share > 0 else 'faster'} than predicted"
 
 
 def of_baseline(baseline: Window, expected: Expected | None) -> str:

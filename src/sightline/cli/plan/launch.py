@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from sightline.cli import output
 from sightline.errors import InputError
+from sightline.quantities import percent
 
 if TYPE_CHECKING:
     from sightline.launching import Launch
@@ -119,4 +120,4 @@ def _behind(launched: Launched, answer: "PlanAnswer") -> str:
         return ""
     from sightline.report.plans.sentences import compared_by
 
-    return f", whose {compared_by(answer)} is {100 * (one.value / first.value - 1):.1f} % above that of plan 1"
+    return f", whose {compared_by(answer)} is {percent(one.value / first.value - 1, 1)} above that of plan 1"

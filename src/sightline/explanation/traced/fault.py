@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from sightline.explanation.reasons import seconds
 from sightline.explanation.traced.figures import Figures
+from sightline.quantities import percent
 
 
 class Fault(NamedTuple):
@@ -18,4 +19,4 @@ class Fault(NamedTuple):
 
 def part(figures: Figures, part_s: float) -> str:
     """Return some seconds of the step, and their share of it, in words."""
-    return f"{seconds(part_s)} of {seconds(figures.whole_s)} ({100 * part_s / figures.whole_s:.0f} %)"
+    return f"{seconds(part_s)} of {seconds(figures.whole_s)} ({percent(part_s / figures.whole_s)})"

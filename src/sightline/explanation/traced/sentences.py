@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from sightline.explanation.reasons import seconds
 from sightline.explanation.traced.figures import Figures
+from sightline.quantities import percent
 
 if TYPE_CHECKING:
     from sightline.explanation.traced.model import Predicted
@@ -63,9 +64,7 @@ def _whole(figures: Figures) -> str:
 def _spent(figures: Figures) -> Iterator[str]:
     whole = figures.whole_s
     ordered = sorted(figures.limits.items(), key=lambda item: -item[1])
-    parts = [
-        f"{spent(figures, name)} {seconds(t)} ({100 * t / whole:.0f} %)" for name, t in ordered if t > _WORTH * whole
-    ]
+    parts = [f"{spent(figures, name)} {seconds(t)} ({percent(t / whole)})" for name, t in ordered if t > _WORTH * whole]
     if parts:
         yield f"It goes to {', '.join(parts)}."
     if not figures.has_device:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sightline.exploration.nodes.binding import Columns
-from sightline.exploration.words import percent
+from sightline.quantities import percent
 
 
 def ends(columns: Columns, l2_shares: Sequence[float]) -> dict[str, dict[str, dict[str, int]]]:

@@ -7,8 +7,8 @@ from typing import Any
 from sightline.exploration.nodes.binding import PUBLISHED_ORDER, Columns, row_at, shares_at
 from sightline.exploration.nodes.gains import SATURATED, TURN, UNFELT
 from sightline.exploration.nodes.times import ONE_PLAN
-from sightline.exploration.words import percent
 from sightline.profile import LEVEL_NAMES
+from sightline.quantities import percent
 
 SMALL = 0.05
 """Shares below this are not told."""

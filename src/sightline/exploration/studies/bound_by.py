@@ -13,10 +13,10 @@ from sightline.exploration.answer import Column, Figure, StudyAnswer, columns_of
 from sightline.exploration.base import base_of
 from sightline.exploration.columns import BOUND_BY
 from sightline.exploration.request import StudyRequest
-from sightline.exploration.words import percent
 from sightline.loading import generation_from_mapping
 from sightline.loading.input.dotted_keys import with_value
 from sightline.prediction.operators.roofline_table import Phase, roofline_table
+from sightline.quantities import percent
 
 BASE: Mapping[str, Any] = {
     "model": "llama-2-13b",

@@ -17,6 +17,7 @@ from sightline.exploration.request import StudyRequest
 from sightline.exploration.training_budget.laws import LAWS
 from sightline.exploration.views import in_view, said_of
 from sightline.profile import TRAINING, Profile
+from sightline.quantities import percent
 
 Mode = Literal["strong", "weak"]
 MODES: tuple[Mode, ...] = ("strong", "weak")
@@ -235,8 +236,8 @@ def _of_curve(curve: Curve, points: Sequence[Mapping[str, Any]]) -> str:
     last = points[-1]
     return (
         f"{curve.words}: {last['devices']:,} devices train {last['tokens_per_s'] / 1e6:.1f}M tokens/s at "
-        f"{100 * last['efficiency']:.0f} % efficiency and {100 * last['mfu']:.0f} % MFU; "
-        f"{100 * last['exposed_share']:.0f} % of the time is exposed communication, {100 * last['bubble_share']:.0f} % "
+        f"{percent(last['efficiency'])} efficiency and {percent(last['mfu'])} MFU; "
+        f"{percent(last['exposed_share'])} of the time is exposed communication, {percent(last['bubble_share'])} "
         f"pipeline bubbles; efficiency is at least half up to {_efficient_to(points):,} devices."
     )
 

@@ -10,9 +10,9 @@ from sightline.errors import InputError
 from sightline.exploration.answer import Column, Figure, StudyAnswer, columns_of
 from sightline.exploration.growth import CONFIDENCE, Growth, fit_growth, records
 from sightline.exploration.request import StudyRequest
-from sightline.exploration.words import percent
 from sightline.kinds import whole
 from sightline.loading.input.checks import Complaints, Keys, check
+from sightline.quantities import percent
 from sightline.technology.dollars import in_dollars_of
 from sightline.technology.launches import Launch, launches
 

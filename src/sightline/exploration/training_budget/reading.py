@@ -12,7 +12,7 @@ from sightline.exploration.training_budget.asked import Asked
 from sightline.exploration.training_budget.laws import ChinchillaLaw
 from sightline.exploration.training_budget.trained import VOCABULARY
 from sightline.exploration.views import said_of
-from sightline.quantities import DAY
+from sightline.quantities import DAY, percent
 
 Row = Mapping[str, Any]
 _MORE: Mapping[View, str] = {"calibrated": "plans are the best in Megatron-LM that Sightline finds"}
@@ -81,7 +81,7 @@ def _of_money(money: Sequence[Row], view: str) -> Iterator[str]:
         yield (
             f"In the {view} view {words.usd(row['budget_usd'])} reaches the least loss on {row['devices']:,} "
             f"{row['device']} in {row['run_time_s'] / DAY:.0f} days: {words.count(row['parameters'])} parameters on "
-            f"{words.count(row['tokens'])} tokens at {words.percent(row['mfu'])} of peak, loss {row['loss']:.3f}, "
+            f"{words.count(row['tokens'])} tokens at {percent(row['mfu'])} of peak, loss {row['loss']:.3f}, "
             f"{words.energy(row['energy_j'])} and {words.carbon(row['carbon_kg'])}."
         )
     if len(best) > 1:
@@ -90,8 +90,8 @@ def _of_money(money: Sequence[Row], view: str) -> Iterator[str]:
         compute = (best[-1]["flops"] / best[0]["flops"]) ** (1 / decades)
         yield (
             f"There ten times the money buys {compute:.1f} times the FLOPs and a model {factor:.1f} times as large; "
-            f"the share of peak that clusters reach goes from {words.percent(best[0]['mfu'])} to "
-            f"{words.percent(best[-1]['mfu'])}."
+            f"the share of peak that clusters reach goes from {percent(best[0]['mfu'])} to "
+            f"{percent(best[-1]['mfu'])}."
         )
 
 
@@ -157,7 +157,7 @@ def _of_years(over_years: Sequence[Row]) -> Iterator[str]:
         f"FLOPs of the published trainings double every {years['training FLOPs']}, the 16-bit peak of accelerators "
         f"every {years['accelerator peak']}: each year a training takes "
         f"{growth['training FLOPs'].yearly / growth['accelerator peak'].yearly:.2f} times the device time. "
-        f"Intervals hold {words.percent(CONFIDENCE)}."
+        f"Intervals hold {percent(CONFIDENCE)}."
     )
     yield (
         f"Parameters of these models double every {years['parameters']}, memory of accelerators every "

@@ -10,6 +10,7 @@ from typing import Any
 
 from sightline.errors import InputError, install
 from sightline.measurement.machine.hardware import cpu, cpu_frequency_hz, gpu_conditions, gpus, load_average, memory
+from sightline.quantities import percent
 
 LIBRARIES = (
     *("sightline", "numpy", "torch", "transformers", "peft", "accelerate", "bitsandbytes", "torchao"),
@@ -55,9 +56,9 @@ def contention(before: Mapping[str, Any], after: Mapping[str, Any], others_cpu_f
     """
     found = []
     if others_cpu_fraction > _OTHERS_CPU:
-        found.append(f"other processes had {100 * others_cpu_fraction:.0f} % of the machine's CPU time")
+        found.append(f"other processes had {percent(others_cpu_fraction)} of the machine's CPU time")
     found += [
-        f"GPU {gpu['index']} was {100 * gpu['utilization']:.0f} % busy before it started"
+        f"GPU {gpu['index']} was {percent(gpu['utilization'])} busy before it started"
         for gpu in before.get("gpus", [])
         if gpu.get("utilization", 0.0) > _IDLE_GPU
     ]

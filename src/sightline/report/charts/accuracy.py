@@ -8,6 +8,7 @@ import altair as alt
 import numpy as np
 from numpy.typing import NDArray
 
+from sightline.quantities import percent
 from sightline.report.charts import drawing
 from sightline.report.charts.axes import decade_ticks
 from sightline.report.charts.drawing import SCREEN, Room
@@ -138,7 +139,7 @@ def _unit(quantity: str) -> str:
 
 
 def _errors(quantity: str, parts: "Sequence[Result]") -> str:
-    said = [f"{part.split} {100 * part.mape:.1f} %" for part in parts if part.mape is not None]
+    said = [f"{part.split} {percent(part.mape, 1)}" for part in parts if part.mape is not None]
     return f"{quantity_name(quantity)}: mean error {', '.join(said)}"
 
 

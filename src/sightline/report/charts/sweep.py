@@ -5,6 +5,7 @@ from typing import Any
 
 from sightline.exploration.answer import Column, Figure, StudyAnswer
 from sightline.profile import Profile
+from sightline.quantities import percent
 from sightline.report import labels
 from sightline.report.charts import drawing
 from sightline.report.charts.drawing import SCREEN, Room
@@ -47,7 +48,7 @@ def sweep_chart(profiles: Sequence[Profile], room: Room = SCREEN) -> dict[str, A
     named = f"{figure.label[:1].upper()}{figure.label[1:]} by {x.replace('_', ' ')} and {y.replace('_', ' ')}"
     chart = heat_map(Picture(answer=answer, figure=Figure(kind="map", title=named, x=x, y=(y, best)), room=room))
     ends = [(float(low), float(high)) for p in profiles for low, high in [p.interval.get(best) or (0.0, None)] if high]
-    said = f"up to ± {100 * max((high / low) ** 0.5 - 1 for low, high in ends):.0f} %" if ends else ""
+    said = f"up to ± {percent(max((high / low) ** 0.5 - 1 for low, high in ends))}" if ends else ""
     unfit = "None of these fits in memory." if not any(fits) else "" if all(fits) else "Empty: does not fit in memory."
     lines = [unfit, drawing.basis([profile.evidence for profile in profiles], said)]
     return drawing.configure(chart, title, list(filter(None, lines)), room)

@@ -7,6 +7,7 @@ from sightline.explanation.limits import limits_of
 from sightline.explanation.reasons import said
 from sightline.profile import SERVING, Profile
 from sightline.profile.metrics import OPERATOR
+from sightline.quantities import percent
 from sightline.report import summary, units
 from sightline.report.pieces import BAD, GOOD, PERHAPS, Said
 from sightline.report.summary import Part
@@ -84,7 +85,7 @@ def _binds(explanation: Explanation) -> Iterator[Said]:
 
 
 def _shares(limits: Sequence[Limit]) -> str:
-    return ", ".join(f"{one.limit} {100 * one.share:.0f} %" for one in limits if one.share >= 0.005)
+    return ", ".join(f"{one.limit} {percent(one.share)}" for one in limits if one.share >= 0.005)
 
 
 def _costs(own: Profile) -> Iterator[Said]:
@@ -117,7 +118,7 @@ def changed(advice: Advice, own: Profile | None) -> Said:
 
 def percent_of(advice: Advice) -> str:
     """Return the gain of a change: how much less time, or how much more."""
-    return f"{100 * abs(advice.gain):.0f} % {'less' if advice.gain >= 0 else 'more'} time"
+    return f"{percent(abs(advice.gain))} {'less' if advice.gain >= 0 else 'more'} time"
 
 
 def phases(explanation: Explanation) -> list[Part]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from sightline.explanation.answer import Advice
 from sightline.prediction.results import sensitivity_to_dict
 from sightline.prediction.sensitivity import Sensitivity
+from sightline.quantities import percent
 from sightline.report import labels, pieces, units
 from sightline.report.document import document
 from sightline.report.explained.why import changes_piece
@@ -75,7 +76,7 @@ def neighbour_rows(found: Sensitivity) -> list[tuple[str, ...]]:
         (
             one["change"],
             units.seconds(one["step_time_s"]),
-            f"{100 * (one['step_time_s'] / own - 1):+.1f} %",
+            percent(one["step_time_s"] / own - 1, 1, signed=True),
             units.gib(one["memory_bytes"]),
             "yes" if one["fits"] else "no",
         )

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean
 
 from sightline.profile import Profile
-from sightline.quantities import counted
+from sightline.quantities import counted, percent
 from sightline.report import pieces
 from sightline.report.explained.answer import of_profile
 from sightline.report.pages.profile import evidence_table
@@ -67,7 +67,7 @@ def _errors(near: Sequence[Near]) -> Said:
     shares = sorted({" and ".join(one.shares) for one in closest})
     same = f"same {' or '.join(shares)}"
     return Said(
-        asks="nearest cases", says=f"{counted(len(closest), 'case')} ({same}): mean error {100 * mean:.1f} %{held}"
+        asks="nearest cases", says=f"{counted(len(closest), 'case')} ({same}): mean error {percent(mean, 1)}{held}"
     )
 
 

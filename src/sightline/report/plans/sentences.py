@@ -15,7 +15,7 @@ from sightline.planning.limits import LIMITS
 from sightline.planning.prices import PRICE_OF
 from sightline.profile import Profile
 from sightline.profile.metrics import BOUNDS
-from sightline.quantities import counted
+from sightline.quantities import counted, percent
 from sightline.report import labels, units
 from sightline.report.plans import columns
 from sightline.scenario import Cluster
@@ -167,7 +167,7 @@ def marked(answer: PlanAnswer, position: int) -> str:
 
 
 def _chance(probability: float) -> str:
-    return "under 1 %" if probability < 0.01 else f"{100 * probability:.0f} %"
+    return "under 1 %" if probability < 0.01 else percent(probability)
 
 
 def binding(answer: PlanAnswer) -> list[str]:
@@ -189,7 +189,7 @@ def _bounds(plan: RankedPlan) -> str:
     shares = {bound: float(limits.get(bound, 0.0)) / whole for bound in BOUNDS} if whole else {}
     ranked = sorted(shares.items(), key=lambda item: -item[1])
     said = [
-        f"{bound} ({100 * share:.0f} %)"
+        f"{bound} ({percent(share)})"
         for position, (bound, share) in enumerate(ranked)
         if share >= _LEAST_SHARE or not position
     ]
@@ -277,7 +277,7 @@ def _changed(answer: PlanAnswer, loss: float | None) -> str:
     if loss is None:
         return "-"
     change = 1.0 / (1.0 + loss) - 1.0 if columns.more_is_better(_compared_key(answer)) else loss
-    return f"{100 * change:+.1f} %"
+    return percent(change, 1, signed=True)
 
 
 def hardware(answer: PlanAnswer) -> list[tuple[str, str, str]]:

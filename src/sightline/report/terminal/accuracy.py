@@ -7,6 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from sightline.quantities import percent
 from sightline.report import units
 from sightline.report.terminal.listing import Column, Listing
 from sightline.report.terminal.parts import plain_table
@@ -72,7 +73,7 @@ def expected_table(means: Mapping[str, Mapping[str, Any]]) -> Table:
 
 
 def _interval(of: Mapping[str, Any]) -> tuple[str, ...]:
-    return f"{100 * of['coverage']:.0f} %", str(of["sources_below_60"]), f"{100 * of['half_width']:.0f} %"
+    return percent(of["coverage"]), str(of["sources_below_60"]), percent(of["half_width"])
 
 
 def by_kind(results: "Sequence[Result]") -> "dict[str, dict[str, list[Result]]]":
@@ -126,7 +127,7 @@ def error_cells(result: "Result") -> list[str]:
     """Return a result's part, cases, mean, median, p90 and largest error, bias, and how many intervals hold."""
     unanswered = f" ({result.unanswered} unanswered)" if result.unanswered else ""
     sizes = [_error(value) for value in (result.mape, result.median_ape, result.p90_ape, result.max_ape)]
-    inside = NOTHING if result.coverage is None else f"{100 * result.coverage:.0f} %"
+    inside = NOTHING if result.coverage is None else percent(result.coverage)
     return [result.split, f"{result.cases}{unanswered}", *sizes, _error(result.bias, signed=True), inside]
 
 
@@ -134,7 +135,7 @@ def _error(value: float | None, *, signed: bool = False) -> str:
     if value is None:
         return NOTHING
     # Adding 0 makes what rounds to -0.0 a plain 0.0.
-    return f"{round(100 * value, 1) + 0.0:+.1f} %" if signed else f"{100 * value:.1f} %"
+    return f"{round(100 * value, 1) + 0.0:+.1f} %" if signed else percent(value, 1)
 
 
 MOST_COLUMNS = 5
@@ -178,8 +179,8 @@ def _residuals(calibration: "Calibration") -> Table:
     rows = (
         (
             *(kernel, name, f"{figures['rows']:.0f}"),
-            *(f"{100 * figures[key]:.1f} %" for key in ("median", "p90")),
-            f"{100 * figures['bias']:+.1f} %",
+            *(percent(figures[key], 1) for key in ("median", "p90")),
+            percent(figures["bias"], 1, signed=True),
         )
         for kernel, ranges in calibration.fit.residuals.items()
         for name, figures in ranges.items()

@@ -9,6 +9,7 @@ from rich.text import Text
 from sightline.prediction.operators.roofline_table import RooflineRow, RooflineTable
 from sightline.prediction.results import neighbour_to_dict, row_to_dict
 from sightline.prediction.sensitivity import Neighbour, Sensitivity
+from sightline.quantities import percent
 from sightline.report import labels, summary, units
 from sightline.report.csv_lines import csv_text
 from sightline.report.terminal import parts
@@ -134,7 +135,7 @@ def _neighbour_table(found: Sensitivity) -> Table:
     table = parts.grid(4)
     for line in (own, *map(neighbour_to_dict, found.neighbours)):
         fits = Text("fits", style="green") if line["fits"] else Text("does not fit", style="red")
-        change = "" if line is own else f" ({100 * (line['step_time_s'] / own['step_time_s'] - 1):+.1f} %)"
+        change = "" if line is own else f" ({percent(line['step_time_s'] / own['step_time_s'] - 1, 1, signed=True)})"
         time = units.seconds(line["step_time_s"]) + change
         table.add_row(line["change"], Text(time, justify="right"), units.gib(line["memory_bytes"]), fits)
     return table

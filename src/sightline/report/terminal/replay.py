@@ -5,6 +5,7 @@ from typing import Any
 
 from rich.table import Table
 
+from sightline.quantities import percent
 from sightline.report import units
 
 LABELS = {"ttft_s": "time to first token", "tpot_s": "time per token", "latency_s": "latency"}
@@ -22,6 +23,6 @@ def replay_table(rows: Sequence[Mapping[str, Any]]) -> Table:
             row["statistic"],
             units.seconds(row["measured"]),
             units.seconds(row["simulated"]),
-            f"{100 * row['error']:+.1f} %",
+            percent(row["error"], 1, signed=True),
         )
     return table

@@ -9,6 +9,7 @@ from rich.text import Text
 from sightline.errors import SightlineError
 from sightline.profile import SERVING, TASKS, Profile, task_of
 from sightline.profile.results import figure_of, flatten
+from sightline.quantities import percent
 from sightline.report import summary, units
 from sightline.report.runs import short_id
 from sightline.report.terminal import parts
@@ -204,7 +205,7 @@ def against_prediction(run: Run, store: Store) -> str:
     if row is None or row.a is None or row.ratio is None:
         return ""
     said = "no difference found" if row.verdict == NO_DIFFERENCE else f"{row.verdict} than predicted"
-    span = f" ({100 * row.probability:.0f} %: {interval(row)})" if row.probability else ""
+    span = f" ({percent(row.probability)}: {interval(row)})" if row.probability else ""
     return f"{shown(row.quantity, row.a)}; measured is {units.digits(row.ratio)} x that{span}: {said}"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from sightline.exploration.answer import Column, Figure
 from sightline.profile import Profile
-from sightline.quantities import GIB
+from sightline.quantities import GIB, percent
 from sightline.reproduction.answer import ReproducedTable, table
 from sightline.reproduction.arxiv_2311_03687.columns import MEMORY, MODEL, ROW, THROUGHPUT
 from sightline.reproduction.arxiv_2311_03687.figures import memory_gib, rate, rate_in_words, ratio
@@ -68,7 +68,7 @@ def a22(ask: Ask) -> list[Interpretation]:
             large, small = (rate(_adapted(ask, A800, techniques, adapters, model)) for model in (THIRTEEN, SEVEN))
             share = ratio(large, small)
             losses[techniques] = None if share is None else 1 - share
-        told = ", ".join(f"{row} {OUT_OF_MEMORY if loss is None else f'{loss:.1%}'}" for row, loss in losses.items())
+        told = ", ".join(f"{row} {OUT_OF_MEMORY if loss is None else percent(loss, 1)}" for row, loss in losses.items())
         interpretations.append(
             Interpretation(
                 choices=taken(adapters),

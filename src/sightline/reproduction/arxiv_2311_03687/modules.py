@@ -2,8 +2,8 @@
 
 from itertools import pairwise, product
 
-from sightline.exploration.words import percent
 from sightline.profile import Profile
+from sightline.quantities import percent
 from sightline.reproduction.arxiv_2311_03687.open_settings import EXPOSED, FLASH_GAIN, TIMED_BATCH, TIMED_PASS
 from sightline.reproduction.arxiv_2311_03687.pretraining import largest
 from sightline.reproduction.arxiv_2311_03687.settings import A800, trained

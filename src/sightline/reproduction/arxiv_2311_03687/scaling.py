@@ -6,6 +6,7 @@ from statistics import fmean
 from typing import Any
 
 from sightline.exploration.answer import Column, Figure
+from sightline.quantities import percent
 from sightline.reproduction.answer import ReproducedTable, table
 from sightline.reproduction.arxiv_2311_03687.columns import PLATFORM, THROUGHPUT
 from sightline.reproduction.arxiv_2311_03687.figures import rate, ratio
@@ -64,7 +65,7 @@ def a35(ask: Ask) -> list[Interpretation]:
     for memory in HOST_MEMORY:
         gains = dict(_gains(ask, memory.value))
         least, most = (pick(gains, key=lambda row: gains[row]) for pick in (min, max))
-        span = f"from {gains[least]:.1%} ({least}) to {gains[most]:.1%} ({most})"
+        span = f"from {percent(gains[least], 1)} ({least}) to {percent(gains[most], 1)} ({most})"
         sentence = f"{len(gains)} rows at batch 1 gain {span}."
         interpretations.append(Interpretation(choices=taken(memory), values=[fmean(gains.values())], sentence=sentence))
     return interpretations
@@ -112,7 +113,7 @@ def _step(platform: str, devices: int, parts: Parts) -> Asked:
 
 
 def _share(value: float | None) -> str:
-    return "not to be had" if value is None else f"{value:.1%}"
+    return "not to be had" if value is None else percent(value, 1)
 
 
 def scaling(ask: Ask) -> ReproducedTable:

@@ -7,9 +7,9 @@ from typing import Any
 
 from sightline import catalog
 from sightline.exploration.answer import Column
-from sightline.exploration.words import percent
 from sightline.loading.input.dotted_keys import with_value
 from sightline.profile import LEVEL_NAMES
+from sightline.quantities import percent
 from sightline.reproduction.answer import ReproducedTable, table
 from sightline.reproduction.arxiv_2407_14645.open_settings import VIEW
 from sightline.reproduction.arxiv_2407_14645.pictures import against_published

@@ -7,7 +7,7 @@ from math import isclose, prod
 from sightline.exploration.nodes.binding import PUBLISHED_ORDER
 from sightline.exploration.nodes.gains import SATURATED
 from sightline.exploration.studies.a100_to_b200 import OF_2021
-from sightline.exploration.words import percent
+from sightline.quantities import percent
 from sightline.reproduction.answer import ReproducedTable
 from sightline.reproduction.arxiv_2407_14645.open_settings import PLAN, SCALING, VIEW
 from sightline.reproduction.asking import Ask, Findings, Tables

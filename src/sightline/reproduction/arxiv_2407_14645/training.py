@@ -5,8 +5,7 @@ from statistics import fmean
 from typing import Any
 
 from sightline.exploration.answer import Column
-from sightline.exploration.words import percent
-from sightline.quantities import GIB
+from sightline.quantities import GIB, percent
 from sightline.reproduction.answer import ReproducedTable, table
 from sightline.reproduction.arxiv_2407_14645.pictures import against_published
 from sightline.reproduction.asking import Ask, Findings, Tables

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from sightline.quantities import percent
 from sightline.simulation.results.iteration_sums import IterationSums
 
 IDLE = 0.7
@@ -56,7 +57,7 @@ def in_a_sentence(found: Pressure | None, bottleneck: str | None, queued: float)
     if found is None:
         return ""
     if found.waiting >= WAITS and queued >= QUEUED:
-        share = f"requests wait {100 * found.waiting:.0f} % of the busy time"
+        share = f"requests wait {percent(found.waiting)} of the busy time"
         causes = {
             "the KV cache is full": found.cache_full,
             "as many run as plan.max_sequences allows": found.sequences_full,
@@ -65,7 +66,7 @@ def in_a_sentence(found: Pressure | None, bottleneck: str | None, queued: float)
         cause = max(causes, key=lambda name: causes[name])
         return f"{share}, mostly because {cause}" if causes[cause] > 0.5 else share
     if found.busy < IDLE:
-        return f"replicas are idle {100 * (1 - found.busy):.0f} % of the time: there is room for more requests"
+        return f"replicas are idle {percent(1 - found.busy)} of the time: there is room for more requests"
     limit = "the devices" if bottleneck is None else in_words(bottleneck)
     return f"requests wait for little but the running iteration, which is limited by {limit}"
 

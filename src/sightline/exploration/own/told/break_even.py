@@ -16,8 +16,7 @@ from sightline.exploration.own.asked.numbers import TECHNOLOGY
 from sightline.exploration.own.asked.reports import COST
 from sightline.exploration.own.told.found import Found, Line, lines
 from sightline.exploration.own.told.words import in_unit, name_of, of_view
-from sightline.exploration.words import percent
-from sightline.quantities import as_python
+from sightline.quantities import as_python, percent
 
 PER: Final = {
     "B/s": (1e12, "TB/s"),

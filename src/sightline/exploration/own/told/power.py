@@ -7,8 +7,7 @@ import numpy as np
 
 from sightline.exploration.own.told.found import Found
 from sightline.exploration.own.told.words import in_words, name_of
-from sightline.exploration.words import percent
-from sightline.quantities import counted
+from sightline.quantities import counted, percent
 from sightline.technology.sentences import said_of_power
 
 LEAST_FALL: Final = 0.99

@@ -19,10 +19,9 @@ from sightline.exploration.own.told.found import Found, Line, change_of, lines
 from sightline.exploration.own.told.power import said_of_caps
 from sightline.exploration.own.told.words import about, column_of, in_unit, in_words, label_of, name_of, of_view
 from sightline.exploration.views import said_of
-from sightline.exploration.words import percent
 from sightline.loading.clusters import made_of_technology
 from sightline.profile import LEVEL_NAMES, LEVELS
-from sightline.quantities import counted
+from sightline.quantities import counted, percent
 
 
 def told(found: Found) -> StudyAnswer:

@@ -8,7 +8,6 @@ from sightline.exploration.answer import Column
 from sightline.exploration.columns import BOUND_BY, memories, result_columns
 from sightline.exploration.own.asked.axes import Axis
 from sightline.exploration.own.asked.numbers import TECHNOLOGY
-from sightline.exploration.words import percent
 from sightline.profile import task_of
 from sightline.quantities import (
     BITS_PER_SECOND,
@@ -23,6 +22,7 @@ from sightline.quantities import (
     WATTS,
     Dimension,
     format_quantity,
+    percent,
     show,
     significant,
 )

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.profile import Profile
+from sightline.quantities import percent
 from sightline.report import labels
 from sightline.report.charts import drawing
 from sightline.report.charts.axes import decade_ticks
@@ -36,7 +37,7 @@ def latency_chart(profile: Profile, measured: Outcome | None = None, room: Room 
     chart = drawing.beside(*panels, room=room, spacing=30)
     lines_ = [*labels.subtitle(profile.scenario), *slo_line(profile)]
     spans = [
-        f"{TIMES[key].lower()} p90 ± {100 * ((high / low) ** 0.5 - 1):.0f} %"
+        f"{TIMES[key].lower()} p90 ± {percent(float((high / low) ** 0.5) - 1)}"
         for key in TIMES
         for low, high in [profile.interval.get(f"{key}.p90") or (0.0, None)]
         if low and high
