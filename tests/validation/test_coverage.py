@@ -64,6 +64,20 @@ def test_a_technique_is_no_better_known_than_its_framework(megatron):
             assert cell.why
 
 
+@pytest.mark.parametrize("device", ["h100-sxm-80gb", "rtx-4070", "tpu-v5p"])
+def test_an_operator_says_why_it_is_not_calibrated(device):
+    for cell in operator_cells(read_device(device)):
+        assert bool(cell.why) == (cell.status != "calibrated"), cell
+
+
+def test_the_reason_names_the_formats_that_were_measured_or_the_relative():
+    reasons = {(cell.of, cell.what, cell.dtype): cell.why for cell in coverage("h100-sxm-80gb") + coverage("rtx-4070")}
+    assert reasons["h100-sxm-80gb", "norm", "fp32"] == "measured in fp16, bf16 alone"
+    assert reasons["h100-sxm-80gb", "norm", "bf16"] == ""
+    assert reasons["rtx-4070", "matmul", "bf16"] == "constants are those of a relative, rtx-4090"
+    assert reasons["rtx-4070", "matmul", "nvfp4"].startswith("workload.dtype is 'nvfp4'")
+
+
 def test_cells_hold_every_status_and_no_other():
     found = Counter(
         cell.status for name in ("a100-sxm-80gb", "v100-sxm2-32gb") for cell in operator_cells(read_device(name))

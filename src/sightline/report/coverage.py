@@ -1,6 +1,7 @@
 """What predictions of each combination rest on, in every form: a line per choice of a few names, counts of many."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 
 from sightline.report.csv_lines import csv_text
 from sightline.report.outline import Outline, Rows
@@ -35,10 +36,13 @@ def coverage_to_csv(cells: Sequence[Cell]) -> str:
 
 def coverage_outline(cells: Sequence[Cell]) -> Outline:
     """Return what the words mean, and the tables."""
+    tables = list(_tables(cells))
+    shown = {heading for table in tables for heading in table.headings}
+    numbers = [Said(asks=what, says=meaning) for heading, (what, meaning) in NUMBERS.items() if heading in shown]
     return Outline(
         title=TITLE,
-        legend=[Said(asks=status, says=meaning) for status, meaning in MEANINGS.items()],
-        parts=list(_tables(cells)),
+        legend=[*(Said(asks=status, says=meaning) for status, meaning in MEANINGS.items()), *numbers],
+        parts=tables,
         footnotes=[_ASKED],
     )
 
@@ -69,8 +73,16 @@ def _tables(cells: Sequence[Cell]) -> Iterator[Rows]:
             yield Rows(title=named, headings=(what, *headings), rows=rows, numbers=False, most=_MOST_ROWS)
 
 
-_OF_OPERATORS = ("status", "formats")
-_OF_CHOICES = ("status", "published cases (sources)", "why")
+_PUBLISHED = "published cases (sources)"
+_OF_OPERATORS = ("status", "formats", "why")
+_OF_CHOICES = ("status", _PUBLISHED, "why")
+
+
+NUMBERS: Mapping[str, tuple[str, str]] = {
+    _PUBLISHED: (_PUBLISHED, "978 (9) is 978 published cases that use it, of 9 sources; a dash is none"),
+    STATUSES[0]: ("numbers", "how many operators in each format, techniques or features have the status"),
+}
+"""By a heading of a table: what its numbers are called, and what they are."""
 
 
 def _counts(cells: Sequence[Cell]) -> Iterator[str]:
@@ -80,14 +92,15 @@ def _counts(cells: Sequence[Cell]) -> Iterator[str]:
 
 
 def _by_format(cells: Sequence[Cell]) -> Iterator[Sequence[str]]:
-    """The formats of each operator by status; the name of an operator once."""
-    for what in dict.fromkeys(cell.what for cell in cells):
+    """The formats of each operator by status and what keeps them from a better one; the operator's name once."""
+    for what, of_operator in groupby(cells, key=lambda cell: cell.what):
+        formats: dict[tuple[str, str], list[str]] = {}
+        for cell in of_operator:
+            formats.setdefault((cell.status, cell.why), []).append(cell.dtype)
         name = what
-        for status in STATUSES:
-            formats = [cell.dtype for cell in cells if (cell.what, cell.status) == (what, status)]
-            if formats:
-                yield name, status, ", ".join(formats)
-                name = ""
+        for status, why in sorted(formats, key=lambda one: STATUSES.index(one[0])):
+            yield name, status, ", ".join(formats[status, why]), why
+            name = ""
 
 
 def _choice(cell: Cell) -> Sequence[str]:

@@ -170,6 +170,24 @@ def test_errors_are_readable_in_a_narrow_terminal(in_process, monkeypatch, width
         assert said in out
 
 
+@pytest.mark.parametrize(
+    ("chosen", "said"),
+    [
+        ("vllm", "published cases (sources): 978 (9) is 978 published cases that use it, of 9 sources"),
+        ("rtx-40*", "numbers: how many operators in each format, techniques or features have the status"),
+    ],
+)
+def test_coverage_says_what_its_numbers_are(in_process, chosen, said):
+    out = in_process("validate", chosen, "--coverage")[1]
+    assert said in " ".join(out.split())
+    assert out.count("978 (9) is") + out.count("numbers: how") == 1
+
+
+def test_coverage_of_a_device_has_reasons(in_process):
+    out = in_process("validate", "rtx-4070", "--coverage", "--markdown", "-")[1]
+    assert "constants are those of a relative, rtx-4090 |" in out
+
+
 def test_coverage_is_answered_in_every_form(in_process, tmp_path):
     asked = ("validate", "v100-sxm2-32gb", "--coverage")
     code, out, err = in_process(*asked, "--markdown", tmp_path / "coverage.md", "--html", tmp_path / "coverage.html")

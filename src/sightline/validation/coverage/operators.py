@@ -1,8 +1,11 @@
 """Single operators on every device: usual sizes, in every format that an operator may have."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
+from sightline.cost.families import family_with, is_own
 from sightline.prediction.operators.predict import predict_operator
 from sightline.scenario import Device
 from sightline.scenario.cluster import COLLECTIVES
@@ -37,10 +40,39 @@ _ATTENTION: Mapping[str, Mapping[str, Any]] = {
 }
 
 
+_PARTS: Mapping[str, str] = {
+    **dict.fromkeys(("matmul", "matmul of few rows"), "matmul"),
+    **dict.fromkeys(("experts of prompts", "experts of decoding"), "grouped"),
+    "attention of prompts": "prefill_attention",
+    "attention of decoding": "decode_attention",
+    "latent attention of decoding": "latent_decode_attention",
+}
+"""The part of a calibration with an operator's constants; those of the others are element-wise."""
+
+
 def operator_cells(device: Device) -> Iterator[Cell]:
-    """Yield the cell of every operator and format on a device."""
-    for what, dtype, question in operator_questions(device):
-        yield cell("operators", device.name, what, question, _answer, dtype=dtype)
+    """Yield the cell of every operator and format on a device, with why it is not calibrated."""
+    for what, asked in groupby(operator_questions(device), key=lambda one: one[0]):
+        cells = [cell("operators", device.name, what, question, _answer, dtype=dtype) for _, dtype, question in asked]
+        measured = [one.dtype for one in cells if one.status == "calibrated"]
+        yield from (replace(one, why=one.why or _why(one, device, measured)) for one in cells)
+
+
+def _why(found: Cell, device: Device, measured: Sequence[str]) -> str:
+    """What keeps an operator in one format from being calibrated; ``measured`` are its calibrated formats."""
+    if found.status == "calibrated":
+        return ""
+    if found.status == "datasheet-only":
+        return "neither the device nor a relative was measured"
+    if measured:
+        return f"measured in {', '.join(measured)} alone"
+    if found.what in COLLECTIVES:
+        return "constants are those of a relative, of links in general or of another collective"
+    part = _PARTS.get(found.what, "elementwise")
+    family = family_with(device, part)
+    if family is None or is_own(device, family, part):
+        return "other operators, sizes or formats were measured"
+    return f"constants are those of a relative, {family}"
 
 
 def operator_questions(device: Device) -> Iterator[tuple[str, str, Question]]:
