@@ -5,8 +5,8 @@ from random import Random
 import pytest
 from watched import LARGE, expected, steps
 
-from sightline.watching.departures import is_link
-from sightline.watching.detector import DepartureDetector
+from sightline.watching.detection.departures import is_link
+from sightline.watching.detection.detector import DepartureDetector
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ from watched import LARGE, TINY
 
 import sightline as sl
 from sightline.watching.expected import as_mapping
-from sightline.watching.replanning import replanned
-from sightline.watching.situation import scenario_now
+from sightline.watching.replanning.search import replanned
+from sightline.watching.replanning.situation import scenario_now
 
 
 def asked(scenario, **changed):

@@ -8,13 +8,13 @@ from typing import Any, Final
 
 from sightline.scenario import Scenario
 from sightline.watching import machine, words
-from sightline.watching.background import Searches
-from sightline.watching.baseline import LAST
-from sightline.watching.departures import Departure, figures_of
-from sightline.watching.detector import DepartureDetector
+from sightline.watching.detection.baseline import LAST
+from sightline.watching.detection.departures import Departure, figures_of
+from sightline.watching.detection.detector import DepartureDetector
 from sightline.watching.expected import Expected, as_mapping, expected_of
 from sightline.watching.figures import line_of, samples_of_replica
 from sightline.watching.quiet import Quiet
+from sightline.watching.replanning.background import Searches
 from sightline.watching.screen import Screen
 from sightline.watching.steps import Reported, Step, StepReader
 from sightline.watching.stream import Stream

@@ -10,7 +10,7 @@ from sightline.watching import machine
 from sightline.watching.expected import Expected, as_mapping, expected_of
 from sightline.watching.figures import tokens_of
 from sightline.watching.observer import Observer
-from sightline.watching.situation import scenario_now
+from sightline.watching.replanning.situation import scenario_now
 from sightline.watching.steps import Window, window_of
 
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from sightline.quantities import BYTES, format_quantity, percent
-from sightline.watching import departures
-from sightline.watching.baseline import BASELINE, LAST, LONG_BASELINE, Baseline, baseline_of, level_of
-from sightline.watching.departures import Departure
+from sightline.watching.detection import departures
+from sightline.watching.detection.baseline import BASELINE, LAST, LONG_BASELINE, Baseline, baseline_of, level_of
+from sightline.watching.detection.departures import Departure
 from sightline.watching.expected import Expected
 from sightline.watching.steps import Step, median, window_of
 

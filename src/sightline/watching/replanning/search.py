@@ -1,6 +1,6 @@
 """The search for a better plan of a job that departed, in a process of its own that gives way to all others.
 
-``python -m sightline.watching.replanning`` reads a question from its input and prints the answer, both JSON.
+``python -m sightline.watching.replanning.search`` reads a question from its input and prints the answer, both JSON.
 """
 
 import json
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sightline.scenario import Scenario
 from sightline.scenario.space import TRAINING_FIELDS
-from sightline.watching import answers
+from sightline.watching.replanning import answers
 
 if TYPE_CHECKING:
     from sightline.planning.answer import PlanAnswer
@@ -48,7 +48,7 @@ def replanned(question: Mapping[str, Any]) -> dict[str, Any]:
     """
     from sightline.launching.registry import WRITERS
     from sightline.watching.expected import scenario_of
-    from sightline.watching.situation import can_run, scenario_now
+    from sightline.watching.replanning.situation import can_run, scenario_now
 
     scenario = scenario_of(question["scenario"])
     changed = {key: question[key] for key in ("devices", "sequence_length", "link_factor") if question.get(key)}
@@ -85,7 +85,7 @@ def _search(now: Scenario, present: "Profile | None", limit: float | None, *, is
 
 def _elsewhere(now: Scenario, *, is_launchable: bool) -> _Search:
     """Search on the most devices that any plan runs on."""
-    from sightline.watching.situation import on_devices
+    from sightline.watching.replanning.situation import on_devices
 
     most = int(now.cluster.devices)
     search = _search(now, None, None, is_launchable=is_launchable)
@@ -169,7 +169,7 @@ def _changes(present: Scenario, best: Scenario) -> dict[str, Any]:
 
 def _with_fewest_changes(best: "Profile", present: "Profile", limit: float | None) -> "Profile":
     """The best plan with every change undone that saves next to nothing."""
-    from sightline.watching.situation import can_run
+    from sightline.watching.replanning.situation import can_run
 
     fastest = float(best.step_time_s)
     for name in TRAINING_FIELDS:
@@ -194,7 +194,7 @@ def _command(search: _Search, question: Mapping[str, Any]) -> str:
     import shlex
 
     from sightline.watching.expected import as_mapping
-    from sightline.watching.situation import left_open
+    from sightline.watching.replanning.situation import left_open
 
     folder, name = question.get("folder"), question.get("name", "replan")
     if not folder:

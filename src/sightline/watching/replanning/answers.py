@@ -21,7 +21,7 @@ def assumed(scenario: Scenario, now: Scenario, question: Mapping[str, Any]) -> l
 
 
 def _of_devices(scenario: Scenario, now: Scenario, there: int | None) -> list[str]:
-    from sightline.watching.situation import devices_of_replica
+    from sightline.watching.replanning.situation import devices_of_replica
 
     used = int(now.cluster.devices)
     if there is not None and used < there:
