@@ -19,6 +19,7 @@ from sightline.report.charts.serving.measured_rates import RateMeasured, measure
 from sightline.report.charts.serving.replay import replay_chart
 from sightline.report.chrome.serving import MOST_ITERATIONS, load_trace, serving_trace
 from sightline.report.pages.profiles import page
+from sightline.report.summary import fit_sentence
 from sightline.report.terminal.profile import tables
 from sightline.simulation.outcome import NO_ROOM, Lifetimes
 from sightline.simulation.results import figures_of, summary_of
@@ -66,6 +67,15 @@ def test_one_load_in_text(width):
         limited[1:],
     ):
         assert said in words
+
+
+def test_the_cache_that_takes_what_is_left_is_no_need():
+    found = served()
+    assert fit_sentence(found).startswith("fits: 16.8 GiB of ")
+    assert fit_sentence(found).endswith(" without the KV cache, which has 46.6 GiB")
+    unfit = served(memory_bytes={"weights": 1.6e11, "kv_cache": 0.0, "total": 1.6e11}, fits=False)
+    assert fit_sentence(unfit).startswith("does not fit: 149.0 GiB of ")
+    assert "cache" not in fit_sentence(unfit)
 
 
 def test_loads_of_several_rates_are_lines_of_a_table():

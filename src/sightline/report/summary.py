@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sightline.profile import COMMUNICATION, IDLE_PHASES, MEMORY_PARTS, Profile
+from sightline.profile import COMMUNICATION, IDLE_PHASES, MEMORY_PARTS, SERVING, Profile
 from sightline.quantities import Number, percent
 from sightline.report import units
 
@@ -291,12 +291,15 @@ def anchor_sentences(profiles: Sequence[Profile]) -> list[str]:
 def fit_sentence(profile: Profile) -> str:
     """Return whether the fullest device's memory is enough, with both figures; tight where an interval says perhaps.
 
-    What is offloaded may be more than the memory of the hosts.
+    What is offloaded may be more than the memory of the hosts. An engine that serves gives its KV cache all memory that
+    is left, which is no need.
     """
-    needed, usable = float(profile.memory_bytes["total"]), float(profile.usable_bytes)
+    cache = float(profile.memory_bytes.get("kv_cache", 0.0)) if profile.task is SERVING else 0.0
+    needed, usable = float(profile.memory_bytes["total"]) - cache, float(profile.usable_bytes)
     unfit = "fits, but not what it offloads" if needed <= usable else "does not fit"
     verdict = ("fits" if profile.fits else unfit) + (", tight" if profile.tight else "")
-    return f"{verdict}: {units.gib(needed)} of {units.gib(usable)}"
+    kept = f" without the KV cache, which has {units.gib(cache)}" if cache else ""
+    return f"{verdict}: {units.gib(needed)} of {units.gib(usable)}{kept}"
 
 
 def parts(keys: Iterable[str], values: Mapping[str, Any], whole: float) -> list[Part]:
