@@ -132,7 +132,7 @@ def _scenario(mapping: Mapping[str, Any], folder: Path) -> Asked:
         if is_impossible(error):
             raise
         from sightline.loading.misplaced import moved
-        from sightline.loading.restrictions import undecided
+        from sightline.loading.spaces.restrictions import undecided
 
         if several := undecided(mapping):
             raise InputError(several) from None

@@ -6,7 +6,7 @@ from typing import Any
 
 from sightline.errors import InputError
 from sightline.loading.input.sources import read_source
-from sightline.loading.restrictions import split_restrictions
+from sightline.loading.spaces.restrictions import split_restrictions
 from sightline.planning.limits import LIMITS, read_limits
 from sightline.planning.requests.axes import read_axes
 from sightline.planning.requests.spaces import counted, priced, spaces_of

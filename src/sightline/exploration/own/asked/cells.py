@@ -99,7 +99,7 @@ def _with_first(mapping: Mapping[str, Any], numbers: Sequence[Axis]) -> Iterator
 
 def _read(mapping: Mapping[str, Any], folder: Path, *, free: bool) -> Open:
     if free:
-        from sightline.loading.spaces import spaces_of
+        from sightline.loading.spaces.reading import spaces_of
 
         spaces = spaces_of(mapping, folder)
         if len(spaces) > 1:

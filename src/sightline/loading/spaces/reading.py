@@ -9,15 +9,15 @@ from dataclasses import replace
 from typing import Any
 
 from sightline.errors import InputError
-from sightline.loading.generation_spaces import generation_space, serving_space
-from sightline.loading.generation_spaces import is_axis as is_generation_axis
 from sightline.loading.input.checks import Complaints
 from sightline.loading.input.dotted_keys import swept
 from sightline.loading.input.sources import Document, read_source
 from sightline.loading.loader import Overrides, mappings_of, read_scenario
 from sightline.loading.plan import OTHER_TASKS, read_training_plan
 from sightline.loading.possible import is_impossible
-from sightline.loading.restrictions import split_restrictions, value_at, with_forms
+from sightline.loading.spaces.generation import generation_space, serving_space
+from sightline.loading.spaces.generation import is_axis as is_generation_axis
+from sightline.loading.spaces.restrictions import split_restrictions, value_at, with_forms
 from sightline.loading.training import AT_MOST, scenario_from_mapping
 from sightline.quantities import show
 from sightline.scenario import Scenario
