@@ -181,17 +181,6 @@ def test_latent_attention_is_measured_beside_its_prediction(tmp_path, monkeypatc
     assert "no kernel for these heads and this dtype; allowed here: eager" in uneven.reason
 
 
-@pytest.mark.slow
-def test_two_replicas_train_like_one_process() -> None:
-    losses = []
-    for ranks in (1, 2):
-        outcome, samples = run(asked(ranks))
-        assert outcome.status == "ok", outcome.output
-        losses.append(outcome.result["measurement"]["losses"])
-    assert losses[0] == pytest.approx(losses[1], abs=1e-4)
-    assert samples[0]["communication_exposed_s"] > 0
-
-
 def test_what_would_fit_is_told_with_all_that_changes() -> None:
     whole = {
         "model": "llama-2-7b",
@@ -292,6 +281,14 @@ def _trained(scenario):
     outcome, _ = run(scenario)
     assert outcome.status == "ok", outcome.reason + outcome.output
     return outcome.result
+
+
+@pytest.mark.slow
+def test_two_replicas_train_like_one_process(losses_alone) -> None:
+    outcome, samples = run(asked(2))
+    assert outcome.status == "ok", outcome.output
+    assert outcome.result["measurement"]["losses"] == pytest.approx(losses_alone(), abs=1e-4)
+    assert samples[0]["communication_exposed_s"] > 0
 
 
 @pytest.mark.slow
