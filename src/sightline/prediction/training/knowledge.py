@@ -67,7 +67,7 @@ class Knowledge:
 
 def spread_unmeasured(effect: str) -> float:
     """Return the standard deviation of an effect that nothing was measured of; such devices differ by more."""
-    wider = entry("training", "constants")["unmeasured"] if effect.split("/")[1] in ("device", "lent") else 1.0
+    wider = entry("training", "constants")["unmeasured"].get(effect.split("/")[1], 1.0)
     return float(wider * prior_spread(effect))
 
 
