@@ -1,9 +1,12 @@
 """Tables measured here: what was measured is called so, what could not be is not."""
 
+from dataclasses import replace
+
 import pytest
 
 from sightline.errors import InputError
 from sightline.progress import SILENT
+from sightline.report.studies.table import columns_of
 from sightline.reproduction.arxiv_2311_03687 import measured
 from sightline.reproduction.arxiv_2311_03687.cells import Cell, Table
 from sightline.reproduction.arxiv_2311_03687.measured import Answered, tables_at_hand
@@ -31,6 +34,25 @@ def test_a_table_is_called_measured_where_something_of_it_was(monkeypatch):
     rates = tables["measured-N"].answer.table.row(0, named=True)
     assert rates["ratio"] == pytest.approx(1.1)
     assert tables["measured-Z2"].answer.table["reason"][0] == "DeepSpeed is not installed"
+
+
+def test_a_reason_of_several_rows_is_told_once(monkeypatch):
+    cells = [RAN, *(replace(MISSING, cell=_cell(f"Z{stage}")) for stage in range(3)), FULL]
+    suite = [(Table(name="N", title="Rates", cells=[one.cell for one in cells]), cells)]
+    monkeypatch.setattr(measured, "hardware_at_hand", lambda: None)
+    monkeypatch.setattr(measured, "measured_suite", lambda *_, **__: suite)
+    (only,) = tables_at_hand(None, small=True, progress=SILENT)
+    assert only.answer.reading == ("3 cases, not installed: DeepSpeed is not installed",)
+    assert set(only.answer.columns["reason"]) == {"", "DeepSpeed is not installed"}
+    (why,) = [one.cells for one in columns_of(only.answer) if one.key == "reason"]
+    assert set(why) == {"", "see above"}
+
+
+def test_a_missing_package_is_no_lack_of_support(monkeypatch):
+    refused = replace(MISSING, cell=_cell("Z3"), reason="plan.adapter is 'lora'; allowed: none")
+    tables = _tables(monkeypatch, RAN, MISSING, refused)
+    assert tables["measured-Z2"].answer.table["status"][0] == "not installed"
+    assert tables["measured-Z3"].answer.table["status"][0] == "unsupported"
 
 
 def test_a_refused_prediction_says_why_beside_its_measurement(monkeypatch):

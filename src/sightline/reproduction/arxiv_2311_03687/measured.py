@@ -1,5 +1,6 @@
 """The study's grid measured on the machine at hand, with the prediction beside each cell."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,6 +15,7 @@ from sightline.measurement.processes.suite import QUICK, Effort, Settings
 from sightline.prediction import predict
 from sightline.profile.results import flatten
 from sightline.progress import SILENT, Progress
+from sightline.quantities import counted
 from sightline.reproduction.answer import ReproducedTable, table
 from sightline.reproduction.arxiv_2311_03687.cells import SUITE, Cell, Table, named, suite_tables
 from sightline.reproduction.arxiv_2311_03687.columns import MODEL, ROW
@@ -75,17 +77,21 @@ def tables_at_hand(store: Store, *, small: bool, progress: Progress) -> list[Rep
     if answers and not _measured(answers):
         why = next((one.reason for one in answers if one.reason), "no run ended well")
         raise InputError([f"nothing of the study could be measured here: {why}"])
-    return [
-        table(
-            f"measured-{one.name}",
-            one.title,
-            _rows(one, cells),
-            about=_ABOUT,
-            reading=one.notes,
-            status="measured" if _measured(cells) else "not measured",
-        )
-        for one, cells in suite
-    ]
+    return [_table(one, cells) for one, cells in suite]
+
+
+def _table(one: Table, cells: Sequence[Answered]) -> ReproducedTable:
+    """A row for each figure; a reason of several cells is told once, above them."""
+    reasons = Counter((_ended(answered), why) for answered in cells if (why := answered.reason or answered.refused))
+    several = {why: f"{counted(count, 'case')}, {ended}: {why}" for (ended, why), count in reasons.items() if count > 1}
+    return table(
+        f"measured-{one.name}",
+        one.title,
+        _rows(one, cells),
+        about={**_ABOUT, "reason": Column(label="why", values=dict.fromkeys(several, "see above"))},
+        reading=(*one.notes, *several.values()),
+        status="measured" if _measured(cells) else "not measured",
+    )
 
 
 def _measured(cells: Sequence[Answered]) -> bool:
@@ -93,6 +99,7 @@ def _measured(cells: Sequence[Answered]) -> bool:
     return any(one.measured or one.status == "out_of_memory" for one in cells)
 
 
+_NOT_INSTALLED = "not installed"
 _ABOUT: Mapping[str, Column] = {
     "row": ROW,
     "column": MODEL,
@@ -110,9 +117,14 @@ def _rows(one: Table, cells: Sequence[Answered]) -> Iterator[dict[str, Any]]:
         for key in one.quantities:
             figures = zip(("measured", "predicted", "ratio"), answered.figures(key), strict=True)
             known = {name: value for name, value in figures if value is not None}
-            status = answered.status + " (with stand-ins)" * answered.shimmed
-            why = {"status": status, "reason": answered.reason or answered.refused}
+            why = {"status": _ended(answered), "reason": answered.reason or answered.refused}
             yield {"row": answered.cell.row, "column": answered.cell.column, "quantity": key, **known, **why}
+
+
+def _ended(answered: Answered) -> str:
+    """How a run ended, in words."""
+    is_missing = answered.status == "unsupported" and _NOT_INSTALLED in answered.reason
+    return _NOT_INSTALLED if is_missing else answered.status + " (with stand-ins)" * answered.shimmed
 
 
 def _answered(one: Table, cell: Cell, store: Store, *, quick: bool, rerun: bool) -> Answered:
