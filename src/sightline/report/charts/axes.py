@@ -30,6 +30,8 @@ class Axis:
     divisor: float = 1.0
     is_log: bool = False
     money: bool = False
+    has_sizes: bool = False
+    """Whether its ticks are sizes in bytes, each labelled in a unit of its own."""
 
     def place(self, value: float) -> float:
         """Return where a value, in SI units, lies: 0 at the lower end, 1 at the upper."""

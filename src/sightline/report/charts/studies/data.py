@@ -254,8 +254,9 @@ def axis_of(picture: Picture, columns: Sequence[str], *, log: bool, zero: bool =
     money = quantity.unit == "USD"
     if log:
         room = max((high / low) ** _PADDING, 1.1)
-        if _is_of_sizes(quantity, low, high):
-            low, high, divisor, named = low * divisor, high * divisor, 1.0, title or quantity.label
+        if quantity.unit == "B" and high / low > _SPREAD_OF_SIZES:
+            low, high, named = low * divisor, high * divisor, title or quantity.label
+            return Axis(title=named, low=low / room, high=high * room, is_log=True, has_sizes=True)
         return Axis(title=named, low=low / room, high=high * room, divisor=divisor, is_log=True, money=money)
     if zero or 0 <= low <= 0.6 * high:
         low, high = min(low, 0.0), max(high, 0.0)
@@ -264,11 +265,6 @@ def axis_of(picture: Picture, columns: Sequence[str], *, log: bool, zero: bool =
         return Axis(title=named, low=0.0, high=1.0, divisor=divisor, money=money)
     low = low if low == 0 else low - room
     return Axis(title=named, low=low, high=high + room if high else high, divisor=divisor, money=money)
-
-
-def _is_of_sizes(quantity: Quantity, low: float, high: float) -> bool:
-    """Whether values spread over so many sizes that no unit suits all of them."""
-    return quantity.unit == "B" and high / low > _SPREAD_OF_SIZES
 
 
 def _powers_of_two(axis: Axis, count: int) -> list[float]:
@@ -285,7 +281,7 @@ def ticks_of(axis: Axis, quantity: Quantity, count: int, values: Sequence[float]
     if quantity.is_year:
         return alt.Axis(format="d", tickCount=count, labelOverlap=True)
     ticks = axis.ticks(count)
-    if axis.is_log and _is_of_sizes(quantity, axis.low, axis.high):
+    if axis.has_sizes:
         ticks.values, ticks.labelExpr = _powers_of_two(axis, count), _IN_ITS_UNIT
     if axis.is_log and 2 <= len(values) <= count:
         ticks.values = list(values)
