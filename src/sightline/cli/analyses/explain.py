@@ -52,7 +52,7 @@ def explain(
     written.check()
     from sightline.explanation.explain import explain as of
 
-    with progress_bar() as progress:
+    with progress_bar(tables=True) as progress:
         found = of(
             asked[0] if len(asked) == 1 else asked,
             scenario=scenario,
