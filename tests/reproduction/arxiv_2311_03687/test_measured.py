@@ -16,11 +16,20 @@ def _cell(row):
     return Cell(row=row, column="llama-2-7b", scenario={})
 
 
-def _tables(monkeypatch, *answers):
-    suite = [(Table(name=one.cell.row, title="Rates", cells=[one.cell]), [one]) for one in answers]
+def _at_hand(monkeypatch, suite):
     monkeypatch.setattr(measured, "hardware_at_hand", lambda: None)
     monkeypatch.setattr(measured, "measured_suite", lambda *_, **__: suite)
-    return {one.id: one for one in tables_at_hand(None, small=True, progress=SILENT)}
+    return tables_at_hand(None, small=True, progress=SILENT)
+
+
+def _tables(monkeypatch, *answers):
+    suite = [(Table(name=one.cell.row, title="Rates", cells=[one.cell]), [one]) for one in answers]
+    return {one.id: one for one in _at_hand(monkeypatch, suite)}
+
+
+def _table(monkeypatch, *answers):
+    (only,) = _at_hand(monkeypatch, [(Table(name="N", title="Rates", cells=[one.cell for one in answers]), answers)])
+    return only
 
 
 RAN = Answered(cell=_cell("N"), status="ok", measured={"tokens_per_s": 90.0}, predicted={"tokens_per_s": 99.0})
@@ -37,15 +46,19 @@ def test_a_table_is_called_measured_where_something_of_it_was(monkeypatch):
 
 
 def test_a_reason_of_several_rows_is_told_once(monkeypatch):
-    cells = [RAN, *(replace(MISSING, cell=_cell(f"Z{stage}")) for stage in range(3)), FULL]
-    suite = [(Table(name="N", title="Rates", cells=[one.cell for one in cells]), cells)]
-    monkeypatch.setattr(measured, "hardware_at_hand", lambda: None)
-    monkeypatch.setattr(measured, "measured_suite", lambda *_, **__: suite)
-    (only,) = tables_at_hand(None, small=True, progress=SILENT)
+    only = _table(monkeypatch, RAN, *(replace(MISSING, cell=_cell(f"Z{stage}")) for stage in range(3)), FULL)
     assert only.answer.reading == ("3 cases, not installed: DeepSpeed is not installed",)
     assert set(only.answer.columns["reason"]) == {"", "DeepSpeed is not installed"}
     (why,) = [one.cells for one in columns_of(only.answer) if one.key == "reason"]
     assert set(why) == {"", "see above"}
+
+
+def test_a_reason_of_cases_that_ended_unlike_is_told_with_all_of_their_endings(monkeypatch):
+    ended = [replace(MISSING, reason="no room", status=status) for status in ("unsupported", "crashed", "crashed")]
+    only = _table(monkeypatch, *ended, replace(RAN, refused="no room"))
+    assert only.answer.reading == ("4 cases, unsupported or crashed or ok: no room",)
+    (why,) = [one.cells for one in columns_of(only.answer) if one.key == "reason"]
+    assert set(why) == {"see above"}
 
 
 def test_a_missing_package_is_no_lack_of_support(monkeypatch):

@@ -1,6 +1,6 @@
 """The study's grid measured on the machine at hand, with the prediction beside each cell."""
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -82,16 +82,27 @@ def tables_at_hand(store: Store, *, small: bool, progress: Progress) -> list[Rep
 
 def _table(one: Table, cells: Sequence[Answered]) -> ReproducedTable:
     """A row for each figure; a reason of several cells is told once, above them."""
-    reasons = Counter((_ended(answered), why) for answered in cells if (why := answered.reason or answered.refused))
-    several = {why: f"{counted(count, 'case')}, {ended}: {why}" for (ended, why), count in reasons.items() if count > 1}
+    told = {why: ended for why, ended in _endings_by_reason(cells).items() if len(ended) > 1}
+    reading = [
+        f"{counted(len(ended), 'case')}, {' or '.join(dict.fromkeys(ended))}: {why}" for why, ended in told.items()
+    ]
     return table(
         f"measured-{one.name}",
         one.title,
         _rows(one, cells),
-        about={**_ABOUT, "reason": Column(label="why", values=dict.fromkeys(several, "see above"))},
-        reading=(*one.notes, *several.values()),
+        about={**_ABOUT, "reason": Column(label="why", values=dict.fromkeys(told, "see above"))},
+        reading=(*one.notes, *reading),
         status="measured" if _measured(cells) else "not measured",
     )
+
+
+def _endings_by_reason(cells: Sequence[Answered]) -> Mapping[str, Sequence[str]]:
+    """How each case of a reason ended, in words."""
+    endings = defaultdict[str, list[str]](list)
+    for answered in cells:
+        if why := _why(answered):
+            endings[why].append(_ended(answered))
+    return endings
 
 
 def _measured(cells: Sequence[Answered]) -> bool:
@@ -117,14 +128,19 @@ def _rows(one: Table, cells: Sequence[Answered]) -> Iterator[dict[str, Any]]:
         for key in one.quantities:
             figures = zip(("measured", "predicted", "ratio"), answered.figures(key), strict=True)
             known = {name: value for name, value in figures if value is not None}
-            why = {"status": _ended(answered), "reason": answered.reason or answered.refused}
-            yield {"row": answered.cell.row, "column": answered.cell.column, "quantity": key, **known, **why}
+            ended = {"status": _ended(answered), "reason": _why(answered)}
+            yield {"row": answered.cell.row, "column": answered.cell.column, "quantity": key, **known, **ended}
 
 
 def _ended(answered: Answered) -> str:
     """How a run ended, in words."""
     is_missing = answered.status == "unsupported" and _NOT_INSTALLED in answered.reason
     return _NOT_INSTALLED if is_missing else answered.status + " (with stand-ins)" * answered.shimmed
+
+
+def _why(answered: Answered) -> str:
+    """Why nothing was measured, or else why nothing is predicted."""
+    return answered.reason or answered.refused
 
 
 def _answered(one: Table, cell: Cell, store: Store, *, quick: bool, rerun: bool) -> Answered:
