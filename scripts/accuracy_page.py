@@ -1,5 +1,6 @@
 """The generated parts of docs/accuracy.md, from the figures in docs/accuracy."""
 
+import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -35,6 +36,12 @@ def figures(section: str) -> dict[str, Any]:
     """Return what a section's command printed."""
     found: dict[str, Any] = json.loads((FIGURES / f"{section}.json").read_text(encoding="utf-8"))
     return found
+
+
+def training_constants() -> str:
+    """Return a digest of what training is predicted with, and how sure it is: figures of others are out of date."""
+    content = json.dumps([entry("training", name) for name in ("constants", "effects")], sort_keys=True, default=str)
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
 def expectations() -> str:

@@ -27,6 +27,7 @@ from accuracy_page import (
     published_plans,
     reading_rules,
     sweeps_table,
+    training_constants,
 )
 from accuracy_suites import described, error_tables, left_out_tables, read_alike, steps_table
 from generated import replace_part
@@ -45,7 +46,7 @@ def main() -> None:
     options = parser.parse_args()
     for section in options.only or SECTIONS:
         if section in SECTIONS:
-            found = SECTIONS[section](options.data)
+            found = SECTIONS[section](options.data) | {"training_constants": training_constants()}
             (FIGURES / f"{section}.json").write_text(json.dumps(_rounded(found), indent=1) + "\n", encoding="utf-8")
     if all((FIGURES / f"{name}.json").exists() for name in SECTIONS):
         write_pages()

@@ -66,3 +66,6 @@ def test_the_pages_are_of_the_constants_in_the_catalog(pages):
     constants = page.figures("left-out")["constants"]
     assert set(constants) == set(shipped_beliefs().names), "run scripts/update_accuracy.py"
     assert sum(steps >= 5 for steps in constants.values()) >= 0.8 * len(constants)
+    for section in ("left-out", "anchors", "suites"):
+        made_with = page.figures(section)["training_constants"]
+        assert made_with == page.training_constants(), f"run scripts/update_accuracy.py --only {section}"
