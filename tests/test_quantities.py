@@ -205,3 +205,8 @@ def test_a_share_is_said_in_per_cent(share, digits, words):
 
 def test_a_change_in_per_cent_has_its_sign():
     assert [percent(change, 1, signed=True) for change in (0.0417, -0.5)] == ["+4.2 %", "-50.0 %"]
+
+
+def test_a_share_that_rounds_to_nothing_has_no_minus():
+    assert percent(-0.0001, 1) == "0.0 %"
+    assert percent(-0.0001, 1, signed=True) == "+0.0 %"

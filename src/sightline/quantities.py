@@ -351,7 +351,7 @@ def years_of(date: str) -> float:
 
 def percent(share: float, digits: int = 0, *, signed: bool = False) -> str:
     """Return a share in per cent: ``percent(0.5)`` is "50 %", and a change with its sign "+50 %"."""
-    return f"{100 * share:{'+' * signed}.{digits}f} %"
+    return f"{100 * share:{'+' * signed}z.{digits}f} %"
 
 
 def counted(count: float, noun: str, several: str = "") -> str:

@@ -132,10 +132,7 @@ def error_cells(result: "Result") -> list[str]:
 
 
 def _error(value: float | None, *, signed: bool = False) -> str:
-    if value is None:
-        return NOTHING
-    # Adding 0 makes what rounds to -0.0 a plain 0.0.
-    return f"{round(100 * value, 1) + 0.0:+.1f} %" if signed else percent(value, 1)
+    return NOTHING if value is None else percent(value, 1, signed=signed)
 
 
 MOST_COLUMNS = 5
