@@ -97,7 +97,7 @@ def test_time_by_module_holds_every_phase_in_which_the_device_works(profile):
 
 def test_what_an_anchor_taught_is_below_the_title(build, make_scenario):
     said = (
-        "step_time_s measured 0.52 s, predicted without it 0.5 s (+4%): your network delivers 62 % of what was assumed"
+        "step_time_s measured 0.52 s, predicted without it 0.5 s (+4 %): your network delivers 62 % of what was assumed"
     )
     taught = [{"from": "our-cluster", "learned": [], "unused": [], "sentence": said}]
     several = [build(scenario=make_scenario(micro_batch=m)).replace(anchor=taught) for m in (1, 2)]

@@ -12,7 +12,7 @@ from sightline.prediction.anchoring.timed import Timed
 from sightline.prediction.anchoring.training import AnchoredSteps, site_of
 from sightline.prediction.generation.sites import straying
 from sightline.prediction.training.effects import PACE, base_constants, causes_of, effects_on, priors, shifted
-from sightline.quantities import FOUR_IN_FIVE
+from sightline.quantities import FOUR_IN_FIVE, percent
 from sightline.scenario import GenerationScenario, Scenario
 
 LEAST_CHANGE = 0.005
@@ -129,13 +129,14 @@ def sentence_of(lesson: Lesson) -> str:
     ratio, name = lesson.value / lesson.assumed, lesson.constant
     match name:
         case "collective_slowdown":
-            return f"your network delivers {1 / ratio:.0%} of what was assumed"
+            return f"your network delivers {percent(1 / ratio)} of what was assumed"
         case "synchronization_s":
             return f"ranks lose {_times(ratio)} as long by waiting for each other"
         case "vector_unit_bandwidth":
-            return f"kernels of few rows read {ratio:.0%} of the bytes per second that was assumed"
+            return f"kernels of few rows read {percent(ratio)} of the bytes per second that was assumed"
         case "memory_fraction":
-            return f"element-wise kernels reach {lesson.value:.0%} of the memory bandwidth, not {lesson.assumed:.0%}"
+            reached, assumed = percent(lesson.value), percent(lesson.assumed)
+            return f"element-wise kernels reach {reached} of the memory bandwidth, not {assumed}"
     if name in _HOST:
         return f"the host takes {_times(ratio)} as long {_HOST[name]}"
     verb = "takes" if name == PACE else "take"
@@ -161,7 +162,7 @@ def sentence_of_anchor(timed: Sequence[tuple[Timed[Any], float]], lessons: Seque
     one, without = timed[0]
     said = (
         f"{one.quantity} measured {one.seconds:.4g} s, predicted without it {without:.4g} s "
-        f"({one.seconds / without - 1:+.0%})"
+        f"({percent(one.seconds / without - 1, signed=True)})"
     )
     if len(timed) > 1:
         ratios = sorted(each.seconds / seconds for each, seconds in timed)

@@ -25,6 +25,7 @@ from sightline.prediction.training.priced import Priced, price
 from sightline.prediction.training.rows import limits_of, rows_of
 from sightline.prediction.training.step import StepTimes, step_times
 from sightline.profile import Profile, StageMemory
+from sightline.quantities import percent
 from sightline.scenario import Cluster, Scenario
 
 GB = 1e9
@@ -185,9 +186,11 @@ def _fill(scenario: Scenario) -> list[str]:
     real = rows.real / float(rows.tokens)
     if workload.packing:
         apart = float(rows.tokens**2 / rows.squares)
-        full = f"packed rows of {rows.tokens:,.0f} tokens are {real:.1%} full"
+        full = f"packed rows of {rows.tokens:,.0f} tokens are {percent(real, 1)} full"
         return [f"{full}; attention works on {apart:.1f} equal samples in each"]
-    return [f"of {rows.tokens:,.0f} tokens a sample is padded to, {real:.1%} are real; tokens_per_s counts those"]
+    return [
+        f"of {rows.tokens:,.0f} tokens a sample is padded to, {percent(real, 1)} are real; tokens_per_s counts those"
+    ]
 
 
 def host_remarks(stages: Sequence[StageMemory], cluster: Cluster) -> list[str]:

@@ -1,5 +1,6 @@
 """Training steps on unlike devices: equal to those of equal devices where the groups are, and between them elsewhere."""
 
+import re
 from dataclasses import replace
 from itertools import product
 
@@ -163,6 +164,7 @@ def test_shares_of_the_batch_follow_speed_and_may_be_stated():
     stated = predict(mixed(A100, H100, pipeline_parallel=2, group_batches=[128, 128], global_batch=256))
     assert stated.scenario.plan.split == "data"
     assert stated.step_time_s > profile.step_time_s
+    assert re.search(r"which wait \d+ % of the step", " ".join(stated.warnings))
 
 
 def test_groups_of_different_sizes_share_batches_that_all_together_do_not_divide():

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from sightline.prediction.training.unlike.replicas import replicas_of_groups
 from sightline.prediction.training.unlike.resolve import Resolved
 from sightline.prediction.training.unlike.stages import places_of_stages
+from sightline.quantities import percent
 
 
 def split_sentences(answers: Sequence[Resolved]) -> Iterator[str]:
@@ -47,5 +48,5 @@ def _of_replicas(answer: Resolved) -> Iterator[str]:
             f"on each of {count} replica{'s' if count > 1 else ''}"
         )
         idle = 1.0 - float(step.step_time_s) / answer.step_time_s
-        waits = f", which wait {idle:.0%} of the step" if idle >= 0.005 else ""
+        waits = f", which wait {percent(idle)} of the step" if idle >= 0.005 else ""
         yield f"{group.in_words}: {batch} of {scenario.workload.global_batch} sequences, {share}{waits}"
