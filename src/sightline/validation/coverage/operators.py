@@ -63,7 +63,7 @@ def _why(found: Cell, device: Device, measured: Sequence[str]) -> str:
     if found.status == "calibrated":
         return ""
     if found.status == "datasheet-only":
-        return "neither the device nor a relative was measured"
+        return "the operator was measured neither on the device nor on a relative of it"
     if measured:
         return f"measured in {', '.join(measured)} alone"
     if found.what in COLLECTIVES:
