@@ -23,25 +23,32 @@ def main() -> None:
     """Reproduce the sources and rewrite their parts and the summary."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("source", nargs="*", help="rewrite these sources alone")
-    verdicts: dict[str, dict[str, Any]] = {"one by one": {}, "together": {}}
+    verdicts: dict[str, dict[str, Any]] = {"one by one": {}, "together": {}, "likeliest": {}, "every": {}}
     if FIGURES.exists():
-        verdicts = json.loads(FIGURES.read_text(encoding="utf-8"))
+        verdicts |= json.loads(FIGURES.read_text(encoding="utf-8"))
     for name in parser.parse_args().source or SOURCES:
         answer = reproduce(name)
         replace_part(PAGE, name, findings(answer))
         verdicts["one by one"][name] = {one.finding.id: one.reproduced for one in answer.outcomes}
         verdicts["together"][name] = list(answer.together)
+        verdicts["likeliest"][name] = [one.finding.id for one in answer.outcomes if one.reproduced_likeliest]
+        verdicts["every"][name] = [one.finding.id for one in answer.outcomes if one.reproduced_always]
     FIGURES.write_text(json.dumps(verdicts, indent=1) + "\n", encoding="utf-8")
     replace_part(PAGE, "summary", summary(verdicts))
 
 
 def summary(verdicts: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return how many findings of each source are reproduced, one by one and together."""
+    """Return how many findings of each source are reproduced, by what may be chosen of open settings."""
     rows = [
-        [name, f"{sum(found.values())} of {len(found)}", f"{len(verdicts['together'][name])} of {len(found)}"]
+        [
+            name,
+            f"{sum(found.values())} of {len(found)}",
+            *(f"{len(verdicts[how][name])} of {len(found)}" for how in ("together", "likeliest", "every")),
+        ]
         for name, found in verdicts["one by one"].items()
     ]
-    return markdown_table(["source", "findings reproduced", "together"], rows)
+    headings = ("source", "findings reproduced", "together", "in the likeliest interpretation", "in every one")
+    return markdown_table(list(headings), rows)
 
 
 def findings(answer: Reproduction) -> str:

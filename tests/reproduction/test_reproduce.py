@@ -123,6 +123,7 @@ def test_a_small_run_answers_all_of_a_source(source):
     answer = reproduce(source, small=True)
     assert [one.finding.id for one in answer.outcomes] == list(ledger.read(source))
     assert [one.id for one in answer.tables] == list(source_of(source).tables)
+    assert {one.id for one in answer.tables if not one.answer.figures} == {*source_of(source).without_pictures}
     assert any("small" in one for one in answer.assumptions)
 
 
@@ -137,6 +138,8 @@ def test_a_source_is_reproduced_as_the_documentation_says(source):
     alone = {one.finding.id: one.reproduced for one in answer.outcomes}
     assert alone == stated["one by one"][source], "run scripts/update_reproduced.py"
     assert answer.together == stated["together"][source], "run scripts/update_reproduced.py"
+    for how in ("likeliest", "every"):
+        assert sum(count[how] for count in answer.summary.values()) == len(stated[how][source]), how
     assert all(len(one.answer) for one in answer.tables)
 
 

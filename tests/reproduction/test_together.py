@@ -42,6 +42,16 @@ def test_findings_that_hold_with_other_choices_are_lost():
     assert (answer.choices, answer.together, answer.lost) == ({"links": "slow"}, ["A1"], ["A2"])
 
 
+def test_findings_are_counted_by_how_many_interpretations_hold():
+    answer = together(
+        outcome("A1", *by(LINKS, True, True)),
+        outcome("A2", *by(LINKS, True, False)),
+        outcome("A3", *by(LINKS, False, True)),
+        outcome("A4", *by(LINKS, False, False)),
+    )
+    assert answer.summary == {"A": {"of": 4, "reproduced": 3, "likeliest": 2, "every": 1}}
+
+
 def test_the_choice_with_most_findings_wins_and_the_first_of_equal_ones():
     most = together(
         outcome("A1", *by(LINKS, True, False)),

@@ -55,7 +55,7 @@ def _findings(answer: Reproduction) -> Rows:
         numbers=(False, False, False, True, True, False, False, True),
         most=60,
         labels=2,
-        figures=("ours", "criterion", "reproduced", "interpretations that hold"),
+        figures=("the source", "ours", "criterion", "reproduced", "interpretations that hold"),
         kinds={_YES: GOOD, _NO: BAD},
     )
 
@@ -103,7 +103,10 @@ def _short_answer(answer: Reproduction) -> Iterator[Said]:
     for group, count in answer.summary.items():
         of, done = count["of"], count["reproduced"]
         kind = GOOD if done == of else PERHAPS if done else BAD
-        yield Said(asks=f"findings {group}", says=f"{done} of {of} reproduced", kind=kind)
+        by_choice = ""
+        if count["every"] < done:
+            by_choice = f" in some interpretation, {count['likeliest']} in the likeliest, {count['every']} in every one"
+        yield Said(asks=f"findings {group}", says=f"{done} of {of} reproduced{by_choice}", kind=kind)
     if answer.choices:
         yield Said(asks="together", says=together(answer))
     if answer.tables:

@@ -81,14 +81,21 @@ class Reproduction:
 
     @cached_property
     def summary(self) -> Mapping[str, Mapping[str, int]]:
-        """How many findings of each group there are, and how many are reproduced."""
-        groups = dict.fromkeys(one.finding.group for one in self.outcomes)
+        """How many findings of each group there are, and how many are reproduced.
+
+        In some interpretation, in the ``likeliest`` and in ``every`` one.
+        """
+        groups: dict[str, list[Outcome]] = {}
+        for one in self.outcomes:
+            groups.setdefault(one.finding.group, []).append(one)
         return {
             group: {
-                "of": sum(one.finding.group == group for one in self.outcomes),
-                "reproduced": sum(one.finding.group == group and one.reproduced for one in self.outcomes),
+                "of": len(outcomes),
+                "reproduced": sum(one.reproduced for one in outcomes),
+                "likeliest": sum(one.reproduced_likeliest for one in outcomes),
+                "every": sum(one.reproduced_always for one in outcomes),
             }
-            for group in groups
+            for group, outcomes in groups.items()
         }
 
     @cached_property

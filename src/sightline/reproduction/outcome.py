@@ -122,6 +122,16 @@ class Outcome:
         """In how many interpretations the finding is reproduced."""
         return sum(map(self.holds, self.interpretations))
 
+    @property
+    def reproduced_likeliest(self) -> bool:
+        """Whether the likeliest interpretation meets the criterion."""
+        return self.holds(self.interpretations[0])
+
+    @property
+    def reproduced_always(self) -> bool:
+        """Whether every interpretation meets the criterion."""
+        return self.holding == len(self.interpretations)
+
     def holds_with(self, choices: ChoiceBySetting) -> bool:
         """Return whether the finding holds with these choices; one that is not predicted with them does not."""
         return any(self.holds(one) and one.choices.items() <= choices.items() for one in self.interpretations)
