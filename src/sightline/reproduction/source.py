@@ -35,6 +35,8 @@ class Source:
     assumptions: Sequence[Assumption]
     measured: Measured | None = None
     """None where nothing of it can be measured."""
+    without_pictures: Collection[str] = ()
+    """Ids of the tables that are rows alone."""
 
     def assumed(self, ids: Collection[str]) -> Sequence[str]:
         """Return what is assumed for findings and tables."""

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from sightline.report.reproduced import line_of
-from sightline.reproduction.answer import table
+from sightline.reproduction import reproduce as reproduction
 from sightline.reproduction.outcome import Finding, Interpretation, Outcome
-from sightline.reproduction.reproduce import SOURCES, source_of
+from sightline.reproduction.reproduce import SOURCES
 
 CHOSEN = ("reproduce", "2311.03687", "--only", "A8,A10")
 
@@ -128,23 +128,19 @@ def test_the_only_picture_is_a_chart(in_process, tmp_path):
     [
         (("2311.03687", "--only", "A8"), "findings alone were asked for; allowed with --only: one of frameworks,"),
         (("2311.03687", "--only", "phases,modules"), "2 tables were asked for"),
-        (("talk",), "--charts DIR draws all"),
+        (("talk",), "one of trends, gap, strategies, mixed, kernels; --charts DIR draws all"),
+        (("talk", "--only", "C1,flops"), "the table flops has no picture; allowed with --only: one of trends,"),
     ],
 )
-def test_what_is_no_single_picture_is_refused_as_a_chart(in_process, tmp_path, asked, said):
+def test_what_is_no_single_picture_is_refused_as_a_chart_before_any_work(
+    in_process, tmp_path, monkeypatch, asked, said
+):
+    monkeypatch.setattr(reproduction, "reproduce", lambda *_, **__: pytest.fail("worked out"))
     picture = tmp_path / "none.svg"
     code, out, err = in_process("reproduce", *asked, "--chart", picture)
     assert (code, out) == (2, "")
     assert said in err
     assert not picture.exists()
-
-
-def test_a_table_without_a_picture_has_no_chart(in_process, tmp_path, monkeypatch):
-    without = table("phases", "Phases", [{"phase": "forward"}], about={})
-    monkeypatch.setitem(source_of("2311.03687").tables, "phases", lambda ask: without)
-    code, out, err = in_process("reproduce", "2311.03687", "--only", "phases", "--chart", tmp_path / "none.svg")
-    assert (code, out) == (2, "")
-    assert "the table phases has no picture" in err
 
 
 def test_findings_alone_leave_no_folder_of_charts(in_process, tmp_path):

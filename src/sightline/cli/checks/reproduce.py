@@ -1,5 +1,6 @@
 """``sightline reproduce``: the findings and tables of the sources that Sightline descends from."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +17,7 @@ from sightline.quantities import counted
 if TYPE_CHECKING:
     from sightline.report.outline import Outline
     from sightline.reproduction.answer import Reproduction
+    from sightline.reproduction.source import Source
 
 
 @takes_options
@@ -85,20 +87,27 @@ def reproduce(
 def _check(source: str, ids: list[str], written: ReportOptions, *, measure: bool) -> None:
     """Refuse, before any work is done, forms that have no room for what is asked for."""
     from sightline.report.reproduced import check_csv
-    from sightline.reproduction.reproduce import chosen_of
+    from sightline.reproduction.reproduce import chosen_of, source_of
 
     asked = chosen_of(source, ids)
     if written.as_csv and measure:
         raise InputError("--csv has no room for the tables that --measure adds; allowed: --json, --html")
     if written.as_csv and ids:
         check_csv(asked)
-    if written.chart is not None and len(asked.tables) != 1:
-        of = counted(len(asked.tables), "table") if asked.tables else "findings alone"
-        every = "; --charts DIR draws all" if asked.tables else ""
-        raise InputError(
-            f"--chart draws one table, and {of} were asked for; allowed with --only: one of "
-            f"{', '.join(chosen_of(source).tables)}{every}"
-        )
+    if written.chart is not None:
+        _check_chart(source_of(source), asked.tables)
+
+
+def _check_chart(source: "Source", tables: Sequence[str]) -> None:
+    """Refuse to draw anything but a single table with a picture."""
+    drawn = [id_ for id_ in source.tables if id_ not in source.without_pictures]
+    allowed = f"allowed with --only: one of {', '.join(drawn)}"
+    if len(tables) != 1:
+        of = counted(len(tables), "table") if tables else "findings alone"
+        every = "; --charts DIR draws all" if tables else ""
+        raise InputError(f"--chart draws one table, and {of} were asked for; {allowed}{every}")
+    if tables[0] not in drawn:
+        raise InputError(f"--chart: the table {tables[0]} has no picture; {allowed}; --csv has its rows")
 
 
 @dataclass(frozen=True)
@@ -123,10 +132,7 @@ class _Report(OutlinedReport):
 
         if not self.answer.tables:
             return None
-        table = self.answer.tables[0]
-        if not table.answer.figures:
-            raise InputError(f"--chart: the table {table.id} has no picture; --csv has its rows")
-        return study_chart(table.answer, *room)
+        return study_chart(self.answer.tables[0].answer, *room)
 
     def charted(self) -> "Reproduction":
         return self.answer

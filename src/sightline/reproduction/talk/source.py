@@ -8,6 +8,7 @@ _PREDICTED = {*parallelism.FINDINGS, *parallelism.TABLES, *kernels.TABLES}
 SOURCE = Source(
     findings={**compute.FINDINGS, **parallelism.FINDINGS},
     tables={**compute.TABLES, **parallelism.TABLES, **kernels.TABLES},
+    without_pictures=("flops", "plans"),
     assumptions=(
         Assumption(
             "Models, clusters and batches are ours: the talk names strategies and accelerators, not settings.",
