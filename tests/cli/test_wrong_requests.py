@@ -227,7 +227,7 @@ def interruptible():
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_ctrl_c_is_quiet(tmp_path):
+def test_ctrl_c_is_told_in_a_line(tmp_path):
     """Interrupt while it reads from a pipe: opening the other end waits until it does."""
     pipe = tmp_path / "scenario.yaml"
     os.mkfifo(pipe)
@@ -237,7 +237,7 @@ def test_ctrl_c_is_quiet(tmp_path):
         time.sleep(0.2)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=30)
-    assert (process.returncode, out, err) == (130, "", "")
+    assert (process.returncode, out, err) == (130, "", "sightline: interrupted\n")
 
 
 def test_ascii_terminals_are_served_too(example):
