@@ -1,5 +1,6 @@
 """Options that ask for the forms of an answer, and what writes all of them."""
 
+import os
 from dataclasses import dataclass
 from inspect import signature
 from typing import Annotated, Any
@@ -81,6 +82,18 @@ def test_files_that_cannot_be_written_are_refused_together(tmp_path):
     assert [problem.split()[0] for problem in refused.value.problems] == ["--chart", "--html", "--trace"]
     with pytest.raises(InputError, match="is a file; name a folder"):
         ReportOptions(charts=str(tmp_path / "taken")).check()
+
+
+def test_places_without_permission_are_refused_before_the_work(tmp_path, monkeypatch):
+    closed = tmp_path / "closed"
+    closed.mkdir()
+    may = os.access
+    # Whoever runs the tests may be allowed everything.
+    monkeypatch.setattr(os, "access", lambda path, mode: path != closed and may(path, mode))
+    ReportOptions(html=str(tmp_path / "page.html"), charts=str(tmp_path / "new" / "charts")).check()
+    for given in ({"html": "page.html"}, {"charts": "new/charts"}, {"charts": ""}):
+        with pytest.raises(InputError, match="cannot be written: permission denied"):
+            ReportOptions(**{key: str(closed / name) for key, name in given.items()}).check()
 
 
 def test_a_dataclass_of_options_stands_for_its_fields():

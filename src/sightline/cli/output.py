@@ -55,7 +55,15 @@ def _wrong(path: str, endings: Sequence[str]) -> str:
         return f"'{path}' must end in {' or '.join(endings)}"
     if Path(path).is_dir():
         return f"'{path}' is a folder; name a file in it"
-    return "" if Path(path).parent.is_dir() else f"'{path}': there is no folder '{Path(path).parent}'"
+    if not Path(path).parent.is_dir():
+        return f"'{path}': there is no folder '{Path(path).parent}'"
+    return "" if may_write(path) else f"'{path}' cannot be written: permission denied"
+
+
+def may_write(path: str) -> bool:
+    """Return whether a file or folder may be written, or made in the nearest folder above it that is there."""
+    there = next(one for one in (Path(path), *Path(path).absolute().parents) if one.exists())
+    return os.access(there, os.W_OK)
 
 
 def show(
