@@ -12,7 +12,8 @@ from strategies import right_scenarios
 
 import sightline as sl
 from sightline.explanation.candidates import levers
-from sightline.explanation.words import NOTHING_HELPS
+from sightline.explanation.words import NOTHING_FITS, NOTHING_HELPS
+from sightline.report.explained.answer import change
 from sightline.loading.loader import read_overrides
 from sightline.quantities import GIB
 
@@ -149,6 +150,20 @@ def test_what_does_not_fit_is_told_what_makes_it_fit(asked):
         answer = sl.simulate(again, intervals=False) if again.workload.task == "serve" else sl.predict(again)
         assert answer.fits
         assert one.sentence.startswith("It does not fit")
+
+
+def test_what_no_change_makes_fit_is_sent_to_what_tries_more():
+    adapters = {
+        "model": "llama-2-13b",
+        "cluster": "4x rtx-4090",
+        "workload": {"task": "finetune", "sequence_length": 350, "global_batch": 16},
+        "plan": {"framework": "transformers", "adapter": "lora"},
+    }
+    found = sl.explain(sl.load(adapters))
+    assert found.answer.fits is False
+    assert not found.advice
+    assert NOTHING_FITS in found.sentences
+    assert change(found).says == "nothing that was tried makes it fit"
 
 
 def test_of_a_tiny_operator_the_start_is_named_as_what_takes_the_time():

@@ -14,6 +14,10 @@ from sightline.quantities import GIB, percent
 if TYPE_CHECKING:
     from sightline.prediction.anchoring import Anchored
 
+NOTHING_FITS = (
+    "No change that was tried makes it fit: `sightline predict` tries several at once, other frameworks and devices."
+)
+"""Said where nothing is advised for a plan that does not fit."""
 NOTHING_HELPS = (
     "No single change of the plan, and no pair of those that were tried, saves more than the prediction may be off."
 )
@@ -42,7 +46,7 @@ def said_of(own: Profile, tries: Tries, known: "Anchored | None" = None) -> list
     if own.fits is not False:
         found += _hardware(own, known)
     if not tries.advice and own.task is not OPERATOR:
-        found.append(NOTHING_HELPS if own.fits is not False else "No change that was tried makes it fit.")
+        found.append(NOTHING_HELPS if own.fits is not False else NOTHING_FITS)
     return found
 
 

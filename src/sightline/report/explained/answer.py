@@ -102,7 +102,9 @@ def change(explanation: Explanation) -> Said:
     if not explanation.advice:
         tried = explanation.scenario
         says = "nothing that was tried helps beyond the noise of the prediction" if tried else "no change is advised"
-        if explanation.answer is not None and explanation.answer.task is OPERATOR:
+        if explanation.answer is not None and explanation.answer.fits is False:
+            says = "nothing that was tried makes it fit"
+        elif explanation.answer is not None and explanation.answer.task is OPERATOR:
             says = "an operator has no plan that could change"
         return Said(asks="what to change", says=says)
     return changed(explanation.advice[0], explanation.answer)
