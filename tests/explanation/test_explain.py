@@ -13,9 +13,9 @@ from strategies import right_scenarios
 import sightline as sl
 from sightline.explanation.candidates import levers
 from sightline.explanation.words import NOTHING_FITS, NOTHING_HELPS
-from sightline.report.explained.answer import change
 from sightline.loading.loader import read_overrides
 from sightline.quantities import GIB
+from sightline.report.explained.answer import change
 
 DEEP = {
     "model": "llama-2-7b",
