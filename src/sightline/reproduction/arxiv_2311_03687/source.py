@@ -32,6 +32,11 @@ SOURCE = Source(
             {*_TRAINING, *_TABLES_OF_TRAINING},
         ),
         Assumption(
+            "Z2 and Z3 are ZeRO stages, O is offload, Q 4-bit weights, R recomputation, F FlashAttention, N none; "
+            "L is LoRA and QL QLoRA.",
+            {*_TRAINING, *_TABLES_OF_TRAINING},
+        ),
+        Assumption(
             "Releases of frameworks and engines are those of November 2023.",
             {*_TRAINING, *_TABLES_OF_TRAINING, *serving.FINDINGS, *burst_tables.TABLES},
         ),
