@@ -92,7 +92,7 @@ def test_places_without_permission_are_refused_before_the_work(tmp_path, monkeyp
     monkeypatch.setattr(os, "access", lambda path, mode: path != closed and may(path, mode))
     ReportOptions(html=str(tmp_path / "page.html"), charts=str(tmp_path / "new" / "charts")).check()
     for given in ({"html": "page.html"}, {"charts": "new/charts"}, {"charts": ""}):
-        with pytest.raises(InputError, match="cannot be written: permission denied"):
+        with pytest.raises(InputError, match="cannot be written: no permission, or a read-only disk"):
             ReportOptions(**{key: str(closed / name) for key, name in given.items()}).check()
 
 

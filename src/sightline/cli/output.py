@@ -57,13 +57,13 @@ def _wrong(path: str, endings: Sequence[str]) -> str:
         return f"'{path}' is a folder; name a file in it"
     if not Path(path).parent.is_dir():
         return f"'{path}': there is no folder '{Path(path).parent}'"
-    return "" if may_write(path) else f"'{path}' cannot be written: permission denied"
+    return why_unwritable(path)
 
 
-def may_write(path: str) -> bool:
-    """Return whether a file or folder may be written, or made in the nearest folder above it that is there."""
+def why_unwritable(path: str) -> str:
+    """Return why a file or folder cannot be written, nor made in the nearest folder above it; empty where it can."""
     there = next(one for one in (Path(path), *Path(path).absolute().parents) if one.exists())
-    return os.access(there, os.W_OK)
+    return "" if os.access(there, os.W_OK) else f"'{path}' cannot be written: no permission, or a read-only disk"
 
 
 def show(

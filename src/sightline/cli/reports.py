@@ -34,8 +34,8 @@ class ReportOptions:
         output.check(paths, json=self.as_json, csv=self.as_csv)
         if self.charts is not None and Path(self.charts).exists() and not Path(self.charts).is_dir():
             raise InputError(f"--charts '{self.charts}' is a file; name a folder")
-        if self.charts is not None and not output.may_write(self.charts):
-            raise InputError(f"--charts '{self.charts}' cannot be written: permission denied")
+        if self.charts is not None and (why := output.why_unwritable(self.charts)):
+            raise InputError(f"--charts {why}")
 
     @property
     def are_tables(self) -> bool:
