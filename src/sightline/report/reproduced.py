@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sightline.errors import InputError
 from sightline.quantities import counted
 from sightline.report.csv_lines import cell_of, csv_text
 from sightline.report.outline import Entries, Entry, Outline, Rows, Shown, Studies
@@ -12,7 +11,6 @@ from sightline.report.studies.csv import study_to_csv
 from sightline.report.units import digits
 from sightline.reproduction.answer import ReproducedTable, Reproduction
 from sightline.reproduction.outcome import Finding, Outcome
-from sightline.reproduction.reproduce import Chosen
 from sightline.reproduction.results import reproduction_to_dict
 
 HEADINGS = (
@@ -69,16 +67,6 @@ def _choices(answer: Reproduction) -> Rows:
         numbers=False,
         is_folded=True,
     )
-
-
-def check_csv(asked: Chosen) -> None:
-    """Refuse to write as CSV what takes several tables: of what was asked for, one is all."""
-    if asked.tables and len(asked.tables) + bool(asked.findings) > 1:
-        named = ", ".join((*asked.findings, *asked.tables))
-        raise InputError(
-            f"--csv writes findings or one table, and {named} were asked for: name findings alone, or one table, with "
-            "--only"
-        )
 
 
 def reproduced_to_csv(answer: Reproduction) -> str:

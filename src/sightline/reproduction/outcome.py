@@ -33,6 +33,11 @@ class Finding:
         """The letter of the source's findings."""
         return self.id[0]
 
+    @property
+    def number(self) -> int:
+        """The number among them."""
+        return int(self.id[1:])
+
     def holds(self, ours: float | None) -> bool:
         """Return whether a number is in the range; none is not."""
         if ours is None or isnan(ours):

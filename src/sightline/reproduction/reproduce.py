@@ -61,7 +61,7 @@ def reproduce(
     """
     described = source_of(source)
     findings = ledger.read(source)
-    chosen = _chosen(only, findings, described)
+    chosen = chosen_of(source, only)
     if measure and not described.measured:
         measurable = ", ".join(name for name in SOURCES if source_of(name).measured)
         raise InputError(f"nothing of {source} is measured on the machine at hand; allowed: {measurable}")
@@ -112,12 +112,7 @@ def chosen_of(source: str, only: Iterable[str] = ()) -> Chosen:
     Raises:
         InputError: Source or id is unknown.
     """
-    described = source_of(source)
-    return _chosen(only, ledger.read(source), described)
-
-
-def _chosen(only: Iterable[str], findings: Mapping[str, Finding], described: Source) -> Chosen:
-    """The ids that were asked for, in the ledger's order."""
+    described, findings = source_of(source), ledger.read(source)
     named = [only] if isinstance(only, str) else list(only)
     asked = {id_ for one in named for id_ in _meant(one, findings, described)}
     chosen = Chosen(
@@ -150,12 +145,12 @@ def _meant(named: str, findings: Mapping[str, Finding], described: Source) -> Se
             )
     if first > last:
         raise InputError(f"only is {show(named)}; allowed: the lower end first, {group}{last}-{group}{first}")
-    return [id_ for id_ in findings if id_[0] == group and first <= int(id_[1:]) <= last]
+    return [id_ for id_, one in findings.items() if one.group == group and first <= one.number <= last]
 
 
 def _ids(findings: Mapping[str, Finding], described: Source) -> str:
     """What may be asked for by itself, in words."""
-    ids = sorted((id_ for id_ in findings if id_ in described.findings), key=lambda id_: int(id_[1:]))
+    ids = sorted((id_ for id_ in findings if id_ in described.findings), key=lambda id_: findings[id_].number)
     return f"{ids[0]} to {ids[-1]}, {', '.join(described.tables)}"
 
 

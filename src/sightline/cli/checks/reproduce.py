@@ -17,6 +17,7 @@ from sightline.quantities import counted
 if TYPE_CHECKING:
     from sightline.report.outline import Outline
     from sightline.reproduction.answer import Reproduction
+    from sightline.reproduction.reproduce import Chosen
     from sightline.reproduction.source import Source
 
 
@@ -86,16 +87,25 @@ def reproduce(
 
 def _check(source: str, ids: list[str], written: ReportOptions, *, measure: bool) -> None:
     """Refuse, before any work is done, forms that have no room for what is asked for."""
-    from sightline.report.reproduced import check_csv
     from sightline.reproduction.reproduce import chosen_of, source_of
 
     asked = chosen_of(source, ids)
     if written.as_csv and measure:
         raise InputError("--csv has no room for the tables that --measure adds; allowed: --json, --html")
     if written.as_csv and ids:
-        check_csv(asked)
+        _check_csv(asked)
     if written.chart is not None:
         _check_chart(source_of(source), asked.tables)
+
+
+def _check_csv(asked: "Chosen") -> None:
+    """Refuse to write as CSV what takes several tables: of what was asked for, one is all."""
+    if asked.tables and len(asked.tables) + bool(asked.findings) > 1:
+        named = ", ".join((*asked.findings, *asked.tables))
+        raise InputError(
+            f"--csv writes findings or one table, and {named} were asked for: name findings alone, or one table, with "
+            "--only"
+        )
 
 
 def _check_chart(source: "Source", tables: Sequence[str]) -> None:
