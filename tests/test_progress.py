@@ -70,7 +70,7 @@ import io, sys
 from sightline.progress import Progress, stopped_by_interrupt
 
 progress = Progress()
-with stopped_by_interrupt(progress):
+with stopped_by_interrupt(progress, tables=True):
     import os, signal
     import polars as pl
 

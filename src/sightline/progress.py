@@ -144,7 +144,7 @@ def watched(function: Callable[Parameters, Answer]) -> Callable[Parameters, Answ
 
 @contextmanager
 def stopped_by_interrupt(
-    progress: Progress, remark_on: Callable[[], None] = lambda: None, *, tables: bool = True
+    progress: Progress, remark_on: Callable[[], None] = lambda: None, *, tables: bool
 ) -> Iterator[None]:
     """Let a first Ctrl-C, or a notebook's stop button, cancel the work, and a second one interrupt it.
 

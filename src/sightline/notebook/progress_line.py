@@ -18,7 +18,7 @@ def progress_line() -> Iterator[Progress]:
     line = _Line()
     progress = Progress(line.show, every_s=0.3)
     try:
-        with stopped_by_interrupt(progress, line.stop):
+        with stopped_by_interrupt(progress, line.stop, tables=True):
             yield progress
     except Cancelled:
         raise KeyboardInterrupt from None
