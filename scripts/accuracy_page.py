@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from generated import markdown_table
 
+from sightline import quantities
 from sightline.catalog import entry, names
 from sightline.validation.left_out import Figures, together
 
@@ -242,14 +243,12 @@ def _names_a_run(rule: Mapping[str, Any]) -> bool:
 
 def percent(value: float | None, *, signed: bool = False) -> str:
     """Return a fraction in per cent, a dash where nothing is known."""
-    if value is None:
-        return "-"
-    return f"{100 * value:+.1f} %" if signed else f"{100 * value:.1f} %"
+    return "-" if value is None else quantities.percent(value, 1, signed=signed)
 
 
 def _whole(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.0f} %"
+    return "-" if value is None else quantities.percent(value)
 
 
 def _half(value: float | None) -> str:
-    return "-" if value is None else f"±{100 * value:.0f} %"
+    return "-" if value is None else f"±{quantities.percent(value)}"
