@@ -46,7 +46,7 @@ def said_of(own: Profile, tries: Tries, known: "Anchored | None" = None) -> list
     if own.fits is not False:
         found += _hardware(own, known)
     if not tries.advice and own.task is not OPERATOR:
-        found.append(NOTHING_HELPS if own.fits is not False else NOTHING_FITS)
+        found.append(NOTHING_FITS if own.fits is False else NOTHING_HELPS)
     return found
 
 
