@@ -83,10 +83,7 @@ PLANNING = (
     "search",
 )
 """Shelves of the planning package, from the ground up."""
-TECHNOLOGY = (
-    *("entries", "nodes", "memories", "links", "launches", "dollars", "budget", "interfaces", "dies"),
-    *("law", "limits", "synthesis", "sentences", "cost"),
-)
+TECHNOLOGY = ("parts", "launches", "budget", "law", "limits", "synthesis", "cost")
 """Shelves of the technology package, from the ground up."""
 CLUSTERS = ("hardware", "technology", "this_machine", "mixed", "cluster", "driver_names")
 """Shelves of the clusters that are loaded, from the ground up."""

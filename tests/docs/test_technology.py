@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sightline.technology.dies import real_die
-from sightline.technology.law import fastest_clock
+from sightline.technology.law import fastest_clock, real_die
 from sightline.technology.synthesis import synthesized
 
 PAGE = (Path(__file__).parents[2] / "docs" / "technology.md").read_text(encoding="utf-8")

@@ -12,8 +12,7 @@ from sightline.exploration.views import in_view
 from sightline.loading import load
 from sightline.technology.budget import Budget
 from sightline.technology.limits import buildable
-from sightline.technology.memories import memory
-from sightline.technology.nodes import node
+from sightline.technology.parts import memory, node
 from sightline.technology.synthesis import synthesized
 
 

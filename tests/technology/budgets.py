@@ -3,9 +3,7 @@
 from dataclasses import replace
 
 from sightline.technology.budget import Budget
-from sightline.technology.links import link
-from sightline.technology.memories import memory
-from sightline.technology.nodes import node
+from sightline.technology.parts import link, memory, node
 
 
 def a_budget(**changed):

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sightline.technology.cost import Making, dies_per_wafer, made_for
-from sightline.technology.dies import real_die
-from sightline.technology.memories import memories_along, memory
+from sightline.technology.law import real_die
+from sightline.technology.parts import memories_along, memory
 from tests.technology.budgets import a_budget
 
 MODELS = ("negative-binomial", "murphy", "poisson")

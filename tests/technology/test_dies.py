@@ -3,7 +3,7 @@
 import pytest
 
 from sightline.catalog import entry, names
-from sightline.technology.dies import real_die
+from sightline.technology.law import real_die
 from sightline.technology.limits import problems_of
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sightline.technology.dollars import CONSUMER_PRICES, in_dollars_of
+from sightline.technology.launches import CONSUMER_PRICES, in_dollars_of
 
 
 def test_a_dollar_keeps_its_worth_within_its_year_and_there_and_back():

@@ -5,8 +5,7 @@ import pytest
 from sightline.catalog import index
 from sightline.errors import InputError
 from sightline.technology.launches import launch
-from sightline.technology.links import link
-from sightline.technology.memories import memory
+from sightline.technology.parts import link, memory
 
 GOOD = {
     "memories": {

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from sightline.technology.dies import real_die
-from sightline.technology.law import FIXED_ON, fastest_clock, law
+from sightline.technology.law import FIXED_ON, fastest_clock, law, real_die
 from sightline.technology.synthesis import synthesized
 
 TESTED_WITH = ("h100", "b200")

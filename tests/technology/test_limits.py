@@ -7,9 +7,7 @@ from hypothesis import strategies as st
 
 from sightline.technology.budget import AREA_OF_A100, Split
 from sightline.technology.limits import LEAST, buildable, limits_of, problems_of
-from sightline.technology.links import link
-from sightline.technology.memories import memories_along, memory
-from sightline.technology.nodes import node
+from sightline.technology.parts import link, memories_along, memory, node
 from tests.technology.budgets import a_budget
 
 WRONG = {

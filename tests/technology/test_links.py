@@ -6,7 +6,7 @@ import pytest
 
 from sightline.catalog import entry, names
 from sightline.quantities import BYTES_PER_SECOND, parse_quantity
-from sightline.technology.links import link
+from sightline.technology.parts import link
 
 INTERCONNECTS = {
     **{f"nvlink{n}": f"nvlink{n}" for n in range(1, 7)},

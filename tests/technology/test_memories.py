@@ -9,7 +9,7 @@ import pytest
 from sightline.catalog import entry, names
 from sightline.errors import InputError
 from sightline.quantities import BYTES_PER_SECOND, parse_quantity
-from sightline.technology.memories import memories_along, memory
+from sightline.technology.parts import memories_along, memory
 
 STACKED = ("hbm1", "hbm2", "hbm2e", "hbm3", "hbm3e", "hbm4", "hbm4e", "beyond-hbm4e")
 CHIPS = ("gddr5", "gddr5x", "gddr6", "gddr7")

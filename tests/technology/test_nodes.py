@@ -7,7 +7,8 @@ import pytest
 
 from sightline.catalog import index, names
 from sightline.errors import InputError
-from sightline.technology.nodes import NUMBERS, SCALINGS, nearest_nodes, node, node_names, nodes_along
+from sightline.technology.parts import NODE_NUMBERS as NUMBERS
+from sightline.technology.parts import SCALINGS, nearest_nodes, node, node_names, nodes_along
 
 STEPS = {"10nm": -1, "7nm": 0, "5nm": 1, "3nm": 2, "2nm": 3, "1nm": 4}
 """Classical steps after 7 nm."""

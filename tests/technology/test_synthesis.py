@@ -13,8 +13,7 @@ from sightline.loading import scenario_from_mapping
 from sightline.technology.budget import AREA_OF_A100, PARTS, UNMEASURED, Split
 from sightline.technology.law import split_of, with_area, with_l2_share
 from sightline.technology.limits import buildable
-from sightline.technology.memories import memory
-from sightline.technology.nodes import node, node_names, nodes_along
+from sightline.technology.parts import memory, node, node_names, nodes_along
 from sightline.technology.synthesis import made_anyway, made_of, synthesized
 from tests.technology.budgets import a_budget
 

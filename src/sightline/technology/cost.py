@@ -17,7 +17,7 @@ from sightline.content import fix_mappings
 from sightline.quantities import Number, either, larger
 from sightline.technology.budget import Budget
 from sightline.technology.law import split_of
-from sightline.technology.memories import Memory
+from sightline.technology.parts import Memory
 
 YieldModel = Literal["negative-binomial", "murphy", "poisson"]
 """How defects spread over a wafer: in clusters, with a density that varies evenly, or each anywhere."""

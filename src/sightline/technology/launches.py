@@ -1,6 +1,6 @@
 """Launches: when a graphics card or accelerator came, what it cost on that day, and what it did."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, get_args
@@ -9,7 +9,7 @@ from sightline import catalog
 from sightline.errors import InputError
 from sightline.kinds import choice, quantity, text
 from sightline.quantities import BYTES, BYTES_PER_SECOND, COUNT, FLOPS, SQUARE_METRES, USD, WATTS, show, years_of
-from sightline.technology.entries import read_entry
+from sightline.technology.parts import read_entry
 
 Market = Literal["gaming", "workstation", "datacenter"]
 """Whom a card is sold to."""
@@ -100,3 +100,35 @@ def _month(name: str) -> str:
     if not (year.isdigit() and month.isdigit() and 1 <= int(month) <= 12):
         raise InputError(f"catalog.launches.{name}.date is {show(stated)}; allowed: a year and month such as 2020-09")
     return str(stated)
+
+
+CONSUMER_PRICES: Mapping[int, float] = {
+    2006: 201.6,
+    2007: 207.342,
+    2008: 215.303,
+    2009: 214.537,
+    2010: 218.056,
+    2011: 224.939,
+    2012: 229.594,
+    2013: 232.957,
+    2014: 236.736,
+    2015: 237.017,
+    2016: 240.007,
+    2017: 245.120,
+    2018: 251.107,
+    2019: 255.657,
+    2020: 258.811,
+    2021: 270.970,
+    2022: 292.655,
+    2023: 304.702,
+    2024: 313.689,
+}
+"""Index of all items by year, the mean over its months, 100 in 1982 to 1984: U.S. Bureau of Labor Statistics, CPI-U,
+U.S. city average, series CUUR0000SA0."""
+
+
+def in_dollars_of(year: int, price_usd: float, paid: int) -> float | None:
+    """Return a price that was paid in one year in dollars of another; None where the index of a year is not known."""
+    if year not in CONSUMER_PRICES or paid not in CONSUMER_PRICES:
+        return None
+    return price_usd * CONSUMER_PRICES[year] / CONSUMER_PRICES[paid]

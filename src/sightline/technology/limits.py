@@ -26,8 +26,16 @@ from sightline.quantities import (
     format_quantity,
     larger,
 )
-from sightline.technology.budget import PARTS, Budget, Split
-from sightline.technology.interfaces import interface_watts, memory_area, memory_edge, network_area, network_edge
+from sightline.technology.budget import (
+    PARTS,
+    Budget,
+    Split,
+    interface_watts,
+    memory_area,
+    memory_edge,
+    network_area,
+    network_edge,
+)
 from sightline.technology.law import asked_clock, fastest_clock, least_watts, logic_share, memory_bandwidth
 
 Reason = Literal["number", "split", "area", "edge", "power", "voltage", "clock"]

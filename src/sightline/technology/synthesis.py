@@ -7,16 +7,30 @@ Where a budget of plain numbers cannot be built, `synthesized` raises `InputErro
 arrays are computed everywhere, and `sightline.technology.limits.buildable` says where they mean something.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from sightline.errors import InputError
-from sightline.quantities import Number, as_python, either, larger, plain, smaller
+from sightline.quantities import (
+    BYTES,
+    BYTES_PER_SECOND,
+    FLOPS,
+    HERTZ,
+    WATTS,
+    Dimension,
+    Number,
+    as_python,
+    either,
+    format_quantity,
+    larger,
+    plain,
+    smaller,
+)
 from sightline.scenario import Device
-from sightline.technology.budget import Budget
-from sightline.technology.interfaces import interface_watts
+from sightline.technology.budget import Budget, interface_watts
 from sightline.technology.law import (
     LOWEST_VOLTAGE,
     THRESHOLD,
@@ -31,7 +45,7 @@ from sightline.technology.law import (
     units_area,
 )
 from sightline.technology.limits import problems_of
-from sightline.technology.memories import BITS_PER_BYTE
+from sightline.technology.parts import BITS_PER_BYTE
 
 ROUNDING = 1e-6
 """By which a number of units may miss a whole one."""
@@ -163,3 +177,34 @@ def _clock_share(power: Number, volts: Number) -> Number:
 def _told(value: Any) -> Any:
     """A number as a description holds it: plain where it is one."""
     return plain(as_python(value))
+
+
+_INTERFACES: Mapping[str, str] = {"memory": "the memory takes", "network": "links", "dies": "links between dies"}
+"""Who takes power before the units do."""
+
+
+def said_of_device(budget: Budget, made: Made) -> str:
+    """Return what a budget of plain numbers makes: peak, clock, memory, L2 and power, and what the power cap does."""
+    device = made.device
+    dtype = "bf16" if "bf16" in device.peak_flops else next(iter(device.peak_flops))
+    return (
+        f"{device.name} makes {_in(FLOPS, device.peak_flops[dtype])} in {dtype} at {_in(HERTZ, made.frequency_hz)}, "
+        f"moves {_in(BYTES_PER_SECOND, device.memory_bandwidth)} of {_in(BYTES, device.memory_bytes)} of memory, "
+        f"has {_in(BYTES, device.l2_bytes)} of L2, and draws {_in(WATTS, device.tdp_w)}{_of_cap(budget, made)}"
+    )
+
+
+def _of_cap(budget: Budget, made: Made) -> str:
+    if not made.power_bound:
+        return ""
+    return f": {said_of_power(budget.power_w, made.watts)}, which lowers the clock from {_in(HERTZ, made.asked_hz)}"
+
+
+def said_of_power(cap_w: Number, watts: Mapping[str, Number]) -> str:
+    """Return who takes a power cap: "of 400 W the memory takes 240 W"."""
+    taken = ", ".join(f"{words} {_in(WATTS, watts[part])}" for part, words in _INTERFACES.items() if watts[part] > 0)
+    return f"of {_in(WATTS, cap_w)} {taken}"
+
+
+def _in(dimension: Dimension, value: Number) -> str:
+    return format_quantity(float(value), dimension)

@@ -14,9 +14,7 @@ from sightline.scenario import Device
 from sightline.technology.budget import Budget
 from sightline.technology.law import fastest_clock, split_of, with_l2_share
 from sightline.technology.limits import buildable
-from sightline.technology.links import link
-from sightline.technology.memories import memories_along
-from sightline.technology.nodes import Scaling, nodes_along
+from sightline.technology.parts import Scaling, link, memories_along, nodes_along
 from sightline.technology.synthesis import synthesized
 
 AXES = ("l2_share", "stacks", "node", "memory")

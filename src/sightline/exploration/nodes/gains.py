@@ -5,7 +5,7 @@ from math import isnan, log
 from typing import Any
 
 from sightline.exploration.nodes.binding import Columns, Key, binding, row_at
-from sightline.technology.nodes import node as node_of
+from sightline.technology.parts import node as node_of
 
 NODES = ("12nm", "10nm", "7nm", "5nm", "3nm", "2nm", "1.4nm", "1nm")
 """Nodes of `vendor` scaling, each a step after the one before it: after 2 nm come A14 and A10."""

@@ -23,7 +23,7 @@ from sightline.loading import generation_from_mapping
 from sightline.prediction import predict
 from sightline.profile import GENERATION, LEVELS
 from sightline.scenario import GenerationScenario
-from sightline.technology.memories import Memory, memory
+from sightline.technology.parts import Memory, memory
 
 BASE: Mapping[str, Any] = {
     "workload": {"task": "generate", "batch": 1, "prompt_tokens": 200, "output_tokens": 200},

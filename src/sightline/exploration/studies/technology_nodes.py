@@ -25,7 +25,7 @@ from sightline.exploration.views import said_of
 from sightline.profile import LEVELS
 from sightline.quantities import show
 from sightline.technology.law import law
-from sightline.technology.nodes import SCALINGS, Scaling
+from sightline.technology.parts import SCALINGS, Scaling
 
 BASE: Mapping[str, Any] = {
     "model": "gpt-3-175b",

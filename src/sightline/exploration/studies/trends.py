@@ -13,8 +13,7 @@ from sightline.exploration.request import StudyRequest
 from sightline.kinds import whole
 from sightline.loading.input.checks import Complaints, Keys, check
 from sightline.quantities import percent
-from sightline.technology.dollars import in_dollars_of
-from sightline.technology.launches import Launch, launches
+from sightline.technology.launches import Launch, in_dollars_of, launches
 
 BASE = {"since": 2006, "until": 2100}
 """Years of the launches that are counted."""

@@ -36,14 +36,10 @@ from sightline.quantities import (
     smaller,
 )
 from sightline.technology.budget import FORMATS, PARTS, Budget, Split
-from sightline.technology.dies import RealDie, real_die
-from sightline.technology.law import fastest_clock, with_area
+from sightline.technology.law import RealDie, fastest_clock, real_die, with_area
 from sightline.technology.limits import ROUNDING, problems_of
-from sightline.technology.links import link
-from sightline.technology.memories import BITS_PER_BYTE, memory
-from sightline.technology.nodes import SCALINGS, Node, nearest_nodes, node, node_names
-from sightline.technology.sentences import said_of_device
-from sightline.technology.synthesis import made_of
+from sightline.technology.parts import BITS_PER_BYTE, SCALINGS, Node, link, memory, nearest_nodes, node, node_names
+from sightline.technology.synthesis import made_of, said_of_device
 
 
 def _named(kind: str) -> Kind:

@@ -69,7 +69,7 @@ _ORDERS: Mapping[str, tuple[str, ...]] = {
 def in_time(kind: str, entries: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
     """Return the entries of a kind in the order of a list, those of technology with the figures that follow."""
     if kind == "nodes":
-        from sightline.technology.nodes import node_names
+        from sightline.technology.parts import node_names
 
         return {name: entries[name] for name in node_names() if name in entries}
     follow = _FOLLOWING.get(kind)
@@ -85,13 +85,13 @@ def meaning(kind: str, name: str) -> list[tuple[str, str]]:
 
 
 def _memory(name: str) -> dict[str, str]:
-    from sightline.technology.memories import memory
+    from sightline.technology.parts import memory
 
     return {"bandwidth": format_quantity(float(memory(name).bandwidth), BYTES_PER_SECOND)}
 
 
 def _link(name: str) -> dict[str, str]:
-    from sightline.technology.links import link
+    from sightline.technology.parts import link
 
     found = link(name)
     if found.usual_count is None:

@@ -8,7 +8,7 @@ import numpy as np
 from sightline.exploration.own.told.found import Found
 from sightline.exploration.own.told.words import in_words, name_of
 from sightline.quantities import counted, percent
-from sightline.technology.sentences import said_of_power
+from sightline.technology.synthesis import said_of_power
 
 LEAST_FALL: Final = 0.99
 """Share of the clock above which none is said to fall."""

@@ -1,0 +1,353 @@
+"""What a device of the future is made of: logic nodes, memories and links of the catalog."""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
+from math import inf, log
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline import catalog
+from sightline.content import fix_mappings
+from sightline.errors import InputError, nearest
+from sightline.kinds import Kind, choice, quantity, text, whole
+from sightline.quantities import (
+    BITS_PER_SECOND,
+    BITS_PER_SQUARE_METRE,
+    BYTES,
+    BYTES_PER_SECOND,
+    COUNT,
+    DEFECTS_PER_SQUARE_METRE,
+    JOULES_PER_BIT,
+    METRES,
+    SECONDS,
+    SQUARE_METRES,
+    TRANSISTORS_PER_SQUARE_METRE,
+    USD,
+    VOLTS,
+    Number,
+    parse_quantity,
+    show,
+)
+
+ABOUT = frozenset(("source", "date", "evidence", "sources", "evidences", "note"))
+"""Keys that say where figures come from."""
+
+
+year = whole(1990, 2100)
+"""A year of the calendar."""
+
+
+def read_entry(kind: str, name: str, keys: Mapping[str, Kind], optional: Collection[str] = ()) -> dict[str, Any]:
+    """Return the figures of an entry by key, in SI units; keys that are ``optional`` may be absent.
+
+    Raises:
+        InputError: For a name that the catalog lacks, or with every key of the entry that is unknown, absent or wrong.
+    """
+    name = catalog.name_of(kind, name)
+    stated = catalog.entry(kind, name)
+    place = f"catalog.{kind}.{name}"
+    problems = [
+        f"{place}.{key} is not a known key{nearest(key, tuple(keys))}" for key in stated if key not in {*keys, *ABOUT}
+    ]
+    values: dict[str, Any] = {}
+    for key, read in keys.items():
+        if stated.get(key) is None:
+            problems += [] if key in optional else [f"{place}.{key} is missing"]
+            continue
+        try:
+            values[key] = read(stated[key])
+        except InputError as error:
+            problems.append(f"{place}.{key} {error}")
+    if problems:
+        raise InputError(problems)
+    return values
+
+
+Scaling = Literal["vendor", "ideal"]
+"""How nodes scale: as foundries claim, or by the same factors at every step."""
+SCALINGS: tuple[Scaling, ...] = get_args(Scaling)
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:nm?)?\s*", re.ASCII | re.IGNORECASE)
+REFERENCE_NODE = "7nm"
+"""The node that energy, speed and the area of interfaces are relative to."""
+
+_FIGURES = {
+    "logic_density": quantity(TRANSISTORS_PER_SQUARE_METRE),
+    "sram_density": quantity(BITS_PER_SQUARE_METRE),
+    "energy": quantity(COUNT),
+    "speed": quantity(COUNT),
+    "interface_area": quantity(COUNT),
+    "voltage": quantity(VOLTS),
+}
+"""What a scaling model says of a node."""
+
+
+def _scaled(value: Any) -> dict[str, float]:
+    """The figures of one scaling model."""
+    if not isinstance(value, dict) or set(value) != set(_FIGURES):
+        raise InputError(f"is {show(value)}; allowed: a mapping with {', '.join(_FIGURES)}")
+    return {key: read(value[key]) for key, read in _FIGURES.items()}
+
+
+_NODE_KEYS: dict[str, Kind] = {
+    "process": text,
+    "year": year,
+    "wafer_price": quantity(USD),
+    "defect_density": quantity(DEFECTS_PER_SQUARE_METRE),
+    **dict.fromkeys(SCALINGS, _scaled),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Node:
+    """A logic node under one scaling model; the numbers may be arrays, so that nodes are an axis."""
+
+    name: str
+    scaling: Scaling
+    logic_density: Number
+    """Transistors per square metre of the densest logic cells."""
+    sram_density: Number
+    """Bits per square metre of SRAM, with the circuits that read it."""
+    energy: Number
+    """Energy of the same operation at the same speed, over that at 7 nm."""
+    speed: Number
+    """Speed of the same circuit at the same power, over that at 7 nm."""
+    interface_area: Number
+    """Area of the same interface (memory controllers, links), over that at 7 nm."""
+    voltage: Number
+    """Nominal supply voltage."""
+    wafer_price: Number
+    """USD of a processed wafer of 300 mm."""
+    defect_density: Number
+    """Defects per square metre that kill what they hit."""
+
+    def at(self, positions: NDArray[np.integer[Any]]) -> "Node":
+        """Return the nodes at positions of this one's arrays, in the positions' shape."""
+        return replace(self, **{name: np.asarray(getattr(self, name))[positions] for name in NODE_NUMBERS})
+
+
+NODE_NUMBERS = tuple(f.name for f in fields(Node) if f.name not in {"name", "scaling"})
+"""Fields of a node that are numbers."""
+
+
+@cache
+def node(name: str, scaling: str = "vendor") -> Node:
+    """Return a node of the catalog; raise `InputError` for a name or a scaling model that there is not."""
+    if scaling not in SCALINGS:
+        raise InputError(f"scaling is {show(scaling)}; allowed: {', '.join(SCALINGS)}{nearest(scaling, SCALINGS)}")
+    if catalog.name_of("nodes", name) not in catalog.names("nodes"):
+        raise InputError(f"unknown node {show(name)}{nearest_nodes(name)}; `sightline catalog nodes` lists all")
+    values = read_entry("nodes", name, _NODE_KEYS)
+    return Node(
+        name=catalog.name_of("nodes", name),
+        scaling=next(known for known in SCALINGS if known == scaling),
+        wafer_price=values["wafer_price"],
+        defect_density=values["defect_density"],
+        **values[scaling],
+    )
+
+
+def node_names() -> tuple[str, ...]:
+    """Return the nodes of the catalog from the oldest to the newest: by the density of their logic."""
+    return tuple(sorted(catalog.names("nodes"), key=lambda name: (node(name).logic_density, -float(node(name).energy))))
+
+
+def nearest_nodes(value: object) -> str:
+    """Return `` - did you mean 'x' or 'y'?`` for the nodes next to a size, the nearest first, or nearest to a text."""
+    written = _SIZE.fullmatch(str(value))
+    wanted = float(written[1]) if written else 0.0
+    if not 0.0 < wanted < inf:
+        return nearest(value, node_names())
+    sizes = {float(found[1]): name for name in reversed(node_names()) if (found := _SIZE.fullmatch(name))}
+    around = [max((s for s in sizes if s <= wanted), default=None), min((s for s in sizes if s > wanted), default=None)]
+    ordered = sorted((size for size in around if size), key=lambda size: abs(log(size / wanted)))
+    named = " or ".join(f"'{sizes[size]}'" for size in ordered)
+    return f" - did you mean {named}?"
+
+
+def nodes_along(names: Sequence[str], scaling: str = "vendor") -> Node:
+    """Return several nodes as one whose numbers are arrays along one axis, in the order of their names."""
+    each = [node(name, scaling) for name in names]
+    arrays = {field: np.array([getattr(one, field) for one in each], dtype=float) for field in NODE_NUMBERS}
+    return Node(name=", ".join(one.name for one in each), scaling=each[0].scaling, **arrays)
+
+
+MemoryFamily = Literal["gddr", "hbm", "lpddr", "ddr", "later"]
+"""How a memory connects: chips on the board (gddr, lpddr, ddr), stacks on the package (hbm), or what may follow."""
+
+BITS_PER_BYTE = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MemoryUse:
+    """What a product of the catalog has of a memory."""
+
+    count: Number
+    """Stacks or chips; of chips on both sides of a board, their interfaces."""
+    pin_rate: Number
+    """Bits per second over one pin as the product runs it."""
+
+
+def _uses(value: Any) -> dict[str, MemoryUse]:
+    """Counts and pin rates by the name of a product, each written as "5 x 5.23 Gbit/s"."""
+    if not isinstance(value, Mapping) or not all(" x " in str(written) for written in value.values()):
+        raise InputError(f"is {show(value)}; allowed: a mapping of devices to texts such as '5 x 5.23 Gbit/s'")
+    return {device: _use(written) for device, written in value.items()}
+
+
+def _use(written: object) -> MemoryUse:
+    count, _, rate = str(written).partition(" x ")
+    return MemoryUse(count=parse_quantity(count, COUNT), pin_rate=parse_quantity(rate, BITS_PER_SECOND))
+
+
+_MEMORY_KEYS: Mapping[str, Kind] = {
+    "family": choice(*get_args(MemoryFamily)),
+    "year": year,
+    "pin_rate": quantity(BITS_PER_SECOND),
+    "fastest_pin_rate": quantity(BITS_PER_SECOND),
+    "pins": quantity(COUNT),
+    "capacity": quantity(BYTES),
+    "energy": quantity(JOULES_PER_BIT),
+    "edge": quantity(METRES),
+    "area": quantity(SQUARE_METRES),
+    "products": _uses,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Memory:
+    """A generation of memory; the figures are of one stack (HBM) or one chip (all others)."""
+
+    name: str
+    family: MemoryFamily | NDArray[np.str_]
+    """One, or that of each of several memories."""
+    year: Number
+    """First year in products."""
+    pin_rate: Number
+    """Bits per second over one data pin, as the fastest products run it."""
+    fastest_pin_rate: Number
+    """That of the fastest grade specified or announced, which products may not run."""
+    pins: Number
+    """Data pins of one stack or chip."""
+    capacity_bytes: Number
+    """Of the largest stack or chip that is usual in products."""
+    energy_j_per_bit: Number
+    """Energy of a bit read or written, with the interfaces of both sides."""
+    edge_m: Number
+    """Length of the processor's die edge that the interface of one stack or chip takes."""
+    area_m2: Number
+    """Area of the interface (PHY) and the memory controller of one stack or chip on a processor's die in 7 nm."""
+    products: Mapping[str, MemoryUse] = field(default_factory=dict)
+    """What devices of the catalog have of it, by their names."""
+
+    def __post_init__(self) -> None:
+        fix_mappings(self)
+
+    @property
+    def bandwidth(self) -> Number:
+        """Bytes per second to and from one stack or chip: ``pins * pin_rate / 8``."""
+        return self.pins * self.pin_rate / BITS_PER_BYTE
+
+
+MEMORY_NUMBERS = (
+    "year",
+    "pin_rate",
+    "fastest_pin_rate",
+    "pins",
+    "capacity_bytes",
+    "energy_j_per_bit",
+    "edge_m",
+    "area_m2",
+)
+"""Fields of a memory that are numbers."""
+
+
+@cache
+def memory(name: str) -> Memory:
+    """Return a memory of the catalog; raise `InputError` for a name that it lacks."""
+    values = read_entry("memories", name, _MEMORY_KEYS, ["products"])
+    return Memory(
+        name=catalog.name_of("memories", name),
+        family=values["family"],
+        year=values["year"],
+        pin_rate=values["pin_rate"],
+        fastest_pin_rate=values["fastest_pin_rate"],
+        pins=values["pins"],
+        capacity_bytes=values["capacity"],
+        energy_j_per_bit=values["energy"],
+        edge_m=values["edge"],
+        area_m2=values["area"],
+        products=values.get("products", {}),
+    )
+
+
+def memories_along(names: Sequence[str]) -> Memory:
+    """Return several memories as one whose numbers are arrays along one axis, in the order of their names."""
+    each = [memory(name) for name in names]
+    arrays: dict[str, Any] = {
+        name: np.array([getattr(one, name) for one in each], dtype=float) for name in MEMORY_NUMBERS
+    }
+    return Memory(
+        name=", ".join(one.name for one in each), family=np.array([str(one.family) for one in each]), **arrays
+    )
+
+
+LinkScope = Literal["on-package", "off-package", "optics"]
+"""How far a link reaches: to a neighbouring die, over a board or copper cable, or over optical fibre."""
+
+_LINK_KEYS: Mapping[str, Kind] = {
+    "scope": choice(*get_args(LinkScope)),
+    "year": year,
+    "bandwidth": quantity(BYTES_PER_SECOND),
+    "lanes": quantity(COUNT),
+    "energy": quantity(JOULES_PER_BIT),
+    "edge": quantity(METRES),
+    "area": quantity(SQUARE_METRES),
+    "latency": quantity(SECONDS),
+    "usual_count": quantity(COUNT),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Link:
+    """A generation of links between dies; the figures are of one link or port."""
+
+    name: str
+    scope: LinkScope
+    year: int
+    """First year in products."""
+    bandwidth: Number
+    """Bytes per second and direction of one link or port."""
+    lanes: Number
+    """Lanes (differential pairs, wires or wavelengths) per direction of one link or port."""
+    energy_j_per_bit: Number
+    """Energy of a bit sent, with the transmitter, the receiver and, of ports, the transceivers."""
+    edge_m: Number
+    """Length of die edge that one link or port takes."""
+    area_m2: Number
+    """Area of one link's or port's interface on a die in 7 nm."""
+    latency_s: Number
+    """Time of a small message from die to die over one link, without software."""
+    usual_count: Number | None = None
+    """Links that a device made for them has; None for ports, of which servers have as many as they want."""
+
+
+@cache
+def link(name: str) -> Link:
+    """Return a link of the catalog; raise `InputError` for a name that it lacks."""
+    values = read_entry("links", name, _LINK_KEYS, ["usual_count"])
+    return Link(
+        name=catalog.name_of("links", name),
+        scope=values["scope"],
+        year=values["year"],
+        bandwidth=values["bandwidth"],
+        lanes=values["lanes"],
+        energy_j_per_bit=values["energy"],
+        edge_m=values["edge"],
+        area_m2=values["area"],
+        latency_s=values["latency"],
+        usual_count=values.get("usual_count"),
+    )
