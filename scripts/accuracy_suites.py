@@ -1,134 +1,125 @@
-"""The generated parts of docs/accuracy-suites.md: figures of every suite, next to those with its source left out."""
+"""The data tables in docs/accuracy: errors of every suite, errors with parts left out, and how each suite is read."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from statistics import median
 from typing import Any
 
 import numpy as np
 from accuracy_page import figures, percent
-from generated import markdown_table
+from generated import csv_text, markdown_table
 
 from sightline.catalog import entry, names
 from sightline.validation import Suite
 from sightline.validation.validate import AnySuite
 
-HEADINGS = ["suite", "goal", "part", "cases", "mean", "median", "p90", "largest", "bias", "inside interval"]
-LEFT = ["source left out: mean", "source left out: inside interval"]
+Row = Sequence[object]
 KINDS = ("training", "generation", "serving", "operators")
+SUITE = {
+    "kind": "kind",
+    "suite": "suite",
+    "quantity": "quantity",
+    "goal": "goal",
+    "part": "split",
+    "cases": "cases",
+    "unanswered": "unanswered",
+}
+ERRORS = {
+    "mean": "mape",
+    "median": "median_ape",
+    "p90": "p90_ape",
+    "largest": "max_ape",
+    "bias": "bias",
+    "inside_interval": "coverage",
+}
+"""Columns of errors, as fractions of the measured value, and the keys that hold them."""
 
 
-def error_tables() -> str:
-    """Return the tables of errors by kind of suite, one line per part: the one kept for testing, then the fitted."""
+def tables() -> dict[str, str]:
+    """Return the text of each data table that follows from the stored figures, by file name."""
+    return {
+        "suites.csv": csv_text(
+            [*SUITE, *ERRORS, "half_width", "source_left_out_mean", "source_left_out_inside_interval"], _suites()
+        ),
+        "left-out.csv": csv_text(["what", "left_out", "nearest_measured", "cases", *ERRORS, "half_width"], _left_out()),
+        "constants.csv": csv_text(["task", "constant", "cause", "measurements"], _constants()),
+    }
+
+
+def _suites() -> Iterable[Row]:
     rows = figures("suites")["suites"]
-    by_kind = {kind: [row for row in rows if row["kind"] == kind] for kind in KINDS}
-    return "\n\n".join(f"### {kind.capitalize()}\n\n{_error_table(of, kind)}" for kind, of in by_kind.items() if of)
-
-
-def _error_table(rows: Sequence[Mapping[str, Any]], kind: str) -> str:
-    left = figures("left-out")["left_out_suites"] if kind == "training" else {}
-    headings = HEADINGS + (LEFT if left else [])
-    parts = sorted(rows, key=lambda row: (_place(rows, row["suite"]), row["split"] == "fit"))
-    return markdown_table(headings, [_cells(row) + (_left_cells(left, row["suite"]) if left else []) for row in parts])
-
-
-def _place(rows: Sequence[Mapping[str, Any]], suite: str) -> int:
-    return next(place for place, row in enumerate(rows) if row["suite"] == suite)
-
-
-def _cells(row: Mapping[str, Any]) -> list[str]:
-    sizes = [percent(row[key]) for key in ("mape", "median_ape", "p90_ape", "max_ape")]
-    cases = f"{row['cases']} ({row['unanswered']} unanswered)" if row["unanswered"] else str(row["cases"])
-    ends = [percent(row["bias"], signed=True), percent(row["coverage"])]
-    return [row["suite"], row["goal"] or "-", row["split"], cases, *sizes, *ends]
-
-
-def _left_cells(left: Mapping[str, Mapping[str, Any]], suite: str) -> list[str]:
-    of = left.get(suite, {})
-    return [percent(of.get("mape")), percent(of.get("coverage"))]
-
-
-def left_out_tables() -> str:
-    """Return the errors of each source of training left out, and of operators on devices left out."""
-    headings = ["source left out", "steps", "mean", "median", "largest", "bias", "inside interval"]
-    keys = ("mape", "median_ape", "max_ape")
-    sources = [
-        [
-            of["suite"],
-            str(of["cases"]),
-            *(percent(of[key]) for key in keys),
-            _signed(of["bias"]),
-            percent(of["coverage"]),
+    left_out = figures("left-out")["left_out_suites"]
+    first = {row["suite"]: place for place, row in reversed(list(enumerate(rows)))}
+    for row in sorted(rows, key=lambda row: (KINDS.index(row["kind"]), first[row["suite"]], row["split"] == "fit")):
+        apart = left_out.get(row["suite"], {}) if row["kind"] == "training" else {}
+        yield [
+            *(row[key] for key in (*SUITE.values(), *ERRORS.values())),
+            row["half_width"],
+            *(apart.get(key) for key in ("mape", "coverage")),
         ]
-        for of in figures("left-out")["suites"]
-    ]
-    devices = [
-        [of["part"].replace("_", " "), of["distance"], str(of["devices"]), *_operator_cells(of)]
-        for of in figures("operators")["summary"]
-    ]
-    asked = ["operators left out", "nearest measured", "devices", "median", "mean", "inside interval"]
-    return f"{markdown_table(headings, sources)}\n\n{markdown_table(asked, devices)}\n\n{_generation_table()}"
 
 
-def _signed(value: float | None) -> str:
-    return percent(value, signed=True)
+def _left_out() -> Iterable[Row]:
+    for of in figures("left-out")["suites"]:
+        yield ["training source", of["suite"], None, of["cases"], *(of.get(key) for key in ERRORS.values()), None]
+    for of in figures("operators")["rows"]:
+        error = {"mape": of["mean"], "median_ape": of["median"], "coverage": of["coverage"]}
+        width = None if of["half_width"] is None else float(np.expm1(of["half_width"]))
+        what = f"operator {of['part']}".replace("_", " ")
+        yield [what, of["device"], of["distance"], of["rows"], *(error.get(key) for key in ERRORS.values()), width]
+    for what, of in entry("generation", "effects")["residuals"].items():
+        error = {"mape": of["mean"], "coverage": of["coverage"]}
+        width = float(np.expm1(of["half_width"]))
+        yield ["generation", what, None, of["rows"], *(error.get(key) for key in ERRORS.values()), round(width, 4)]
 
 
-def _operator_cells(of: Mapping[str, Any]) -> list[str]:
-    return [percent(of["median"]), percent(of["mean"]), percent(of["coverage"])]
-
-
-def _generation_table() -> str:
-    found = entry("generation", "effects")["residuals"]
-    rows = [
-        [
-            what,
-            str(of["rows"]),
-            percent(of["mean"]),
-            percent(of["coverage"]),
-            percent(float(np.expm1(of["half_width"]))),
-        ]
-        for what, of in found.items()
-    ]
-    return markdown_table(["generation", "cases", "mean", "inside interval", "half-width"], rows)
-
-
-def steps_table() -> str:
-    """Return how many different measurements depend on each free constant."""
-    headings = ["constants of", "constant", "cause", "different measurements"]
-    rows = [["training", *_named(name), str(steps)] for name, steps in figures("left-out")["constants"].items()]
-    return markdown_table(headings, [*rows, *_engines()])
-
-
-def _named(effect: str) -> tuple[str, str]:
-    constant, cause, which = effect.split("/", 2)
-    return constant, f"{cause} {which}".strip()
-
-
-def _engines() -> Iterable[list[str]]:
+def _constants() -> Iterable[Row]:
+    for name, measurements in figures("left-out")["constants"].items():
+        constant, cause, which = name.split("/", 2)
+        yield ["training", constant, f"{cause} {which}".strip(), measurements]
     for engine in names("inference"):
         stated = entry("inference", engine)
-        for line, told in {"": stated, **stated.get("versions", {})}.items():
-            for constant, rows in told.get("rows", {}).get("noticing", {}).items():
-                yield ["generation", constant, f"{engine} {line}".strip(), str(rows)]
+        for line, version in {"": stated, **stated.get("versions", {})}.items():
+            for constant, measurements in version.get("rows", {}).get("noticing", {}).items():
+                yield ["generation", constant, f"{engine} {line}".strip(), measurements]
 
 
-def read_alike(chosen: Sequence[AnySuite]) -> list[list[AnySuite]]:
-    """Return the suites in groups with the same decisions and, but for tables and logs, of the same source."""
+def summary_table() -> str:
+    """Return a line for each kind of suite: its cases, and half of its suites' mean errors, of both parts."""
+    lines = []
+    for kind in KINDS:
+        own = [row for row in figures("suites")["suites"] if row["kind"] == kind and row["mape"] is not None]
+        line = [kind, str(len({row["suite"] for row in own}))]
+        for part in ("test", "fit"):
+            rows = [row for row in own if row["split"] == part]
+            means = [row["mape"] for row in rows]
+            line += [f"{sum(row['cases'] for row in rows):,}", percent(median(means) if means else None)]
+        lines.append(line)
+    headings = ["kind", "suites", "test cases", "median of mean errors", "fit cases", "median of mean errors"]
+    return markdown_table(headings, lines)
+
+
+def readings(chosen: Sequence[AnySuite]) -> list[dict[str, Any]]:
+    """Return how suites are read: their source, what had to be decided, and the rows left out by reason.
+
+    Suites with the same decisions share an entry, but for tables and logs, which also share their source.
+    """
     groups: dict[tuple[object, ...], list[AnySuite]] = {}
     for suite in chosen:
         source = suite.name if isinstance(suite, Suite) else ""
         groups.setdefault((source, suite.decisions), []).append(suite)
-    return list(groups.values())
+    return [_reading(same) for same in groups.values()]
 
 
-def described(same: Sequence[AnySuite]) -> str:
-    """Return the source of suites that are read alike, what had to be decided to read them, and what was left out."""
-    decisions = "\n".join(f"- {decision}" for decision in same[0].decisions)
-    left_out = "".join(
-        f"\n- Left out: {number} rows, {reason}."
-        for suite in same
-        if isinstance(suite, Suite)
-        for reason, number in suite.left_out.items()
-    )
-    named = ", ".join(suite.name for suite in same)
-    sources = "; ".join(dict.fromkeys(suite.source for suite in same))
-    return f"### {named}\n\nQuantity: `{same[0].quantity}`. Source: {sources}.\n\n{decisions}{left_out}"
+def _reading(same: Sequence[AnySuite]) -> dict[str, Any]:
+    return {
+        "suites": [suite.name for suite in same],
+        "quantity": same[0].quantity,
+        "sources": list(dict.fromkeys(suite.source for suite in same)),
+        "decisions": list(same[0].decisions),
+        "left_out": [
+            {"rows": rows, "reason": reason}
+            for suite in same
+            if isinstance(suite, Suite)
+            for reason, rows in suite.left_out.items()
+        ],
+    }

@@ -1,6 +1,9 @@
-"""Parts of a document that a script writes, between ``<!-- NAME -->`` and ``<!-- end NAME -->``."""
+"""What scripts write into docs: parts between ``<!-- NAME -->`` and ``<!-- end NAME -->``, and data tables."""
 
+import csv
+import io
 import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 
@@ -18,3 +21,12 @@ def markdown_table(headings: list[str], rows: list[list[str]]) -> str:
     """Return a Markdown table; a bar inside a cell is escaped."""
     lines = [headings, ["---"] * len(headings), *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def csv_text(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a data table as CSV; None is an empty cell."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(headings)
+    writer.writerows(rows)
+    return text.getvalue()

@@ -1,4 +1,4 @@
-"""Write docs/accuracy.md and docs/accuracy-suites.md from what the commands print.
+"""Write docs/accuracy.md and the data tables in docs/accuracy from what the commands print.
 
     python scripts/update_accuracy.py --data DIR [--only SECTION ...]
 
@@ -11,7 +11,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +29,12 @@ from accuracy_page import (
     sweeps_table,
     training_constants,
 )
-from accuracy_suites import described, error_tables, left_out_tables, read_alike, steps_table
+from accuracy_suites import readings, summary_table, tables
 from generated import replace_part
 from published_plans import searched, within
 
 from sightline.quantities import as_json, significant
+from sightline.validation.validate import AnySuite
 
 SCRIPTS = Path(__file__).parent
 
@@ -53,17 +54,22 @@ def main() -> None:
 
 
 def write_pages() -> None:
-    """Fill the generated parts of the pages that show the figures."""
-    page, behind = DOCS / "accuracy.md", DOCS / "accuracy-suites.md"
+    """Fill the generated parts of the page that shows the figures, and write the data tables."""
+    page = DOCS / "accuracy.md"
     replace_part(page, "expect", expectations())
     replace_part(page, "locked", locked_table())
     replace_part(page, "plans", published_plans())
     replace_part(page, "sweeps", sweeps_table())
-    replace_part(behind, "rules", reading_rules())
-    replace_part(behind, "left out", left_out_tables())
-    replace_part(behind, "steps", steps_table())
-    replace_part(behind, "errors", error_tables())
+    replace_part(page, "suites", summary_table())
+    replace_part(page, "rules", reading_rules())
+    for name, text in tables().items():
+        (FIGURES / name).write_text(text, encoding="utf-8")
     compared_page.main()
+
+
+def write_readings(chosen: Sequence[AnySuite]) -> None:
+    """Write how each suite is read."""
+    (FIGURES / "readings.json").write_text(json.dumps(readings(chosen), indent=1) + "\n", encoding="utf-8")
 
 
 def suites(data: str) -> dict[str, Any]:
@@ -77,7 +83,7 @@ def suites(data: str) -> dict[str, Any]:
     goals = {suite.name: suite.goal for suite in chosen}
     drawn = draw(validation_chart([r for r in results if r.kind != "operators"]), "accuracy.svg")
     (DOCS / "images" / "accuracy.svg").write_text(str(drawn), encoding="utf-8")
-    replace_part(DOCS / "accuracy-suites.md", "suites", "\n\n".join(map(described, read_alike(chosen))))
+    write_readings(chosen)
     return {
         "suites": [{"kind": r.kind, "goal": goals[r.suite], **r.to_dict(), "half_width": r.half_width} for r in results]
     }

@@ -1,7 +1,7 @@
-"""Write ``docs/devices``: a page per calibrated device family, from the calibration files.
+"""Write ``docs/devices``: the page of calibrated device families and its data tables, from the calibration files.
 
 With ``--data DIR``, the folder of the public tables, the pictures are drawn anew: what the shipped constants predict
-over what was measured. Without it the pages keep the pictures that are there.
+over what was measured. Without it the page keeps the pictures that are there.
 """
 
 import argparse
@@ -9,13 +9,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from device_pages import part_page
+import device_pages
+from generated import csv_text, markdown_table, replace_part
 
 from sightline.catalog import entry, names
 
 DOCS = Path(__file__).parents[1] / "docs" / "devices"
 MOST_POINTS = 320
 """Points of a page's picture, so that it stays small."""
+
+
+MOST_LISTED = 20
+"""Devices of a family that are listed by name."""
 
 
 class Measured(NamedTuple):
@@ -98,16 +103,18 @@ TABLES: Mapping[str, Measured] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Write the pages, and with data the pictures."""
+    """Write the page and its tables, and with data the pictures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, help="folder of the public tables: draw the pictures too")
     data = parser.parse_args(arguments).data
     (DOCS / "images").mkdir(parents=True, exist_ok=True)
-    for family in families():
-        if data is not None and family in TABLES:
-            draw_residuals(family, TABLES[family], data)
-        (DOCS / f"{family}.md").write_text(page(family), encoding="utf-8")
-    (DOCS / "index.md").write_text(index(), encoding="utf-8")
+    if data is not None:
+        for family, measured in TABLES.items():
+            draw_residuals(family, measured, data)
+    for name, text in tables().items():
+        (DOCS / name).write_text(text, encoding="utf-8")
+    replace_part(DOCS / "index.md", "families", family_table())
+    replace_part(DOCS / "index.md", "pictures", pictures())
 
 
 def families() -> list[str]:
@@ -121,33 +128,38 @@ def parts(family: str) -> list[str]:
     return [name.partition("/")[2] for name in names("calibrations") if name.startswith(f"{family}/")]
 
 
-def page(family: str) -> str:
-    """Return a family's page."""
-    own = [name for name in names("devices") if entry("devices", name).get("calibration") == family]
-    kin = [name for name in names("devices") if family in entry("devices", name).get("relatives", ())]
-    lines = [f"# {family}", "Written by `scripts/update_devices.py` from the calibration files of the catalog."]
-    if own:
-        lines.append(f"Devices with these constants: {_listed(own)}.")
-    if kin:
-        lines.append(f"Devices that borrow the parts that their own family lacks: {_listed(kin)}.")
-    if (DOCS / "images" / f"{family}.svg").exists():
-        lines.append(f"![Predicted over measured time of {family} by the size of the operator](images/{family}.svg)")
-    return (
-        "\n\n".join([*lines, *(part_page(part, entry("calibrations", f"{family}/{part}")) for part in parts(family))])
-        + "\n"
-    )
-
-
-def index() -> str:
-    """Return the page that lists all families."""
-    lines = [
-        f"- [{family}]({family}.md): {', '.join(p.replace('_', ' ') for p in parts(family))}" for family in families()
+def tables() -> dict[str, str]:
+    """Return the text of each data table, by file name."""
+    written = {
+        "sources.csv": (device_pages.SOURCES, device_pages.sources),
+        "errors.csv": (device_pages.ERRORS, device_pages.errors),
+        "constants.csv": (device_pages.CONSTANTS, device_pages.constants),
+    }
+    named = [
+        (family, part, entry("calibrations", f"{family}/{part}")) for family in families() for part in parts(family)
     ]
-    return (
-        "# Calibrated devices\n\nEach page lists the measured operators of a device family, its constants and the errors that remain. [Calibration](../calibration.md) says how to add your own.\n\n"
-        + "\n".join(lines)
-        + "\n"
-    )
+    return {
+        file: csv_text(headings, (row for family, part, content in named for row in rows(family, part, content)))
+        for file, (headings, rows) in written.items()
+    }
+
+
+def family_table() -> str:
+    """Return a line for each family: its devices, those that borrow from it, and the parts that are calibrated."""
+    rows = []
+    for family in families():
+        own = [name for name in names("devices") if entry("devices", name).get("calibration") == family]
+        kin = [name for name in names("devices") if family in entry("devices", name).get("relatives", ())]
+        calibrated = ", ".join(part.replace("_", " ") for part in parts(family))
+        shown = _listed(own) if len(own) <= MOST_LISTED else f"{len(own)} devices that nobody measured"
+        rows.append([f"`{family}`", shown or "-", str(len(kin) or "-"), calibrated])
+    return markdown_table(["family", "devices", "borrowed by", "calibrated parts"], rows)
+
+
+def pictures() -> str:
+    """Return the pictures of the families that have one."""
+    drawn = [family for family in families() if (DOCS / "images" / f"{family}.svg").exists()]
+    return "\n\n".join(f"![{family}: predicted over measured time](images/{family}.svg)" for family in drawn)
 
 
 def draw_residuals(family: str, measured: Measured, data: Path) -> None:

@@ -1,40 +1,74 @@
-"""Write what docs/reproducing.md says of each source: its findings, and why some are not reproduced.
+"""Reproduce the sources; write docs/accuracy/findings.csv and reproduced.json, and the figures of docs/reproducing.md.
 
 python scripts/update_reproduced.py [SOURCE ...]
 """
 
 import argparse
+import csv
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from generated import markdown_table, replace_part
+from generated import csv_text, markdown_table, replace_part
 
-from sightline.report.reproduced import CHOICE_HEADINGS, HEADINGS, line_of, missed, together
+from sightline.report.reproduced import line_of, missed
 from sightline.reproduction.answer import Reproduction
 from sightline.reproduction.reproduce import SOURCES, reproduce
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGE, FIGURES = DOCS / "reproducing.md", DOCS / "accuracy" / "reproduced.json"
+PAGE, FINDINGS, VERDICTS = (
+    DOCS / "reproducing.md",
+    DOCS / "accuracy" / "findings.csv",
+    DOCS / "accuracy" / "reproduced.json",
+)
+COLUMNS = (
+    "source",
+    "id",
+    "finding",
+    "expected",
+    "ours",
+    "criterion",
+    "reproduced",
+    "interpretation",
+    "holds",
+    "reason",
+)
+SECTIONS = ("one by one", "together", "likeliest", "every", "choices")
 
 
 def main() -> None:
-    """Reproduce the sources and rewrite their parts and the summary."""
+    """Reproduce the sources and rewrite their findings and the page."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("source", nargs="*", help="rewrite these sources alone")
-    verdicts: dict[str, dict[str, Any]] = {"one by one": {}, "together": {}, "likeliest": {}, "every": {}}
-    if FIGURES.exists():
-        verdicts |= json.loads(FIGURES.read_text(encoding="utf-8"))
+    parser.add_argument("source", nargs="*", help="reproduce these sources alone")
+    verdicts: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
+    verdicts |= json.loads(VERDICTS.read_text(encoding="utf-8"))
+    rows = {name: [line for line in read_findings() if line["source"] == name] for name in SOURCES}
     for name in parser.parse_args().source or SOURCES:
         answer = reproduce(name)
-        replace_part(PAGE, name, findings(answer))
+        rows[name] = findings(name, answer)
         verdicts["one by one"][name] = {one.finding.id: one.reproduced for one in answer.outcomes}
         verdicts["together"][name] = list(answer.together)
         verdicts["likeliest"][name] = [one.finding.id for one in answer.outcomes if one.reproduced_likeliest]
         verdicts["every"][name] = [one.finding.id for one in answer.outcomes if one.reproduced_always]
-    FIGURES.write_text(json.dumps(verdicts, indent=1) + "\n", encoding="utf-8")
+        verdicts["choices"][name] = dict(answer.choices)
+    VERDICTS.write_text(json.dumps(verdicts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    lines = [line for own in rows.values() for line in own]
+    FINDINGS.write_text(csv_text(COLUMNS, [list(line.values()) for line in lines]), encoding="utf-8")
     replace_part(PAGE, "summary", summary(verdicts))
+    replace_part(PAGE, "missed", missed_list(lines))
+
+
+def read_findings() -> list[dict[str, str]]:
+    """Return the lines that the table has."""
+    return list(csv.DictReader(FINDINGS.read_text(encoding="utf-8").splitlines()))
+
+
+def findings(name: str, answer: Reproduction) -> list[dict[str, str]]:
+    """Return a line for each finding of a source, with the reason where it is not reproduced."""
+    reasons = {one.finding.id: one.reason for one in missed(answer)}
+    lines = [(name, *line_of(one), reasons.get(one.finding.id, "")) for one in answer.outcomes]
+    return [dict(zip(COLUMNS, line, strict=True)) for line in lines]
 
 
 def summary(verdicts: Mapping[str, Mapping[str, Any]]) -> str:
@@ -42,29 +76,19 @@ def summary(verdicts: Mapping[str, Mapping[str, Any]]) -> str:
     rows = [
         [
             name,
-            f"{sum(found.values())} of {len(found)}",
-            *(f"{len(verdicts[how][name])} of {len(found)}" for how in ("together", "likeliest", "every")),
+            f"{sum(reproduced.values())} of {len(reproduced)}",
+            *(f"{len(verdicts[how][name])} of {len(reproduced)}" for how in ("together", "likeliest", "every")),
         ]
-        for name, found in verdicts["one by one"].items()
+        for name, reproduced in verdicts["one by one"].items()
     ]
     headings = ("source", "findings reproduced", "together", "in the likeliest interpretation", "in every one")
     return markdown_table(list(headings), rows)
 
 
-def findings(answer: Reproduction) -> str:
-    """Return the findings as a table, and what lies behind those that are not reproduced."""
-    parts = [markdown_table(list(HEADINGS), [list(line_of(one)) for one in answer.outcomes])]
-    if answer.choices:
-        parts.append(f"Together, {together(answer)}:")
-        parts.append(markdown_table(list(CHOICE_HEADINGS), [list(one) for one in answer.choices.items()]))
-    if left := missed(answer):
-        parts.append("Not reproduced:")
-        parts.append(_listed([f"**{one.finding.id}**: {one.reason}" for one in left]))
-    return "\n\n".join(parts)
-
-
-def _listed(sentences: Sequence[str]) -> str:
-    return "\n".join(f"- {sentence}" for sentence in sentences)
+def missed_list(lines: Iterable[Mapping[str, str]]) -> str:
+    """Return what is not reproduced, and why."""
+    missing = [line for line in lines if line["reason"]]
+    return "\n".join(f"- **{one['id']}** {one['finding']} (ours {one['ours']}): {one['reason']}" for one in missing)
 
 
 if __name__ == "__main__":

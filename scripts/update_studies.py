@@ -1,10 +1,11 @@
-"""Write what the page of built-in studies takes from running them: what each finds, in its own sentences.
+"""Run the built-in studies and write what they find: all of it to docs/studies.json, the first findings to the page.
 
 `draw_images.py` draws their pictures.
 """
 
 import argparse
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from generated import replace_part
@@ -13,24 +14,32 @@ from sightline.exploration.answer import StudyAnswer
 from sightline.exploration.explore import explore
 from sightline.exploration.listed import BUILT_IN
 
-PAGE = Path(__file__).parents[1] / "docs" / "studies.md"
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE, FINDINGS = DOCS / "studies.md", DOCS / "studies.json"
+SHOWN = 2
+"""Findings of a study that the page shows."""
 
 
 def main() -> None:
-    """Rewrite the generated part of each study."""
+    """Rewrite the findings of each study."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("study", nargs="*", help="rewrite these studies alone")
+    parser.add_argument("study", nargs="*", help="run these studies alone")
+    known = json.loads(FINDINGS.read_text(encoding="utf-8"))
     for name in parser.parse_args().study or BUILT_IN:
-        replace_part(PAGE, name, found(explore(name)))
+        known[name] = findings(explore(name))
+    FINDINGS.write_text(json.dumps(known, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    for name, written in known.items():
+        replace_part(PAGE, name, shown(written))
 
 
-def found(answer: StudyAnswer) -> str:
-    """Return what a study finds and what it assumes, as two lists."""
-    return f"{_listed(answer.reading)}\n\nIt assumes:\n\n{_listed(answer.assumptions)}"
+def findings(answer: StudyAnswer) -> dict[str, list[str]]:
+    """Return what a study finds and what it assumes."""
+    return {"findings": list(answer.reading), "assumptions": list(answer.assumptions)}
 
 
-def _listed(sentences: Sequence[str]) -> str:
-    return "\n".join(f"- {sentence}" for sentence in sentences)
+def shown(written: Mapping[str, Sequence[str]]) -> str:
+    """Return the findings that the page shows, as a list."""
+    return "\n".join(f"- {sentence}" for sentence in written["findings"][:SHOWN])
 
 
 if __name__ == "__main__":

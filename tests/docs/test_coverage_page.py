@@ -1,5 +1,6 @@
-"""The coverage page says what predictions say."""
+"""The coverage page and its tables say what predictions say."""
 
+import csv
 import importlib
 import re
 import sys
@@ -13,7 +14,8 @@ from sightline.validation.coverage.operators import operator_cells
 from sightline.validation.coverage.techniques import technique_cells
 
 ROOT = Path(__file__).parents[2]
-TEXT = (ROOT / "docs" / "coverage.md").read_text(encoding="utf-8")
+DOCS = ROOT / "docs"
+TEXT = (DOCS / "coverage.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -28,19 +30,21 @@ def part(name):
     return re.search(rf"<!-- {name} -->\n(.*?)<!-- end {name} -->", TEXT, re.DOTALL)[1].strip()
 
 
-def rows(name):
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in part(name).splitlines()]
+def rows(table, **of):
+    """The lines of a data table whose columns have these values."""
+    with (DOCS / "coverage" / f"{table}.csv").open(encoding="utf-8", newline="") as file:
+        return [line for line in csv.DictReader(file) if all(line[key] == value for key, value in of.items())]
 
 
 @pytest.mark.parametrize("device", ["a100-sxm-80gb", "b200-sxm-180gb", "rtx-4090"])
 def test_the_line_of_a_device_is_what_predictions_say(script, device):
-    assert script.device_row(device, operator_cells(read_device(device))) in rows("devices")
+    (line,) = rows("devices", device=device)
+    assert list(line.values()) == script.device_row(device, operator_cells(read_device(device)))
 
 
-def test_the_column_of_a_framework_is_what_predictions_say(script):
-    heading, _, *lines = rows("frameworks")
-    column = {line[0]: line[heading.index("megatron")] for line in lines}
-    assert column == {cell.what: script.choice_cell(cell) for cell in technique_cells("megatron")}
+def test_the_lines_of_a_framework_are_what_predictions_say(script):
+    lines = [list(line.values()) for line in rows("frameworks", framework="megatron")]
+    assert lines == script.choice_rows(technique_cells("megatron"), "techniques")
 
 
 def test_the_words_are_those_of_the_command(script):
@@ -50,7 +54,7 @@ def test_the_words_are_those_of_the_command(script):
 @pytest.mark.slow
 def test_the_whole_page_is_what_predictions_say(script):
     cells = coverage()
-    assert part("counts") == script.counts(cells)
-    assert part("devices") == script.devices(cell for cell in cells if cell.table == "operators")
-    assert part("frameworks") == script.choices([cell for cell in cells if cell.table == "techniques"])
-    assert part("engines") == script.choices([cell for cell in cells if cell.table == "features"])
+    for name in ("counts", "devices", "choices"):
+        assert part(name) == getattr(script, name)(cells), name
+    for name, text in script.tables(cells).items():
+        assert (DOCS / "coverage" / name).read_text(encoding="utf-8") == text, name

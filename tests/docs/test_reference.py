@@ -1,7 +1,6 @@
 """What the documentation takes from the code is up to date and complete."""
 
 import importlib.util
-import re
 import sys
 from pathlib import Path
 
@@ -68,11 +67,3 @@ def test_every_command_and_option_has_help(update_reference):
 def test_every_key_of_a_scenario_is_documented(known):
     text = (DOCS / "scenario.md").read_text(encoding="utf-8")
     assert [key for key in known if f"`{key}`" not in text and f"## {key}" not in text] == []
-
-
-def test_accuracy_names_every_published_suite():
-    from sightline.validation import suites
-
-    text = (DOCS / "accuracy-suites.md").read_text(encoding="utf-8")
-    table = re.search(r"<!-- errors -->(.*?)<!-- end errors -->", text, re.DOTALL)[1]
-    assert [suite.name for suite in suites() if suite.name not in table] == [], "run scripts/update_accuracy.py"
