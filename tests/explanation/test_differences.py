@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sightline as sl
-from sightline.explanation.differences import memory_needed, more_memory_because, needs_and_step, slower_because
+from sightline.prediction.changes import memory_needed, more_memory_because, needs_and_step, slower_because
 from sightline.profile import Profile
 from sightline.quantities import GIB
 

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from strategies import right_scenarios
 
 import sightline as sl
-from sightline.explanation.candidates import levers
 from sightline.explanation.words import NOTHING_FITS, NOTHING_HELPS
 from sightline.loading.loader import read_overrides
+from sightline.prediction.changes import levers
 from sightline.quantities import GIB
 from sightline.report.explained.answer import change
 

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from sightline.errors import InputError
 from sightline.explanation.answer import Advice
-from sightline.explanation.candidates import NUMERICS, Settings, candidates, levers
-from sightline.explanation.reasons import sentence
 from sightline.explanation.side import interval_of, ratio_spread, spread_of
 from sightline.explanation.subject import Subject
+from sightline.prediction.changes import NUMERICS, Settings, candidates, levers, sentence
 from sightline.profile import SERVING, TRAINING, Profile
 from sightline.progress import SILENT, Progress
 

@@ -10,10 +10,10 @@ from sightline.explanation.answer import Explanation, Limit
 from sightline.explanation.comparison import FASTER, SLOWER, Difference, compare_sides
 from sightline.explanation.limits import BUBBLE, HOST, alone_s
 from sightline.explanation.reading import side_of_profile
-from sightline.explanation.reasons import LIMIT_NAMES, WHOLE_NAMES, seconds
 from sightline.explanation.side import Side
 from sightline.explanation.subject import Subject
 from sightline.explanation.words import NOTHING_HELPS, memory_sentences
+from sightline.prediction.changes import LIMIT_NAMES, WHOLE_NAMES, seconds
 from sightline.profile import COMMUNICATION, Profile, Row
 from sightline.profile.metrics import BOUNDS, OPERATOR
 from sightline.progress import SILENT, Progress

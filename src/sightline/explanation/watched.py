@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sightline.explanation.answer import Explanation, Limit
-from sightline.explanation.reasons import seconds
 from sightline.explanation.subject import Subject
+from sightline.prediction.changes import seconds
 from sightline.progress import SILENT, Progress
 from sightline.quantities import percent
 from sightline.runs import Run

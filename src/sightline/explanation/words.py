@@ -4,9 +4,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sightline.explanation.advice import Tried, Tries, savings
-from sightline.explanation.differences import memory_needed
 from sightline.explanation.limits import exposed_communication_s, limits_of
-from sightline.explanation.reasons import LIMIT_NAMES, WHOLE_NAMES, named, seconds
+from sightline.prediction.changes import LIMIT_NAMES, WHOLE_NAMES, memory_needed, named, seconds
 from sightline.profile import SERVING, TRAINING, Profile, overlapped_s
 from sightline.profile.metrics import OPERATOR
 from sightline.quantities import GIB, percent

@@ -7,7 +7,7 @@ import pytest
 
 from sightline.loading.settings import with_settings
 from sightline.planning.search import plan
-from sightline.planning.why.generation import changes_of
+from sightline.prediction.changes import generation_changes as changes_of
 from sightline.prediction.generation.predict import predict_generation
 
 SERVED = {

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 from training_scenarios import training
 
-from sightline.planning.why.neighbours import changes_of, nearby_plans, neighbours
+from sightline.planning.why.neighbours import nearby_plans, neighbours
+from sightline.prediction.changes import searched_changes as changes_of
 from sightline.prediction.training.predict import profile_of
 from sightline.scenario.rules import breaks_no_rule, broken_by
 

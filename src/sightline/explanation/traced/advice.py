@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from sightline.explanation.answer import Advice
-from sightline.explanation.reasons import seconds
 from sightline.explanation.traced.communication import bubble, imbalance, network, transfers
 from sightline.explanation.traced.fault import Fault, part
 from sightline.explanation.traced.figures import Figures
 from sightline.explanation.traced.products import lost
 from sightline.explanation.traced.sentences import fills
+from sightline.prediction.changes import seconds
 from sightline.traces.breakdown import Reason
 from sightline.traces.operators.attention import CORE
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from sightline.explanation.reasons import seconds
 from sightline.explanation.traced.fault import Fault, part
 from sightline.explanation.traced.figures import Figures
 from sightline.explanation.traced.sentences import slow_one
+from sightline.prediction.changes import seconds
 from sightline.traces.operators.names import UNNAMED
 
 _IN_FORWARD = 0.25

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from sightline.explanation.reasons import seconds
 from sightline.explanation.traced.figures import Figures
+from sightline.prediction.changes import seconds
 from sightline.quantities import percent
 
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sightline.explanation.answer import Advice
-from sightline.explanation.reasons import seconds
 from sightline.explanation.traced.fault import Fault
 from sightline.explanation.traced.figures import Figures
+from sightline.prediction.changes import seconds
 from sightline.profile import Profile, Row
 from sightline.scenario import Scenario
 

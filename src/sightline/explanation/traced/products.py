@@ -3,9 +3,9 @@
 import re
 from typing import NamedTuple
 
-from sightline.explanation.reasons import seconds
 from sightline.explanation.traced.fault import part
 from sightline.explanation.traced.figures import Figures
+from sightline.prediction.changes import seconds
 from sightline.quantities import FLOPS, format_quantity
 from sightline.traces.findings.products import SmallProducts
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from sightline.explanation.reasons import seconds
 from sightline.explanation.traced.figures import Figures
+from sightline.prediction.changes import seconds
 from sightline.quantities import percent
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from sightline.planning.serving.sweep import Finalist
-from sightline.planning.why.generation import changes_of
+from sightline.prediction.changes import generation_changes
 from sightline.scenario import GenerationPlan, ServingScenario
 from sightline.scenario.rules import breaks_no_rule
 from sightline.simulation.cache import alike
@@ -17,7 +17,7 @@ SIZE = "max_batched_tokens"
 def single_changes(scenario: ServingScenario) -> Iterator[tuple[dict[str, Any], GenerationPlan]]:
     """Yield single changes of a plan that break no rule: degrees, the token budget, and formats of the checkpoint."""
     plain = alike(scenario, 1, 1)
-    for stated, other in changes_of(plain):
+    for stated, other in generation_changes(plain):
         if "workload.batch" not in stated and breaks_no_rule(other):
             yield stated, other.plan
     if scenario.plan.quantization:

@@ -6,7 +6,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from sightline.explanation.differences import memory_needed
 from sightline.loading.settings import with_settings
 from sightline.planning.answer import NearestPlan, Neighbour, PlanAnswer, by_loss
 from sightline.planning.generation.objectives import FIGURES, figure_key, missed_by
@@ -17,7 +16,7 @@ from sightline.planning.lazy import LazySequence
 from sightline.planning.limits import BY_KEY
 from sightline.planning.why.hardware import hardware_changes
 from sightline.planning.why.variations import larger_clusters
-from sightline.prediction.changes import does_not_fit
+from sightline.prediction.changes import does_not_fit, generation_changes, memory_needed
 from sightline.prediction.generation.predict import predict_generation
 from sightline.profile import Profile
 from sightline.quantities import SECONDS, format_quantity
@@ -26,8 +25,6 @@ from sightline.scenario.rules import breaks_no_rule
 
 Limits: TypeAlias = Mapping[str, float]
 """By the result key that they are on."""
-DEGREES = ("tensor_parallel", "pipeline_parallel", "data_parallel")
-"""Degrees that grow at the expense of replicas."""
 ALIKE = 1e-9
 """Loss below which a change is none."""
 SEEN = 0.005
@@ -86,7 +83,7 @@ def _neighbours(
 ) -> list[Neighbour]:
     """The obvious neighbours of the best plan, the least loss first, those without a loss last."""
     own, searched, found = float(small(key, best) or 0.0), {name.rpartition(".")[2] for name in free}, []
-    for stated, other in changes_of(best.scenario):
+    for stated, other in generation_changes(best.scenario):
         if not {name.rpartition(".")[2] for name in stated} <= searched or not breaks_no_rule(other):
             continue
         if key == "batch" and "workload.batch" in stated:
@@ -102,31 +99,6 @@ def _neighbours(
             users = f"{profile.scenario.workload.batch:,} users, " if key == "batch" else ""
             found.append(Neighbour(set=stated, loss=loss, sentence=users + compared(best, profile, limits)))
     return by_loss(found)
-
-
-def changes_of(scenario: GenerationScenario) -> Iterator[tuple[dict[str, Any], GenerationScenario]]:
-    """Yield single changes of a plan by dotted key, and the scenarios that they lead to.
-
-    Degrees double and halve at the expense of replicas, expert parallelism, the token budget and the batch by
-    themselves. Plans with workers of their own for prefill have none.
-    """
-    plan, work = scenario.plan, scenario.workload
-    if plan.disaggregate is not None:
-        return
-    for factor in (2.0, 0.5):
-        for name in DEGREES:
-            degree, replicas = getattr(plan, name) * factor, plan.replicas / factor
-            if min(degree, replicas) >= 1 and degree == int(degree) and replicas == int(replicas):
-                change: dict[str, Any] = {name: int(degree), "replicas": int(replicas)}
-                yield {f"plan.{name}": int(degree)}, replace(scenario, plan=replace(plan, **change))
-        for name in ("expert_parallel", "max_batched_tokens"):
-            value = (getattr(plan, name) or 0) * factor
-            if value >= 1 and value == int(value) and (name != "expert_parallel" or scenario.model.experts):
-                change = {name: int(value)}
-                yield {f"plan.{name}": int(value)}, replace(scenario, plan=replace(plan, **change))
-        batch = work.batch * factor
-        if batch == int(batch) and batch >= plan.replicas * plan.data_parallel:
-            yield {"workload.batch": int(batch)}, replace(scenario, workload=replace(work, batch=int(batch)))
 
 
 def compared(best: Profile, other: Profile, limits: Limits) -> str:

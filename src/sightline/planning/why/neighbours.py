@@ -1,35 +1,24 @@
 """The obvious other choices beside a training plan, and why each of them loses."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
-from sightline.explanation.differences import more_memory_because, slower_because
 from sightline.explanation.side import SAME
 from sightline.launching.training.rules import LAUNCH_RULES
 from sightline.loading.typical import OFFERED
 from sightline.planning.answer import Neighbour, by_loss
 from sightline.planning.training.validity import POSSIBLE
-from sightline.prediction.changes import does_not_fit
+from sightline.prediction.changes import does_not_fit, more_memory_because, searched_changes, slower_because
 from sightline.profile import Profile
-from sightline.scenario import Plan, Scenario
+from sightline.scenario import Scenario
 from sightline.scenario.rules import broken_by
 from sightline.scenario.rules.rulebook import Rule
 from sightline.scenario.rules.techniques import briefly
 
-Change: TypeAlias = Mapping[str, Any]
-"""Fields of a plan with other values; the first is the choice, the others follow from it."""
 Value: TypeAlias = Callable[[Profile], float | None]
 """The objective of a profile, of which less is better; None where it is not known."""
 Predict: TypeAlias = Callable[[Scenario], Profile]
-CHOICES: Mapping[str, tuple[Any, ...]] = {
-    "recompute": ("none", "selective", "full"),
-    "zero_stage": (0, 1, 2, 3),
-    "schedule": ("1f1b", "gpipe", "zero-bubble"),
-    "sequence_parallel": (False, True),
-}
-"""Choices whose other values are neighbours."""
-DEGREES = ("tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel")
 
 
 class NearbyPlan(NamedTuple):
@@ -55,7 +44,7 @@ def nearby_plans(
         batch_at_most: Limit of the global batch, where plans take the largest that their replicas divide.
     """
     found = []
-    for change in changes_of(best.scenario):
+    for change in searched_changes(best.scenario):
         field = next(iter(change))
         if free is not None and field not in free:
             continue
@@ -126,65 +115,3 @@ def _held_back(best: Profile, other: Profile, loss: float | None) -> str:
     if refused := _refused(best, other.scenario, LAUNCH_RULES):
         return refused
     return "as good, and the best plan is simpler" if -loss < SAME else ""
-
-
-def changes_of(scenario: Scenario) -> Iterator[Change]:
-    """Yield single changes of a plan, whether they break a rule or not.
-
-    Degrees double and halve at the expense of replicas, or of stages where there are none left; the micro-batch and
-    the virtual stages double and halve; recomputation, ZeRO and the schedule take their other values.
-    """
-    plan = scenario.plan
-    for field in DEGREES:
-        for factor in (2.0, 0.5):
-            yield from _degree(scenario, field, factor)
-    for factor in (2.0, 0.5):
-        sequences = (plan.micro_batch or 1) * factor
-        if sequences >= 1 and sequences == int(sequences):
-            yield {"micro_batch": int(sequences)}
-        virtual = plan.virtual_stages * factor
-        if plan.schedule == "interleaved" and virtual > 1 and virtual == int(virtual):
-            yield {"virtual_stages": int(virtual)}
-    yield from _choices(plan)
-
-
-def _choices(plan: Plan) -> Iterator[Change]:
-    needs = {
-        "zero_stage": plan.data_parallel,
-        "schedule": plan.pipeline_parallel,
-        "sequence_parallel": plan.tensor_parallel,
-    }
-    for field, values in CHOICES.items():
-        if needs.get(field, 2) > 1:
-            for value in values:
-                if value != getattr(plan, field):
-                    yield {field: value} | ({"virtual_stages": 1} if field == "schedule" else {})
-    if plan.offload:
-        yield {"offload": frozenset()}
-
-
-def _degree(scenario: Scenario, field: str, factor: float) -> Iterator[Change]:
-    """A multiple of a degree of parallelism, where it is a whole number and something else can give way."""
-    plan = scenario.plan
-    degree = getattr(plan, field) * factor
-    if degree < 1 or degree != int(degree) or (field == "expert_parallel" and scenario.model.experts is None):
-        return
-    if field == "context_parallel" and plan.context_parallel == 1:
-        return
-    change: dict[str, Any] = {field: int(degree)}
-    if field != "expert_parallel":
-        gives = "data_parallel" if plan.data_parallel % factor == 0 else "pipeline_parallel"
-        left = getattr(plan, gives) / factor
-        if gives == field or left < 1 or left != int(left):
-            return
-        change[gives] = int(left)
-    if field == "pipeline_parallel" and plan.schedule == "interleaved":
-        # As many layers in a chunk as before.
-        change["virtual_stages"] = max(1, int(plan.virtual_stages // factor))
-    if change.get("virtual_stages") == 1:
-        change["schedule"] = "1f1b"
-    if change.get("tensor_parallel") == 1:
-        change["sequence_parallel"] = False
-    if change.get("pipeline_parallel") == 1:
-        change |= {"schedule": "1f1b", "virtual_stages": 1}
-    yield change

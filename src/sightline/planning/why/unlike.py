@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sightline.explanation.differences import more_memory_because, needs_and_step, slower_because
 from sightline.loading.clusters.mixed import joined
 from sightline.loading.settings import with_settings
 from sightline.planning.answer import HardwareChange, NearestPlan, Neighbour, PlanAnswer, by_loss
@@ -19,6 +18,7 @@ from sightline.planning.why.looser import looser
 from sightline.planning.why.nearest import nearest_plans
 from sightline.planning.why.neighbours import nearby_plans, neighbours
 from sightline.planning.why.unmet import Unmet, changes_from
+from sightline.prediction.changes import more_memory_because, needs_and_step, slower_because
 from sightline.prediction.sensitivity import scaled
 from sightline.profile import Profile
 from sightline.progress import SILENT

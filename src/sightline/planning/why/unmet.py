@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sightline.explanation.differences import needs_and_step
 from sightline.loading.settings import with_settings
 from sightline.planning.answer import NearestPlan, RankedPlan
 from sightline.planning.clusters import is_usual
@@ -13,6 +12,7 @@ from sightline.planning.training.candidates import resolved
 from sightline.planning.training.money import RunLimits
 from sightline.planning.training.objectives import Measure
 from sightline.planning.why.variations import Variation
+from sightline.prediction.changes import needs_and_step
 from sightline.profile import Profile
 from sightline.quantities import GIB, SECONDS, format_quantity
 from sightline.scenario import Cluster, Scenario

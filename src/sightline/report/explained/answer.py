@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from sightline.explanation.answer import Advice, Explanation, Limit
 from sightline.explanation.limits import limits_of
-from sightline.explanation.reasons import said
+from sightline.prediction.changes import said
 from sightline.profile import SERVING, Profile
 from sightline.profile.metrics import OPERATOR
 from sightline.quantities import percent
