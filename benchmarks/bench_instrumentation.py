@@ -80,9 +80,9 @@ def _turns(model: Any, steps: int, now: Callable[[], float]) -> tuple[float, dic
     """
     import torch
 
-    from sightline.measurement.machine.timing import HostClock
     from sightline.measurement.modules.instrument import instrument
-    from sightline.measurement.modules.readers import HostReader
+    from sightline.measurement.modules.timeline import HostReader
+    from sightline.measurement.timing import HostClock
 
     tokens = torch.randint(0, VOCABULARY, (1, TOKENS))
     on_model, alone = instrument(model, None, HostClock()), _alone(model)

@@ -24,7 +24,7 @@ import numpy as np
 
 from sightline.loading import load
 from sightline.measurement.serving import load as loads
-from sightline.measurement.serving.folder import write_model
+from sightline.measurement.serving.engine import write_model
 from sightline.measurement.serving.prompts import words_of
 from sightline.scenario import Model, ServingScenario
 from sightline.simulation.recorded import outcome_of

@@ -19,7 +19,7 @@ import numpy as np
 from aiohttp import web
 
 from sightline.measurement.serving import load as loads
-from sightline.measurement.serving.answer import Answer, Client
+from sightline.measurement.serving.stream import Answer, Client
 from sightline.simulation.requests import Floats, Requests
 
 RAMP_S = 4.0

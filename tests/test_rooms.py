@@ -53,16 +53,8 @@ ROOMS = (
 )
 """From the ground up."""
 MEASUREMENT = (
-    "machine",
-    "processes",
-    "models",
-    "modules",
-    "operators",
-    "generation",
-    "training",
-    "serving",
-    "measure",
-    "calibrate",
+    *("hardware", "timing", "resources", "machine", "processes", "models", "modules"),
+    *("operators", "generation", "training", "serving", "measure", "calibrate"),
 )
 """Shelves of the measurement package, from the ground up."""
 PLANNING = (
@@ -92,9 +84,15 @@ TRACES = (
     *("activity", "waits", "breakdown", "findings", "job"),
 )
 """Shelves of the traces that are read, from the ground up."""
+WATCHING = (
+    *("machine", "steps", "expected", "detector", "stream", "screen", "replanning", "background"),
+    *("observer", "outcome", "watch"),
+)
+"""Shelves of the watching package, from the ground up."""
 SHELVES = {
     "traces": TRACES,
     "measurement": MEASUREMENT,
+    "watching": WATCHING,
     "planning": PLANNING,
     "technology": TECHNOLOGY,
     "loading/clusters": CLUSTERS,

@@ -30,8 +30,7 @@ from sightline.cost.processor.formulas import fused_attention_cost, product_cost
 from sightline.errors import InputError
 from sightline.loading import scenario_from_mapping
 from sightline.loading.clusters import read_cluster
-from sightline.measurement.operators.runs import asked
-from sightline.measurement.operators.suite import standard_suite
+from sightline.measurement.operators.suite import asked, standard_suite
 from sightline.prediction import predict
 from sightline.prediction.anchoring.timed import MeasuredStep
 from sightline.prediction.training.constants import ANY, TrainingConstants

@@ -8,7 +8,7 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-from sightline.measurement.processes.case import UnsupportedCaseError
+from sightline.measurement.processes.isolation import UnsupportedCaseError
 
 
 def returns(arguments, emit):
@@ -95,7 +95,7 @@ def trains_on_two_ranks_of_which_one_is_late(arguments, emit):
     """Two real replicas on a clock that the second one alone moves on, by 1 before each of its passes."""
     import tempfile
 
-    from sightline.measurement.models.build import preload
+    from sightline.measurement.models import preload
     from sightline.measurement.processes.ranks import Ranks, run_ranks
 
     preload()
@@ -113,8 +113,8 @@ def is_one_of_two(arguments, emit):
 
     from torch.nn.modules.module import register_module_forward_pre_hook
 
-    from sightline.measurement.modules.communication import EXPOSED
-    from sightline.measurement.modules.readers import HostReader
+    from sightline.measurement.modules.timeline import HostReader
+    from sightline.measurement.modules.wrapping import EXPOSED
     from sightline.measurement.training.rank import StepClock, measure_rank
 
     with Path(arguments["clock"]).open("r+b") as file:

@@ -10,7 +10,7 @@ import pytest
 
 from sightline.errors import InputError, WorkError
 from sightline.runs import open_store
-from sightline.runs.run import to_json
+from sightline.runs.store import to_json
 
 SCENARIO = {"model": "llama-2-7b", "workload": {"task": "pretrain"}}
 ROWS = [

@@ -5,8 +5,7 @@ from random import Random
 import pytest
 from watched import LARGE, expected, steps
 
-from sightline.watching.detection.departures import is_link
-from sightline.watching.detection.detector import DepartureDetector
+from sightline.watching.detector import DepartureDetector, is_link
 
 
 @pytest.fixture(scope="module")

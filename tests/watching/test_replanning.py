@@ -10,8 +10,7 @@ from watched import LARGE, TINY
 
 import sightline as sl
 from sightline.watching.expected import as_mapping
-from sightline.watching.replanning.search import replanned
-from sightline.watching.replanning.situation import scenario_now
+from sightline.watching.replanning import replanned, scenario_now
 
 
 def asked(scenario, **changed):

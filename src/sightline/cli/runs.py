@@ -146,7 +146,7 @@ def export(
     """
     output.check({"--out": out}, out=(".zip",))
     from sightline.runs.exchange import exportable, to_archive
-    from sightline.runs.run import RUNNING
+    from sightline.runs.store import RUNNING
 
     opened = _open(store)
     chosen = exportable(_named(opened, names)) if names else [r for r in opened.runs() if r.status != RUNNING]

@@ -5,15 +5,25 @@ from contextlib import ExitStack
 from typing import Any
 
 from sightline.errors import InputError
-from sightline.measurement.generation import case as generation
-from sightline.measurement.machine.timing import FULL
-from sightline.measurement.machine.timing import QUICK as QUICK_OPERATOR
-from sightline.measurement.operators import runs as operators
+from sightline.measurement import generation
+from sightline.measurement.operators import suite as operators
 from sightline.measurement.operators.measure import measure_operator
-from sightline.measurement.processes.nodes import rendezvous_of
-from sightline.measurement.processes.results import Measured, measured
-from sightline.measurement.processes.suite import QUICK, Case, Effort, OnStep, Serving, Settings, Step, run_suite
+from sightline.measurement.processes.suite import (
+    QUICK,
+    Case,
+    Effort,
+    Measured,
+    OnStep,
+    Serving,
+    Settings,
+    Step,
+    measured,
+    rendezvous_of,
+    run_suite,
+)
 from sightline.measurement.serving import case as serving
+from sightline.measurement.timing import FULL
+from sightline.measurement.timing import QUICK as QUICK_OPERATOR
 from sightline.measurement.training import case as training
 from sightline.profile import Profile
 from sightline.progress import SILENT, Progress

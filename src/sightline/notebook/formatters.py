@@ -21,7 +21,7 @@ TYPES = {
     "sightline.prediction.sensitivity:Sensitivity": "analyses:sensitivity",
     "sightline.prediction.operators.roofline_table:RooflineTable": "analyses:roofline",
     "sightline.validation.suite:Result": "records:validated",
-    "sightline.runs.run:Run": "records:run",
+    "sightline.runs.store:Run": "records:run",
     "sightline.requirements.check:Checked": "outlines:required",
     "sightline.reproduction.answer:Reproduction": "outlines:reproduced",
 }
@@ -29,7 +29,7 @@ TYPES = {
 SEVERAL = {
     "sightline.profile.profile:Profile": "profiles:profiles",
     "sightline.validation.suite:Result": "records:validation",
-    "sightline.runs.run:Run": "records:runs",
+    "sightline.runs.store:Run": "records:runs",
     "sightline.requirements.check:Checked": "outlines:required_of_all",
     "sightline.validation.coverage.cell:Cell": "outlines:covered",
 }

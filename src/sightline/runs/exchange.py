@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sightline.errors import InputError, missing_extra
-from sightline.runs.run import FORMAT, JOURNAL, ROWS, RUNNING, SAMPLES, Run, from_json
-from sightline.runs.store import ID, Store
+from sightline.runs.store import FORMAT, ID, JOURNAL, ROWS, RUNNING, SAMPLES, Run, Store, from_json
 
 if TYPE_CHECKING:
     import polars

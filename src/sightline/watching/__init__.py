@@ -5,16 +5,14 @@ from typing import TYPE_CHECKING
 from sightline.on_demand import names_on_demand
 
 if TYPE_CHECKING:
-    from sightline.watching.reading import WatchRecord, read, read_one
-    from sightline.watching.trainer import TrainerCallback
-    from sightline.watching.watch import Watch, watch
+    from sightline.watching.stream import WatchRecord, read, read_one
+    from sightline.watching.watch import TrainerCallback, Watch, watch
 else:
     __getattr__, __dir__ = names_on_demand(
         __name__,
         {
-            "sightline.watching.reading": "WatchRecord read read_one",
-            "sightline.watching.trainer": "TrainerCallback",
-            "sightline.watching.watch": "Watch watch",
+            "sightline.watching.stream": "WatchRecord read read_one",
+            "sightline.watching.watch": "TrainerCallback Watch watch",
         },
     )
 

@@ -1,7 +1,10 @@
-"""What the process around a watch says: its rank, how many others there are, memory, how far the device is."""
+"""Report what the process around a watch is doing, and keep the watch's own errors out of the job."""
 
+import logging
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -96,3 +99,26 @@ def seconds_between(before: Any, after: Any) -> float | None:
         return float(before.elapsed_time(after)) / 1e3
     except (RuntimeError, ValueError):
         return None
+
+
+LOGGER = logging.getLogger("sightline.watching")
+"""Warnings of a job may be errors; a line of a log is none."""
+
+
+class Quiet:
+    """Catches what goes wrong in a part of the watch, and says it the first time."""
+
+    def __init__(self) -> None:
+        self.failed: set[str] = set()
+        """Parts that went wrong."""
+
+    @contextmanager
+    def __call__(self, part: str) -> Iterator[None]:
+        """Go on after an error; interrupts of the user and the end of the process pass."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - whatever it is, the job goes on
+            if part not in self.failed:
+                self.failed.add(part)
+                said = " ".join(str(error).split()) or type(error).__name__
+                LOGGER.warning("sightline.watch: %s failed: %s; the job goes on without that", part, said)

@@ -7,15 +7,12 @@ from time import monotonic
 from typing import Any, Final
 
 from sightline.scenario import Scenario
-from sightline.watching import machine, words
-from sightline.watching.detection.baseline import LAST
-from sightline.watching.detection.departures import Departure, figures_of
-from sightline.watching.detection.detector import DepartureDetector
+from sightline.watching import machine
+from sightline.watching.background import Searches
+from sightline.watching.detector import LAST, Departure, DepartureDetector, figures_of
 from sightline.watching.expected import Expected, as_mapping, expected_of
-from sightline.watching.figures import line_of, samples_of_replica
-from sightline.watching.quiet import Quiet
-from sightline.watching.replanning.background import Searches
-from sightline.watching.screen import Screen
+from sightline.watching.machine import Quiet
+from sightline.watching.screen import Screen, baseline_sentence, line_of, replan_sentence, samples_of_replica, summary
 from sightline.watching.steps import Reported, Step, StepReader
 from sightline.watching.stream import Stream
 
@@ -118,7 +115,7 @@ class Observer:
             self._write(last=last)
         with self.quiet("the terminal"):
             if self.screen.is_due(last=last) and self._recent and (steps or last):
-                self.screen.figures(words.figures(self._line(self._recent)), last=last)
+                self.screen.figures(summary(self._line(self._recent)), last=last)
         with self.quiet("planning again"):
             self._hear(self._searches.tend(self.detector, "" if self.stream is None else self.stream.folder))
 
@@ -147,7 +144,7 @@ class Observer:
             self._has_baseline = True
             # After a departure the first prediction is that of another situation.
             expected = None if self.departures else self.expected
-            said = words.of_baseline(baseline.window, expected)
+            said = baseline_sentence(baseline.window, expected)
             self._event({"kind": "baseline", "step": number, "step_time_s": baseline.step_time_s, "sentence": said})
 
     def _departed(self, departure: Departure) -> None:
@@ -165,7 +162,7 @@ class Observer:
         if answer is not None:
             said = {key: value for key, value in answer.items() if key != "error"}
             kind = "note" if "error" in answer else "replan"
-            self._event({"kind": kind, "step": self._reader.number, **said, "sentence": words.of_replan(answer)})
+            self._event({"kind": kind, "step": self._reader.number, **said, "sentence": replan_sentence(answer)})
 
     def _event(self, line: Mapping[str, Any]) -> None:
         with self.quiet("the terminal"):

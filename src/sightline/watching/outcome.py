@@ -8,9 +8,9 @@ from typing import Any
 from sightline.profile.measured import measured_rates, median_interval
 from sightline.watching import machine
 from sightline.watching.expected import Expected, as_mapping, expected_of
-from sightline.watching.figures import tokens_of
 from sightline.watching.observer import Observer
-from sightline.watching.replanning.situation import scenario_now
+from sightline.watching.replanning import scenario_now
+from sightline.watching.screen import tokens_of
 from sightline.watching.steps import Window, window_of
 
 

@@ -1,11 +1,137 @@
-"""The terminal of a watch: one line that changes in place, plain lines where there is no terminal."""
+"""Show a watch on the terminal: one line of figures that changes in place, plain lines where there is no terminal."""
 
 import os
 import sys
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from threading import get_ident
 from time import monotonic
 from typing import Any, Final
+
+from sightline.profile.measured import measured_rates
+from sightline.quantities import BYTES, SECONDS, TOKENS_PER_SECOND, format_quantity, percent
+from sightline.watching import machine
+from sightline.watching.expected import Expected
+from sightline.watching.steps import Step, Window, window_of
+
+
+def line_of(
+    steps: Sequence[Step], expected: Expected | None, *, devices: int | None, sequence_length: float | None
+) -> dict[str, Any]:
+    """Return what some steps come to; what is not known is left out.
+
+    Args:
+        steps: One or more.
+        expected: The prediction, for the gap to it and for utilization.
+        devices: Those that work together, where that is known.
+        sequence_length: Tokens of a sample that are expected now.
+    """
+    window = window_of(steps)
+    tokens, seconds = tokens_of(window, expected, devices, sequence_length), window.step_time_s
+    line: dict[str, Any] = {
+        "step": steps[-1].number,
+        "steps": window.steps,
+        "step_time_s": seconds,
+        "spread_s": list(window.spread_s),
+        "input_wait_s": window.wait_s,
+        "memory_bytes": machine.memory_bytes()[0],
+        "tokens_per_s": tokens / seconds if tokens and seconds else None,
+        "sequence_length": window.sequence_length,
+    }
+    if expected is not None and seconds:
+        line["gap"] = seconds / expected.step_time_s - 1.0
+        line["mfu"] = measured_rates(expected, seconds, tokens=tokens, devices=devices)["mfu"]
+    if window.parts:
+        line["parts"] = dict(window.parts)
+    return {key: value for key, value in line.items() if value is not None}
+
+
+def tokens_of(
+    window: Window, expected: Expected | None, devices: int | None, sequence_length: float | None
+) -> float | None:
+    """Return the tokens of a step on all devices; as the scenario says where the job does not."""
+    if expected is None:
+        return None if window.tokens is None else window.tokens * (devices or 1)
+    share = (devices or expected.devices) / expected.devices
+    if window.tokens is not None:
+        return window.tokens * float(expected.scenario.plan.data_parallel) * share
+    asked = float(expected.scenario.workload.sequence_length)
+    return expected.tokens * (sequence_length or asked) / asked * share
+
+
+def samples_of_replica(expected: Expected | None) -> float | None:
+    """Return the samples of a step on one replica, as the scenario says."""
+    if expected is None:
+        return None
+    scenario = expected.scenario
+    return float(scenario.workload.global_batch) / float(scenario.plan.data_parallel)
+
+
+def summary(line: Mapping[str, Any], between: str = "   ") -> str:
+    """Return a line about steps as one reads it, such as ``step 120   84.1 ms a step   as predicted``."""
+    parts = [f"step {line['step']:,}", _step(line)]
+    if line.get("gap") is not None:
+        parts.append(gap(line["gap"]))
+    if line.get("tokens_per_s"):
+        parts.append(format_quantity(line["tokens_per_s"], TOKENS_PER_SECOND))
+    if line.get("mfu") is not None:
+        impossible = " (more than the devices can do: not the scenario's model)" if line["mfu"] > 1.0 else ""
+        parts.append(f"MFU {percent(line['mfu'], 1)}" + impossible)
+    if line.get("memory_bytes"):
+        parts.append(f"memory {format_quantity(line['memory_bytes'], BYTES)}")
+    if line.get("input_wait_s", 0.0) >= _WAIT_WORTH * line["step_time_s"]:
+        parts.append(f"input wait {format_quantity(line['input_wait_s'], SECONDS)}")
+    if line.get("loss") is not None:
+        parts.append(f"loss {line['loss']:.4g}")
+    return between.join(parts)
+
+
+_WAIT_WORTH: Final = 0.01
+"""Share of the step from which waiting for input is told."""
+
+
+def _step(line: Mapping[str, Any]) -> str:
+    low, high = line["spread_s"]
+    time = format_quantity(line["step_time_s"], SECONDS)
+    return f"{time} a step" if line["steps"] < 2 else f"{time} a step ({_range(low, high)})"
+
+
+def _range(low: float, high: float) -> str:
+    """Two times with one unit where they have the same."""
+    first, last = format_quantity(low, SECONDS), format_quantity(high, SECONDS)
+    number, _, unit = first.rpartition(" ")
+    return f"{number} to {last}" if last.endswith(f" {unit}") else f"{first} to {last}"
+
+
+def gap(share: float) -> str:
+    """Return how far a step is from the predicted one in words."""
+    if abs(share) < 0.005:
+        return "as predicted"
+    if share >= 1.0:
+        return f"{1.0 + share:.2g} x the predicted time"
+    return f"{percent(abs(share))} {'slower' if share > 0 else 'faster'} than predicted"
+
+
+def baseline_sentence(baseline: Window, expected: Expected | None) -> str:
+    """Return what the steady steps take, next to what was predicted."""
+    took = f"a steady step takes {format_quantity(baseline.step_time_s, SECONDS)}"
+    if expected is None:
+        return took
+    low, high = expected.interval
+    said = f"{took}, predicted {format_quantity(expected.step_time_s, SECONDS)} ({_range(low, high)})"
+    if low <= baseline.step_time_s <= high:
+        return said
+    share = baseline.step_time_s / expected.step_time_s - 1.0
+    return f"{said}: {gap(share)}, outside of the 80 % interval; later departures are judged against what it takes"
+
+
+def replan_sentence(answer: Mapping[str, Any]) -> str:
+    """Return what a search found, with the command that shows it."""
+    if "error" in answer:
+        return f"no better plan can be said: {answer['error']}"
+    command = answer.get("command") if answer.get("advised") else ""
+    return f"{answer['sentence']}; see `{command}`" if command else str(answer["sentence"])
+
 
 PLAIN_EVERY_S: Final = 30.0
 """Seconds between two lines where they stay."""

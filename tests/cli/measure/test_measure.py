@@ -67,9 +67,9 @@ def test_wrong_requests_end_in_one_sentence(in_process, scenario, example, argum
 
 
 def test_without_pytorch_the_command_that_installs_it_is_told(in_process, scenario, monkeypatch) -> None:
-    from sightline.measurement.machine import record
+    from sightline.measurement import machine
 
-    monkeypatch.setattr(record, "find_spec", lambda _: None)
+    monkeypatch.setattr(machine, "find_spec", lambda _: None)
     code, out, err = in_process("measure", scenario)
     assert (code, out) == (2, "")
     assert err == "sightline: measuring needs PyTorch, which is not installed: pip install '.[measure]'\n"

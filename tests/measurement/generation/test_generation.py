@@ -1,4 +1,5 @@
 """Generation for real on a tiny Llama: the same tokens with and without a cache, times by pass, rows as predicted."""
+# ruff: noqa: E402 - imports that need PyTorch come after the check that it is there
 
 from dataclasses import replace
 
@@ -7,19 +8,30 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from measurement.running import TINY  # noqa: E402
+from measurement.running import TINY
 
-import sightline as sl  # noqa: E402
-from sightline.errors import InputError  # noqa: E402
-from sightline.measurement.generation import case, run  # noqa: E402
-from sightline.measurement.generation.case import result_of  # noqa: E402
-from sightline.measurement.generation.loop import WAYS, Generation, cached_bytes, random_prompts, way_of  # noqa: E402
-from sightline.measurement.models.build import build_plain_model  # noqa: E402
-from sightline.measurement.models.weights import quantize  # noqa: E402
-from sightline.measurement.modules.readers import HostReader  # noqa: E402
-from sightline.measurement.processes.case import UnsupportedCaseError  # noqa: E402
-from sightline.measurement.processes.results import profile_of  # noqa: E402
-from sightline.measurement.processes.suite import Settings  # noqa: E402
+import sightline as sl
+from sightline.errors import InputError
+from sightline.measurement import generation as case
+from sightline.measurement import generation as run
+from sightline.measurement.generation import (
+    WAYS,
+    Generation,
+    cached_bytes,
+    random_prompts,
+    result_of,
+    way_of,
+)
+from sightline.measurement.models import (
+    build_plain_model,
+    quantize,
+)
+from sightline.measurement.modules.timeline import HostReader
+from sightline.measurement.processes.isolation import UnsupportedCaseError
+from sightline.measurement.processes.suite import (
+    Settings,
+    profile_of,
+)
 
 SCENARIO = {
     "name": "tiny",

@@ -1,6 +1,6 @@
 import pytest
 
-from sightline.measurement.machine.devices import catalog_name, hardware_at_hand
+from sightline.measurement.machine import catalog_name, hardware_at_hand
 
 MIB = 2**20
 

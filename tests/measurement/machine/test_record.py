@@ -6,21 +6,21 @@ import time
 
 import pytest
 
-from sightline.measurement.machine import hardware, record
-from sightline.measurement.machine.hardware import CpuWatch
+from sightline.measurement import hardware, machine
+from sightline.measurement.hardware import CpuWatch
 
 FIXED = "0, NVIDIA H200, GPU-1b, 570.86.15, 143771, 700.00, 1980, 3201, 5, 16, Enabled, Disabled, [N/A]\n"
 CHANGING = "0, 345, 2619, 31, 77.5, 8, 4, 0x0000000000000004\n1, 345, [N/A], 30, 75.1, 0, 4, Not Active\n"
 
 
 def test_this_machine_is_on_record_as_json():
-    found = record.record_environment()
+    found = machine.record_environment()
     assert json.loads(json.dumps(found)) == found
     assert found["cpu"]["logical_cpus"] == os.cpu_count()
     assert 0 < found["cpu"]["allowed_cpus"] <= os.cpu_count()
     assert found["memory"]["total_bytes"] > found["memory"]["available_bytes"] > 0
     assert found["libraries"]["numpy"]
-    now = record.conditions()
+    now = machine.conditions()
     assert json.loads(json.dumps(now)) == now
     assert len(now["load_average"]) == 3
 
@@ -28,7 +28,7 @@ def test_this_machine_is_on_record_as_json():
 def test_settings_are_on_record_and_secrets_are_not(monkeypatch):
     monkeypatch.setenv("NCCL_ALGO", "Ring")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush")
-    found = record.record_environment()
+    found = machine.record_environment()
     assert found["variables"]["NCCL_ALGO"] == "Ring"
     assert "hush" not in json.dumps(found)
 
@@ -82,10 +82,10 @@ def test_sockets_and_cores_are_counted(tmp_path, monkeypatch):
 
 def test_contention_is_said_in_sentences():
     idle = {"gpus": [{"index": 0, "utilization": 0.0}]}
-    assert record.contention(idle, idle, 0.02) == []
+    assert machine.contention(idle, idle, 0.02) == []
     busy = {"gpus": [{"index": 0, "utilization": 0.6}]}
     slowed = {"gpus": [{"index": 0, "throttled": "the power cap"}]}
-    assert record.contention(busy, slowed, 0.3) == [
+    assert machine.contention(busy, slowed, 0.3) == [
         "other processes had 30 % of the machine's CPU time",
         "GPU 0 was 60 % busy before it started",
         "GPU 0 slowed its clocks: the power cap",
@@ -113,8 +113,8 @@ def test_others_have_what_of_the_busy_time_is_not_ours(monkeypatch):
 
 
 def test_the_class_is_what_results_depend_on():
-    found = record.record_environment()
-    known = record.environment_class(found)
-    assert record.environment_class({**found, "host": "other", "folder": "/", "memory": {}}) == known
+    found = machine.record_environment()
+    known = machine.environment_class(found)
+    assert machine.environment_class({**found, "host": "other", "folder": "/", "memory": {}}) == known
     other_libraries = {**found, "libraries": {**found["libraries"], "torch": "0"}}
-    assert record.environment_class(other_libraries) != known
+    assert machine.environment_class(other_libraries) != known

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.measurement.machine.timing import (
+from sightline.measurement.timing import (
     QUICK,
     HostClock,
     Rule,

@@ -4,7 +4,7 @@ from functools import wraps
 
 import pytest
 
-from sightline.measurement.modules.communication import OF_STATES, OF_UNITS, wrap_sharding
+from sightline.measurement.modules.wrapping import OF_STATES, OF_UNITS, wrap_sharding
 
 torch = pytest.importorskip("torch")
 

@@ -1,4 +1,5 @@
 """Real models told apart by module: work to the FLOP, every phase, and nothing left behind."""
+# ruff: noqa: E402 - imports that need PyTorch come after the check that it is there
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -8,14 +9,19 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from sightline.errors import InputError  # noqa: E402
-from sightline.loading.models import read_model  # noqa: E402
-from sightline.measurement.machine.timing import HostClock  # noqa: E402
-from sightline.measurement.modules.instrument import Instrument, instrument  # noqa: E402
-from sightline.measurement.modules.marks import Marks  # noqa: E402
-from sightline.measurement.modules.readers import HostReader  # noqa: E402
-from sightline.measurement.modules.roles import roles_of  # noqa: E402
-from sightline.profile import Row  # noqa: E402
+from sightline.errors import InputError
+from sightline.loading.models import read_model
+from sightline.measurement.modules.instrument import (
+    Instrument,
+    instrument,
+)
+from sightline.measurement.modules.timeline import (
+    HostReader,
+    Marks,
+)
+from sightline.measurement.modules.wrapping import roles_of
+from sightline.measurement.timing import HostClock
+from sightline.profile import Row
 
 TOKENS, HIDDEN, WIDTH, VOCABULARY, LAYERS, HEADS, KV_HEADS = 24, 64, 96, 128, 2, 4, 2
 BATCH = 2

@@ -1,4 +1,5 @@
 """The operators of a traced step stand where their modules are, in backward by autograd's own record too."""
+# ruff: noqa: E402 - imports that need PyTorch come after the check that it is there
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -9,10 +10,15 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from sightline.measurement.machine.timing import HostClock  # noqa: E402
-from sightline.measurement.modules.instrument import Instrument, instrument  # noqa: E402
-from sightline.measurement.modules.operator_trace import BORDER, BorderReader, trace_operators  # noqa: E402
-from sightline.profile import Row  # noqa: E402
+from sightline.measurement.modules.instrument import (
+    BORDER,
+    BorderReader,
+    Instrument,
+    instrument,
+    trace_operators,
+)
+from sightline.measurement.timing import HostClock
+from sightline.profile import Row
 
 LAYERS = 2
 
@@ -60,7 +66,7 @@ def test_products_are_counted_in_their_modules(rows: list[Row]) -> None:
 
 @pytest.mark.parametrize("bias", [False, True])
 def test_gradients_of_a_linear_layer_come_in_the_order_that_their_names_take(bias: bool) -> None:
-    from sightline.measurement.modules.operator_trace import GRADIENTS
+    from sightline.measurement.modules.instrument import GRADIENTS
 
     layer, x = torch.nn.Linear(16, 24, bias=bias), torch.ones(8, 16, requires_grad=True)
     out = layer(x * 1.0).sum()

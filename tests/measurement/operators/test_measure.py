@@ -6,12 +6,11 @@ import pytest
 
 from sightline.errors import InputError, WorkError
 from sightline.loading import load
-from sightline.measurement.machine import devices
-from sightline.measurement.machine.timing import HostClock, Rule
+from sightline.measurement import machine as devices
 from sightline.measurement.operators import measure
-from sightline.measurement.operators.elementwise import row_width
+from sightline.measurement.operators.kernels import ATTENTIONS, row_width
 from sightline.measurement.operators.measure import measure_operator
-from sightline.measurement.operators.products import ATTENTIONS
+from sightline.measurement.timing import HostClock, Rule
 from sightline.scenario.operation import ELEMENTWISE
 
 torch = pytest.importorskip("torch")
@@ -57,8 +56,8 @@ def test_attention_in_every_way_the_processor_has(implementation, queries) -> No
 
 
 def test_all_ways_compute_the_same_attention() -> None:
-    from sightline.measurement.machine.devices import machine_of
-    from sightline.measurement.operators.products import attention_case
+    from sightline.measurement.machine import machine_of
+    from sightline.measurement.operators.kernels import attention_case
 
     for queries in (1, 16, 64):
         scenario = asked(**ATTENTION | {"query_tokens": queries, "context_tokens": 64})

@@ -4,11 +4,10 @@ import pytest
 
 from sightline.errors import InputError
 from sightline.loading import operation_from_mapping
-from sightline.measurement.machine.timing import Rule
 from sightline.measurement.operators import measure
 from sightline.measurement.operators.measure import measure_operator
-from sightline.measurement.operators.runs import asked
-from sightline.measurement.operators.suite import standard_suite
+from sightline.measurement.operators.suite import asked, standard_suite
+from sightline.measurement.timing import Rule
 
 BRIEFEST = Rule(warm_up_s=0.0, block=1, drift=1.0, precision=1.0, least=1, most=2, longest_s=0.0)
 

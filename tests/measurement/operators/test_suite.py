@@ -4,8 +4,15 @@ import pytest
 
 from sightline.errors import InputError
 from sightline.loading import load
-from sightline.measurement.operators.runs import GROUP, asked, grouped, measure_suite
-from sightline.measurement.operators.suite import KERNELS, LONGEST_S, standard_suite
+from sightline.measurement.operators.suite import (
+    GROUP,
+    KERNELS,
+    LONGEST_S,
+    asked,
+    grouped,
+    measure_suite,
+    standard_suite,
+)
 from sightline.prediction import predict
 from sightline.runs import open_store
 

@@ -14,8 +14,7 @@ import pytest
 from measurement.running import alive, gone
 
 from sightline.errors import WorkError
-from sightline.measurement.processes.case import FINISHED, Status
-from sightline.measurement.processes.isolation import run_case
+from sightline.measurement.processes.isolation import FINISHED, Status, run_case
 
 CASES = "measurement.cases"
 

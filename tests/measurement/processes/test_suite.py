@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from measurement.running import gone
 
-from sightline.measurement.machine.record import record_environment
+from sightline.measurement.machine import record_environment
 from sightline.measurement.processes.suite import Case, run_suite
 from sightline.runs import open_store
 

@@ -6,8 +6,8 @@ import numpy as np
 from aiohttp import web
 from measurement.serving.misbehaving import Server
 
-from sightline.measurement.serving.answer import Limits
 from sightline.measurement.serving.load import ClientSettings, send_load
+from sightline.measurement.serving.stream import Limits
 from sightline.simulation.requests import Requests
 
 PATIENT = Limits(stall_s=0.3, total_s=20.0)

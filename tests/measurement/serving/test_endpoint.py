@@ -23,7 +23,7 @@ def test_without_the_servers_counts_chunks_are_counted():
 @pytest.mark.parametrize("behavior", ["text-only", "strict"])
 def test_a_server_that_takes_only_text_gets_text(behavior, monkeypatch, tmp_path):
     words = Words([f"w{i}" for i in range(50)])
-    monkeypatch.setattr("sightline.measurement.serving.endpoint.words_of", lambda _: words)
+    monkeypatch.setattr("sightline.measurement.serving.prompts.words_of", lambda _: words)
     records, sent, server = send(load(4), behavior, tokenizer=tmp_path)
     # The server adds a first token, which the prompts then lack.
     assert sent.request_format.overhead == 1
@@ -38,7 +38,7 @@ def test_without_a_tokenizer_such_a_server_is_refused():
 
 def test_chats_are_asked_of_another_address(monkeypatch, tmp_path):
     words = Words([f"w{i}" for i in range(50)])
-    monkeypatch.setattr("sightline.measurement.serving.endpoint.words_of", lambda _: words)
+    monkeypatch.setattr("sightline.measurement.serving.prompts.words_of", lambda _: words)
     records, _, server = send(load(4), chat=True, tokenizer=tmp_path)
     assert not any(record["failure"] for record in records)
     assert "messages" in server.seen[-1]
@@ -55,11 +55,11 @@ def test_a_key_that_is_refused_is_named_by_its_variable(variable, advice):
 
 
 def test_a_server_that_is_busy_at_first_is_asked_again(monkeypatch):
-    monkeypatch.setattr("sightline.measurement.serving.endpoint.WAITS_S", (0.01, 0.01))
+    monkeypatch.setattr("sightline.measurement.serving.prompts.WAITS_S", (0.01, 0.01))
     _, sent, server = send(load(2), "busy")
     assert sent.request_format.fields["ignore_eos"]
     assert server.asked == 3 + 2 + 2
-    monkeypatch.setattr("sightline.measurement.serving.endpoint.WAITS_S", (0.01,))
+    monkeypatch.setattr("sightline.measurement.serving.prompts.WAITS_S", (0.01,))
     with pytest.raises(WorkError, match="answers no completion: HTTP 429: slow down"):
         send(load(2), "busy")
 

@@ -8,7 +8,7 @@ pytest.importorskip("transformers")
 pytest.importorskip("tokenizers")
 
 from sightline.loading import load
-from sightline.measurement.serving.folder import write_model
+from sightline.measurement.serving.engine import write_model
 from sightline.measurement.serving.prompts import words_of
 
 

@@ -7,7 +7,7 @@ pytest.importorskip("aiohttp")
 
 from measurement.serving.serving_load import load, send
 
-from sightline.measurement.serving.answer import Limits
+from sightline.measurement.serving.stream import Limits
 
 FAILURES = {
     "hang": "stalled",

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from sightline.measurement.serving.remarks import remarks_on
+from sightline.measurement.serving.case import remarks_on
 from sightline.simulation.outcome import COMPLETED
 from sightline.simulation.recorded import FAILED, outcome_of
 from sightline.simulation.results import figures_of

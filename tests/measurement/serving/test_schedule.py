@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from sightline.measurement.serving.schedule import all_rows, closed_loop, open_loop, sleep_until
+from sightline.measurement.serving.load import all_rows, closed_loop, open_loop, sleep_until
 from sightline.simulation.requests import Requests
 
 ANSWER_S = 0.01

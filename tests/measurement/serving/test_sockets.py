@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from sightline.measurement.serving.sockets import Sockets
+from sightline.measurement.serving.stream import Sockets
 
 READ_LATE_S, TRIES = 0.1, 4
 CLOCKS_NS = 1_000_000

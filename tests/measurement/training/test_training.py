@@ -1,4 +1,5 @@
 """Training for real: models have the shapes that are asked for, every parallelism trains the same, mistakes are sentences."""
+# ruff: noqa: E402 - imports that need PyTorch come after the check that it is there
 
 import json
 import os
@@ -9,25 +10,38 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from measurement.running import TINY  # noqa: E402
+from measurement.running import TINY
 
-from sightline.errors import InputError  # noqa: E402
-from sightline.loading import scenario_from_mapping, to_mapping  # noqa: E402
-from sightline.measurement.machine import record  # noqa: E402
-from sightline.measurement.machine.resources import state_bytes  # noqa: E402
-from sightline.measurement.measure import measure_scenarios  # noqa: E402
-from sightline.measurement.models.build import build_model  # noqa: E402
-from sightline.measurement.processes.case import UnsupportedCaseError  # noqa: E402
-from sightline.measurement.processes.isolation import run_case  # noqa: E402
-from sightline.measurement.processes.nodes import nodes_of  # noqa: E402
-from sightline.measurement.processes.results import profile_of, why_too_large  # noqa: E402
-from sightline.measurement.processes.suite import Effort, Settings  # noqa: E402
-from sightline.measurement.training import case  # noqa: E402
-from sightline.measurement.training.deepspeed import stale_locks  # noqa: E402
-from sightline.measurement.training.results import _phases, result_of, waiting_s  # noqa: E402
-from sightline.measurement.training.steps import token_batches, way_of  # noqa: E402
-from sightline.prediction import predict  # noqa: E402
-from sightline.runs import open_store  # noqa: E402
+from sightline.errors import InputError
+from sightline.loading import scenario_from_mapping, to_mapping
+from sightline.measurement import machine
+from sightline.measurement.measure import measure_scenarios
+from sightline.measurement.models import build_model
+from sightline.measurement.processes.isolation import (
+    UnsupportedCaseError,
+    run_case,
+)
+from sightline.measurement.processes.suite import (
+    Effort,
+    Settings,
+    nodes_of,
+    profile_of,
+    why_too_large,
+)
+from sightline.measurement.resources import state_bytes
+from sightline.measurement.training import case
+from sightline.measurement.training.case import (
+    _phases,
+    result_of,
+    waiting_s,
+)
+from sightline.measurement.training.deepspeed import stale_locks
+from sightline.measurement.training.steps import (
+    token_batches,
+    way_of,
+)
+from sightline.prediction import predict
+from sightline.runs import open_store
 
 EXPERTS = {"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
 LATENT = {
@@ -225,8 +239,8 @@ def test_a_checkpoint_that_is_not_what_its_config_says_is_refused(tmp_path) -> N
 
 
 def test_a_missing_package_is_a_sentence(monkeypatch, tmp_path) -> None:
-    real = record.find_spec
-    monkeypatch.setattr(record, "find_spec", lambda name: None if name == "deepspeed" else real(name))
+    real = machine.find_spec
+    monkeypatch.setattr(machine, "find_spec", lambda name: None if name == "deepspeed" else real(name))
     with pytest.raises(InputError, match="needs deepspeed, which is not installed: DS_BUILD_OPS=0 pip install"):
         measure_scenarios([asked(framework="deepspeed")], open_store(str(tmp_path)), Settings())
 

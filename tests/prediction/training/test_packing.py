@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from training_scenarios import training
 
 from sightline.loading import scenario_from_mapping, to_mapping
-from sightline.measurement.processes.case import UnsupportedCaseError
+from sightline.measurement.processes.isolation import UnsupportedCaseError
 from sightline.measurement.training.steps import way_of
 from sightline.prediction.schedules.timeline import timeline
 from sightline.prediction.training.predict import predict, profile_of

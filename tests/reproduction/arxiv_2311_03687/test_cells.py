@@ -5,7 +5,7 @@ import pytest
 import sightline as sl
 from sightline.errors import InputError
 from sightline.loading.clusters import read_cluster
-from sightline.measurement.machine.devices import Hardware
+from sightline.measurement.machine import Hardware
 from sightline.reproduction.arxiv_2311_03687.cells import made_small, suite_tables
 from sightline.reproduction.arxiv_2311_03687.grid import FINETUNING, PRETRAINING, QUICK, plan_of, step
 from sightline.reproduction.arxiv_2311_03687.settings import A800, trained

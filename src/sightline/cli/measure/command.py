@@ -15,8 +15,7 @@ from sightline.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from sightline.measurement.processes.results import Measured
-    from sightline.measurement.processes.suite import Step
+    from sightline.measurement.processes.suite import Measured, Step
     from sightline.reproduction.arxiv_2311_03687.measured import MeasuredSuite
     from sightline.runs import Store
 
@@ -74,9 +73,8 @@ def _check(options: MeasureOptions) -> None:
 
 def _measure_suite(options: MeasureOptions) -> "tuple[list[Measured], list[str]]":
     from sightline.errors import nearest
-    from sightline.measurement.machine.devices import CPU_DTYPES
-    from sightline.measurement.operators.runs import measure_suite
-    from sightline.measurement.operators.suite import standard_suite
+    from sightline.measurement.machine import CPU_DTYPES
+    from sightline.measurement.operators.suite import measure_suite, standard_suite
     from sightline.runs import open_store
 
     suite, dtype, cluster = str(options.suite), options.dtype, options.cluster
@@ -155,7 +153,7 @@ def _result(measured: "Measured") -> dict[str, Any]:
 
 def _paper_suite(store: "Store", options: MeasureOptions) -> None:
     """Measure the grid, write its report and print its tables."""
-    from sightline.measurement.machine.devices import hardware_at_hand
+    from sightline.measurement.machine import hardware_at_hand
     from sightline.reproduction.arxiv_2311_03687.measured import measured_suite
 
     hardware = hardware_at_hand()
@@ -190,7 +188,7 @@ class _SuiteReport(Report):
 
 def _machine() -> list[str]:
     """Sentences about what the suite ran on."""
-    from sightline.measurement.machine.record import record_environment
+    from sightline.measurement.machine import record_environment
 
     environment = record_environment()
     gpus, cpu = environment["gpus"], environment["cpu"]

@@ -10,8 +10,7 @@ from sightline.cli.progress_bar import progress_bar
 from sightline.errors import InputError, WorkError, nearest
 
 if TYPE_CHECKING:
-    from sightline.measurement.processes.results import Measured
-    from sightline.measurement.processes.suite import OnStep, Serving, Settings
+    from sightline.measurement.processes.suite import Measured, OnStep, Serving, Settings
     from sightline.runs import Store
 
 
@@ -24,8 +23,7 @@ def measure_files(options: MeasureOptions, store: "Store", on_step: "OnStep") ->
     """
     from sightline.loading import load_all
     from sightline.measurement.measure import measure_scenarios
-    from sightline.measurement.processes.nodes import nodes_of
-    from sightline.measurement.processes.suite import complain
+    from sightline.measurement.processes.suite import complain, nodes_of
     from sightline.scenario import GenerationScenario, OperatorScenario, Scenario, ServingScenario
 
     scenarios: list[Any] = load_all(options.files or [], options.settings or [], options.sweeps or [])
@@ -58,8 +56,7 @@ def measure_files(options: MeasureOptions, store: "Store", on_step: "OnStep") ->
 
 def settings_of(options: MeasureOptions) -> "Settings":
     """Return how scenarios are measured."""
-    from sightline.measurement.processes.nodes import nodes_of
-    from sightline.measurement.processes.suite import LEVELS, QUICK, Effort, Settings
+    from sightline.measurement.processes.suite import LEVELS, QUICK, Effort, Settings, nodes_of
 
     problems = [
         f"{option} is {value}; allowed: {least} or more"
@@ -131,7 +128,7 @@ def _serving(options: MeasureOptions) -> "Serving":
 
 def _check_trainings(measured: "Sequence[Measured]") -> None:
     """Raise why no training scenario was measured, if none was: how a single one ended is a result."""
-    from sightline.measurement.processes.case import was_refused
+    from sightline.measurement.processes.isolation import was_refused
 
     if any(m.profile is not None for m in measured):
         return

@@ -223,7 +223,7 @@ def _write_runs(answers: "list[Profile]", options: SimulateOptions) -> ReportOpt
             output.print_remark("no file was written: a plan that does not fit serves no request")
         return replace(options.reports, chart=None)
     if options.requests is not None:
-        from sightline.runs.run import as_parquet
+        from sightline.runs.store import as_parquet
         from sightline.simulation.results.table import request_table
 
         output.write_file(options.requests, as_parquet(request_table(answers[0].outcome)))

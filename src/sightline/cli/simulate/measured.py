@@ -44,7 +44,7 @@ def served_run(asked: str, store: str | None) -> ServedRun:
 
 def replayed(run: ServedRun, profile: "Profile", path: str | None) -> list[dict[str, Any]]:
     """Return measured and simulated times beside each other; every request goes into the file at ``path``."""
-    from sightline.runs.run import as_parquet
+    from sightline.runs.store import as_parquet
     from sightline.simulation.replay import compared_requests, compared_statistics
 
     if profile.outcome is None:

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sightline.errors import InputError
-from sightline.measurement.machine.devices import Machine, import_torch
-from sightline.measurement.operators.case import Case, Tensors, rotating, sets_of
+from sightline.measurement.machine import Machine, import_torch
+from sightline.measurement.operators.kernels import Case, Tensors, rotating, sets_of
 from sightline.scenario import AttentionOperation, ElementwiseOperation, MatmulOperation
 from sightline.scenario.operation import Operation
 

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from sightline.errors import WorkError
 from sightline.measurement.processes import tree
-from sightline.measurement.processes.case import Emit, OutOfMemoryError, UnsupportedCaseError, run_entry
+from sightline.measurement.processes.isolation import Emit, OutOfMemoryError, UnsupportedCaseError, run_entry
 
 GRACE_S = 5.0
 """After one rank has failed, how long the others may still say why they did."""

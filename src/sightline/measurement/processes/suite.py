@@ -1,20 +1,160 @@
-"""Cases in order, each stored as it ends; a rerun goes on where the last one was stopped, however that was."""
+"""Run cases in order, store each as it ends, and read stored runs as profiles; a rerun resumes the last one.
+
+Of several nodes that measure together, the first decides what runs next, stores and prints; the others follow.
+"""
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from datetime import timedelta
 from typing import Any
 
 from sightline.errors import InputError, WorkError
 from sightline.loading import to_mapping
 from sightline.loading.clusters.this_machine import THIS_MACHINE
-from sightline.measurement.machine.record import conditions, contention, environment_class, record_environment
-from sightline.measurement.processes.case import FINISHED, Outcome
-from sightline.measurement.processes.isolation import LIMIT_S, run_case
-from sightline.measurement.processes.nodes import Nodes
+from sightline.measurement.machine import conditions, contention, environment_class, record_environment
+from sightline.measurement.processes.isolation import FINISHED, FORCED, LIMIT_S, Outcome, run_case
+from sightline.profile import BOUNDS, MEMORY_PARTS, Profile, Row, task_of
 from sightline.progress import SILENT, Progress
 from sightline.runs import Run, Store
+
+FIRST_CONTACT = timedelta(minutes=5)
+NEXT_CASE = timedelta(hours=12)
+"""How long a node waits for the first one to begin another scenario."""
+FAREWELL_S = 30.0
+_LEFT, _NEXT = "sightline/left", "sightline/next"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nodes:
+    """Where this node stands among those that measure together."""
+
+    count: int = 1
+    rank: int = 0
+    host: str = ""
+    port: int = 0
+    served: bool = False
+    """torchrun runs the server."""
+    local_rank: int | None = None
+    """Under torchrun, where every process is a node of one device: which device of the machine that is."""
+    local_count: int = 1
+    """Nodes on this machine."""
+
+    def to_dict(self, number: int) -> dict[str, Any]:
+        """As an argument of the request's scenario of this number.
+
+        It is empty for a single node, whose ranks meet by a file.
+        """
+        return {} if self.count == 1 else {**asdict(self), "prefix": f"sightline/ranks/{number}"}
+
+
+def nodes_of(count: int | None, rank: int | None, rendezvous: str | None) -> Nodes:
+    """Return what options say, or torchrun's environment where it started this process.
+
+    Raises:
+        InputError: Options contradict each other, or the rendezvous point is none.
+    """
+    if count is None and rank is None and rendezvous is None:
+        return _of_torchrun(os.environ) if "TORCHELASTIC_RUN_ID" in os.environ else Nodes()
+    count, rank = count or 1, rank or 0
+    if not 0 <= rank < count:
+        raise InputError(f"--node-rank is {rank}; allowed with --nnodes {count}: 0 to {count - 1}")
+    if count == 1:
+        return Nodes()
+    host, _, port = (rendezvous or "").rpartition(":")
+    if not host or not port.isdigit() or not 0 < int(port) < 2**16:
+        raise InputError(
+            f"--rendezvous is {rendezvous or 'missing'}; needed with --nnodes: HOST:PORT, where node 0 can be reached"
+        )
+    return Nodes(count=count, rank=rank, host=host, port=int(port))
+
+
+def _of_torchrun(environment: Mapping[str, str]) -> Nodes:
+    return Nodes(
+        count=int(environment["WORLD_SIZE"]),
+        rank=int(environment["RANK"]),
+        host=environment["MASTER_ADDR"],
+        port=int(environment["MASTER_PORT"]),
+        served=environment.get("TORCHELASTIC_USE_AGENT_STORE") == "True",
+        local_rank=int(environment["LOCAL_RANK"]),
+        local_count=int(environment["LOCAL_WORLD_SIZE"]),
+    )
+
+
+class Rendezvous:
+    """The key-value store that the nodes share."""
+
+    def __init__(self, nodes: Nodes, store: Any) -> None:
+        self._nodes, self._store, self._turn = nodes, store, 0
+
+    def announce(self, number: int | None) -> None:
+        """First node: the scenario of this number is run next; None ends the request."""
+        self._store.set(f"{_NEXT}/{self._turn}", json.dumps(number))
+        self._turn += 1
+
+    def announced(self) -> Iterator[int]:
+        """Other nodes: the numbers of the scenarios as they are announced."""
+        while True:
+            key = f"{_NEXT}/{self._turn}"
+            try:
+                self._store.wait([key], NEXT_CASE)
+                number = json.loads(self._store.get(key))
+            except Exception as error:
+                raise WorkError(f"the first node at {self._nodes.host}:{self._nodes.port} is gone") from error
+            self._turn += 1
+            if number is None:
+                return
+            yield number
+
+    def leave(self) -> None:
+        """Leave; the first node waits until all others have left, since it may run the server."""
+        self._store.add(_LEFT, 1)
+        deadline = time.monotonic() + FAREWELL_S
+        while self._nodes.rank == 0 and time.monotonic() < deadline:
+            if self._store.add(_LEFT, 0) >= self._nodes.count:
+                return
+            time.sleep(0.05)
+
+
+@contextmanager
+def rendezvous_of(nodes: Nodes) -> Iterator[Rendezvous]:
+    """Meet the other nodes.
+
+    Raises:
+        InputError: The port is taken, on the first node.
+        WorkError: The first node does not answer, on the others.
+    """
+    import torch.distributed
+
+    dist: Any = torch.distributed
+    serves = nodes.rank == 0 and not nodes.served
+    try:
+        store = dist.TCPStore(nodes.host, nodes.port, is_master=serves, timeout=FIRST_CONTACT, wait_for_workers=False)
+    except Exception as error:
+        place = f"{nodes.host}:{nodes.port}"
+        if serves:
+            raise InputError(
+                f"--rendezvous {place} cannot be listened on, perhaps the port is in use: {_first(error)}"
+            ) from error
+        raise WorkError(f"the first node at {place} does not answer: {_first(error)}") from error
+    rendezvous = Rendezvous(nodes, store)
+    try:
+        yield rendezvous
+    finally:
+        if nodes.rank == 0:
+            rendezvous.announce(None)
+        # If the first node is gone, there is no other to wait for.
+        with suppress(RuntimeError):
+            rendezvous.leave()
+
+
+def _first(error: Exception) -> str:
+    return str(error).strip().splitlines()[0].rstrip(".") if str(error).strip() else type(error).__name__
+
 
 VARIABLES = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**40)}
 """Environment of what is measured: the C library keeps freed memory, since fresh pages take longer than many a
@@ -243,3 +383,97 @@ def _run_and_store(case: Case, store: Store, suite: str, key: str, environment: 
         },
         output=outcome.output,
     )
+
+
+PARTS = ("source", "fits", "phases", "limits", "memory_bytes", "evidence", "measurement")
+ENERGY = ("energy_per_step_j", "energy_j")
+UNSTEADY = 0.1
+"""Width of an interval over its median from which a remark is due."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """A scenario and the run it is stored in."""
+
+    scenario: Any
+    run: Run
+    profile: Profile | None
+    """None where the run did not end well: ``run.status`` and ``run.reason`` say why."""
+
+
+def measured(cases: Sequence[Case], runs: Sequence[Run], store: Store) -> list[Measured]:
+    """Return each case's scenario with its run and, where that ended well, its profile."""
+    return [
+        Measured(
+            scenario=case.measures,
+            run=run,
+            profile=profile_of(case.measures, run.result, store.rows(run).to_dicts()) if run.status == "ok" else None,
+        )
+        for case, run in zip(cases, runs, strict=True)
+    ]
+
+
+def profile_of(scenario: Any, result: Mapping[str, Any], rows: Sequence[Mapping[str, Any]] = ()) -> Profile:
+    """Return stored result keys and rows as a profile; metrics that follow from others are derived anew."""
+    task = task_of(scenario.workload.task)
+    metrics = {} if task is None else task.metrics
+    stated: dict[str, Any] = {
+        key: result[key] for key, metric in metrics.items() if metric.formula is None and key in result
+    }
+    given: dict[str, Any] = {key: result[key] for key in PARTS if key in result}
+    return Profile(
+        scenario=scenario,
+        source=given.pop("source"),
+        interval={
+            key: (float(low), None if high is None else float(high)) for key, (low, high) in result["interval"].items()
+        },
+        rows=[Row.from_mapping(row) for row in rows],
+        warnings=tuple(result["warnings"]),
+        **given,
+        **{key: float("nan") if key in ENERGY and value is None else value for key, value in stated.items()},
+    )
+
+
+def why_too_large(predicted: Profile) -> str:
+    """Return why a scenario is not run, with the changes that would fit; empty where it is predicted to fit."""
+    if predicted.fits:
+        return ""
+    from sightline.planning.why.unfit import nearest_to
+
+    several = (f"{_in_words(near.set)} {near.sentence}" for near in nearest_to(predicted))
+    return "; ".join((*predicted.advice, *several, FORCED))
+
+
+def _in_words(changes: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key}: {value}" for key, value in changes.items())
+
+
+def held_bytes(memory: Mapping[str, float]) -> float:
+    """Return the peak of the process, or of what the device's allocator took and what was taken before."""
+    return memory["process"] if "process" in memory else memory["before"] + memory["reserved"]
+
+
+def memory_by_part(memory: Mapping[str, float], states: Mapping[str, float]) -> dict[str, float]:
+    """Return bytes by part: ``states`` such as weights, what was there before, and what a step needed on top."""
+    parts = {**dict.fromkeys(MEMORY_PARTS, 0.0), **states, "framework": memory["before"]}
+    if "reserved" in memory:
+        parts["buffers"] = memory["reserved"] - memory["allocated"]
+    parts["activations"] = max(held_bytes(memory) - sum(parts.values()), 0.0)
+    return {**parts, "total": sum(parts.values())}
+
+
+def limits_of(rows: Sequence[Mapping[str, Any]], whole_s: float) -> dict[str, float]:
+    """Return ``whole_s`` split by what bounds it, in the proportions of the rows' seconds."""
+    total = sum(row["time_s"] for row in rows)
+    return {bound: sum(row["time_s"] for row in rows if row["bound"] == bound) / total * whole_s for bound in BOUNDS}
+
+
+def remarks_on_times(
+    low_s: float, high_s: float, median_s: float, *, stable: bool = True, what: str = "median"
+) -> list[str]:
+    """Return what to know before a time is believed."""
+    found = [] if stable else ["times had not settled when the warm-up ended"]
+    if high_s - low_s > UNSTEADY * median_s:
+        share = 50 * (high_s - low_s) / median_s
+        found.append(f"the {what} is uncertain by {share:.0f} %: is the machine busy?")
+    return found

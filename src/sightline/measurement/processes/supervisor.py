@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from sightline.measurement.machine.hardware import CpuWatch
+from sightline.measurement.hardware import CpuWatch
 from sightline.measurement.processes import tree
 
 _LOOK_EVERY_S = 0.1
@@ -83,7 +83,7 @@ class _Supervisor:
             tree.die_with_parent(supervisor)
             tree.be_first_out_of_memory()
             self._redirect()
-            from sightline.measurement.processes.case import run_entry
+            from sightline.measurement.processes.isolation import run_entry
 
             run_entry(self.request, self.messages)
         finally:

@@ -1,10 +1,11 @@
-"""Cases of serving: a load sent to a server that runs, or to an engine that is started for it and ended after it."""
+"""Measure serving: a load sent to a running server, or to an engine that is started for it and ended afterwards."""
 
 import asyncio
 import contextlib
 import os
 import shlex
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -14,24 +15,57 @@ import numpy as np
 
 from sightline.errors import InputError
 from sightline.loading.serving import serving_from_mapping
-from sightline.measurement.machine.record import require
-from sightline.measurement.models.build import check_checkpoint
-from sightline.measurement.processes.case import Emit
-from sightline.measurement.processes.results import Measured, measured, profile_of
-from sightline.measurement.processes.suite import Case, Settings, case_of
-from sightline.measurement.serving.answer import Limits
-from sightline.measurement.serving.engine import command_of, end_of, free_port, program_of, running
-from sightline.measurement.serving.folder import write_model
+from sightline.measurement.machine import require
+from sightline.measurement.models import check_checkpoint
+from sightline.measurement.processes.isolation import Emit
+from sightline.measurement.processes.suite import Case, Measured, Settings, case_of, measured, profile_of
+from sightline.measurement.serving.engine import command_of, end_of, free_port, program_of, running, write_model
 from sightline.measurement.serving.load import ClientSettings, Record, SentLoad, send_load
-from sightline.measurement.serving.remarks import remarks_on
+from sightline.measurement.serving.stream import Limits
 from sightline.profile import Profile
+from sightline.quantities import counted
 from sightline.runs import Run, Store, credentials
 from sightline.runs.credentials import Credentials
 from sightline.scenario import ServingScenario
 from sightline.simulation.load import load_of
-from sightline.simulation.recorded import outcome_of
+from sightline.simulation.recorded import Records, outcome_of
 from sightline.simulation.requests import Requests, joined
 from sightline.simulation.results import figures_of
+
+LATE_S = 0.01
+"""Lateness of sending from which a remark is due."""
+
+
+def remarks_on(records: Records, *, counts: bool) -> Iterator[str]:
+    """Yield what to know before the figures are believed: failures, other lengths than asked, lateness."""
+    failed = [row for row in records if row["failure"]]
+    if failed:
+        reasons = ", ".join(
+            f"{count} x {reason}" for reason, count in Counter(r["failure"] for r in failed).most_common()
+        )
+        first = next((row["detail"] for row in failed if row["detail"]), "")
+        yield f"{len(failed)} of {len(records)} requests failed: {reasons}{f' ({first})' if first else ''}"
+    done = [row for row in records if not row["failure"]]
+    if not counts:
+        yield "the server does not say how many tokens it processed; chunks are counted as tokens"
+    other = [row["server_prompt_tokens"] - row["prompt_tokens"] for row in done if row["server_prompt_tokens"] >= 0]
+    if any(other):
+        unlike = np.array([difference for difference in other if difference])
+        yield (
+            f"the server processed {counted(unlike.size, 'prompt')} with other lengths than asked, by "
+            f"{unlike.min():+d} to {unlike.max():+d} tokens"
+        )
+    short = [row for row in done if row["server_output_tokens"] != row["output_tokens"]]
+    if short:
+        answers = counted(len(short), "answer")
+        yield f"the server gave {answers} of another length than asked: it does not follow ignore_eos"
+    several = sum(max(row["server_output_tokens"] - len(row["chunk_s"]), 0) for row in done)
+    if several:
+        yield f"{counted(several, 'token')} came together with others in a chunk; times between them count as 0"
+    late = np.array([row["sent_s"] - row["intended_s"] for row in records])
+    if late.size and (worst := float(np.percentile(late, 99))) > LATE_S:
+        yield f"1 % of the requests were sent over {worst * 1e3:.0f} ms late: is this machine busy?"
+
 
 CASE = f"{__name__}:measure_case"
 START_S = 900.0

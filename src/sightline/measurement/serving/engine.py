@@ -1,6 +1,7 @@
-"""An engine started for a measurement: its command, its readiness, its log, and the end of all its processes."""
+"""Start an engine for a measurement: its model folder, command, readiness and log, and the end of all its processes."""
 
 import contextlib
+import json
 import os
 import shlex
 import shutil
@@ -9,20 +10,56 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 from sightline.errors import InputError, WorkError
 from sightline.launching import write
 from sightline.launching.engines.loads import as_generation
 from sightline.launching.engines.plans import model_argument
+from sightline.measurement.models import build_plain_model
 from sightline.measurement.processes import tree
 from sightline.runs.credentials import Credentials
-from sightline.scenario import ServingScenario
+from sightline.scenario import Model, ServingScenario
 from sightline.simulation.requests import Requests
+
+CHAT_TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
+
+
+def write_model(model: Model, dtype: str, folder: Path) -> None:
+    """Write weights, configuration and tokenizer of a model; nothing ends its answers before their asked length.
+
+    Raises:
+        UnsupportedCaseError: No class of transformers has such layers.
+    """
+    built: Any = build_plain_model(model, dtype=dtype)
+    for settings in (built.config, built.generation_config):
+        settings.bos_token_id = settings.eos_token_id = settings.pad_token_id = None
+    built.config.use_cache = True
+    built.save_pretrained(folder)
+    _write_tokenizer(int(model.vocab_size), folder)
+
+
+def _write_tokenizer(size: int, folder: Path) -> None:
+    """Write a tokenizer of words: text of n words is n tokens, and a streamed token is never held back."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    names = {f"w{number}": number for number in range(size)}
+    tokenizer: Any = Tokenizer(models.WordLevel(names, unk_token="w0"))  # noqa: S106 - no password
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.save(str(folder / "tokenizer.json"))
+    settings = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "clean_up_tokenization_spaces": False,
+        "unk_token": "w0",
+        "pad_token": "w0",
+        "chat_template": CHAT_TEMPLATE,
+    }
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+
 
 READY_PATHS: Final = ("/health", "/v1/models")
 LOOK_EVERY_S = 0.2
@@ -127,9 +164,9 @@ def _started(words: Sequence[str], environment: Mapping[str, str], log: Path) ->
 def _answers(url: str) -> bool:
     for path in READY_PATHS:
         try:
-            with urllib.request.urlopen(f"{url}{path}", timeout=5.0) as answer:  # noqa: S310 - http on this machine
+            with urlopen(f"{url}{path}", timeout=5.0) as answer:  # noqa: S310 - http on this machine
                 return bool(answer.status == 200)
-        except urllib.error.HTTPError as error:
+        except HTTPError as error:
             if error.code != 404:
                 return False
         except OSError:

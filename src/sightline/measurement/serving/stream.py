@@ -1,11 +1,104 @@
-"""A streamed answer as it came over the network, read as tokens: server-sent events of the OpenAI interface."""
+"""Send one request to an OpenAI-compatible server and read its stream: when tokens arrived, or why it failed.
 
+Linux stamps every packet when its network stack takes it, so that a token's time leaves out the wait for the client's
+processor, which other streams, and other programs, use too.
+"""
+
+import asyncio
 import json
+import socket
+import struct
+import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
+from weakref import WeakValueDictionary
 
+from sightline.runs import credentials
 from sightline.runs.credentials import Credentials
+
+if TYPE_CHECKING:
+    from aiohttp import ClientResponse, ClientSession
+
+SO_TIMESTAMPNS: Final = 35
+"""Socket option of Linux (include/uapi/asm-generic/socket.h) that has reads say when their last packet came."""
+_STAMP: Final = struct.Struct("ll")
+"""Seconds and nanoseconds of the wall clock."""
+_ROOM: Final = socket.CMSG_SPACE(_STAMP.size) if hasattr(socket, "CMSG_SPACE") else 0
+_OLDEST_NS: Final = 600_000_000_000
+"""A stamp that is older comes from a clock that was set meanwhile."""
+_AT_ONCE_NS: Final = 10_000
+"""Clocks that were read in so short a time were not interrupted."""
+_TRIES: Final = 4
+AncillaryData = Sequence[tuple[int, int, bytes]]
+"""Ancillary data of a message: level, type and content."""
+
+
+class StampedSocket(socket.socket):
+    """A socket that keeps when the bytes of its last read had come, in ns of ``time.perf_counter_ns``."""
+
+    __slots__ = ("arrived_ns",)
+    arrived_ns: int
+
+    def recv(self, bufsize: int, flags: int = 0, /) -> bytes:
+        """Read bytes."""
+        data, notes, _, _ = self.recvmsg(bufsize, _ROOM, flags)
+        self.arrived_ns = _arrived_ns(notes)
+        return data
+
+    def recv_into(self, buffer: Any, nbytes: int = 0, flags: int = 0) -> int:
+        """Read bytes into a buffer, as connections with TLS do."""
+        whole = memoryview(buffer)
+        read, notes, _, _ = self.recvmsg_into([whole[:nbytes] if nbytes else whole], _ROOM, flags)
+        self.arrived_ns = _arrived_ns(notes)
+        return read
+
+
+def _arrived_ns(notes: AncillaryData) -> int:
+    """When the last packet came; now, where the system does not say."""
+    now_ns = time.perf_counter_ns()
+    for level, kind, content in notes:
+        if level == socket.SOL_SOCKET and kind == SO_TIMESTAMPNS and len(content) == _STAMP.size:
+            seconds, rest_ns = _STAMP.unpack(content)
+            arrived_ns = seconds * 1_000_000_000 + rest_ns - _wall_clock_offset_ns()
+            return arrived_ns if 0 < now_ns - arrived_ns < _OLDEST_NS else now_ns
+    return now_ns
+
+
+def _wall_clock_offset_ns() -> int:
+    """How far the wall clock, of which stamps are, is ahead of that of the reader."""
+    before_ns = wall_ns = after_ns = 0
+    for _ in range(_TRIES):
+        before_ns, wall_ns, after_ns = time.perf_counter_ns(), time.time_ns(), time.perf_counter_ns()
+        if after_ns - before_ns < _AT_ONCE_NS:
+            break
+    return wall_ns - (before_ns + after_ns) // 2
+
+
+class Sockets:
+    """Makes the sockets of a session, and finds that of a connection again."""
+
+    def __init__(self) -> None:
+        self._made: WeakValueDictionary[int, StampedSocket] = WeakValueDictionary()
+
+    def make(
+        self, address: tuple[int | socket.AddressFamily, int | socket.SocketKind, int, str, object]
+    ) -> socket.socket:
+        """Return a socket for an address of ``getaddrinfo``, which stamps what comes where the system does."""
+        family, kind, protocol, _, _ = address
+        if sys.platform != "linux":
+            return socket.socket(family, kind, protocol)
+        made = StampedSocket(family, kind, protocol)
+        made.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        made.arrived_ns = 0
+        self._made[made.fileno()] = made
+        return made
+
+    def of(self, number: int) -> StampedSocket | None:
+        """Return the socket with this file descriptor; None where it is none of these."""
+        return self._made.get(number)
+
 
 DONE: Final = b"[DONE]"
 MALFORMED, CUT, CONTRADICTED, REPORTED = (
@@ -120,3 +213,158 @@ def events(pieces: Sequence[bytes], times_ns: Sequence[int]) -> Iterator[tuple[b
                 yield line[5:].strip(), time_ns
     if rest.strip():
         yield rest.removeprefix(b"data:").strip(), times_ns[-1]
+
+
+REFUSED, TIMED_OUT, STALLED, NO_ANSWER = "connection refused", "timed out", "stalled", "no answer"
+"""Why there is no stream, or no end of it."""
+SLICE = 32
+"""Events read before other streams get their turn: a long answer must not delay the clock of others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What became of a request; times are of ``time.perf_counter_ns``."""
+
+    sent_ns: int
+    ended_ns: int
+    stream: AnswerStream = field(default_factory=AnswerStream)
+    failure: str = ""
+    """One of few reasons; empty: the answer is whole."""
+    detail: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class PendingRequest:
+    """A request that is under way."""
+
+    task: "asyncio.Task[Answer] | None"
+    sent_ns: int
+    last_ns: int
+    """When something last came."""
+    begun: bool = False
+    """Whether the answer has."""
+    why: str = ""
+    """Why it was ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How long a request may take."""
+
+    stall_s: float = 120.0
+    """Without a further byte of an answer that has begun."""
+    first_s: float | None = None
+    """Without its first byte; None: only ``total_s`` counts, since requests wait long for a server under load."""
+    total_s: float = 1800.0
+
+
+class Client:
+    """Sends requests to one address; as a context, it watches over those under way."""
+
+    def __init__(
+        self,
+        session: "ClientSession",
+        address: str,
+        headers: Mapping[str, str],
+        limits: Limits,
+        sockets: Sockets | None = None,
+    ) -> None:
+        """Send with ``headers``; a key is among them and nowhere else. ``sockets`` made those of the session."""
+        self.address = address
+        self.credentials = credentials.of_request(headers, address)
+        self._session, self._limits, self._sockets = session, limits, sockets or Sockets()
+        self._headers = {**headers, "Content-Type": "application/json"}
+        self._pending: set[PendingRequest] = set()
+        self._watch: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._watch = asyncio.create_task(self._end_late_ones())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+
+    async def send(self, body: bytes) -> Answer:
+        """Send a request and read its answer; whatever goes wrong is in the answer."""
+        begun = time.perf_counter_ns()
+        pending = PendingRequest(asyncio.current_task(), begun, begun)
+        pieces: list[bytes] = []
+        times_ns: list[int] = []
+        self._pending.add(pending)
+        try:
+            failure, detail = await self._receive(body, pending, pieces, times_ns)
+        except asyncio.CancelledError:
+            if not pending.why:
+                raise
+            failure, detail = pending.why, self._words(pending)
+        finally:
+            self._pending.discard(pending)
+        stream = AnswerStream(credentials=self.credentials)
+        for count, (data, time_ns) in enumerate(events(pieces, times_ns) if not failure or pieces else ()):
+            stream.take(data, time_ns)
+            if count % SLICE == SLICE - 1:
+                await asyncio.sleep(0)
+        if not failure:
+            stream.close()
+            failure, detail = stream.failure, stream.detail
+        return Answer(sent_ns=pending.sent_ns, ended_ns=pending.last_ns, stream=stream, failure=failure, detail=detail)
+
+    async def _receive(
+        self, body: bytes, pending: PendingRequest, pieces: list[bytes], times_ns: list[int]
+    ) -> tuple[str, str]:
+        """Send, then keep every piece with its time; return why that failed."""
+        import aiohttp
+
+        now = time.perf_counter_ns
+        try:
+            pending.sent_ns = now()
+            async with self._session.post(self.address, data=body, headers=self._headers) as response:
+                if response.status != 200:
+                    said = (await response.content.read(4096)).decode(errors="replace")
+                    pending.last_ns = now()
+                    return f"HTTP {response.status}", " ".join(self.credentials.hide(said).split())[:200]
+                # The loop of a load: anything else happens when the stream has ended.
+                readany, keep, stamp = response.content.readany, pieces.append, times_ns.append
+                socket = self._socket_of(response)
+                while piece := await readany():
+                    pending.last_ns, pending.begun = now(), True
+                    stamp(pending.last_ns if socket is None else socket.arrived_ns)
+                    keep(piece)
+        except aiohttp.ClientConnectorError as error:
+            return REFUSED, self.credentials.hide(str(error))
+        except (aiohttp.ClientError, OSError) as error:
+            pending.last_ns = now()
+            return CUT if pieces else NO_ANSWER, self.credentials.hide(str(error)) or type(error).__name__
+        return "", ""
+
+    def _socket_of(self, response: "ClientResponse") -> StampedSocket | None:
+        """The socket that an answer comes by; None where it has come as a whole, or knows no times."""
+        transport = None if response.connection is None else response.connection.transport
+        socket = None if transport is None else transport.get_extra_info("socket")
+        return None if socket is None else self._sockets.of(socket.fileno())
+
+    def _words(self, pending: PendingRequest) -> str:
+        if pending.why == STALLED:
+            return f"nothing came for {self._silence_s(pending):g} s; --stall allows more"
+        return f"it did not end within {self._limits.total_s:g} s"
+
+    def _silence_s(self, pending: PendingRequest) -> float:
+        """How long nothing may come of an answer."""
+        limits = self._limits
+        if pending.begun:
+            return limits.stall_s
+        return limits.total_s if limits.first_s is None else limits.first_s
+
+    async def _end_late_ones(self) -> None:
+        """End requests that stall or take too long."""
+        total_ns = self._limits.total_s * 1e9
+        while True:
+            await asyncio.sleep(min(1.0, self._limits.stall_s / 4))
+            now = time.perf_counter_ns()
+            for pending in tuple(self._pending):
+                late = now - pending.sent_ns > total_ns
+                stalled = now - pending.last_ns > self._silence_s(pending) * 1e9
+                if (stalled or late) and not pending.why and pending.task is not None:
+                    pending.why = TIMED_OUT if late else STALLED
+                    pending.task.cancel()

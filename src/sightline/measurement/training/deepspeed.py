@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sightline.errors import WorkError
-from sightline.measurement.machine.record import require
-from sightline.measurement.machine.timing import Phase
-from sightline.measurement.models.build import build_model
-from sightline.measurement.processes.case import UnsupportedCaseError
+from sightline.measurement.machine import require
+from sightline.measurement.models import build_model
+from sightline.measurement.processes.isolation import UnsupportedCaseError
+from sightline.measurement.timing import Phase
 from sightline.measurement.training.steps import LARGEST_GRADIENT, Trainer, computing, optimizer_of
 from sightline.prediction.training.offload import STAYS
 from sightline.scenario import Scenario

@@ -10,12 +10,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from sightline.measurement.machine.devices import TORCH_DTYPES
-from sightline.measurement.machine.record import require
-from sightline.measurement.machine.timing import Phase
-from sightline.measurement.models.build import SEED, precision_of
-from sightline.measurement.modules.communication import EXPOSED
-from sightline.measurement.processes.case import UnsupportedCaseError
+from sightline.measurement.machine import TORCH_DTYPES, require
+from sightline.measurement.models import SEED, precision_of
+from sightline.measurement.modules.wrapping import EXPOSED
+from sightline.measurement.processes.isolation import UnsupportedCaseError
+from sightline.measurement.timing import Phase
 from sightline.measurement.training.steps import LARGEST_GRADIENT, Trainer, own_optimizer
 from sightline.scenario import Model, Plan, Scenario
 from sightline.scenario.techniques import Recomputation

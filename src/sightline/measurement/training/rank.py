@@ -10,15 +10,14 @@ from typing import Any
 import numpy as np
 
 from sightline.loading import scenario_from_mapping
-from sightline.measurement.machine.devices import DeviceClock, wait_for
-from sightline.measurement.machine.resources import EnergyWatch, MemoryWatch, state_bytes
-from sightline.measurement.machine.timing import HostClock
-from sightline.measurement.modules.communication import EXPOSED, wrap_waits
-from sightline.measurement.modules.instrument import instrument, without_overhead
-from sightline.measurement.modules.operator_trace import split_by_operator, trace_operators
-from sightline.measurement.modules.readers import EventReader, HostReader, Reader
-from sightline.measurement.processes.case import Emit, UnsupportedCaseError
+from sightline.measurement.machine import DeviceClock, wait_for
+from sightline.measurement.modules.instrument import instrument, split_by_operator, trace_operators, without_overhead
+from sightline.measurement.modules.timeline import EventReader, HostReader, Reader
+from sightline.measurement.modules.wrapping import EXPOSED, wrap_waits
+from sightline.measurement.processes.isolation import Emit, UnsupportedCaseError
 from sightline.measurement.processes.ranks import device_of_rank, join
+from sightline.measurement.resources import EnergyWatch, MemoryWatch, state_bytes
+from sightline.measurement.timing import HostClock
 from sightline.measurement.training.steps import Trainer, setup_of, token_batches, way_of
 from sightline.scenario import Scenario
 

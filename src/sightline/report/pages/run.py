@@ -9,7 +9,7 @@ from sightline.report.document import document
 from sightline.report.pages.profile import profile_piece
 from sightline.report.pieces import BAD, FAINT, GOOD, Link, Piece, Said
 from sightline.runs import Run, Store
-from sightline.runs.run import RUNNING
+from sightline.runs.store import RUNNING
 
 if TYPE_CHECKING:
     from sightline.profile import Profile

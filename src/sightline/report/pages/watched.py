@@ -11,7 +11,7 @@ from sightline.report.pages.runs import HOW_TO_WATCH
 from sightline.report.pieces import BAD, FAINT, GOOD, PERHAPS, Link, Piece, Said
 from sightline.report.runs import age, columns_of, label_of
 from sightline.watching import WatchRecord
-from sightline.watching.words import figures, gap
+from sightline.watching.screen import gap, summary
 
 _SILENT = 20.0
 """How many times the seconds between two lines a running job says nothing before the page says so."""
@@ -33,7 +33,7 @@ def watches_piece(records: Sequence[WatchRecord], place: str, address: Callable[
     columns = columns_of([one.run for one in newest])
     kept = {heading: columns[heading] for heading in ("age", "model", "status")}
     rows = [
-        (Link(label_of(one.run), address(one.id)), *cells, figures(one.last) if one.last else "no step yet")
+        (Link(label_of(one.run), address(one.id)), *cells, summary(one.last) if one.last else "no step yet")
         for one, *cells in zip(newest, *kept.values(), strict=True)
     ]
     return Piece(html=pieces.table(("job", *kept, "last seen"), rows, label="watched jobs", numbers=False))
@@ -49,7 +49,7 @@ def watch_piece(one: WatchRecord, links: Sequence[Link] = (), now: datetime | No
     """
     predicted = one.about.get("predicted") or {}
     wide, narrow = (watched_chart(one.steps, predicted, room) for room in (SCREEN, PHONE))
-    said = figures(one.last) if one.last else "no step yet"
+    said = summary(one.last) if one.last else "no step yet"
     chart = Piece() if wide is None else pieces.chart("watched", wide, narrow, label=f"step time by step: {said}")
     return pieces.joined(
         pieces.headline(label_of(one.run), 2),
@@ -65,7 +65,7 @@ def _short_answer(one: WatchRecord, predicted: Mapping[str, Any], now: datetime)
     last = one.last
     if not last:
         return
-    yield Said(asks="how fast", says=figures(last, " · "))
+    yield Said(asks="how fast", says=summary(last, " · "))
     if last.get("gap") is not None and predicted:
         low, high = predicted["interval"]["step_time_s"]
         is_inside = low <= last["step_time_s"] <= high

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from sightline import catalog
-from sightline.measurement.machine.devices import Hardware
+from sightline.measurement.machine import Hardware
 from sightline.reproduction.arxiv_2311_03687.grid import FINETUNING, PRETRAINING, QUICK, SEQUENCE, step
 from sightline.reproduction.arxiv_2311_03687.settings import MODELS
 

@@ -9,7 +9,7 @@ from sightline.errors import InputError
 from sightline.explanation.comparison import Comparison, compare
 from sightline.exploration.answer import Column
 from sightline.loading import load_all
-from sightline.measurement.machine.devices import Hardware, hardware_at_hand
+from sightline.measurement.machine import Hardware, hardware_at_hand
 from sightline.measurement.measure import measure_scenarios
 from sightline.measurement.processes.suite import QUICK, Effort, Settings
 from sightline.prediction import predict

@@ -1,24 +1,256 @@
-"""When a job departs from what is expected of it: plain rules over the last steps.
+"""When a job departs from what is expected of it, and by which cause."""
 
-The first steps warm up. The next ones are the *baseline*: what a step takes while all goes well. From then on the job
-is slower when the level of its last steps (their mean without the longest quarter) exceeds that of the baseline by more
-than the prediction's 80 % interval, and by more than noise, for some seconds on end. A checkpoint or an evaluation now
-and then does not count, a change that stays does. What was said is expected from then on: the next steps are a new
-baseline. Steps that are as fast again as before have recovered, and a slow stretch that passed once is no news when it
-comes again.
-"""
-
+import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from itertools import pairwise
+from statistics import pstdev
+from typing import Any, Final, NamedTuple
 
-from sightline.quantities import BYTES, format_quantity, percent
-from sightline.watching.detection import departures
-from sightline.watching.detection.baseline import BASELINE, LAST, LONG_BASELINE, Baseline, baseline_of, level_of
-from sightline.watching.detection.departures import Departure
+from sightline.quantities import BYTES, SECONDS, format_quantity, percent
 from sightline.watching.expected import Expected
-from sightline.watching.steps import Step, median, window_of
+from sightline.watching.steps import Step, Window, median, window_of
+
+BASELINE, LAST = 10, 16
+"""Steps of the baseline of a job that is even, and steps that are held against it."""
+BASELINE_S: Final = 1.0
+"""Seconds that a baseline takes at least: many steps of a fast job."""
+UNEVEN: Final = 0.03
+"""Share of the median by which steps scatter (standard deviation) from which a job needs a longer baseline."""
+LONG_BASELINE, LONG_S = 96, 1800.0
+"""Steps of the baseline of such a job; it ends sooner after so many seconds."""
+TRIMMED: Final = 0.25
+"""Share of the steps, the longest ones, that a level leaves out: checkpoints and evaluations now and then."""
+LEAST_SLOWER, MOST_SLOWER, MOST_NOISE = 0.10, 0.50, 1.0
+"""Of the baseline: the least that counts as slower, the most that an interval can ask for, and that noise can."""
+LEAST_BLOCKS: Final = 4
+"""Blocks of `LAST` steps from whose levels on noise is read that lasts longer than a step."""
+NOISES: Final = 4.0
+"""Standard deviations of a level that chance alone hardly exceeds in a long job."""
+TO_SD: Final = 1.4826
+"""Standard deviation over the median absolute deviation of a normal distribution."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Baseline:
+    """What steady steps come to."""
+
+    window: Window
+    level_s: float
+    """Mean without the longest quarter."""
+    noise: float
+    """Standard deviation of the level of `looked_at` steps, as a share of it."""
+    looked_at: int
+    """Steps whose level is held against this one."""
+    is_even: bool = True
+    """Whether steps scatter little."""
+
+    @property
+    def step_time_s(self) -> float:
+        """Median."""
+        return self.window.step_time_s
+
+    def bound_s(self, half_width: float) -> float:
+        """Return the seconds from which a level is slower.
+
+        Args:
+            half_width: By how much of itself a prediction may be too small; 0 without one.
+        """
+        asked = max(min(half_width, MOST_SLOWER), min(NOISES * self.noise, MOST_NOISE))
+        return self.level_s * (1.0 + max(asked, LEAST_SLOWER))
+
+
+def level_of(times: Sequence[float]) -> float:
+    """Return the mean of times without the longest quarter."""
+    kept = _kept(times)
+    return sum(kept) / len(kept)
+
+
+def _kept(times: Sequence[float]) -> list[float]:
+    return sorted(times)[: len(times) - int(TRIMMED * len(times))]
+
+
+def scatter_of(times: Sequence[float]) -> float:
+    """Return the standard deviation of steps as a share of their median; the longest ones now and then do not count.
+
+    From the median absolute deviation, or the steps without the longest quarter where those scatter more: of steps that
+    mostly take one time and often another the median deviation is 0.
+    """
+    middle = median(times)
+    if not middle:
+        return 0.0
+    deviation = TO_SD * median(abs(time - middle) for time in times)
+    return max(deviation, pstdev(_kept(times))) / middle
+
+
+def baseline_of(steps: Sequence[Step]) -> Baseline | None:
+    """Return the baseline that steps are; None while it needs more of them."""
+    times = [step.time_s for step in steps]
+    seconds = sum(times)
+    if len(times) < BASELINE or seconds < BASELINE_S:
+        return None
+    scatter = scatter_of(times)
+    if scatter > UNEVEN and len(times) < LONG_BASELINE and seconds < LONG_S:
+        return None
+    looked_at = max(LAST, min(len(times), LONG_BASELINE) // 2) if scatter > UNEVEN else LAST
+    return Baseline(
+        window=window_of(steps),
+        level_s=level_of(times),
+        noise=max(scatter / looked_at**0.5, _slow_noise(times)),
+        looked_at=looked_at,
+        is_even=scatter <= UNEVEN,
+    )
+
+
+def _slow_noise(times: Sequence[float]) -> float:
+    """The scatter of blocks' levels: noise that lasts for many steps shows there, and in no single step."""
+    levels = [level_of(times[at : at + LAST]) for at in range(0, len(times) - LAST + 1, LAST)]
+    return pstdev(levels) / level_of(levels) if len(levels) >= LEAST_BLOCKS and any(levels) else 0.0
+
+
+EXPLAINS: Final = 0.5
+"""Share of what steps take longer that a part of theirs must take longer to be the cause."""
+COMMUNICATION: Final = frozenset((
+    *("reduce", "allreduce", "gather", "allgather", "scatter", "all_to_all", "alltoall", "send", "recv", "broadcast"),
+    *("comm", "comms", "communication", "sync", "synchronize", "synchronization", "nccl", "rccl", "gloo", "mpi"),
+))  # fmt: skip
+"""Words in the name of a part by which it is the link's."""
+NO_LINK: Final = frozenset(
+    ("lr", "log", "logs", "logging", "plot", "plots", "metric", "metrics", "checkpoint", "loss", "head")
+)
+"""Words by which it is not: ``reduce_lr`` and ``scatter_plot`` are no collectives."""
+INPUT: Final = "input"
+RARE: Final = 0.75
+"""Share of the steps from which on one says steps, and below which one says how many of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Departure:
+    """What has changed, in a sentence, and what a search of plans has to know of it."""
+
+    cause: str
+    """devices, sequences, link, input, part, growing, slower, assumption, recovered or memory."""
+    sentence: str
+    step: int
+    """The last step when it was found."""
+    measured_s: float | None = None
+    """What a step takes now; None before any was measured."""
+    was_s: float | None = None
+    """What one took before."""
+    devices: int | None = None
+    """Those that there are, where that is known."""
+    sequence_length: float | None = None
+    """Tokens of a sample now, where the job tells."""
+    part: str = ""
+    """The part that explains it."""
+    factor: float = 1.0
+    """How many times what it was: the step's time, the part's, or of memory the share in use."""
+
+    @property
+    def can_replan(self) -> bool:
+        """Whether another plan may be the answer."""
+        return self.cause not in (INPUT, "recovered")
+
+
+class Cause(NamedTuple):
+    """Why steps take longer."""
+
+    cause: str
+    part: str = ""
+    factor: float = 1.0
+    """How many times what it was the part takes, or the step."""
+
+
+def is_link(part: str) -> bool:
+    """Return whether the name of a part, such as ``all_reduce`` or ``gradientSync``, is that of communication."""
+    words = [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", part)]
+    pairs = {"_".join(words[at : at + 3]) for at in range(len(words))}
+    return bool(COMMUNICATION & {*words, *pairs}) and not NO_LINK & set(words)
+
+
+def cause_of(before: Window, now: Window, medians: Sequence[float]) -> Cause:
+    """Return why steps take longer than before.
+
+    Args:
+        before: The steady steps.
+        now: The slow ones.
+        medians: Seconds of a step in equal numbers of steps in between, one after another.
+    """
+    more_s = now.step_time_s - before.step_time_s
+    was = {**before.parts, INPUT: before.wait_s}
+    grown = {name: seconds - was.get(name, 0.0) for name, seconds in {**now.parts, INPUT: now.wait_s}.items()}
+    part = max(grown, key=lambda name: grown[name])
+    if grown[part] >= EXPLAINS * more_s:
+        seconds = was.get(part, 0.0) + grown[part]
+        factor = seconds / was[part] if was.get(part) else float("inf")
+        return Cause(INPUT if part == INPUT else "link" if is_link(part) else "part", part, factor)
+    return Cause("growing" if grows(medians) else "slower", factor=now.step_time_s / before.step_time_s)
+
+
+def grows(medians: Sequence[float]) -> bool:
+    """Return whether time grew bit by bit: no single jump between neighbors makes half of the whole rise."""
+    jumps = [after - before for before, after in pairwise(medians)]
+    rise = medians[-1] - medians[0] if jumps else 0.0
+    return len(jumps) >= 3 and rise > 0 and max(jumps) < 0.5 * rise
+
+
+def of_slower(found: Cause, before: Window, now: Window, share: float) -> str:
+    """Return what is said of steps of which this share has become slower."""
+    ratio = now.step_time_s / before.step_time_s
+    took = f"{_time(now.step_time_s)}, {ratio:.2g} x the {_time(before.step_time_s)} of before"
+    one = "a step" if share >= RARE else f"{percent(share)} of the steps take"
+    takes = f"{one} {took}" if share < RARE else f"one takes {took}"
+    of = f"it takes {found.factor:.2g} x as long as it did"
+    match found.cause:
+        case "link":
+            return f"slower link: {found.part} takes {found.factor:.2g} x as long as it did, and a step {took}"
+        case "input":
+            return f"slower input: the step waits {_time(now.wait_s)} for it and takes {took}"
+        case "part":
+            return f"slower {found.part}: {of}, and a step {took}"
+        case "growing":
+            return f"steps take longer and longer: now {took}"
+        case _:
+            return f"slower steps: {takes}"
+
+
+def of_assumption(steady_s: float, predicted_s: float, interval: tuple[float, float]) -> str:
+    """Return what is said of a job that is slower than its prediction from the start."""
+    low, high = map(_time, interval)
+    return (
+        f"slower than predicted from the start: a steady step takes {_time(steady_s)}, "
+        f"{steady_s / predicted_s:.2g} x the predicted {_time(predicted_s)} (80 %: {low} to {high}); "
+        "a slower link or fewer devices than the scenario says may be why"
+    )
+
+
+def of_recovered(now_s: float, slow_s: float) -> str:
+    """Return what is said of steps that are as fast again as they were."""
+    return f"recovered: a step takes {_time(now_s)} again, not {_time(slow_s)}"
+
+
+def of_sequences(lengths: Sequence[float], expected: float, *, longer: bool) -> str:
+    """Return what is said of samples that have become longer or shorter."""
+    return f"{'longer' if longer else 'shorter'} sequences: {median(lengths):,.0f} tokens a sample, not {expected:,.0f}"
+
+
+def of_devices(count: int, before: int) -> str:
+    """Return what is said of another number of devices."""
+    if count < before:
+        return f"fewer devices: {count} of {before} devices work"
+    return f"more devices: {count} devices work, not {before}"
+
+
+def figures_of(departure: Departure) -> Mapping[str, object]:
+    """Return what is known of a departure, as events have it."""
+    names = ("cause", "step", "measured_s", "was_s", "devices", "sequence_length", "part", "factor")
+    return {name: getattr(departure, name) for name in names if getattr(departure, name) is not None}
+
+
+def _time(seconds: float) -> str:
+    return format_quantity(seconds, SECONDS)
+
 
 WARM_UP: Final = 3
 """Steps that are left out."""
@@ -118,7 +350,7 @@ class DepartureDetector:
         before, self.devices = self.devices, count
         if before is None:
             return None
-        said = departures.of_devices(count, before)
+        said = of_devices(count, before)
         found = self._departure("devices", said, step, factor=count / before)
         self._begin_anew()
         return found
@@ -149,7 +381,7 @@ class DepartureDetector:
     def _revise(self) -> None:
         """Know noise better that the first steps did not show; an even job keeps the baseline that it has."""
         revised = baseline_of(list(self.steady))
-        if revised is not None and not revised.is_even and not departures.grows(self._blocks):
+        if revised is not None and not revised.is_even and not grows(self._blocks):
             self.baseline = revised
 
     @property
@@ -169,7 +401,7 @@ class DepartureDetector:
         if len(known) < BASELINE or max(longer, shorter) < SUSTAINED * len(known):
             return None
         now = median(known)
-        said = departures.of_sequences(known, expected, longer=longer > shorter)
+        said = of_sequences(known, expected, longer=longer > shorter)
         found = self._departure("sequences", said, step.number, sequence_length=now, factor=now / expected)
         self.sequence_length = now
         self._begin_anew()
@@ -190,8 +422,8 @@ class DepartureDetector:
         if not stays or self._slow_s < SUSTAINED_S or self._has_passed_before(level_of(times)):
             return None
         now = window_of([one for one in last if one.time_s > bound])
-        cause = departures.cause_of(before.window, now, self._blocks)
-        said = departures.of_slower(cause, before.window, now, share)
+        cause = cause_of(before.window, now, self._blocks)
+        said = of_slower(cause, before.window, now, share)
         found = self._departure(cause.cause, said, step.number, part=cause.part, factor=cause.factor)
         began = step.number - self._slow_steps - len(times) // 2
         level_s = now.step_time_s if share >= SUSTAINED else level_of(times)
@@ -222,7 +454,7 @@ class DepartureDetector:
         if max(level_s, median(times)) > between_s:
             return None
         now_s = median(time for time in times if time <= between_s)
-        said = departures.of_recovered(now_s, slow.level_s)
+        said = of_recovered(now_s, slow.level_s)
         found = self._departure("recovered", said, step.number, measured_s=now_s, factor=now_s / slow.level_s)
         self._come_back(slow, step)
         return found
@@ -243,7 +475,7 @@ class DepartureDetector:
         steady_s, predicted_s = self.baseline.step_time_s, self.expected.step_time_s
         if steady_s <= self.expected.interval[1]:
             return None
-        said = departures.of_assumption(steady_s, predicted_s, self.expected.interval)
+        said = of_assumption(steady_s, predicted_s, self.expected.interval)
         factor = steady_s / predicted_s
         return self._departure("assumption", said, step.number, measured_s=steady_s, was_s=predicted_s, factor=factor)
 

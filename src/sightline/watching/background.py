@@ -11,9 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sightline.watching import machine
-from sightline.watching.detection.baseline import BASELINE
-from sightline.watching.detection.departures import Departure
-from sightline.watching.detection.detector import DepartureDetector
+from sightline.watching.detector import BASELINE, Departure, DepartureDetector
 from sightline.watching.expected import as_mapping
 from sightline.watching.steps import median
 
@@ -43,7 +41,7 @@ class Replanner:
             said.write(json.dumps(question).encode())
             said.seek(0)
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "sightline.watching.replanning.search"],
+                [sys.executable, "-m", "sightline.watching.replanning"],
                 stdin=said,
                 stdout=self._output,
                 stderr=subprocess.DEVNULL,

@@ -1,1 +1,0 @@
-"""Generation with transformers."""

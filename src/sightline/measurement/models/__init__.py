@@ -1,1 +1,0 @@
-"""Hugging Face models with a scenario's shapes, weights, quantization and adapters."""

@@ -1,1 +1,0 @@
-"""When a job departs from what is expected of it, and by which cause."""
