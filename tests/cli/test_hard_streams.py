@@ -142,7 +142,7 @@ def test_the_page_ends_quietly(number, tmp_path):
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     home = os.environ | {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
     with subprocess.Popen(command, env=home, **pipes) as process:
-        assert "Ctrl-C ends it" in process.stdout.readline()
+        assert "Ctrl-C" in process.stdout.readline()
         process.send_signal(number)
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (0, "", "")

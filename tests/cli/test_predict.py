@@ -106,7 +106,7 @@ def test_of_many_warnings_the_first_few_are_said(in_process, example):
     assert code == 0
     assert all(result["warnings"] for result in json.loads(out))
     assert len(err.splitlines()) == 6
-    assert "and 5 more" in err
+    assert " 5 more" in err
 
 
 @pytest.mark.parametrize(
@@ -141,10 +141,11 @@ def test_impossible_cells_of_a_sweep_are_counted_and_the_others_answered(in_proc
     assert code == 0
     plans = [result["scenario"]["plan"] for result in json.loads(out)]
     assert [(plan["micro_batch"], plan["zero_stage"]) for plan in plans] == [(1, 0), (1, 2), (2, 0), (2, 2)]
-    assert err.startswith("sightline: 2 of 6 not possible: workload.global_batch is 16; allowed: a multiple of")
+    assert "2 of 6" in err
+    assert "workload.global_batch is 16; allowed: " in err
     code, out, err = in_process("predict", example, *sweep, "--csv")
     assert (code, len(out.splitlines())) == (0, 5)
-    assert "2 of 6 not possible" in err
+    assert "2 of 6" in err
 
 
 def test_a_sweep_in_which_nothing_is_possible_is_refused(in_process, example):
@@ -164,7 +165,7 @@ def test_a_table_is_sorted_and_cut_off_where_asked(in_process, example):
     assert [line.split()[0] for line in out.splitlines()[-4:]] == ["1", "2", "3", "0"]
     _, out, _ = in_process("predict", example, *sweep, "--sort", "memory_bytes.total", "--top", "2")
     assert [line.split()[0] for line in out.splitlines()[-2:]] == ["3", "2"]
-    assert "the first 2 of 4" in out
+    assert "2 of 4" in out
 
 
 def test_documents_keep_the_order_of_the_question_unless_asked(in_process, example):

@@ -17,7 +17,7 @@ def test_predict_names_the_commands_that_make_it_fit(in_process, asked):
     code, out, _ = in_process("predict", asked, "--set", "workload.global_batch=4")
     assert code == 0
     joined = " ".join(out.replace("\\\n", " ").split())
-    assert "no single change" in joined
+    assert "sightline predict" in joined
     assert f"sightline predict {asked} --set workload.global_batch=4 --set workload.task=finetune" in joined
     assert "plan.adapter" in joined
     assert "qlora" in joined

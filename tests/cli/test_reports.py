@@ -65,7 +65,7 @@ def test_files_are_written_next_to_what_is_printed(tmp_path, capsys):
     write(_Plain(), ReportOptions(html=str(page), markdown=str(text), chart="none.svg"))
     out, err = capsys.readouterr()
     assert (page.read_text(), text.read_text(), out) == ("a page of sightline word", "# sightline word\n", "a table\n")
-    assert "no chart was drawn: one word has none" in err
+    assert "no chart: one word has none" in err
 
 
 def test_a_list_of_one_is_an_object_where_one_was_asked_for(capsys):
@@ -80,7 +80,7 @@ def test_files_that_cannot_be_written_are_refused_together(tmp_path):
     with pytest.raises(InputError) as refused:
         ReportOptions(chart="a.txt", html="b.txt").check({"--trace": "c.txt"})
     assert [problem.split()[0] for problem in refused.value.problems] == ["--chart", "--html", "--trace"]
-    with pytest.raises(InputError, match="is a file; name a folder"):
+    with pytest.raises(InputError, match="is a file"):
         ReportOptions(charts=str(tmp_path / "taken")).check()
 
 
@@ -92,7 +92,7 @@ def test_places_without_permission_are_refused_before_the_work(tmp_path, monkeyp
     monkeypatch.setattr(os, "access", lambda path, mode: path != closed and may(path, mode))
     ReportOptions(html=str(tmp_path / "page.html"), charts=str(tmp_path / "new" / "charts")).check()
     for given in ({"html": "page.html"}, {"charts": "new/charts"}, {"charts": ""}):
-        with pytest.raises(InputError, match="cannot be written: no permission, or a read-only disk"):
+        with pytest.raises(InputError, match="cannot be written"):
             ReportOptions(**{key: str(closed / name) for key, name in given.items()}).check()
 
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 import sightline
-from sightline.cli.app import _as_typed
+from sightline.cli.app import _prepared
 
 
 def imported_by(statement):
@@ -33,7 +33,7 @@ def test_listing_runs_needs_no_validators(tmp_path):
 def test_options_keep_their_validators_where_typer_says_no_types():
     said_elsewhere, said_otherwise = SimpleNamespace(), SimpleNamespace(type_descriptor=SimpleNamespace())
     text = SimpleNamespace(type_descriptor=SimpleNamespace(annotation=str))
-    parameters = _as_typed([said_elsewhere, said_otherwise, text])
+    parameters = _prepared([said_elsewhere, said_otherwise, text])
     assert [hasattr(p, "get_runtime_param") for p in parameters] == [False, False, True]
 
 

@@ -17,7 +17,7 @@ def anchored_by(anchors: list[str] | None, name: str | None, store: str | None) 
     """
     if not anchors:
         if name is not None:
-            raise InputError(f"--save-anchor {name} keeps what --anchor gives; there is none")
+            raise InputError(f"--save-anchor '{name}' requires --anchor")
         return None
     from sightline.anchors import anchored, save
     from sightline.anchors.files import check_name
@@ -28,5 +28,5 @@ def anchored_by(anchors: list[str] | None, name: str | None, store: str | None) 
     known = anchored(anchors, store)
     if name is not None:
         save(known, name, store)
-        output.print_remark(f"saved as anchor '{name}'")
+        output.print_remark(f"saved anchor '{name}'")
     return known

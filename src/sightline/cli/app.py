@@ -44,8 +44,8 @@ class _AsTyped:
         return () if value is None and (param.multiple or param.nargs == -1) else value
 
 
-def _as_typed(parameters: list[Any]) -> list[Any]:
-    """Return the parameters, of which those of text and switches have no validator.
+def _prepared(parameters: list[Any]) -> list[Any]:
+    """Return the parameters without validators for text and switches, and without types in their help.
 
     Where a version of Typer says the types elsewhere, all keep the validators that it gives them.
     """
@@ -53,12 +53,23 @@ def _as_typed(parameters: list[Any]) -> list[Any]:
         described = getattr(parameter, "type_descriptor", None)
         if getattr(described, "annotation", None) in (bool, str, list[str]):
             parameter.get_runtime_param = _AsTyped
+        if isinstance(parameter, TyperArgument):
+            parameter.display_type_rich = lambda ctx: None  # type: ignore[method-assign]  # noqa: ARG005
+            parameter.get_usage_pieces = lambda ctx, name=parameter.metavar: [name]  # type: ignore[method-assign]  # noqa: ARG005
+        elif getattr(parameter, "is_flag", False):
+            parameter.metavar = ""
     return parameters
 
 
 class _Command(TyperCommand):
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        text, examples_mark, examples = (self.help or "").partition("\b")
+        paragraphs = (" ".join(one.split()) for one in text.strip().split("\n\n"))
+        self.help = "\n\n".join(paragraphs) + f"\n\n{examples_mark}{examples}"
+
     def get_params(self, ctx: Any) -> list[Any]:
-        return _as_typed(super().get_params(ctx))
+        return _prepared(super().get_params(ctx))
 
 
 class _Group(TyperGroup):
@@ -69,7 +80,7 @@ class _Group(TyperGroup):
             raise Cancelled from stopped  # Typer would end without a word
 
     def get_params(self, ctx: Any) -> list[Any]:
-        return _as_typed(super().get_params(ctx))
+        return _prepared(super().get_params(ctx))
 
 
 def command_line(first: str = "") -> typer.Typer:
@@ -107,7 +118,7 @@ def sightline(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
 ) -> None:
-    """How fast a large language model trains and generates, where time and memory go, and whether it fits.
+    """Predict and measure large language models: speed, memory, cost and bottlenecks of training and inference.
 
     \b
     Examples:

@@ -26,37 +26,43 @@ Made: TypeAlias = "tuple[list[Calibration], dict[str, Path], str]"
 class CalibrateOptions:
     """What constants are fitted to, and where they go."""
 
-    tables: list[Path] | None = option(None, "A table or a folder of tables; repeatable.", "--from", metavar="TABLES")
-    device: str | None = option(None, "The catalog device that the tables were measured on.", metavar="NAME")
-    measure: bool = option(False, "Measure the standard suite on this machine, and fit to it.")
+    tables: list[Path] | None = option(
+        None, "Fit to a table, or to every table in a folder. Can be repeated.", "--from", metavar="TABLES"
+    )
+    device: str | None = option(None, "The catalog device the tables were measured on.", metavar="NAME")
+    measure: bool = option(False, "Run the standard suite on this machine and fit to the results.")
     runs: list[str] | None = option(
-        None, "Fit to a stored run, or to a suite's runs; repeatable.", "--from-run", metavar="RUN"
+        None, "Fit to a stored run, or to all runs of a suite. Can be repeated.", "--from-run", metavar="RUN"
     )
-    quick: bool = option(False, "With --measure: a coarser suite, in five minutes instead of ten.")
-    rerun: bool = option(False, "With --measure: measure again what is stored.")
-    dtype: str = option("fp32", "With --measure: fp32, bf16 or fp16.", metavar="NAME")
+    quick: bool = option(False, "Measure a smaller suite: five minutes instead of ten. Requires --measure.")
+    rerun: bool = option(False, "Ignore stored results and measure again. Requires --measure.")
+    dtype: str = option("fp32", "Data type to measure: fp32, bf16 or fp16. Requires --measure.", metavar="NAME")
     store: RunStore = None
-    part: str | None = option(None, "Fit one part: matmul, collectives, grouped, ...", metavar="PART")
-    only: list[str] | None = option(None, "Keep the rows of one device or library; repeatable.", metavar="COLUMN=VALUE")
-    shape: str = option("", "Heads of InferSim's attention if the file's name lacks them: 32-8-128.", metavar="SHAPE")
-    model: str | None = option(None, "The model whose layers LLMServingSim's tables name.", metavar="NAME")
-    out: Path | None = option(
-        None, "Write the constants: into a catalog folder, or one part into a .yaml file.", metavar="DIR|FILE"
+    part: str | None = option(None, "Fit only this part: matmul, collectives, grouped, ...", metavar="PART")
+    only: list[str] | None = option(
+        None, "Use only the rows of one device or library. Can be repeated.", metavar="COLUMN=VALUE"
     )
-    family: str | None = option(None, "Name of the calibration; default: the device's.", metavar="NAME")
-    overwrite: bool = option(False, "Replace files that are already there.")
+    shape: str = option(
+        "", "Attention heads of InferSim tables whose file name omits them, such as 32-8-128.", metavar="SHAPE"
+    )
+    model: str | None = option(None, "The model whose layers LLMServingSim tables refer to.", metavar="NAME")
+    out: Path | None = option(
+        None, "Write the constants to this catalog folder, or a single part to a .yaml file.", metavar="DIR|FILE"
+    )
+    family: str | None = option(None, "Name of the calibration. Default: the device name.", metavar="NAME")
+    overwrite: bool = option(False, "Replace existing files.")
     chart: Chart = None
     as_json: AsJson = False
 
 
 @takes_options
 def calibrate(options: CalibrateOptions) -> None:
-    """Fit a device's constants to measured operators, and print the errors that remain.
+    """Fit device constants to measured operators and print the remaining errors.
 
-    With --measure, Sightline measures this machine and writes its figures and constants into a catalog folder.
+    With --measure, benchmark this machine and write its constants to a catalog folder.
 
-    Tables are recognised by their columns: those of AIConfigurator, Vidur, Frontier, InferSim, LLMServingSim, APEX+,
-    the output of nccl-tests, and results of Sightline. Rows that are impossible on the device are refused.
+    Tables are recognized by their columns. Supported formats: AIConfigurator, Vidur, Frontier, InferSim, LLMServingSim,
+    APEX+, nccl-tests output and Sightline results. Rows that the device cannot reach are rejected.
 
     \b
     Examples:
@@ -69,9 +75,9 @@ def calibrate(options: CalibrateOptions) -> None:
     """
     output.check({"--chart": options.chart})
     if sum((options.tables is not None, options.runs is not None, options.measure)) != 1:
-        raise InputError("calibrate takes --from TABLES, --from-run RUN or --measure, one of them")
+        raise InputError("give one of --from TABLES, --from-run RUN or --measure")
     if options.tables is not None and options.device is None:
-        raise InputError("--device is missing: the device of the catalog that the tables were measured on")
+        raise InputError("--device is required with --from: the catalog device the tables were measured on")
     is_here = options.tables is None or _is_processor_suite(options.tables, str(options.device))
     calibrations, paths, use = (_here if is_here else _from_tables)(options)
     if options.chart is not None:
@@ -88,7 +94,7 @@ def _from_tables(options: CalibrateOptions) -> Made:
     device, kept = str(options.device), _kept(options.only or [])
     found = read_tables(options.tables or [], device, options.part, kept, shape=options.shape, model=options.model)
     for skipped in found.skipped:
-        output.print_remark(f"'{skipped}' is no table of a known format; left out")
+        output.print_remark(f"skipped '{skipped}': unknown table format")
     out, name = options.out, options.family or device
     paths = target_paths(out, name, list(found.rows), overwrite=options.overwrite) if out is not None else {}
     with progress_bar(tables=True) as progress:
@@ -107,8 +113,8 @@ def _use(family: str, found: "Tables", out: Path | None) -> str:
     others = f", relatives: [{', '.join(relatives)}]" if relatives else ""
     devices = device.name if device.name == THIS_MACHINE else f"8x {device.name}"
     return (
-        f"with SIGHTLINE_CATALOG={out} a scenario takes them by\n"
-        f"  cluster: {{devices: {devices}, device: {{calibration: {family}{others}}}}}"
+        f"To use these constants, set SIGHTLINE_CATALOG={out} and add to the scenario:\n  cluster: {{devices: "
+        f"{devices}, device: {{calibration: {family}{others}}}}}"
     )
 
 
@@ -125,7 +131,7 @@ def _here(options: CalibrateOptions) -> Made:
     with progress_bar(tables=True) as progress:
         made = fit(folder, output.print_remark, progress, overwrite=options.overwrite)
     known = str(folder) in os.environ.get(catalog.VARIABLE, "").split(os.pathsep)
-    use = f"predictions for this-machine take it with\n  export {catalog.VARIABLE}={folder}"
+    use = f"To use these constants for this-machine:\n  export {catalog.VARIABLE}={folder}"
     return *made, "" if known else use
 
 
@@ -147,7 +153,7 @@ def _results(options: CalibrateOptions) -> tuple[Sequence[Mapping[str, Any]], Ma
     from sightline.runs import open_store
 
     if options.device not in (None, THIS_MACHINE):
-        raise InputError(f"--device is '{options.device}'; --measure calibrates {THIS_MACHINE}")
+        raise InputError(f"--device is '{options.device}'; --measure calibrates only {THIS_MACHINE}")
     results = results_of_suite(options.store, dtype=options.dtype, quick=options.quick, rerun=options.rerun)
     store = open_store(options.store)
     steps = measured_models(store, options.dtype, output.print_remark, rerun=options.rerun)
@@ -182,8 +188,7 @@ def _kept(only: list[str]) -> dict[str, str]:
         column, equals, value = stated.partition("=")
         if not equals or column not in _ONLY:
             raise InputError(
-                f"--only '{stated}' is not of the form COLUMN=VALUE; "
-                f"columns: {', '.join(_ONLY)}{nearest(column, _ONLY)}"
+                f"--only is '{stated}'; allowed: COLUMN=VALUE with column {' or '.join(_ONLY)}{nearest(column, _ONLY)}"
             )
         kept[column] = value.strip("'\"")
     return kept
@@ -203,14 +208,14 @@ def _draw(calibrations: "list[Calibration]", chart: str) -> None:
         for c in fitted
         for p in c.fit.points
     ]
-    output.draw(chart, residual_chart(f"{fitted[0].device}: predicted over measured", panels))
+    output.draw(chart, residual_chart(f"{fitted[0].device}: predicted / measured", panels))
 
 
 def _print(calibrations: "list[Calibration]", paths: dict[str, Path], use: str, *, as_json: bool) -> None:
     from sightline.calibration.results import calibration_to_dict
     from sightline.report.terminal.accuracy import calibration_tables
 
-    written = [f"written: {path}" for path in paths.values()]
+    written = [f"wrote {path}" for path in paths.values()]
     output.show(
         lambda: [calibration_to_dict(c, str(paths[c.part]) if c.part in paths else None) for c in calibrations],
         lambda: [

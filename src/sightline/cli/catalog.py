@@ -14,11 +14,11 @@ ANCHORS = "anchors"
 
 _Kind = Annotated[
     str | None,
-    typer.Argument(metavar="[KIND]", help="Kind of entries.", show_default=False, autocompletion=completion.kinds),
+    typer.Argument(metavar="[KIND]", help="Category to list.", show_default=False, autocompletion=completion.kinds),
 ]
 _Name = Annotated[
     str | None,
-    typer.Argument(metavar="[NAME]", help="One entry.", show_default=False, autocompletion=completion.names),
+    typer.Argument(metavar="[NAME]", help="Entry to show.", show_default=False, autocompletion=completion.names),
 ]
 
 
@@ -26,12 +26,12 @@ def catalog(
     kind: _Kind = None,
     name: _Name = None,
     as_json: AsJson = False,
-    delete: Annotated[bool, typer.Option("--delete", help="Delete the named anchor.")] = False,
+    delete: Annotated[bool, typer.Option("--delete", help="Delete the anchor NAME.")] = False,
     store: RunStore = None,
 ) -> None:
-    """Show the models, devices, prices, technologies, frameworks, calibrations and published results of the catalog.
+    """List models, devices, prices, technologies, frameworks, calibrations and published results, with sources.
 
-    The kind anchors holds what predict --save-anchor kept: runs of your own clusters, and what they taught.
+    `sightline catalog anchors` lists the anchors saved with --save-anchor and their corrections.
 
     \b
     Examples:
@@ -47,7 +47,7 @@ def catalog(
         _anchors(name, store, as_json=as_json, delete=delete)
         return
     if delete or store is not None:
-        raise InputError("--delete and --store are for anchors: sightline catalog anchors NAME --delete")
+        raise InputError("--delete and --store apply only to anchors; try `sightline catalog anchors NAME --delete`")
     from sightline.catalog import KINDS, entry, kind_of, name_of, names, said_of
     from sightline.profile.results import stamped
 
@@ -93,7 +93,7 @@ def _anchors(name: str | None, store: str | None, *, as_json: bool, delete: bool
     opened = open_store(store)
     if delete:
         if name is None:
-            raise InputError("--delete needs the name of an anchor; `sightline catalog anchors` lists them")
+            raise InputError("--delete requires an anchor name; list them with `sightline catalog anchors`")
         delete_anchor(opened, name)
         output.show(lambda: {"deleted": name}, lambda: [f"deleted anchor '{name}'"], json=as_json)
     elif name is not None:
@@ -101,7 +101,7 @@ def _anchors(name: str | None, store: str | None, *, as_json: bool, delete: bool
         output.show(lambda: one, lambda: [anchor_table(one)], json=as_json)
     else:
         found = listing(store)
-        none = f"no anchors in {opened.place}; `sightline predict FILE --anchor RUN --save-anchor NAME` keeps one"
+        none = f"no anchors in {opened.place}; save one with `sightline predict FILE --anchor RUN --save-anchor NAME`"
         output.show(lambda: found, lambda: [listing_table(found) if found else none], json=as_json)
 
 

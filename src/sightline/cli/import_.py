@@ -20,29 +20,29 @@ def import_(
         list[str],
         typer.Argument(
             metavar="FILE|COMMAND",
-            help="A configuration file, a script, or a command line; - reads stdin.",
+            help="A configuration file, script or command line. Use - to read from stdin.",
             show_default=False,
         ),
     ],
     model: Annotated[
         str | None,
-        typer.Option(metavar="NAME|PATH", help="The model, where the source does not say it or by another name."),
+        typer.Option(metavar="NAME|PATH", help="The model, if the source does not name it."),
     ] = None,
     cluster: Annotated[
         str | None, typer.Option(metavar="CLUSTER", help="The devices, such as '8x h100-sxm-80gb'.")
     ] = None,
     settings: Settings = None,
     out: Annotated[
-        str | None, typer.Option(metavar="OUT", help="Write the scenario into a .yaml file instead of to stdout.")
+        str | None, typer.Option(metavar="OUT", help="Write the scenario to this .yaml file instead of stdout.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Read a framework's own configuration or command line back as a scenario.
+    """Convert a framework's configuration or command line to a scenario.
 
-    Understood are DeepSpeed's JSON, commands and scripts of Megatron-LM, accelerate's YAML, torchtitan's TOML,
-    arguments of the transformers Trainer, and commands, containers and scripts of vLLM, SGLang, TensorRT-LLM, TGI,
-    LightLLM, llama.cpp and transformers serve. The scenario goes to stdout, and what no key stands for, what was
-    assumed and what is missing to stderr. A command follows as one text in quotes, or word by word behind --.
+    Supported inputs: DeepSpeed JSON, Megatron-LM commands and scripts, accelerate YAML, torchtitan TOML, transformers
+    Trainer arguments, and commands, containers and scripts of vLLM, SGLang, TensorRT-LLM, TGI, LightLLM, llama.cpp and
+    transformers serve. The scenario is printed to stdout; unsupported options, assumptions and missing keys go to
+    stderr. Pass a command as one quoted string, or word by word after --.
 
     \b
     Examples:
@@ -97,10 +97,10 @@ def _remarks(reading: "Reading") -> Iterator[str]:
     yield from reading.without_counterpart
     if reading.assumed:
         listed = ", ".join(f"{key} {value}" for key, value in reading.assumed.items())
-        yield f"assumed, for the source does not say: {listed}; --set changes them"
+        yield f"assumed: {listed}; override with --set"
     for key, what in reading.missing.items():
         option = f"--{key}" if key in ("model", "cluster") else f"--set {key}=..."
-        yield f"{key} is missing: {what} ({option} gives it)"
+        yield f"{key} is missing: {what}; use {option}"
 
 
 def _document(reading: "Reading") -> dict[str, Any]:

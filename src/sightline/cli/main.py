@@ -74,11 +74,11 @@ def _complain(problems: Sequence[str], code: int) -> int:
 def _why(error: Exception) -> str:
     """Why the work failed: what we say of it, or what the system refuses, and of which file or folder."""
     if isinstance(error, MemoryError):
-        return "out of memory: ask for fewer scenarios at once"
+        return "out of memory; run fewer scenarios at once"
     if not isinstance(error, OSError):
         return str(error)
     why = (error.strerror or str(error)).strip().rstrip(".")
-    return f"cannot go on: {why[:1].lower()}{why[1:]}{f': {error.filename!r}' if error.filename else ''}"
+    return f"failed: {why[:1].lower()}{why[1:]}{f': {error.filename!r}' if error.filename else ''}"
 
 
 def _as_sentence(error: "typer.TyperException") -> str:

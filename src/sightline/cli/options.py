@@ -13,36 +13,34 @@ from sightline.quantities import show
 
 Files = Annotated[
     list[str],
-    typer.Argument(metavar="FILE...", help="Scenario files (YAML, JSON or CSV); - reads stdin.", show_default=False),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV instead of tables.")]
-Chart = Annotated[
-    str | None,
-    typer.Option(
-        "--chart", metavar="OUT", help="Draw the answer into an .svg, .png or .html file, or write its numbers to .csv."
+    typer.Argument(
+        metavar="FILE...", help="Scenario files (YAML, JSON or CSV). Use - to read from stdin.", show_default=False
     ),
 ]
-Html = Annotated[
-    str | None, typer.Option("--html", metavar="REPORT", help="Write a report as one .html page that needs no network.")
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
+Chart = Annotated[
+    str | None,
+    typer.Option("--chart", metavar="OUT", help="Write a chart to an .svg, .png or .html file, or its data to .csv."),
 ]
+Html = Annotated[str | None, typer.Option("--html", metavar="REPORT", help="Write a self-contained .html report.")]
 Markdown = Annotated[
     str | None,
     typer.Option(
-        "--markdown", metavar="OUT", help="Write the answer as Markdown for a pull request (.md); - prints it."
+        "--markdown", metavar="OUT", help="Write Markdown for a pull request to a .md file. Use - to print it."
     ),
 ]
 Charts = Annotated[
     str | None,
-    typer.Option("--charts", metavar="DIR", help="Write every chart of the answer into a folder, as .svg and .csv."),
+    typer.Option("--charts", metavar="DIR", help="Write all charts to this folder, as .svg and .csv."),
 ]
 RunStore = Annotated[
     str | None,
     typer.Option(
         "--store",
         metavar="DIR|URL",
-        help="The store of runs: a folder or a URL such as s3://bucket/runs; default: SIGHTLINE_RUNS, "
-        "else ~/.local/share/sightline/runs.",
+        help="Where runs are stored: a folder, or a URL such as s3://bucket/runs. Default: SIGHTLINE_RUNS, or "
+        "~/.local/share/sightline/runs.",
     ),
 ]
 Anchors = Annotated[
@@ -50,23 +48,21 @@ Anchors = Annotated[
     typer.Option(
         "--anchor",
         metavar="RUN|FILE|NAME",
-        help="Correct predictions by what was measured on your cluster: a stored run, a file with a measured: block, "
-        "a trace with its scenario as TRACE@SCENARIO, or a saved anchor; repeatable.",
+        help="Correct the prediction with a measurement from your cluster: a stored run, a file with a "
+        "`measured:` block, TRACE@SCENARIO, or a saved anchor. Can be repeated.",
         show_default=False,
     ),
 ]
 SaveAnchor = Annotated[
     str | None,
-    typer.Option(
-        "--save-anchor", metavar="NAME", help="Keep what the anchors measured under a name.", show_default=False
-    ),
+    typer.Option("--save-anchor", metavar="NAME", help="Save the anchors under this name.", show_default=False),
 ]
 Settings = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="Override a key of every scenario; repeatable.",
+        help="Override a key in every scenario. Can be repeated.",
         autocompletion=completion.keys,
     ),
 ]
@@ -75,7 +71,7 @@ Sweeps = Annotated[
     typer.Option(
         "--sweep",
         metavar="KEY=A,B,C",
-        help="Ask for every value of a key; repeatable.",
+        help="Run every value of a key. Can be repeated.",
         autocompletion=completion.keys,
     ),
 ]
@@ -84,14 +80,14 @@ Sort = Annotated[
     typer.Option(
         "--sort",
         metavar="KEY",
-        help="Order several answers by a result key or a swept key; asked keeps their order. Default: in tables what "
-        "fits first and then the fastest, in JSON and CSV asked.",
+        help="Sort by a result key or a swept key; `asked` keeps the input order. Default: plans that fit, "
+        "fastest first; input order in JSON and CSV.",
         show_default=False,
         autocompletion=completion.results,
     ),
 ]
 Top = Annotated[
-    str | None, typer.Option("--top", metavar="N", help="Show the first N of several answers.", show_default=False)
+    str | None, typer.Option("--top", metavar="N", help="Show only the first N results.", show_default=False)
 ]
 
 
@@ -111,8 +107,8 @@ Workers = Annotated[
     typer.Option(
         "--workers",
         metavar="KIND[:WHAT]",
-        help="Who works: local, ray or dask, with a number of workers or a cluster's address, such as local:8 or "
-        "dask:tcp://node0:8786; default: this process.",
+        help="Where to run: `local`, `ray` or `dask`, with a worker count or cluster address, such as local:8 or "
+        "dask:tcp://node0:8786. Default: this process.",
         show_default=False,
     ),
 ]

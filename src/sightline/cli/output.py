@@ -38,9 +38,9 @@ def check(
         out: What the file of ``--out`` may end in.
     """
     if json and csv:
-        raise InputError("--json and --csv exclude each other: stdout holds one of them")
+        raise InputError("--json cannot be combined with --csv")
     if paths.get("--markdown") == STDOUT and (json or csv):
-        raise InputError(f"--markdown - and --{'json' if json else 'csv'} exclude each other: stdout holds one of them")
+        raise InputError(f"--markdown - cannot be combined with --{'json' if json else 'csv'}")
     wrong = {
         option: _wrong(path, ENDINGS.get(option, out))
         for option, path in paths.items()
@@ -54,16 +54,16 @@ def _wrong(path: str, endings: Sequence[str]) -> str:
     if Path(path).suffix.lower() not in endings:
         return f"'{path}' must end in {' or '.join(endings)}"
     if Path(path).is_dir():
-        return f"'{path}' is a folder; name a file in it"
+        return f"'{path}' is a folder; give a file name"
     if not Path(path).parent.is_dir():
-        return f"'{path}': there is no folder '{Path(path).parent}'"
+        return f"'{path}': folder '{Path(path).parent}' does not exist"
     return why_unwritable(path)
 
 
 def why_unwritable(path: str) -> str:
     """Return why a file or folder cannot be written, nor made in the nearest folder above it; empty where it can."""
     there = next(one for one in (Path(path), *Path(path).absolute().parents) if one.exists())
-    return "" if os.access(there, os.W_OK) else f"'{path}' cannot be written: no permission, or a read-only disk"
+    return "" if os.access(there, os.W_OK) else f"'{path}' cannot be written: permission denied or read-only disk"
 
 
 def show(
@@ -116,7 +116,7 @@ def warn(warnings: Iterable[str]) -> None:
     for warning in found[:_MOST_WARNINGS]:
         print_remark(f"warning: {warning}")
     if len(found) > _MOST_WARNINGS:
-        print_remark(f"warning: and {len(found) - _MOST_WARNINGS} more; --json holds each result's own")
+        print_remark(f"warning: {len(found) - _MOST_WARNINGS} more; use --json to see all")
 
 
 def print_json(document: Any) -> None:

@@ -49,7 +49,9 @@ def predict(
     written: ReportOptions,
     trace: Annotated[
         str | None,
-        typer.Option(metavar="OUT", help="Write the timeline of a step or of a generation as a Chrome trace (.json)."),
+        typer.Option(
+            metavar="OUT", help="Write the timeline of a training step or generation as a Chrome trace (.json)."
+        ),
     ] = None,
     settings: Settings = None,
     sweeps: Sweeps = None,
@@ -57,11 +59,11 @@ def predict(
     top: Top = None,
     store: RunStore = None,
 ) -> None:
-    """Predict training, generation or a single operator: time, memory and whether it fits.
+    """Predict training, generation or a single operator: time, memory, and whether it fits.
 
-    The scenario states the task. A plan that does not fit in memory is still predicted. For training, the result also
-    lists changes that would make it fit. With an anchor - one or a few steps or requests that were measured on your
-    cluster - the prediction is corrected by what they teach, and says what that is.
+    The scenario sets the task. A plan that does not fit in memory is still predicted, and for training the result lists
+    changes that would make it fit. With --anchor, the prediction is corrected with a few measured steps or requests
+    from your cluster; the output lists each correction.
 
     \b
     Examples:
@@ -88,7 +90,7 @@ def predict(
     with progress_bar() as progress:
         answers = _predict_all(loaded.scenarios, known, progress, in_full=first is None)
     if known is None and any(one.measured for one in loaded.scenarios):
-        output.print_remark("the scenario says what was measured; given as --anchor FILE, that corrects predictions")
+        output.print_remark("the scenario has measurements; use --anchor FILE to correct the prediction with them")
     again = given(files, settings, sweeps)
     order = _order(answers, loaded.cells[: len(answers)], sort, first, as_asked=written.as_json or written.as_csv)
     if trace is not None:
@@ -112,7 +114,9 @@ def _report(
 
         with_tables = len(shown) <= MOST_TABLES
         if not with_tables:
-            output.print_remark(f"rows and stages are left out beyond {MOST_TABLES:,} answers; --top N has those of N")
+            output.print_remark(
+                f"rows and stages are omitted for more than {MOST_TABLES:,} results; use --top N to include them"
+            )
         if loaded.is_list:
             return [one.to_dict(tables=with_tables) for one in shown]
         return [prediction_to_dict(one, command, known) for one in shown]
@@ -157,15 +161,13 @@ def _refuse_pictures(scenarios: "list[Asked]", picture: str | None, trace: str |
     tasks = {task.name for scenario in scenarios if (task := task_of(scenario.workload.task))}
     path = picture or trace
     if path is not None and "operator" in tasks:
-        raise InputError(
-            f"'{path}': charts and traces are of training and generation; operators have --html, --json and --csv"
-        )
+        raise InputError(f"'{path}': operators have no chart or trace; use --html, --json or --csv")
     if trace is not None and len(scenarios) > 1:
-        raise InputError(f"--trace draws one scenario, {len(scenarios)} were asked for")
+        raise InputError(f"--trace draws one scenario, got {len(scenarios)}")
     if trace is not None and "serving" in tasks:
-        raise InputError(f"'{trace}': predict draws training and generation; of a load ask simulate for --trace")
+        raise InputError(f"'{trace}': predict cannot trace serving; use `sightline simulate FILE --trace`")
     if picture is not None and len(tasks) > 1:
-        raise InputError(f"'{picture}': a chart shows either training or generation; predict the two separately")
+        raise InputError(f"'{picture}': a chart shows either training or generation; predict them separately")
 
 
 def _predict_all(

@@ -33,7 +33,7 @@ class ReportOptions:
         paths = {"--chart": self.chart, "--html": self.html, "--markdown": self.markdown, **(others or {})}
         output.check(paths, json=self.as_json, csv=self.as_csv)
         if self.charts is not None and Path(self.charts).exists() and not Path(self.charts).is_dir():
-            raise InputError(f"--charts '{self.charts}' is a file; name a folder")
+            raise InputError(f"--charts '{self.charts}' is a file; give a folder")
         if self.charts is not None and (why := output.why_unwritable(self.charts)):
             raise InputError(f"--charts {why}")
 
@@ -146,7 +146,7 @@ def write_chart(path: str, report: Report) -> None:
 
     drawn = report.chart()
     if drawn is None:
-        output.print_remark(f"no chart was drawn: {report.without_chart}")
+        output.print_remark(f"no chart: {report.without_chart}")
     else:
         output.draw(path, drawn, lambda: report.chart(PHONE) or drawn)
 
@@ -159,12 +159,12 @@ def _write_charts(folder: str, answer: Any) -> None:
 
     found = charts_of(answer)
     if not found:
-        output.print_remark(f"no chart was written into '{folder}': the answer has none")
+        output.print_remark(f"no charts written to '{folder}': this result has none")
         return
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"cannot make the folder '{folder}': {(error.strerror or str(error)).lower()}") from error
+        raise InputError(f"cannot create folder '{folder}': {(error.strerror or str(error)).lower()}") from error
     for chart in found:
         for ending, content in ((".svg", draw(chart.wide, "chart.svg")), (".csv", csv_of(chart.wide))):
             output.write_file(str(Path(folder) / f"{chart.name}{ending}"), content)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sightline.runs import Run, Store
 
 runs = typer.Typer(
-    help="""The store of runs: measurements with their results and environment.
+    help="""Manage stored runs: measurements with their results and environment.
 
     \b
     Examples:
@@ -26,23 +26,23 @@ runs = typer.Typer(
     rich_markup_mode="rich",
 )
 
-_Suite = Annotated[str | None, typer.Option(metavar="NAME", help="Only the runs of this suite.", show_default=False)]
+_Suite = Annotated[str | None, typer.Option(metavar="NAME", help="Only runs of this suite.", show_default=False)]
 _Status = Annotated[
     str | None,
-    typer.Option(metavar="STATUS", help="Only the runs with this status: ok, crashed, ...", show_default=False),
+    typer.Option(metavar="STATUS", help="Only runs with this status: ok, crashed, ...", show_default=False),
 ]
 
 
 @runs.callback(invoke_without_command=True)
 def group(context: typer.Context) -> None:
-    """Without a command, say what there is."""
+    """Print help if no command is given."""
     if context.invoked_subcommand is None:
         output.print_text(context.get_help() + "\n")
 
 
 @runs.command("list")
 def list_runs(suite: _Suite = None, status: _Status = None, store: RunStore = None, as_json: AsJson = False) -> None:
-    """List the runs, oldest first.
+    """List runs, oldest first.
 
     \b
     Examples:
@@ -63,14 +63,14 @@ def list_runs(suite: _Suite = None, status: _Status = None, store: RunStore = No
 @runs.command()
 def show(
     run: Annotated[
-        str, typer.Argument(metavar="RUN", help="A run's id, the start of its id, or latest.", show_default=False)
+        str, typer.Argument(metavar="RUN", help="Run id, the start of one, or `latest`.", show_default=False)
     ],
     html: Html = None,
-    full: Annotated[bool, typer.Option("--full", help="Everything that is stored, a line for each key.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Show everything that is stored, one line per key.")] = False,
     store: RunStore = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show one run: what was run, its figures, where its time went, the machine, and its prediction.
+    """Show a run: scenario, figures, time breakdown, machine and prediction.
 
     \b
     Examples:
@@ -107,13 +107,14 @@ def show(
 
 @runs.command()
 def query(
-    sql: Annotated[str, typer.Argument(metavar="SQL", help="A query in DuckDB's SQL.", show_default=False)],
+    sql: Annotated[str, typer.Argument(metavar="SQL", help="SQL query (DuckDB).", show_default=False)],
     store: RunStore = None,
     as_json: AsJson = False,
 ) -> None:
-    """Query the runs in SQL. The tables are runs, samples and rows.
+    """Query runs with SQL. The tables are runs, samples and rows.
 
-    Result keys are columns of runs, nested keys joined by _ (memory_bytes_total). samples and rows have the id in run.
+    Result keys are columns of runs; nested keys are joined with _ (memory_bytes_total). The column run of samples and
+    rows holds the run id.
 
     \b
     Examples:
@@ -131,13 +132,13 @@ def query(
 @runs.command()
 def export(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[RUN...]", help="The runs; default: all.", show_default=False)
+        list[str] | None, typer.Argument(metavar="[RUN...]", help="Runs to export. Default: all.", show_default=False)
     ] = None,
-    out: Annotated[str, typer.Option(metavar="FILE", help="The archive to write (.zip).")] = "runs.zip",
+    out: Annotated[str, typer.Option(metavar="FILE", help="Archive to write (.zip).")] = "runs.zip",
     store: RunStore = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write runs into one file, which import can read.
+    """Export runs to an archive for `runs import`.
 
     \b
     Examples:
@@ -152,16 +153,16 @@ def export(
     chosen = exportable(_named(opened, names)) if names else [r for r in opened.runs() if r.status != RUNNING]
     output.write_file(out, to_archive(opened, chosen))
     document = {"file": out, "runs": [run.id for run in chosen]}
-    output.show(lambda: document, lambda: [f"{len(chosen)} runs written to {out}"], json=as_json)
+    output.show(lambda: document, lambda: [f"exported {len(chosen)} runs to {out}"], json=as_json)
 
 
 @runs.command("import")
 def import_runs(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="An archive that export wrote.", show_default=False)],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Archive written by `runs export`.", show_default=False)],
     store: RunStore = None,
     as_json: AsJson = False,
 ) -> None:
-    """Read exported runs into the store. Runs that it already has do not change.
+    """Import runs from an archive. Existing runs are not changed.
 
     \b
     Examples:
@@ -171,8 +172,8 @@ def import_runs(
 
     opened = _open(store)
     new, there = from_archive(opened, file)
-    before = f", {len(there)} were there before" if there else ""
-    said = f"{len(new)} runs read into {opened.place}{before}"
+    before = f", {len(there)} already there" if there else ""
+    said = f"imported {len(new)} runs into {opened.place}{before}"
     output.show(lambda: {"imported": new, "there": there}, lambda: [said], json=as_json)
 
 
@@ -180,14 +181,14 @@ def import_runs(
 def delete(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[RUN...]", help="The runs, by id or the start of the id.", show_default=False),
+        typer.Argument(metavar="[RUN...]", help="Run ids, or the start of them.", show_default=False),
     ] = None,
     suite: _Suite = None,
     status: _Status = None,
     store: RunStore = None,
     as_json: AsJson = False,
 ) -> None:
-    """Delete runs: those named, or all of a suite or status.
+    """Delete runs by id, suite or status.
 
     \b
     Examples:
@@ -195,12 +196,12 @@ def delete(
       sightline runs delete --status interrupted
     """
     if bool(names) == bool(suite or status):
-        raise InputError("name the runs to delete, or say which by --suite or --status")
+        raise InputError("give run ids, or select runs with --suite or --status")
     opened = _open(store)
     chosen = _named(opened, names) if names else _chosen(opened, suite, status)
     opened.delete(chosen)
     document = {"deleted": [run.id for run in chosen]}
-    output.show(lambda: document, lambda: [f"{len(chosen)} runs deleted"], json=as_json)
+    output.show(lambda: document, lambda: [f"deleted {len(chosen)} runs"], json=as_json)
 
 
 def _open(place: str | None) -> "Store":

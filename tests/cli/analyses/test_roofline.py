@@ -65,13 +65,13 @@ def test_operators_of_several_scenarios_are_not_drawn(in_process, example, tmp_p
     asked = ("--sweep", "workload.sequence_length=256,512", "--chart", tmp_path / "a.svg")
     code, _, err = in_process("roofline", example, *asked)
     assert code == 2
-    assert "draws the operators of one scenario" in err
+    assert "--chart" in err
 
 
 def test_training_has_no_table(in_process, example):
     code, out, err = in_process("roofline", example)
     assert (code, out) == (2, "")
-    assert "workload.task is 'pretrain'" in err
+    assert "workload.task" in err
 
 
 def test_an_unknown_device_is_a_sentence_with_the_nearest(in_process, generate):
@@ -93,4 +93,4 @@ def test_a_narrow_terminal_cuts_nothing(in_process, generate, monkeypatch, width
 def test_a_sweep_leaves_out_what_cannot_be(in_process, generate):
     code, out, err = in_process("roofline", generate, "--sweep", "plan.tensor_parallel=1,3", "--json")
     assert (code, [len(one["rows"]) for one in json.loads(out)]) == (0, [12])
-    assert "1 of 2 not possible: plan.tensor_parallel is 3" in err
+    assert "plan.tensor_parallel is 3" in err

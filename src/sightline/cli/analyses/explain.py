@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 
 _ASKED = typer.Argument(
     metavar="FILE|RUN|TRACE...",
-    help="A scenario or results (YAML, JSON, CSV), a run (its id, the start of its id, or latest), a trace of "
-    "PyTorch's profiler (.json, .json.gz) or those of several ranks; - reads a scenario from stdin.",
+    help="A scenario or results file (YAML, JSON or CSV), a stored run (`latest`, an id or the start of one), or "
+    "a PyTorch profiler trace (.json, .json.gz; several for several ranks). Use - to read a scenario from "
+    "stdin.",
     show_default=False,
 )
-_SCENARIO = typer.Option(metavar="FILE", help="The scenario that a trace is of.", show_default=False)
+_SCENARIO = typer.Option(metavar="FILE", help="The scenario that produced the trace.", show_default=False)
 
 
 @takes_options
@@ -33,11 +34,11 @@ def explain(
     written: ReportOptions,
     store: RunStore = None,
 ) -> None:
-    """Explain where the time goes, what limits it, and which three changes would help most.
+    """Show what limits a scenario, run or trace, and the three changes that would help most.
 
-    Each limit is shown with the time that the whole would take if only this limit held. Advised are changes of the plan
-    that fit, can be launched, and save more than the prediction may be off, each with the command that predicts it. A
-    measured run is explained next to its prediction.
+    For each limit, the output shows the time that would remain if nothing else limited it. Recommends plan changes that
+    fit, can be launched and save more than the uncertainty of the prediction, each with the command that predicts it. A
+    measured run is shown next to its prediction.
 
     \b
     Examples:

@@ -14,16 +14,16 @@ from sightline.cli.reports import Report, ReportOptions
 if TYPE_CHECKING:
     from sightline.exploration.answer import StudyAnswer
 
-OWN = """A study of your own is a file, run with `sightline explore FILE`:
+OWN = """To run your own study, describe it in a file and run `sightline explore FILE`:
 
-  base: scenario.yaml                                # or a scenario itself
+  base: scenario.yaml                                # a file, or the scenario itself
   axes:
     cluster.device.memory_bandwidth: {from: 2 TB/s, to: 16 TB/s, factor: 2}
-    cluster.device: [a100-sxm-80gb, h100-sxm-80gb]   # names, or numbers
+    cluster.device: [a100-sxm-80gb, h100-sxm-80gb]   # names or numbers
   view: both                                         # ideal | calibrated | both
-  search: [tensor_parallel, micro_batch]             # the plan, at every point
+  search: [tensor_parallel, micro_batch]             # plan fields to optimize at every point
   report: [step_time_s, mfu]"""
-"""How one of one's own is written."""
+"""How to write a study file."""
 
 
 @takes_options
@@ -32,7 +32,7 @@ def explore(
         str | None,
         typer.Argument(
             metavar="[STUDY]",
-            help="A built-in study, or a file (YAML or JSON) with one of your own; - reads stdin.",
+            help="A built-in study, or a study file (YAML or JSON). Use - to read from stdin.",
             show_default=False,
             autocompletion=completion.studies,
         ),
@@ -42,20 +42,22 @@ def explore(
         typer.Option(
             "--view",
             metavar="NAME",
-            help="How devices are seen: ideal (fixed shares of peak and bandwidth, no launches), calibrated (as "
-            "kernels reach them today) or both; default: the study's own.",
+            help="Device model: `ideal` (fixed shares of peak and bandwidth, no kernel launches), `calibrated` "
+            "(measured kernel efficiency) or `both`. Default: set by the study.",
             show_default=False,
         ),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A small version of the study: fewer values.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Run a smaller version of the study with fewer values.")
+    ] = False,
     settings: Settings = None,
     *,
     written: ReportOptions,
 ) -> None:
-    """Run a study of hardware or technology: what a device, memory, network or node would bring, and what binds where.
+    """Run a hardware or technology study: the gain from a device, memory, network or process node, and the bottleneck.
 
-    Without a name, the built-in studies are listed. A study of your own is a file of ten lines: a base scenario, and
-    axes that are any number or name of devices, clusters, technology, plans and workloads.
+    Without STUDY, list the built-in studies. A study file holds a base scenario and axes: any numbers or names of
+    devices, clusters, technologies, plans and workloads.
 
     \b
     Examples:

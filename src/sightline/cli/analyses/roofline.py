@@ -24,7 +24,7 @@ def roofline(
         str,
         typer.Argument(
             metavar="FILE",
-            help="A scenario file of generation, or of any task for --chart; - reads stdin.",
+            help="A generation scenario file; any task with --chart. Use - to read from stdin.",
             show_default=False,
         ),
     ],
@@ -32,7 +32,7 @@ def roofline(
         str | None,
         typer.Option(
             metavar="A,B",
-            help="Devices of the catalog that replace the scenario's own.",
+            help="Catalog devices to use instead of the scenario's device.",
             autocompletion=completion.devices,
         ),
     ] = None,
@@ -41,11 +41,11 @@ def roofline(
     settings: Settings = None,
     sweeps: Sweeps = None,
 ) -> None:
-    """Show which matmuls of a layer are compute-bound and which are memory-bound, in prefill and in decode.
+    """Show which matmuls of a layer are compute-bound and which are memory-bound, in prefill and decode.
 
-    Each matmul has its sizes, FLOPs per byte, the device's ridge point, its time at the roofline and its predicted
-    time. Attention has two matmuls, scores and context (the table of arXiv 2407.14645, for any model and device).
-    Of a training step or a single operator, --chart draws all operators below the lines of memory, L2 and links.
+    For each matmul, the table shows its sizes, FLOPs per byte, the ridge point of the device, the time at the roofline
+    and the predicted time. Attention has two matmuls, scores and context, as in arXiv 2407.14645. For a training step
+    or a single operator, --chart draws every operator under the memory, L2 and link rooflines.
 
     \b
     Examples:
@@ -134,7 +134,7 @@ def _draw_operators(file: str, scenarios: "Sequence[AnyScenario]", path: str) ->
     from sightline.prediction import predict
 
     if len(scenarios) != 1:
-        raise InputError(f"--chart '{path}' draws the operators of one scenario; '{file}' has {len(scenarios):,}")
+        raise InputError(f"--chart '{path}' draws one scenario; '{file}' has {len(scenarios):,}")
     profile = predict(scenarios[0])
     output.warn(profile.warnings)
     reports.write_chart(path, _Operators(profile))
@@ -143,7 +143,7 @@ def _draw_operators(file: str, scenarios: "Sequence[AnyScenario]", path: str) ->
 @dataclass(frozen=True)
 class _Operators(Report):
     profile: "Profile"
-    without_chart = "nothing on this device does FLOPs whose rate is known"
+    without_chart = "the FLOP rate of every operator is unknown on this device"
 
     def chart(self, *room: Any) -> dict[str, Any] | None:
         from sightline.report.charts.index import chart_of

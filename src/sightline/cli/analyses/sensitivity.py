@@ -26,10 +26,10 @@ def sensitivity(
     sweeps: Sweeps = None,
     store: RunStore = None,
 ) -> None:
-    """Show which numbers a prediction depends on: elasticities to device, links and network, and neighbouring plans.
+    """Show which inputs a prediction depends on: elasticities of device, link and network, and candidate changes.
 
-    An elasticity of -0.4 means that 1 % more of the number reduces the time by 0.4 %. For training, every plan that
-    differs in one choice is predicted too.
+    An elasticity of -0.4 means that raising the input by 1 % reduces the time by 0.4 %. For training, every plan with a
+    single change is predicted as well.
 
     \b
     Examples:
@@ -46,10 +46,10 @@ def sensitivity(
     with progress_bar(stops=False) as reading:
         loaded = asked.read(files, settings, sweeps, reading)
     with progress_bar() as progress:
-        found = [of(scenario, anchor=known) for scenario in progress.over(loaded.scenarios, "varying numbers")]
+        found = [of(scenario, anchor=known) for scenario in progress.over(loaded.scenarios, "varying inputs")]
     output.warn(warning for one in found for warning in (*one.answer.scenario.warnings, *one.answer.warnings))
     if (written.chart or written.charts) and len(found) > 1:
-        raise InputError(f"charts of a sensitivity are of one scenario, {len(found)} were asked for: --html has all")
+        raise InputError(f"--chart and --charts draw one scenario, got {len(found)}; use --html for several")
     again = given(files, settings)
     reports.write(_Report(found, again, known, loaded.is_list), written)
     end_if_stopped(progress)
@@ -64,7 +64,7 @@ class _Report(Report):
     again: list[str]
     known: "Anchored | None"
     is_list: bool
-    without_chart = "nothing that is varied matters"
+    without_chart = "no input affects the result"
 
     def document(self) -> Any:
         from sightline.prediction.results import sensitivity_to_dict

@@ -26,8 +26,9 @@ def check(
         typer.Option(
             "--require",
             metavar="EXPRESSION,...",
-            help="What has to be: fits, or a figure, an operator (>=, <=, >, <; == and != of counts and words) and a "
-            "bound, such as 'mfu>=0.35' or 'ttft_p90<=500 ms'. Quote it: a shell takes > and < for files. Repeatable.",
+            help="Requirement: `fits`, or FIGURE OPERATOR BOUND, such as 'mfu>=0.35' or 'ttft_p90<=500 ms'. "
+            "Operators: >=, <=, >, <; also == and != for counts and words. Quote it: the shell treats > and "
+            "< as redirection. Can be repeated.",
             show_default=False,
             autocompletion=completion.requirements,
         ),
@@ -36,7 +37,7 @@ def check(
         bool,
         typer.Option(
             "--whole-interval",
-            help="Require it of the whole 80 % interval of each figure; one without an interval then meets nothing.",
+            help="Require the whole 80 % interval to meet the bound. A figure without an interval fails.",
         ),
     ] = False,
     anchor: Anchors = None,
@@ -46,11 +47,10 @@ def check(
     sweeps: Sweeps = None,
     store: RunStore = None,
 ) -> None:
-    """Check whether a prediction meets what is required: exit 0 if it does, 1 if not, 2 if the request is wrong.
+    """Check that a prediction meets requirements. Exits with 0 if it does, 1 if not, 2 for invalid input.
 
-    Figures are the keys of results, such as ttft_s.p90, or short names such as ttft_p90 and memory. A load that is
-    served (task serve) is simulated. Of several scenarios each has to meet everything; a combination of a sweep that is
-    not possible meets nothing.
+    Figures are result keys such as ttft_s.p90, or short names such as ttft_p90 and memory. Serving scenarios are
+    simulated. With several scenarios, each must meet every requirement; an invalid combination of a sweep meets none.
 
     \b
     Examples:

@@ -19,12 +19,14 @@ _ALL = "step,request,phase,memory,module,operator"
 
 _A = typer.Argument(
     metavar="A",
-    help="A run (its id, the start of its id, or latest), a file of results or a scenario, or predicted.",
+    help="A stored run (`latest`, an id or the start of one), a results or scenario file, or `predicted`.",
     show_default=False,
 )
-_B = typer.Argument(metavar="B", help="The other one; predicted is the prediction of A.", show_default=False)
+_B = typer.Argument(metavar="B", help="The profile to compare with A; `predicted` predicts A.", show_default=False)
 _LEVELS = typer.Option(
-    metavar="LEVEL,...", help=f"Levels, of {_ALL}; default: all, in the terminal without operator.", show_default=False
+    metavar="LEVEL,...",
+    help=f"Levels to compare: {_ALL}. Default: all; the terminal omits operator.",
+    show_default=False,
 )
 
 
@@ -38,13 +40,13 @@ def compare(
     anchor: Anchors = None,
     store: RunStore = None,
 ) -> None:
-    """Compare two profiles: key figures, time by phase, module and operator, memory by part.
+    """Compare two profiles: key figures, time by phase, module and operator, and memory by part.
 
-    Each row has the ratio B / A with its interval, and says whether B is faster, slower, or no difference was found:
-    that is where the interval, made of the spread of samples and the uncertainty of predictions, holds 1. A scenario is
-    predicted. Of two predictions it says how likely either is the faster: the part that their errors share cancels.
-    FILE#2 is the second result of a file. Served loads are compared too, simulated or measured, and request by request
-    where both served the same ones.
+    Each row shows the ratio B / A with its interval and whether B is faster, slower, or not distinguishable from A
+    (the interval contains 1). The interval combines the spread of samples and the uncertainty of predictions. Scenario
+    files are predicted first. For two predictions, shared errors cancel and the output shows the probability that each
+    is faster. FILE#2 selects the second result of a file. Serving runs are compared request by request if both served
+    the same requests.
 
     \b
     Examples:

@@ -18,7 +18,7 @@ def show_coverage(chosen: str | None, written: ReportOptions) -> None:
     from sightline.validation.coverage import coverage
 
     if written.chart is not None or written.charts is not None:
-        raise InputError("--coverage is a table without a chart; allowed: --json, --csv, --html, --markdown")
+        raise InputError("--coverage has no chart; allowed: --json, --csv, --html, --markdown")
     with progress_bar(tables=True) as progress:
         cells = coverage(chosen, progress)
     reports.write(_Report(cells), written)

@@ -27,7 +27,7 @@ def reproduce(
         str,
         typer.Argument(
             metavar="SOURCE",
-            help="2311.03687, 2407.14645 or talk.",
+            help="The source: 2311.03687, 2407.14645 or talk.",
             show_default=False,
             autocompletion=completion.sources,
         ),
@@ -37,7 +37,7 @@ def reproduce(
         typer.Option(
             "--only",
             metavar="ID,…",
-            help="Findings and tables by their ids, several findings also as A1-A5; repeatable; default: all.",
+            help="Findings and tables to reproduce, such as A1 or A1-A5. Can be repeated. Default: all.",
             show_default=False,
         ),
     ] = None,
@@ -45,21 +45,22 @@ def reproduce(
         bool,
         typer.Option(
             "--measure",
-            help="Also measure what this machine can of the whole study, each figure beside its prediction; "
-            "on a processor the models are made small.",
+            help="Also measure what this machine can run and show it next to the prediction. Models are scaled "
+            "down on a CPU.",
         ),
     ] = False,
     small: Annotated[
-        bool, typer.Option("--small", help="Smaller loads and coarser studies: a minute instead of several.")
+        bool, typer.Option("--small", help="Use smaller loads and coarser grids: one minute instead of several.")
     ] = False,
     store: RunStore = None,
     *,
     written: Annotated[ReportOptions, only("chart", "charts", "html", "markdown", "as_csv", "as_json")],
 ) -> None:
-    """Reproduce a source: each of its findings predicted and judged by a stated criterion, and its tables.
+    """Reproduce the findings and tables of a source, and judge each finding by a stated criterion.
 
-    arXiv 2311.03687 measures Llama-2 on servers of eight A800, RTX 4090 and RTX 3090; arXiv 2407.14645 models training
-    and inference over technology nodes; the talk is on efficiency. The criteria are in `sightline catalog findings`.
+    arXiv 2311.03687 measures Llama 2 on servers with eight A800, RTX 4090 and RTX 3090; arXiv 2407.14645 models
+    training and inference across technology nodes; the talk covers efficiency. List the criteria with
+    `sightline catalog findings`.
 
     \b
     Examples:
@@ -91,7 +92,7 @@ def _check(source: str, ids: list[str], written: ReportOptions, *, measure: bool
 
     asked = chosen_of(source, ids)
     if written.as_csv and measure:
-        raise InputError("--csv has no room for the tables that --measure adds; allowed: --json, --html")
+        raise InputError("--csv cannot hold the tables of --measure; allowed: --json, --html")
     if written.as_csv and ids:
         _check_csv(asked)
     if written.chart is not None:
@@ -102,22 +103,19 @@ def _check_csv(asked: "Chosen") -> None:
     """Refuse to write as CSV what takes several tables: of what was asked for, one is all."""
     if asked.tables and len(asked.tables) + bool(asked.findings) > 1:
         named = ", ".join((*asked.findings, *asked.tables))
-        raise InputError(
-            f"--csv writes findings or one table, and {named} were asked for: name findings alone, or one table, with "
-            "--only"
-        )
+        raise InputError(f"--csv writes findings or one table, got {named}; select with --only")
 
 
 def _check_chart(source: "Source", tables: Sequence[str]) -> None:
     """Refuse to draw anything but a single table with a picture."""
     drawn = [id_ for id_ in source.tables if id_ not in source.without_pictures]
-    allowed = f"allowed with --only: one of {', '.join(drawn)}"
+    allowed = f"choose one with --only: {', '.join(drawn)}"
     if len(tables) != 1:
-        of = counted(len(tables), "table") if tables else "findings alone"
+        of = counted(len(tables), "table") if tables else "no table"
         every = "; --charts DIR draws all" if tables else ""
-        raise InputError(f"--chart draws one table, and {of} were asked for; {allowed}{every}")
+        raise InputError(f"--chart draws one table, got {of}; {allowed}{every}")
     if tables[0] not in drawn:
-        raise InputError(f"--chart: the table {tables[0]} has no picture; {allowed}; --csv has its rows")
+        raise InputError(f"--chart: table {tables[0]} has no chart; {allowed}; use --csv for its rows")
 
 
 @dataclass(frozen=True)
@@ -125,7 +123,7 @@ class _Report(OutlinedReport):
     answer: "Reproduction"
     in_full: bool
     """Whether findings and tables were named, so that the terminal shows all of them."""
-    without_chart = "the table was not reached"
+    without_chart = "stopped before the table was computed"
 
     def document(self) -> Any:
         from sightline.reproduction.results import reproduction_to_dict

@@ -23,7 +23,7 @@ Chosen = Annotated[
     str | None,
     typer.Argument(
         metavar="[SUITE]",
-        help="A suite, the beginning of its name, or a pattern with *.",
+        help="A suite, the start of its name, or a pattern with *.",
         show_default=False,
         autocompletion=completion.suites,
     ),
@@ -33,21 +33,24 @@ Data = Annotated[
     typer.Option(
         metavar="DIR",
         envvar="SIGHTLINE_DATA",
-        help="Folder with published tables that are not part of Sightline, from the sources that the catalog names.",
+        help="Folder with published data sets that are not shipped with Sightline.",
         show_default=False,
     ),
 ]
 LeftOut = Annotated[
-    bool, typer.Option("--left-out", help="Predict each source of training with constants estimated without it.")
+    bool, typer.Option("--left-out", help="Predict each training source with constants fitted without it.")
 ]
 Coverage = Annotated[
     bool,
     typer.Option(
         "--coverage",
-        help="List what predictions rest on by device, framework and engine; SUITE is then a name or a pattern of one.",
+        help="List whether predictions are calibrated, by device, framework and engine. SUITE then selects one of "
+        "these by name or pattern.",
     ),
 ]
-Locked = Annotated[bool, typer.Option("--locked", help="Predict the sources locked as test, which steer nothing.")]
+Locked = Annotated[
+    bool, typer.Option("--locked", help="Predict the locked test sources, which are never used for fitting.")
+]
 
 
 @takes_options
@@ -56,22 +59,24 @@ def validate(
     data: Data = None,
     left_out: LeftOut = False,
     locked: Locked = False,
-    cases: Annotated[bool, typer.Option("--cases", help="List every case with both values.")] = False,
+    cases: Annotated[
+        bool, typer.Option("--cases", help="List every case with its predicted and measured value.")
+    ] = False,
     coverage: Coverage = False,
     *,
     written: Annotated[ReportOptions, only("chart", "charts", "html", "markdown", "as_json", "as_csv")],
 ) -> None:
-    """Compare predictions with published and measured results and print the errors of each suite.
+    """Compare predictions with published and measured results, and print the errors of each suite.
 
-    There are suites of training, of generation, of serving and of single operators. The small published tables are
-    part of the catalog. The large sets are read from the data folder. Each suite has a part that constants were
-    fitted to and, if it has enough families, a part that was held out for testing.
+    Suites cover training, generation, serving and single operators. Small published tables ship with the catalog;
+    larger data sets are read from --data. Each suite has a part used for fitting and, with enough families, a part held
+    out for testing.
 
-    With --left-out, each source of training is asked as a user would ask, by its framework's name and date, and none
-    of its measurements is used. With --locked, sources are asked that no estimate, goal or test ever looks at.
+    With --left-out, each training source is predicted from its framework name and date, without its measurements. With
+    --locked, predict the sources that are never used for fitting or tuning.
 
-    With --coverage, every operator and format of a device, technique of a framework and feature of an engine is asked
-    for once: whether a prediction is calibrated, extrapolated, from the datasheet only, or refused.
+    With --coverage, list for every operator and format of a device, technique of a framework and feature of an engine
+    whether its prediction is calibrated, extrapolated, from the datasheet, or unsupported.
 
     \b
     Examples:
@@ -89,11 +94,11 @@ def validate(
     written.check()
     if coverage:
         if left_out or locked or cases:
-            raise InputError("--coverage excludes --left-out, --locked and --cases, which list errors of predictions")
+            raise InputError("--coverage cannot be combined with --left-out, --locked or --cases")
         show_coverage(suite, written)
         return
     if left_out and locked:
-        raise InputError("--left-out and --locked exclude each other: a locked source is never used, so never left out")
+        raise InputError("--left-out cannot be combined with --locked: locked sources are never used for fitting")
     with progress_bar(tables=True) as progress:
         if left_out:
             results, means = _left_out(suite, data, progress)
@@ -104,7 +109,7 @@ def validate(
     if not written.are_tables:
         return
     if data is None and suite is None and not locked:
-        output.print_text("\nThe larger sets of training and generation and all operators are read with --data DIR.\n")
+        output.print_text("\nTo include the larger training, generation and operator data sets, use --data DIR.\n")
     if not (cases or left_out or locked):
         data_too = [] if data is None else ["--data", str(data)]
         try_next("validate", max(results, key=lambda result: result.mape or 0.0).suite, *data_too, "--cases")
@@ -172,7 +177,7 @@ def _left_out(suite: str | None, data: Path | None, progress: "Progress") -> "tu
     chosen = None if suite is None else {one.name for one in choose(suite, data)}
     wanted = {step.source for step in steps if chosen is None or step.suite in chosen}
     if not wanted:
-        raise InputError(f"--left-out: '{suite}' has no timed steps of training")
+        raise InputError(f"--left-out: '{suite}' has no timed training steps")
     found = shipped(steps, progress)
     sources = left_out.sources_left_out(steps, found, wanted, progress)
     means = left_out.expected_of(sources)

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 @takes_options
 def measure(options: MeasureOptions) -> None:
-    """Measure training, generation, serving or single operators, with the keys of a prediction.
+    """Measure training, generation, serving or single operators, and report the same keys as a prediction.
 
-    The scenario's cluster is this-machine (its processor) or the machine's GPUs. Each scenario runs in its own process
-    and is stored as a run. Needs PyTorch, which the extra named measure installs. A load (task: serve) goes to the
-    plan's engine, which is started for it, or to the server at --url.
+    The cluster must be this-machine (its CPU) or the GPUs of this machine. Each scenario runs in a separate process and
+    is stored as a run. Serving scenarios start the plan's engine, or use the server at --url. Requires PyTorch: install
+    the extra `measure`.
 
     \b
     Examples:
@@ -66,9 +66,9 @@ def _check(options: MeasureOptions) -> None:
     """Refuse, before anything runs, options that contradict each other."""
     options.reports.check({"--out": options.reports.out})
     if options.suite == PAPER_SUITE and (options.reports.markdown or options.reports.charts):
-        raise InputError(f"--suite {PAPER_SUITE} has --html and --json")
+        raise InputError(f"--suite {PAPER_SUITE} supports only --html and --json")
     if bool(options.files) == (options.suite is not None):
-        raise InputError("measure takes scenario files or --suite, one of them")
+        raise InputError("give either scenario files or --suite")
 
 
 def _measure_suite(options: MeasureOptions) -> "tuple[list[Measured], list[str]]":

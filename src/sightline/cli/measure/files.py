@@ -32,12 +32,12 @@ def measure_files(options: MeasureOptions, store: "Store", on_step: "OnStep") ->
         for kind in (Scenario, GenerationScenario, ServingScenario, OperatorScenario)
     }
     if sum(map(len, by_task.values())) < len(scenarios):
-        raise InputError("workload.task is 'serve'; measured are pretrain, finetune, generate and operator")
+        raise InputError("workload.task is 'serve'; measure supports pretrain, finetune, generate and operator")
     refuse_idle(options, [task for task, asked in zip(FILES, by_task.values(), strict=True) if asked])
     measured: dict[int, Measured] = {}
     nodes = nodes_of(options.nnodes, options.node_rank, options.rendezvous)
     if nodes.count > 1 and len(by_task[Scenario]) < len(scenarios):
-        raise InputError("several nodes measure training together; workload.task must be pretrain or finetune")
+        raise InputError("workload.task must be pretrain or finetune to measure on several nodes")
     if nodes.rank > 0:
         _follow(list(by_task[Scenario].values()), settings_of(options))
         return []
@@ -104,9 +104,9 @@ def _of_serving(options: MeasureOptions) -> list[str]:
     if url is not None and urlsplit(url).scheme not in ("http", "https"):
         problems.append(f"--url is '{url}'; allowed: a URL such as http://localhost:8000")
     elif url is not None and (urlsplit(url).username or urlsplit(url).password):
-        problems.append("--url holds a name or password, which would be stored; name a variable by --api-key-env")
+        problems.append("--url contains credentials, which would be stored; use --api-key-env")
     if url is not None and options.engine_command is not None:
-        problems.append("--engine-command starts an engine, and --url names a server that runs; give one of them")
+        problems.append("--engine-command cannot be combined with --url")
     return problems
 
 

@@ -20,7 +20,7 @@ SUITES = (STANDARD_SUITE, PAPER_SUITE)
 class MeasureReports(ReportOptions):
     """The forms in which what was measured is asked for."""
 
-    out: str | None = option(None, "Write the results as .json, which `calibrate --from` reads.", metavar="FILE")
+    out: str | None = option(None, "Write the results to a .json file for `calibrate --from`.", metavar="FILE")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,57 +30,61 @@ class MeasureOptions:
     files: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[FILE...]", help="Scenario files (YAML, JSON or CSV); - reads stdin.", show_default=False
+            metavar="[FILE...]",
+            help="Scenario files (YAML, JSON or CSV). Use - to read from stdin.",
+            show_default=False,
         ),
     ] = None
     suite: str | None = option(
         None,
-        "Measure a suite: standard, the operators `calibrate` takes; 2311.03687, that study's grid.",
+        "Measure a suite: `standard` (operators for `calibrate`) or `2311.03687` (the grid of that paper).",
         metavar="NAME",
     )
-    quick: bool = option(False, "Fewer repeats, and half of a suite.")
-    rerun: bool = option(False, "Measure again what an earlier run of the suite has measured.")
+    quick: bool = option(False, "Use fewer repeats and half of the suite.")
+    rerun: bool = option(False, "Ignore stored results of the suite and measure again.")
     implementation: str | None = option(
         None,
-        "PyTorch's implementation: flash, math, eager, ... (attention), fused, foreach, loop (adam), "
-        "host-to-device, ... (copy), dynamic, static, compiled, eager (generation).",
+        "PyTorch implementation: flash, math, eager, ... (attention); fused, foreach, loop (adam); "
+        "host-to-device, ... (copy); dynamic, static, compiled, eager (generation).",
         metavar="NAME",
     )
-    weights: str | None = option(None, "Run the checkpoint in this folder; default: random weights.", metavar="DIR")
+    weights: str | None = option(None, "Load the checkpoint in this folder. Default: random weights.", metavar="DIR")
     level: str | None = option(
-        None, "Levels of training: end-to-end, module, operator; default: end-to-end,module.", metavar="A,B,C"
+        None,
+        "Levels to measure in training: end-to-end, module, operator. Default: end-to-end,module.",
+        metavar="A,B,C",
     )
-    steps: int | None = option(None, "Training steps timed in each run; default: 100.")
-    warmup: int | None = option(None, "Warm-up steps before them; default: 30. Of serving: requests; default: 4.")
-    repeats: int | None = option(None, "Independent training runs, each in new processes; default: 3.")
+    steps: int | None = option(None, "Timed training steps per run. Default: 100.", metavar="N")
+    warmup: int | None = option(
+        None, "Warm-up steps before timing (default: 30), or warm-up requests when serving (default: 4).", metavar="N"
+    )
+    repeats: int | None = option(None, "Independent training runs, each in a new process. Default: 3.", metavar="N")
     time_limit: float | None = option(
-        None, "Time limit for training or serving a scenario; default: 3600.", metavar="SECONDS"
+        None, "Time limit per training or serving scenario. Default: 3600.", metavar="SECONDS"
     )
-    force: bool = option(False, "Run also plans that are predicted not to fit.")
+    force: bool = option(False, "Run plans that are predicted not to fit in memory.")
     url: str | None = option(
-        None, "Send the load to the OpenAI-compatible server at this URL; default: the plan's engine is started."
+        None, "Send requests to this OpenAI-compatible server. Default: start the plan's engine.", metavar="URL"
     )
     api_key_env: str | None = option(
-        None, "Environment variable with the server's key, which is stored nowhere.", metavar="VAR"
+        None, "Environment variable that holds the server's API key. The key is never stored.", metavar="VAR"
     )
-    served_model: str | None = option(
-        None, "The model's name on the server; default: the only one that it lists.", metavar="NAME"
-    )
-    chat: bool = option(False, "Send chats instead of completions.")
+    served_model: str | None = option(None, "Model name on the server. Default: the only model listed.", metavar="NAME")
+    chat: bool = option(False, "Use the chat endpoint instead of completions.")
     engine_command: str | None = option(
-        None, "Start the engine by this command; {model} and {port} stand for folder and port.", metavar="COMMAND"
+        None, "Command that starts the engine; {model} is the model folder and {port} the port.", metavar="COMMAND"
     )
     stall: float | None = option(
         None,
-        "Give a request up when nothing comes for so long; default: 120, of an answer that has begun.",
+        "Abandon a request after this time without output. Default: 120, once output has begun.",
         metavar="SECONDS",
     )
-    nnodes: int | None = option(None, "Number of nodes; or start with torchrun.")
-    node_rank: int | None = option(None, "Rank of this node, from 0.")
-    rendezvous: str | None = option(None, "Address of node 0 for the other nodes.", metavar="HOST:PORT")
-    dtype: str = option("fp32", "The suite's dtype: fp32, bf16 or fp16.", metavar="NAME")
+    nnodes: int | None = option(None, "Number of nodes. Not needed with torchrun.", metavar="N")
+    node_rank: int | None = option(None, "Rank of this node, starting at 0.", metavar="N")
+    rendezvous: str | None = option(None, "Address of node 0.", metavar="HOST:PORT")
+    dtype: str = option("fp32", "Data type of the suite: fp32, bf16 or fp16.", metavar="NAME")
     cluster: str | None = option(
-        None, "The suite's cluster, such as '8x h100-sxm-80gb'; default: this-machine.", metavar="NAME"
+        None, "Cluster of the suite, such as '8x h100-sxm-80gb'. Default: this-machine.", metavar="NAME"
     )
     reports: Annotated[MeasureReports, only("as_json", "as_csv", "out", "charts", "html", "markdown")] = (
         MeasureReports()
@@ -120,8 +124,8 @@ def refuse_idle(options: MeasureOptions, measured: Iterable[str]) -> None:
     if idle:
         raise InputError(
             [
-                f"{OPTION_NAMES.get(field, '--' + field.replace('_', '-'))} is for {', '.join(USED_BY[field])}; "
-                f"measured here: {', '.join(what)}"
+                f"{OPTION_NAMES.get(field, '--' + field.replace('_', '-'))} applies to "
+                f"{', '.join(USED_BY[field])}, not to {', '.join(what)}"
                 for field in idle
             ]
         )

@@ -24,12 +24,12 @@ Commands = Sequence[tuple[str, str]]
 
 @takes_options
 def plan(options: PlanOptions) -> None:
-    """Find the best plans for what a scenario leaves open: parallelism, micro-batch, ZeRO, recomputation, offloading.
+    """Find the best plans for the fields a scenario leaves open, such as parallelism, micro-batch and recomputation.
 
-    Of training, generation, or a load that is served: there the layouts that promise the most are simulated under it.
-    A field that the scenario states stays as it is; {any: [1, 2, 4]} or {from: 1, to: 64, factor: 2} restricts one,
-    also a cluster, an adapter or a format. Plans that the uncertainty cannot tell apart are tied. Where nothing fits,
-    the nearest plans that do are shown.
+    Supports training, generation and serving; for serving, the most promising layouts are simulated under the load.
+    Fields set in the scenario stay fixed. Restrict a field with {any: [1, 2, 4]} or {from: 1, to: 64, factor: 2}, also
+    cluster, adapter and quantization. Plans within the uncertainty of the prediction are ranked as tied. If no plan
+    fits, the nearest plans that fit are shown.
 
     \b
     Examples:
@@ -52,7 +52,7 @@ def plan(options: PlanOptions) -> None:
     output.warn((*answer.warnings, *(warning for best in answer.plans[:1] for warning in best.profile.warnings)))
     reports.write(_Report(answer, commands), options.reports)
     if options.where is not None:
-        again = "; the same command goes on from there" if answer.stopped else ""
+        again = "; run the same command to resume" if answer.stopped else ""
         output.print_remark(f"wrote {options.where.rstrip('/')}/parts/*.parquet{again}")
     if options.launch is not None:
         save_launch(launched, options.launch, answer)
@@ -63,7 +63,7 @@ def _check(options: PlanOptions) -> None:
     """Refuse what is wrong before the search."""
     options.reports.check()
     if options.objective is not None and options.pareto is not None:
-        raise InputError("--objective and --pareto exclude each other: --pareto names its two objectives")
+        raise InputError("--objective cannot be combined with --pareto, which names its two objectives")
     if options.launch is not None:
         check_folder(options.launch)
 
@@ -81,14 +81,14 @@ def _source(options: PlanOptions) -> object:
 def _check_file(file: str) -> None:
     """Refuse no file, and a model in place of one, with what a scenario looks like."""
     if not file.strip():
-        raise InputError("FILE is missing; needed: a scenario file, such as `sightline plan scenario.yaml`")
+        raise InputError("FILE is missing; give a scenario file, such as `sightline plan scenario.yaml`")
     if "\n" in file or Path(file).suffix in (".yaml", ".yml", ".json", ".csv") or Path(file).exists():
         return
     from sightline import catalog
 
     model = catalog.name_of("models", file)
     if model in catalog.names("models"):
-        raise InputError(f"{file} is a model; needed: a file with a scenario, such as {_scenario_of(model)}")
+        raise InputError(f"{file} is a model; give a scenario file, such as {_scenario_of(model)}")
 
 
 def _scenario_of(model: str) -> str:
@@ -207,18 +207,23 @@ def _next(answer: "PlanAnswer", options: PlanOptions, launched: Launched) -> Com
     if best is not None and best.profile.task.name == "serving":
         stated = as_options(_load_of(best.profile, options))
         alone = " ".join([options.as_asked("simulate"), *stated, *settings(answer, best), "--capacity"])
-        found.append((f"what users of plan {best.rank} wait for at every rate", alone))
+        found.append((f"see the latency of plan {best.rank} at every request rate", alone))
     elif best is not None:
         alone = " ".join([options.as_asked("predict"), *settings(answer, best)])
-        found.append((f"where the time and memory of plan {best.rank} go", alone))
+        found.append((f"see where the time and memory of plan {best.rank} go", alone))
     if getattr(answer.plans[0].profile.scenario.workload, "continuous", True) is False:
-        found.append(("plans for a steady load", options.again("--set", "workload.continuous=true")))
+        found.append(("search plans for a steady load", options.again("--set", "workload.continuous=true")))
     if not answer.plans[0].launchable:
-        found.append(("only what can be launched today", options.again("--launchable")))
+        found.append(("search only launchable plans", options.again("--launchable")))
     elif launched.launch is None:
-        found.append(("what runs it", options.again("--launch", "run")))
+        found.append(("write the launch command", options.again("--launch", "run")))
     if answer.plans[0].profile.tight and options.max_memory is None:
-        found.append(("only what surely fits", options.again("--max-memory", most_surely(answer.plans[0].profile))))
+        found.append(
+            (
+                "search only plans that fit with certainty",
+                options.again("--max-memory", most_surely(answer.plans[0].profile)),
+            )
+        )
     if options.reports.chart is None and options.reports.html is None:
-        found.append(("tables, charts and reasons on a page", options.again("--html", "plan.html")))
+        found.append(("write a report with tables and charts", options.again("--html", "plan.html")))
     return found

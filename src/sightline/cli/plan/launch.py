@@ -32,7 +32,7 @@ class Launched:
     @property
     def named(self) -> str:
         """What the plan is called."""
-        return f"plan {self.plan.rank}" if self.plan and self.is_shown else "the best plan that can be launched"
+        return f"plan {self.plan.rank}" if self.plan and self.is_shown else "the best launchable plan"
 
 
 def check_folder(folder: str) -> None:
@@ -82,9 +82,9 @@ def save_launch(launched: Launched, folder: str, answer: "PlanAnswer") -> None:
 
     said = list(_said(launched.problems))
     if launched.plan is None:
-        nor = "" if launched.is_alone else ", nor any other"
+        nor = "" if launched.is_alone else ", and the search found no other"
         none = f"none of the {counted(len(answer.plans), 'plan')} shown can be launched{nor}"
-        said.append(none if answer.plans else "there is no plan")
+        said.append(none if answer.plans else "no plan found")
         said = [f"--launch: {problem}" for problem in said]
         if not answer.stopped:
             raise InputError(said)
@@ -120,4 +120,4 @@ def _behind(launched: Launched, answer: "PlanAnswer") -> str:
         return ""
     from sightline.report.plans.sentences import compared_by
 
-    return f", whose {compared_by(answer)} is {percent(one.value / first.value - 1, 1)} above that of plan 1"
+    return f", whose {compared_by(answer)} is {percent(one.value / first.value - 1, 1)} above plan 1"

@@ -18,55 +18,57 @@ class PlanOptions:
         str,
         typer.Argument(
             metavar="FILE",
-            help="A scenario file (YAML or JSON); fields that it leaves out are searched; - reads stdin.",
+            help="A scenario file (YAML or JSON). Fields it leaves out are searched. Use - to read from stdin.",
         ),
     ] = ""
     objective: str | None = option(
         None,
-        "What is best: time (default), cost, energy, memory or batch in training; throughput (default), latency, "
-        "interactivity, cost, energy, memory or users in generation; goodput (default), cost, users or energy where "
-        "a load is served.",
+        "Objective. Training: time (default), cost, energy, memory, batch. Generation: throughput (default), "
+        "latency, interactivity, cost, energy, memory, users. Serving: goodput (default), cost, users, energy.",
         metavar="NAME",
     )
     pareto: str | None = option(
-        None, "Two objectives instead, such as time,cost: the Pareto-optimal plans.", metavar="X,Y"
+        None, "Find the Pareto-optimal plans for two objectives, such as time,cost.", metavar="X,Y"
     )
     top: str | None = option(
-        None, "Show the best N plans, at most 1000; default: 10, 5 of a load, 15 of a Pareto front.", metavar="N"
+        None, "Show the best N plans, at most 1000. Default: 10; 5 for serving; 15 with --pareto.", metavar="N"
     )
     devices: str | None = option(
         None,
-        "Devices to search instead of the scenario's: '64x NAME', '8..1024x NAME' (doubling), or a name for as many.",
+        "Devices to search instead of the scenario's: '64x NAME', '8..1024x NAME' (doubling), or a device name, "
+        "which keeps the device count.",
         metavar="NAME,...",
     )
-    max_memory: str | None = option(None, "Memory of a device that a plan may take, such as '70 GB'.", metavar="SIZE")
-    deadline: str | None = option(None, "Time on the calendar that the run may take, such as 30d.", metavar="TIME")
-    budget: str | None = option(None, "Dollars that the run may cost, such as 1M.", metavar="USD")
-    ttft: str | None = option(None, "Time to the first token that users may wait, such as '300 ms'.", metavar="TIME")
-    tpot: str | None = option(None, "Time per further token at most, such as '10 ms'.", metavar="TIME")
+    max_memory: str | None = option(None, "Memory limit per device, such as '70 GB'.", metavar="SIZE")
+    deadline: str | None = option(None, "Longest run time, such as 30d.", metavar="TIME")
+    budget: str | None = option(None, "Highest cost of the run in USD, such as 1M.", metavar="USD")
+    ttft: str | None = option(None, "Limit for time to first token, such as '300 ms'.", metavar="TIME")
+    tpot: str | None = option(None, "Limit for time per output token, such as '10 ms'.", metavar="TIME")
     think_time: str | None = option(
-        None, "Time that a user of a load takes between an answer and the next request, such as '30 s'.", metavar="TIME"
+        None, "Time a user takes between an answer and the next request, such as '30 s'.", metavar="TIME"
     )
     price: Annotated[
         list[str] | None,
         typer.Option(
             "--price",
             metavar="NAME=USD_PER_HOUR",
-            help="Price of a device in place of the catalog's; repeatable.",
+            help="Override the catalog price of a device. Can be repeated.",
             show_default=False,
         ),
     ] = None
     availability: str | None = option(
-        None, "Share of the calendar time in which the run makes progress; default: by its size.", metavar="SHARE"
+        None,
+        "Share of wall-clock time in which the run makes progress. Default: from the size of the cluster.",
+        metavar="SHARE",
     )
-    launchable: bool = option(False, "Leave out what the framework does not offer today, or its launch cannot run.")
+    launchable: bool = option(False, "Search only plans that the framework supports and can launch.")
     launch: str | None = option(
-        None, "Write the command and the files that run the best plan that can be launched.", metavar="DIR"
+        None, "Write the launch command and files of the best launchable plan to this folder.", metavar="DIR"
     )
     workers: Workers = None
     where: str | None = option(
         None,
-        "Keep what is found part by part in Parquet files; a search that was stopped goes on from there.",
+        "Save partial results as Parquet files, so that a stopped search can resume.",
         metavar="DIR|URL",
     )
     anchor: Anchors = None

@@ -34,13 +34,13 @@ class SimulateOptions:
     files: Files
     requests: Annotated[
         str | None,
-        typer.Option(metavar="OUT", help="Write what became of each request into a table (.parquet)."),
+        typer.Option(metavar="OUT", help="Write the outcome of every request to a .parquet file."),
     ] = None
     trace: Annotated[
-        str | None, typer.Option(metavar="OUT", help="Write the run as a Chrome trace for Perfetto (.json).")
+        str | None, typer.Option(metavar="OUT", help="Write a Chrome trace (.json), which Perfetto opens.")
     ] = None
     capacity: Annotated[
-        bool, typer.Option("--capacity", help="Search the highest rate of arrivals that meets workload.slo.")
+        bool, typer.Option("--capacity", help="Find the highest request rate that meets workload.slo.")
     ] = False
     anchor: Anchors = None
     save_anchor: SaveAnchor = None
@@ -48,17 +48,19 @@ class SimulateOptions:
         str | None,
         typer.Option(
             metavar="RUN",
-            help="Simulate the requests of a measured run at the same times, and compare request by request.",
+            help="Replay the requests of a stored run at their original times and compare with the measurement.",
         ),
     ] = None
     store: RunStore = None
     intervals: Annotated[
-        bool, typer.Option("--intervals/--no-intervals", help="Intervals, which take up to ten further runs.")
+        bool,
+        typer.Option("--intervals/--no-intervals", help="Compute intervals, which takes up to ten more simulations."),
     ] = True
     stream: Annotated[
         bool,
         typer.Option(
-            "--stream", help="Keep no rows, in the same memory for any load; always so beyond 1,000,000 requests."
+            "--stream",
+            help="Keep no per-request rows, so that memory stays constant. Always on beyond 1,000,000 requests.",
         ),
     ] = False
     reports: ReportOptions = field(default_factory=ReportOptions)
@@ -69,12 +71,12 @@ class SimulateOptions:
 
 @takes_options
 def simulate(options: SimulateOptions) -> None:
-    """Simulate a serving engine under a load: times, rates, queue, KV cache, energy and money.
+    """Simulate a serving engine under load: latency, throughput, queueing, KV cache, energy and cost.
 
-    The scenario has task serve: requests and when they arrive, and perhaps an objective (workload.slo). Every iteration
-    of the engine's scheduler is followed, with the times that predict has for it; vLLM from 0.14 on schedules the next
-    iteration while one runs, which hides the host's part. With --capacity, the answer has the highest rate that meets
-    the objective.
+    The scenario has task serve: the requests, their arrivals, and optionally an objective (workload.slo). The simulator
+    follows every iteration of the engine's scheduler, with iteration times from predict. vLLM 0.14 and later schedules
+    the next iteration while one runs, which hides the host time. With --capacity, the result includes the highest
+    request rate that meets the objective.
 
     \b
     Examples:
@@ -114,16 +116,16 @@ def _scenarios(loaded: "Loaded", options: SimulateOptions) -> "list[ServingScena
     found, chart, several = loads_of(loaded.scenarios), options.reports.chart, len(loaded.scenarios) > 1
     for option, path in (("--requests", options.requests), ("--trace", options.trace)):
         if path is not None and several:
-            raise InputError(f"{option} is of one scenario, {len(loaded.scenarios)} were asked for")
+            raise InputError(f"{option} needs one scenario, got {len(loaded.scenarios)}")
     if options.capacity and several and chart is not None:
-        raise InputError(f"--chart with --capacity draws one search, {len(found)} were asked for")
+        raise InputError(f"--chart with --capacity needs one scenario, got {len(found)}")
     if chart is not None and several:
         _check_curve(chart, found)
     needing_rows = ["--capacity"] * options.capacity + ["--replay"] * (options.replay is not None)
     if options.stream and needing_rows:
-        raise InputError(f"--stream keeps no rows of requests, which {needing_rows[0]} needs: leave out one of them")
+        raise InputError(f"--stream cannot be combined with {needing_rows[0]}, which needs per-request rows")
     if options.replay is not None and (options.capacity or several):
-        raise InputError("--replay is of one scenario, and goes without --capacity")
+        raise InputError("--replay needs one scenario and cannot be combined with --capacity")
     return found
 
 
@@ -163,7 +165,7 @@ class _Report(ProfilesReport):
     """Loads that were simulated; of a search for the highest rate, its runs are what is drawn."""
 
     drawn: "Sequence[Profile]"
-    without_chart = "no request was answered, or too few rates were tried"
+    without_chart = "no request was answered, or too few rates were simulated"
 
     def chart(self, *room: Any) -> dict[str, Any] | None:
         from sightline.report.charts.serving.chart import serving_chart
@@ -220,7 +222,7 @@ def _write_runs(answers: "list[Profile]", options: SimulateOptions) -> ReportOpt
     """
     if any(answer.fits is False for answer in answers):
         if any((options.requests, options.trace, options.reports.chart)):
-            output.print_remark("no file was written: a plan that does not fit serves no request")
+            output.print_remark("no file written: the plan does not fit, so no request is served")
         return replace(options.reports, chart=None)
     if options.requests is not None:
         from sightline.runs.store import as_parquet
@@ -228,7 +230,7 @@ def _write_runs(answers: "list[Profile]", options: SimulateOptions) -> ReportOpt
 
         output.write_file(options.requests, as_parquet(request_table(answers[0].outcome)))
     if options.trace is not None and answers[0].outcome is None:
-        output.print_remark("no trace was written: of so many requests no rows are kept")
+        output.print_remark("no trace written: too many requests to keep per-request rows")
     elif options.trace is not None:
         from sightline.report.chrome.serving import load_trace
 
@@ -245,6 +247,6 @@ def _check_curve(path: str, scenarios: "list[ServingScenario]") -> None:
 
     if not is_curve(scenarios):
         raise InputError(
-            f"--chart '{path}' draws one run, or three and more that differ in workload.arrival.rate alone, or in its "
-            "concurrency"
+            f"--chart '{path}' draws one scenario, or three or more that differ only in workload.arrival.rate or "
+            "workload.arrival.concurrency"
         )

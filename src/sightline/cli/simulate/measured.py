@@ -35,9 +35,9 @@ def served_run(asked: str, store: str | None) -> ServedRun:
     runs = open_store(store)
     run = runs.find(asked)
     if run.scenario.get("workload", {}).get("task") != "serve":
-        raise InputError(f"run '{run.id}' measured no load; a run of task serve is needed")
+        raise InputError(f"run '{run.id}' is not a serving run; --replay needs a run of task serve")
     if run.status != "ok":
-        raise InputError(f"run '{run.id}' is {run.status}; only a run that ended ok says how requests fared")
+        raise InputError(f"run '{run.id}' is {run.status}; --replay needs a run with status ok")
     scenario = serving_from_mapping(dict(run.scenario))
     return ServedRun(name=run.id, scenario=scenario, outcome=outcome_of(runs.samples(run).to_dicts()))
 
