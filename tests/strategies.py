@@ -9,8 +9,8 @@ from training_scenarios import training
 
 from sightline import catalog
 from sightline.frameworks import read_framework
+from sightline.loading.checks import NAMED_PARTS
 from sightline.loading.clusters import read_cluster
-from sightline.loading.input.dotted_keys import NAMED_PARTS
 from sightline.loading.models import resolve_model
 from sightline.scenario import Scenario
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sightline.loading.input.dotted_keys import with_value
+from sightline.loading.checks import with_value
 
 TRAINING: dict[str, Any] = {
     "model": "llama-2-7b",

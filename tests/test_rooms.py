@@ -77,7 +77,12 @@ PLANNING = (
 """Shelves of the planning package, from the ground up."""
 TECHNOLOGY = ("parts", "launches", "budget", "law", "limits", "synthesis", "cost")
 """Shelves of the technology package, from the ground up."""
-CLUSTERS = ("hardware", "technology", "this_machine", "mixed", "cluster", "driver_names")
+LOADING = (
+    *("checks", "sources", "models", "clusters", "serving_plan", "plan", "parts", "lengths", "traces"),
+    *("training", "operations", "generation", "serving", "loader", "spaces", "written"),
+)
+"""Shelves of the loading package, from the ground up."""
+CLUSTERS = ("hardware", "technology", "this_machine", "cluster")
 """Shelves of the clusters that are loaded, from the ground up."""
 TRACES = (
     *("events", "intervals", "kineto", "operators", "starting", "steps"),
@@ -95,6 +100,7 @@ SHELVES = {
     "watching": WATCHING,
     "planning": PLANNING,
     "technology": TECHNOLOGY,
+    "loading": LOADING,
     "loading/clusters": CLUSTERS,
 }
 

@@ -8,7 +8,8 @@ import pytest
 import typer.main
 
 from sightline.cli.app import command_line
-from sightline.loading import arrivals, generation, parts, plan, serving, serving_plan, training
+from sightline.loading import generation, parts, plan, serving, serving_plan, training
+from sightline.loading import serving as arrivals
 from sightline.loading.operations import HEAD, OPERATORS
 
 ROOT = Path(__file__).parents[2]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline.exploration.footprint import Electricity, power_w, read_electricity, rent_usd
-from sightline.loading.input.checks import Complaints
+from sightline.loading.checks import Complaints
 
 HOUR = 3600.0
 

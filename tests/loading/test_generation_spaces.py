@@ -3,7 +3,7 @@
 import pytest
 
 from sightline.errors import InputError
-from sightline.loading.spaces.reading import load_spaces
+from sightline.loading.spaces import load_spaces
 
 
 def spaces(plan=None, batch=8, **top):

@@ -4,7 +4,7 @@ import pytest
 
 from sightline.errors import InputError
 from sightline.loading import load, to_mapping
-from sightline.loading.input.dotted_keys import with_value
+from sightline.loading.checks import with_value
 from sightline.scenario import Scenario
 
 BASE: dict[str, Any] = {

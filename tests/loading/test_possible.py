@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sightline.errors import InputError
 from sightline.loading import load, read_all
-from sightline.loading.possible import Loaded
+from sightline.loading.loader import Loaded
 from sightline.progress import Cancelled, Progress, State
 
 BASE: dict[str, Any] = {

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sightline.errors import InputError
-from sightline.loading.spaces.restrictions import split_restrictions
+from sightline.loading.checks import split_restrictions
 
 
 def values_of(stated: Any) -> list[Any]:

@@ -8,7 +8,7 @@ from sightline import catalog
 from sightline.errors import InputError
 from sightline.frameworks import read_framework
 from sightline.loading import load, scenario_from_mapping
-from sightline.loading.input.dotted_keys import with_value
+from sightline.loading.checks import with_value
 from sightline.scenario import Finetune, Plan, Pretrain, Scenario
 
 EXAMPLE: dict[str, Any] = {

@@ -6,7 +6,7 @@ import pytest
 
 from sightline.errors import InputError
 from sightline.loading import load
-from sightline.loading.typical import NOT_NAMED
+from sightline.loading.plan import NOT_NAMED
 from sightline.report.labels import subtitle
 
 TRAINING = {"sequence_length": 2048, "global_batch": 32}

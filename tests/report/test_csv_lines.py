@@ -8,7 +8,7 @@ from chart_answers import ANSWERS, training
 
 import sightline as sl
 from sightline.loading import operation_from_mapping
-from sightline.loading.input.sources import cell_value
+from sightline.loading.sources import cell_value
 from sightline.profile.results import flatten
 from sightline.report.csv_lines import csv_text, to_csv
 

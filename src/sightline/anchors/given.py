@@ -12,7 +12,7 @@ from sightline.anchors.files import ENDINGS, anchor_names, read_anchor
 from sightline.anchors.traced import anchor_of_trace, is_traced
 from sightline.errors import InputError, nearest
 from sightline.loading import load, to_mapping
-from sightline.loading.input.sources import read_source
+from sightline.loading.sources import read_source
 from sightline.prediction.anchoring.anchor import Anchor, anchor_of, joined
 from sightline.prediction.anchoring.timed import TIMES
 from sightline.profile import Profile

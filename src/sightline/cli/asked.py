@@ -8,7 +8,7 @@ from sightline.progress import SILENT, Progress
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sightline.loading.possible import Loaded
+    from sightline.loading.loader import Loaded
 
 
 def read(

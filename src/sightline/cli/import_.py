@@ -72,7 +72,7 @@ def import_(
 def _read(source: list[str]) -> "Reading":
     """What a file, standard input, one text or the words of a command say."""
     from sightline.launching import read
-    from sightline.loading.input.sources import read_stdin
+    from sightline.loading.sources import read_stdin
 
     if source == ["-"]:
         return read(f"{read_stdin()}\n")
@@ -83,8 +83,8 @@ def _read(source: list[str]) -> "Reading":
 
 def _known(model: str | None, cluster: str | None, settings: list[str]) -> dict[str, Any]:
     """Values by dotted key, of the options of their own first."""
-    from sightline.loading.input.dotted_keys import key_value
-    from sightline.loading.input.sources import value_of
+    from sightline.loading.checks import key_value
+    from sightline.loading.sources import value_of
 
     stated = {"model": model, "cluster": cluster}
     pairs = [key_value(argument) for argument in settings]

@@ -11,8 +11,8 @@ from sightline.errors import InputError
 from sightline.explanation.named import chosen, file_of, is_answer, is_run
 from sightline.explanation.side import Cell, Side
 from sightline.loading import load
-from sightline.loading.input.dotted_keys import with_value
-from sightline.loading.input.sources import cell_value, read_source
+from sightline.loading.checks import with_value
+from sightline.loading.sources import cell_value, read_source
 from sightline.prediction import predict
 from sightline.profile import IDLE_PHASES, SERVING, TASKS, Profile, Task, task_of
 from sightline.profile.results import figure_of, flatten

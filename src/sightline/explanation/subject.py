@@ -11,9 +11,8 @@ from sightline.explanation.named import chosen, file_of, is_answer
 from sightline.explanation.reading import side_of_run
 from sightline.explanation.side import Side
 from sightline.loading import read_all, to_mapping
-from sightline.loading.input.sources import read_source, read_stdin
 from sightline.loading.loader import read_overrides
-from sightline.loading.settings import with_settings
+from sightline.loading.sources import read_source, read_stdin, with_settings
 from sightline.profile import Profile, Row
 from sightline.runs import Run, Store
 

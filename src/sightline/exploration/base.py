@@ -6,7 +6,7 @@ from typing import Any
 from sightline.errors import InputError
 from sightline.exploration.request import StudyRequest
 from sightline.kinds import length_of
-from sightline.loading.input.dotted_keys import with_value
+from sightline.loading.checks import with_value
 from sightline.quantities import show
 
 LENGTHS = ("sequence_length", "prompt_tokens", "output_tokens")

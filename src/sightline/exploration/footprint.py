@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from sightline.errors import InputError
 from sightline.kinds import quantity
-from sightline.loading.input.checks import Complaints, Keys, check
+from sightline.loading.checks import Complaints, Keys, check
 from sightline.quantities import COUNT, Number, show
 
 JOULES_PER_KWH = 3.6e6

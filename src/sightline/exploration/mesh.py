@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.loading.possible import Asked
+from sightline.loading.loader import Asked
 from sightline.scenario import GenerationScenario, Scenario
 from sightline.scenario.rules import TRAINING_RULES, broken_by, facts_of, verdict
 from sightline.scenario.rules.rulebook import masks_of

@@ -5,7 +5,7 @@ from typing import Any
 
 from sightline.exploration.answer import View
 from sightline.frameworks import read_framework
-from sightline.loading.input.dotted_keys import with_value
+from sightline.loading.checks import with_value
 from sightline.quantities import percent
 
 IDEAL_FRAMEWORK = "reference"

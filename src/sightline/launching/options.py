@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from sightline.errors import InputError, nearest
-from sightline.loading.input.sources import read_json
+from sightline.loading.sources import read_json
 from sightline.quantities import show
 
 _WHOLE: Final = re.compile(r"\+?[0-9]+(?:_[0-9]+)*", re.ASCII)

@@ -8,8 +8,8 @@ from typing import Any
 from sightline.errors import InputError
 from sightline.launching.launch import Reading
 from sightline.loading import load
+from sightline.loading.checks import with_value
 from sightline.loading.clusters import read_cluster
-from sightline.loading.input.dotted_keys import with_value
 from sightline.loading.models import resolve_model
 
 ORDER = ("name", "model", "cluster", "workload", "plan")

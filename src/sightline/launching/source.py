@@ -13,7 +13,7 @@ from sightline.content import fix_mappings
 from sightline.errors import InputError
 from sightline.launching.saving import SCRIPT
 from sightline.launching.shell.reading import launch_words, looks_like_a_command
-from sightline.loading.input.sources import is_folder, read_json, read_text, refuse_deep
+from sightline.loading.sources import is_folder, read_json, read_text, refuse_deep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sightline import catalog
 from sightline.errors import InputError
 from sightline.kinds import flag, text, tokens, whole
-from sightline.loading.input.checks import Complaints, Keys, Needed, check, each, lengths_read, not_among
+from sightline.loading.checks import Complaints, Keys, Needed, check, each, lengths_read, not_among
 from sightline.loading.parts import CLUSTER, MODEL, Parts, facts_of, read_parts
 from sightline.loading.plan import ReadPlan, read_generation_plan, read_pools
 from sightline.loading.serving_plan import NOTHING

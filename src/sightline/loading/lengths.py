@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from sightline.kinds import anything, choice, length_of, quantity, text
-from sightline.loading.input.checks import Checked, Complaints, Keys, Needed, check, each, require
-from sightline.loading.input.no_files import check_file
-from sightline.loading.input.paths import stated_path
+from sightline.loading.checks import Checked, Complaints, Keys, Needed, check, each, require
+from sightline.loading.sources import check_file, stated_path
 from sightline.quantities import COUNT, show
 from sightline.scenario.lengths import Lengths
 

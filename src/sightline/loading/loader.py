@@ -1,23 +1,186 @@
-"""Sources into scenarios: overrides, sweeps, and all mistakes of a file in one error."""
+"""Turn sources into scenarios: overrides, sweeps, and all mistakes of a file in one error."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from itertools import chain
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from sightline.errors import InputError, nearest
-from sightline.loading.input.checks import Complaints
-from sightline.loading.input.dotted_keys import check_sweep, key_value, swept, with_value
-from sightline.loading.input.sources import Document, Source, question_of, read_source, value_of
-from sightline.loading.plan import TASKS
-from sightline.loading.possible import Asked, Cell, Loaded, is_impossible
+from sightline.loading.checks import Complaints, check_sweep, dotted, key_value, swept, with_value
+from sightline.loading.parts import MEASURED, SCENARIO
+from sightline.loading.plan import PLAN, TASKS
+from sightline.loading.sources import Document, Source, question_of, read_source, value_of
 from sightline.loading.training import scenario_from_mapping
 from sightline.progress import SILENT, Progress
 from sightline.quantities import show
+from sightline.scenario import Scenario
+from sightline.scenario.rules.rulebook import Broken
 
 if TYPE_CHECKING:
+    from sightline.scenario import GenerationScenario, OperatorScenario, ServingScenario
     from sightline.scenario.rules.rulebook import Broken
+
+Asked: TypeAlias = "Scenario | OperatorScenario | GenerationScenario | ServingScenario"
+"""What a scenario file may ask for."""
+Cell: TypeAlias = Mapping[str, Any]
+"""Values of the swept keys of one scenario, as they were typed; empty without a sweep."""
+
+_MOST_SENTENCES = 8
+"""Sentences of impossible cells that are said one by one; of more, one is said for each rule."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Loaded:
+    """The scenarios of all sources, in order."""
+
+    scenarios: list[Asked] = field(default_factory=list)
+    cells: list[Cell] = field(default_factory=list)
+    """Of each scenario, what a sweep gave it."""
+    impossible: list[tuple[Broken, str]] = field(default_factory=list)
+    """The first rule that each of the other cells breaks, and the sentence with the file before it."""
+    is_list: bool = False
+    """Whether a list was asked for: several files, a list, a table, several documents, or a sweep."""
+
+    unmeasured: bool = False
+    """Whether a file says what was measured, and a setting or sweep asks about something else."""
+
+    def remarks(self) -> Iterator[str]:
+        """Yield what is not compared, and how many cells of the sweep cannot be, and why."""
+        if self.unmeasured:
+            yield "what the file says was measured is left out: --set or --sweep asks about another scenario"
+        yield from self.not_possible()
+
+    def not_possible(self) -> Iterator[str]:
+        """Yield how many cells of the sweep cannot be, and why."""
+        left_out = len(self.impossible)
+        if not left_out:
+            return
+        counted = f"{left_out:,} of {left_out + len(self.scenarios):,} not possible"
+        by_rule = _by_rule(self.impossible)
+        if len(by_rule) == 1:
+            said = next(iter(by_rule.values()))
+            yield f"{counted}{': ' if len(set(said)) == 1 else ', for example: '}{said[0]}"
+            return
+        yield f"{counted}: {', '.join(f'{len(said):,} by {rule}' for rule, said in by_rule.items())}"
+        yield from (f"{rule}: {said[0]}" for rule, said in by_rule.items())
+
+    def raise_if_nothing_is_possible(self) -> None:
+        """Raise `InputError` where no cell of the sweep is possible."""
+        if self.scenarios or not self.impossible:
+            return
+        sentences = list(dict.fromkeys(said for _, said in self.impossible))
+        if len(sentences) > _MOST_SENTENCES:
+            by_rule = _by_rule(self.impossible)
+            sentences = [f"{said[0]} (and {len(said) - 1:,} like it)" for said in by_rule.values()]
+        raise InputError(sentences)
+
+
+def _by_rule(impossible: Sequence[tuple[Broken, str]]) -> dict[str, list[str]]:
+    """Sentences by the rule that they word, the most frequent rule first."""
+    found: dict[str, list[str]] = {}
+    for broken, _ in impossible:
+        found.setdefault(broken.rule.replace("_", " "), []).append(str(broken))
+    return dict(sorted(found.items(), key=lambda item: -len(item[1])))
+
+
+def is_impossible(error: InputError) -> bool:
+    """Return whether every value of a refused scenario is right by itself, and only rules of plans are broken."""
+    return bool(error.problems) and all(isinstance(problem, Broken) for problem in error.problems)
+
+
+_SEARCHED = ("", "workload", "plan", "cluster")
+"""Parts in which keys of others are looked for; the first is the top of the scenario."""
+
+
+def moved(mapping: Mapping[str, Any], complaints: Complaints) -> Mapping[str, Any]:
+    """Return the scenario with every misplaced key where it belongs, and note each of them.
+
+    Whatever else is wrong can then be said of the scenario that was meant.
+    """
+    found = list(_misplaced(mapping))
+    for part, key, home in found:
+        at = part or "the top of the scenario"
+        complaints.add(f"{dotted(part, key)} is no key of {at}; {key} belongs under {home}: write {home}.{key}")
+    for part, key, home in found:
+        mapping = _moved(mapping, part, key, home)
+    return _without_other_tasks(mapping, complaints)
+
+
+def _without_other_tasks(mapping: Mapping[str, Any], complaints: Complaints) -> Mapping[str, Any]:
+    """Return the scenario without the keys of its workload that are another task's, and note each of them."""
+    workload = mapping.get("workload")
+    task = workload.get("task") if isinstance(workload, Mapping) else None
+    keys = _workloads()
+    if not isinstance(workload, Mapping) or not isinstance(task, str) or task not in keys:
+        return mapping
+    other = {key: [name for name in keys if key in keys[name]] for key in workload if key not in keys[task]}
+    foreign = {key: names for key, names in other.items() if names}
+    for key, names in foreign.items():
+        complaints.add(f"workload.{key} is a key of {', '.join(names)}; workload.task is {task}")
+    return {**mapping, "workload": {key: value for key, value in workload.items() if key not in foreign}}
+
+
+def _misplaced(mapping: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Each misplaced key with the part that it stands in and the part that it belongs to."""
+    for part in _SEARCHED:
+        stated = mapping.get(part) if part else mapping
+        for key in stated if isinstance(stated, Mapping) else ():
+            if isinstance(key, str) and key not in _homes()[part] and (home := _home(key)):
+                yield part, key, home
+
+
+def _home(key: str) -> str:
+    return next((part for part, keys in _homes().items() if part and key in keys), "")
+
+
+@cache
+def _workloads() -> Mapping[str, frozenset[str]]:
+    """The keys of ``workload`` by task."""
+    from sightline.loading.generation import GENERATE
+    from sightline.loading.operations import OPERATORS
+    from sightline.loading.serving import SERVE
+    from sightline.loading.training import WORKLOAD
+
+    operators = chain.from_iterable(asked.keys for asked in OPERATORS.values())
+    training = frozenset(WORKLOAD)
+    return {
+        "pretrain": training,
+        "finetune": training,
+        "generate": frozenset(GENERATE),
+        "serve": frozenset(SERVE),
+        "operator": frozenset(("task", "operator", *operators)),
+    }
+
+
+@cache
+def _homes() -> Mapping[str, frozenset[str]]:
+    """The keys of each part, those of all tasks together; a key of several parts belongs to the first."""
+    from sightline.loading.clusters.cluster import CLUSTER
+    from sightline.loading.models.family import DENSE
+
+    return {
+        "": frozenset((*SCENARIO, "sweep")),
+        "plan": frozenset(PLAN),
+        "workload": frozenset(chain.from_iterable(_workloads().values())),
+        "cluster": frozenset(CLUSTER),
+        "measured": frozenset(MEASURED),
+        "model": frozenset(DENSE),
+    }
+
+
+def _moved(mapping: Mapping[str, Any], part: str, key: str, home: str) -> Mapping[str, Any]:
+    """The scenario with a key moved to its home, or left out where the home states it or is no mapping."""
+    stated = mapping[part] if part else mapping
+    rest = {k: v for k, v in stated.items() if k != key}
+    changed = {**mapping, part: rest} if part else rest
+    there = changed.get(home)
+    if isinstance(there, Mapping) or there is None:
+        return {**changed, home: {key: stated[key], **(there or {})}}
+    return changed
+
 
 Overrides = Mapping[str, Any] | Sequence[str]
 """Values by dotted key, or ``key=value`` texts as ``--set`` takes them."""
@@ -131,8 +294,7 @@ def _scenario(mapping: Mapping[str, Any], folder: Path) -> Asked:
     except InputError as error:
         if is_impossible(error):
             raise
-        from sightline.loading.misplaced import moved
-        from sightline.loading.spaces.restrictions import undecided
+        from sightline.loading.checks import undecided
 
         if several := undecided(mapping):
             raise InputError(several) from None

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from sightline.catalog import entry, names
 from sightline.errors import InputError, nearest
 from sightline.kinds import choice, flag, quantity, text, whole
-from sightline.loading.input.checks import Complaints, Keys, Needed, check, each, not_among
+from sightline.loading.checks import Complaints, Keys, Needed, check, each, not_among
 from sightline.loading.parts import CLUSTER, read_parts
 from sightline.loading.plan import PLAN, dtype_problem, note_generation_only
 from sightline.quantities import BYTES, show

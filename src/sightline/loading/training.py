@@ -7,7 +7,7 @@ from typing import Any
 
 from sightline.errors import InputError
 from sightline.kinds import anything, choice, flag, quantity, tokens, whole
-from sightline.loading.input.checks import Complaints, Keys, Needed, check, lengths_read
+from sightline.loading.checks import Complaints, Keys, Needed, check, lengths_read
 from sightline.loading.lengths import read_lengths
 from sightline.loading.models import ReadModel
 from sightline.loading.parts import CLUSTER, MODEL, Parts, facts_of, read_parts

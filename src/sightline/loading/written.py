@@ -7,9 +7,9 @@ import numpy as np
 
 from sightline.content import fields_of
 from sightline.loading.clusters.hardware import device_to_mapping, part_to_mapping
-from sightline.loading.models.blocks import BLOCKS
 from sightline.loading.models.config import FIELD_KEYS
 from sightline.loading.models.family import OWN_FAMILY
+from sightline.loading.models.layers import BLOCKS
 from sightline.loading.serving import load_written
 from sightline.loading.serving_plan import options_written
 from sightline.scenario import (

@@ -11,7 +11,7 @@ from typing import Any
 
 from sightline.errors import InputError, install
 from sightline.loading.clusters import read_cluster, read_device
-from sightline.loading.clusters.driver_names import catalog_name
+from sightline.loading.clusters.cluster import catalog_name
 from sightline.loading.clusters.this_machine import THIS_MACHINE, processor
 from sightline.measurement.hardware import cpu, cpu_frequency_hz, gpu_conditions, gpus, load_average, memory
 from sightline.measurement.timing import Clock, HostClock

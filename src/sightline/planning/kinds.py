@@ -6,7 +6,7 @@ from itertools import combinations, permutations
 from typing import Any, TypeVar
 
 from sightline.content import fields_of
-from sightline.loading.clusters.mixed import joined
+from sightline.loading.clusters.cluster import joined
 from sightline.planning.answer import RankedPlan
 from sightline.scenario import Cluster
 from sightline.scenario.cluster import Question

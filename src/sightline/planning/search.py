@@ -6,8 +6,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from sightline.errors import InputError
-from sightline.loading.input.sources import read_source
 from sightline.loading.loader import Overrides, read_overrides
+from sightline.loading.sources import read_source
 from sightline.planning.answer import PlanAnswer
 from sightline.planning.limits import by_key, read_limits
 from sightline.planning.requests.command import plan_command

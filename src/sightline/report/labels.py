@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sightline import loading
 from sightline.frameworks.choices import CHOICES
-from sightline.loading.typical import NOT_NAMED
+from sightline.loading.plan import NOT_NAMED
 from sightline.profile.results import flatten
 from sightline.quantities import counted
 from sightline.report import units

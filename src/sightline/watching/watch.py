@@ -439,7 +439,7 @@ def _device() -> str:
     """The catalog's name of the GPU that PyTorch has, else this machine's processor."""
     import torch
 
-    from sightline.loading.clusters.driver_names import catalog_name
+    from sightline.loading.clusters.cluster import catalog_name
     from sightline.loading.clusters.this_machine import THIS_MACHINE
 
     if not torch.cuda.is_available():

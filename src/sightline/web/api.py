@@ -25,7 +25,7 @@ from sightline.web.security import Refusal
 from sightline.web.work import checked
 
 if TYPE_CHECKING:
-    from sightline.loading.possible import Loaded
+    from sightline.loading.loader import Loaded
 
 
 class Problem(BaseModel):

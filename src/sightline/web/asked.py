@@ -9,8 +9,8 @@ from urllib.parse import urlencode
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
-    from sightline.loading.possible import Asked as Scenario
-    from sightline.loading.possible import Loaded
+    from sightline.loading.loader import Asked as Scenario
+    from sightline.loading.loader import Loaded
 
 MOST_SCENARIOS: Final = 64
 """That a sweep of a page may stand for: they are answered at once."""
@@ -71,7 +71,7 @@ class Asked:
     @cached_property
     def mapping(self) -> Mapping[str, Any]:
         """The scenario as a file would state it; raise `InputError` for fields that hold no values."""
-        from sightline.loading.input.dotted_keys import with_value
+        from sightline.loading.checks import with_value
 
         found: dict[str, Any] = {}
         stated = {key: text for key, text in self.scenario_values.items() if key not in (MORE, CONFIG)}
@@ -106,7 +106,7 @@ def is_of_scenario(key: str) -> bool:
 def read(mappings: Iterable[object], most: int = MOST_SCENARIOS) -> "Loaded":
     """Return the scenarios of mappings; raise `InputError` for mistakes, files, and sweeps of more than ``most``."""
     from sightline.loading import read_all
-    from sightline.loading.input.no_files import without_files
+    from sightline.loading.sources import without_files
 
     asked = list(mappings)
     for mapping in asked:
@@ -127,7 +127,7 @@ def _check_size(mapping: object, most: int) -> None:
 
 def _value(key: str, text: str) -> Any:
     """What a field holds, as ``--set`` reads it."""
-    from sightline.loading.input.sources import value_of
+    from sightline.loading.sources import value_of
 
     try:
         return value_of(key, text)
@@ -157,7 +157,7 @@ def lines(field: str, text: str) -> Mapping[str, Any]:
 
 def _config(text: str) -> Mapping[str, Any]:
     """The model of a pasted ``config.json``."""
-    from sightline.loading.input.sources import read_json
+    from sightline.loading.sources import read_json
 
     try:
         found = read_json(text, infinities=True)

@@ -175,7 +175,7 @@ def _frameworks() -> Iterator[Field]:
 def form_state(scenario: Any) -> Mapping[str, Any]:
     """Return for the script what a scenario's plan comes to, as texts by key, and what its framework offers."""
     from sightline.loading import to_mapping
-    from sightline.loading.settings import as_text
+    from sightline.loading.sources import as_text
 
     resolved = {f"plan.{key}": as_text(value) for key, value in to_mapping(scenario).get("plan", {}).items()}
     plan = getattr(scenario, "plan", None)  # single operators have none

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 def with_change(stated: Mapping[str, str]) -> "Callable[[Advice], str]":
     """Return what links advice to the prediction of a scenario with the change; empty for one that is none of it."""
-    from sightline.loading.settings import as_text
+    from sightline.loading.sources import as_text
 
     def link(advice: "Advice") -> str:
         changed = {key: as_text(value) for key, value in advice.set.items()}

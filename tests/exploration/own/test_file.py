@@ -129,7 +129,7 @@ def test_ranges_multiply_or_step():
 def test_a_range_begins_at_its_start_and_stays_below_its_end(low, ratio, factor):
     from sightline.exploration.own.asked.axes import read_axes
     from sightline.exploration.own.asked.numbers import number_keys
-    from sightline.loading.input.checks import Complaints
+    from sightline.loading.checks import Complaints
 
     key, complaints = "cluster.device.memory_bandwidth", Complaints()
     stated = {key: {"from": low, "to": low * ratio, "factor": factor}}

@@ -6,8 +6,8 @@ from sightline import predict
 from sightline.catalog import index
 from sightline.errors import InputError
 from sightline.loading import scenario_from_mapping
+from sightline.loading.checks import with_value
 from sightline.loading.clusters import hardware, made_of_technology, read_cluster
-from sightline.loading.input.dotted_keys import with_value
 
 TECHNOLOGY = {"node": "3nm", "die_area": "814 mm2", "power": "700 W", "memory": "hbm4", "stacks": 6}
 

@@ -8,7 +8,7 @@ import pytest
 
 from sightline.errors import InputError
 from sightline.loading import load, load_all
-from sightline.loading.input.sources import read_source
+from sightline.loading.sources import read_source
 from sightline.scenario import Scenario
 
 YAML = """\
@@ -217,6 +217,6 @@ def test_what_is_no_file(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_far_too_large(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("sightline.loading.input.sources.LARGEST_FILE", 2**20)
+    monkeypatch.setattr("sightline.loading.sources.LARGEST_FILE", 2**20)
     (problem,) = problems(written(tmp_path, "a.yaml", b"#" * (2**20 + 1)))
     assert problem.endswith("a.yaml is larger than 1 MiB, which no scenario file is")

@@ -11,8 +11,7 @@ from sightline.errors import InputError
 from sightline.loading import scenario_from_mapping
 from sightline.loading.models import resolve_model
 from sightline.loading.models.config import read_model
-from sightline.loading.models.family import families, family_of, spellings
-from sightline.loading.models.keys import MODEL
+from sightline.loading.models.family import MODEL, families, family_of, spellings
 from sightline.scenario import Heads, Model
 
 CONFIGS = Path(os.environ.get("SIGHTLINE_DATA") or Path(__file__).parents[3] / "shared" / "data") / "model_configs"

@@ -3,7 +3,7 @@
 import pytest
 
 from sightline.errors import InputError
-from sightline.loading.spaces.reading import load_spaces
+from sightline.loading.spaces import load_spaces
 from sightline.planning.requests.spaces import together
 from sightline.planning.search import plan
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sightline.loading.spaces.reading import load_spaces
+from sightline.loading.spaces import load_spaces
 from sightline.planning.requests.spaces import together
 from sightline.planning.search import plan
 

@@ -5,7 +5,7 @@ from functools import reduce
 import numpy as np
 import pytest
 
-from sightline.loading.spaces.reading import load_spaces
+from sightline.loading.spaces import load_spaces
 from sightline.planning.training.bounds import Bounds
 from sightline.planning.training.candidates import layout_of, open_plan
 from sightline.planning.training.search import pieces_of

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sightline.errors import InputError
 from sightline.loading import scenario_from_mapping
-from sightline.loading.spaces.reading import load_spaces
+from sightline.loading.spaces import load_spaces
 from sightline.planning.search import plan
 from sightline.planning.training import search as search_module
 from sightline.planning.training.best import fields_at

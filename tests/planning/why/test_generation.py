@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from sightline.loading.settings import with_settings
+from sightline.loading.sources import with_settings
 from sightline.planning.search import plan
 from sightline.prediction.changes import generation_changes as changes_of
 from sightline.prediction.generation.predict import predict_generation

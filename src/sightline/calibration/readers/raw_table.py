@@ -163,7 +163,7 @@ def _not_empty(frame: pl.DataFrame, path: Path) -> pl.DataFrame:
 
 def _from_json(path: Path) -> pl.DataFrame:
     """A list of results as a table: nested keys are joined by dots."""
-    from sightline.loading.input.sources import read_json
+    from sightline.loading.sources import read_json
 
     try:
         document = read_json(path.read_text(encoding="utf-8"), infinities=True)

@@ -13,7 +13,7 @@ from sightline.cli.progress_bar import end_if_stopped, progress_bar
 from sightline.cli.reports import OutlinedReport, ReportOptions
 
 if TYPE_CHECKING:
-    from sightline.loading.possible import Loaded
+    from sightline.loading.loader import Loaded
     from sightline.report.outline import Outline
     from sightline.requirements.check import Checked
 

@@ -73,7 +73,7 @@ def _source(options: PlanOptions) -> object:
     if options.file != "-":
         _check_file(options.file)
         return options.file
-    from sightline.loading.input.sources import read_source
+    from sightline.loading.sources import read_source
 
     return read_source("-")
 
@@ -197,7 +197,7 @@ def _next(answer: "PlanAnswer", options: PlanOptions, launched: Launched) -> Com
     if not answer.plans or options.file == "-":
         return []
     from sightline.launching.saving import starting
-    from sightline.loading.settings import as_options
+    from sightline.loading.sources import as_options
     from sightline.report.plans.sentences import can_be_set, most_surely, settings
 
     found: list[tuple[str, str]] = []

@@ -19,7 +19,7 @@ from sightline.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sightline.loading.possible import Loaded
+    from sightline.loading.loader import Loaded
     from sightline.prediction.anchoring import Anchored
     from sightline.profile import Profile
     from sightline.progress import Progress

@@ -83,7 +83,7 @@ def _rate(figures: Figures, small: SmallProducts, dtype: str) -> float:
 def _predicted(figures: Figures, dtype: str) -> float:
     from sightline.errors import InputError
     from sightline.loading import operation_from_mapping
-    from sightline.loading.clusters.driver_names import catalog_name
+    from sightline.loading.clusters.cluster import catalog_name
     from sightline.prediction import predict
 
     stated = _STATED.search(figures.device)

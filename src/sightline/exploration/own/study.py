@@ -23,8 +23,8 @@ from sightline.exploration.own.told.found import Found
 from sightline.exploration.own.told.reading import told
 from sightline.exploration.request import VIEWS, StudyRequest
 from sightline.exploration.views import in_view
-from sightline.loading.input.checks import Complaints
-from sightline.loading.possible import Asked
+from sightline.loading.checks import Complaints
+from sightline.loading.loader import Asked
 from sightline.prediction import needs_equal_devices
 from sightline.profile import Profile
 from sightline.progress import Progress

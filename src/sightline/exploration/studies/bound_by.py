@@ -14,7 +14,7 @@ from sightline.exploration.base import base_of
 from sightline.exploration.columns import BOUND_BY
 from sightline.exploration.request import StudyRequest
 from sightline.loading import generation_from_mapping
-from sightline.loading.input.dotted_keys import with_value
+from sightline.loading.checks import with_value
 from sightline.prediction.operators.roofline_table import Phase, roofline_table
 from sightline.quantities import percent
 

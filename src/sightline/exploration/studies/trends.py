@@ -11,7 +11,7 @@ from sightline.exploration.answer import Column, Figure, StudyAnswer, columns_of
 from sightline.exploration.growth import CONFIDENCE, Growth, fit_growth, records
 from sightline.exploration.request import StudyRequest
 from sightline.kinds import whole
-from sightline.loading.input.checks import Complaints, Keys, check
+from sightline.loading.checks import Complaints, Keys, check
 from sightline.quantities import percent
 from sightline.technology.launches import Launch, in_dollars_of, launches
 

@@ -12,7 +12,7 @@ from sightline.exploration.footprint import Electricity, read_electricity, rent_
 from sightline.exploration.training_budget.laws import LAWS, ChinchillaLaw
 from sightline.exploration.training_budget.trained import Rented
 from sightline.kinds import Kind, choice, quantity
-from sightline.loading.input.checks import Complaints, Keys, check
+from sightline.loading.checks import Complaints, Keys, check
 from sightline.quantities import COUNT, DAY, USD, USD_PER_HOUR, parse_quantity, show
 
 DEVICES = ("a100-sxm-80gb", "h100-sxm-80gb", "b200-sxm-180gb")

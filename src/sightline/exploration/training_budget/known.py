@@ -80,6 +80,6 @@ def _known(name: str) -> KnownTraining:
 
 def _counted(name: str) -> float:
     """The parameters of an entry that states none, counted from its architecture."""
-    from sightline.loading.models.sources import resolve_model
+    from sightline.loading.models.config import resolve_model
 
     return float(resolve_model(name, Path()).model.parameters)

@@ -10,7 +10,7 @@ from sightline.launching.engines.dialect import Dialect
 from sightline.launching.options import Options
 from sightline.launching.shell.reading import commands_of
 from sightline.launching.source import Source
-from sightline.loading.input.sources import read_text
+from sightline.loading.sources import read_text
 
 Command = tuple[list[str], list[str]]
 """What stands before and behind the engine's program."""

@@ -12,8 +12,8 @@ from sightline.launching.repositories import model_of
 from sightline.launching.source import Source, named_settings, source_of
 from sightline.launching.training.script_settings import DTYPES, KERNELS, MODEL, QUANTIZED, WHOLE_MODULES
 from sightline.launching.value_checks import refuse_values
-from sightline.loading.input.sources import read_text
 from sightline.loading.models import resolve_model
+from sightline.loading.sources import read_text
 from sightline.scenario.techniques import ALL_LINEAR, MODULE_NAMES
 
 _NAMES_OF_MODELS: Final = ("model-name-or-path", "weights", "model-name", "model")

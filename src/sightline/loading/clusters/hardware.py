@@ -8,8 +8,7 @@ from typing import Any, get_args
 from sightline import catalog
 from sightline.errors import InputError, nearest
 from sightline.kinds import anything, choice, flag, quantity, text, whole
-from sightline.loading.input.checks import Checked, Complaints, Keys, Needed, check, each, needs_of, require
-from sightline.loading.input.dotted_keys import dotted
+from sightline.loading.checks import Checked, Complaints, Keys, Needed, check, dotted, each, needs_of, require
 from sightline.quantities import (
     BYTES,
     BYTES_PER_SECOND,

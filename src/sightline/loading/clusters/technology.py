@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from sightline import catalog
 from sightline.errors import InputError, nearest
 from sightline.kinds import Kind, choice, is_fraction, quantity, text, whole
+from sightline.loading.checks import Complaints, Keys, check, dotted, each
 from sightline.loading.clusters.hardware import (
     DEVICE,
     SYNTHESIZED,
@@ -21,8 +22,6 @@ from sightline.loading.clusters.hardware import (
     read_part,
     stated_over,
 )
-from sightline.loading.input.checks import Complaints, Keys, check, each
-from sightline.loading.input.dotted_keys import dotted
 from sightline.quantities import (
     BITS_PER_SECOND,
     BYTES,

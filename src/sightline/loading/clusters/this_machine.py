@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline import catalog
+from sightline.loading.checks import Complaints
 from sightline.loading.clusters.hardware import DEVICE, read_part
-from sightline.loading.input.checks import Complaints
 
 THIS_MACHINE = "this-machine"
 RELATIVES = ("processor",)

@@ -1,27 +1,196 @@
-"""A model's ``config.json``, in whatever family's spelling, into a `Model`."""
+"""Read a model: a name of the catalog, a ``config.json`` in whatever family's spelling, or an inline mapping."""
 
-from collections.abc import Mapping
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
 
-from sightline.errors import InputError
-from sightline.loading.input.checks import Complaints, require
-from sightline.loading.models.blocks import (
+from sightline import catalog
+from sightline.errors import InputError, nearest
+from sightline.loading.checks import Complaints, require
+from sightline.loading.models.family import Family, families, family_of, spellings
+from sightline.loading.models.figures import derived_family, figures_of, flat, settled, unread_keys
+from sightline.loading.models.layers import (
     BLOCKS,
     block_problems,
     blocks_of,
+    layer_kinds,
+    list_problems,
     missing_blocks,
+    pruned_problems,
     stated_blocks,
     weight_exceptions,
+    window_of,
 )
-from sightline.loading.models.checkpoints import Checkpoint, checkpoint_of
-from sightline.loading.models.constants import constants_of
-from sightline.loading.models.derived import derived_family
-from sightline.loading.models.family import Family, families, family_of, spellings
-from sightline.loading.models.figures import figures_of, flat, settled, unread_keys
-from sightline.loading.models.layer_kinds import layer_kinds, list_problems, pruned_problems, window_of
+from sightline.loading.sources import files_allowed, read_json, read_text, stated_path
 from sightline.quantities import show
 from sightline.scenario import Model
+from sightline.scenario.model import WeightPart
+
+_SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
+    "rope_theta": ("rope_theta", "rotary_emb_base", "rotary_base"),
+    "norm_eps": ("norm_eps", "rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "layernorm_epsilon"),
+}
+"""Keys of configs for each of the constants."""
+_ROPE: Final = ("rope_parameters", "rope_scaling", "attn_config")
+"""Mappings in which the base of rotary positions may stand instead."""
+_OF_FULL_ATTENTION: Final = "full_attention"
+"""Where that is stated for each kind of layer."""
+
+
+def constants_of(config: Mapping[str, Any], complaints: Complaints) -> dict[str, float]:
+    """Return the constants that a config states; those that have several values, one a layer, are left out."""
+    found: dict[str, float] = {}
+    for name, keys in _SPELLINGS.items():
+        stated = [(key, config[key]) for key in keys if config.get(key) is not None]
+        stated += [*_nested(config)] if name == "rope_theta" else []
+        for key, value in stated[:1]:
+            if isinstance(value, bool | str) or (isinstance(value, int | float) and not value > 0):
+                complaints.add(f"model.{key} is {show(value)}; allowed: a number above 0")
+            elif isinstance(value, int | float):
+                found[name] = float(value)
+    return found
+
+
+def _nested(config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for outer in _ROPE:
+        inside = config.get(outer)
+        if not isinstance(inside, Mapping):
+            continue
+        whole = inside.get(_OF_FULL_ATTENTION)
+        stated = whole if isinstance(whole, Mapping) else inside
+        if stated.get("rope_theta") is not None:
+            yield f"{outer}.rope_theta", stated["rope_theta"]
+
+
+_PLAIN: Mapping[str, str] = {"float16": "fp16", "float32": "fp32"}
+
+_VISION = re.compile(r"vision|visual|projector|patch_merge|audio|embed|mtp|norm|indexer|router|e_score")
+_PARTS: tuple[tuple[WeightPart, re.Pattern[str]], ...] = (
+    ("shared", re.compile(r"shared_?experts?(?!_gate)|shared_mlp")),
+    ("experts", re.compile(r"experts")),
+    ("attention", re.compile(r"attn|attention|mixer|mamba")),
+    ("head", re.compile(r"(^|\.)(lm_)?head$")),
+    ("dense", re.compile(r"(mlp|feed_forward|ffn)(\W*$|.*_proj|.*w\d)")),
+)
+"""Which part of a model a module's name (or a pattern of names) means; the first that fits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Checkpoint:
+    """Formats of a checkpoint, as `sightline.scenario.Model` has them."""
+
+    weights: str = "bf16"
+    exceptions: tuple[tuple[WeightPart, str], ...] = ()
+    kv_cache: str | None = None
+    remark: str = ""
+    """What about the formats was not understood."""
+
+
+def checkpoint_of(config: Mapping[str, Any], *, experts: bool) -> Checkpoint:
+    """Return the formats of the checkpoint that ``config`` belongs to; ``experts`` says whether the model has any."""
+    plain = _PLAIN.get(str(config.get("torch_dtype") or config.get("dtype")).removeprefix("torch."), "bf16")
+    said = config.get("quantization_config")
+    if not isinstance(said, Mapping):
+        return Checkpoint(weights=plain)
+    if isinstance(layers := said.get("quantized_layers"), Mapping):
+        return _mixed(layers, said, plain)
+    weights = _format(said)
+    if weights is None:
+        method = said.get("quant_method") or said.get("quant_algo")
+        return Checkpoint(weights=plain, remark=f"its checkpoint format {method!r} is unknown and read as {plain}")
+    cache = _cache(said)
+    if experts and config.get("expert_dtype") == "fp4":
+        rest: list[WeightPart] = ["attention", "dense", "shared"]
+        return Checkpoint(weights="mxfp4", exceptions=tuple((part, weights) for part in rest), kv_cache=cache)
+    kept = dict.fromkeys(_kept(said), plain)
+    kept.pop("head", None)
+    return Checkpoint(weights=weights, exceptions=tuple(kept.items()), kv_cache=cache)
+
+
+def _format(said: Mapping[str, Any]) -> str | None:
+    """The format of most weights, or None when it is not known."""
+    groups = said.get("config_groups")
+    if isinstance(groups, Mapping) and groups:
+        return _of_group(next(iter(groups.values())))
+    method, bits = str(said.get("quant_method", "")).lower(), said.get("bits", said.get("w_bit", 4))
+    if method in ("fp8", "fbgemm_fp8"):
+        return "fp8-block" if said.get("weight_block_size") else "fp8"
+    if method in ("gptq", "awq", "auto-round", "autoround"):
+        return "w8a16" if bits == 8 else "w4a16"
+    if method == "bitsandbytes":
+        return "nf4" if said.get("load_in_4bit") else "int8"
+    if method == "mxfp4":
+        return "mxfp4"
+    return spellings().formats.get(str(said.get("quant_algo", "")).upper())
+
+
+def _of_group(group: Any) -> str | None:
+    """The format of a group of compressed-tensors or ModelOpt: bits and type of weights and activations."""
+    weights = group.get("weights") if isinstance(group, Mapping) else None
+    if not isinstance(weights, Mapping):
+        return None
+    inputs, size = group.get("input_activations"), weights.get("group_size")
+    blocks = weights.get("strategy") == "block" or weights.get("block_structure")
+    match weights.get("type"), weights.get("num_bits"):
+        case "float", 8:
+            return "fp8-block" if blocks else "fp8"
+        case "float", 4:
+            return "mxfp4" if size == 32 else "nvfp4"
+        case "int", 8:
+            return "w8a8" if inputs else "w8a16"
+        case "int", 4:
+            return "w4a16"
+    return None
+
+
+def _mixed(layers: Mapping[str, Any], said: Mapping[str, Any], plain: str) -> Checkpoint:
+    """Each part in the format that most of its modules have; what is not listed in the checkpoint's common one."""
+    rest = "fp8-block" if said.get("weight_block_size") else plain
+    known, votes = spellings().formats, dict[WeightPart, Counter[str]]()
+    for name, module in layers.items():
+        algorithm = str(module.get("quant_algo")) if isinstance(module, Mapping) else ""
+        part = _part(str(name))
+        if part is not None and algorithm in known:
+            votes.setdefault(part, Counter())[known[algorithm]] += 1
+    formats = {part: counted.most_common(1)[0][0] for part, counted in votes.items()}
+    weights = formats.get("experts") or formats.get("dense") or rest
+    parts: tuple[WeightPart, ...] = ("attention", "dense", "experts", "shared")
+    exceptions = {part: formats.get(part, rest) for part in parts}
+    return Checkpoint(
+        weights=weights,
+        exceptions=tuple((part, name) for part, name in exceptions.items() if name != weights),
+        kv_cache=_cache(said),
+    )
+
+
+def _kept(said: Mapping[str, Any]) -> Iterator[WeightPart]:
+    """Parts that stay unquantized in most layers: their modules are on the config's list of exceptions."""
+    names = said.get("ignore") or said.get("modules_to_not_convert") or said.get("exclude_modules") or []
+    listed = [str(name).removeprefix("re:") for name in names] if isinstance(names, list) else []
+    layers = len({digits for name in listed for digits in re.findall(r"layers\.(\d+)\.", name)})
+    shapes = Counter(re.sub(r"\d+", "N", name) for name in listed)
+    for name, times in shapes.items():
+        part = _part(name)
+        if part is not None and ("N" not in name or times > layers / 8):
+            yield part
+
+
+def _part(name: str) -> WeightPart | None:
+    if _VISION.search(name):
+        return None
+    return next((part for part, pattern in _PARTS if pattern.search(name)), None)
+
+
+def _cache(said: Mapping[str, Any]) -> str | None:
+    scheme = said.get("kv_cache_scheme") or said.get("kv_cache_quant_algo")
+    if isinstance(scheme, Mapping):
+        scheme = f"{scheme.get('type')}{scheme.get('num_bits')}"
+    return {"float8": "fp8", "fp8": "fp8", "int8": "int8"}.get(str(scheme).lower())
+
 
 _SETTLED = ("layer_kinds", "window", "weights", "weight_exceptions", "kv_cache")
 """Fields of `Model` that are more than one figure of a config."""
@@ -188,3 +357,85 @@ def _remarks(model: Model, wrapped: bool, checkpoint: Checkpoint) -> tuple[str, 
         remarks.append(f"{model.name}: {checkpoint.remark}")
     remarks += [f"{model.name}: {sentence}" for sentence in model.assumed]
     return tuple(remarks)
+
+
+def resolve_model(value: str | Mapping[str, Any], folder: Path) -> ReadModel:
+    """Return the model that ``value`` stands for; paths are relative to ``folder``.
+
+    Raise `InputError` with every mistake.
+    """
+    if isinstance(value, str) and value in catalog.names("models"):
+        return _of_catalog(value)
+    written = value if isinstance(value, Mapping) else {}
+    base = value if isinstance(value, str) else value.get("same_as")
+    config, name = _published(base, folder) if base is not None else ({}, "")
+    return read_model({**config, **written}, name=name, written=written)
+
+
+@cache
+def _of_catalog(name: str) -> ReadModel:
+    return read_model(catalog.entry("models", name), name=name)
+
+
+def _published(value: object, folder: Path) -> tuple[Mapping[str, Any], str]:
+    """A config of the catalog or of a file, and the model's name."""
+    if not isinstance(value, str) or not value.strip():
+        raise InputError(f"model is {show(value)}; allowed: a name of the catalog, a path or a mapping")
+    if value in catalog.names("models"):
+        return catalog.entry("models", value), value
+    try:
+        path = stated_path(folder, str(Path(value).expanduser()))
+        if files_allowed() and path.is_dir():
+            path /= "config.json"
+        found = files_allowed() and path.is_file()
+    except (OSError, ValueError, RuntimeError):
+        found = False
+    if not found and (named := _without_vendor(value)) in catalog.names("models"):
+        return catalog.entry("models", named), named
+    if not found:
+        raise InputError(_not_found(value))
+    config = {**_stored_formats(path.parent), **_config(path)}
+    return config, path.parent.resolve().name if path.name == "config.json" else path.stem
+
+
+def _without_vendor(value: str) -> str:
+    """The name that is written, also behind its repository's vendor: of meta-llama/Meta-Llama-3-8B it is llama-3-8b."""
+    vendor, slash, name = value.rpartition("/")
+    if slash and ("/" in vendor or not vendor.strip("~.")):
+        return ""
+    found = catalog.name_of("models", name)
+    brand = f"{vendor.partition('-')[0].lower()}-"
+    return found if found in catalog.names("models") else found.lower().removeprefix(brand)
+
+
+def _stored_formats(folder: Path) -> Mapping[str, Any]:
+    """The formats that ModelOpt wrote into a file next to the config."""
+    path = folder / "hf_quant_config.json"
+    stated = _config(path).get("quantization") if path.is_file() else None
+    return {"quantization_config": stated} if isinstance(stated, Mapping) else {}
+
+
+def _config(path: Path) -> Mapping[str, Any]:
+    text = read_text(path)
+    try:
+        config = read_json(text, infinities=True)
+    except InputError as error:
+        raise InputError([f"{path}: {problem}" for problem in error.problems]) from None
+    if not isinstance(config, Mapping):
+        raise InputError(f"{path} is not a model's config: it holds {show(config)}, not a mapping")
+    return config
+
+
+def _not_found(value: str) -> str:
+    """A path that is not there, or a name that the catalog lacks; repository names lose their vendor and suffix."""
+    known = catalog.names("models")
+    spelled = value.rsplit("/", 1)[-1].lower().removesuffix(".json").removesuffix("-hf").removesuffix("-instruct")
+    near = f" - did you mean '{spelled}'?" if spelled in known else nearest(spelled, known)
+    if not files_allowed():
+        return f"model is {show(value)}; allowed: a name of the catalog, or a mapping; files are not opened here{near}"
+    if value.lower().endswith(".json"):
+        return f"model is {show(value)}, and there is no such file; paths are relative to the scenario's{near}"
+    return (
+        f"model is {show(value)}; allowed: a name of the catalog (`sightline catalog models`), "
+        f"the path of a config.json or of its folder, or a mapping{near}"
+    )

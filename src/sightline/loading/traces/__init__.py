@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sightline.errors import InputError
-from sightline.loading.traces.blocks import Conversations
 from sightline.loading.traces.documents import document_of, table_of
-from sightline.loading.traces.rows import Columns, Reader, iterate
+from sightline.loading.traces.rows import Columns, Conversations, Reader, iterate
 from sightline.loading.traces.shapes import Shape, recognized
 from sightline.loading.traces.tables import Block, blocks_of
 from sightline.quantities import counted

@@ -5,8 +5,8 @@ from math import prod
 from typing import Any
 
 from sightline.errors import InputError
-from sightline.loading.input.sources import read_source
-from sightline.loading.spaces.restrictions import split_restrictions
+from sightline.loading.checks import split_restrictions
+from sightline.loading.sources import read_source
 from sightline.planning.limits import LIMITS, read_limits
 from sightline.planning.requests.axes import read_axes
 from sightline.planning.requests.spaces import counted, priced, spaces_of

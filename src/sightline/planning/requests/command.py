@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 
 from sightline.loading.loader import Overrides, read_overrides
-from sightline.loading.settings import as_options
+from sightline.loading.sources import as_options
 from sightline.planning.requests.spaces import cluster_of
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sightline.errors import InputError
-from sightline.loading.settings import with_settings
+from sightline.loading.sources import with_settings
 from sightline.planning.answer import NearestPlan, PlanAnswer
 from sightline.planning.clusters import reads_back
 from sightline.planning.generation.objectives import figure_key

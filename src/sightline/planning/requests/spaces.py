@@ -8,7 +8,7 @@ from sightline.content import content, fields_of
 from sightline.errors import InputError
 from sightline.loading.clusters.cluster import read_cluster
 from sightline.loading.loader import Overrides, read_overrides
-from sightline.loading.spaces.reading import load_spaces
+from sightline.loading.spaces import load_spaces
 from sightline.planning.devices import with_counts
 from sightline.planning.prices import read_prices, with_prices
 from sightline.scenario import Cluster, GenerationScenario, OperatorScenario, Scenario

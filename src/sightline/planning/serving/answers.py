@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sightline.loading.settings import with_settings
+from sightline.loading.sources import with_settings
 from sightline.planning.answer import NearestPlan, PlanAnswer, RankedPlan
 from sightline.planning.clusters import devices_setting
 from sightline.planning.generation.answers import UNKNOWN_QUALITY, free_fields

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from sightline.loading.settings import with_settings
+from sightline.loading.sources import with_settings
 from sightline.planning.answer import NearestPlan, Neighbour, PlanAnswer, by_loss
 from sightline.planning.generation.objectives import FIGURES, figure_key, missed_by
 from sightline.planning.generation.search import search

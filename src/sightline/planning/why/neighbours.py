@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from sightline.explanation.side import SAME
 from sightline.launching.training.rules import LAUNCH_RULES
-from sightline.loading.typical import OFFERED
+from sightline.loading.plan import OFFERED
 from sightline.planning.answer import Neighbour, by_loss
 from sightline.planning.training.validity import POSSIBLE
 from sightline.prediction.changes import does_not_fit, more_memory_because, searched_changes, slower_because

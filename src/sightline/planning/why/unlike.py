@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sightline.loading.clusters.mixed import joined
-from sightline.loading.settings import with_settings
+from sightline.loading.clusters.cluster import joined
+from sightline.loading.sources import with_settings
 from sightline.planning.answer import HardwareChange, NearestPlan, Neighbour, PlanAnswer, by_loss
 from sightline.planning.clusters import cluster_settings, without_names
 from sightline.planning.lazy import LazySequence

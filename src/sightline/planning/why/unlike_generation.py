@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sightline.loading.settings import with_settings
+from sightline.loading.sources import with_settings
 from sightline.planning.answer import NearestPlan, Neighbour, PlanAnswer, by_loss
 from sightline.planning.clusters import cluster_settings, without_names
 from sightline.planning.generation.answers import needed_limits

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sightline.loading.settings import with_settings
+from sightline.loading.sources import with_settings
 from sightline.planning.answer import NearestPlan, RankedPlan
 from sightline.planning.clusters import is_usual
 from sightline.planning.training.best import Candidate

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from sightline.loading import to_mapping
-from sightline.loading.settings import as_text
+from sightline.loading.sources import as_text
 from sightline.planning.answer import PlanAnswer, RankedPlan
 from sightline.report.plans.sentences import settings_of
 

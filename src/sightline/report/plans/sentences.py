@@ -8,7 +8,7 @@ from typing import Any
 
 from sightline.launching.training.rules import LAUNCH_RULES
 from sightline.loading import to_mapping
-from sightline.loading.settings import as_options
+from sightline.loading.sources import as_options
 from sightline.planning.answer import HardwareChange, NearestPlan, PlanAnswer, RankedPlan
 from sightline.planning.clusters import devices_setting, reads_back
 from sightline.planning.limits import LIMITS

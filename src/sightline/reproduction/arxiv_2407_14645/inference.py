@@ -7,7 +7,7 @@ from typing import Any
 
 from sightline import catalog
 from sightline.exploration.answer import Column
-from sightline.loading.input.dotted_keys import with_value
+from sightline.loading.checks import with_value
 from sightline.profile import LEVEL_NAMES
 from sightline.quantities import percent
 from sightline.reproduction.answer import ReproducedTable, table

@@ -37,7 +37,7 @@ def answer(asked: Asked) -> "Piece":
 def _of_run(asked: Asked) -> "Piece":
     """Explain a stored run, next to its prediction."""
     from sightline.explanation.explain import explain
-    from sightline.loading.input.no_files import without_files
+    from sightline.loading.sources import without_files
     from sightline.report import pieces
     from sightline.report.runs import texts_of_scenario
     from sightline.runs import open_store

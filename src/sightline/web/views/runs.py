@@ -20,7 +20,7 @@ RUN, WITH, PREDICTED = "run", "with", "predicted"
 
 def answer(asked: Asked) -> "Piece":
     """Return the list, the run that is asked for, or its comparison."""
-    from sightline.loading.input.no_files import without_files
+    from sightline.loading.sources import without_files
     from sightline.report.pages.run import run_piece
     from sightline.report.pages.runs import runs_piece
     from sightline.runs import open_store

@@ -93,7 +93,7 @@ def _find() -> Iterator[Field]:
 
 
 def _arrival() -> Iterator[Field]:
-    from sightline.loading.arrivals import PROCESSES
+    from sightline.loading.serving import PROCESSES
 
     yield Field(key="workload.arrival.process", label="arrivals", choices=PROCESSES, start="poisson", needed=True)
     yield Field(key="workload.arrival.rate", label="requests per second", is_number=True, empty="such as 4")

@@ -21,7 +21,7 @@ def work(mapping: Mapping[str, Any], options: Mapping[str, Any], progress: Progr
     """Return what the study finds; ``mapping`` is a study, or of a built-in one ``{study: NAME}`` and ``set``."""
     from sightline.exploration.explore import explore
     from sightline.exploration.results import study_to_dict
-    from sightline.loading.input.no_files import without_files
+    from sightline.loading.sources import without_files
     from sightline.report import pieces
     from sightline.report.pages.study import study_piece
     from sightline.report.studies.csv import study_to_csv
@@ -42,7 +42,7 @@ def check(mapping: Mapping[str, Any], options: Mapping[str, Any]) -> None:
     """
     from sightline.exploration.explore import check as check_study
     from sightline.exploration.explore import read_view
-    from sightline.loading.input.no_files import without_files
+    from sightline.loading.sources import without_files
 
     read_view(options.get("view"))
     source, overrides = source_of(mapping)
@@ -80,7 +80,7 @@ def _again(mapping: Mapping[str, Any], options: Mapping[str, Any]) -> "Piece":
     """The same study for the command line: its command, and the file of one of one's own."""
     import yaml
 
-    from sightline.loading.settings import as_options
+    from sightline.loading.sources import as_options
     from sightline.report import pieces
 
     source, overrides = source_of(mapping)

@@ -25,7 +25,7 @@ MOST_SPACES: Final = 64
 
 def work(mapping: Mapping[str, Any], options: Mapping[str, Any], progress: Progress) -> Mapping[str, Any]:
     """Return the best plans."""
-    from sightline.loading.input.no_files import without_files
+    from sightline.loading.sources import without_files
     from sightline.planning.results import launches, plans_to_dict
     from sightline.planning.search import plan
     from sightline.report.pages.plans import plan_piece
@@ -42,7 +42,7 @@ def work(mapping: Mapping[str, Any], options: Mapping[str, Any], progress: Progr
 
 def check(mapping: Mapping[str, Any], options: Mapping[str, Any]) -> None:
     """Raise `InputError` with the mistakes that are found before the search."""
-    from sightline.loading.input.no_files import without_files
+    from sightline.loading.sources import without_files
     from sightline.planning.requests.checks import check_request
 
     top = options.get("top")
@@ -83,7 +83,7 @@ def _as_fields(options: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _query(values: Mapping[str, Any]) -> str:
-    from sightline.loading.settings import as_text
+    from sightline.loading.sources import as_text
     from sightline.web.asked import CONFIG
 
     model = values.get("model")

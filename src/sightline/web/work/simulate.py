@@ -8,7 +8,7 @@ from sightline.progress import Progress
 from sightline.web.work import checked, found
 
 if TYPE_CHECKING:
-    from sightline.loading.possible import Loaded
+    from sightline.loading.loader import Loaded
     from sightline.profile import Profile
     from sightline.scenario import ServingScenario
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sightline.errors import InputError
 from sightline.exploration.own.asked.names import named
 from sightline.exploration.own.asked.numbers import TECHNOLOGY, NumberKey, peak_key, technology_key
-from sightline.loading.input.checks import Complaints
+from sightline.loading.checks import Complaints
 from sightline.quantities import LARGEST, show, significant
 
 MOST_VALUES: Final = 10_000

@@ -9,9 +9,8 @@ from typing import Any, Final, TypeAlias
 
 from sightline.errors import InputError
 from sightline.exploration.own.asked.axes import Axis
-from sightline.loading.input.checks import Complaints
-from sightline.loading.input.dotted_keys import with_value
-from sightline.loading.possible import Asked, is_impossible
+from sightline.loading.checks import Complaints, with_value
+from sightline.loading.loader import Asked, is_impossible
 from sightline.scenario.space import Space
 
 
@@ -99,7 +98,7 @@ def _with_first(mapping: Mapping[str, Any], numbers: Sequence[Axis]) -> Iterator
 
 def _read(mapping: Mapping[str, Any], folder: Path, *, free: bool) -> Open:
     if free:
-        from sightline.loading.spaces.reading import spaces_of
+        from sightline.loading.spaces import spaces_of
 
         spaces = spaces_of(mapping, folder)
         if len(spaces) > 1:

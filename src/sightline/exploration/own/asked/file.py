@@ -17,10 +17,8 @@ from sightline.exploration.own.asked.reports import COST, MEMORY, THROUGHPUT, re
 from sightline.exploration.own.asked.search_keys import read_designs, read_search, split_search
 from sightline.exploration.request import StudyRequest, Views
 from sightline.kinds import anything, choice, text
-from sightline.loading.input.checks import Complaints, Keys, Needed, check
-from sightline.loading.input.dotted_keys import with_value
-from sightline.loading.input.paths import stated_path
-from sightline.loading.input.sources import Source, read_source
+from sightline.loading.checks import Complaints, Keys, Needed, check, with_value
+from sightline.loading.sources import Source, read_source, stated_path
 from sightline.quantities import show
 
 

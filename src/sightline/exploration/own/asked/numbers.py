@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sightline.kinds import Kind, fraction, quantity
 from sightline.loading.clusters.hardware import DEVICE, HOST, INTERCONNECT, NETWORK, Part
-from sightline.loading.possible import Asked
+from sightline.loading.loader import Asked
 from sightline.quantities import FLOPS, WATTS
 
 Array = NDArray[Any]

@@ -6,8 +6,8 @@ from typing import Any
 
 from sightline.errors import InputError, nearest
 from sightline.exploration.own.asked.numbers import NumberKey
-from sightline.loading.input.checks import Complaints
-from sightline.loading.possible import Asked
+from sightline.loading.checks import Complaints
+from sightline.loading.loader import Asked
 from sightline.quantities import USD_PER_HOUR, parse_quantity, show
 
 _FORM = "USD/hour per unit, such as '0.25 USD/hour per TB/s'"

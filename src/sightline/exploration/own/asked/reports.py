@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sightline.errors import nearest
 from sightline.exploration.footprint import Electricity
 from sightline.exploration.own.asked.derived import DERIVED, MADE
-from sightline.loading.input.checks import Complaints
+from sightline.loading.checks import Complaints
 from sightline.profile import LEVELS, MEMORY_PARTS, Profile, task_of
 from sightline.profile.metric import Task
 from sightline.profile.metrics import BOUNDS

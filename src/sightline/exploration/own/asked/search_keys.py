@@ -8,7 +8,7 @@ import numpy as np
 from sightline.errors import nearest
 from sightline.exploration.own.asked.axes import Axis
 from sightline.exploration.own.asked.numbers import SPLIT, TECHNOLOGY, TRAINING_TASKS, technology_key
-from sightline.loading.input.checks import Complaints
+from sightline.loading.checks import Complaints
 from sightline.quantities import show
 from sightline.scenario.space import GENERATION_FIELDS, TRAINING_FIELDS
 from sightline.technology.budget import PARTS

@@ -17,12 +17,11 @@ from sightline.exploration.own.asked.axes import Axis, along
 from sightline.exploration.own.asked.cells import Reasons
 from sightline.exploration.own.asked.derived import MADE
 from sightline.exploration.own.asked.numbers import SPLIT, TECHNOLOGY, stated_device
+from sightline.loading.checks import Complaints, with_value
 from sightline.loading.clusters.cluster import read_cluster
 from sightline.loading.clusters.hardware import DEVICE, Values, read_part, stated_fields
 from sightline.loading.clusters.technology import read_budget, usual_clock
-from sightline.loading.input.checks import Complaints
-from sightline.loading.input.dotted_keys import with_value
-from sightline.loading.possible import Asked
+from sightline.loading.loader import Asked
 from sightline.scenario import Device
 from sightline.technology.budget import Budget
 from sightline.technology.law import with_area

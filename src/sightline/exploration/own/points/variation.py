@@ -13,7 +13,7 @@ from sightline.exploration.own.asked.axes import Axis, along
 from sightline.exploration.own.asked.numbers import TECHNOLOGY
 from sightline.exploration.own.asked.prices import Price, with_prices
 from sightline.exploration.own.points.technology import Devices, cut
-from sightline.loading.possible import Asked
+from sightline.loading.loader import Asked
 from sightline.scenario import Scenario
 
 DEGREES: Final = ("plan.tensor_parallel", "plan.pipeline_parallel", "plan.context_parallel")

@@ -1,7 +1,7 @@
 """What the launches that are written can run: rules beside those of a plan, by which a search leaves plans out."""
 
 from sightline.launching.training.rules import equal_devices, megatron, scripts, torchtitan
-from sightline.loading.typical import OFFERED
+from sightline.loading.plan import OFFERED
 from sightline.scenario import Scenario
 from sightline.scenario.rules import facts_of
 from sightline.scenario.rules.rulebook import Broken, Rule, broken_rules, rules_of

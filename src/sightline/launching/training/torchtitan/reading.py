@@ -13,7 +13,7 @@ from sightline.launching.training.torchtitan.models import NAMES
 from sightline.launching.training.torchtitan.module import model_in
 from sightline.launching.training.torchtitan.writing import EXCHANGES, SCHEDULES
 from sightline.launching.value_checks import refuse_values
-from sightline.loading.input.sources import read_text
+from sightline.loading.sources import read_text
 
 _TABLES: Final = ("parallelism", "training", "activation_checkpoint")
 """Tables of which a file of torchtitan has several."""

@@ -1,12 +1,15 @@
-"""Files, standard input and text into plain scenario mappings: YAML, JSON and CSV, one scenario or many."""
+"""Read files, standard input and text as plain scenario mappings: YAML, JSON and CSV, one scenario or many."""
 
 import csv
 import io
 import json
 import re
+import shlex
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -14,8 +17,40 @@ from typing import Any
 
 from sightline.catalog.yaml12 import MAX_DEPTH, holds_releases, parse, parse_all
 from sightline.errors import InputError
-from sightline.loading.input.dotted_keys import with_value
-from sightline.loading.input.no_files import check_file
+from sightline.loading.checks import with_value
+from sightline.quantities import show
+
+_forbidden: ContextVar[bool] = ContextVar("_forbidden", default=False)
+
+
+@contextmanager
+def without_files() -> Iterator[None]:
+    """Read scenarios meanwhile without opening, or looking for, any file that they name."""
+    before = _forbidden.set(True)
+    try:
+        yield
+    finally:
+        _forbidden.reset(before)
+
+
+def files_allowed() -> bool:
+    """Return whether what a scenario names may be a file."""
+    return not _forbidden.get()
+
+
+def check_file(key: str, value: object) -> None:
+    """Raise `InputError` for a ``key`` that names a file where none is opened."""
+    if not files_allowed():
+        raise InputError(f"{key} is {show(value)}; files are not opened here: use the command line for it")
+
+
+def stated_path(folder: Path, stated: str) -> Path:
+    """Return the path that a file in a folder states; one with the backslashes of Windows is found everywhere."""
+    path = folder / stated
+    if "\\" in stated and files_allowed() and not path.exists():
+        return folder / stated.replace("\\", "/")
+    return path
+
 
 LARGEST_FILE = 64 * 2**20
 """Bytes read of one file; a scenario file beyond is a mistake."""
@@ -297,3 +332,31 @@ def cell_value(cell: str) -> Any:
         hint = f"; write a space after '{joined[0]}'"
         raise InputError([f"{problem}{hint}" for problem in error.problems]) from None
     return cell if isinstance(value, dict | list) and cell[0] not in "[{" else value
+
+
+def as_options(settings: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a ``--set`` for each dotted key, quoted for a shell."""
+    for key, value in settings.items():
+        yield f"--set {shlex.quote(f'{key}={as_text(value)}')}"
+
+
+def with_settings(command: str, settings: Mapping[str, Any]) -> str:
+    """Return a command with settings, in place of those that it has of the same keys."""
+    words, kept = shlex.split(command), list[str]()
+    while words:
+        taken = words[:2] if words[0] == "--set" else words[:1]
+        words = words[len(taken) :]
+        if taken[-1].partition("=")[0] not in settings or len(taken) == 1:
+            kept += taken
+    return " ".join((shlex.join(kept), *as_options(settings)))
+
+
+def as_text(value: Any) -> str:
+    """Return a value as ``--set`` reads it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple | frozenset):
+        return f"[{','.join(map(as_text, sorted(value) if isinstance(value, frozenset) else value))}]"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {as_text(item)}" for key, item in value.items()) + "}"
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

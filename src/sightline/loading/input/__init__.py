@@ -1,1 +1,0 @@
-"""Text, files and mappings as they come in: reading them, dotted keys, kinds of values, complaints."""
