@@ -148,7 +148,9 @@ def test_every_package_has_its_place():
     assert there - {"__init__", "__main__", "__version__"} <= set(ROOMS)
 
 
-def test_the_guide_for_contributors_lists_the_rooms_in_their_order():
-    guide = (PACKAGE.parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    listed = guide.partition("in this order:")[2].partition(".")[0]
-    assert re.findall(r"`(\w+)`", listed) == [room for room in ROOMS if room != "__version__"]
+def test_the_table_of_packages_lists_the_rooms_in_their_order():
+    page = (PACKAGE.parents[1] / "docs" / "how-it-works.md").read_text(encoding="utf-8")
+    rows = re.findall(
+        r"^\| ((?:`\w+`(?:, )?)+) \|", page.partition("## The packages")[2].partition("\n## ")[0], re.MULTILINE
+    )
+    assert re.findall(r"`(\w+)`", " ".join(rows)) == [room for room in ROOMS if room != "__version__"]

@@ -16,8 +16,8 @@ import pytest
 from sightline.cli.main import run
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-SHORT = (ROOT / "docs" / "catalog.md", ROOT / "docs" / "contributing.md")
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+SHORT = (ROOT / "docs" / "catalog.md", ROOT / "docs" / "accelerators.md")
 """Pages whose blocks run by default, as do those of the README's first screen; all others are heavier suites."""
 TOUR = "## A tour"
 """What follows the first screen of the README."""
