@@ -13,7 +13,7 @@ from strategies import right_scenarios
 import sightline as sl
 from sightline.explanation.words import NOTHING_FITS, NOTHING_HELPS
 from sightline.loading.loader import read_overrides
-from sightline.prediction.changes import levers
+from sightline.prediction.changes import decisions
 from sightline.quantities import GIB
 from sightline.report.explained.answer import change
 
@@ -99,8 +99,8 @@ def test_three_changes_are_of_three_decisions_and_the_best_comes_first():
     assert 1 < len(found.advice) <= 3
     gains = [one.gain_s for one in found.advice]
     assert gains == sorted(gains, reverse=True)
-    decisions = [key for one in found.advice for key in levers(one.set)]
-    assert len(decisions) == len(set(decisions))
+    about = [key for one in found.advice for key in decisions(one.set)]
+    assert len(about) == len(set(about))
 
 
 def test_a_sentence_has_the_change_its_gain_and_the_memory_it_needs():
@@ -224,7 +224,7 @@ def test_the_answer_is_plain_json():
     keys = {"limits", "rows", "advice", "unmatched_s", "launch_bound_s", "input_wait_s", "whole", "whole_s"}
     assert keys <= said.keys()
     assert json.loads(json.dumps(said)) == said
-    assert {"set", "gain_s", "gain", "sentence", "command"} == said["advice"][0].keys()
+    assert {"set", "gain_s", "gain", "sentence", "command", "risks"} == said["advice"][0].keys()
     assert {"limit", "time_s", "share", "alone_s"} == said["limits"][0].keys()
 
 

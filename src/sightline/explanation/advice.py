@@ -9,7 +9,16 @@ from sightline.errors import InputError
 from sightline.explanation.answer import Advice
 from sightline.explanation.side import interval_of, ratio_spread, spread_of
 from sightline.explanation.subject import Subject
-from sightline.prediction.changes import NUMERICS, Settings, candidates, levers, sentence
+from sightline.prediction.changes import (
+    NUMERICS,
+    Risk,
+    Settings,
+    candidate_changes,
+    decisions,
+    risk_of,
+    sentence,
+    settings_of,
+)
 from sightline.profile import SERVING, TRAINING, Profile
 from sightline.progress import SILENT, Progress
 
@@ -87,8 +96,8 @@ def try_changes(own: Profile, subject: Subject, known: "Anchored | None" = None,
     found = _distinct(work.helpful(single))
     # Pairs of a load would take minutes, and what fits already by a single change needs no second one.
     if own.task is not SERVING and len(found) < MOST and (own.fits is not False or not found):
-        used = _levers(one for one, _ in found)
-        left = [one for one in single if not _levers([one]) & {*used, NUMERICS}]
+        used = _decisions(one for one, _ in found)
+        left = [one for one in single if not _decisions([one]) & {*used, NUMERICS}]
         pairs = list(islice(_pairs(left, own), _MOST_PAIRS))
         both = [one for pair in progress.over(pairs, "trying pairs of changes") if (one := work.tried(list(pair)))]
         found = sorted([*found, *_distinct(work.helpful(both))], key=lambda one: one[0].whole_s)[:MOST]
@@ -102,7 +111,7 @@ def savings(own: Profile, single: Sequence[Tried]) -> list[tuple[Tried, float]]:
     """
     total = float(own.memory_bytes["total"])
     freed = [(one, total - float(one.profile.memory_bytes["total"])) for one in single if one.profile.memory_bytes]
-    ranked = sorted(freed, key=lambda each: (NUMERICS in _levers([each[0]]), -each[1]))
+    ranked = sorted(freed, key=lambda each: (NUMERICS in _decisions([each[0]]), -each[1]))
     return list(_distinct(each for each in ranked if each[1] > LEAST_FREED * total))
 
 
@@ -111,7 +120,7 @@ def _distinct(helpful: Iterable[tuple[Tried, T]]) -> list[tuple[Tried, T]]:
     found: list[tuple[Tried, T]] = []
     used: set[str] = set()
     for one, gains in helpful:
-        of_one = _levers([one])
+        of_one = _decisions([one])
         if not of_one & used:
             found.append((one, gains))
             used |= of_one
@@ -120,9 +129,9 @@ def _distinct(helpful: Iterable[tuple[Tried, T]]) -> list[tuple[Tried, T]]:
     return found
 
 
-def _levers(tried: Iterable[Tried]) -> frozenset[str]:
+def _decisions(tried: Iterable[Tried]) -> frozenset[str]:
     """The decisions that changes are about."""
-    return frozenset[str]().union(*(levers(change) for one in tried for change in one.changes))
+    return frozenset[str]().union(*(decisions(change) for one in tried for change in one.changes))
 
 
 def _pairs(single: Sequence[Tried], own: Profile) -> Iterator[tuple[Settings, Settings]]:
@@ -146,7 +155,9 @@ class _Work:
         asked: Any = subject.scenario
         self._own, self._subject, self._known = own, subject, known
         self._chooses_batch = own.task is TRAINING and asked.plan.micro_batch is None
-        self.candidates = candidates(own.scenario, asked)
+        # A smaller batch is another question.
+        left_out = {"batch", *(["micro_batch"] if self._chooses_batch else [])}
+        self.candidates = [settings_of(one) for one in candidate_changes(own.scenario) if not left_out & one.keys()]
         self._refused = set(_refusals(own.scenario))
 
     def tried(self, changes: list[Settings]) -> Tried | None:
@@ -193,7 +204,13 @@ class _Work:
             gain=gain_s / own_s if own_s else 0.0,
             sentence=sentence(one.told, self._own, one.profile, gains, _fields(self._own)),
             command=self._subject.command(settings),
+            risks=self._risks(one.changes),
         )
+
+    def _risks(self, changes: Sequence[Settings]) -> list[str]:
+        """What any of some changes entails."""
+        found = [risk_of(change, self._own.scenario.plan) for change in changes]
+        return [name for name, *of_changes in zip(Risk._fields, *found, strict=True) if any(of_changes)]
 
     def _chosen(self, profile: Profile) -> Settings:
         """The micro-batch of a prediction, where the scenario leaves it open and another one is chosen than without."""

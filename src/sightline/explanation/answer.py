@@ -35,6 +35,8 @@ class Advice:
     """What to change, why, and what that brings, with the numbers."""
     command: str
     """What to type next: the command that predicts the change, or that shows more; empty where there is none."""
+    risks: Sequence[str] = ()
+    """What the change of a scenario entails: changes_numerics, needs_restart, frees_memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

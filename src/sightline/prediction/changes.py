@@ -1,27 +1,265 @@
-"""Candidate changes of a plan: which there are, what each does and risks, and the sentences that say so."""
+"""Candidate changes of a plan: which there are, what each does and risks, and the sentences that say so.
+
+A candidate change differs from the plan in one decision. All that ask for such changes - what would fit, sensitivity,
+advice, and the rationale of a search - try this list, less what their question leaves out.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice, product
-from typing import TYPE_CHECKING, Any, TypeAlias, get_args
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, get_args
 
 from sightline.profile import GENERATION, SERVING, Profile
 from sightline.quantities import GIB, SECONDS, format_quantity, significant
 from sightline.scenario import Plan, Scenario
 from sightline.scenario.plan import ContextExchange
-from sightline.scenario.rules import breaks_no_rule
+from sightline.scenario.rules import verdict
 
 if TYPE_CHECKING:
-    from sightline.scenario import GenerationPlan, GenerationScenario
+    from sightline.scenario import GenerationScenario
 
-SMALLER_WEIGHTS = ("fp8", "w4a16")
-"""Formats of a served model's weights that are tried."""
-NO_SINGLE_CHANGE = "no single change of"
-"""How the sentence begins that says so."""
-TRIED = {
-    "training": "micro_batch, recompute, zero_stage, attention, offload or parallel degrees",
-    "generation": "batch, quantization or tensor_parallel",
+Change: TypeAlias = Mapping[str, Any]
+"""Fields of a plan with their new values: the first is the decision, the others follow from it. ``batch`` is the
+workload's."""
+Settings: TypeAlias = Mapping[str, Any]
+"""A change as dotted keys of a scenario, with values as a file states them."""
+NUMERICS = "numerics"
+"""The decision that all changes of what is computed are about."""
+NO_SINGLE_CHANGE = "no single change fits"
+"""What is said where no candidate change of a plan that does not fit makes it fit."""
+_NUMERICAL = ("dtype", "quantization", "optimizer", "gradient_reduce_dtype")
+"""Fields that change what is computed, not only how."""
+_FOLLOW = ("data_parallel", "replicas", "framework")
+"""Fields that follow from others in the same change."""
+_TRAINING_DEGREES = ("tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel")
+_ENGINE_DEGREES = ("tensor_parallel", "pipeline_parallel", "data_parallel")
+_CHOICES: Mapping[str, tuple[Any, ...]] = {
+    "recompute": ("none", "selective", "full"),
+    "attention": ("flash", "eager"),
+    "zero_stage": (0, 1, 2, 3),
+    "sequence_parallel": (False, True),
+    "schedule": ("1f1b", "gpipe", "zero-bubble"),
+    "context_exchange": get_args(ContextExchange),
 }
+"""Choices of a training plan whose other values are tried."""
+_NEEDS = {
+    "zero_stage": "data_parallel",
+    "sequence_parallel": "tensor_parallel",
+    "schedule": "pipeline_parallel",
+    "context_exchange": "context_parallel",
+}
+"""The degree without which a choice has no effect."""
+_SWITCHES = ("overlap_gradient_reduce", "overlap_parameter_gather", "compile", "fused_loss")
+_WEIGHT_FORMATS = ("fp8", "w8a8", "w4a16")
+_MORE_FREES = frozenset((*_TRAINING_DEGREES, "data_parallel", "zero_stage"))
+_LESS_FREES = frozenset(("micro_batch", "virtual_stages", "max_batched_tokens", "max_sequences", "batch"))
+_FREES = frozenset(
+    (
+        *(("attention", "flash"), ("sequence_parallel", "true"), ("schedule", "1f1b"), ("fused_loss", "true")),
+        *(("dtype", "bf16"), ("optimizer", "adamw-8bit"), ("gradient_reduce_dtype", "bf16"), ("cuda_graphs", "false")),
+    )
+)
+"""Choices that free memory."""
+
+
+def candidate_changes(scenario: Any) -> Iterator[Change]:
+    """Yield the candidate changes of a resolved scenario's plan, whether or not they break a rule."""
+    match scenario.workload.task:
+        case "pretrain" | "finetune":
+            yield from _training_changes(scenario)
+        case "generate":
+            yield from _engine_changes(scenario)
+            yield from _multiples("batch", float(scenario.workload.batch))
+        case "serve":
+            yield from _engine_changes(scenario)
+            yield from _load_changes(scenario.plan)
+
+
+def changed(scenario: Any, change: Change) -> Any:
+    """Return the scenario with a change."""
+    fields = {name: value for name, value in change.items() if name != "batch"}
+    other = replace(scenario, plan=replace(scenario.plan, **fields)) if fields else scenario
+    return replace(other, workload=replace(other.workload, batch=change["batch"])) if "batch" in change else other
+
+
+def allowed_changes(scenario: Any) -> Iterator[tuple[Change, Any]]:
+    """Yield the candidate changes that break no rule which the plan keeps, and the scenarios that they lead to."""
+    own = verdict(scenario).rejected.keys()
+    for change in candidate_changes(scenario):
+        other = changed(scenario, change)
+        if verdict(other).rejected.keys() <= own:
+            yield change, other
+
+
+def settings_of(change: Change) -> dict[str, Any]:
+    """Return a change as dotted keys with values as a scenario file states them."""
+    return {f"{'workload' if name == 'batch' else 'plan'}.{name}": _as_stated(value) for name, value in change.items()}
+
+
+def _as_stated(value: Any) -> Any:
+    if isinstance(value, frozenset):
+        return sorted(value) or "none"
+    if isinstance(value, tuple):
+        return list(value) if len(value) > 1 else value[0]
+    if value is None:
+        return "none"
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _training_changes(scenario: Scenario) -> Iterator[Change]:
+    plan = scenario.plan
+    for field in _TRAINING_DEGREES:
+        for factor in (2.0, 0.5):
+            yield from _degree(scenario, field, factor)
+    yield from _multiples("micro_batch", float(plan.sequences), (2.0, 0.5, 4.0, 0.25))
+    if plan.pipeline_parallel > 1:
+        for chunks in _multiples("virtual_stages", float(plan.virtual_stages)):
+            if chunks["virtual_stages"] > 1:
+                yield _without_same(plan, {**chunks, "schedule": "interleaved"})
+    for field, values in _CHOICES.items():
+        if field not in _NEEDS or getattr(plan, _NEEDS[field]) > 1:
+            follows = {"virtual_stages": 1} if field == "schedule" else {}
+            yield from (
+                _without_same(plan, {field: value, **follows}) for value in values if value != getattr(plan, field)
+            )
+    yield from (
+        {"offload": parts}
+        for parts in (frozenset[str](), frozenset({*plan.offload, "optimizer"}))
+        if parts != plan.offload
+    )
+    yield from _switches(scenario)
+    yield from _numerical_changes(scenario)
+
+
+def _switches(scenario: Scenario) -> Iterator[Change]:
+    """Yield what is off and might be on."""
+    plan, stated = scenario.plan, scenario.plan.to_dict()
+    switches = (*_SWITCHES, *(("expert_overlap",) if scenario.model.experts is not None else ()))
+    yield from ({name: True} for name in switches if stated.get(name) is False)
+    if plan.tensor_parallel > 1 and stated.get("tensor_overlap") == "none":
+        yield {"tensor_overlap": "all"}
+
+
+def _numerical_changes(scenario: Scenario) -> Iterator[Change]:
+    plan = scenario.plan
+    if plan.dtype in ("bf16", "fp16") and "fp8" in scenario.cluster.device.peak_flops:
+        yield {"dtype": "fp8"}
+    if plan.dtype in ("fp32", "tf32"):
+        yield {"dtype": "bf16"}
+    if plan.optimizer == "adamw":
+        yield {"optimizer": "adamw-8bit"}
+    if plan.to_dict().get("gradient_reduce_dtype") == "fp32":
+        yield {"gradient_reduce_dtype": "bf16"}
+
+
+def _degree(scenario: Scenario, field: str, factor: float) -> Iterator[Change]:
+    """Yield a multiple of a degree of parallelism at the expense of replicas, or of stages where too few are left."""
+    plan = scenario.plan
+    degree = getattr(plan, field) * factor
+    if degree < 1 or degree != int(degree) or (field == "expert_parallel" and scenario.model.experts is None):
+        return
+    change: dict[str, Any] = {field: int(degree)}
+    if field != "expert_parallel":
+        gives = "data_parallel" if plan.data_parallel % factor == 0 else "pipeline_parallel"
+        left = getattr(plan, gives) / factor
+        if gives == field or left < 1 or left != int(left):
+            return
+        change[gives] = int(left)
+    if field == "pipeline_parallel" and plan.schedule == "interleaved":
+        # As many layers in a chunk as before.
+        change["virtual_stages"] = max(1, int(plan.virtual_stages // factor))
+    if change.get("virtual_stages") == 1:
+        change["schedule"] = "1f1b"
+    if change.get("tensor_parallel") == 1:
+        change["sequence_parallel"] = False
+    if change.get("pipeline_parallel") == 1:
+        change |= {"schedule": "1f1b", "virtual_stages": 1}
+    yield _without_same(plan, change)
+
+
+def _without_same(plan: Plan, change: Change) -> Change:
+    """A change without the fields that stay as they are."""
+    return {field: value for field, value in change.items() if value != getattr(plan, field)}
+
+
+def _engine_changes(scenario: Any) -> Iterator[Change]:
+    """Yield changes of a served model's plan; workers that only prefill have none."""
+    plan = scenario.plan
+    if plan.disaggregate is not None:
+        return
+    for one, other in (
+        *((name, "replicas") for name in _ENGINE_DEGREES),
+        *(("tensor_parallel", "pipeline_parallel"), ("pipeline_parallel", "tensor_parallel")),
+    ):
+        for factor in (2.0, 0.5) if other == "replicas" else (2.0,):
+            degree, left = float(getattr(plan, one)) * factor, float(getattr(plan, other)) / factor
+            if min(degree, left) >= 1 and degree == int(degree) and left == int(left):
+                yield {one: int(degree), other: int(left)}
+    if scenario.model.experts is not None:
+        yield from _multiples("expert_parallel", float(plan.expert_parallel))
+    yield from _multiples("max_batched_tokens", float(plan.max_batched_tokens or 0))
+    yield from ({name: not getattr(plan, name)} for name in ("cuda_graphs", "chunked_prefill"))
+    words = tuple(plan.quantization or ())
+    cache = tuple(word for word in words if word.startswith("kv-"))
+    yield from ({"quantization": (word, *cache)} for word in _WEIGHT_FORMATS if word not in words)
+    if not cache:
+        yield {"quantization": (*words, "kv-fp8")}
+    if words:
+        yield {"quantization": None}
+
+
+def _load_changes(plan: Any) -> Iterator[Change]:
+    """Yield changes of a plan that matter under a load of many requests."""
+    yield from _multiples("max_sequences", float(plan.max_sequences or 0))
+    if not plan.prefix_cache:
+        yield {"prefix_cache": True}
+    if float(plan.replicas) > 1 and plan.router == "round-robin":
+        yield {"router": "least-load"}
+
+
+def _multiples(name: str, value: float, factors: Iterable[float] = (2.0, 0.5)) -> Iterator[Change]:
+    for factor in factors:
+        other = value * factor
+        if other >= 1 and other == int(other):
+            yield {name: int(other)}
+
+
+class Risk(NamedTuple):
+    """What a change entails beside its time."""
+
+    changes_numerics: bool
+    """Whether other numbers are computed, so that the model's quality has to be checked."""
+    needs_restart: bool
+    """Whether the job or the server has to start again."""
+    frees_memory: bool
+
+
+def risk_of(change: Change | Settings, plan: Any) -> Risk:
+    """Return what a change of a plan entails, given by field or as settings."""
+    key, value = next(iter(change.items()))
+    field = key.rpartition(".")[2]
+    own = getattr(plan, field, None)
+    if field in _MORE_FREES:
+        frees = value > own
+    elif field in _LESS_FREES:
+        frees = own is None or value < own
+    elif field == "recompute":
+        frees = value != "none" and own != "full"
+    else:
+        is_used = bool(value) and value != "none"
+        frees = (field, _word(value)) in _FREES or (field in ("offload", "quantization") and is_used)
+    return Risk(
+        changes_numerics=field in _NUMERICAL, needs_restart=field not in ("router", "batch"), frees_memory=bool(frees)
+    )
+
+
+def decisions(settings: Settings) -> frozenset[str]:
+    """Return the decisions that a change is about: all that changes the numerics is about one."""
+    names = [key.removeprefix("plan.") for key in settings]
+    if any(name in _NUMERICAL for name in names):
+        return frozenset({NUMERICS})
+    about = (name for name in names if name == names[0] or name not in _FOLLOW)
+    return frozenset("schedule" if name == "virtual_stages" else name for name in about)
 
 
 def does_not_fit(profile: Profile) -> str:
@@ -35,321 +273,228 @@ def does_not_fit(profile: Profile) -> str:
 
 
 def what_would_fit(profile: Profile, predict: Callable[[Any], Profile]) -> Sequence[str]:
-    """Return sentences: the memory needed and available, and single changes under which it fits; none if it does."""
+    """Return sentences: the memory needed and available, and candidate changes under which it fits; none if it does.
+
+    Of smaller batches the largest that fits is named. Formats of a trained model are left to `explain`, which states
+    them in the scenario, where further fields follow from them.
+    """
     if profile.fits:
         return ()
-    sentences = [does_not_fit(profile)]
-    key, time = ("tpot_s", "time per token") if profile.task is GENERATION else ("step_time_s", "step time")
+    scenario, is_served = profile.scenario, profile.task is GENERATION
+    key, time = ("tpot_s", "time per token") if is_served else ("step_time_s", "step time")
     own_s = getattr(profile, key)
 
-    def fitting(changes: Iterable[tuple[str, Any]]) -> Iterator[str]:
-        for change, scenario in changes:
-            other = predict(scenario)
-            if other.fits:
-                slower = getattr(other, key) / own_s if own_s else 1.0
-                total = other.memory_bytes["total"] / GIB
-                yield f"{change} would fit with {total:.1f} GiB, at {slower:.2f} x the {time}"
+    def fitting(changes: Iterable[tuple[Change, Any]]) -> Iterator[str]:
+        for change, other in changes:
+            answer = predict(other)
+            if answer.fits:
+                slower = getattr(answer, key) / own_s if own_s else 1.0
+                total = answer.memory_bytes["total"] / GIB
+                yield f"{_in_words(change)} would fit with {total:.1f} GiB, at {slower:.2f} x the {time}"
 
-    single = [*islice(fitting(_smaller_micro_batches(profile)), 1), *fitting(_changes(profile))]
-    if single:
-        return [*sentences, *single]
-    return [*sentences, f"{NO_SINGLE_CHANGE} {TRIED[profile.task.name]} fits"]
+    smaller = list(_smaller_batches(scenario) if is_served else _smaller_micro_batches(scenario))
+    sized = {name for change in smaller for name in change}
+    freeing = (
+        (change, other)
+        for change, other in allowed_changes(scenario)
+        if not sized & change.keys()
+        and (risk := risk_of(change, scenario.plan)).frees_memory
+        and (is_served or not risk.changes_numerics)
+    )
+    single = [*islice(fitting((change, changed(scenario, change)) for change in smaller), 1), *fitting(freeing)]
+    return [does_not_fit(profile), *(single or [NO_SINGLE_CHANGE])]
 
 
 def needs_several(profile: Profile) -> bool:
     """Return whether a plan does not fit and none of its single changes does."""
-    return any(sentence.startswith(NO_SINGLE_CHANGE) for sentence in profile.advice)
+    return NO_SINGLE_CHANGE in profile.advice
 
 
-def _changes(profile: Profile) -> Iterator[tuple[str, Any]]:
-    """Single changes that save memory, in words and as scenarios."""
-    scenario = profile.scenario
-    if profile.task is GENERATION:
-        yield from _generation_changes(scenario)
-    else:
-        yield from ((_in_words(change), _with(scenario, change)) for change in _saving(scenario))
-
-
-def _smaller_micro_batches(profile: Profile) -> Iterator[tuple[str, Any]]:
-    """Micro-batches below a training plan's that divide a replica's share of the batch, the largest first."""
-    scenario = profile.scenario
-    if profile.task is GENERATION:
-        return
+def _smaller_micro_batches(scenario: Scenario) -> Iterator[Change]:
+    """Yield micro-batches that divide a replica's share of the batch, the largest first."""
     share = scenario.workload.global_batch // int(scenario.plan.data_parallel)
-    for sequences in range(int(scenario.plan.sequences) - 1, 0, -1):
-        if share % sequences == 0:
-            yield f"micro_batch: {sequences}", _with(scenario, {"micro_batch": sequences})
+    yield from ({"micro_batch": n} for n in range(int(scenario.plan.sequences) - 1, 0, -1) if share % n == 0)
 
 
-Change = Mapping[str, Any]
-"""Fields of a plan with other values."""
-
-
-def _with(scenario: Scenario, change: Change) -> Scenario:
-    return replace(scenario, plan=replace(scenario.plan, **change))
-
-
-def _in_words(change: Change) -> str:
-    """A change as a scenario file would say it: ``recompute: full``. Replicas follow from the other degrees."""
-    return ", ".join(f"{field}: {_said(value)}" for field, value in change.items() if field != "data_parallel")
-
-
-def _said(value: object) -> str:
-    if isinstance(value, frozenset):
-        return ", ".join(sorted(value))
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _smaller_batches(scenario: "GenerationScenario") -> Iterator[Change]:
+    """Yield halves of a batch that leave a sequence for every rank."""
+    batch = int(scenario.workload.batch) // 2
+    while batch >= scenario.plan.data_parallel * scenario.plan.replicas:
+        yield {"batch": batch}
+        batch //= 2
 
 
 def plans_beside(scenario: Scenario) -> Iterator[tuple[str, Plan]]:
-    """Yield single changes of a training plan that break no rule, and the plans they lead to.
+    """Yield the candidate changes of a training plan that keep the rules and the numerics, and the plans they lead to.
 
-    Choices take each other value, the micro-batch doubles and halves, tensor, pipeline and context parallelism double
-    and halve at the expense of replicas.
+    A change is said as a scenario file says it: ``recompute: full``.
     """
-    for change in changes_beside(scenario):
-        other = _with(scenario, change)
-        if breaks_no_rule(other):
+    for change, other in allowed_changes(scenario):
+        if not risk_of(change, scenario.plan).changes_numerics:
             yield _in_words(change), other.plan
 
 
-def changes_beside(scenario: Scenario) -> Iterator[Change]:
-    """Yield the same single changes as fields of the plan, whether or not they break a rule."""
-    yield from _choices(scenario.plan)
-    yield from _micro_batches(scenario)
-    yield from _splits(scenario, (2.0, 0.5))
+WHOLE_NAMES: Mapping[str, str] = {
+    "step_time_s": "the step",
+    "latency_s": "the batch",
+    "latency_s.mean": "a request",
+    "time_s": "the operator",
+}
+"""What takes the time that is explained."""
+LIMIT_NAMES: Mapping[str, str] = {
+    "compute": "compute",
+    "memory": "memory bandwidth",
+    "network": "exposed communication",
+    "host": "waiting for the host",
+    "bubble": "the pipeline bubble",
+}
+"""What limits are called in a sentence."""
+_UP: Mapping[str, str] = {
+    "zero_stage": "more of the weights' states is sharded, which frees memory and moves more bytes",
+    "micro_batch": "kernels are larger and fewer, so that they fill the device better and are launched less often",
+    "tensor_parallel": "more devices share every layer, its weights and its reads of the cache",
+    "pipeline_parallel": "more devices share the layers, with less to exchange than within a layer",
+    "context_parallel": "more devices share every sequence",
+    "data_parallel": "attention keeps whole sequences on each device, without exchanges inside of a layer",
+    "expert_parallel": "experts are spread over more devices, each of them whole",
+    "virtual_stages": "stages of smaller chunks fill and drain the pipeline sooner",
+    "max_batched_tokens": "an iteration takes more tokens of prompts, so that requests wait for fewer of them",
+    "max_sequences": "more requests run at once",
+}
+_DOWN: Mapping[str, str] = {
+    "zero_stage": "each device keeps more of the states, so that fewer bytes move for them",
+    "micro_batch": "there are more micro-batches, which shrinks the bubble and the saved activations",
+    "tensor_parallel": "fewer devices share a layer: its all-reduces are smaller or gone, and its matmuls larger",
+    "pipeline_parallel": "fewer stages leave a smaller bubble",
+    "context_parallel": "fewer devices exchange keys and values of a sequence",
+    "data_parallel": "fewer devices exchange tokens between attention and experts",
+    "expert_parallel": "tokens travel to experts among fewer devices",
+    "virtual_stages": "chunks are larger, so that stages exchange activations less often",
+    "max_batched_tokens": "iterations are shorter, so that tokens wait less for prompts of others",
+    "max_sequences": "fewer requests share an iteration, so that each token comes sooner",
+}
+_VALUES: Mapping[tuple[str, str], str] = {
+    ("recompute", "none"): "activations are saved, so that nothing of the forward pass runs again",
+    ("recompute", "selective"): "only the attention's large activations are computed again",
+    ("recompute", "full"): "layers save their input alone, which frees memory, and run forward again",
+    ("attention", "flash"): "fused attention does not write the scores to device memory",
+    ("attention", "eager"): "attention is matmuls and a softmax of its own",
+    ("schedule", "zero-bubble"): "weight gradients fill the pipeline's bubble",
+    ("schedule", "1f1b"): "stages exchange less often than in an interleaved schedule",
+    ("schedule", "interleaved"): "stages of smaller chunks fill and drain the pipeline sooner",
+    ("sequence_parallel", "true"): "norms and dropout are split over the tensor-parallel ranks instead of repeated",
+    ("sequence_parallel", "false"): "all-reduces take the place of gathers and scatters",
+    ("compile", "true"): "fused element-wise kernels read memory once and are launched once",
+    ("fused_loss", "true"): "the loss makes no 32-bit copy of the logits",
+    ("overlap_gradient_reduce", "true"): "gradients are reduced while the backward pass goes on",
+    ("overlap_parameter_gather", "true"): "weights are gathered while the forward pass goes on",
+    ("expert_overlap", "true"): "tokens of one micro-batch travel while another is computed",
+    ("tensor_overlap", "all"): "collectives of tensor parallelism run behind matmuls",
+    ("offload", "none"): "states stay on the device instead of crossing the host's link",
+    ("cuda_graphs", "true"): "a decode iteration is launched as one graph instead of kernel by kernel",
+    ("chunked_prefill", "true"): "prompts are cut into pieces that share iterations with decodes",
+    ("chunked_prefill", "false"): "prompts are prefilled in whole iterations of their own",
+    ("prefix_cache", "true"): "prompts that begin alike are prefilled once",
+    ("router", "least-load"): "requests go to the replica with the least to do",
+    ("dtype", "fp8"): "matmuls run at the rate of 8-bit formats",
+    ("dtype", "bf16"): "matmuls run at the rate of 16-bit formats",
+    ("optimizer", "adamw-8bit"): "the optimizer's moments take a quarter of the bytes",
+    ("gradient_reduce_dtype", "bf16"): "gradients travel with half of the bytes",
+    ("quantization", "fp8"): "weights take half of the bytes and matmuls run at the 8-bit rate",
+    ("quantization", "w8a8"): "weights take half of the bytes and matmuls run at the 8-bit rate",
+    ("quantization", "w4a16"): "weights take a quarter of the bytes that each token reads",
+    ("quantization", "kv-fp8"): "keys and values take half of the bytes that each token reads",
+}
 
 
-def _saving(scenario: Scenario) -> Iterator[Change]:
-    """Single changes that save memory and that the framework offers."""
-    plan = scenario.plan
-    offered = plan.framework.allows
-    if plan.attention == "eager" and offered("attention", "flash"):
-        yield {"attention": "flash"}
-    for kind in ("selective", "full"):
-        if plan.recompute not in (kind, "full") and offered("recompute", kind):
-            yield {"recompute": kind}
-    for stage in range(int(plan.zero_stage) + 1, 4):
-        if plan.data_parallel > 1 and offered("zero_stage", stage):
-            yield {"zero_stage": stage}
-    needs = plan.framework.offload_needs.get("optimizer", {})
-    possible = all(getattr(plan, field) in allowed for field, allowed in needs.items())
-    if "optimizer" not in plan.offload and "optimizer" in plan.framework.offers.get("offload", ()) and possible:
-        yield {"offload": frozenset(plan.offload) | {"optimizer"}}
-    yield from (change for change in _splits(scenario, (2.0,)) if breaks_no_rule(_with(scenario, change)))
+def seconds(value: float) -> str:
+    """Return a time with its unit, in three digits."""
+    return format_quantity(significant(value, 3), SECONDS)
 
 
-def _choices(plan: Plan) -> Iterator[Change]:
-    kinds: dict[str, tuple[Any, ...]] = {"recompute": ("none", "selective", "full"), "attention": ("flash", "eager")}
-    if plan.data_parallel > 1:
-        kinds["zero_stage"] = (0, 1, 2, 3)
-    if plan.tensor_parallel > 1:
-        kinds["sequence_parallel"] = (False, True)
-    if plan.pipeline_parallel > 1 and plan.virtual_stages == 1:
-        kinds["schedule"] = ("1f1b", "zero-bubble")
-    if plan.context_parallel > 1:
-        kinds["context_exchange"] = get_args(ContextExchange)
-    for field, values in kinds.items():
-        yield from ({field: value} for value in values if value != getattr(plan, field))
+def _in_words(change: Change) -> str:
+    return said(settings_of(change))
 
 
-def _micro_batches(scenario: Scenario) -> Iterator[Change]:
-    plan, batch = scenario.plan, scenario.workload.global_batch
-    for sequences in (plan.sequences * 2, plan.sequences // 2):
-        if sequences >= 1 and batch % (plan.data_parallel * sequences) == 0:
-            yield {"micro_batch": sequences}
+def said(change: Settings) -> str:
+    """Return a change as a scenario file says it, without the degrees that follow from others."""
+    first = next(iter(change))
+    shown = (
+        (key.removeprefix("plan."), value)
+        for key, value in change.items()
+        if key == first or key.removeprefix("plan.") not in _FOLLOW
+    )
+    return ", ".join(f"{name}: {_word(value)}" for name, value in shown)
 
 
-def _splits(scenario: Scenario, factors: Sequence[float]) -> Iterator[Change]:
-    """Multiples of a degree of tensor, pipeline or context parallelism, at the expense of replicas."""
-    plan, model, batch = scenario.plan, scenario.model, scenario.workload.global_batch
-    limits = {
-        "tensor_parallel": model.heads,
-        "pipeline_parallel": model.layers // plan.virtual_stages,
-        "context_parallel": scenario.workload.sequence_length // 2,
-    }
-    for (field, limit), factor in product(limits.items(), factors):
-        degree, replicas = getattr(plan, field) * factor, plan.data_parallel / factor
-        whole = degree == int(degree) and replicas == int(replicas)
-        if not whole or limit % degree or batch % (replicas * plan.sequences):
-            continue
-        change: dict[str, Any] = {field: int(degree), "data_parallel": int(replicas)}
-        if field == "tensor_parallel" and degree == 1:
-            change["sequence_parallel"] = False
-        if field == "pipeline_parallel" and degree == 1 and plan.virtual_stages > 1:
-            continue
-        yield change
+def named(changes: Iterable[Settings]) -> str:
+    """Return changes that go together as a scenario file says them."""
+    return " and ".join(map(said, changes))
 
 
-def _generation_changes(scenario: "GenerationScenario") -> "Iterator[tuple[str, GenerationScenario]]":
-    """Single changes that save memory: low-precision weights or cache, more ranks per replica, a smaller batch."""
-    plan = scenario.plan
-    for change, other in _generation_plans(plan):
-        yield change, replace(scenario, plan=other)
-    batch = int(scenario.workload.batch) // 2
-    while batch >= plan.data_parallel * plan.replicas:
-        work = replace(scenario.workload, batch=batch)
-        yield f"workload.batch: {batch}", replace(scenario, workload=work)
-        batch //= 4
+def _word(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return " + ".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _generation_plans(plan: "GenerationPlan") -> "Iterator[tuple[str, GenerationPlan]]":
-    cache = tuple(word for word in plan.quantization or () if word.startswith("kv-"))
-    offered = plan.engine.offers.get("quantization")
-    for word in SMALLER_WEIGHTS:
-        if word not in (plan.quantization or ()) and (offered is None or word in offered):
-            yield f"quantization: {word}", replace(plan, quantization=(word, *cache))
-    if not cache and (offered is None or "kv-fp8" in offered):
-        yield "quantization: kv-fp8", replace(plan, quantization=(*(plan.quantization or ()), "kv-fp8"))
-    degrees = plan.engine.offers.get("tensor_parallel")
-    twice = int(plan.tensor_parallel) * 2
-    if plan.replicas % 2 == 0 and (degrees is None or twice in degrees):
-        yield f"tensor_parallel: {twice}", replace(plan, tensor_parallel=twice, replicas=plan.replicas // 2)
+def reason(change: Settings, before: Mapping[str, Any]) -> str:
+    """Return what a change does physically; empty where nothing general can be said."""
+    key, value = next(iter(change.items()))
+    name = key.removeprefix("plan.")
+    words = value if isinstance(value, list) else [value]
+    for word in reversed(words):
+        if found := _VALUES.get((name, _word(word))):
+            return found
+    old = before.get(name)
+    if isinstance(value, int) and isinstance(old, int | float) and not isinstance(value, bool):
+        return (_UP if value > old else _DOWN).get(name, "")
+    return ""
 
 
-Settings: TypeAlias = Mapping[str, Any]
-"""Dotted keys with their new values; the first is the lever, the others follow from it."""
-_NUMERICAL = ("plan.dtype", "plan.quantization", "plan.optimizer", "plan.gradient_reduce_dtype")
-"""Keys that change what is computed, not only how."""
-NUMERICS = "numerics"
-"""The decision that all of them are about."""
-_FOLLOW = ("plan.data_parallel", "plan.replicas", "plan.framework")
-"""Keys that follow from others in the same change."""
-_SAME = {"plan.virtual_stages": "plan.schedule"}
-_DEGREES = ("tensor_parallel", "pipeline_parallel", "data_parallel")
+def sentence(
+    changes: list[Settings], own: Profile, other: Profile, gains: tuple[float, float] | None, before: Mapping[str, Any]
+) -> str:
+    """Return what changes bring, with the physical reason of each.
+
+    Args:
+        changes: One change, or the two that help together.
+        own: The prediction as it is.
+        other: That with the changes.
+        gains: Ends of the 80 % interval of the gain; None where it is not known.
+        before: The plan as it is, by field.
+    """
+    whole, now = float(own.whole_s or 0.0), float(other.whole_s or 0.0)
+    why = "; ".join(filter(None, (reason(change, before) for change in changes)))
+    parts = [_binding(own, other), f"With {named(changes)}, {why}:" if why else f"With {named(changes)},"]
+    span = "" if gains is None else f" (80 %: {100 * gains[0]:.0f} to {100 * gains[1]:.0f} %)"
+    percent = abs(now / whole - 1.0) * 100 if whole else 0.0
+    verb = "less" if now <= whole else "more"
+    name = WHOLE_NAMES.get(own.task.whole, "it")
+    relative = f", {percent:.0f} % {verb}{span}" if whole else ""
+    parts.append(f"{name} would take {seconds(now)}{relative}")
+    because = slower_because(own, other) if whole and own.phases and other.phases else ""
+    if because and because != "takes as long":
+        parts[-1] += f", with {because}"
+    if other.memory_bytes and not (other.task is SERVING and own.fits):
+        parts[-1] += f", and it {memory_needed(other)}" + (", tight" if other.tight else "")
+    parts[-1] += "."
+    if any(NUMERICS in decisions(change) for change in changes):
+        parts.append("This changes the numerics: check the model's quality.")
+    return " ".join(filter(None, parts))
 
 
-def candidates(scenario: Any, asked: Any) -> list[Settings]:
-    """Return single changes of a resolved scenario; ``asked`` is the one that may leave the micro-batch open."""
-    match scenario.workload.task:
-        case "pretrain" | "finetune":
-            found = list(_of_training(scenario))
-            is_open = asked.plan.micro_batch is None
-            return [one for one in found if not (is_open and "plan.micro_batch" in one)]
-        case "generate":
-            return list(_of_engine(scenario))
-        case "serve":
-            return [*_of_engine(scenario), *_of_load(scenario)]
-    return []
-
-
-def is_numerical(settings: Settings) -> bool:
-    """Return whether a change alters the numbers that are computed."""
-    return any(key in _NUMERICAL for key in settings)
-
-
-def levers(settings: Settings) -> frozenset[str]:
-    """Return the decisions that a change is about; values of one decision are no further levers."""
-    if is_numerical(settings):
-        return frozenset({NUMERICS})
-    first, *others = settings
-    return frozenset(_SAME.get(key, key) for key in (first, *others) if key == first or key not in _FOLLOW)
-
-
-def _of_training(scenario: Scenario) -> Iterator[Settings]:
-    plan = scenario.plan
-    for change in changes_beside(scenario):
-        yield {f"plan.{name}": _written(value) for name, value in change.items()}
-    for factor in (4, 0.25):
-        sequences = float(plan.sequences) * factor
-        if sequences >= 1 and sequences == int(sequences):
-            yield {"plan.micro_batch": int(sequences)}
-    if plan.offload:
-        yield {"plan.offload": "none"}
-    if scenario.model.experts is not None:
-        yield from _multiples("expert_parallel", float(plan.expert_parallel))
-    yield from _chunks(scenario)
-    yield from _switches(scenario)
-    yield from _numerical(scenario)
-
-
-def _chunks(scenario: Scenario) -> Iterator[Settings]:
-    """Twice and half as many chunks of layers per stage."""
-    plan = scenario.plan
-    if float(plan.pipeline_parallel) == 1:
-        return
-    for chunks in (float(plan.virtual_stages) * 2, float(plan.virtual_stages) / 2):
-        if chunks >= 1 and chunks == int(chunks):
-            yield {"plan.virtual_stages": int(chunks), "plan.schedule": "interleaved" if chunks > 1 else "1f1b"}
-
-
-def _switches(scenario: Scenario) -> Iterator[Settings]:
-    """What is off and might be on."""
-    stated = scenario.plan.to_dict()
-    names = ["overlap_gradient_reduce", "overlap_parameter_gather", "compile", "fused_loss"]
-    names += ["expert_overlap"] if scenario.model.experts is not None else []
-    yield from ({f"plan.{name}": True} for name in names if stated.get(name) is False)
-    if float(scenario.plan.tensor_parallel) > 1 and stated.get("tensor_overlap") == "none":
-        yield {"plan.tensor_overlap": "all"}
-
-
-def _numerical(scenario: Scenario) -> Iterator[Settings]:
-    plan = scenario.plan
-    if plan.dtype in ("bf16", "fp16") and "fp8" in scenario.cluster.device.peak_flops:
-        yield {"plan.dtype": "fp8"}
-    if plan.dtype in ("fp32", "tf32"):
-        yield {"plan.dtype": "bf16"}
-    if plan.optimizer == "adamw":
-        yield {"plan.optimizer": "adamw-8bit"}
-    if plan.to_dict().get("gradient_reduce_dtype") == "fp32":
-        yield {"plan.gradient_reduce_dtype": "bf16"}
-
-
-def _of_engine(scenario: Any) -> Iterator[Settings]:
-    """Changes of a served model's plan: layout at the expense of replicas, iterations, formats."""
-    plan = scenario.plan
-    if plan.disaggregate is not None:
-        return
-    for name in _DEGREES:
-        for factor in (2.0, 0.5):
-            degree, replicas = float(getattr(plan, name)) * factor, float(plan.replicas) / factor
-            if min(degree, replicas) >= 1 and degree == int(degree) and replicas == int(replicas):
-                yield {f"plan.{name}": int(degree), "plan.replicas": int(replicas)}
-    for one, other in (("tensor_parallel", "pipeline_parallel"), ("pipeline_parallel", "tensor_parallel")):
-        degree, left = float(getattr(plan, one)) * 2, float(getattr(plan, other)) / 2
-        if left >= 1 and left == int(left):
-            yield {f"plan.{one}": int(degree), f"plan.{other}": int(left)}
-    if scenario.model.experts is not None:
-        yield from _multiples("expert_parallel", float(plan.expert_parallel))
-    if plan.max_batched_tokens:
-        yield from _multiples("max_batched_tokens", float(plan.max_batched_tokens))
-    for name in ("cuda_graphs", "chunked_prefill"):
-        yield {f"plan.{name}": not getattr(plan, name)}
-    yield from _formats(plan)
-
-
-def _formats(plan: Any) -> Iterator[Settings]:
-    words = tuple(plan.quantization or ())
-    cache = tuple(word for word in words if word.startswith("kv-"))
-    if len(words) == len(cache):
-        for word in ("fp8", "w8a8", "w4a16"):
-            yield {"plan.quantization": [word, *cache] if cache else word}
-    if not cache:
-        yield {"plan.quantization": [*words, "kv-fp8"] if words else "kv-fp8"}
-
-
-def _of_load(scenario: Any) -> Iterator[Settings]:
-    """Changes of a plan that matter under a load of many requests."""
-    plan = scenario.plan
-    if plan.max_sequences:
-        yield from _multiples("max_sequences", float(plan.max_sequences))
-    if not plan.prefix_cache:
-        yield {"plan.prefix_cache": True}
-    if float(plan.replicas) > 1 and plan.router == "round-robin":
-        yield {"plan.router": "least-load"}
-
-
-def _multiples(name: str, value: float) -> Iterator[Settings]:
-    for factor in (2.0, 0.5):
-        other = value * factor
-        if other >= 1 and other == int(other):
-            yield {f"plan.{name}": int(other)}
-
-
-def _written(value: Any) -> Any:
-    """A value of a plan as a scenario file says it."""
-    if isinstance(value, frozenset):
-        return sorted(value) or "none"
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+def _binding(own: Profile, other: Profile) -> str:
+    """What a change works on: the limit that it takes most from; or that the plan does not fit."""
+    if own.fits is False:
+        needed, usable = float(own.memory_bytes["total"]) / GIB, float(own.usable_bytes) / GIB
+        return f"It does not fit: {needed:.1f} GiB of {usable:.1f} GiB."
+    limits = {name: float(value) for name, value in own.limits.items()}
+    if not limits:
+        return ""
+    name = max(limits, key=lambda one: limits[one] - float(other.limits.get(one, 0.0)))
+    spoken = LIMIT_NAMES[name]
+    return f"{spoken[:1].upper()}{spoken[1:]} takes {seconds(limits[name])} of {seconds(float(own.whole_s))}."
 
 
 WORDS: Mapping[str, str] = {
@@ -413,255 +558,3 @@ def memory_needed(profile: Profile) -> str:
 def needs_and_step(profile: Profile) -> str:
     """Return what a training plan needs of a device's memory, and how long a step takes."""
     return f"{memory_needed(profile)} and {format_quantity(float(profile.step_time_s), SECONDS)} a step"
-
-
-WHOLE_NAMES: Mapping[str, str] = {
-    "step_time_s": "the step",
-    "latency_s": "the batch",
-    "latency_s.mean": "a request",
-    "time_s": "the operator",
-}
-"""What takes the time that is explained."""
-LIMIT_NAMES: Mapping[str, str] = {
-    "compute": "compute",
-    "memory": "memory bandwidth",
-    "network": "exposed communication",
-    "host": "waiting for the host",
-    "bubble": "the pipeline bubble",
-}
-"""What limits are called in a sentence."""
-_UP: Mapping[str, str] = {
-    "zero_stage": "more of the weights' states is sharded, which frees memory and moves more bytes",
-    "micro_batch": "kernels are larger and fewer, so that they fill the device better and are launched less often",
-    "tensor_parallel": "more devices share every layer, its weights and its reads of the cache",
-    "pipeline_parallel": "more devices share the layers, with less to exchange than within a layer",
-    "context_parallel": "more devices share every sequence",
-    "data_parallel": "attention keeps whole sequences on each device, without exchanges inside of a layer",
-    "expert_parallel": "experts are spread over more devices, each of them whole",
-    "virtual_stages": "stages of smaller chunks fill and drain the pipeline sooner",
-    "max_batched_tokens": "an iteration takes more tokens of prompts, so that requests wait for fewer of them",
-    "max_sequences": "more requests run at once",
-}
-_DOWN: Mapping[str, str] = {
-    "zero_stage": "each device keeps more of the states, so that fewer bytes move for them",
-    "micro_batch": "there are more micro-batches, which shrinks the bubble and the saved activations",
-    "tensor_parallel": "fewer devices share a layer: its all-reduces are smaller or gone, and its matmuls larger",
-    "pipeline_parallel": "fewer stages leave a smaller bubble",
-    "context_parallel": "fewer devices exchange keys and values of a sequence",
-    "data_parallel": "fewer devices exchange tokens between attention and experts",
-    "expert_parallel": "tokens travel to experts among fewer devices",
-    "virtual_stages": "chunks are larger, so that stages exchange activations less often",
-    "max_batched_tokens": "iterations are shorter, so that tokens wait less for prompts of others",
-    "max_sequences": "fewer requests share an iteration, so that each token comes sooner",
-}
-_VALUES: Mapping[tuple[str, str], str] = {
-    ("recompute", "none"): "activations are saved, so that nothing of the forward pass runs again",
-    ("recompute", "selective"): "only the attention's large activations are computed again",
-    ("recompute", "full"): "layers save their input alone, which frees memory, and run forward again",
-    ("attention", "flash"): "fused attention does not write the scores to device memory",
-    ("attention", "eager"): "attention is matmuls and a softmax of its own",
-    ("schedule", "zero-bubble"): "weight gradients fill the pipeline's bubble",
-    ("schedule", "1f1b"): "stages exchange less often than in an interleaved schedule",
-    ("sequence_parallel", "true"): "norms and dropout are split over the tensor-parallel ranks instead of repeated",
-    ("sequence_parallel", "false"): "all-reduces take the place of gathers and scatters",
-    ("compile", "true"): "fused element-wise kernels read memory once and are launched once",
-    ("fused_loss", "true"): "the loss makes no 32-bit copy of the logits",
-    ("overlap_gradient_reduce", "true"): "gradients are reduced while the backward pass goes on",
-    ("overlap_parameter_gather", "true"): "weights are gathered while the forward pass goes on",
-    ("expert_overlap", "true"): "tokens of one micro-batch travel while another is computed",
-    ("tensor_overlap", "all"): "collectives of tensor parallelism run behind matmuls",
-    ("offload", "none"): "states stay on the device instead of crossing the host's link",
-    ("cuda_graphs", "true"): "a decode iteration is launched as one graph instead of kernel by kernel",
-    ("chunked_prefill", "true"): "prompts are cut into pieces that share iterations with decodes",
-    ("chunked_prefill", "false"): "prompts are prefilled in whole iterations of their own",
-    ("prefix_cache", "true"): "prompts that begin alike are prefilled once",
-    ("router", "least-load"): "requests go to the replica with the least to do",
-    ("dtype", "fp8"): "matmuls run at the rate of 8-bit formats",
-    ("dtype", "bf16"): "matmuls run at the rate of 16-bit formats",
-    ("optimizer", "adamw-8bit"): "the optimizer's moments take a quarter of the bytes",
-    ("gradient_reduce_dtype", "bf16"): "gradients travel with half of the bytes",
-    ("quantization", "fp8"): "weights take half of the bytes and matmuls run at the 8-bit rate",
-    ("quantization", "w8a8"): "weights take half of the bytes and matmuls run at the 8-bit rate",
-    ("quantization", "w4a16"): "weights take a quarter of the bytes that each token reads",
-    ("quantization", "kv-fp8"): "keys and values take half of the bytes that each token reads",
-}
-
-
-def seconds(value: float) -> str:
-    """Return a time with its unit, in three digits."""
-    return format_quantity(significant(value, 3), SECONDS)
-
-
-def said(change: Settings) -> str:
-    """Return a change as a scenario file says it, without the degrees that follow from others."""
-    words = [f"{key.removeprefix('plan.')}: {_word(value)}" for key, value in change.items()]
-    follows = ("data_parallel:", "replicas:", "framework:")
-    shown = [word for place, word in enumerate(words) if place == 0 or not word.startswith(follows)]
-    return ", ".join(shown)
-
-
-def named(changes: Iterable[Settings]) -> str:
-    """Return changes that go together as a scenario file says them."""
-    return " and ".join(map(said, changes))
-
-
-def _word(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return " + ".join(map(str, value))
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def reason(change: Settings, before: Mapping[str, Any]) -> str:
-    """Return what a change does physically; empty where nothing general can be said."""
-    key, value = next(iter(change.items()))
-    name = key.removeprefix("plan.")
-    words = value if isinstance(value, list) else [value]
-    for word in reversed(words):
-        if found := _VALUES.get((name, _word(word))):
-            return found
-    old = before.get(name)
-    if isinstance(value, int) and isinstance(old, int | float) and not isinstance(value, bool):
-        return (_UP if value > old else _DOWN).get(name, "")
-    return ""
-
-
-def sentence(
-    changes: list[Settings], own: Profile, other: Profile, gains: tuple[float, float] | None, before: Mapping[str, Any]
-) -> str:
-    """Return what changes bring, with the physical reason of each.
-
-    Args:
-        changes: One change, or the two that help together.
-        own: The prediction as it is.
-        other: That with the changes.
-        gains: Ends of the 80 % interval of the gain; None where it is not known.
-        before: The plan as it is, by field.
-    """
-    whole, now = float(own.whole_s or 0.0), float(other.whole_s or 0.0)
-    why = "; ".join(filter(None, (reason(change, before) for change in changes)))
-    parts = [_binding(own, other), f"With {named(changes)}, {why}:" if why else f"With {named(changes)},"]
-    span = "" if gains is None else f" (80 %: {100 * gains[0]:.0f} to {100 * gains[1]:.0f} %)"
-    percent = abs(now / whole - 1.0) * 100 if whole else 0.0
-    verb = "less" if now <= whole else "more"
-    name = WHOLE_NAMES.get(own.task.whole, "it")
-    relative = f", {percent:.0f} % {verb}{span}" if whole else ""
-    parts.append(f"{name} would take {seconds(now)}{relative}")
-    because = slower_because(own, other) if whole and own.phases and other.phases else ""
-    if because and because != "takes as long":
-        parts[-1] += f", with {because}"
-    if other.memory_bytes and not (other.task is SERVING and own.fits):
-        parts[-1] += f", and it {memory_needed(other)}" + (", tight" if other.tight else "")
-    parts[-1] += "."
-    if any(map(is_numerical, changes)):
-        parts.append("This changes the numerics: check the model's quality.")
-    return " ".join(filter(None, parts))
-
-
-def _binding(own: Profile, other: Profile) -> str:
-    """What a change works on: the limit that it takes most from; or that the plan does not fit."""
-    if own.fits is False:
-        needed, usable = float(own.memory_bytes["total"]) / GIB, float(own.usable_bytes) / GIB
-        return f"It does not fit: {needed:.1f} GiB of {usable:.1f} GiB."
-    limits = {name: float(value) for name, value in own.limits.items()}
-    if not limits:
-        return ""
-    name = max(limits, key=lambda one: limits[one] - float(other.limits.get(one, 0.0)))
-    spoken = LIMIT_NAMES[name]
-    return f"{spoken[:1].upper()}{spoken[1:]} takes {seconds(limits[name])} of {seconds(float(own.whole_s))}."
-
-
-_SEARCHED_CHOICES: Mapping[str, tuple[Any, ...]] = {
-    "recompute": ("none", "selective", "full"),
-    "zero_stage": (0, 1, 2, 3),
-    "schedule": ("1f1b", "gpipe", "zero-bubble"),
-    "sequence_parallel": (False, True),
-}
-"""Choices whose other values are neighbours."""
-_SEARCHED_DEGREES = ("tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel")
-
-
-def searched_changes(scenario: Scenario) -> Iterator[Change]:
-    """Yield single changes of a plan, whether they break a rule or not.
-
-    Degrees double and halve at the expense of replicas, or of stages where there are none left; the micro-batch and
-    the virtual stages double and halve; recomputation, ZeRO and the schedule take their other values.
-    """
-    plan = scenario.plan
-    for field in _SEARCHED_DEGREES:
-        for factor in (2.0, 0.5):
-            yield from _degree(scenario, field, factor)
-    for factor in (2.0, 0.5):
-        sequences = (plan.micro_batch or 1) * factor
-        if sequences >= 1 and sequences == int(sequences):
-            yield {"micro_batch": int(sequences)}
-        virtual = plan.virtual_stages * factor
-        if plan.schedule == "interleaved" and virtual > 1 and virtual == int(virtual):
-            yield {"virtual_stages": int(virtual)}
-    yield from _searched_choices(plan)
-
-
-def _searched_choices(plan: Plan) -> Iterator[Change]:
-    needs = {
-        "zero_stage": plan.data_parallel,
-        "schedule": plan.pipeline_parallel,
-        "sequence_parallel": plan.tensor_parallel,
-    }
-    for field, values in _SEARCHED_CHOICES.items():
-        if needs.get(field, 2) > 1:
-            for value in values:
-                if value != getattr(plan, field):
-                    yield {field: value} | ({"virtual_stages": 1} if field == "schedule" else {})
-    if plan.offload:
-        yield {"offload": frozenset()}
-
-
-def _degree(scenario: Scenario, field: str, factor: float) -> Iterator[Change]:
-    """A multiple of a degree of parallelism, where it is a whole number and something else can give way."""
-    plan = scenario.plan
-    degree = getattr(plan, field) * factor
-    if degree < 1 or degree != int(degree) or (field == "expert_parallel" and scenario.model.experts is None):
-        return
-    if field == "context_parallel" and plan.context_parallel == 1:
-        return
-    change: dict[str, Any] = {field: int(degree)}
-    if field != "expert_parallel":
-        gives = "data_parallel" if plan.data_parallel % factor == 0 else "pipeline_parallel"
-        left = getattr(plan, gives) / factor
-        if gives == field or left < 1 or left != int(left):
-            return
-        change[gives] = int(left)
-    if field == "pipeline_parallel" and plan.schedule == "interleaved":
-        # As many layers in a chunk as before.
-        change["virtual_stages"] = max(1, int(plan.virtual_stages // factor))
-    if change.get("virtual_stages") == 1:
-        change["schedule"] = "1f1b"
-    if change.get("tensor_parallel") == 1:
-        change["sequence_parallel"] = False
-    if change.get("pipeline_parallel") == 1:
-        change |= {"schedule": "1f1b", "virtual_stages": 1}
-    yield change
-
-
-def generation_changes(scenario: "GenerationScenario") -> "Iterator[tuple[dict[str, Any], GenerationScenario]]":
-    """Yield single changes of a plan by dotted key, and the scenarios that they lead to.
-
-    Degrees double and halve at the expense of replicas, expert parallelism, the token budget and the batch by
-    themselves. Plans with workers of their own for prefill have none.
-    """
-    plan, work = scenario.plan, scenario.workload
-    if plan.disaggregate is not None:
-        return
-    for factor in (2.0, 0.5):
-        for name in _DEGREES:
-            degree, replicas = getattr(plan, name) * factor, plan.replicas / factor
-            if min(degree, replicas) >= 1 and degree == int(degree) and replicas == int(replicas):
-                change: dict[str, Any] = {name: int(degree), "replicas": int(replicas)}
-                yield {f"plan.{name}": int(degree)}, replace(scenario, plan=replace(plan, **change))
-        for name in ("expert_parallel", "max_batched_tokens"):
-            value = (getattr(plan, name) or 0) * factor
-            if value >= 1 and value == int(value) and (name != "expert_parallel" or scenario.model.experts):
-                change = {name: int(value)}
-                yield {f"plan.{name}": int(value)}, replace(scenario, plan=replace(plan, **change))
-        batch = work.batch * factor
-        if batch == int(batch) and batch >= plan.replicas * plan.data_parallel:
-            yield {"workload.batch": int(batch)}, replace(scenario, workload=replace(work, batch=int(batch)))

@@ -6,7 +6,7 @@ import pytest
 from training_scenarios import training
 
 from sightline.planning.why.neighbours import nearby_plans, neighbours
-from sightline.prediction.changes import searched_changes as changes_of
+from sightline.prediction.changes import candidate_changes, changed
 from sightline.prediction.training.predict import profile_of
 from sightline.scenario.rules import breaks_no_rule, broken_by
 
@@ -35,7 +35,11 @@ def found(value=step_s, free=None, objective="time", **changes):
 
 
 def by_choice(all_found):
-    return {(key.removeprefix("plan."), value): one for one in all_found for key, value in one.set.items()}
+    return {
+        (key.removeprefix("plan."), tuple(value) if isinstance(value, list) else value): one
+        for one in all_found
+        for key, value in one.set.items()
+    }
 
 
 def test_a_loss_is_that_of_the_plan_with_the_change():
@@ -104,8 +108,8 @@ def test_the_objective_decides_what_is_lost():
 
 def test_changes_keep_the_devices():
     scenario = training(**LARGE)
-    for change in changes_of(scenario):
-        plan = replace(scenario.plan, **change)
+    for change in candidate_changes(scenario):
+        plan = changed(scenario, change).plan
         ranks = plan.tensor_parallel * plan.pipeline_parallel * plan.data_parallel * plan.context_parallel
         assert ranks == scenario.cluster.devices, change
 

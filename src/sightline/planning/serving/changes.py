@@ -1,11 +1,10 @@
 """Other plans than one that was found: its single changes, and what it chose beside its layout."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
-from sightline.planning.serving.sweep import Finalist
-from sightline.prediction.changes import generation_changes
+from sightline.planning.serving.sweep import CHANGED, Finalist
+from sightline.prediction.changes import candidate_changes, changed, settings_of
 from sightline.scenario import GenerationPlan, ServingScenario
 from sightline.scenario.rules import breaks_no_rule
 from sightline.simulation.cache import alike
@@ -15,13 +14,12 @@ SIZE = "max_batched_tokens"
 
 
 def single_changes(scenario: ServingScenario) -> Iterator[tuple[dict[str, Any], GenerationPlan]]:
-    """Yield single changes of a plan that break no rule: degrees, the token budget, and formats of the checkpoint."""
+    """Yield candidate changes of a plan that break no rule and that a layout can have: no other limits or routers."""
     plain = alike(scenario, 1, 1)
-    for stated, other in generation_changes(plain):
-        if "workload.batch" not in stated and breaks_no_rule(other):
-            yield stated, other.plan
-    if scenario.plan.quantization:
-        yield {"plan.quantization": "none"}, replace(scenario.plan, quantization=None)
+    for change in candidate_changes(plain):
+        other = changed(plain, change)
+        if change.keys() <= CHANGED and breaks_no_rule(other):
+            yield settings_of({name: value for name, value in change.items() if name != "replicas"}), other.plan
 
 
 def other_sizes(one: Finalist) -> Iterator[Finalist]:

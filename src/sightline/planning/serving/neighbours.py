@@ -34,8 +34,9 @@ def neighbours(best: Placed, found: Simulated, free: Collection[str]) -> list[Ne
         layout = bool(names & {*DEGREES, "quantization"})
         known = found.trials if layout else found.other_sizes
         trial = next((one for one in known if _is_of(one, plan, found, sized=not layout)), None)
-        if trial is None and found.stated and layout:
-            # On as many devices it may have another number of replicas than it needs.
+        is_other_format = stated.get("plan.quantization", "none") != "none"
+        if trial is None and layout and (found.stated or is_other_format):
+            # On as many devices it may have another number of replicas than it needs; formats were searched.
             continue
         neighbour = _neighbour(
             stated, plan, trial or tried(best.trial.finalist.changed(plan), best.trial.rate), best, found
@@ -120,7 +121,7 @@ def _fewer_replicas(best: Trial) -> Neighbour:
 def _is_of(trial: Trial, plan: GenerationPlan, found: Simulated, *, sized: bool) -> bool:
     """Whether a plan has another's degrees and formats, with as many replicas as it takes; its budget if ``sized``."""
     own = trial.finalist.scenario.plan
-    names = (*DEGREES[: -1 if found.stated else None], "quantization", *((SIZE,) if sized else ()))
+    names = (*DEGREES[: -1 if found.stated else None], "quantization", *((SIZE, "chunked_prefill") if sized else ()))
     return all(getattr(own, name) == getattr(plan, name) for name in names) and own.engine is plan.engine
 
 

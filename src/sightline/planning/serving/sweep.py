@@ -29,6 +29,8 @@ SLACK = (1.25, 4.0, 64.0)
 """Times the limits of the objective that a layout's mean times may be for it to be simulated: as much as the steady
 loop may be wrong, and, where no layout keeps them, more, to find those that come near."""
 LIMITED = ("ttft_s", "tpot_s", "latency_s")
+CHANGED = frozenset((*DEGREES, "replicas", "max_batched_tokens", "chunked_prefill", "quantization"))
+"""Fields of a plan that a layout can have other values of."""
 
 
 class Finalist(NamedTuple):
@@ -55,8 +57,8 @@ class Finalist(NamedTuple):
 
     def changed(self, plan: GenerationPlan) -> "Finalist":
         """Return the layout with the degrees, the token budget and the formats of another plan."""
-        steady, names = self.steady, (*DEGREES, "replicas", "max_batched_tokens")
-        columns = {name: int(getattr(plan, name)) for name in names if name in steady.columns}
+        steady = self.steady
+        columns = {name: int(getattr(plan, name)) for name in CHANGED if name in steady.columns}
         own = steady.variant.scenario
         variant = steady.variant._replace(scenario=replace(own, plan=replace(own.plan, quantization=plan.quantization)))
         return self._replace(steady=replace(steady, columns={**steady.columns, **columns}, variant=variant))

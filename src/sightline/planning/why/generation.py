@@ -16,7 +16,7 @@ from sightline.planning.lazy import LazySequence
 from sightline.planning.limits import BY_KEY
 from sightline.planning.why.hardware import hardware_changes
 from sightline.planning.why.variations import larger_clusters
-from sightline.prediction.changes import does_not_fit, generation_changes, memory_needed
+from sightline.prediction.changes import candidate_changes, changed, does_not_fit, memory_needed, settings_of
 from sightline.prediction.generation.predict import predict_generation
 from sightline.profile import Profile
 from sightline.quantities import SECONDS, format_quantity
@@ -83,11 +83,12 @@ def _neighbours(
 ) -> list[Neighbour]:
     """The obvious neighbours of the best plan, the least loss first, those without a loss last."""
     own, searched, found = float(small(key, best) or 0.0), {name.rpartition(".")[2] for name in free}, []
-    for stated, other in generation_changes(best.scenario):
-        if not {name.rpartition(".")[2] for name in stated} <= searched or not breaks_no_rule(other):
+    for change in candidate_changes(best.scenario):
+        other = changed(best.scenario, change)
+        is_searched = change.keys() - {"replicas"} <= searched and not (key == "batch" and "batch" in change)
+        if not is_searched or not breaks_no_rule(other):
             continue
-        if key == "batch" and "workload.batch" in stated:
-            continue
+        stated = settings_of({name: value for name, value in change.items() if name != "replicas"})
         # Where users are counted, each plan has its own.
         profile = predict(with_most_users(other, limits) if key == "batch" else other)
         if not profile.fits:

@@ -9,12 +9,13 @@ from sightline.launching.training.rules import LAUNCH_RULES
 from sightline.loading.plan import OFFERED
 from sightline.planning.answer import Neighbour, by_loss
 from sightline.planning.training.validity import POSSIBLE
-from sightline.prediction.changes import does_not_fit, more_memory_because, searched_changes, slower_because
+from sightline.prediction.changes import candidate_changes, changed, does_not_fit, more_memory_because, slower_because
 from sightline.profile import Profile
 from sightline.scenario import Scenario
 from sightline.scenario.rules import broken_by
 from sightline.scenario.rules.rulebook import Rule
 from sightline.scenario.rules.techniques import briefly
+from sightline.scenario.space import TRAINING_FIELDS
 
 Value: TypeAlias = Callable[[Profile], float | None]
 """The objective of a profile, of which less is better; None where it is not known."""
@@ -44,14 +45,15 @@ def nearby_plans(
         batch_at_most: Limit of the global batch, where plans take the largest that their replicas divide.
     """
     found = []
-    for change in searched_changes(best.scenario):
+    for change in candidate_changes(best.scenario):
         field = next(iter(change))
-        if free is not None and field not in free:
+        if field not in (TRAINING_FIELDS if free is None else free):
             continue
-        other = replace(best.scenario, plan=replace(best.scenario.plan, **change))
+        other = changed(best.scenario, change)
         if batch_at_most is not None:
             other = _with_largest_batch(other, batch_at_most)
         chunks = ["virtual_stages"] if "virtual_stages" in change and other.plan.virtual_stages > 1 else []
+        chunks += ["schedule"] if field == "virtual_stages" and "schedule" in change else []
         stated = {f"plan.{name}": other.plan.to_dict()[name] for name in dict.fromkeys((field, *chunks))}
         broken = next(map(str, broken_by(other, POSSIBLE)), "")
         found.append(
