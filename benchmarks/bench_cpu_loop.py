@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from sightline.calibration.processor.dispatch import module_times
+from sightline.calibration.processor.steps import module_times
 from sightline.cost.device_model import device_model
 from sightline.loading import generation_from_mapping, scenario_from_mapping
 from sightline.measurement.measure import measure_scenarios

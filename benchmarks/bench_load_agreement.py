@@ -27,10 +27,9 @@ from sightline.measurement.serving import load as loads
 from sightline.measurement.serving.engine import write_model
 from sightline.measurement.serving.prompts import words_of
 from sightline.scenario import Model, ServingScenario
-from sightline.simulation.recorded import outcome_of
-from sightline.simulation.replay import TIMES
-from sightline.simulation.requests import Requests
-from sightline.simulation.results.request_times import times_of
+from sightline.simulation.load import Requests
+from sightline.simulation.replay import TIMES, outcome_of
+from sightline.simulation.results.times import times_of
 
 HERE = Path(__file__).parent
 MODEL = HERE.parent / "examples" / "tiny-llama-serve-this-machine.yaml"

@@ -20,7 +20,7 @@ from aiohttp import web
 
 from sightline.measurement.serving import load as loads
 from sightline.measurement.serving.stream import Answer, Client
-from sightline.simulation.requests import Floats, Requests
+from sightline.simulation.load import Floats, Requests
 
 RAMP_S = 4.0
 TARGET_S = 2e-3

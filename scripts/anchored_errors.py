@@ -12,7 +12,7 @@ from statistics import fmean
 
 from sightline.validation import suites
 from sightline.validation.anchors import AnchoredError, anchored_errors
-from sightline.validation.sources import shipped, source_steps
+from sightline.validation.left_out import shipped, source_steps
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ import numpy as np
 from sightline.prediction.anchoring.distance import Spreads
 from sightline.validation import suites
 from sightline.validation.anchors import Rows, error_left, rows_of_sources
-from sightline.validation.sources import shipped, source_steps
+from sightline.validation.left_out import shipped, source_steps
 
 TRIED: Mapping[str, Sequence[float]] = {
     "shared": (0.3, 0.5, 0.7, 0.9),

@@ -14,9 +14,8 @@ from typing import Any
 
 from sightline.loading import load
 from sightline.validation import suites
-from sightline.validation.coverage.features import FEATURES
-from sightline.validation.coverage.published import KINDS, NAME, counted
-from sightline.validation.coverage.techniques import TECHNIQUES
+from sightline.validation.coverage import FEATURES, TECHNIQUES
+from sightline.validation.coverage_cells import KINDS, NAME, counted
 from sightline.validation.serving import serving_logs
 from sightline.validation.suite import Suite
 

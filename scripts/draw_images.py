@@ -16,10 +16,8 @@ from typing import Any
 from sightline.exploration.listed import BUILT_IN
 from sightline.report.charts import rendering
 from sightline.report.charts.serving.measured_rates import RateMeasured, measured_rates_chart
-from sightline.validation.serving.logs import RATE, Log, MeasuredRun
-from sightline.validation.serving.suite import answers_of
-from sightline.validation.serving.vllm_logs import vllm_logs
-from sightline.validation.serving.vllm_saturated import CLIENTS, vllm_saturated
+from sightline.validation.serving.suite import RATE, Log, MeasuredRun, answers_of
+from sightline.validation.serving.vllm import CLIENTS, vllm_logs, vllm_saturated
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"

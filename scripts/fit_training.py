@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sightline.calibration.training import shipped_form
 from sightline.validation import suites
-from sightline.validation.sources import fitted, source_steps
+from sightline.validation.left_out import fitted, source_steps
 
 EFFECTS = Path(__file__).parents[1] / "src" / "sightline" / "catalog" / "data" / "training" / "effects.json"
 

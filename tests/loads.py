@@ -6,8 +6,7 @@ import numpy as np
 
 import sightline as sl
 from sightline.scenario import ServingScenario
-from sightline.simulation.load import load_of
-from sightline.simulation.requests import Requests, joined
+from sightline.simulation.load import Requests, joined, load_of
 
 BASE: ServingScenario = sl.load(
     {

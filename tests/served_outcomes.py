@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from sightline.simulation.load import Requests
 from sightline.simulation.outcome import COMPLETED, Iterations, Outcome, PoolLimits
-from sightline.simulation.requests import Requests
 
 EDGES_S = 1e-6 * 1.001 ** np.arange(23_101.0)
 

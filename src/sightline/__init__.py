@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         Serve,
         ServingScenario,
     )
-    from sightline.simulation.rates import Capacity
+    from sightline.simulation.capacity import Capacity
     from sightline.validation.validate import validate
     from sightline.watching.watch import watch
 else:
@@ -61,7 +61,7 @@ else:
             "sightline.reproduction.reproduce": "reproduce",
             "sightline.scenario": "Cluster Device Finetune Generate GenerationPlan GenerationScenario Model "
             "OperatorScenario Plan Pretrain Scenario Serve ServingScenario",
-            "sightline.simulation.rates": "Capacity",
+            "sightline.simulation.capacity": "Capacity",
             "sightline.validation": "validate",
             "sightline.watching.watch": "watch",
         },

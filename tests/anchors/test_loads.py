@@ -11,7 +11,7 @@ import sightline as sl
 from sightline.anchors import anchored, save
 from sightline.errors import InputError
 from sightline.loading import to_mapping
-from sightline.simulation.results.table import request_table
+from sightline.simulation.results.figures import request_table
 from sightline.simulation.server import server_of
 
 SCENARIO = serving(count=60, arrival={"process": "poisson", "rate": 6.0}, output_tokens=40)

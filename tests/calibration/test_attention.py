@@ -9,9 +9,14 @@ import pytest
 
 from sightline.calibration.manifest import device_of, samples
 from sightline.calibration.parts import PARTS
-from sightline.calibration.parts.serving_attention import Kernel, ServingAttentionTable, fit_kernel, head_shapes
-from sightline.calibration.parts.serving_entries import measured_families
-from sightline.calibration.readers.vocabulary import NO_WINDOW
+from sightline.calibration.parts.serving_attention import (
+    Kernel,
+    ServingAttentionTable,
+    fit_kernel,
+    head_shapes,
+    measured_families,
+)
+from sightline.calibration.readers.raw_table import NO_WINDOW
 from sightline.catalog import entry
 from sightline.loading.clusters import read_cluster
 

@@ -8,14 +8,20 @@ import numpy as np
 import pytest
 
 from sightline.calibration.manifest import samples
-from sightline.calibration.parts.collective_entries import entry_of, mean_kernels, mean_kinds
-from sightline.calibration.parts.collective_kernels import fit_kernels
-from sightline.calibration.parts.collective_systems import engine_tables, system_tables, systems
+from sightline.calibration.parts.collective_entries import (
+    engine_tables,
+    entry_of,
+    mean_kernels,
+    mean_kinds,
+    system_tables,
+    systems,
+)
 from sightline.calibration.parts.collectives import (
     TYPICAL_NETWORK,
     CollectiveTable,
     errors,
     fit_collectives,
+    fit_kernels,
     measured_node,
     predicted,
 )

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from generation_scenarios import generation
 
-from sightline.calibration.fits import Prior
+from sightline.calibration.engine_sets import LeftOut, further, terms_of, without
+from sightline.calibration.fits import Prior, supported_fit
 from sightline.calibration.inference import InferenceFit, MeasuredGeneration
-from sightline.calibration.left_out import LeftOut, further, terms_of, without
-from sightline.calibration.supported_fit import supported_fit
 from sightline.prediction.generation.policies import price_workers
 from sightline.quantities import FOUR_IN_FIVE
 

@@ -10,7 +10,7 @@ import pytest
 from sightline.calibration.error_figures import error_statistics
 from sightline.calibration.fits import Range, fit_constants, ranges_of, share_of
 from sightline.calibration.manifest import samples
-from sightline.calibration.parts.fused_attention import AttentionTable
+from sightline.calibration.parts.attention import AttentionTable
 from sightline.calibration.parts.matmul import (
     MatmulTable,
     fit_matmul,

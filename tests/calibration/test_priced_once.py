@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from generation_scenarios import generation
 
-from sightline.calibration.priced_once import TabledPass, tabled
+from sightline.calibration.inference import TabledPass, tabled
 from sightline.prediction.generation.engine_constants import load_inference
 from sightline.prediction.generation.latencies import latencies
 from sightline.prediction.generation.policies import price_workers

@@ -7,7 +7,14 @@ import pytest
 from operators import flash
 
 from sightline.calibration.processor import machine as calibration_machine
-from sightline.calibration.processor.dispatch import (
+from sightline.calibration.processor.operators import (
+    ELEMENTWISE,
+    chain_table,
+    measurements,
+    operator_results,
+    product_table,
+)
+from sightline.calibration.processor.steps import (
     DEPTHS,
     call_weights,
     cold_shares,
@@ -16,13 +23,6 @@ from sightline.calibration.processor.dispatch import (
     prices_with,
     process_memory,
     undisturbed_phases,
-)
-from sightline.calibration.processor.tables import (
-    ELEMENTWISE,
-    chain_table,
-    measurements,
-    operator_results,
-    product_table,
 )
 from sightline.calibration.training import calibrate_training
 from sightline.cost.processor.constants import Processor, load_processor

@@ -5,14 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sightline.calibration.processor.dispatch import module_times, prices_with
 from sightline.calibration.processor.machine import NEUTRAL
-from sightline.calibration.processor.sharding import (
+from sightline.calibration.processor.steps import (
     KINDS,
     LARGE,
     _communication_s,
     _update_s,
     fewer_cores,
+    module_times,
+    prices_with,
     sharding_constants,
     sharding_scenarios,
 )

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from sightline.calibration.fits import Prior
-from sightline.calibration.supported_fit import noticing_rows, supported_fit
+from sightline.calibration.fits import Prior, noticing_rows, supported_fit
 
 X = np.linspace(1.0, 3.0, 12)
 PRIORS = {

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from sightline.calibration.processor import dispatch
+from sightline.calibration.processor import steps
 from sightline.measurement import calibrate
 from sightline.measurement.operators import suite
 from sightline.measurement.processes.suite import QUICK
@@ -40,9 +40,9 @@ def test_the_loop_from_measuring_to_a_prediction(in_process, tmp_path, monkeypat
     monkeypatch.setattr(suite, "PROCESSOR_QUICK", replace(suite.PROCESSOR_QUICK, **sizes, elements=elements))
     # And as few steps: each process of the small models would run a hundred, of which that out of caches takes longest.
     monkeypatch.setattr(calibrate, "SETTINGS", replace(calibrate.SETTINGS, effort=QUICK))
-    cold = dispatch.MODELS[dispatch.COLD]
+    cold = steps.MODELS[steps.COLD]
     small = {**cold, "tokens": 16, "samples": 1, "keys": {**cold["keys"], "num_hidden_layers": 2}}
-    monkeypatch.setattr(dispatch, "MODELS", {**dispatch.MODELS, dispatch.COLD: small})
+    monkeypatch.setattr(steps, "MODELS", {**steps.MODELS, steps.COLD: small})
     code, out, err = in_process("calibrate", "--measure", "--quick", "--out", tmp_path / "catalog", "--json")
     assert code == 0, err
     parts = {said["part"] for said in json.loads(out)}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sightline.calibration.manifest import manifest
-from sightline.calibration.parts.matmul_sustained import fit_sustained
+from sightline.calibration.parts.matmul import fit_sustained
 from sightline.cost.matmul.constants import at_power, borrowed_matmul, load_matmul, matmul_constants
 from sightline.cost.sustained import SustainedLaw, shipped_law, sustained_share
 from sightline.loading.clusters import read_cluster

@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 
 from sightline.loading.clusters.cluster import read_device
-from sightline.validation.coverage import coverage
-from sightline.validation.coverage.operators import operator_cells
-from sightline.validation.coverage.techniques import technique_cells
+from sightline.validation.coverage import coverage, operator_cells, technique_cells
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

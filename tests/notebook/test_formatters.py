@@ -16,7 +16,7 @@ from sightline.notebook.view import WIDE, chart_bundle
 from sightline.on_demand import named
 from sightline.report.outline import Outline
 from sightline.runs import Run
-from sightline.validation.coverage.matrix import cells_of
+from sightline.validation.coverage import cells_of
 
 TINY = {
     "model_type": "llama",

@@ -23,7 +23,7 @@ from sightline.report.summary import fit_sentence
 from sightline.report.terminal.profile import tables
 from sightline.simulation.outcome import NO_ROOM, Lifetimes
 from sightline.simulation.results import figures_of, summary_of
-from sightline.simulation.results.table import request_table
+from sightline.simulation.results.figures import request_table
 from sightline.simulation.results.totals import answered
 from sightline.simulation.simulate import simulate
 

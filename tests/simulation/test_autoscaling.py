@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from serving_scenarios import serving
 
 from sightline.simulation.autoscaling import SYNC_S, WINDOW_S, usual_target
+from sightline.simulation.load import Requests
 from sightline.simulation.outcome import COMPLETED, Lifetimes
-from sightline.simulation.requests import Requests
-from sightline.simulation.results.lifetimes import replica_seconds, replicas_of_run
+from sightline.simulation.results.totals import replica_seconds, replicas_of_run
 from sightline.simulation.server import server_of
 from sightline.simulation.simulate import simulate
 

@@ -7,10 +7,9 @@ import pytest
 from serving_scenarios import serving
 
 from sightline.scenario import Serve
-from sightline.simulation.drawn_again import DRAWS, MOST_REQUESTS, STRIDE, drawn_again, intervals_of_draws
 from sightline.simulation.results import figures_of
 from sightline.simulation.server import server_of
-from sightline.simulation.simulate import simulate
+from sightline.simulation.simulate import DRAWS, MOST_REQUESTS, STRIDE, drawn_again, intervals_of_draws, simulate
 
 LENGTHS = {
     "prompt_tokens": {"distribution": "lognormal", "mean": 1165, "cv": 0.8},

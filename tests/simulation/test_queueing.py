@@ -7,8 +7,7 @@ import pytest
 from serving_scenarios import serving
 
 import sightline as sl
-from sightline.simulation.load import load_of
-from sightline.simulation.requests import Requests
+from sightline.simulation.load import Requests, load_of
 
 SHARE = 0.6
 """Of its time that a server is busy."""

@@ -11,7 +11,7 @@ from sightline.errors import InputError
 from sightline.profile import Profile
 from sightline.progress import Progress
 from sightline.scenario import Arrival
-from sightline.simulation.rates import MOST_REQUESTS, WITHIN, at_rate, highest_rate, long_enough, searched_as
+from sightline.simulation.capacity import MOST_REQUESTS, WITHIN, at_rate, highest_rate, long_enough, searched_as
 from sightline.simulation.results import figures_of
 from sightline.simulation.simulate import find_capacity, simulate
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from sightline.simulation.engine.records import gap_edges_s
-from sightline.simulation.recorded import GAP_EDGES_S
+from sightline.simulation.engine.state import gap_edges_s
+from sightline.simulation.replay import GAP_EDGES_S
 
 
 def test_measured_and_simulated_gaps_are_counted_in_the_same_bins() -> None:

@@ -12,8 +12,8 @@ from simulation.reference.scheduler import Rules
 from simulation.reference.sequences import Sequence
 from simulation.reference.server import serve
 
+from sightline.simulation.load import Requests
 from sightline.simulation.outcome import NO_ROOM, NOT_ADMITTED, TOO_LONG, Outcome
-from sightline.simulation.requests import Requests
 
 PLAIN: dict[str, Any] = {"prefix_cache": False, "blocks": 100, "token_budget": 100}
 

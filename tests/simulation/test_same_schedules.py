@@ -15,18 +15,25 @@ from simulation.reference.scheduler import Rules
 from simulation.reference.server import Pool as PlainPool
 from simulation.reference.server import Seconds, serve_with_tokens
 
+from sightline.simulation import times as packed
 from sightline.simulation.autoscaling import Scaling
 from sightline.simulation.deployment import PUBLISHED, RESERVATIONS
 from sightline.simulation.engine.state import DECODE, PREFILL, WHOLE, Facts, Tier
+from sightline.simulation.load import Requests
 from sightline.simulation.outcome import COMPLETED, Outcome
 from sightline.simulation.policies.listed import POLICIES
-from sightline.simulation.requests import Requests
-from sightline.simulation.results.token_times import token_times_s
+from sightline.simulation.results.times import token_times_s
 from sightline.simulation.serve import Deployment, Pool, serve
-from sightline.simulation.times import IterationTimes, packed, prompt_attention_seconds, step_seconds
-from sightline.simulation.times.axes import axis_points
-from sightline.simulation.times.pace import at_pace
-from sightline.simulation.times.tables import ATTENTION_BITS, CONTEXT_BITS, COUNT_BITS
+from sightline.simulation.times import (
+    ATTENTION_BITS,
+    CONTEXT_BITS,
+    COUNT_BITS,
+    IterationTimes,
+    at_pace,
+    axis_points,
+    prompt_attention_seconds,
+    step_seconds,
+)
 
 EXAMPLES = max(settings.default.max_examples // 4, 1)
 """Loads for each policy: few, unless the profile asks for many."""

@@ -11,9 +11,8 @@ from sightline.prediction.generation.predict import engine_constants
 from sightline.prediction.generation.worker import worker_of
 from sightline.simulation.cache import alike
 from sightline.simulation.deployment import deployment_of, facts_of
-from sightline.simulation.load import load_of
+from sightline.simulation.load import Requests, load_of
 from sightline.simulation.outcome import COMPLETED, TOO_LONG
-from sightline.simulation.requests import Requests
 from sightline.simulation.serve import Pool, serve
 from sightline.simulation.times import iteration_times
 

@@ -8,7 +8,7 @@ from sightline.calibration.training import estimate
 from sightline.prediction.anchoring.timed import MeasuredStep
 from sightline.prediction.training.effects import base_constants
 from sightline.validation.anchors import anchored_errors
-from sightline.validation.sources import SourceStep
+from sightline.validation.left_out import SourceStep
 
 
 def _steps(source, slower):

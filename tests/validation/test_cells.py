@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline.errors import InputError
-from sightline.validation.cells import catalog_name, lines_of, row_of_cells, scalar
-from sightline.validation.rows import LeftOutError
+from sightline.validation.rows import LeftOutError, catalog_name, lines_of, row_of_cells, scalar
 
 DEVICES = {"counted": {"column": "gpu", "known": {"3090 24GB": "rtx-3090"}}}
 

@@ -9,12 +9,18 @@ from sightline.catalog import names
 from sightline.errors import InputError
 from sightline.frameworks import read_framework
 from sightline.loading.clusters.cluster import read_device
-from sightline.validation.coverage import STATUSES, coverage, subjects
-from sightline.validation.coverage.choice import Choice
-from sightline.validation.coverage.features import FEATURES, SERVING_ONLY, feature_cells
-from sightline.validation.coverage.operators import operator_cells
-from sightline.validation.coverage.published import published
-from sightline.validation.coverage.techniques import TECHNIQUES, technique_cells
+from sightline.validation.coverage import (
+    FEATURES,
+    SERVING_ONLY,
+    STATUSES,
+    TECHNIQUES,
+    coverage,
+    feature_cells,
+    operator_cells,
+    subjects,
+    technique_cells,
+)
+from sightline.validation.coverage_cells import Choice, published
 
 STATUS_OF = {"calibrated": "calibrated", "extrapolated": "extrapolated", "estimated": "extrapolated"}
 STATUS_OF["datasheet"] = "datasheet-only"
@@ -162,7 +168,7 @@ def test_counted_names_are_those_of_the_choices():
     ):
         known = {choice.name for choice in choices}
         from sightline.catalog import entry
-        from sightline.validation.coverage.published import KINDS, NAME
+        from sightline.validation.coverage_cells import KINDS, NAME
 
         counts = entry(KINDS[of], NAME)["counts"]
         assert set(counts) <= {*listed, "megatron-lm"}

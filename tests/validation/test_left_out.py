@@ -12,15 +12,17 @@ from sightline.prediction.anchoring.timed import MeasuredStep
 from sightline.prediction.training.effects import base_constants
 from sightline.progress import Progress
 from sightline.validation.left_out import (
+    LeftOut,
+    SourceStep,
     by_kind,
     expected,
     expected_of,
     figures_of_suites,
+    leave_architectures_out,
     results_left_out,
     sources_left_out,
     steps_of_constants,
 )
-from sightline.validation.sources import LeftOut, SourceStep, leave_architectures_out
 
 
 def step(source, model="gpt-1.3b", device="a100-sxm-80gb", micro_batch=1, slower=1.0):

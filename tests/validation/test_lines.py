@@ -2,8 +2,8 @@
 
 import pytest
 
-from sightline.validation.adapters import training as lines
-from sightline.validation.tables import suites
+from sightline.validation import adapters as lines
+from sightline.validation.validate import suites
 
 NEW = {"model": "LLAMA3_70B", "System": "DGX-GB200", "Model": "", "Precision": "MXFP8", "Tokens / sec / GPU": "3837"}
 OLD = {"model": "System: DGX-B200", "System": "", "Model": "LLAMA3_8B", "Precision": "FP8-CS (FP8-MX)"}

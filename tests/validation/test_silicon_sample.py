@@ -8,7 +8,7 @@ from sightline.catalog import entry
 from sightline.errors import InputError
 from sightline.loading import generation_from_mapping
 from sightline.validation import suites
-from sightline.validation.adapters.silicon_sample import COLUMNS, row_of_cells
+from sightline.validation.adapters import COLUMNS, row_of_cells
 
 SPEC = entry("published", "aiconfigurator-disaggregated")["csv"]
 SIDES = ("prefill", "decode")

@@ -7,7 +7,7 @@ from training_scenarios import training
 
 from sightline.prediction.anchoring.timed import MeasuredStep
 from sightline.prediction.training.effects import shifted
-from sightline.validation.sources import SourceStep, fitted, leave_sources_out
+from sightline.validation.left_out import SourceStep, fitted, leave_sources_out
 
 
 def step(source: str, split: str, shift: float, length: int) -> SourceStep:

@@ -9,7 +9,7 @@ from sightline.catalog import entry, names
 from sightline.errors import InputError
 from sightline.loading import scenario_from_mapping
 from sightline.validation import suites
-from sightline.validation.cells import scalar
+from sightline.validation.rows import scalar
 from sightline.validation.suite import split_of
 
 
@@ -131,7 +131,7 @@ def test_neighbouring_rows_of_one_shape_share_their_part(data):
 
 def test_catalog_rows_equal_the_folder_rows(data):
     """The sample tables hold what the catalog restates; read the other way round they give the same cases."""
-    from sightline.validation.tables import _cases, _from_folder
+    from sightline.validation.validate import _cases, _from_folder
 
     for name in ("korthikanti-2022-table5", "narayanan-2021-table1", "megatron-core-h100", "bigscience-tr11"):
         stated = entry("published", name)

@@ -7,7 +7,7 @@ import pytest
 from sightline.errors import InputError
 from sightline.loading import scenario_from_mapping
 from sightline.validation import suites
-from sightline.validation.adapters.training import galvatron as row_of_cells
+from sightline.validation.adapters import galvatron as row_of_cells
 from sightline.validation.rows import LeftOutError
 
 SPEC = {"tokens_per_sample": 4096}

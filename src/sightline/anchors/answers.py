@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sightline.prediction.sensitivity import Sensitivity
     from sightline.prediction.training.constants import TrainingConstants
     from sightline.scenario import GenerationScenario, OperatorScenario, Scenario, ServingScenario
-    from sightline.simulation.rates import Capacity
+    from sightline.simulation.capacity import Capacity
     from sightline.simulation.server import Load
     from sightline.simulation.streamed import Rows
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from sightline.prediction.anchoring import Anchored
     from sightline.profile import Profile
     from sightline.scenario import ServingScenario
-    from sightline.simulation.rates import Capacity
+    from sightline.simulation.capacity import Capacity
 
 
 def loads_of(scenarios: Sequence[Any]) -> "list[ServingScenario]":

@@ -116,7 +116,7 @@ def _of_run(run: Run, store: Store) -> Anchor:
     records = store.samples(run).to_dicts() if run.scenario.get("workload", {}).get("task") == "serve" else []
     if records:
         from sightline.anchors.loads import anchor_of_outcome
-        from sightline.simulation.recorded import outcome_of
+        from sightline.simulation.replay import outcome_of
 
         scenario = load({key: value for key, value in run.scenario.items() if key != "measured"})
         return anchor_of_outcome(run.id, cast("ServingScenario", _listed(scenario)[0]), outcome_of(records))

@@ -16,10 +16,9 @@ from sightline.parquet import first_line, polars_faults, refuse_deep_file
 from sightline.prediction.anchoring.anchor import Anchor
 from sightline.prediction.anchoring.timed import WITHOUT_TIME
 from sightline.scenario import ServingScenario
-from sightline.simulation.anchoring import ServedLoad, anchor_of_load, without_rows
-from sightline.simulation.anchoring.cells import QUANTITIES
+from sightline.simulation.anchoring import QUANTITIES, ServedLoad, anchor_of_load, without_rows
+from sightline.simulation.load import Requests
 from sightline.simulation.outcome import COMPLETED, Outcome
-from sightline.simulation.requests import Requests
 
 LOG = "requests"
 """Key of ``measured`` that names a log of requests."""

@@ -13,7 +13,7 @@ SEPARATOR = "@"
 
 def is_traced(word: str | Path) -> bool:
     """Return whether a word names a trace, with a scenario or without."""
-    from sightline.traces.kineto.files import looks_like_trace
+    from sightline.traces.files import looks_like_trace
 
     name, at, _ = str(word).rpartition(SEPARATOR)
     place = Path(name if at else word)

@@ -4,11 +4,15 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sightline.calibration.from_tables import Calibration
 from sightline.catalog import shipped
 from sightline.errors import InputError
+from sightline.profile.results import stamped
+
+if TYPE_CHECKING:
+    from sightline.calibration.from_tables import Calibration
 
 YAML_ENDINGS = (".yaml", ".yml")
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
@@ -72,3 +76,21 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [plain(inner) for inner in value]
     return value.item() if hasattr(value, "item") else value
+
+
+def calibration_to_dict(calibration: "Calibration", path: str | None = None) -> dict[str, Any]:
+    """Return everything a calibration says."""
+    fit = calibration.fit
+    return stamped(
+        {
+            "device": calibration.device,
+            "part": calibration.part,
+            "source": calibration.source,
+            "evidence": "calibrated",
+            "constants": fit.constants,
+            "rows": fit.rows,
+            "covered": calibration.covered,
+            "residuals": fit.residuals,
+            "file": path,
+        }
+    )

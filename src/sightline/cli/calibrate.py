@@ -163,7 +163,7 @@ def _results(options: CalibrateOptions) -> tuple[Sequence[Mapping[str, Any]], Ma
 def _is_processor_suite(tables: list[Path], device: str) -> bool:
     """Whether the tables are the standard suite's results of this machine's processor."""
     from sightline.calibration.processor.machine import is_of_processor
-    from sightline.calibration.processor.tables import measurements
+    from sightline.calibration.processor.operators import measurements
     from sightline.loading.clusters.this_machine import THIS_MACHINE
 
     return device == THIS_MACHINE and is_of_processor(measurements(_results_in(tables)))
@@ -212,7 +212,7 @@ def _draw(calibrations: "list[Calibration]", chart: str) -> None:
 
 
 def _print(calibrations: "list[Calibration]", paths: dict[str, Path], use: str, *, as_json: bool) -> None:
-    from sightline.calibration.results import calibration_to_dict
+    from sightline.calibration.writing import calibration_to_dict
     from sightline.report.terminal.accuracy import calibration_tables
 
     written = [f"wrote {path}" for path in paths.values()]

@@ -8,11 +8,10 @@ import numpy as np
 
 from sightline.explanation.side import EXACT, Figure, Spread
 from sightline.profile import SERVING
+from sightline.simulation.load import Floats
 from sightline.simulation.outcome import Outcome
 from sightline.simulation.replay import STATISTICS
-from sightline.simulation.requests import Floats
-from sightline.simulation.results.correlation import student
-from sightline.simulation.results.request_times import times_of
+from sightline.simulation.results.times import student, times_of
 
 PARTS = 20
 """Consecutive parts of the load that are left out one by one."""

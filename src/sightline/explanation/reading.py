@@ -82,7 +82,7 @@ def side_of_run(run: Run, store: Store, used: str = "compared") -> Side:
         )
     if side.kind is not SERVING:
         return side
-    from sightline.simulation.recorded import outcome_of
+    from sightline.simulation.replay import outcome_of
 
     samples = store.samples(run).to_dicts()
     with _as_results(f"run '{run.id}'"):

@@ -100,7 +100,7 @@ def _of_words(words: Sequence[str], settings: Sequence[str] | Mapping[str, Any],
 
 def is_trace(path: Path) -> bool:
     """Return whether a path is a folder, which is explained as the traces in it, or looks like a trace."""
-    from sightline.traces.kineto.files import looks_like_trace
+    from sightline.traces.files import looks_like_trace
 
     return path.is_dir() or (path.is_file() and looks_like_trace(path))
 

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from sightline.calibration.from_tables import Calibration
-from sightline.calibration.processor import dispatch, sharding
+from sightline.calibration.processor import steps as dispatch
+from sightline.calibration.processor import steps as sharding
 from sightline.calibration.processor.machine import calibrate_machine, keep_other_formats
-from sightline.calibration.processor.tables import operator_results
+from sightline.calibration.processor.operators import operator_results
 from sightline.calibration.training import calibrate_training, measured_steps
 from sightline.calibration.writing import target_paths, this_month, write_calibrations, write_yaml
 from sightline.catalog.yaml12 import parse
@@ -44,9 +45,11 @@ class SmallModels:
 def small_models(dtype: str) -> Iterator[SmallModels]:
     """Yield the suites that tell of calls, caches and sharding."""
     yield SmallModels(
-        name=dispatch.SUITE, steps=dispatch.dispatch_scenarios(dtype), answers=dispatch.dispatch_generations(dtype)
+        name=dispatch.DISPATCH_SUITE,
+        steps=dispatch.dispatch_scenarios(dtype),
+        answers=dispatch.dispatch_generations(dtype),
     )
-    yield SmallModels(name=sharding.SUITE, steps=sharding.sharding_scenarios(dtype), cores=sharding.PROCESSES)
+    yield SmallModels(name=sharding.SHARDING_SUITE, steps=sharding.sharding_scenarios(dtype), cores=sharding.PROCESSES)
 
 
 def measured_models(store: Store, dtype: str, remark: Callable[[str], None], *, rerun: bool) -> Mapping[str, Steps]:
@@ -117,7 +120,7 @@ def calibrate_results(
 ) -> Made:
     """Fit this machine's constants and write its device and calibrations into the catalog folder ``out``."""
     calibrations, figures, missing = calibrate_machine(
-        results, source, progress, steps.get(dispatch.SUITE), steps.get(sharding.SUITE)
+        results, source, progress, steps.get(dispatch.DISPATCH_SUITE), steps.get(sharding.SHARDING_SUITE)
     )
     for sentence in missing:
         remark(f"not fitted: {sentence}")

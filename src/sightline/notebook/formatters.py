@@ -13,7 +13,7 @@ TYPES = {
     "sightline.scenario.serving:ServingScenario": "scenarios:scenario",
     "sightline.scenario.operation:OperatorScenario": "scenarios:scenario",
     "sightline.profile.profile:Profile": "profiles:profile",
-    "sightline.simulation.rates:Capacity": "profiles:capacity",
+    "sightline.simulation.capacity:Capacity": "profiles:capacity",
     "sightline.planning.answer:PlanAnswer": "plans:plans",
     "sightline.exploration.answer:StudyAnswer": "studies:study",
     "sightline.explanation.comparison:Comparison": "analyses:comparison",
@@ -31,7 +31,7 @@ SEVERAL = {
     "sightline.validation.suite:Result": "records:validation",
     "sightline.runs.store:Run": "records:runs",
     "sightline.requirements.check:Checked": "outlines:required_of_all",
-    "sightline.validation.coverage.cell:Cell": "outlines:covered",
+    "sightline.validation.coverage_cells:Cell": "outlines:covered",
 }
 """The same of lists of one type."""
 CHANNELS = ("ipython_display_formatter", "mimebundle_formatter")

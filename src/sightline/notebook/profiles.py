@@ -16,7 +16,7 @@ from sightline.report import labels, summary, units
 from sightline.report.measured import measured_sentences
 
 if TYPE_CHECKING:
-    from sightline.simulation.rates import Capacity
+    from sightline.simulation.capacity import Capacity
 
 
 def profile(answer: Profile) -> View:

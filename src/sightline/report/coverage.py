@@ -6,8 +6,8 @@ from itertools import groupby
 from sightline.report.csv_lines import csv_text
 from sightline.report.outline import Outline, Rows
 from sightline.report.pieces import Said
-from sightline.validation.coverage.cell import STATUSES, TABLES, Cell
-from sightline.validation.coverage.results import cell_to_dict
+from sightline.validation.coverage import cell_to_dict
+from sightline.validation.coverage_cells import STATUSES, TABLES, Cell
 
 TITLE = "What predictions rest on"
 MEANINGS: Mapping[str, str] = {

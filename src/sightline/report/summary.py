@@ -100,7 +100,7 @@ def bound_by(profile: Profile) -> str:
     """Return what bounds the time; of a load in words that nobody takes for the size of the memory."""
     if profile.task.name != "serving" or profile.bottleneck is None:
         return NOTHING if profile.bottleneck is None else str(profile.bottleneck)
-    from sightline.simulation.results.pressure import in_words
+    from sightline.simulation.results.iterations import in_words
 
     return in_words(profile.bottleneck)
 

@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from sightline.simulation.requests import Floats, Integers, Requests
+from sightline.simulation.load import Floats, Integers, Requests
 
 COMPLETED: Final = 0
 TOO_LONG: Final = 1

@@ -10,9 +10,7 @@ from sightline.errors import WorkError
 from sightline.quantities import counted
 from sightline.simulation.autoscaling import Autoscaler, Scaling
 from sightline.simulation.compiled import compiling_once
-from sightline.simulation.engine.fleet import PAUSED, SERVED, run
-from sightline.simulation.engine.records import Records, gap_edges_s, new_records
-from sightline.simulation.engine.routing import ROUTERS
+from sightline.simulation.engine.fleet import PAUSED, ROUTERS, SERVED, run
 from sightline.simulation.engine.sources import (
     FREE,
     NUMBERED,
@@ -30,17 +28,20 @@ from sightline.simulation.engine.state import (
     POOL,
     SLOT,
     Facts,
+    Records,
     Replica,
     Slots,
     Tier,
     as_records,
+    gap_edges_s,
     grown,
     loaded_from,
     new_fleet,
+    new_records,
     with_rows,
 )
+from sightline.simulation.load import Floats, Integers, Requests, joined
 from sightline.simulation.outcome import Drafting, Interruptions, Iterations, Outcome, PoolLimits, TierUse, Transfers
-from sightline.simulation.requests import Floats, Integers, Requests, joined
 from sightline.simulation.times import IterationTimes, packed_together
 
 RECORDS = 1 << 16

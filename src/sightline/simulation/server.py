@@ -23,14 +23,11 @@ from sightline.simulation.deployment import (
     with_speeds,
 )
 from sightline.simulation.engine.state import DECODE, PREFILL, Facts
-from sightline.simulation.load import MeanLengths, load_of, mean_lengths
+from sightline.simulation.load import MeanLengths, Requests, load_of, mean_lengths
 from sightline.simulation.outcome import Outcome
-from sightline.simulation.refused import check_plan
-from sightline.simulation.requests import Requests
 from sightline.simulation.serve import Deployment, Pool, serve
-from sightline.simulation.times import IterationTimes, iteration_times
-from sightline.simulation.times.pace import at_pace
-from sightline.simulation.times.tables import Passes
+from sightline.simulation.times import IterationTimes, Passes, at_pace, iteration_times
+from sightline.simulation.unsupported import check_plan
 
 Load = Iterable[Requests]
 SINCE_ARRIVAL = ("ttft_s", "latency_s")

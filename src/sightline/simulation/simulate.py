@@ -6,24 +6,62 @@ from functools import partial
 from math import ceil, exp, hypot, inf, log, log10
 from typing import Any, Protocol
 
+import numpy as np
+
 from sightline.prediction.generation.predict import Knowledge
 from sightline.profile import BOUNDS, Profile
 from sightline.profile.results import flatten
 from sightline.progress import SILENT, Progress
-from sightline.scenario import Arrival, ServingScenario
+from sightline.scenario import Arrival, ServingScenario, Slo
 from sightline.simulation.autoscaling import usual_target
-from sightline.simulation.drawn_again import drawn_again, intervals_of_draws
+from sightline.simulation.capacity import ENOUGH, Capacity, highest_rate, long_enough, searched_as
 from sightline.simulation.load import load_of
 from sightline.simulation.outcome import NO_ROOM, REFUSALS
-from sightline.simulation.rates import ENOUGH, Capacity, highest_rate, long_enough, searched_as
 from sightline.simulation.results import Summary, figures_from, summary_of
-from sightline.simulation.results.device_time import busy_by_bound, energy_j
-from sightline.simulation.results.intervals import Interval
-from sightline.simulation.results.iteration_sums import IterationSums
-from sightline.simulation.results.pressure import in_a_sentence, pressure
-from sightline.simulation.results.unserved import unserved_warnings
+from sightline.simulation.results.figures import percentiles_of
+from sightline.simulation.results.iterations import IterationSums, busy_by_bound, energy_j, in_a_sentence, pressure
+from sightline.simulation.results.times import Interval, student, too_few
+from sightline.simulation.results.totals import unserved_warnings
 from sightline.simulation.server import Load, Replicas, Server, server_of
 from sightline.simulation.streamed import MANY_REQUESTS, Rows, serve_streamed
+
+DRAWS = 8
+"""Further loads: as many as tell the spread of figures to a fourth of it."""
+MOST_REQUESTS = 8_000
+"""Of a load that is drawn again; a longer one says by itself how much its parts differ."""
+STRIDE = 1_000_003
+"""Between seeds, so that seeds near the stated one share no load with it."""
+
+
+def drawn_again(scenario: ServingScenario) -> Iterator[ServingScenario]:
+    """Yield the question with further loads of the same kind; none of a trace, nor of a long load."""
+    workload = scenario.workload
+    if workload.requests is None or workload.requests.count > MOST_REQUESTS:
+        return
+    for draw in range(1, DRAWS + 1):
+        yield replace(scenario, workload=replace(workload, seed=workload.seed + draw * STRIDE))
+
+
+def intervals_of_draws(
+    figures: Mapping[str, Any], others: Sequence[Mapping[str, Any]], slo: Slo | None = None
+) -> dict[str, Interval]:
+    """Return 80 % intervals of figures by what the same load came to when it was drawn again.
+
+    The spread is that of logarithms. A percentile beyond which no request lies has no upper end.
+    """
+    if not others:
+        return {}
+    open_ended = too_few(figures["completed"], percentiles_of(slo))
+    found: dict[str, Interval] = {}
+    drawn = [flatten(other) for other in others]
+    for key, value in flatten(figures).items():
+        values = [value, *(other.get(key) for other in drawn)]
+        if not all(isinstance(one, float) and one > 0 for one in values):
+            continue
+        factor = float(np.exp(student(len(others)) * np.log(values).std(ddof=1)))
+        found[key] = value / factor, None if key.rpartition(".")[2] in open_ended else value * factor
+    return found
+
 
 SPREAD_KEYS = (
     *("ttft_s", "tpot_s", "itl_s", "latency_s", "queue_s"),

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sightline.progress import SILENT, Progress
-from sightline.simulation.engine.records import gap_edges_s
+from sightline.simulation.engine.state import gap_edges_s
+from sightline.simulation.load import Integers, Requests
 from sightline.simulation.outcome import COMPLETED, Outcome, TierUse
-from sightline.simulation.requests import Integers, Requests
 from sightline.simulation.results.figures import SAMPLED, Summary
-from sightline.simulation.results.iteration_sums import IterationSums, iteration_sums_of
-from sightline.simulation.results.moments import Moments
-from sightline.simulation.results.samples import Histogram
-from sightline.simulation.results.totals import Totals, answered, totals_of
+from sightline.simulation.results.iterations import IterationSums, iteration_sums_of
+from sightline.simulation.results.times import Histogram
+from sightline.simulation.results.totals import Moments, Totals, answered, totals_of
 from sightline.simulation.serve import Deployment, serve_in_pieces
 
 if TYPE_CHECKING:

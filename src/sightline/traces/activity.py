@@ -6,15 +6,23 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.traces.events import Events, Flags, Integers, Kind, Trace
-from sightline.traces.intervals import EMPTY, Intervals, holding, merged
-from sightline.traces.operators.attention import attention_core
-from sightline.traces.operators.modules import modules_of, placed
-from sightline.traces.operators.names import UNMATCHED, Work, communication_of, is_host_communication, work_of
-from sightline.traces.operators.nesting import Nesting, innermost, nested, outermost, own_stretches
-from sightline.traces.operators.phases import PHASES, RECOMPUTE, phases_of, phases_on_device
-from sightline.traces.operators.shapes import batches_of, flops_of
-from sightline.traces.operators.traffic import traffic_of, traffic_on_host
+from sightline.traces.events import EMPTY, Events, Flags, Integers, Intervals, Kind, Trace, holding, merged
+from sightline.traces.operator_names import UNMATCHED, Work, communication_of, is_host_communication, work_of
+from sightline.traces.operators import (
+    PHASES,
+    RECOMPUTE,
+    Nesting,
+    attention_core,
+    innermost,
+    modules_of,
+    nested,
+    outermost,
+    own_stretches,
+    phases_of,
+    phases_on_device,
+    placed,
+)
+from sightline.traces.shapes import batches_of, flops_of, traffic_of, traffic_on_host
 from sightline.traces.steps import launching_calls
 
 INPUT = re.compile(

@@ -8,10 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.traces.activity import Activity, Key, Pieces, loading_of
-from sightline.traces.events import Flags, Integers, Trace
-from sightline.traces.intervals import (
+from sightline.traces.events import (
     EMPTY,
+    Flags,
+    Integers,
     Intervals,
+    Trace,
     between,
     holding,
     joined,
@@ -22,7 +24,7 @@ from sightline.traces.intervals import (
     upto,
 )
 from sightline.traces.steps import Steps
-from sightline.traces.waits.gaps import ON_PROCESSOR, Waits, host_synchronizes, slow_calls, waits_of
+from sightline.traces.waits import ON_PROCESSOR, Waits, host_synchronizes, slow_calls, waits_of
 
 
 class Reason(IntEnum):

@@ -9,12 +9,9 @@ from sightline.progress import SILENT, Progress
 from sightline.traces.activity import activity_of
 from sightline.traces.breakdown import Breakdown, breakdown
 from sightline.traces.events import Trace
-from sightline.traces.kineto.devices import by_device
-from sightline.traces.kineto.files import MOST, trace_files
-from sightline.traces.kineto.reading import read_trace
+from sightline.traces.files import MOST, by_device, read_trace, trace_files
 from sightline.traces.steps import steps_of
-from sightline.traces.waits.ranks import Matched, matched
-from sightline.traces.waits.stages import has_stages
+from sightline.traces.waits import Matched, has_stages, matched
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,8 +3,7 @@
 from sightline.validation.operators.suite import OperatorSuite
 from sightline.validation.serving import ServingSuite
 from sightline.validation.suite import Answer, Case, Result, Suite
-from sightline.validation.tables import suites
-from sightline.validation.validate import choose, evaluate, validate, work_of
+from sightline.validation.validate import choose, evaluate, suites, validate, work_of
 
 __all__ = [
     "Answer",

@@ -22,7 +22,7 @@ from sightline.prediction.beliefs import Array, Beliefs
 from sightline.prediction.training.effects import gradient
 from sightline.prediction.training.knowledge import Knowledge
 from sightline.quantities import Number
-from sightline.validation.sources import SourceStep
+from sightline.validation.left_out import SourceStep
 from sightline.validation.suite import Split
 
 MOST_ROWS, SETS = 60, 100

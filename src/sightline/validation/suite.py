@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.calibration.error_figures import typical_half_width
+from sightline.profile.results import stamped
 
 Split = Literal["fit", "test", "left-out"]
 """Of a suite's rows; ``left-out`` are a source's rows, both parts, as predicted without the source."""
@@ -150,3 +151,18 @@ def result_of(suite: str, quantity: str, split: Split, answers: Sequence[Answer]
         coverage=fmean(inside) if inside else None,
         answers=tuple(answers),
     )
+
+
+def results_to_dict(results: Sequence[Result], *, cases: bool = False) -> dict[str, Any]:
+    """Return the results under the documented keys, on request with every case."""
+    suites = [
+        result.to_dict() | ({"answers": [_answer_to_dict(a) for a in result.answers]} if cases else {})
+        for result in results
+    ]
+    return stamped({"suites": suites})
+
+
+def _answer_to_dict(answer: Answer) -> dict[str, Any]:
+    case, predicted = answer.case, answer.predicted
+    said = {"scenario": case.scenario, "measured": case.measured, "predicted": predicted}
+    return {**said, "error": None if predicted is None else answer.error, "reason": answer.reason}

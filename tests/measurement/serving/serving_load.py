@@ -8,7 +8,7 @@ from measurement.serving.misbehaving import Server
 
 from sightline.measurement.serving.load import ClientSettings, send_load
 from sightline.measurement.serving.stream import Limits
-from sightline.simulation.requests import Requests
+from sightline.simulation.load import Requests
 
 PATIENT = Limits(stall_s=0.3, total_s=20.0)
 

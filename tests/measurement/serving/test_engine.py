@@ -6,8 +6,7 @@ from sightline.errors import InputError
 from sightline.launching.engines.loads import as_generation
 from sightline.loading.serving import serving_from_mapping
 from sightline.measurement.serving.engine import command_of, program_of
-from sightline.simulation.load import load_of
-from sightline.simulation.requests import joined
+from sightline.simulation.load import joined, load_of
 
 ENGINES = ("vllm", "sglang", "tgi", "lightllm", "transformers")
 

@@ -5,7 +5,7 @@ import pytest
 
 from sightline.errors import InputError
 from sightline.measurement.serving.prompts import Prompts, TokenIds, Words, rows_of, words_of
-from sightline.simulation.requests import Requests
+from sightline.simulation.load import Requests
 
 
 def rows(**columns):

@@ -7,7 +7,7 @@ import pytest
 
 from sightline.measurement.serving.case import remarks_on
 from sightline.simulation.outcome import COMPLETED
-from sightline.simulation.recorded import FAILED, outcome_of
+from sightline.simulation.replay import FAILED, outcome_of
 from sightline.simulation.results import figures_of
 
 

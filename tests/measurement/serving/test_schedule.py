@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sightline.measurement.serving.load import all_rows, closed_loop, open_loop, sleep_until
-from sightline.simulation.requests import Requests
+from sightline.simulation.load import Requests
 
 ANSWER_S = 0.01
 

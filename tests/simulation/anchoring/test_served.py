@@ -12,7 +12,7 @@ from sightline.errors import InputError
 from sightline.prediction.anchoring.anchored import learn
 from sightline.prediction.generation.sites import constants_at
 from sightline.simulation.anchoring import ServedLoad, anchor_of_load, without_rows
-from sightline.simulation.results.request_times import times_of
+from sightline.simulation.results.times import times_of
 from sightline.simulation.server import server_of
 
 LENGTHS = {"prompt_tokens": {"distribution": "lognormal", "mean": 600, "cv": 0.8}, "output_tokens": 60}

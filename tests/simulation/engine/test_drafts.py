@@ -6,9 +6,9 @@ from serving_scenarios import serving
 
 import sightline as sl
 from sightline.scenario.generation import Speculation
-from sightline.simulation.engine.drafts import accepted_drafts
+from sightline.simulation.engine.sequences import accepted_drafts
 from sightline.simulation.outcome import COMPLETED
-from sightline.simulation.results.token_times import token_times_s
+from sightline.simulation.results.times import token_times_s
 
 PASSES = 20_000
 

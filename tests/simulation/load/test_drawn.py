@@ -13,8 +13,7 @@ from serving_scenarios import serving
 
 from sightline.scenario import Arrival, RequestShape, Serve, ServedAdapters, ServingScenario, Sessions
 from sightline.scenario.lengths import Lengths
-from sightline.simulation.load import load_of
-from sightline.simulation.requests import joined
+from sightline.simulation.load import joined, load_of
 
 LOGNORMAL = Lengths(distribution="lognormal", mean=500.0, deviation=500.0)
 ARRIVALS = st.one_of(

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from serving_scenarios import serving
 
-from sightline.simulation.load import load_of, mean_lengths
-from sightline.simulation.requests import Requests
+from sightline.simulation.load import Requests, load_of, mean_lengths
 
 
 def requests(prompts, outputs):

@@ -12,8 +12,7 @@ from loads import BASE, same, whole
 
 from sightline.errors import InputError
 from sightline.scenario import Arrival, Serve, ServedAdapters, ServingScenario
-from sightline.simulation.load import load_of
-from sightline.simulation.requests import joined
+from sightline.simulation.load import joined, load_of
 
 TIMES = [0.0, 1.0, 1.0, 4.0]
 

@@ -7,7 +7,7 @@ from math import inf
 from simulation.reference.scheduler import Scheduler
 from simulation.reference.sequences import Sequence
 
-from sightline.simulation.engine.routing import CACHED_SHARE, IMBALANCE, WEIGHTS
+from sightline.simulation.engine.fleet import CACHED_SHARE, IMBALANCE, WEIGHTS
 
 
 @dataclass

@@ -6,7 +6,7 @@ from typing import Literal
 from simulation.reference.blocks import Pool, Tier
 from simulation.reference.sequences import Block, Sequence
 
-from sightline.simulation.engine.drafts import accepted_drafts
+from sightline.simulation.engine.sequences import accepted_drafts
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from sightline.simulation.requests import Requests
+from sightline.simulation.load import Requests
 
 
 @dataclass(eq=False)

@@ -17,6 +17,7 @@ from simulation.reference.transformers import Transformers
 from simulation.reference.vllm import Vllm
 from simulation.reference.vllm_before import VllmBefore
 
+from sightline.simulation.load import Requests
 from sightline.simulation.outcome import (
     COMPLETED,
     NO_ROOM,
@@ -27,7 +28,6 @@ from sightline.simulation.outcome import (
     Outcome,
     PoolLimits,
 )
-from sightline.simulation.requests import Requests
 
 Seconds = Callable[[int, int, list[tuple[int, int]]], float]
 """Seconds of an iteration: sequences that decode, the sum of their cached tokens, and new and cached tokens of each

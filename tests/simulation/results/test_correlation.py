@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import t
 
-from sightline.simulation.results.correlation import error_of_mean, independent_values, student
+from sightline.simulation.results.times import error_of_mean, independent_values, student
 
 RUNS = 1000
 

@@ -10,9 +10,7 @@ from serving_scenarios import serving
 from sightline.prediction.generation.predict import engine_constants
 from sightline.prediction.generation.worker import worker_of
 from sightline.simulation.cache import alike
-from sightline.simulation.results.device_time import busy_by_bound, energy_j
-from sightline.simulation.results.iteration_sums import iteration_sums_of
-from sightline.simulation.results.pressure import in_a_sentence, pressure
+from sightline.simulation.results.iterations import busy_by_bound, energy_j, in_a_sentence, iteration_sums_of, pressure
 
 FULL = [(0.0, 1.0, 1000), (1.0, 2.0, 1000)]
 

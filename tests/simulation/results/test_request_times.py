@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from served_outcomes import outcome
 
 from sightline.simulation.outcome import NO_ROOM
-from sightline.simulation.results.request_times import request_times, times_of
+from sightline.simulation.results.times import request_times, times_of
 
 
 @given(st.floats(0, 1e3), st.floats(1e-3, 10), st.floats(0, 100), st.integers(2, 900))

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from served_outcomes import EDGES_S
 
 from sightline.simulation.results import statistics
-from sightline.simulation.results.percentiles import of_histogram, of_values
-from sightline.simulation.results.samples import Histogram, Values
+from sightline.simulation.results.times import Histogram, Values, of_histogram, of_values
 
 RUNS = 300
 

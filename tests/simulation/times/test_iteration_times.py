@@ -14,15 +14,16 @@ from sightline.prediction.generation.iteration import attention_start_s, iterati
 from sightline.prediction.generation.predict import engine_constants
 from sightline.prediction.generation.worker import worker_of
 from sightline.program import Batch, decoding, prompts
+from sightline.simulation import times as packed
 from sightline.simulation.times import (
+    axis_points,
     decode_attention_seconds,
     iteration_times,
-    packed,
+    place_on,
     prompt_attention_seconds,
     step_seconds,
     table_errors,
 )
-from sightline.simulation.times.axes import axis_points, place_on
 
 SIZES: Any = {"tokens": 8192, "sequences": 512, "context": 32768}
 CASES: dict[str, tuple[str, str, dict[str, Any]]] = {

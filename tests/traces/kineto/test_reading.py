@@ -12,9 +12,8 @@ from kineto import Composed
 
 from sightline.errors import InputError
 from sightline.explanation.traced.explain import explain_trace
-from sightline.traces.kineto import decoding, reading
-from sightline.traces.kineto.files import trace_files
-from sightline.traces.kineto.reading import read_trace
+from sightline.traces import decoding, files
+from sightline.traces.files import read_trace, trace_files
 
 
 def composed(kernels=20):
@@ -59,7 +58,7 @@ def test_chunks_of_any_size_give_the_same_events(tmp_path, monkeypatch, size):
     place = tmp_path / "trace.json"
     place.write_bytes(text_of(composed(200), indent=1))
     whole = read_trace(place).events
-    monkeypatch.setattr(reading._Source.more, "__defaults__", (size,))
+    monkeypatch.setattr(files._Source.more, "__defaults__", (size,))
     parts = read_trace(place).events
     assert (parts.start == whole.start).all()
     assert (parts.end == whole.end).all()
@@ -113,7 +112,7 @@ def test_values_of_other_types_do_not_hurt_the_rest(tmp_path):
 
 
 def test_enormous_traces_are_refused_before_they_fill_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "LARGEST", 10_000)
+    monkeypatch.setattr(files, "LARGEST", 10_000)
     place = tmp_path / "bomb.json.gz"
     place.write_bytes(gzip.compress(b'{"traceEvents": [' + b" " * 10**6))
     with pytest.raises(InputError, match="profile fewer steps"):

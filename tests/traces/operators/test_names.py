@@ -2,7 +2,7 @@
 
 import pytest
 
-from sightline.traces.operators.names import work_of
+from sightline.traces.operator_names import work_of
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sightline.validation import suites
-from sightline.validation.adapters.silicon_sample import COLUMNS
+from sightline.validation.adapters import COLUMNS
 from sightline.validation.serving.aiconfigurator import (
     ONE_IN,
     TABLE,
@@ -15,7 +15,7 @@ from sightline.validation.serving.aiconfigurator import (
     aiconfigurator_pools,
     aiconfigurator_runs,
 )
-from sightline.validation.serving.logs import MeasuredRun, measured_figure
+from sightline.validation.serving.suite import MeasuredRun, measured_figure
 from sightline.validation.suite import digest
 
 ROW = dict.fromkeys(COLUMNS, "") | {

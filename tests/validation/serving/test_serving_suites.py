@@ -8,15 +8,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sightline.simulation.requests import Requests
+from sightline.simulation.load import Requests
 from sightline.validation import validate
 from sightline.validation.serving import serving_suites
 from sightline.validation.serving.anchored import FIRST, anchored_on_requests, anchored_on_runs
-from sightline.validation.serving.llmservingsim import LOG, SETTINGS, llmservingsim_log
-from sightline.validation.serving.logs import RATE, answered_per_s, figure_of, measured_figure
-from sightline.validation.serving.vllm_figures import FIGURES, vllm_figures
-from sightline.validation.serving.vllm_logs import COLD_REQUESTS, vllm_logs
-from sightline.validation.serving.vllm_saturated import CLIENTS, vllm_saturated
+from sightline.validation.serving.suite import RATE, answered_per_s, figure_of, measured_figure
+from sightline.validation.serving.vllm import (
+    CLIENTS,
+    COLD_REQUESTS,
+    FIGURES,
+    LOG,
+    SETTINGS,
+    llmservingsim_log,
+    vllm_figures,
+    vllm_logs,
+    vllm_saturated,
+)
 
 RUN = {
     "model": "Qwen/Qwen3-14B",

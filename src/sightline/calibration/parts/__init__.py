@@ -6,10 +6,9 @@ from pathlib import Path
 
 from sightline.calibration.manifest import Read, Stated, manifest, samples
 from sightline.calibration.parts import collective_entries, elementwise, grouped, matmul_entries
-from sightline.calibration.parts.fused_attention import attention_entries
-from sightline.calibration.parts.mixers import linear_entries, sparse_entries
+from sightline.calibration.parts.attention import attention_entries, linear_entries, sparse_entries
 from sightline.calibration.parts.part import Entry, Part
-from sightline.calibration.parts.serving_entries import DECODE, LATENT, PREFILL, serving_entries, serving_part
+from sightline.calibration.parts.serving_attention import DECODE, LATENT, PREFILL, serving_entries, serving_part
 from sightline.errors import InputError, nearest
 
 PARTS: Mapping[str, Part] = {

@@ -15,10 +15,10 @@ from sightline.calibration.parts.matmul import (
     fit_matmul,
     fit_matmul_surface,
     fit_small_matmul,
+    fit_sustained,
     has_enough,
     predicted_seconds,
 )
-from sightline.calibration.parts.matmul_sustained import fit_sustained
 from sightline.calibration.parts.part import (
     Entry,
     Part,

@@ -13,24 +13,23 @@ from sightline.calibration.fits import FitResult
 from sightline.calibration.from_tables import Calibration, calibrate, read_tables
 from sightline.calibration.manifest import manifest
 from sightline.calibration.parts.part import PartFit
-from sightline.calibration.processor.dispatch import (
+from sightline.calibration.processor.operators import ELEMENTWISE, Measurement, fit_processor, measurements
+from sightline.calibration.processor.operators import ORDER_OF_SOURCE as ORDERS
+from sightline.calibration.processor.operators import WAY_OF_SOURCE as WAYS
+from sightline.calibration.processor.steps import (
     DEPTHS,
     FRAMEWORK_BYTES,
+    LARGE,
+    PROCESSES,
     call_weights,
     cold_shares,
     decode_calls,
     dispatch_calls,
     dispatch_scenarios,
-)
-from sightline.calibration.processor.operators import fit_processor
-from sightline.calibration.processor.sharding import (
-    LARGE,
-    PROCESSES,
     fewer_cores,
     sharding_constants,
     sharding_scenarios,
 )
-from sightline.calibration.processor.tables import ELEMENTWISE, ORDERS, WAYS, Measurement, measurements
 from sightline.cost.collectives.constants import CollectiveConstants
 from sightline.cost.families import PROCESSOR
 from sightline.cost.processor.constants import from_mapping

@@ -1,16 +1,8 @@
 """One reader per format of measured tables: a file becomes rows of samples in one vocabulary and in SI units."""
 
-from sightline.calibration.readers import (  # each registers the formats that it reads
-    aiconfigurator,
-    infersim,
-    llmservingsim,
-    other_tables,
-    own_results,
-    products,
-    vidur,
-)
-from sightline.calibration.readers.raw_table import RawTable
-from sightline.calibration.readers.vocabulary import FORMATS, Format
+from sightline.calibration.readers import aiconfigurator, infersim, llmservingsim, other_tables, own_results, vidur
+from sightline.calibration.readers import other_tables as products
+from sightline.calibration.readers.raw_table import FORMATS, Format, RawTable
 from sightline.errors import InputError
 
 

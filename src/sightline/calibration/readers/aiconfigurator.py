@@ -2,13 +2,13 @@
 
 import polars as pl
 
-from sightline.calibration.readers.raw_table import RawTable
-from sightline.calibration.readers.vocabulary import (
+from sightline.calibration.readers.raw_table import (
     CACHES,
     COLLECTIVES,
     MATMULS,
     NO_WINDOW,
     PHASES,
+    RawTable,
     attention_samples,
     reads,
 )

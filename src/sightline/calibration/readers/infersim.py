@@ -4,8 +4,7 @@ import re
 
 import polars as pl
 
-from sightline.calibration.readers.raw_table import RawTable
-from sightline.calibration.readers.vocabulary import CACHES, MATMULS, PHASES, attention_samples, reads
+from sightline.calibration.readers.raw_table import CACHES, MATMULS, PHASES, RawTable, attention_samples, reads
 from sightline.errors import InputError
 
 _SHAPE = re.compile(r"(?:(mha|mla)[-_])?(?:.*_)?(\d+)-(\d+)-(\d+)$")

@@ -6,8 +6,15 @@ from typing import NamedTuple
 
 import polars as pl
 
-from sightline.calibration.readers.raw_table import RawTable
-from sightline.calibration.readers.vocabulary import PHASES, Stream, attention_samples, in_order, reads, stream_samples
+from sightline.calibration.readers.raw_table import (
+    PHASES,
+    RawTable,
+    Stream,
+    attention_samples,
+    in_order,
+    reads,
+    stream_samples,
+)
 from sightline.errors import InputError
 from sightline.scenario import Model
 

@@ -6,8 +6,7 @@ from functools import wraps
 
 import polars as pl
 
-from sightline.calibration.readers.raw_table import RawTable
-from sightline.calibration.readers.vocabulary import CACHES, MATMULS, PHASES, Read, attention_samples, reads
+from sightline.calibration.readers.raw_table import CACHES, MATMULS, PHASES, RawTable, Read, attention_samples, reads
 from sightline.errors import InputError
 from sightline.prediction.operators.predict import KERNELS
 from sightline.program.shapes import ELEMENT_BYTES

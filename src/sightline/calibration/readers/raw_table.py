@@ -1,18 +1,67 @@
 """A table as somebody's file holds it: named columns, and where each row stands, for complaints."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import polars as pl
 import polars.selectors as cs
+import yaml
 
-from sightline.calibration.readers.nccl_log import read_log
-from sightline.calibration.readers.words import WORDS
 from sightline.errors import InputError, nearest
 from sightline.parquet import first_line, polars_faults, refuse_deep_file
 from sightline.quantities import show
 from sightline.scenario import Model
+
+WORDS: Mapping[str, Mapping[Any, Any]] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+PROGRAMS: Mapping[str, str] = WORDS["programs"]
+"""The collective that a program of nccl-tests times."""
+
+
+_PROGRAM = re.compile(rf"\b({'|'.join(PROGRAMS)})_perf\b")
+_RANK = re.compile(r"^#\s+Rank\s+(\d+).*?\bon\s+(\S+)\s+device\s+\d+\s+\[\w+\]\s+(.*\S)", re.MULTILINE)
+_VERSION = re.compile(r"NCCL version:?\s*([\d.]+)", re.IGNORECASE)
+_RESULT = re.compile(
+    r"^\s*(\d+)\s+(\d+)\s+(\w+)\s+(?:(?:sum|prod|max|min|avg|none)\s+)?(?:-?\d+\s+)?([\d.]+)\s+([\d.]+)\s+([\d.]+)"
+)
+
+
+def read_log(path: Path) -> pl.DataFrame:
+    """Return the out-of-place times of a run, with the kind, the ranks, the device and NCCL's version with them."""
+    text = path.read_text(encoding="utf-8")
+    ranks = _RANK.findall(text)
+    found = [match.groups() for line in text.splitlines() if (match := _RESULT.match(line))]
+    if not ranks or not found:
+        raise InputError(f"'{path}' looks like nccl-tests, but has no list of ranks with a table of times below it")
+    hosts = {host for _, host, _ in ranks}
+    version = _VERSION.search(text)
+    rows = {
+        "nccl_tests": [_program(text, path, found, len(ranks))] * len(found),
+        "bytes": [size for size, *_ in found],
+        "time_us": [time for _, _, _, time, _, _ in found],
+        "ranks": [str(len(ranks))] * len(found),
+        "ranks_per_node": [str(len(ranks) // len(hosts))] * len(found),
+        "device": [ranks[0][2]] * len(found),
+        "library": [f"NCCL {version[1]}" if version else "NCCL"] * len(found),
+    }
+    frame = pl.DataFrame(rows)
+    return frame.filter(pl.col("bytes") != "0")
+
+
+def _program(text: str, path: Path, found: list[tuple[str, ...]], ranks: int) -> str:
+    """The program's name where the log holds it.
+
+    An all-reduce also shows in its ratio of bus to algorithm bandwidth.
+    """
+    if named := _PROGRAM.search(text):
+        return PROGRAMS[named[1]]
+    _, _, _, _, algorithm, bus = max(found, key=lambda row: float(row[4]))
+    if ranks > 2 and abs(float(bus) / float(algorithm) - 2 * (ranks - 1) / ranks) < 0.05:
+        return "all_reduce"
+    raise InputError(f"'{path}' does not say which program of nccl-tests wrote it, such as all_gather_perf")
+
 
 _CELLS = cs.numeric() | cs.string() | cs.boolean() | cs.categorical()
 """Columns that hold a word or a number in each row."""
@@ -186,3 +235,103 @@ def _flat(mapping: dict[str, object], prefix: str = "") -> list[tuple[str, objec
 
 def _cell(value: object) -> str | None:
     return None if value is None else str(value)
+
+
+Read = Callable[[RawTable], pl.DataFrame]
+
+PHASES = ("prefill_attention", "decode_attention", "latent_decode_attention")
+"""Parts of serving engines' attention: prompts, steps against keys and values per head, and steps against a latent."""
+NO_WINDOW = 1e9
+"""Tokens of a sliding window that never ends."""
+
+MATMULS: Mapping[str, str] = WORDS["matmuls"]
+CACHES: Mapping[str, str] = WORDS["caches"]
+COLLECTIVES = {**PROGRAMS, **{kind: kind for kind in PROGRAMS.values()}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """One way of writing measurements down."""
+
+    name: str
+    part: str
+    columns: tuple[str, ...]
+    """Columns that a table of this format has; others may be there too."""
+    read: Read
+    repeats: bool = False
+    """A table times shapes several times as a matter of course: their median counts."""
+
+
+FORMATS: list[Format] = []
+"""The first that fits a table's columns and part reads it."""
+
+
+def reads(name: str, columns: str, *parts: str, repeats: bool = False) -> Callable[[Read], Read]:
+    """Register the decorated function as reader of ``parts`` of tables in the format ``name``, with ``columns``."""
+
+    def register(read: Read) -> Read:
+        for part in parts:
+            one = _of_phase(read, part)
+            FORMATS.append(Format(name=name, part=part, columns=tuple(columns.split()), read=one, repeats=repeats))
+        return read
+
+    return register
+
+
+def _of_phase(read: Read, part: str) -> Read:
+    """A reader of one phase of what ``read`` reads: steps have one query per sequence, prompts more.
+
+    Steps against a latent are a part of their own.
+    """
+    if part not in PHASES:
+        return read
+
+    def phase(table: RawTable) -> pl.DataFrame:
+        rows = read(table)
+        if "query_tokens" not in rows.columns:
+            return rows
+        lacking = {"latent": pl.lit(value=False), "window": pl.lit(NO_WINDOW)}
+        rows = rows.with_columns(**{name: value for name, value in lacking.items() if name not in rows.columns})
+        step, latent = pl.col("query_tokens") == 1, pl.col("latent")
+        chosen = {"latent_decode_attention": step & latent, "decode_attention": step & ~latent}
+        return rows.filter(chosen.get(part, ~step)).drop("latent")
+
+    return phase
+
+
+def attention_samples(table: RawTable, **columns: Any) -> pl.DataFrame:
+    """Samples of attention: one sequence, a 16-bit cache, values as wide as keys unless ``columns`` say more."""
+    usual = {"kernel": "16-bit cache", "batch": 1.0, "value_dim": columns["head_dim"]}
+    return table.samples(**{**usual, **columns})
+
+
+class Stream(NamedTuple):
+    """What a kernel does for a token."""
+
+    kind: str
+    width: pl.Series | float
+    tensors: float
+    distinct: float | None = None
+    """None: as many as are moved."""
+    launches: float = 1.0
+
+
+def stream_samples(
+    table: RawTable, stream: Stream, tokens: pl.Series, seconds: pl.Series, generation: str = "vectorized"
+) -> pl.DataFrame:
+    """A sample of the kernel for every row of the table."""
+    return table.samples(
+        kernel=stream.kind,
+        generation=generation,
+        tokens=tokens,
+        width=tokens * 0 + stream.width,
+        tensors=stream.tensors,
+        distinct=stream.tensors if stream.distinct is None else stream.distinct,
+        launches=stream.launches,
+        seconds=seconds,
+    )
+
+
+def in_order(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """The samples of several kernels in the order of the file's rows."""
+    return pl.concat(parts).sort("row", maintain_order=True)

@@ -2,10 +2,10 @@
 
 import polars as pl
 
-from sightline.calibration.readers.raw_table import RawTable
-from sightline.calibration.readers.vocabulary import (
+from sightline.calibration.readers.raw_table import (
     COLLECTIVES,
     PHASES,
+    RawTable,
     Stream,
     attention_samples,
     in_order,

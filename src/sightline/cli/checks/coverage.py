@@ -30,7 +30,7 @@ class _Report(OutlinedReport):
     cells: "list[Cell]"
 
     def document(self) -> Any:
-        from sightline.validation.coverage.results import coverage_to_dict
+        from sightline.validation.coverage import coverage_to_dict
 
         return coverage_to_dict(self.cells)
 

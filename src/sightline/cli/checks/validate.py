@@ -123,7 +123,7 @@ class _Report(Report):
     cases: bool
 
     def document(self) -> Any:
-        from sightline.validation.results import results_to_dict
+        from sightline.validation.suite import results_to_dict
 
         return results_to_dict(self.results, cases=self.cases) | self.means
 
@@ -170,7 +170,7 @@ def _run(suite: str | None, data: Path | None, progress: "Progress", *, locked: 
 def _left_out(suite: str | None, data: Path | None, progress: "Progress") -> "tuple[list[Result], dict[str, Any]]":
     """Leave the sources of the chosen suites out, one after the other: their errors, and what they let one expect."""
     from sightline.validation import choose, left_out, suites
-    from sightline.validation.sources import shipped, source_steps
+    from sightline.validation.left_out import shipped, source_steps
 
     _require_folder(data)
     steps = source_steps(suites(data))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sightline.profile import Profile
     from sightline.progress import Progress
     from sightline.scenario import ServingScenario
-    from sightline.simulation.rates import Capacity
+    from sightline.simulation.capacity import Capacity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,7 +226,7 @@ def _write_runs(answers: "list[Profile]", options: SimulateOptions) -> ReportOpt
         return replace(options.reports, chart=None)
     if options.requests is not None:
         from sightline.runs.store import as_parquet
-        from sightline.simulation.results.table import request_table
+        from sightline.simulation.results.figures import request_table
 
         output.write_file(options.requests, as_parquet(request_table(answers[0].outcome)))
     if options.trace is not None and answers[0].outcome is None:

@@ -30,7 +30,7 @@ def served_run(asked: str, store: str | None) -> ServedRun:
     """
     from sightline.loading.serving import serving_from_mapping
     from sightline.runs import open_store
-    from sightline.simulation.recorded import outcome_of
+    from sightline.simulation.replay import outcome_of
 
     runs = open_store(store)
     run = runs.find(asked)

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from sightline.profile import Profile
     from sightline.progress import Progress
     from sightline.scenario import ServingScenario
+    from sightline.simulation.load import Integers
     from sightline.simulation.outcome import Outcome
-    from sightline.simulation.requests import Integers
 
 
 def streamed(
@@ -52,7 +52,7 @@ class _Pieces:
 
     def write(self, numbers: "Integers", piece: "Outcome") -> None:
         """Write a piece."""
-        from sightline.simulation.results.table import request_table
+        from sightline.simulation.results.figures import request_table
 
         request_table(piece, numbers).write_parquet(self._folder / f"{self._written:08}.parquet", compression="zstd")
         self._written += 1

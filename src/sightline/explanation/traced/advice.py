@@ -11,7 +11,7 @@ from sightline.explanation.traced.products import lost
 from sightline.explanation.traced.sentences import fills
 from sightline.prediction.changes import seconds
 from sightline.traces.breakdown import Reason
-from sightline.traces.operators.attention import CORE
+from sightline.traces.operators import CORE
 
 if TYPE_CHECKING:
     from sightline.explanation.traced.model import Predicted

@@ -6,7 +6,7 @@ from sightline.explanation.traced.fault import Fault, part
 from sightline.explanation.traced.figures import Figures
 from sightline.explanation.traced.sentences import slow_one
 from sightline.prediction.changes import seconds
-from sightline.traces.operators.names import UNNAMED
+from sightline.traces.operator_names import UNNAMED
 
 _IN_FORWARD = 0.25
 """Share of all-reduces inside of the forward pass from which on they are no longer gradients alone."""

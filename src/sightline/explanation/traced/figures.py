@@ -8,12 +8,17 @@ from dataclasses import dataclass
 
 from sightline.profile import Row
 from sightline.traces.breakdown import Breakdown, Reason
-from sightline.traces.findings.forward_reductions import share_in_forward
-from sightline.traces.findings.products import SmallProducts, small_products
-from sightline.traces.findings.slow import SlowCollective, slow_collective
-from sightline.traces.findings.uneven import LongSteps, long_steps
+from sightline.traces.findings import (
+    LongSteps,
+    SlowCollective,
+    SmallProducts,
+    long_steps,
+    share_in_forward,
+    slow_collective,
+    small_products,
+)
 from sightline.traces.job import Job
-from sightline.traces.waits.gaps import ON_PROCESSOR
+from sightline.traces.waits import ON_PROCESSOR
 
 _LIMITS: Mapping[Reason, str] = {
     Reason.IMBALANCE: "imbalance",

@@ -7,7 +7,7 @@ from sightline.explanation.traced.fault import part
 from sightline.explanation.traced.figures import Figures
 from sightline.prediction.changes import seconds
 from sightline.quantities import FLOPS, format_quantity
-from sightline.traces.findings.products import SmallProducts
+from sightline.traces.findings import SmallProducts
 
 _SHARED = 0.2
 """Share of products that read the input of the one before from which on fusing them is advised."""

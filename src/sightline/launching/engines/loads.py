@@ -3,8 +3,7 @@
 from dataclasses import fields, replace
 
 from sightline.scenario import Generate, GenerationScenario, ServingScenario
-from sightline.simulation.load import load_of
-from sightline.simulation.requests import Requests
+from sightline.simulation.load import Requests, load_of
 
 
 def as_generation(scenario: ServingScenario, load: Requests | None = None) -> GenerationScenario:

@@ -27,9 +27,8 @@ from sightline.quantities import counted
 from sightline.runs import Run, Store, credentials
 from sightline.runs.credentials import Credentials
 from sightline.scenario import ServingScenario
-from sightline.simulation.load import load_of
-from sightline.simulation.recorded import Records, outcome_of
-from sightline.simulation.requests import Requests, joined
+from sightline.simulation.load import Requests, joined, load_of
+from sightline.simulation.replay import Records, outcome_of
 from sightline.simulation.results import figures_of
 
 LATE_S = 0.01

@@ -24,7 +24,7 @@ from sightline.measurement.models import build_plain_model
 from sightline.measurement.processes import tree
 from sightline.runs.credentials import Credentials
 from sightline.scenario import Model, ServingScenario
-from sightline.simulation.requests import Requests
+from sightline.simulation.load import Requests
 
 CHAT_TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
 

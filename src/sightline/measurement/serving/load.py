@@ -25,7 +25,7 @@ from sightline.measurement.serving.prompts import (
     rows_of,
 )
 from sightline.measurement.serving.stream import Answer, Client, Limits, Sockets
-from sightline.simulation.requests import Requests
+from sightline.simulation.load import Requests
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sightline.errors import InputError, WorkError
 from sightline.measurement.serving.stream import Answer, Client
 from sightline.runs import credentials
-from sightline.simulation.requests import Requests
+from sightline.simulation.load import Requests
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession

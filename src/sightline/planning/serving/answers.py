@@ -17,7 +17,7 @@ from sightline.planning.serving.search import Placed, Simulated
 from sightline.planning.serving.sweep import ServingSpace, limits_of
 from sightline.planning.serving.trial import Trial, has_times, objective_in
 from sightline.quantities import SECONDS, counted, format_quantity
-from sightline.simulation.rates import ENOUGH
+from sightline.simulation.capacity import ENOUGH
 from sightline.simulation.results.totals import answered
 
 NEAREST = 3

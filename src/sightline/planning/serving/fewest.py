@@ -10,7 +10,7 @@ from sightline.planning.serving.sweep import Finalist, ServingSpace
 from sightline.planning.serving.trial import has_times, objective_in
 from sightline.profile import Profile
 from sightline.scenario import Cluster
-from sightline.simulation.rates import lasting_share, longer_by
+from sightline.simulation.capacity import lasting_share, longer_by
 from sightline.simulation.results.totals import meets
 from sightline.simulation.server import server_of
 from sightline.simulation.simulate import profile_of

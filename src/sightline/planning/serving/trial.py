@@ -9,7 +9,7 @@ from sightline.planning.serving.sweep import Finalist, limits_of
 from sightline.profile import Profile
 from sightline.quantities import rounded_up
 from sightline.scenario import ServingScenario, Slo
-from sightline.simulation.rates import (
+from sightline.simulation.capacity import (
     Capacity,
     Tried,
     at_rate,

@@ -10,7 +10,7 @@ from sightline.report.chrome import events
 from sightline.report.chrome.contents import kernel_name
 from sightline.report.chrome.events import COMPUTE, LAYERS_SEND, Event, asynchronous, counter, slice_of, trace_text
 from sightline.simulation.outcome import COMPLETED, Outcome
-from sightline.simulation.results.iteration_parts import HOST, Piece, iteration_parts, kinds_of
+from sightline.simulation.results.iterations import HOST, Piece, iteration_parts, kinds_of
 from sightline.simulation.server import server_of
 
 MOST_ITERATIONS, MOST_REQUESTS = 50_000, 5_000

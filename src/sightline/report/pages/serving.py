@@ -9,7 +9,7 @@ from sightline.report.pages.charts import charts_piece
 from sightline.report.pages.profile import label_of, profile_piece
 from sightline.report.pages.profiles import profiles_piece, table_of
 from sightline.report.pieces import BAD, GOOD, PERHAPS, Piece, Said
-from sightline.simulation.rates import Capacity
+from sightline.simulation.capacity import Capacity
 
 _CURVE = ("throughput-latency",)
 _BEYOND, _LEAST_POINTS = 2, 3

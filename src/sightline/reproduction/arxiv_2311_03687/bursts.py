@@ -8,8 +8,8 @@ import numpy as np
 
 from sightline.reproduction.arxiv_2311_03687.settings import DATE, GPUS, MODELS, SEVEN, SEVENTY, THIRTEEN
 from sightline.reproduction.asking import Ask, Asked
-from sightline.simulation.requests import Floats
-from sightline.simulation.results.request_times import times_of
+from sightline.simulation.load import Floats
+from sightline.simulation.results.times import times_of
 
 VLLM, LIGHTLLM, TGI = ENGINES = ("vllm", "lightllm", "tgi")
 CALLED: Mapping[str, str] = {VLLM: "vLLM", LIGHTLLM: "LightLLM", TGI: "TGI"}

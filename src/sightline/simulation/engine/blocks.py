@@ -7,17 +7,242 @@ device, if there are any.
 """
 
 from sightline.simulation.compiled import compiled
-from sightline.simulation.engine.contents import block_key, enter, forget, found
 from sightline.simulation.engine.state import (
+    CLOCKS,
+    COUNTS,
     FIRST_FREE,
     FREE_BLOCKS,
+    LOADING,
     NOTHING,
     POOLED,
+    TIER_BLOCK_S,
+    TIER_CLOCKS,
+    TIER_COUNTS,
+    TIER_FIRST,
+    TIER_LATENCY_S,
+    TIER_LOAD_S,
+    TIER_LOADED,
+    TIER_ROW,
+    TIER_ROWS,
+    TIER_USED,
     UNSHARED,
     Replica,
     Slots,
 )
-from sightline.simulation.engine.tiers import append, has_tiers, keep, load, unlink
+from sightline.simulation.load import Integers
+
+_OF_PREFIX = 1
+_OF_SESSION = 2
+_OF_REQUEST = 3
+
+
+@compiled
+def block_key(slots: Slots, slot: int, block: int, block_tokens: int) -> int:
+    """Return what identifies the content of a sequence's block, never 0.
+
+    Within the shared prefix that is the prefix, then the conversation, else the request alone.
+    """
+    if slots[slot].prefix_id >= 0 and (block + 1) * block_tokens <= slots[slot].prefix_tokens:
+        return mixed(slots[slot].prefix_id * 4 + _OF_PREFIX, block)
+    if slots[slot].session_id >= 0:
+        return mixed(slots[slot].session_id * 4 + _OF_SESSION, block)
+    return mixed(slots[slot].request * 4 + _OF_REQUEST, block)
+
+
+@compiled
+def mixed(owner: int, block: int) -> int:
+    """Return a hash of two numbers, never 0 (the finalizer of SplitMix64, twice)."""
+    x = owner * 0x1E3779B97F4A7C15 + block
+    for _ in range(2):
+        x = (x ^ ((x >> 30) & 0x3FFFFFFFF)) * 0x3F58476D1CE4E5B9
+        x = (x ^ ((x >> 27) & 0x1FFFFFFFFF)) * 0x14D049BB133111EB
+        x ^= (x >> 31) & 0x1FFFFFFFF
+    return x if x != 0 else 1
+
+
+@compiled
+def _bucket(rep: Replica, key: int) -> int:
+    """Where a key stands in the hash table, or where it would."""
+    last = rep.index.size - 1
+    at = key & last
+    while rep.index[at].key not in (0, key):
+        at = (at + 1) & last
+    return at
+
+
+@compiled
+def found(rep: Replica, key: int) -> int:
+    """Return the block that has ``key``, on the device if any there has, or `NOTHING`."""
+    at = _bucket(rep, key)
+    if rep.index[at].key != key:
+        return NOTHING
+    block = rep.index[at].block
+    return block if rep.blocks[block].holders >= 0 else _fastest(rep, block)
+
+
+@compiled
+def _fastest(rep: Replica, block: int) -> int:
+    """Of the blocks with the content of this one return the first on the device, else that in the fastest tier."""
+    best = block
+    while block != NOTHING and rep.blocks[best].holders < 0:
+        if rep.blocks[block].holders > rep.blocks[best].holders:
+            best = block
+        block = rep.blocks[block].twin
+    return best
+
+
+@compiled
+def found_in(rep: Replica, key: int, tier: int) -> int:
+    """Return the block of a tier that has ``key``, or `NOTHING`."""
+    at = _bucket(rep, key)
+    block = rep.index[at].block if rep.index[at].key == key else NOTHING
+    while block != NOTHING and rep.blocks[block].holders != -1 - tier:
+        block = rep.blocks[block].twin
+    return block
+
+
+@compiled
+def enter(rep: Replica, key: int, block: int) -> None:
+    """Let a block be found by its key, behind others with the same content."""
+    at = _bucket(rep, key)
+    if rep.index[at].key == 0:
+        rep.index[at].key, rep.index[at].block = key, block
+    else:
+        other = rep.index[at].block
+        while rep.blocks[other].twin != NOTHING:
+            other = rep.blocks[other].twin
+        rep.blocks[other].twin = block
+    rep.blocks[block].key, rep.blocks[block].twin = key, NOTHING
+
+
+@compiled
+def forget(rep: Replica, block: int) -> None:
+    """Let a block not be found any more."""
+    at = _bucket(rep, rep.blocks[block].key)
+    twin = rep.blocks[block].twin
+    rep.blocks[block].key = 0
+    if rep.index[at].block != block:
+        other = rep.index[at].block
+        while rep.blocks[other].twin != block:
+            other = rep.blocks[other].twin
+        rep.blocks[other].twin = twin
+    elif twin != NOTHING:
+        rep.index[at].block = twin
+    else:
+        _close_gap(rep, at)
+
+
+@compiled
+def _close_gap(rep: Replica, hole: int) -> None:
+    """Take a row out of the hash table; rows behind it move up."""
+    last = rep.index.size - 1
+    rep.index[hole].key = 0
+    at = (hole + 1) & last
+    while rep.index[at].key != 0:
+        home = rep.index[at].key & last
+        if ((at - home) & last) >= ((at - hole) & last):
+            rep.index[hole].key, rep.index[hole].block = rep.index[at].key, rep.index[at].block
+            rep.index[at].key = 0
+            hole = at
+        at = (at + 1) & last
+
+
+@compiled
+def has_tiers(rep: Replica) -> bool:
+    """Return whether there are any."""
+    return rep.counts.size > COUNTS
+
+
+@compiled
+def unlink(rep: Replica, block: int, first: int) -> None:
+    """Take a block out of a queue, whose ends are in the counters ``first`` and the next."""
+    before, behind = rep.blocks[block].preceding, rep.blocks[block].following
+    if before == NOTHING:
+        rep.counts[first] = behind
+    else:
+        rep.blocks[before].following = behind
+    if behind == NOTHING:
+        rep.counts[first + 1] = before
+    else:
+        rep.blocks[behind].preceding = before
+
+
+@compiled
+def append(rep: Replica, block: int, first: int) -> None:
+    """Append a block to a queue, whose ends are in the counters ``first`` and the next."""
+    last = rep.counts[first + 1]
+    rep.blocks[block].preceding, rep.blocks[block].following = last, NOTHING
+    if last == NOTHING:
+        rep.counts[first] = block
+    else:
+        rep.blocks[last].following = block
+    rep.counts[first + 1] = block
+
+
+@compiled
+def keep(rep: Replica, key: int) -> None:
+    """Let the first tier have what the device evicts, and each further one what the tier before it evicts."""
+    for tier in range((rep.counts.size - COUNTS) // TIER_COUNTS):
+        of = COUNTS + tier * TIER_COUNTS
+        row = NOTHING if key == UNSHARED else found_in(rep, key, tier)
+        if row != NOTHING:
+            _touch(rep, row, tier)
+            return
+        if rep.counts[of + TIER_USED] < rep.counts[of + TIER_ROWS]:
+            row = rep.counts[of + TIER_ROW] + rep.counts[of + TIER_USED]
+            rep.counts[of + TIER_USED] += 1
+            _fill(rep, row, tier, key)
+            return
+        if rep.counts[of + TIER_ROWS] > 0:
+            row = rep.counts[of + TIER_FIRST]
+            unlink(rep, row, of + TIER_FIRST)
+            evicted = rep.blocks[row].key
+            if evicted != UNSHARED:
+                forget(rep, row)
+            _fill(rep, row, tier, key)
+            key = evicted
+
+
+@compiled
+def _fill(rep: Replica, row: int, tier: int, key: int) -> None:
+    """Let an empty row have this content, as the one that was used last."""
+    rep.blocks[row].holders = -1 - tier
+    if key == UNSHARED:
+        rep.blocks[row].key = UNSHARED
+    else:
+        enter(rep, key, row)
+    append(rep, row, COUNTS + tier * TIER_COUNTS + TIER_FIRST)
+
+
+@compiled
+def _touch(rep: Replica, row: int, tier: int) -> None:
+    first = COUNTS + tier * TIER_COUNTS + TIER_FIRST
+    unlink(rep, row, first)
+    append(rep, row, first)
+
+
+@compiled
+def load(rep: Replica, held: Integers, blocks: int, first_time: bool) -> None:
+    """Note the seconds of loading what a sequence has in tiers, of its leading ``blocks``, for the next iteration.
+
+    These are `NOTHING` in ``held`` afterwards. The end of a sequence counts as used before its beginning. Loads
+    follow each other.
+    """
+    for tier in range((rep.counts.size - COUNTS) // TIER_COUNTS):
+        loaded = 0
+        for i in range(blocks - 1, -1, -1):
+            if held[i] != NOTHING and rep.blocks[held[i]].holders == -1 - tier:
+                _touch(rep, held[i], tier)
+                held[i] = NOTHING
+                loaded += 1
+        if loaded == 0:
+            continue
+        at = CLOCKS + tier * TIER_CLOCKS
+        seconds = rep.clocks[at + TIER_LATENCY_S] + loaded * rep.clocks[at + TIER_BLOCK_S]
+        rep.clocks[at + TIER_LOAD_S] += seconds
+        rep.clocks[LOADING] += seconds
+        if first_time:
+            rep.counts[COUNTS + tier * TIER_COUNTS + TIER_LOADED] += loaded
 
 
 @compiled

@@ -28,9 +28,8 @@ from sightline.simulation.engine.state import (
     Replica,
     Slots,
 )
-from sightline.simulation.requests import Floats
-from sightline.simulation.times.axes import place_on
-from sightline.simulation.times.tables import CONTEXT_BITS
+from sightline.simulation.load import Floats
+from sightline.simulation.times import CONTEXT_BITS, place_on
 
 
 @compiled

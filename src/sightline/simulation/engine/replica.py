@@ -11,7 +11,6 @@ from sightline.simulation.compiled import compiled
 from sightline.simulation.engine.blocks import publish, view
 from sightline.simulation.engine.handover import any_sent, send, take_in
 from sightline.simulation.engine.lists import leave_waiting, next_end, pop_end
-from sightline.simulation.engine.records import ITERATIONS, REQUESTS, RESUMPTIONS, Records, note_gaps
 from sightline.simulation.engine.sequences import (
     begin_decoding,
     blocks_for,
@@ -39,6 +38,7 @@ from sightline.simulation.engine.state import (
     FREE_BLOCKS,
     GHOST_CONTEXT,
     GHOSTS,
+    ITERATIONS,
     JOINED,
     LEAVING,
     LOADING,
@@ -47,6 +47,8 @@ from sightline.simulation.engine.state import (
     PARTIAL,
     READY,
     REPEATS,
+    REQUESTS,
+    RESUMPTIONS,
     RUNNING,
     SEEN,
     STARTED,
@@ -54,8 +56,10 @@ from sightline.simulation.engine.state import (
     UNSERVED,
     WAITING,
     Facts,
+    Records,
     Replica,
     Slots,
+    note_gaps,
 )
 from sightline.simulation.outcome import COMPLETED, NO_ROOM, OVER_BUDGET
 from sightline.simulation.policies.listed import STATIC, schedule

@@ -1,8 +1,9 @@
 """What happens to a sequence: it is admitted, its prompt is processed, it decodes, it is put off, it ends."""
 
-from sightline.simulation.compiled import compiled
-from sightline.simulation.engine.blocks import give_up, hold_cached, publish, publish_all, take
-from sightline.simulation.engine.drafts import passes_to_come, tokens_of_pass
+from typing import Final
+
+from sightline.simulation.compiled import compiled, entry
+from sightline.simulation.engine.blocks import give_up, hold_cached, mixed, publish, publish_all, take
 from sightline.simulation.engine.lists import (
     append_running,
     append_seen,
@@ -43,6 +44,42 @@ from sightline.simulation.engine.state import (
     Slots,
 )
 from sightline.simulation.times import PackedTimes, prompt_attention_seconds
+
+_SEED_BITS: Final = 40
+"""Bits of a request's number."""
+_FRACTION: Final = (1 << 53) - 1
+"""Bits of a hash that become a share."""
+
+
+@entry
+def accepted_drafts(seed: int, request: int, token: int, drafted: int, acceptance: float) -> int:
+    """Return how many of the tokens drafted for a request are accepted in the pass that yields its ``token``."""
+    share = (mixed((seed << _SEED_BITS) ^ request, token) & _FRACTION) / (_FRACTION + 1.0)
+    accepted, passed = 0, acceptance
+    while accepted < drafted and share < passed:
+        accepted += 1
+        passed *= acceptance
+    return accepted
+
+
+@compiled
+def tokens_of_pass(slots: Slots, slot: int, generated: int, facts: Facts) -> int:
+    """Return the tokens that a decode pass yields behind ``generated`` ones: one, accepted drafts, none too many."""
+    accepted = accepted_drafts(facts.seed, slots[slot].request, generated, facts.pass_tokens - 1, facts.acceptance)
+    return min(1 + accepted, slots[slot].output - generated)
+
+
+@compiled
+def passes_to_come(slots: Slots, slot: int, facts: Facts) -> int:
+    """Return the decode passes until a sequence has its last token."""
+    generated = slots[slot].generated
+    if facts.pass_tokens == 1:
+        return slots[slot].output - generated
+    passes = 0
+    while generated < slots[slot].output:
+        generated += tokens_of_pass(slots, slot, generated, facts)
+        passes += 1
+    return passes
 
 
 @compiled

@@ -6,7 +6,7 @@ import numpy as np
 
 from sightline.simulation.compiled import compiled, entry
 from sightline.simulation.engine.state import NOTHING, Slots, record
-from sightline.simulation.requests import Floats, Integers, Requests
+from sightline.simulation.load import Floats, Integers, Requests
 
 # Counters of `Sources.counts`.
 TAKEN: Final = 0

@@ -6,18 +6,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sightline.simulation.outcome import REFUSALS, Lifetimes, Outcome, PoolLimits, TierUse
-from sightline.simulation.requests import Floats, Integers
-from sightline.simulation.results.intervals import PERCENTILES, Interval, Sample, Statistics, of_mean, statistics
-from sightline.simulation.results.iteration_sums import IterationSums, iteration_sums_of
-from sightline.simulation.results.lifetimes import replicas_of_run
-from sightline.simulation.results.moments import Moments
-from sightline.simulation.results.percentiles import of_histogram
-from sightline.simulation.results.samples import Values
-from sightline.simulation.results.throughput import rate_intervals
-from sightline.simulation.results.totals import Totals, answered, totals_of
+from sightline.simulation.load import Floats, Integers
+from sightline.simulation.outcome import COMPLETED, REFUSALS, Lifetimes, Outcome, PoolLimits, TierUse
+from sightline.simulation.results.iterations import IterationSums, iteration_sums_of
+from sightline.simulation.results.times import (
+    PERCENTILES,
+    Interval,
+    Sample,
+    Statistics,
+    Values,
+    of_histogram,
+    of_mean,
+    statistics,
+    times_of,
+)
+from sightline.simulation.results.totals import Moments, Totals, answered, rate_intervals, replicas_of_run, totals_of
 
 if TYPE_CHECKING:
+    import polars
+
     from sightline.scenario import Slo
 
 TIMES = ("ttft_s", "latency_s", "tpot_s")
@@ -237,3 +244,47 @@ def _too_few(times: Mapping[str, Statistics], percentiles: Mapping[str, float], 
 
 def _known(values: Mapping[str, float]) -> dict[str, float | None]:
     return {name: None if np.isnan(value) else value for name, value in values.items()}
+
+
+FAILED = "failed"
+
+
+def request_table(outcome: Outcome, numbers: Integers | None = None) -> "polars.DataFrame":
+    """Return what became of each request: the load's columns, its times, and its status in words.
+
+    Times are seconds; those that a request does not have are null. ``numbers`` are those of the requests in their load,
+    where the outcome is a piece of it. Where other replicas decode than process prompts, the latter, and when keys and
+    values were sent and came, are columns too.
+    """
+    import polars
+
+    requests = outcome.requests
+    done = outcome.status == COMPLETED
+    times = {
+        "scheduled_s": outcome.scheduled_s,
+        "first_token_s": outcome.first_token_s,
+        "last_token_s": outcome.last_token_s,
+        "queue_s": outcome.scheduled_s - requests.arrival_s,
+        **times_of(outcome),
+    }
+    moved = outcome.transfers
+    between = (
+        {}
+        if moved is None
+        else {"prefill_replica": moved.replica, "prefilled_s": moved.prefilled_s, "ready_s": moved.ready_s}
+    )
+    words = {COMPLETED: "completed", **REFUSALS}
+    return polars.DataFrame(
+        {
+            "request": np.arange(len(requests)) if numbers is None else numbers,
+            "status": [words.get(int(status), FAILED) for status in outcome.status],
+            "arrival_s": requests.arrival_s,
+            "prompt_tokens": requests.prompt_tokens,
+            "output_tokens": requests.output_tokens,
+            **{name: np.where(done, seconds, np.nan) for name, seconds in times.items()},
+            **{name: getattr(outcome, name) for name in ("cached_tokens", "preemptions", "replica")},
+            **between,
+            **{name: getattr(requests, name) for name in ("prefix_id", "prefix_tokens", "session_id", "priority")},
+            "adapter": requests.adapter,
+        }
+    ).with_columns(polars.selectors.float().fill_nan(None))

@@ -1,14 +1,27 @@
 """What a run's requests add up to: sums over them, which add up piece by piece."""
 
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sightline.simulation.outcome import COMPLETED, Outcome
-from sightline.simulation.requests import Floats, Integers
-from sightline.simulation.results.request_times import request_times
+from sightline.scenario import ServingScenario
+from sightline.simulation.engine.state import Facts
+from sightline.simulation.load import Floats, Integers
+from sightline.simulation.outcome import (
+    COMPLETED,
+    NO_ROOM,
+    NOT_ADMITTED,
+    OVER_BUDGET,
+    REFUSALS,
+    TOO_LONG,
+    Iterations,
+    Lifetimes,
+    Outcome,
+)
+from sightline.simulation.results.times import BATCHES, Interval, of_rate, request_times
 
 if TYPE_CHECKING:
     from sightline.scenario import Slo
@@ -150,3 +163,142 @@ def totals_of(outcome: Outcome, found: Answered, slo: "Slo | None" = None) -> To
         first_arrival_s=float(outcome.requests.arrival_s.min(initial=np.inf)),
         last_token_s=float(outcome.last_token_s[done].max(initial=-np.inf)),
     )
+
+
+def rate_intervals(found: Answered, slo: "Slo | None") -> dict[str, Interval]:
+    """Return the intervals of requests, tokens and good requests per second; none of a run that takes no time."""
+    last_s = found.arrival_s + found.latency_s
+    order = np.argsort(last_s, kind="stable")
+    batches = min(BATCHES, order.size)
+    if not batches:
+        return {}
+    ends = np.array([part[-1] for part in np.array_split(order, batches)])
+    seconds = np.diff(last_s[ends], prepend=found.arrival_s.min())
+    if not (seconds > 0).all():
+        return {}
+    amounts: dict[str, Floats] = {
+        "requests_per_s": np.ones(order.size),
+        "output_tokens_per_s": found.output_tokens.astype(np.float64),
+    }
+    if slo is not None:
+        amounts["goodput_requests_per_s"] = kept(found, slo).astype(np.float64)
+    return {
+        key: of_rate(np.array([part.sum() for part in np.array_split(of[order], batches)]), seconds)
+        for key, of in amounts.items()
+    }
+
+
+def unserved_warnings(
+    refused: Mapping[str, int], completed: int, scenario: ServingScenario, facts: Sequence[Facts]
+) -> Iterator[str]:
+    """Yield a sentence for each reason of ``refused`` requests, as results name them; ``facts`` are those of the pools.
+
+    What replicas of several pools have room for is told of the smallest.
+    """
+    asked = sum(refused.values()) + completed
+    why = _why(scenario, facts)
+    for reason, count in refused.items():
+        yield f"{count:,} of {asked:,} requests were refused because {why[reason]}"
+
+
+def _why(scenario: ServingScenario, facts: Sequence[Facts]) -> Mapping[str, str]:
+    """What refuses requests, with its limit and its key, by reason."""
+    name, engine = scenario.model.name, scenario.plan.engine
+    context = scenario.model.max_positions
+    budget = min(of.token_budget // of.stages for of in facts)
+    room = min(of.blocks * of.block_tokens for of in facts)
+    budget_least = (
+        f"; {engine.name} itself does not start with less than the context, {context:,}"
+        if engine.serving.policy == "vllm" and budget < context
+        else ""
+    )
+    return {
+        REFUSALS[TOO_LONG]: f"their prompts and answers are longer than the context of {name}, {context:,} tokens",
+        REFUSALS[NO_ROOM]: (
+            f"they do not fit in the KV cache of a replica, {room:,} tokens; more devices of a replica "
+            "(plan.tensor_parallel) or fewer bits (plan.quantization) make it larger"
+        ),
+        REFUSALS[NOT_ADMITTED]: (
+            f"{engine.name} had {facts[0].max_concurrent:,} under way, the most that plan.max_concurrent_requests "
+            "allows"
+        ),
+        REFUSALS[OVER_BUDGET]: (
+            f"their prompts are longer than plan.max_batched_tokens, {budget:,}, and plan.chunked_prefill is false"
+            f"{budget_least}"
+        ),
+    }
+
+
+MOMENTS = 400
+"""Moments of a run at most; at least half as many, once it has lasted `FIRST_S` times as many."""
+FIRST_S = 1e-3
+"""Seconds of a moment, to begin with."""
+SEEN = ("running", "waiting", "kv_tokens")
+"""Columns of iterations that are added up."""
+
+
+class Moments:
+    """What iterations of all replicas hold, second by second, summed over moments of equal length."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._moment_s = FIRST_S
+        self._sums = {name: np.zeros(MOMENTS) for name in SEEN}
+        self.end_s = 0.0
+        """When the last iteration ended."""
+
+    def add(self, iterations: Iterations) -> None:
+        """Add iterations, each of which holds what it does from its start to its end."""
+        if not iterations.start_s.size:
+            return
+        self.end_s = max(self.end_s, float(iterations.end_s.max()))
+        while self.end_s > MOMENTS * self._moment_s:
+            self._merge()
+        times = np.concatenate([iterations.start_s, iterations.end_s])
+        order = np.argsort(times, kind="stable")
+        edges = self._moment_s * np.arange(MOMENTS + 1.0)
+        for name in SEEN:
+            column = getattr(iterations, name)
+            level = np.cumsum(np.concatenate([column, -column]).astype(np.float64)[order])
+            area = np.concatenate([[0.0], np.cumsum(level[:-1] * np.diff(times[order]))])
+            self._sums[name] += np.diff(np.interp(edges, times[order], area))
+
+    def _merge(self) -> None:
+        """Make moments twice as long."""
+        self._moment_s *= 2.0
+        half = MOMENTS // 2
+        for sums in self._sums.values():
+            sums[:half] = sums[0::2] + sums[1::2]
+            sums[half:] = 0.0
+
+    @property
+    def edges_s(self) -> Floats:
+        """Where moments begin, up to the end of the run."""
+        count = max(int(np.ceil(self.end_s / self._moment_s - 1e-9)), 1)
+        edges: Floats = np.minimum(self._moment_s * np.arange(count + 1.0), self.end_s)
+        return edges
+
+    def means(self, name: str) -> Floats:
+        """Return the mean of one of `SEEN` over each moment, added up over replicas; 0 while no iteration runs."""
+        edges = self.edges_s
+        return self._sums[name][: edges.size - 1] / np.maximum(np.diff(edges), 1e-12)
+
+
+def replica_seconds(of: Lifetimes, begin_s: float, times_s: Floats) -> Floats:
+    """Return the seconds of all replicas from the beginning to each of some times; they start and finish within."""
+    times = times_s[:, np.newaxis]
+    seconds: Floats = (
+        np.minimum(times, np.maximum(of.stopped_s, begin_s)) - np.minimum(times, np.maximum(of.started_s, begin_s))
+    ).sum(axis=1)
+    return seconds
+
+
+def replicas_of_run(of: Lifetimes, begin_s: float, end_s: float) -> dict[str, float]:
+    """Return how many replicas a run had: the mean over its time, the fewest and the most at once."""
+    first, last = np.clip(of.started_s, begin_s, end_s), np.clip(of.stopped_s, begin_s, end_s)
+    there = last > first
+    times = np.unique(np.concatenate([[begin_s], first[there], last[there]]))
+    counts = [int(((first <= at) & (at < last) & there).sum()) for at in times if at < end_s]
+    seconds = float(replica_seconds(of, begin_s, np.array([end_s]))[0])
+    mean = seconds / (end_s - begin_s) if end_s > begin_s else float(max(counts, default=0))
+    return {"mean": mean, "min": min(counts, default=0), "max": max(counts, default=0)}

@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 
 from sightline.cost.unmeasured import SERVER_UNKNOWN, half_width_without
-from sightline.validation.operators import collectives, kernels, matmul
+from sightline.validation.operators import families
 from sightline.validation.operators.left_out import distance_of, part_of
 from sightline.validation.operators.suite import Compared, OperatorSuite
 
@@ -33,33 +33,33 @@ def operator_suites(data: Path | str | None) -> tuple[OperatorSuite, ...]:
 def _fitted_suites(data: Path) -> Iterator[OperatorSuite]:
     """Yield the suites of constants that were fitted, with the parts of their tables that were held out."""
     return chain(
-        matmul.matmul_suites(data),
-        kernels.grouped_suites(data),
-        kernels.chart_suites(data),
-        kernels.attention_suites(data),
-        kernels.elementwise_suites(data),
-        collectives.collective_suites(data),
+        families.matmul_suites(data),
+        families.grouped_suites(data),
+        families.chart_suites(data),
+        families.attention_suites(data),
+        families.elementwise_suites(data),
+        families.collective_suites(data),
     )
 
 
 def never_fitted_suites(data: Path) -> Iterator[OperatorSuite]:
     """Yield a suite for every measured family and kind of operator, predicted without its own measurements."""
     for fitted in chain(
-        matmul.matmul_suites(data),
-        kernels.attention_suites(data),
-        kernels.elementwise_suites(data),
-        kernels.grouped_suites(data),
+        families.matmul_suites(data),
+        families.attention_suites(data),
+        families.elementwise_suites(data),
+        families.grouped_suites(data),
     ):
         if fitted.unseen is not None:
             if fitted.others:
                 yield _left_out(fitted.name, fitted.source, partial(fitted.unseen, "others"))
             if fitted.siblings:
                 yield _left_out(fitted.name, fitted.source, partial(fitted.unseen, "siblings"), siblings=True)
-    for name, source, compare in matmul.unmeasured(data):
+    for name, source, compare in families.unmeasured(data):
         yield _left_out(name, source, compare)
     for siblings in (False, True):
-        for name, compare, decisions in collectives.never_fitted(data, siblings=siblings):
-            suite = _left_out(name, collectives.NCCL_SOURCE, compare, *decisions, siblings=siblings)
+        for name, compare, decisions in families.never_fitted(data, siblings=siblings):
+            suite = _left_out(name, families.NCCL_SOURCE, compare, *decisions, siblings=siblings)
             yield suite if decisions else _with_width(replace(suite, name=f"{suite.name}, {SERVER_UNKNOWN}", goal=""))
 
 

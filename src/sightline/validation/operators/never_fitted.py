@@ -14,15 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.calibration.manifest import device_of, manifest
-from sightline.calibration.parts.collective_entries import kinds_at, mean_kinds, over_half_of_the_link
-from sightline.calibration.parts.collective_systems import systems
+from sightline.calibration.parts.collective_entries import kinds_at, mean_kinds, over_half_of_the_link, systems
 from sightline.calibration.parts.collectives import CollectiveTable, measured_node, predicted
 from sightline.calibration.parts.elementwise import scalar_between
 from sightline.calibration.parts.grouped import FITTED
+from sightline.calibration.parts.matmul import fit_sustained
 from sightline.calibration.parts.matmul_entries import constants_at
-from sightline.calibration.parts.matmul_sustained import fit_sustained
 from sightline.calibration.parts.part import between
-from sightline.calibration.parts.serving_entries import measured_families
+from sightline.calibration.parts.serving_attention import measured_families
 from sightline.catalog import entry, names
 from sightline.cost.architectures import kin
 from sightline.cost.attention.constants import at_clock as attention_at_clock

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from sightline.validation.serving.suite import ServingSuite, serving_results, serving_suites_of
 
 if TYPE_CHECKING:
-    from sightline.validation.serving.logs import Log
+    from sightline.validation.serving.suite import Log
 
 __all__ = ["ServingSuite", "serving_logs", "serving_results", "serving_suites"]
 
@@ -25,10 +25,7 @@ def serving_suites(data: Path | str | None) -> tuple[ServingSuite, ...]:
 def serving_logs(data: Path | str) -> "tuple[Log, ...]":
     """Return the logs of real servers in a data folder, each with its runs."""
     from sightline.validation.serving.aiconfigurator import aiconfigurator_pools, aiconfigurator_runs
-    from sightline.validation.serving.llmservingsim import llmservingsim_log
-    from sightline.validation.serving.vllm_figures import vllm_figures
-    from sightline.validation.serving.vllm_logs import vllm_logs
-    from sightline.validation.serving.vllm_saturated import vllm_saturated
+    from sightline.validation.serving.vllm import llmservingsim_log, vllm_figures, vllm_logs, vllm_saturated
 
     folder = Path(data)
     logs = (vllm_logs(folder), vllm_figures(folder), llmservingsim_log(folder))

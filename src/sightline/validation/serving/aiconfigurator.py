@@ -1,7 +1,7 @@
 """Runs of AIConfigurator's sample under the load that InferenceX sends: a burst, then a closed loop of clients.
 
 The steady loop of the suites of generation knows neither the burst nor the queue behind it, so that first tokens are
-compared here only. How a row is read is in `sightline.validation.adapters.silicon_sample`. Servers that process prompts
+compared here only. How a row is read is in `sightline.validation.adapters`. Servers that process prompts
 and decode on the same devices are a suite, and those with devices for each another one.
 """
 
@@ -13,12 +13,10 @@ from typing import Any
 import numpy as np
 
 from sightline.catalog import entry
-from sightline.simulation.requests import Integers, Requests
-from sightline.validation.adapters.silicon_launches import launched
-from sightline.validation.adapters.silicon_sample import row_of_cells
-from sightline.validation.cells import Cells, lines_of, scalar
-from sightline.validation.rows import LeftOutError, Row, case_of
-from sightline.validation.serving.logs import Log, MeasuredRun
+from sightline.simulation.load import Integers, Requests
+from sightline.validation.adapters import launched, row_of_cells
+from sightline.validation.rows import Cells, LeftOutError, Row, case_of, lines_of, scalar
+from sightline.validation.serving.suite import Log, MeasuredRun
 from sightline.validation.suite import digest
 
 TABLE = Path("aiconfigurator") / "silicon_sample.csv"

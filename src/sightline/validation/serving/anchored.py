@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sightline.validation.serving.logs import Log, MeasuredRun
+from sightline.validation.serving.suite import Log, MeasuredRun
 
 if TYPE_CHECKING:
     from sightline.simulation.anchoring import ServedLoad

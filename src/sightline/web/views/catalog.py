@@ -38,7 +38,7 @@ def _covered(kind: str, name: str) -> "Piece":
     from sightline.report import pieces
     from sightline.report.coverage import TITLE, coverage_outline
     from sightline.report.pages.outline import outline_piece
-    from sightline.validation.coverage.matrix import KINDS, cells_of
+    from sightline.validation.coverage import KINDS, cells_of
 
     quick = {of: table for table, of in KINDS.items() if table != "features"}
     if kind not in quick:

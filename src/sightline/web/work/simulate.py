@@ -66,6 +66,6 @@ def _files(answers: "list[Profile]") -> Mapping[str, str]:
     outcome = answers[0].outcome if len(answers) == 1 else None
     if outcome is None or len(outcome.requests) > _MOST_ROWS:
         return {}
-    from sightline.simulation.results.table import request_table
+    from sightline.simulation.results.figures import request_table
 
     return {"requests.csv": request_table(outcome).write_csv()}

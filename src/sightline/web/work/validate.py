@@ -11,7 +11,7 @@ def work(mapping: Mapping[str, Any], options: Mapping[str, Any], progress: Progr
     """Return the errors of the suites; ``mapping`` is ``{suite: NAME}``, or empty for all of them."""
     from sightline.report.pages.validation import validation_piece
     from sightline.validation import choose, evaluate
-    from sightline.validation.results import results_to_dict
+    from sightline.validation.suite import results_to_dict
 
     checked("validate", options, ())
     suite = mapping.get("suite")

@@ -11,7 +11,7 @@ from sightline.report.charts import drawing
 from sightline.report.charts.drawing import SCREEN, Room
 from sightline.report.charts.serving.rates import legend
 from sightline.simulation.results.figures import Summary, summary_of
-from sightline.simulation.results.lifetimes import replica_seconds
+from sightline.simulation.results.totals import replica_seconds
 
 _WIDTH, _HEIGHT = 680, 260
 

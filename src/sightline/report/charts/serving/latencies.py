@@ -15,7 +15,7 @@ from sightline.report.charts.axes import decade_ticks
 from sightline.report.charts.drawing import SCREEN, Room
 from sightline.simulation.outcome import Outcome
 from sightline.simulation.results.figures import summary_of
-from sightline.simulation.results.request_times import times_of
+from sightline.simulation.results.times import times_of
 
 TIMES = {"ttft_s": "Time to first token", "tpot_s": "Time per output token", "latency_s": "Latency"}
 MEASURED, SIMULATED = "measured", "simulated"

@@ -11,9 +11,9 @@ from sightline.report.charts import drawing
 from sightline.report.charts.axes import decade_ticks
 from sightline.report.charts.drawing import SCREEN, Room
 from sightline.report.charts.serving.latencies import LEAST_S, MEASURED, SIMULATED, TIMES, spread_panel
+from sightline.simulation.load import Floats
 from sightline.simulation.outcome import Outcome
-from sightline.simulation.requests import Floats
-from sightline.simulation.results.request_times import times_of
+from sightline.simulation.results.times import times_of
 
 _WIDTH, _HEIGHT = 250, 250
 _MOST_POINTS = 2000

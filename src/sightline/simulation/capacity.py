@@ -1,0 +1,286 @@
+"""The highest rate of arrivals at which a deployment keeps its service-level objective."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Any
+
+import numpy as np
+
+from sightline.errors import InputError
+from sightline.profile import Profile
+from sightline.progress import SILENT, Progress
+from sightline.scenario import Arrival, ServingScenario, Slo
+from sightline.simulation.load import Floats
+from sightline.simulation.outcome import COMPLETED
+from sightline.simulation.results.totals import answered, kept, meets
+
+WITHIN = 0.01
+"""How close the rate is found, relative to it."""
+LEAST = 1.0 / 256.0
+"""Of the first rate that is tried: where an objective is not met even so, nobody meets it."""
+MOST = 2.0**30
+"""Times the first rate: where an objective is met even so, no load breaks it."""
+STEP = 2.0
+"""Factor between the first two rates that are tried; it is squared from step to step."""
+KEPT = ("requests_per_s", "output_tokens_per_s", "goodput_requests_per_s", "ttft_s", "tpot_s", "latency_s")
+"""Figures of a point of the curve."""
+DRAWN = (0.25, 0.5, 0.75, 0.9)
+"""Shares of the highest rate that are tried as well, for the curve."""
+ENOUGH = 20.0
+"""Mean latencies, and times of the limit on waiting, that a run lasts at least before its queue tells that it grows."""
+MOST_REQUESTS = 20_000
+"""Of a load that is made longer, so that a search stays a matter of seconds."""
+LATE = 2.0 / 3.0
+"""Share of the requests after which the others have to keep the objective by themselves: a growing queue is theirs."""
+OPEN = ("poisson", "gamma", "constant", "trace")
+"""Processes that have a rate."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Tried:
+    """A load at one rate."""
+
+    rate: float
+    """Arrivals per second."""
+    good: float
+    """Share of all requests that kept every limit."""
+    late: float
+    """The same of the last third."""
+    profile: Profile
+
+    @property
+    def lasting(self) -> float:
+        """The smaller of both, of which the objective is asked: a queue that grows is that of the last requests."""
+        return min(self.good, self.late)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Capacity:
+    """What a search for the highest rate found."""
+
+    rate: float | None
+    """Arrivals per second; None where no rate meets the objective, or none breaks it."""
+    tried: tuple[Tried, ...]
+    """By rate."""
+    sentence: str
+    unbroken: bool = False
+    """Whether the load is too short for any rate to break the objective."""
+    interval: tuple[float, float | None] | None = None
+    """80 %, of what the iteration times leave open; None where it was not searched for."""
+
+    @property
+    def profile(self) -> Profile | None:
+        """The run at the highest rate."""
+        return next((one.profile for one in self.tried if one.rate == self.rate), None)
+
+    def users(self, think_s: float) -> int | None:
+        """Return how many users who think so long between requests it serves; None where no rate was found."""
+        return None if self.rate is None or self.profile is None else users_at(self.rate, self.profile, think_s)
+
+    def points(self) -> list[dict[str, Any]]:
+        """What was found at each rate, under result keys."""
+        return [
+            {"rate": one.rate, "good_share": one.good} | {key: getattr(one.profile, key) for key in KEPT}
+            for one in self.tried
+        ]
+
+
+def users_at(rate: float, profile: Profile, think_s: float) -> int:
+    """Return how many users send so many requests per second: each waits for the answer, thinks, and sends the next.
+
+    By Little's law: the rate times the seconds from one request of a user to the next.
+    """
+    return int(rate * (profile.latency_s["mean"] + think_s))
+
+
+def at_rate(scenario: ServingScenario, rate: float) -> ServingScenario:
+    """Return the same load at another rate; with the same random numbers, so that only the times of arrival change.
+
+    A closed loop and a burst have no rate: their requests arrive as a Poisson process. A ramp is left out.
+    """
+    asked = scenario.workload.arrival
+    process = asked.process if asked.process in OPEN else "poisson"
+    arrival: Arrival = replace(asked, process=process, rate=rate, ramp=(), concurrency=None, ramp_up_s=0.0)
+    return replace(scenario, workload=replace(scenario.workload, arrival=arrival))
+
+
+def searched_as(scenario: ServingScenario) -> str:
+    """Return what of the stated arrivals a search for one rate leaves out, in words; empty where it is nothing."""
+    asked = scenario.workload.arrival
+    if asked.process not in OPEN:
+        return f"workload.arrival.process {asked.process} has no rate, so that requests arrive as a Poisson process"
+    return "workload.arrival.ramp is left out: one rate holds from the first request to the last" if asked.ramp else ""
+
+
+def longer(scenario: ServingScenario, needed: float) -> ServingScenario:
+    """Return the question with at least so many requests, up to a limit; a trace has those that it has."""
+    shape = scenario.workload.requests
+    count = min(ceil(needed), MOST_REQUESTS)
+    if shape is None or count <= shape.count:
+        return scenario
+    return replace(scenario, workload=replace(scenario.workload, requests=replace(shape, count=count)))
+
+
+def longer_by(scenario: ServingScenario, running: float) -> ServingScenario:
+    """Return the question with so many requests that the run lasts long enough while so many are under way."""
+    return longer(scenario, ENOUGH * running)
+
+
+def long_enough(scenario: ServingScenario, rate: float) -> ServingScenario:
+    """Return the question with so many requests that they tell a rate near this one to `WITHIN`.
+
+    So far the rate of as many arrivals is off by chance: the square root of their number. And a queue that grows by
+    that much faster than it is answered reaches the limit on waiting.
+    """
+    slo = scenario.workload.slo
+    return longer(scenario, max(WITHIN**-2, 0.0 if slo is None else rate * _waiting_s(slo) / WITHIN))
+
+
+def _waiting_s(slo: Slo) -> float:
+    """The longest that an objective lets a request wait; 0 where it does not limit that."""
+    return min((limit for limit in (slo.ttft_s, slo.latency_s) if limit is not None), default=0.0)
+
+
+def highest_rate(
+    scenario: ServingScenario,
+    simulate: Callable[[ServingScenario], Profile],
+    first: float,
+    progress: Progress = SILENT,
+    *,
+    within: float = WITHIN,
+    step: float = STEP,
+    drawn: Sequence[float] = DRAWN,
+) -> Capacity:
+    """Search the highest rate that meets the workload's objective, by bisection.
+
+    Args:
+        scenario: The question; its own rate does not matter.
+        simulate: Answers one load.
+        first: A rate to begin with, of the size of the answer.
+        progress: Told of every rate that was tried.
+        within: How close the rate is found, relative to it.
+        step: The factor by which the second rate is above or below the first.
+        drawn: Shares of the highest rate that are tried as well.
+
+    Raises:
+        InputError: The workload has no objective.
+    """
+    slo = scenario.workload.slo
+    if slo is None:
+        raise InputError("a search for the highest rate needs workload.slo, such as {ttft: 1 s, percentile: 90}")
+    tried: dict[float, Tried] = {}
+    progress.begin(None, "searching the highest rate")
+
+    def keeps(rate: float) -> bool:
+        progress.check()
+        profile = simulate(at_rate(scenario, rate))
+        good = profile.good_share or 0.0
+        tried[rate] = Tried(rate=rate, good=good, late=_late_share(profile, slo), profile=profile)
+        progress.advance()
+        return meets(tried[rate].lasting, slo)
+
+    found, high = _bracket(keeps, first, step)
+    unbroken = found == high
+    while found is not None and not unbroken and high / found > 1.0 + within:
+        middle = (found * high) ** 0.5
+        found, high = (middle, high) if keeps(middle) else (found, middle)
+    for share in drawn if found is not None and not unbroken else ():
+        keeps(share * (found or 0.0))
+    rows = tuple(tried[rate] for rate in sorted(tried))
+    if unbroken:
+        return Capacity(rate=None, tried=rows, sentence=_unbroken(rows[-1]), unbroken=True)
+    return Capacity(rate=found, tried=rows, sentence=_in_words(tried.get(found or 0.0), rows, slo))
+
+
+def _bracket(keeps: Callable[[float], bool], first: float, step: float) -> tuple[float | None, float]:
+    """A rate that meets the objective and one that does not, in steps that grow; None where no rate meets it.
+
+    Where no rate breaks it, both are the highest that is tried.
+    """
+    if keeps(first):
+        low, high = first, min(first * step, first * MOST)
+        while keeps(high):
+            if high >= first * MOST:
+                return high, high
+            step = step**2
+            low, high = high, min(high * step, first * MOST)
+        return low, high
+    high, low = first, max(first / step, first * LEAST)
+    while not keeps(low):
+        if low <= first * LEAST:
+            return None, low
+        step = step**2
+        high, low = low, max(low / step, first * LEAST)
+    return low, high
+
+
+def lasting_share(profile: Profile, slo: Slo) -> float:
+    """Return the share of requests that kept every limit: of all, or of the last third, whichever is smaller.
+
+    Of a queue that grows the first requests stand in little of it.
+    """
+    return min(profile.good_share or 0.0, _late_share(profile, slo))
+
+
+def _late_share(profile: Profile, slo: Slo) -> float:
+    """The share of the last requests to arrive that kept every limit; 0 where no request is known."""
+    outcome = profile.outcome
+    if outcome is None or not outcome.status.size:
+        return 0.0
+    good = np.zeros(outcome.status.size, np.bool_)
+    good[outcome.status == COMPLETED] = kept(answered(outcome), slo)
+    order = np.argsort(outcome.requests.arrival_s, kind="stable")
+    return float(good[order[int(LATE * good.size) :]].mean())
+
+
+def _in_words(found: Tried | None, tried: tuple[Tried, ...], slo: Slo) -> str:
+    """What was found, and of nothing the best that was reached."""
+    if found is not None:
+        said = f"up to {found.rate:.4g} requests per second meet the SLO"
+        lasts_s, latency_s = found.profile.duration_s, found.profile.latency_s["mean"]
+        wait, what = max((latency_s, "a request's latency"), (_waiting_s(slo), "the limit on waiting"))
+        if lasts_s >= ENOUGH * wait:
+            return said
+        return (
+            f"{said} in a run of {lasts_s:.3g} s, {lasts_s / wait:.3g} times {what}: with more requests "
+            "(workload.requests.count, or a longer trace) queues show whether they go on growing"
+        )
+    best = max(tried, key=lambda one: one.lasting)
+    if not best.profile.completed:
+        why = ", ".join(f"{count:,} are {reason}" for reason, count in best.profile.refused.items())
+        return f"no rate meets the SLO: no request is answered, {why}"
+    of = "the requests" if best.good <= best.late else "the last third of the requests"
+    return (
+        f"no rate meets the SLO: at {best.rate:.3g} requests per second {100 * best.lasting:.3g} % of "
+        f"{of} keep its limits, {slo.percentile:g} % have to{_missed(best.profile, slo)}"
+    )
+
+
+def _unbroken(fastest: Tried) -> str:
+    """That a load is too short for the question."""
+    requests = fastest.profile.completed or 0
+    return (
+        f"no rate breaks the SLO: even when all {requests:,} requests come at once enough of them keep its limits; "
+        "the highest rate needs more requests (workload.requests.count, or a longer trace) or a tighter limit"
+    )
+
+
+def _missed(profile: Profile, slo: Slo) -> str:
+    """The limits that too few requests keep, and what they would have to be at that rate."""
+    if profile.outcome is None:
+        return ""
+    found = answered(profile.outcome)
+    reached = {key: _reached(getattr(found, key), slo) for key in ("ttft_s", "tpot_s", "latency_s")}
+    return "".join(
+        f"; {slo.percentile:g} % have {key.removesuffix('_s').upper() if key != 'latency_s' else 'latency'} up to "
+        f"{reached[key]:.3g} s, workload.slo.{key.removesuffix('_s')} is {getattr(slo, key):.3g} s"
+        for key in reached
+        if getattr(slo, key) is not None and reached[key] > getattr(slo, key)
+    )
+
+
+def _reached(seconds: Floats, slo: Slo) -> float:
+    """What the asked percentage of those requests keep that have such a time."""
+    known = seconds[~np.isnan(seconds)]
+    return float(np.percentile(known, slo.percentile)) if known.size else 0.0

@@ -1,0 +1,416 @@
+"""Loads: the requests of a serving scenario, drawn or read from a trace, in parts that fit in memory."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.errors import InputError
+from sightline.loading.traces import Columns, Trace, open_trace
+from sightline.loading.traces.documents import OnRemark
+from sightline.scenario import Arrival, GenerationPlan, RequestShape, Serve, ServingScenario, Sessions
+from sightline.scenario.lengths import Lengths
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+def _none() -> Integers:
+    return np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Requests:
+    """A part of a load, sorted by arrival; every column has one entry per request.
+
+    A load is an iterable of such parts, each as long as its maker likes, so that a trace need not fit in memory.
+    """
+
+    arrival_s: Floats
+    """Seconds from the load's begin. In a closed loop: the earliest that the client would send it."""
+    prompt_tokens: Integers
+    """Tokens of the whole prompt, shared ones included."""
+    output_tokens: Integers
+    prefix_id: Integers = field(default_factory=_none)
+    """Requests of one number begin with the same tokens; -1: with tokens of their own. Empty: all are -1."""
+    prefix_tokens: Integers = field(default_factory=_none)
+    """How many of the prompt's first tokens that are."""
+    session_id: Integers = field(default_factory=_none)
+    """Turns of one conversation, in order: each prompt begins with the previous turn's prompt and answer. -1: none."""
+    think_s: Floats = field(default_factory=lambda: np.zeros(0))
+    """Of a turn: seconds between the end of the previous answer and this prompt; ``arrival_s`` is then the earliest."""
+    priority: Integers = field(default_factory=_none)
+    """Smaller goes first where the engine schedules by priority."""
+    adapter: Integers = field(default_factory=_none)
+    """Which LoRA adapter answers; -1: the model alone."""
+
+    def __len__(self) -> int:
+        return int(self.arrival_s.size)
+
+    def __post_init__(self) -> None:
+        """Fill columns that were left out."""
+        n = self.arrival_s.size
+        for name, neutral in _NEUTRAL.items():
+            if getattr(self, name).size != n:
+                object.__setattr__(self, name, np.full(n, neutral, np.float64 if name == "think_s" else np.int64))
+
+    def __getitem__(self, rows: "slice | Integers") -> "Requests":
+        """Some of the requests."""
+        return Requests(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
+
+
+_NEUTRAL = {"prefix_id": -1, "prefix_tokens": 0, "session_id": -1, "think_s": 0.0, "priority": 0, "adapter": -1}
+
+
+def joined(parts: Sequence[Requests]) -> Requests:
+    """Return parts as one."""
+    if len(parts) == 1:
+        return parts[0]
+    return Requests(**{f.name: np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Requests)})
+
+
+MOST = 1 << 20
+"""Requests that a mean is of at most: more hardly change it."""
+
+
+class MeanLengths(NamedTuple):
+    """Means over the requests of a load, as they are sent: the prompt of a later turn begins with the earlier ones."""
+
+    prompt_tokens: float = 1.0
+    output_tokens: float = 1.0
+    prefix_tokens: float = 0.0
+    """At the beginning of a prompt, that others may have too."""
+    requests_per_s: float = 0.0
+    """Arrivals per second between the first and the last one; 0 where all come at once."""
+
+
+def mean_lengths(load: Iterable[Requests]) -> MeanLengths:
+    """Return the mean lengths of a load, of a very long one those of its beginning; of an empty one a token each."""
+    count, prompt, output, prefix, first_s, last_s = 0, 0, 0, 0, 0.0, 0.0
+    for part in load:
+        if not len(part):
+            continue
+        first_s = first_s if count else float(part.arrival_s[0])
+        count += len(part)
+        prompt += int(part.prompt_tokens.sum())
+        output += int(part.output_tokens.sum())
+        prefix += int(np.minimum(part.prefix_tokens, part.prompt_tokens - 1).sum())
+        last_s = float(part.arrival_s[-1])
+        if count >= MOST:
+            break
+    if not count:
+        return MeanLengths()
+    rate = (count - 1) / (last_s - first_s) if last_s > first_s else 0.0
+    return MeanLengths(max(prompt / count, 1.0), max(output / count, 1.0), prefix / count, rate)
+
+
+class Arrivals:
+    """The times of one load, drawn in as many calls as one likes."""
+
+    def __init__(self, arrival: Arrival, random: np.random.Generator, requests: float = 1.0) -> None:
+        """Begin at 0 seconds; each arrival brings so many ``requests`` in the mean."""
+        self._requests = requests
+        self._arrival = arrival
+        self._random = random
+        self._passed = 0.0
+        self._curve = _Curve(arrival)
+
+    def next(self, count: int) -> Floats:
+        """Return the arrival of so many further requests in seconds, rising.
+
+        The gaps of a process have a mean of 1 and become seconds by the rate, so that at another rate the same load
+        comes faster. The first request of a Poisson or gamma process comes after a gap, of a constant one at 0.
+        """
+        if self._arrival.process in ("closed", "all_at_once", "trace"):
+            return np.zeros(count)
+        gaps = self._gaps(count)
+        gaps[:1] += self._passed
+        passed = np.cumsum(gaps)
+        self._passed = float(passed[-1]) if count else self._passed
+        return self._curve.seconds(self._requests * (passed - (self._arrival.process == "constant")))
+
+    def _gaps(self, count: int) -> Floats:
+        """Gaps with a mean of 1."""
+        match self._arrival.process:
+            case "constant":
+                return np.ones(count)
+            case "gamma":
+                shape = 1.0 / self._arrival.cv**2
+                return self._random.standard_gamma(shape, count) / shape
+        return self._random.standard_exponential(count)
+
+
+class _Curve:
+    """The times until which so many requests are expected.
+
+    A process whose rate changes is one of rate 1 in another time (Cinlar 1975, Introduction to Stochastic Processes,
+    section 4.7).
+    """
+
+    def __init__(self, arrival: Arrival) -> None:
+        stages = arrival.ramp or ((0.0, arrival.rate or 1.0),)
+        self._begins = np.array([begin for begin, _ in stages])
+        self._rates = np.array([rate for _, rate in stages])
+        lengths = np.diff(self._begins)
+        self._expected = np.concatenate([[0.0], np.cumsum(lengths * self._rates[:-1])])
+
+    def seconds(self, expected: Floats) -> Floats:
+        """Return the times until which so many requests are expected."""
+        # Of stages without requests the last that begins with as many expected is meant: it is the one that goes on.
+        stage = np.searchsorted(self._expected, expected, side="right") - 1
+        seconds: Floats = self._begins[stage] + (expected - self._expected[stage]) / self._rates[stage]
+        return seconds
+
+
+def every_part(count: int, part: int) -> Iterator[int]:
+    """Yield the sizes of the parts of a load."""
+    for begin in range(0, count, part):
+        yield min(part, count - begin)
+
+
+ARRIVALS, PROMPTS, OUTPUTS, TURNS, PREFIXES, ADAPTERS = range(6)
+"""Streams of random numbers: each has its own, so that a change of one leaves the others as they are."""
+
+CONVERSATIONS = 4096
+"""Conversations that are drawn at once."""
+LONGEST = 10**12
+"""More than any length."""
+
+
+def stream(seed: int, of: int) -> np.random.Generator:
+    """Return the random numbers of a load for one purpose."""
+    return np.random.default_rng((seed, of))
+
+
+def drawn_parts(workload: Serve, plan: GenerationPlan, part: int) -> Iterator[Requests]:
+    """Yield the requests of a workload without a trace, in parts of ``part`` requests."""
+    shape = workload.requests
+    if shape is None:
+        return
+    sessions = workload.sessions
+    source = _Single(workload, shape) if sessions is None else _Sessions(workload, shape, sessions)
+    adapters = Adapters(workload.seed, plan)
+    for count in every_part(shape.count, part):
+        yield adapters.chosen(source.next(count))
+
+
+class Drawn:
+    """Whole numbers of one kind, drawn in as many calls as one likes."""
+
+    def __init__(self, lengths: int | Lengths, random: np.random.Generator) -> None:
+        """Draw from lengths; a number is always that one."""
+        self._lengths = lengths
+        self._random = random
+
+    @property
+    def mean(self) -> float:
+        """Their mean, of a thousand quantiles."""
+        if isinstance(self._lengths, Lengths):
+            return float(self._lengths.drawn(LONGEST).mean())
+        return float(self._lengths)
+
+    def next(self, count: int) -> Integers:
+        """Return so many further numbers."""
+        if isinstance(self._lengths, Lengths):
+            return self._lengths.sampled(self._random, count).astype(np.int64)
+        return np.full(count, self._lengths)
+
+
+class Adapters:
+    """Which adapter each request asks for."""
+
+    def __init__(self, seed: int, plan: GenerationPlan) -> None:
+        """Choose among the adapters of a plan."""
+        self._count = 0 if plan.lora_adapters is None else plan.lora_adapters.count
+        self._random = stream(seed, ADAPTERS)
+
+    def chosen(self, requests: Requests) -> Requests:
+        """Return requests that ask for adapters, all as often as each other; as they are where there are none.
+
+        A conversation keeps its adapter. What an adapter computed of a prefix, no other can use.
+        """
+        if not self._count:
+            return requests
+        adapter = (self._random.random(len(requests)) * self._count).astype(np.int64)
+        session, prefix = requests.session_id, requests.prefix_id
+        adapter = np.where(session < 0, adapter, session % self._count)
+        return replace(
+            requests, adapter=adapter, prefix_id=np.where(prefix < 0, prefix, prefix * self._count + adapter)
+        )
+
+
+class _Single:
+    """Requests that have nothing to do with each other."""
+
+    def __init__(self, workload: Serve, shape: RequestShape) -> None:
+        self._prompts = Drawn(shape.prompt_tokens, stream(workload.seed, PROMPTS))
+        self._outputs = Drawn(shape.output_tokens, stream(workload.seed, OUTPUTS))
+        self._arrivals = Arrivals(workload.arrival, stream(workload.seed, ARRIVALS))
+        self._think_s = workload.arrival.think_time_s
+
+    def next(self, count: int) -> Requests:
+        """Return so many further requests."""
+        return Requests(
+            arrival_s=self._arrivals.next(count),
+            prompt_tokens=self._prompts.next(count),
+            output_tokens=self._outputs.next(count),
+            think_s=np.full(count, self._think_s),
+        )
+
+
+class _Sessions:
+    """Turns of conversations: those of one follow each other, and all have the arrival of the first.
+
+    The rate of the load is that of requests, so that conversations begin at that rate over their mean turns.
+    """
+
+    def __init__(self, workload: Serve, shape: RequestShape, sessions: Sessions) -> None:
+        self._sessions = sessions
+        self._turns = Drawn(sessions.turns, stream(workload.seed, TURNS))
+        self._prompts = Drawn(shape.prompt_tokens, stream(workload.seed, PROMPTS))
+        self._outputs = Drawn(shape.output_tokens, stream(workload.seed, OUTPUTS))
+        self._prefixes = stream(workload.seed, PREFIXES)
+        self._arrivals = Arrivals(workload.arrival, stream(workload.seed, ARRIVALS), self._turns.mean)
+        self._think_s = workload.arrival.think_time_s
+        self._closed = workload.arrival.process == "closed"
+        self._begun = 0
+        self._ready: list[Requests] = []
+
+    def next(self, count: int) -> Requests:
+        """Return so many further turns."""
+        while sum(map(len, self._ready)) < count:
+            self._ready.append(self._conversations(CONVERSATIONS))
+        ready = joined(self._ready)
+        self._ready = [ready[count:]]
+        return ready[:count]
+
+    def _conversations(self, count: int) -> Requests:
+        """So many further conversations, all their turns."""
+        turns = self._turns.next(count)
+        session = np.repeat(np.arange(count), turns)
+        first = np.repeat(np.cumsum(turns) - turns, turns)
+        outputs = self._outputs.next(session.size)
+        # A prompt begins with the prefix and with all that was said before.
+        said = np.cumsum(self._prompts.next(session.size) + outputs)
+        before = (said - outputs) - np.concatenate([[0], said])[first]
+        prefix = (self._prefixes.random(count) * self._sessions.prefixes).astype(np.int64)
+        shared = np.full(session.size, self._sessions.prefix_tokens)
+        thinks = self._closed | (np.arange(session.size) > first)
+        self._begun += count
+        return Requests(
+            arrival_s=self._arrivals.next(count)[session],
+            prompt_tokens=before + shared,
+            output_tokens=outputs,
+            prefix_id=prefix[session] if self._sessions.prefix_tokens else np.full(session.size, -1),
+            prefix_tokens=shared,
+            session_id=session + self._begun - count,
+            think_s=np.where(thinks, self._think_s, 0.0),
+        )
+
+
+PART = 65_536
+"""Requests of a part."""
+
+__all__ = ["PART", "MeanLengths", "load_of", "mean_lengths"]
+
+
+def _ignore(_: str) -> None:
+    pass
+
+
+def load_of(
+    scenario: ServingScenario, part: int = PART, on_remark: Callable[[str], None] = _ignore
+) -> Iterator[Requests]:
+    """Yield the requests of a scenario, in order of arrival, in parts of ``part`` requests.
+
+    The parts put together are the same whatever their size. At another rate the same random numbers are used: lengths
+    are equal and gaps are scaled. ``on_remark`` takes sentences about what of a trace was left out.
+
+    Raises:
+        InputError: The trace cannot be read, or a row of it is wrong.
+    """
+    workload, plan = scenario.workload, scenario.plan
+    if workload.trace is None:
+        yield from drawn_parts(workload, plan, part)
+        return
+    # Only a load from a file needs readers of files.
+
+    yield from replayed_parts(workload, plan, workload.trace, part, on_remark)
+
+
+COLUMNS = tuple(f.name for f in fields(Requests))
+
+
+def replayed_parts(
+    workload: Serve, plan: GenerationPlan, path: str, part: int, on_remark: OnRemark
+) -> Iterator[Requests]:
+    """Yield the requests of a trace in parts of ``part`` requests; ``on_remark`` takes sentences on what was left out.
+
+    Raises:
+        InputError: The file is no trace, or a row of it is wrong.
+    """
+    trace = open_trace(Path(path))  # what is to be said of its kind is among the remarks of loading
+    sent = _Sent(workload, trace)
+    adapters = Adapters(workload.seed, plan)
+    for requests in _evenly(map(sent.requests, trace.columns(on_remark)), part):
+        yield requests if (requests.adapter >= 0).any() else adapters.chosen(requests)
+
+
+class _Sent:
+    """When the requests of a trace are sent."""
+
+    def __init__(self, workload: Serve, trace: Trace) -> None:
+        self._arrival = workload.arrival
+        self._own_times = workload.arrival.process == "trace"
+        self._arrivals = Arrivals(workload.arrival, stream(workload.seed, ARRIVALS))
+        self._slower = _stretch(workload.arrival, trace) if self._own_times else 1.0
+
+    def requests(self, columns: Columns) -> Requests:
+        """Return the requests of some rows."""
+        kept = {name: columns[name] for name in COLUMNS if name in columns}
+        count = columns["prompt_tokens"].size
+        if self._own_times:
+            kept["arrival_s"] = self._slower * columns.get("arrival_s", np.zeros(count))
+        else:
+            kept["arrival_s"] = self._arrivals.next(count)
+        if self._arrival.think_time_s:
+            kept["think_s"] = np.full(count, self._arrival.think_time_s)
+        return Requests(**kept)
+
+
+def _stretch(arrival: Arrival, trace: Trace) -> float:
+    """What the times of a trace are multiplied by for the stated mean rate: its requests over the time they came in.
+
+    The trace is read once for that.
+    """
+    if arrival.rate is None:
+        return 1.0
+    count, first, last = 0, 0.0, 0.0
+    for columns in trace.columns():
+        times = columns.get("arrival_s", np.zeros(1))
+        first = first if count else float(times[0])
+        last = float(times[-1])
+        count += columns["prompt_tokens"].size
+    if last == first:
+        raise InputError(
+            f"workload.arrival.rate is {arrival.rate:g}, but all requests of {trace.path} arrive at one time; allowed: "
+            "a trace with times, or workload.arrival.process poisson, gamma or constant"
+        )
+    return (count - 1) / (last - first) / arrival.rate
+
+
+def _evenly(blocks: Iterable[Requests], part: int) -> Iterator[Requests]:
+    """The same requests in parts of one size."""
+    ready: list[Requests] = []
+    for block in blocks:
+        ready.append(block)
+        if sum(map(len, ready)) >= part:
+            whole = joined(ready)
+            cut = len(whole) // part * part
+            yield from (whole[begin : begin + part] for begin in range(0, cut, part))
+            ready = [whole[cut:]]
+    if ready and len(rest := joined(ready)):
+        yield rest

@@ -1,0 +1,326 @@
+"""Where the iterations of a run spend their time, and what binds the devices."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Final
+
+import numpy as np
+
+from sightline.prediction.figures import energy_of_generation_j
+from sightline.prediction.generation.engine_constants import InferenceConstants
+from sightline.prediction.generation.iteration import drafted_tokens, iteration_of, iteration_time
+from sightline.prediction.generation.worker import Worker
+from sightline.profile import BOUNDS
+from sightline.program import Batch, Collective, decoding, prompts
+from sightline.quantities import Number, percent
+from sightline.simulation.outcome import Iterations, Outcome, PoolLimits
+from sightline.simulation.times import in_loop
+
+PREFILL, DECODE, MIXED = "prefill", "decode", "prefill and decode"
+HOST = "host"
+
+
+def kinds_of(course: Iterations) -> "np.ndarray[tuple[int], np.dtype[np.str_]]":
+    """Return of each iteration whether it has prompts, decoding sequences, or both."""
+    has_prompts, decodes = course.prompt_tokens > 0, course.decodes > 0
+    return np.where(has_prompts & decodes, MIXED, np.where(has_prompts, PREFILL, DECODE))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """A part of an iteration's time."""
+
+    part: str
+    """``PREFILL``, ``DECODE``, or ``HOST``: what the device waits for."""
+    module: str
+    name: str
+    """Of communication its operator, else the module."""
+    share: float
+    """Of the iteration's seconds."""
+    is_communication: bool = False
+
+
+def iteration_parts(
+    worker: Worker,
+    constants: InferenceConstants,
+    outcome: Outcome,
+    chosen: "np.ndarray[tuple[int], np.dtype[np.bool_]]",
+    *,
+    ahead: bool = False,
+) -> list[Piece]:
+    """Return the pieces of the mean of some iterations of one kind, in order; their shares sum to 1.
+
+    Prompts and decoding sequences of an iteration run through most kernels together, whose time is split by their new
+    tokens; each has its own attention. Left out: prompts behind a cached context, and what differs from the mean.
+    """
+    course, new_per_decode = outcome.iterations, 1.0 + float(drafted_tokens(worker.plan))
+    new, decodes = float(course.prompt_tokens[chosen].mean()), float(course.decodes[chosen].mean())
+    context = float((course.kv_tokens[chosen] / np.maximum(course.running[chosen], 1)).mean())
+    groups = [prompts(1.0, new)] if new else []
+    groups += [decoding(decodes, context, new_per_decode)] if decodes else []
+    if not groups:
+        return []
+    weights = {PREFILL: new, DECODE: decodes * new_per_decode}
+    parts = [name for name, tokens in weights.items() if tokens]
+    own = {name: weights[name] / sum(weights.values()) for name in parts}
+    return list(_pieces(worker, in_loop(constants, ahead=ahead), Batch.of(*groups), own, ahead=ahead))
+
+
+def _pieces(
+    worker: Worker, constants: InferenceConstants, batch: Batch, own: dict[str, float], *, ahead: bool
+) -> Iterator[Piece]:
+    (priced,) = worker.priced([batch])
+    one = iteration_of(worker, priced, constants, ahead=ahead)
+    prices, parts = priced.in_engine(constants), list(own)
+    found: dict[tuple[str, str, str, bool], float] = defaultdict(float)
+    for block in priced.program.blocks:
+        for op in block.operators:
+            sends = isinstance(op, Collective)
+            seconds = float(block.count * op.count * prices[id(op)].time_s)
+            for part, share in _belongs(op.group, parts, own):
+                found[part, op.module, op.name if sends else op.module, sends] += share * seconds
+    totals = {sends: sum(s for key, s in found.items() if key[3] == sends) for sends in (False, True)}
+    whole = {False: float(one.times.work_s), True: float(one.times.collective_s)}
+    outside = {"between stages": float(one.transfer_s), HOST: float(one.host_s)}
+    whole_s = sum(whole.values()) + sum(outside.values())
+    if outside[HOST] > 0.0:
+        yield Piece(part=HOST, module=HOST, name=HOST, share=outside[HOST] / whole_s)
+    for part in parts:
+        for (of, module, name, sends), seconds in found.items():
+            if of == part and seconds > 0.0:
+                share = seconds / totals[sends] * whole[sends] / whole_s
+                yield Piece(part=part, module=module, name=name, share=share, is_communication=sends)
+        if outside["between stages"] > 0.0:
+            share = own[part] * outside["between stages"] / whole_s
+            yield Piece(part=part, module="pipeline", name="send-recv", share=share, is_communication=True)
+
+
+def _belongs(group: int | None, parts: Sequence[str], own: dict[str, float]) -> Iterator[tuple[str, float]]:
+    """Which parts an operator's time belongs to, and how much of it."""
+    if group is None:
+        yield from own.items()
+    else:
+        yield parts[group], 1.0
+
+
+FULL: Final = 0.95
+"""Share of the KV cache from which it counts as full."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassSums:
+    """Sums over iterations of one kind."""
+
+    iterations: int = 0
+    seconds: float = 0.0
+    prompt_tokens: int = 0
+    decodes: int = 0
+    context_tokens: float = 0.0
+    """Tokens in use per running sequence, summed over iterations."""
+
+    def __add__(self, other: "PassSums") -> "PassSums":
+        """The sums of both."""
+        return PassSums(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(PassSums)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IterationSums:
+    """Sums over the iterations of equal replicas, or of all."""
+
+    with_prompts: PassSums = PassSums()
+    without: PassSums = PassSums()
+    waiting_s: float = 0.0
+    """With requests waiting after scheduling."""
+    cache_full_s: float = 0.0
+    """Of these seconds: running requests hold the KV cache."""
+    sequences_full_s: float = 0.0
+    """Of these seconds: as many requests run as may."""
+    budget_full_s: float = 0.0
+    """Of these seconds: the iteration has as many tokens as it may."""
+    kv_token_s: float = 0.0
+    """Tokens of the cache in use, times seconds."""
+    most_kv_tokens: int = 0
+
+    @property
+    def seconds(self) -> float:
+        """Seconds with an iteration under way."""
+        return self.with_prompts.seconds + self.without.seconds
+
+    @property
+    def iterations(self) -> int:
+        """How many there were."""
+        return self.with_prompts.iterations + self.without.iterations
+
+    def __add__(self, other: "IterationSums") -> "IterationSums":
+        """The sums of both."""
+        sums = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(IterationSums)}
+        return IterationSums(**sums | {"most_kv_tokens": max(self.most_kv_tokens, other.most_kv_tokens)})
+
+
+def iteration_sums_of(outcome: Outcome) -> tuple[IterationSums, ...]:
+    """Return the sums over the iterations of each pool of replicas."""
+    rows, pools = outcome.iterations, outcome.pools
+    if len(pools) == 1 or not rows.start_s.size:
+        return tuple(_sums_of(rows, limits) for limits in pools)
+    pool = outcome.pool_of_replica[rows.replica]
+    return tuple(_sums_of(_some(rows, pool == number), limits) for number, limits in enumerate(pools))
+
+
+def _some(rows: Iterations, chosen: "np.ndarray[tuple[int], np.dtype[np.bool_]]") -> Iterations:
+    return Iterations(**{f.name: getattr(rows, f.name)[chosen] for f in fields(Iterations)})
+
+
+def _sums_of(rows: Iterations, limits: PoolLimits) -> IterationSums:
+    """The sums over iterations of replicas with these limits."""
+    if not rows.start_s.size:
+        return IterationSums()
+    seconds = rows.end_s - rows.start_s
+    waiting_s = np.where(rows.waiting > 0, seconds, 0.0)
+    prompts = rows.prompt_tokens > 0
+    return IterationSums(
+        with_prompts=_kind(rows, seconds, prompts),
+        without=_kind(rows, seconds, ~prompts),
+        waiting_s=float(waiting_s.sum()),
+        cache_full_s=float(waiting_s[rows.kv_tokens >= FULL * limits.kv_capacity_tokens].sum()),
+        sequences_full_s=float(waiting_s[rows.running >= limits.max_sequences].sum()),
+        budget_full_s=float(
+            waiting_s[rows.prompt_tokens + limits.pass_tokens * rows.decodes >= limits.token_budget].sum()
+        ),
+        kv_token_s=float(rows.kv_tokens @ seconds),
+        most_kv_tokens=int(rows.kv_tokens.max()),
+    )
+
+
+def _kind(
+    rows: Iterations,
+    seconds: "np.ndarray[tuple[int], np.dtype[np.float64]]",
+    chosen: "np.ndarray[tuple[int], np.dtype[np.bool_]]",
+) -> PassSums:
+    context = rows.kv_tokens[chosen] / np.maximum(rows.running[chosen], 1)
+    return PassSums(
+        iterations=int(chosen.sum()),
+        seconds=float(seconds[chosen].sum()),
+        prompt_tokens=int(rows.prompt_tokens[chosen].sum()),
+        decodes=int(rows.decodes[chosen].sum()),
+        context_tokens=float(context.sum()),
+    )
+
+
+def busy_by_bound(
+    worker: Worker, constants: InferenceConstants, sums: IterationSums, *, ahead: bool = False
+) -> dict[str, float]:
+    """Return the seconds of all ranks with an iteration under way, by what bounds it (``BOUNDS``).
+
+    Iterations with prompts and those without are each split as their mean one. Left out: prompts behind a cached
+    context. ``ahead``: iterations are scheduled while the ones before them run.
+    """
+    found = dict.fromkeys(BOUNDS, 0.0)
+    for batch, seconds in _mean_batches(sums, 1.0 + float(drafted_tokens(worker.plan))):
+        one = iteration_time(worker, batch, in_loop(constants, ahead=ahead), ahead=ahead)
+        legs: Mapping[str, Number] = {
+            "compute": one.times.compute_s,
+            "memory": one.times.memory_s,
+            "network": one.times.collective_s + one.transfer_s,
+            "host": one.host_s,
+        }
+        whole = sum(float(leg) for leg in legs.values())
+        for bound, leg in legs.items():
+            found[bound] += seconds * float(leg) / whole
+    return found
+
+
+def _mean_batches(sums: IterationSums, new_per_decode: float) -> Iterator[tuple[Batch, float]]:
+    """Yield the mean batch of iterations with prompts and in those without, and the seconds of each kind."""
+    for kind in (sums.with_prompts, sums.without):
+        if not kind.iterations:
+            continue
+        new, decodes = kind.prompt_tokens / kind.iterations, kind.decodes / kind.iterations
+        groups = [prompts(1.0, new)] if new else []
+        groups += [decoding(decodes, kind.context_tokens / kind.iterations, new_per_decode)] if decodes else []
+        if groups:
+            yield Batch.of(*groups), kind.seconds
+
+
+def energy_j(worker: Worker, busy: Mapping[str, float], duration_s: float) -> float:
+    """Return the joules of all devices in a run: by what bounds them while they work, idle the rest of the time.
+
+    ``duration_s`` are the seconds that they run, on average where replicas come and go.
+    ``busy`` has the seconds of all ranks that schedule by themselves. Left out: hosts, network, cooling.
+    """
+    scenario = worker.scenario
+    cluster, ranks = scenario.cluster, float(scenario.plan.replicas * scenario.plan.data_parallel)
+    each = {bound: seconds / ranks for bound, seconds in busy.items()}
+    idle_s = max(duration_s - sum(each.values()), 0.0)
+    return float(energy_of_generation_j(scenario, each) + cluster.devices * cluster.device.idle_w * idle_s)
+
+
+IDLE = 0.7
+"""Share of the time with work below which a replica has room for more."""
+WAITS = 0.1
+"""Share of the busy time with a queue from which the queue is worth a word, if requests spend time in it."""
+QUEUED = 0.03
+"""Share of the latency in the queue from which they do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pressure:
+    """Shares of the time."""
+
+    busy: float
+    """Of a replica's time: with an iteration under way."""
+    waiting: float
+    """Of the busy time: requests wait after scheduling."""
+    cache_full: float
+    """Of the waiting time: running requests hold the KV cache."""
+    sequences_full: float
+    """Of the waiting time: as many requests run as may."""
+    budget_full: float
+    """Of the waiting time: the iteration has as many tokens as it may."""
+
+
+def pressure(sums: IterationSums, duration_s: float, replicas: float) -> Pressure | None:
+    """Return how the time was spent; None where nobody saw iterations."""
+    if not sums.iterations or duration_s <= 0:
+        return None
+
+    def of_waiting(seconds: float) -> float:
+        return seconds / sums.waiting_s if sums.waiting_s else 0.0
+
+    return Pressure(
+        busy=min(sums.seconds / duration_s / replicas, 1.0),
+        waiting=sums.waiting_s / sums.seconds,
+        cache_full=of_waiting(sums.cache_full_s),
+        sequences_full=of_waiting(sums.sequences_full_s),
+        budget_full=of_waiting(sums.budget_full_s),
+    )
+
+
+def in_a_sentence(found: Pressure | None, bottleneck: str | None, queued: float) -> str:
+    """Return what limits, in words; empty where nobody saw iterations.
+
+    Args:
+        found: How the time was spent.
+        bottleneck: What bounds the iterations.
+        queued: Share of the mean latency that requests wait in the queue.
+    """
+    if found is None:
+        return ""
+    if found.waiting >= WAITS and queued >= QUEUED:
+        share = f"requests wait {percent(found.waiting)} of the busy time"
+        causes = {
+            "the KV cache is full": found.cache_full,
+            "as many run as plan.max_sequences allows": found.sequences_full,
+            "iterations are as large as plan.max_batched_tokens allows": found.budget_full,
+        }
+        cause = max(causes, key=lambda name: causes[name])
+        return f"{share}, mostly because {cause}" if causes[cause] > 0.5 else share
+    if found.busy < IDLE:
+        return f"replicas are idle {percent(1 - found.busy)} of the time: there is room for more requests"
+    limit = "the devices" if bottleneck is None else in_words(bottleneck)
+    return f"requests wait for little but the running iteration, which is limited by {limit}"
+
+
+def in_words(bottleneck: str) -> str:
+    """Return what bounds iterations so that nobody takes memory for its size."""
+    return {"compute": "arithmetic", "memory": "memory bandwidth"}.get(bottleneck, f"the {bottleneck}")

@@ -1,0 +1,514 @@
+"""Iteration times of a replica as tables, error-checked against `iteration_time`, for the simulator's compiled loop."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import sqrt
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from sightline.prediction.generation.engine_constants import LONG_PREFILL_TOKENS, InferenceConstants
+from sightline.prediction.generation.iteration import device_times, drafted_tokens, handover_s, iteration_time
+from sightline.prediction.generation.worker import PricedPass, Worker
+from sightline.prediction.pass_times import PassTimes
+from sightline.program import Batch, decoding, prompts
+from sightline.program.batch import SequenceGroup
+from sightline.quantities import Number
+from sightline.simulation.compiled import compiled, entry
+from sightline.simulation.load import Floats, Integers
+
+
+def axis_points(limit: float, bits: int) -> Floats:
+    """Return the points from 0 to ``limit`` and to the first beyond it."""
+    p = 1 << bits
+    doubling = max(math.frexp(limit)[1] - 1 - bits, 0)
+    index = np.arange(math.floor(p * doubling + limit / 2.0**doubling) + 2)
+    doublings = np.maximum(index // p - 1, 0)
+    points: Floats = np.ldexp(1.0 * (index - p * doublings), doublings)
+    return points
+
+
+@entry
+def place_on(bits: int, size: int, x: float) -> tuple[int, float]:
+    """Return where ``x`` lies on an axis of ``size`` points: the point before it, and the share of the way to the next.
+
+    Beyond the last point the share grows beyond 1: what is read there goes on in a straight line.
+    """
+    doubling = math.frexp(x)[1] - 1 - bits
+    position = x if doubling <= 0 else (1 << bits) * doubling + math.ldexp(x, -doubling)
+    before = min(int(position), size - 2)
+    return before, position - before
+
+
+COUNT_BITS = 10
+"""Points of a doubling for new tokens and sequences: every one up to 2,048, since tiles of products make steps."""
+ATTENTION_BITS = 7
+CONTEXT_BITS = 4
+HALF = 0.5
+WORK, COLLECTIVES, LAUNCHES, HANDOVER = range(4)
+"""Columns of the tables over counts: device seconds of operators and of collectives, kernels that the host launches,
+and seconds of one pipeline boundary."""
+
+
+Passes = dict[str, PricedPass]
+"""Passes of a worker whose operators are priced, by the table that they are of."""
+
+
+class IterationTimes(NamedTuple):
+    """A replica's iteration times; arrays are tables over the axes of `sightline.simulation.times`."""
+
+    tokens: Floats
+    """By new tokens of a pass with prompts: what all tokens take, with two tokens' logits."""
+    logits: Floats
+    """By tokens whose logits are wanted: what they take more than two tokens' do."""
+    decodes: Floats
+    """By sequences of a pass that only decodes: what all tokens take, drafts included."""
+    drafts: Floats
+    """By decoding sequences: what drafting takes of that, without attention."""
+    decode_attention: Floats
+    """By sequences and tokens in each one's cache: seconds of attention, drafts included."""
+    prompt_attention: Floats
+    """By a prompt's new tokens and those before them: seconds of attention."""
+    attention_start_s: float
+    """Of the attention of each prompt: what all prompts of a pass spend once, since one kernel serves them."""
+    joins_attention: bool
+    """Whether that kernel serves the decoding sequences of the pass too."""
+    decode_launches: float
+    """Kernels of attention of decoding sequences."""
+    prompt_launches: float
+    """The same of each prompt."""
+    tokens_per_decode: float
+    """New tokens of a decoding sequence: its own and the drafted ones."""
+    captured: bool
+    """Whether a pass that only decodes is launched as one graph."""
+    captured_tokens: float
+    """New tokens of a pass with prompts up to which it is launched as graphs too; 0 where none is."""
+    launch_s: float
+    iteration_s: float
+    sequence_s: float
+    prefill_s: float
+    prompt_token_s: float
+    ahead: bool
+    """Whether iterations are scheduled while the ones before them run, so that the host's time hides behind the
+    device's."""
+    request_s: float
+    """Seconds from a request's arrival to the engine's queue, in a process of the server's own."""
+    request_token_s: float
+    """The same per token of its prompt."""
+    single_tokens_decode: bool
+    """Whether prompts of one token each begin no prefill."""
+    long_prompt_tokens: float
+    long_prompt_slowdown: float
+    """Time of collectives beyond so many tokens of prompts over that of the others, less 1."""
+    stages: float
+    """Pipeline stages. A pass's seconds are those from its first stage to its last; while it is under way each other
+    stage may have a pass of its own, so that one begins every ``1 / stages`` of them."""
+    boundaries_s: float
+    """Host time of all boundaries."""
+
+
+def iteration_times(
+    worker: Worker,
+    constants: InferenceConstants,
+    *,
+    tokens: float,
+    sequences: float,
+    context: float,
+    ahead: bool = False,
+    passes: Passes | None = None,
+) -> IterationTimes:
+    """Return the tables of a replica for passes of up to so many new tokens, sequences and tokens in a cache.
+
+    ``constants`` are the engine's as they are on the worker's cluster (``InferenceConstants.running_on``). Beyond the
+    tables' ends times go on in straight lines. ``ahead``: the engine schedules iterations while the ones before them
+    run (``Serving.schedules_ahead``). ``passes`` keeps what does not hang on the constants, so that tables of the same
+    sizes with other constants take a tenth of the time.
+    """
+    plan, c = worker.plan, in_loop(constants, ahead=ahead)
+    even = _Tables(worker, replace(c, long_prefill_slowdown=1.0), {} if passes is None else passes)
+    new = float(1.0 + drafted_tokens(plan))
+    speculates = plan.speculative is not None
+    decodes, drafts = even.decodes(axis_points(sequences, COUNT_BITS), new)
+    decode_attention, decode_launches = even.decode_attention(sequences, context, new)
+    prompt_attention, prompt_launches = even.prompt_attention(tokens, context)
+    return IterationTimes(
+        tokens=even.tokens(axis_points(tokens + sequences * new, COUNT_BITS)),
+        logits=even.logits(axis_points(2.0 * sequences * new, COUNT_BITS)),
+        decodes=decodes,
+        drafts=drafts,
+        decode_attention=decode_attention,
+        prompt_attention=prompt_attention,
+        attention_start_s=float(prompt_attention[1, 0]),
+        joins_attention=plan.engine.kernels.joins_attention,
+        decode_launches=decode_launches,
+        prompt_launches=prompt_launches,
+        tokens_per_decode=new,
+        captured=bool(plan.cuda_graphs),
+        captured_tokens=float(plan.engine.kernels.captured_tokens if plan.cuda_graphs else 0.0),
+        launch_s=float(c.launch_s),
+        iteration_s=float(c.iteration_s + speculates * c.drafting_s),
+        sequence_s=float(c.sequence_s + speculates * c.drafted_sequence_s),
+        prefill_s=float(c.prefill_s),
+        prompt_token_s=float(c.prompt_token_s),
+        ahead=ahead,
+        request_s=float(constants.prefill_s - c.prefill_s),
+        request_token_s=float(constants.prompt_token_s - c.prompt_token_s),
+        single_tokens_decode=bool(plan.engine.lmdeploy.decodes_single_tokens),
+        long_prompt_tokens=float(LONG_PREFILL_TOKENS),
+        long_prompt_slowdown=float((c.long_prefill_slowdown - 1.0) * (plan.tensor_parallel > 2)),
+        stages=float(plan.pipeline_parallel),
+        boundaries_s=float(c.handover_s * (plan.pipeline_parallel - 1.0)),
+    )
+
+
+def in_loop(constants: InferenceConstants, *, ahead: bool) -> InferenceConstants:
+    """Return the constants of an engine's loop alone.
+
+    Engines that schedule ahead take requests in and tokenize them in a process of its own: what a prompt costs the host
+    passes before the engine sees it, and holds up no iteration.
+    """
+    return replace(constants, prefill_s=0.0, prompt_token_s=0.0) if ahead else constants
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Tables:
+    """Tables of one replica; a second group next to what is asked for makes each group's own operators known."""
+
+    worker: Worker
+    constants: InferenceConstants
+    passes: Passes
+
+    def tokens(self, points: Floats) -> Floats:
+        """Passes with prompts, by their new tokens."""
+        whole = self._pass("tokens", prompts(1.0, _some(points) - HALF), prompts(1.0, HALF))
+        return self._columns(whole.of_group(None), points)
+
+    def logits(self, points: Floats) -> Floats:
+        """What the logits of so many tokens add to a pass of one token, over those of two."""
+        first = replace(prompts(HALF, 1.0), logits=2.0)
+        whole = self._pass("logits", replace(first, logits=2.0 * _some(points) - 2.0), first)
+        usual = self._pass("two logits", first, first)
+        return self._columns(whole.of_group(None), points) - self._columns(usual.of_group(None), points)
+
+    def decodes(self, points: Floats, new: float) -> tuple[Floats, Floats]:
+        """Passes that only decode, and what drafting takes of them, by sequences."""
+        whole = self._pass("decodes", decoding(_some(points) - HALF, 1.0, new), decoding(HALF, 1.0, new)).of_group(None)
+        found = self._columns(whole, points)
+        if self.worker.plan.speculative is None:
+            return found, np.zeros_like(found)
+        alone = self._of_times(whole.times(whole.in_engine(self.constants)), 0.0, points)
+        drafts = found - alone
+        drafts[:, HANDOVER] = 0.0
+        return found, drafts
+
+    def decode_attention(self, sequences: float, context: float, new: float) -> tuple[Floats, float]:
+        """Seconds of attention by sequences and context, and its kernels."""
+        n, c = axis_points(sequences, ATTENTION_BITS), axis_points(context, CONTEXT_BITS)
+        group = decoding(_some(n)[:, None], c[None, :], new)
+        return self._attention("decode attention", group, decoding(1.0, 1.0, new), (n.size, c.size))
+
+    def prompt_attention(self, tokens: float, context: float) -> tuple[Floats, float]:
+        """Seconds of attention by a prompt's new tokens and those before them, and its kernels."""
+        q, c = axis_points(tokens, ATTENTION_BITS), axis_points(context, CONTEXT_BITS)
+        group = prompts(1.0, _some(q)[:, None], c[None, :])
+        return self._attention("prompt attention", group, prompts(1.0, 1.0), (q.size, c.size))
+
+    def _attention(
+        self, table: str, group: SequenceGroup, other: SequenceGroup, shape: tuple[int, int]
+    ) -> tuple[Floats, float]:
+        times = device_times(self.worker, self._pass(table, group, other).of_group(0), self.constants)
+        seconds = np.broadcast_to(times.device_s, shape).astype(float)
+        # Nothing takes no time.
+        seconds[0] = 0.0
+        return seconds, float(np.max(times.launches))
+
+    def _pass(self, table: str, *groups: SequenceGroup) -> PricedPass:
+        if table not in self.passes:
+            (self.passes[table],) = self.worker.priced([Batch.of(*groups)])
+        return self.passes[table]
+
+    def _columns(self, whole: PricedPass, points: Floats) -> Floats:
+        times = device_times(self.worker, whole, self.constants)
+        return self._of_times(times, handover_s(self.worker, whole, self.constants), points)
+
+    def _of_times(self, times: PassTimes, boundary_s: Number, points: Floats) -> Floats:
+        columns = (times.work_s, times.collective_s, times.launches, boundary_s)
+        return np.stack([np.broadcast_to(column, points.shape) for column in columns], axis=1).astype(float)
+
+
+def _some(points: Floats) -> Floats:
+    """Points of an axis whose passes have at least one token or sequence."""
+    return np.maximum(points, 1.0)
+
+
+def at_pace(times: IterationTimes, prompts: float, decodes: float) -> IterationTimes:
+    """Return the times with factors on those of iterations with prompts, and of iterations that only decode."""
+    # What the host launches counts in both; captured graphs leave it to prompts.
+    launching = prompts if times.captured else decodes
+    return times._replace(
+        tokens=_seconds_times(times.tokens, prompts),
+        logits=_seconds_times(times.logits, prompts),
+        decodes=_seconds_times(times.decodes, decodes),
+        drafts=_seconds_times(times.drafts, decodes),
+        decode_attention=times.decode_attention * decodes,
+        prompt_attention=times.prompt_attention * prompts,
+        attention_start_s=times.attention_start_s * prompts,
+        launch_s=times.launch_s * launching,
+        iteration_s=times.iteration_s * decodes,
+        sequence_s=times.sequence_s * decodes,
+        prefill_s=times.prefill_s * prompts,
+        prompt_token_s=times.prompt_token_s * prompts,
+        request_s=times.request_s * prompts,
+        request_token_s=times.request_token_s * prompts,
+        boundaries_s=times.boundaries_s * decodes,
+    )
+
+
+def _seconds_times(table: Floats, factor: float) -> Floats:
+    """A table over counts, of which one column holds kernels and not seconds."""
+    found = table * factor
+    found[:, LAUNCHES] = table[:, LAUNCHES]
+    return found
+
+
+ROWS: Final = ("tokens", "logits", "decodes", "drafts")
+"""Tables over counts."""
+CELLS: Final = ("decode_attention", "prompt_attention")
+"""Tables of attention."""
+FIGURES: Final = tuple(name for name in IterationTimes._fields if name not in (*ROWS, *CELLS))
+PLACES: Final = tuple(f"{name}_{of}" for name in (*ROWS, *CELLS) for of in ("at", "size", "width"))
+"""Where a table begins, and its rows and columns."""
+
+
+class PackedTimes(NamedTuple):
+    """A replica's iteration times."""
+
+    rows: Floats
+    """All tables over counts, one behind the other."""
+    cells: Floats
+    """All tables of attention, row by row."""
+    figures: Any
+    """A record of the other figures, and of where each table stands; for several pools a record each."""
+
+
+def packed(times: IterationTimes) -> PackedTimes:
+    """Return the same times for compiled code."""
+    found = packed_together([times])
+    return found._replace(figures=found.figures[0])
+
+
+def packed_together(pools: Sequence[IterationTimes]) -> PackedTimes:
+    """Return the times of several pools for compiled code, with a record of figures for each."""
+    records = np.zeros(len(pools), [(name, np.float64) for name in FIGURES] + [(name, np.int64) for name in PLACES])
+    rows: list[Floats] = []
+    cells: list[Floats] = []
+    for record, times in zip(records, pools, strict=True):
+        for name in FIGURES:
+            record[name] = getattr(times, name)
+        for names, tables in ((ROWS, rows), (CELLS, cells)):
+            for name in names:
+                table = getattr(times, name)
+                record[f"{name}_at"] = sum(map(len, tables))
+                record[f"{name}_size"], record[f"{name}_width"] = table.shape
+                tables.append(table if names is ROWS else table.ravel())
+    return PackedTimes(np.concatenate(rows), np.concatenate(cells), records)
+
+
+@entry
+def step_seconds(
+    times: PackedTimes, decodes: int, context_sum: int, new_tokens: int, prompts: int, attention_s: float
+) -> float:
+    """Return the seconds of an iteration from its begin to its tokens, through all pipeline stages.
+
+    ``decodes`` sequences that decode have ``context_sum`` tokens in the cache; ``prompts`` prompts or chunks of them
+    have ``new_tokens`` new tokens, whose attention takes ``attention_s`` (`prompt_attention_seconds` of each).
+    """
+    f = times.figures
+    if prompts == 0:
+        work_s, collective_s, launches, boundary_s = _row(times, f.decodes_at, f.decodes_size, 1.0 * decodes)
+        work_s += decode_attention_seconds(times, decodes, context_sum)
+        launches += f.decode_launches
+    else:
+        work_s, collective_s, launches, boundary_s = _mixed(times, decodes, context_sum, new_tokens, prompts)
+        work_s += attention_s - f.attention_start_s * (prompts - 1.0 + (decodes > 0 and f.joins_attention > 0))
+    device_s = work_s + collective_s
+    wait_s = 0.0
+    if not _captured(times, decodes, new_tokens, prompts):
+        wait_s = _joined(f.launch_s * launches, device_s) - device_s
+    sends = 0.0 if f.stages == 1.0 else f.stages - 1.0 + (decodes > 0)
+    host_s = _host(times, decodes, new_tokens, prompts)
+    if f.ahead:
+        host_s = max(host_s - device_s, 0.0)
+    return device_s + wait_s + sends * boundary_s + f.boundaries_s + host_s
+
+
+@entry
+def prompt_attention_seconds(times: PackedTimes, new_tokens: int, context_tokens: int) -> float:
+    """Return the seconds that the attention of a prompt's new tokens takes behind those of it that are cached."""
+    f = times.figures
+    return _cell(
+        times,
+        f.prompt_attention_at,
+        f.prompt_attention_size,
+        f.prompt_attention_width,
+        1.0 * new_tokens,
+        1.0 * context_tokens,
+    )
+
+
+@entry
+def decode_attention_seconds(times: PackedTimes, decodes: int, context_sum: int) -> float:
+    """Return the seconds that the attention of decoding sequences takes, drafts included."""
+    f = times.figures
+    if decodes == 0:
+        return 0.0
+    return _cell(
+        times,
+        f.decode_attention_at,
+        f.decode_attention_size,
+        f.decode_attention_width,
+        1.0 * decodes,
+        context_sum / decodes,
+    )
+
+
+@compiled
+def _captured(times: PackedTimes, decodes: int, new_tokens: int, prompts: int) -> bool:
+    """Whether a pass is launched as graphs, which keep the device waiting for nothing."""
+    f = times.figures
+    if prompts == 0:
+        return bool(f.captured)
+    return bool(decodes * f.tokens_per_decode + new_tokens <= f.captured_tokens)
+
+
+@compiled
+def _joined(host_s: float, device_s: float) -> float:
+    """The norm of exponent 4 (``HOST_OVERLAP``) in which launches and the device's work join; roots are fast."""
+    return sqrt(sqrt(host_s * host_s * host_s * host_s + device_s * device_s * device_s * device_s))
+
+
+@compiled
+def _mixed(
+    times: PackedTimes, decodes: int, context_sum: int, new_tokens: int, prompts: int
+) -> tuple[float, float, float, float]:
+    """Seconds of work and collectives, launches, and seconds of a boundary, of a pass with prompts but their attention.
+
+    Collectives slow down with prompts beyond a length (``InferenceConstants.long_prefill_slowdown``).
+    """
+    f = times.figures
+    decoded = decodes * f.tokens_per_decode
+    work_s, collective_s, launches, boundary_s = _row(times, f.tokens_at, f.tokens_size, decoded + new_tokens)
+    logits = _row(times, f.logits_at, f.logits_size, decoded + prompts)
+    work_s += logits[0]
+    collective_s += logits[1]
+    if decodes > 0:
+        drafts = _row(times, f.drafts_at, f.drafts_size, 1.0 * decodes)
+        work_s += drafts[0] + decode_attention_seconds(times, decodes, context_sum)
+        collective_s += drafts[1]
+        launches += drafts[2] + f.decode_launches
+    if new_tokens > f.long_prompt_tokens:
+        collective_s *= 1.0 + (1.0 - f.long_prompt_tokens / new_tokens) * f.long_prompt_slowdown
+    return work_s, collective_s, launches + prompts * f.prompt_launches, boundary_s
+
+
+@compiled
+def _host(times: PackedTimes, decodes: int, new_tokens: int, prompts: int) -> float:
+    """Seconds of the engine's own code: once per iteration, per token of a prompt, per decoding sequence."""
+    f = times.figures
+    once_s = f.iteration_s if decodes > 0 else 0.0
+    if new_tokens > prompts or (prompts > 0 and not f.single_tokens_decode):
+        once_s = max(once_s, f.prefill_s)
+    return once_s + f.sequence_s * decodes + f.prompt_token_s * new_tokens
+
+
+@compiled
+def _row(times: PackedTimes, at: int, size: int, x: float) -> tuple[float, float, float, float]:
+    """The columns of a table over counts at ``x``."""
+    i, share = place_on(COUNT_BITS, size, x)
+    low, high = at + i, at + i + 1
+    rows = times.rows
+    return (
+        rows[low, WORK] + share * (rows[high, WORK] - rows[low, WORK]),
+        rows[low, COLLECTIVES] + share * (rows[high, COLLECTIVES] - rows[low, COLLECTIVES]),
+        rows[low, LAUNCHES] + share * (rows[high, LAUNCHES] - rows[low, LAUNCHES]),
+        rows[low, HANDOVER] + share * (rows[high, HANDOVER] - rows[low, HANDOVER]),
+    )
+
+
+@compiled
+def _cell(times: PackedTimes, at: int, size: int, width: int, tokens: float, context: float) -> float:
+    """A table of attention at so many new tokens or sequences and so much context."""
+    i, down = place_on(ATTENTION_BITS, size, tokens)
+    j, along = place_on(CONTEXT_BITS, width, context)
+    cells, first = times.cells, at + i * width + j
+    second = first + width
+    upper = cells[first] + along * (cells[first + 1] - cells[first])
+    lower = cells[second] + along * (cells[second + 1] - cells[second])
+    seconds: float = upper + down * (lower - upper)
+    return seconds
+
+
+MOST_PROMPTS = 3
+
+
+def table_errors(
+    worker: Worker,
+    constants: InferenceConstants,
+    times: IterationTimes,
+    *,
+    tokens: int,
+    sequences: int,
+    context: int,
+    batches: int = 400,
+    seed: int = 0,
+) -> Floats:
+    """Return the relative error of the table's seconds for random batches up to the tables' ends, by group.
+
+    Sizes are spread evenly over their logarithms; batches have decoding sequences, up to three prompts, or both.
+    """
+    random = np.random.default_rng(seed)
+
+    def sizes(low: int, high: int, *shape: int) -> Integers:
+        return np.exp(random.uniform(np.log(low), np.log(high + 1), shape)).astype(np.int64)
+
+    n, seen = sizes(1, sequences, batches), sizes(1, context, batches)
+    new, cached = sizes(1, tokens // MOST_PROMPTS, MOST_PROMPTS, batches), sizes(1, context, MOST_PROMPTS, batches) - 1
+    tables, errors = packed(times), []
+    for decodes, count, chosen in _kinds(batches):
+        groups = [decoding(1.0 * n[chosen], 1.0 * seen[chosen], times.tokens_per_decode)] * decodes
+        groups += [prompts(1.0, 1.0 * new[i, chosen], 1.0 * cached[i, chosen]) for i in range(count)]
+        loop = in_loop(constants, ahead=times.ahead)
+        asked = iteration_time(worker, Batch.of(*groups), loop, ahead=times.ahead).pass_s
+        found = [
+            _tabulated(tables, int(n[i]) * decodes, int(seen[i]), new[:count, i], cached[:count, i])
+            for i in range(chosen.start, chosen.stop)
+        ]
+        errors.append(np.array(found) / asked - 1.0)
+    return np.concatenate(errors)
+
+
+def _kinds(batches: int) -> Iterator[tuple[bool, int, slice]]:
+    """Whether batches decode, how many prompts they have, and which of them: equal parts of each kind."""
+    kinds = [(decodes, count) for decodes in (False, True) for count in range(MOST_PROMPTS + 1) if decodes or count]
+    ends = np.linspace(0, batches, len(kinds) + 1).astype(int).tolist()
+    for (decodes, count), begin, end in zip(kinds, ends[:-1], ends[1:], strict=True):
+        yield decodes, count, slice(begin, end)
+
+
+def _tabulated(times: PackedTimes, decodes: int, seen: int, new: Integers, cached: Integers) -> float:
+    attention_s = sum(prompt_attention_seconds(times, int(q), int(c)) for q, c in zip(new, cached, strict=True))
+    return step_seconds(times, decodes, decodes * seen, int(new.sum()), new.size, float(attention_s))
+
+
+__all__ = [
+    "IterationTimes",
+    "PackedTimes",
+    "decode_attention_seconds",
+    "iteration_times",
+    "packed",
+    "packed_together",
+    "prompt_attention_seconds",
+    "step_seconds",
+    "table_errors",
+]

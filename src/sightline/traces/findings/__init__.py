@@ -1,1 +1,0 @@
-"""What is remarkable in a step: slow collectives, uneven steps, small products."""

@@ -1,1 +1,0 @@
-"""What a device waits for: its host, other ranks, other stages."""
