@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from sightline.errors import InputError
 from sightline.launching import Launch, read, write
-from sightline.launching.training.support import with_micro_batch
+from sightline.launching.training.shared import with_micro_batch
 from sightline.loading import scenario_from_mapping
 from sightline.scenario import Scenario
 

@@ -14,7 +14,7 @@ from launching.launched import SMALL, asked
 
 from sightline.errors import InputError
 from sightline.launching import completed, read, save, write
-from sightline.launching.training.torchtitan.toml_text import toml_text
+from sightline.launching.training.torchtitan import toml_text
 
 PLAN = {
     "deepspeed": {"zero_stage": 3, "offload": "optimizer"},

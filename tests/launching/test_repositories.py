@@ -1,7 +1,7 @@
 import pytest
 
 from sightline import catalog
-from sightline.launching.repositories import model_of, repository_of
+from sightline.launching.hugging_face import model_of, repository_of
 
 WITH_REPOSITORY = tuple(name for name in catalog.names("models") if repository_of(name))
 

@@ -5,8 +5,7 @@ import subprocess
 
 import pytest
 
-from sightline.launching.shell.reading import launch_words, looks_like_a_command
-from sightline.launching.shell.writing import command_line
+from sightline.launching.shell import command_line, launch_words, looks_like_a_command
 
 SCRIPT = """#!/bin/bash
 # A comment with $(nothing) to see.

@@ -91,7 +91,7 @@ def launches() -> Maker:
 
 def _as(rng: Random, name: str, tree: Any) -> bytes:
     if name.endswith(".toml"):
-        from sightline.launching.training.torchtitan.toml_text import toml_text
+        from sightline.launching.training.torchtitan import toml_text
 
         try:
             content = toml_text(tree).encode("utf-8", "surrogatepass")

@@ -1,11 +1,19 @@
-"""What launches a scenario, and what a framework's own configuration says when it is read back."""
+"""Describe a launch and save it into a folder; describe what was read back of one and write it as a scenario file."""
 
+import os
+import re
+import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from sightline.content import fix_mappings
 from sightline.errors import InputError
+from sightline.loading import load
+from sightline.loading.checks import with_value
+from sightline.loading.clusters import read_cluster
+from sightline.loading.models import resolve_model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -50,3 +58,174 @@ def refuse(problems: Sequence[str]) -> None:
     """Raise `InputError` with all problems, if there are any."""
     if problems:
         raise InputError(list(dict.fromkeys(problems)))
+
+
+SCRIPT = "launch.sh"
+"""Name of the script that holds the command."""
+_NEEDED = re.compile(r"\$\{(\w+):\?\}")
+"""A variable without which the shell refuses a command."""
+_IN_ITS_FOLDER = 'cd "$(dirname "$0")"\n'
+
+
+def check_folder(folder: Path | str) -> None:
+    """Refuse a folder into which no launch can be written: a file, a protected folder, or one with another script.
+
+    Raises:
+        InputError: nothing can be written there.
+    """
+    root = Path(folder)
+    there = next(place for place in (root, *root.absolute().parents) if place.exists())
+    if not there.is_dir():
+        raise InputError(f"'{there}' is a file; name a folder")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise InputError(f"cannot write into '{there}': permission denied")
+    script = root / SCRIPT
+    try:
+        is_other = script.exists() and _IN_ITS_FOLDER.encode() not in script.read_bytes()
+    except OSError as error:
+        raise _unwritable(script, error) from None
+    if is_other:
+        raise _other_content(script)
+
+
+def save(launch: Launch, folder: Path | str, *, overwrite: bool = False) -> tuple[Path, ...]:
+    """Write a launch's files and its command, each whole or not at all, and return their paths, the script first.
+
+    Raises:
+        InputError: A file of another content is there already and may not be overwritten, or the folder cannot be
+            written.
+    """
+    root = Path(folder)
+    texts = {SCRIPT: script_of(launch), **launch.files}
+    others = [] if overwrite else [root / name for name, text in texts.items() if _differs(root / name, text)]
+    if others:
+        raise InputError([problem for other in others for problem in _other_content(other).problems])
+    for name, text in texts.items():
+        _write(root / name, text, executable=name == SCRIPT)
+    return tuple(root / name for name in texts)
+
+
+def starting(launch: Launch, folder: Path | str) -> str:
+    """Return what to type to run the saved script, with a word to replace for each variable that it needs."""
+    needed = [f"{name}={name}" for name in dict.fromkeys(_NEEDED.findall(launch.command))]
+    return " ".join([*needed, shlex.join(["bash", str(Path(folder) / SCRIPT)])])
+
+
+def script_of(launch: Launch) -> str:
+    """Return the launch's command as a script that runs in its own folder and passes its arguments on."""
+    passed_on = "" if launch.command.startswith("bash ") else ' "$@"'
+    said = "".join(f"# {sentence}\n" for sentence in launch.without_counterpart)
+    return f"#!/bin/bash\n{said}set -e\n{_IN_ITS_FOLDER}{launch.command}{passed_on}\n"
+
+
+def _differs(path: Path, text: str) -> bool:
+    try:
+        return path.exists() and path.read_bytes() != text.encode()
+    except OSError as error:
+        raise _unwritable(path, error) from None
+
+
+def _write(path: Path, text: str, *, executable: bool) -> None:
+    """Write next to the target, then rename."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text(text, encoding="utf-8")
+        if executable:
+            part.chmod(0o755)
+        part.replace(path)
+    except OSError as error:
+        if part.exists():
+            part.unlink()
+        raise _unwritable(path, error) from error
+
+
+def _other_content(path: Path) -> InputError:
+    return InputError(f"'{path}' is there with other content; name another folder, or remove it")
+
+
+def _unwritable(path: Path, error: OSError) -> InputError:
+    return InputError(f"cannot write '{path}': {(error.strerror or str(error)).lower()}")
+
+
+ORDER = ("name", "model", "cluster", "workload", "plan")
+"""Parts of a scenario in the order of a file."""
+
+
+def completed(reading: Reading, settings: Mapping[str, Any]) -> Reading:
+    """Return a reading with further values by dotted key, which are no longer missing.
+
+    Raises:
+        InputError: Nothing is missing any more, and the scenario breaks rules; a sentence for each.
+    """
+    scenario = dict(reading.scenario)
+    for key, value in settings.items():
+        scenario = with_value(scenario, key, value)
+    scenario = _with_batch(scenario, reading)
+    scenario = {key: scenario[key] for key in (*ORDER, *scenario) if key in scenario}
+    # A key below one that is given now, such as model.vocab_size below a model by its name, is known with it.
+    given = {**settings, **({"workload.global_batch": 0} if "global_batch" in scenario.get("workload", {}) else {})}
+    missing = {key: what for key, what in reading.missing.items() if not _is_given(key, given)}
+    assumed = {key: value for key, value in reading.assumed.items() if not _is_given(key, settings)}
+    unknown = _unknown_model(scenario.get("model"), missing)
+    if unknown and "model" in settings:
+        raise InputError(unknown)
+    if unknown:
+        missing["model"] = "a name of the catalog, a path or a mapping"
+    if not missing:
+        load(scenario)
+    said = [*reading.without_counterpart, *unknown]
+    return replace(reading, scenario=scenario, missing=missing, assumed=assumed, without_counterpart=said)
+
+
+def _with_batch(scenario: dict[str, Any], reading: Reading) -> dict[str, Any]:
+    """The scenario with the whole batch, where it follows from the devices, which are known now.
+
+    Degrees that make several devices work on the same samples leave it open.
+    """
+    each, devices = reading.samples_per_device, _devices(scenario.get("cluster"))
+    degrees = (scenario.get("plan", {}).get(f"{way}_parallel", 1) for way in ("tensor", "pipeline", "context"))
+    if each is None or devices is None or "global_batch" in scenario["workload"] or set(degrees) != {1}:
+        return scenario
+    return with_value(scenario, "workload.global_batch", each * devices)
+
+
+def _devices(cluster: Any) -> int | None:
+    """The devices of a cluster that is named or written out; None for one that is neither."""
+    try:
+        return read_cluster(cluster).devices if isinstance(cluster, str | Mapping) else None
+    except InputError:
+        return None
+
+
+def _unknown_model(model: Any, missing: Mapping[str, str]) -> list[str]:
+    """What is wrong with a model that is named; what is missing of one that is written out is said already."""
+    if model is None or any(key.partition(".")[0] == "model" for key in missing):
+        return []
+    try:
+        resolve_model(model, Path())
+    except InputError as error:
+        return list(error.problems)
+    return []
+
+
+def _is_given(key: str, settings: Mapping[str, Any]) -> bool:
+    return any(key == given or key.startswith(f"{given}.") for given in settings)
+
+
+def scenario_text(reading: Reading) -> str:
+    """Return a reading as YAML that ``sightline predict`` takes, what is missing as comments at its head."""
+    import yaml
+
+    head = [f"# Read from a launch of {reading.framework}."]
+    head += [f"# {key} is missing: {what}" for key, what in reading.missing.items()]
+    head += [f"# {key} is assumed." for key in reading.assumed]
+    text = yaml.safe_dump(_plain(reading.scenario), sort_keys=False, allow_unicode=True, width=100)
+    return "\n".join([*head, text])
+
+
+def _plain(value: Any) -> Any:
+    """Plain containers, which is all that YAML writes."""
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value

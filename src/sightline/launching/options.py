@@ -1,7 +1,7 @@
-"""The options of a command by name, read as the parsers of frameworks and engines take them."""
+"""Read the options of a command by name as the parsers of frameworks take them, and check the values of a file."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final
 
@@ -253,3 +253,63 @@ def _meant(name: str, known: Collection[str]) -> str:
 def without_none(mapping: Mapping[str, Any]) -> dict[str, Any]:
     """Return a mapping without the keys whose value is None."""
     return {key: value for key, value in mapping.items() if value is not None}
+
+
+AUTO: Final = ("auto",)
+"""Leaves a value to whoever starts the framework."""
+
+
+def refuse_values(
+    stated: Mapping[str, Any],
+    *,
+    numbers: Mapping[str, int],
+    choices: Mapping[str, Collection[Any]] | None = None,
+    sections: Collection[str] = (),
+    left_open: Collection[str] = (),
+) -> None:
+    """Refuse what is no value of its key. A key that is absent or null has none.
+
+    Args:
+        stated: The file.
+        numbers: Dotted keys of whole numbers, and the smallest that is allowed.
+        choices: Dotted keys, and the values that are allowed.
+        sections: Keys that hold keys of their own.
+        left_open: Words that a number or a choice may be instead.
+
+    Raises:
+        InputError: a sentence for every such value.
+    """
+    flat = [key for key in sections if not isinstance(stated.get(key) or {}, Mapping)]
+    problems = [f"{key} is {show(stated[key])}; allowed: a mapping of its settings" for key in flat]
+    problems += [*_no_numbers(stated, numbers, left_open), *_no_choices(stated, choices or {}, left_open)]
+    if problems:
+        raise InputError(problems)
+
+
+def _no_numbers(stated: Mapping[str, Any], numbers: Mapping[str, int], left_open: Collection[str]) -> Iterator[str]:
+    also = "".join(f", or {word}" for word in left_open)
+    for key, least in numbers.items():
+        value = _at(stated, key)
+        if value is None or (isinstance(value, str) and value in left_open):
+            continue
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            yield f"{key} is {show(value)}; allowed: a whole number of {least} or more{also}"
+
+
+def _no_choices(
+    stated: Mapping[str, Any], choices: Mapping[str, Collection[Any]], left_open: Collection[str]
+) -> Iterator[str]:
+    for key, allowed in choices.items():
+        value, every = _at(stated, key), [*allowed, *left_open]
+        # True is 1 for Python, but no stage.
+        if value is not None and not any(type(value) is type(one) and value == one for one in every):
+            said = ", ".join(one if isinstance(one, str) else show(one) for one in every)
+            yield f"{key} is {show(value)}; allowed: {said}{nearest(str(value), [str(one) for one in every])}"
+
+
+def _at(stated: Mapping[str, Any], key: str) -> Any:
+    """The value under a dotted key; None where there is none."""
+    value: Any = stated
+    for name in key.split("."):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value

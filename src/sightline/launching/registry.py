@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from sightline.scenario import GenerationScenario, Scenario, ServingScenario
 
 WRITERS: Final[Mapping[str, str]] = {
-    "megatron": "training.megatron.writing",
-    "deepspeed": "training.deepspeed.writing",
-    "fsdp": "training.accelerate.writing",
+    "megatron": "training.megatron",
+    "deepspeed": "training.deepspeed",
+    "fsdp": "training.accelerate",
     "transformers": "training.transformers",
-    "torchtitan": "training.torchtitan.writing",
+    "torchtitan": "training.torchtitan",
 }
 """By framework of training: the module whose ``write`` takes a scenario and returns its `Launch`.
 
@@ -33,12 +33,11 @@ ENGINE_WRITERS: Final[Mapping[str, str]] = {
 }
 """The same by engine of generation."""
 READERS: Final[tuple[str, ...]] = (
-    *("training.accelerate.reading", "training.deepspeed.reading", "training.megatron.reading"),
-    *("training.torchtitan.reading", "training.transformers"),
-    *ENGINE_WRITERS.values(),
+    *("training.accelerate", "training.deepspeed", "training.megatron", "training.torchtitan"),
+    *("training.transformers", *ENGINE_WRITERS.values()),
 )
 """Modules that read back, asked in this order: ``claims`` says whether what was given is of the framework, ``read``
-returns its `Reading`."""
+returns its `Reading`. DeepSpeed may stand in a file of accelerate, which therefore comes first."""
 READ: Final = (
     "a DeepSpeed JSON, a Megatron-LM command, an accelerate YAML, a torchtitan TOML, arguments of the transformers "
     "Trainer, a command of vLLM, SGLang, TensorRT-LLM, TGI, LightLLM, llama.cpp or transformers serve"
@@ -55,7 +54,7 @@ def write(scenario: "Scenario | GenerationScenario | ServingScenario") -> Launch
     from sightline.scenario import Scenario, ServingScenario
 
     if isinstance(scenario, ServingScenario):
-        from sightline.launching.engines.loads import as_generation
+        from sightline.launching.engines.requests import as_generation
 
         scenario = as_generation(scenario)
     if isinstance(scenario, Scenario):

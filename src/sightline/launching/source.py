@@ -11,8 +11,8 @@ from typing import Any
 from sightline.catalog.yaml12 import parse
 from sightline.content import fix_mappings
 from sightline.errors import InputError
-from sightline.launching.saving import SCRIPT
-from sightline.launching.shell.reading import launch_words, looks_like_a_command
+from sightline.launching.launch import SCRIPT
+from sightline.launching.shell import launch_words, looks_like_a_command
 from sightline.loading.sources import is_folder, read_json, read_text, refuse_deep
 
 

@@ -8,7 +8,7 @@ import pytest
 from generation_scenarios import generation
 
 from sightline.launching import Launch, write
-from sightline.launching.shell.reading import commands_of
+from sightline.launching.shell import commands_of
 
 PLANS = {
     "plain": ("llama-3.1-8b", "1x h100-sxm-80gb", {}),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline.errors import InputError
-from sightline.launching.engines.placement import placed
+from sightline.launching.engines.servers import placed
 
 
 def servers(cluster: Any, plan: dict[str, Any]) -> Any:

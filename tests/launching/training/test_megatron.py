@@ -12,8 +12,8 @@ from launching.launched import MIXTURE, asked, fields_that_differ, launched, pla
 
 from sightline.errors import InputError
 from sightline.launching import read, write
-from sightline.launching.shell.reading import launch_words
-from sightline.launching.training.megatron.plans import WRITTEN
+from sightline.launching.shell import launch_words
+from sightline.launching.training.megatron import WRITTEN
 
 PLANS = plans(
     "megatron",

@@ -13,8 +13,7 @@ from launching.launched import MIXTURE, SMALL, asked, fields_that_differ, launch
 
 from sightline.errors import InputError
 from sightline.launching import read, save, write
-from sightline.launching.training.torchtitan.toml_text import toml_text
-from sightline.launching.training.torchtitan.writing import WRITTEN
+from sightline.launching.training.torchtitan import WRITTEN, toml_text
 
 PLANS = plans(
     "torchtitan",

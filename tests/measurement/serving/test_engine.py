@@ -3,7 +3,7 @@
 import pytest
 
 from sightline.errors import InputError
-from sightline.launching.engines.loads import as_generation
+from sightline.launching.engines.requests import as_generation
 from sightline.loading.serving import serving_from_mapping
 from sightline.measurement.serving.engine import command_of, program_of
 from sightline.simulation.load import joined, load_of

@@ -196,7 +196,7 @@ def _next(answer: "PlanAnswer", options: PlanOptions, launched: Launched) -> Com
     """What to try next, each with the command that does it; nothing for a question from stdin."""
     if not answer.plans or options.file == "-":
         return []
-    from sightline.launching.saving import starting
+    from sightline.launching.launch import starting
     from sightline.loading.sources import as_options
     from sightline.report.plans.sentences import can_be_set, most_surely, settings
 

@@ -37,10 +37,10 @@ class Launched:
 
 def check_folder(folder: str) -> None:
     """Refuse a folder that cannot be written, before the search."""
-    from sightline.launching import saving
+    from sightline.launching.launch import check_folder
 
     try:
-        saving.check_folder(folder)
+        check_folder(folder)
     except InputError as error:
         raise InputError([f"--launch: {problem}" for problem in error.problems]) from None
 

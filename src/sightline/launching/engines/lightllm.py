@@ -3,20 +3,21 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sightline.launching.engines import reading
+from sightline.launching.engines import dialect
 from sightline.launching.engines.dialect import Dialect
-from sightline.launching.engines.formats import DTYPES, READ_DTYPES, quantization, requested_formats
-from sightline.launching.engines.placement import Server
-from sightline.launching.engines.plans import (
+from sightline.launching.engines.requests import (
+    DTYPES,
+    READ_DTYPES,
     budget,
     budget_notes,
     longest,
     model_argument,
+    quantization,
+    requested_formats,
     sequences,
     unwritten_notes,
 )
-from sightline.launching.engines.refusals import one_node_problems
-from sightline.launching.engines.servers import LOCAL, Arguments, Command, launch
+from sightline.launching.engines.servers import LOCAL, Arguments, Command, Server, launch, one_node_problems
 from sightline.launching.launch import Launch, refuse
 from sightline.launching.options import Options, without_none
 from sightline.scenario import GenerationScenario
@@ -129,5 +130,5 @@ DIALECT = Dialect(
     quiet={"nccl-port", "nccl-host", "zmq-mode", "httpserver-workers", "max-total-token-num", "router-token-ratio"},
 )
 
-claims, read = reading.of(DIALECT)
+claims, read = dialect.of(DIALECT)
 """Whether what was given starts the engine's server, and the scenario that its servers make up."""

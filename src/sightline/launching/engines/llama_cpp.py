@@ -4,13 +4,17 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sightline.launching.engines import reading
+from sightline.launching.engines import dialect
 from sightline.launching.engines.dialect import Dialect
-from sightline.launching.engines.formats import published_format, requested_formats
-from sightline.launching.engines.placement import Server
-from sightline.launching.engines.plans import longest, model_argument, sequences, unwritten_notes
-from sightline.launching.engines.refusals import one_node_problems
-from sightline.launching.engines.servers import Arguments, Command, launch
+from sightline.launching.engines.requests import (
+    longest,
+    model_argument,
+    published_format,
+    requested_formats,
+    sequences,
+    unwritten_notes,
+)
+from sightline.launching.engines.servers import Arguments, Command, Server, launch, one_node_problems
 from sightline.launching.launch import Launch, refuse
 from sightline.launching.options import Options, without_none
 from sightline.scenario import GenerationScenario
@@ -154,5 +158,5 @@ DIALECT = Dialect(
     quiet={"ctx-size", "batch-size", "flash-attn", "gpu-layers", "threads", "t", "jinja", "alias", "a"},
 )
 
-claims, read = reading.of(DIALECT)
+claims, read = dialect.of(DIALECT)
 """Whether what was given starts the engine's server, and the scenario that its servers make up."""

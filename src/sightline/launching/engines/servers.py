@@ -1,13 +1,184 @@
-"""Servers of an engine: which devices and port each of them has, and the script that starts them."""
+"""Place the servers of an engine on the nodes of a cluster, refuse what it cannot launch, and write their script."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 
-from sightline.launching.engines.placement import Server, placed
-from sightline.launching.engines.plans import operation_notes
+from sightline.errors import InputError
+from sightline.launching.engines.requests import operation_notes, pools, size
 from sightline.launching.launch import Launch
-from sightline.launching.shell.writing import command_line, command_lines
+from sightline.launching.shell import command_line, command_lines
 from sightline.scenario import Cluster, GenerationScenario
+
+VISIBLE = {"gfx": "HIP_VISIBLE_DEVICES", "ascend": "ASCEND_RT_VISIBLE_DEVICES", "gaudi": "HABANA_VISIBLE_MODULES"}
+"""Variable with the devices that a process sees, by the beginning of their architecture; CUDA's for the others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """One server: the workers that hold one copy of the model."""
+
+    role: str
+    """prefill or decode; empty for one that does both."""
+    number: int
+    """From 0, among all."""
+    nodes: int
+    """Nodes that it spans."""
+    node: int
+    """First of them."""
+    first: int
+    """Its first device there."""
+    per_node: int
+    """Devices that it takes of a node."""
+    variable: str
+    """Variable of the environment that says which devices a process sees."""
+
+    @property
+    def devices(self) -> str:
+        """The devices that it takes of a node, as that variable lists them."""
+        return ",".join(str(self.first + n) for n in range(self.per_node))
+
+
+@dataclass(slots=True, kw_only=True)
+class _Node:
+    number: int
+    devices: int
+    kind: str
+    variable: str
+    taken: int = 0
+
+    @property
+    def free(self) -> int:
+        return self.devices - self.taken
+
+
+def placed(scenario: GenerationScenario) -> tuple[Server, ...]:
+    """Return the servers of a scenario: each on devices of one node, or on whole nodes with devices of one kind.
+
+    Raises:
+        InputError: They do not fit so.
+    """
+    nodes, numbers, found = _nodes(scenario.cluster), count(), []
+    for role, plan in pools(scenario).items():
+        devices, left = size(plan), _of_role(nodes, scenario, role)
+        for _ in range(int(plan.replicas)):
+            while left and not left[0].free:
+                del left[0]
+            room = _room(left, devices)
+            if not room:
+                sizes = " and ".join(str(devices) for devices in dict.fromkeys(node.devices for node in nodes))
+                raise InputError(
+                    f"servers of {devices} devices do not fit whole onto nodes of {sizes}; allowed: devices of one "
+                    "node, as many as divide it, or whole nodes"
+                )
+            found.append(
+                Server(
+                    role=role,
+                    number=next(numbers),
+                    nodes=len(room),
+                    node=room[0].number,
+                    first=room[0].taken,
+                    per_node=devices // len(room),
+                    variable=room[0].variable,
+                )
+            )
+            for node in room:
+                node.taken += devices // len(room)
+    return tuple(found)
+
+
+def largest_node(cluster: Cluster) -> int:
+    """Return the devices of the largest node."""
+    return max(part.per_node for part in cluster.parts)
+
+
+def _nodes(cluster: Cluster) -> list[_Node]:
+    numbers = count()
+    return [
+        _Node(
+            number=next(numbers),
+            devices=min(part.per_node, part.devices - begin),
+            kind=part.device.name,
+            variable=_variable(part.device.architecture),
+        )
+        for part in cluster.parts
+        for begin in range(0, part.devices, part.per_node)
+    ]
+
+
+def _of_role(nodes: Sequence[_Node], scenario: GenerationScenario, role: str) -> list[_Node]:
+    """The nodes with the devices that a role is for; all where the plan leaves that open."""
+    split = scenario.plan.disaggregate
+    prefills = "" if split is None else split.prefill_device
+    return [node for node in nodes if not prefills or (node.kind == prefills) == (role == "prefill")]
+
+
+def _room(nodes: Sequence[_Node], devices: int) -> list[_Node]:
+    """The first node with so many free devices, or the first whole nodes of one kind that have so many; else none."""
+    alone = next((node for node in nodes if node.free >= devices), None)
+    if alone is not None:
+        return [alone]
+    free = [node for node in nodes if not node.taken]
+    for at, node in enumerate(free):
+        needed, rest = divmod(devices, node.devices)
+        run = free[at : at + needed]
+        alike = {(one.kind, one.devices, one.number - place) for place, one in enumerate(run)}
+        if not rest and len(run) == needed and len(alike) == 1:
+            return run
+    return []
+
+
+def _variable(architecture: str) -> str:
+    return next((name for begin, name in VISIBLE.items() if architecture.startswith(begin)), "CUDA_VISIBLE_DEVICES")
+
+
+WITH_POOLS = WITH_TIERS = ("vllm", "sglang", "tensorrt-llm")
+"""Engines whose servers are launched for prefill or decode alone, and with memories behind the device's."""
+SPLITS = ("tensor_parallel", "pipeline_parallel")
+"""Degrees that split a model over the devices of a server."""
+
+
+def degree_problems(scenario: GenerationScenario, *degrees: str) -> Iterator[str]:
+    """Yield a sentence for each of these degrees above 1, which the engine does not have."""
+    for role, plan in pools(scenario).items():
+        key = f"plan.disaggregate.{role}" if role else "plan"
+        for degree in degrees:
+            if getattr(plan, degree) > 1:
+                yield f"{key}.{degree} is {getattr(plan, degree)}; {scenario.plan.engine.name} launches only 1"
+
+
+def one_node_problems(scenario: GenerationScenario, *without: str) -> Iterator[str]:
+    """Yield what is in the way of servers that prefill and decode on the devices of one node.
+
+    ``without`` are degrees that the engine does not have.
+    """
+    plan, name = scenario.plan, scenario.plan.engine.name
+    if plan.disaggregate is not None:
+        yield f"plan.disaggregate is not launched with {name}; launched with {', '.join(WITH_POOLS)}"
+    if plan.kv_tiers:
+        yield f"plan.kv_tiers is not launched with {name}; launched with {', '.join(WITH_TIERS)}"
+    yield from degree_problems(scenario, *without)
+    most = largest_node(scenario.cluster)
+    degree = next((degree for degree in SPLITS if degree not in without), None)
+    if degree is not None and size(plan) > most:
+        yield f"plan.{degree} is {getattr(plan, degree)}; a server of {name} has the devices of one node, {most}"
+
+
+def tier_problems(scenario: GenerationScenario, most: int | None = None) -> Iterator[str]:
+    """Yield what is in the way of memories behind the device's, of which the engine has so many at most."""
+    plan = scenario.plan
+    if not plan.kv_tiers:
+        return
+    if most is not None and len(plan.kv_tiers) > most:
+        yield (
+            f"plan.kv_tiers has {len(plan.kv_tiers)} memories; {plan.engine.name} keeps keys and values in at most "
+            f"{most} behind the device's"
+        )
+    if plan.disaggregate is not None:
+        yield "plan.kv_tiers is not launched with plan.disaggregate; one of them is"
+    if not plan.prefix_cache:
+        yield "plan.kv_tiers needs plan.prefix_cache true, whose blocks the tiers keep"
+
 
 SCRIPT = "servers.sh"
 """The file with the commands of several servers."""

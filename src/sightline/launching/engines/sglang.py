@@ -8,14 +8,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from sightline.launching.engines import reading
+from sightline.launching.engines import dialect
 from sightline.launching.engines.dialect import Dialect
-from sightline.launching.engines.formats import DTYPES, READ_DTYPES, quantization, requested_formats
-from sightline.launching.engines.placement import Server
-from sightline.launching.engines.plans import block_tokens, longest, model_argument, pools, sequences
-from sightline.launching.engines.refusals import tier_problems
-from sightline.launching.engines.servers import Arguments, Command, launch
-from sightline.launching.engines.tiers import device_host_bytes, storage_notes
+from sightline.launching.engines.requests import (
+    DTYPES,
+    READ_DTYPES,
+    block_tokens,
+    device_host_bytes,
+    longest,
+    model_argument,
+    pools,
+    quantization,
+    requested_formats,
+    sequences,
+    storage_notes,
+)
+from sightline.launching.engines.servers import Arguments, Command, Server, launch, tier_problems
 from sightline.launching.launch import Launch, refuse
 from sightline.launching.options import Options, without_none
 from sightline.scenario import GenerationPlan, GenerationScenario
@@ -208,7 +216,7 @@ def _drafted(options: Options) -> Mapping[str, Any] | None:
     steps, verified = options.number("speculative-num-steps"), options.number("speculative-num-draft-tokens", least=2)
     if not options.text("speculative-algorithm") or (steps is None and verified is None):
         return None
-    return {"tokens": steps or (verified or 2) - 1, "acceptance": reading.ACCEPTANCE}
+    return {"tokens": steps or (verified or 2) - 1, "acceptance": dialect.ACCEPTANCE}
 
 
 DIALECT = Dialect(
@@ -242,5 +250,5 @@ DIALECT = Dialect(
     },
 )
 
-claims, read = reading.of(DIALECT)
+claims, read = dialect.of(DIALECT)
 """Whether what was given starts the engine's server, and the scenario that its servers make up."""

@@ -8,23 +8,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from sightline.launching.engines import reading
+from sightline.launching.engines import dialect
 from sightline.launching.engines.dialect import Dialect
-from sightline.launching.engines.formats import DTYPES, READ_DTYPES, quantization, requested_formats
-from sightline.launching.engines.placement import Server, largest_node
-from sightline.launching.engines.plans import (
+from sightline.launching.engines.requests import (
+    DTYPES,
+    READ_DTYPES,
     block_tokens,
     budget,
     budget_notes,
+    device_host_bytes,
     longest,
     model_argument,
     pools,
+    quantization,
+    requested_formats,
     sequences,
     size,
 )
-from sightline.launching.engines.refusals import tier_problems
-from sightline.launching.engines.servers import Arguments, Command, launch
-from sightline.launching.engines.tiers import device_host_bytes
+from sightline.launching.engines.servers import Arguments, Command, Server, largest_node, launch, tier_problems
 from sightline.launching.launch import Launch, refuse
 from sightline.launching.options import Options, without_none
 from sightline.scenario import GenerationPlan, GenerationScenario
@@ -206,7 +207,7 @@ def _plan(options: Options, model: str) -> Mapping[str, Any]:
         "kv_block_tokens": options.number("kv-cache-config.tokens-per-block"),
         "prefix_cache": options.flag("kv-cache-config.enable-block-reuse"),
         "cuda_graphs": False if graphs == "null" else None,
-        "speculative": {"tokens": draft, "acceptance": reading.ACCEPTANCE} if draft else None,
+        "speculative": {"tokens": draft, "acceptance": dialect.ACCEPTANCE} if draft else None,
     }
     return without_none(plan)
 
@@ -239,5 +240,5 @@ DIALECT = Dialect(
     },
 )
 
-claims, read = reading.of(DIALECT)
+claims, read = dialect.of(DIALECT)
 """Whether what was given starts the engine's server, and the scenario that its servers make up."""

@@ -3,13 +3,18 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sightline.launching.engines import reading
+from sightline.launching.engines import dialect
 from sightline.launching.engines.dialect import Dialect
-from sightline.launching.engines.formats import DTYPES, READ_DTYPES, quantization, requested_formats
-from sightline.launching.engines.placement import Server
-from sightline.launching.engines.plans import block_tokens, model_argument, unwritten_notes
-from sightline.launching.engines.refusals import one_node_problems
-from sightline.launching.engines.servers import LOCAL, Arguments, Command, launch
+from sightline.launching.engines.requests import (
+    DTYPES,
+    READ_DTYPES,
+    block_tokens,
+    model_argument,
+    quantization,
+    requested_formats,
+    unwritten_notes,
+)
+from sightline.launching.engines.servers import LOCAL, Arguments, Command, Server, launch, one_node_problems
 from sightline.launching.launch import Launch, refuse
 from sightline.launching.options import Options, without_none
 from sightline.loading.clusters.this_machine import THIS_MACHINE
@@ -92,5 +97,5 @@ DIALECT = Dialect(
     quiet={"continuous-batching", "device", "model-timeout", "enable-cors", "default-seed", "attn-implementation"},
 )
 
-claims, read = reading.of(DIALECT)
+claims, read = dialect.of(DIALECT)
 """Whether what was given starts the server, and the scenario that its servers make up."""

@@ -7,17 +7,22 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from sightline.launching.launch import Launch, Reading, refuse
-from sightline.launching.options import Options, not_read, without_none
-from sightline.launching.shell.writing import command_line
+from sightline.launching.options import Options, not_read, refuse_values, without_none
+from sightline.launching.shell import command_line
 from sightline.launching.source import Source, named_settings
-from sightline.launching.training import script_settings as script
-from sightline.launching.training.missing import missing_of
-from sightline.launching.training.ranks import devices_of, launcher_and_program, on_every_node, torchrun
-from sightline.launching.training.rules import refusals
-from sightline.launching.training.rules.scripts import TRAINER_OPTIMIZERS
-from sightline.launching.training.script_reading import Script, script_of
-from sightline.launching.training.support import unwritten, whole, with_micro_batch
-from sightline.launching.value_checks import refuse_values
+from sightline.launching.training import script
+from sightline.launching.training.rules import TRAINER_OPTIMIZERS, refusals
+from sightline.launching.training.script import Script, script_of
+from sightline.launching.training.shared import (
+    devices_of,
+    launcher_and_program,
+    missing_of,
+    on_every_node,
+    torchrun,
+    unwritten,
+    whole,
+    with_micro_batch,
+)
 from sightline.scenario import Scenario
 
 ARGUMENTS: Final = "training_arguments.json"

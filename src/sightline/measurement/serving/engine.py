@@ -18,8 +18,7 @@ from urllib.request import urlopen
 
 from sightline.errors import InputError, WorkError
 from sightline.launching import write
-from sightline.launching.engines.loads import as_generation
-from sightline.launching.engines.plans import model_argument
+from sightline.launching.engines.requests import as_generation, model_argument
 from sightline.measurement.models import build_plain_model
 from sightline.measurement.processes import tree
 from sightline.runs.credentials import Credentials

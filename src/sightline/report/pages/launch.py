@@ -12,7 +12,7 @@ def launch_piece(answer: PlanAnswer) -> Piece:
     found = first_launch(answer)
     if found is None:
         return Piece()
-    from sightline.launching.saving import SCRIPT, script_of
+    from sightline.launching.launch import SCRIPT, script_of
 
     one, launch = found
     files = {SCRIPT: script_of(launch), **launch.files}

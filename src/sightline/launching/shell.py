@@ -1,15 +1,87 @@
-"""Shell scripts read as far as they are literal.
+"""Read shell scripts as far as they are literal, and write commands as text for a shell."""
 
-Understood are continued lines, quotes, comments, assignments and arrays, and variables with their defaults. What only
-running the script would tell - the output of a command, an argument, a variable of the machine - stays as written.
-"""
-
+import ast
+import operator
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from sightline.launching.shell.scanner import Scanner, computed
+
+class Scanner:
+    """A text that is read from its beginning to its end."""
+
+    def __init__(self, text: str) -> None:
+        """Begin at the first character."""
+        self.text, self.at = text, 0
+
+    def left(self) -> bool:
+        """Whether there is more."""
+        return self.at < len(self.text)
+
+    def peek(self) -> str:
+        """Return the next character."""
+        return self.text[self.at]
+
+    def take(self) -> str:
+        """Return the next character, and go on; an empty text at the end."""
+        self.at += 1
+        return self.text[self.at - 1 : self.at]
+
+    def starts(self, with_text: str) -> bool:
+        """Whether this comes next."""
+        return self.text.startswith(with_text, self.at)
+
+    def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        """Return what comes next if it is of a pattern, and go on behind it."""
+        found = pattern.match(self.text, self.at)
+        self.at = found.end() if found else self.at
+        return found
+
+    def until(self, end: str, *, closed: bool = False) -> str:
+        """Return the text before the next ``end``, which is passed where it closes something."""
+        place = self.text.find(end, self.at)
+        place = len(self.text) if place < 0 else place
+        found, self.at = self.text[self.at : place], place + len(end) * closed
+        return found
+
+    def balanced(self) -> str:
+        """Return a substitution with all of its brackets."""
+        start, depth = self.at, 0
+        while self.left():
+            here = self.take()
+            depth += (here == "(") - (here == ")")
+            if here == ")" and depth == 0:
+                break
+        return self.text[start : self.at]
+
+
+_OPERATIONS: Final[Mapping[type[ast.operator], Callable[[int, int], int]]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+
+
+def computed(text: str) -> int | None:
+    """Return the value of whole-number arithmetic; None where it is not all numbers."""
+    try:
+        return _of(ast.parse(text.strip(), mode="eval").body)
+    except (SyntaxError, ValueError, ZeroDivisionError):
+        return None
+
+
+def _of(node: ast.expr) -> int:
+    match node:
+        case ast.Constant(value=int(value)):
+            return value
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATIONS:
+            return _OPERATIONS[type(op)](_of(left), _of(right))
+    raise ValueError(ast.unparse(node))
+
 
 LAUNCHERS: Final = (
     *("torchrun", "deepspeed", "accelerate", "python", "python3", "srun", "mpirun", "vllm", "sglang", "trtllm-serve"),
@@ -219,3 +291,30 @@ def _joined(pieces: Sequence[tuple[str, bool]]) -> list[str]:
         if not whole and text[-1:].isspace():
             opened = False
     return words
+
+
+_SETTING: Final = re.compile(r"[A-Za-z_]\w*\+?=")
+
+
+def command_line(words: Sequence[str], arguments: Mapping[str, object]) -> str:
+    """Return a command with an option a line; an option that is true stands alone, of a list each value follows."""
+    return " \\\n    ".join(command_lines(words, arguments))
+
+
+def command_lines(words: Sequence[str], arguments: Mapping[str, object]) -> list[str]:
+    """Return the program and every option of a command as the shell reads them."""
+    lines = [" ".join(word if _SETTING.match(word) else _quoted(word) for word in words)] if words else []
+    for option, value in arguments.items():
+        if value is True:
+            lines.append(option)
+        elif isinstance(value, list | tuple):
+            lines.append(" ".join([option, *(_quoted(v) for v in value)]))
+        else:
+            lines.append(f"{option} {_quoted(value)}")
+    return lines
+
+
+def _quoted(value: object) -> str:
+    """A value for the shell; one with a variable of the shell in it stays as it is."""
+    text = str(value)
+    return f'"{text}"' if "$" in text else shlex.quote(text)

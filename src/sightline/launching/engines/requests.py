@@ -1,0 +1,212 @@
+"""Work out what a plan asks of an engine: sizes of servers, number formats, memories, what has no option.
+
+Of the memories behind the device's the first is host memory, from which alone engines load directly. What stands
+behind it is storage, in which engines write as much as it takes.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+from sightline.errors import InputError
+from sightline.launching.hugging_face import repository_of
+from sightline.loading.models import resolve_model
+from sightline.program.blocks.layer import cached_bytes
+from sightline.program.formats import formats_of
+from sightline.scenario import Generate, GenerationPlan, GenerationScenario, ServingScenario
+from sightline.scenario.precision import CACHE_BYTES, LOW_PRECISION, ROUTER_DTYPES, WEIGHT_FORMATS
+from sightline.simulation.load import Requests, load_of
+
+
+def pools(scenario: GenerationScenario) -> dict[str, GenerationPlan]:
+    """Return the plan of the servers by role: prefill and decode where they are apart, else one without a name."""
+    split = scenario.plan.disaggregate
+    return {"": scenario.plan} if split is None else {"prefill": split.prefill, "decode": scenario.plan}
+
+
+def size(plan: GenerationPlan) -> int:
+    """Return the devices of one server."""
+    return int(plan.tensor_parallel * plan.pipeline_parallel * plan.data_parallel)
+
+
+def sequences(scenario: GenerationScenario, role: str, plan: GenerationPlan) -> int:
+    """Return how many sequences a data-parallel rank of a server has in flight."""
+    if role == "prefill" and scenario.plan.disaggregate is not None:
+        return int(scenario.plan.disaggregate.prefill_batch)
+    if plan.max_sequences is not None:
+        return int(plan.max_sequences)
+    return int(-(-scenario.workload.batch // (plan.data_parallel * plan.replicas)))
+
+
+def longest(scenario: GenerationScenario) -> int:
+    """Return the tokens of a sequence, prompt and output."""
+    return int(scenario.workload.prompt_tokens + scenario.workload.output_tokens)
+
+
+def block_tokens(plan: GenerationPlan) -> int | None:
+    """Return the tokens of a cache block where they are not the engine's default, which kernels may round up."""
+    return None if plan.kv_block_tokens == plan.engine.defaults.get("kv_block_tokens") else plan.kv_block_tokens
+
+
+def budget(scenario: GenerationScenario, plan: GenerationPlan) -> int | None:
+    """Return the tokens of an iteration: at least a whole sequence's where prompts are not cut; None for no limit."""
+    stated = plan.max_batched_tokens
+    if stated is None:
+        return None
+    return int(stated) if plan.chunked_prefill else max(int(stated), longest(scenario))
+
+
+def budget_notes(scenario: GenerationScenario) -> Iterator[str]:
+    """Yield where that is more than the plan's."""
+    stated, written = scenario.plan.max_batched_tokens, budget(scenario, scenario.plan)
+    if written != stated:
+        yield f"plan.max_batched_tokens {stated}: written as {written}; whole prompts need as many as a sequence has"
+
+
+def unwritten_notes(scenario: GenerationScenario, *keys: str) -> Iterator[str]:
+    """Yield what an engine has no option for, where the plan differs from its default."""
+    plan, engine = scenario.plan, scenario.plan.engine
+    defaults = {"memory_fraction": engine.memory.memory_fraction, "prefix_cache": False, **engine.defaults}
+    for key in keys:
+        if getattr(plan, key) != defaults.get(key):
+            yield f"plan.{key} {getattr(plan, key)}: {engine.name} has no option for it"
+
+
+def operation_notes(scenario: GenerationScenario) -> Iterator[str]:
+    """Yield what of a plan is up to whoever operates the servers, and no command that is written says."""
+    plan, order = scenario.plan, scenario.plan.engine.serving.order
+    if plan.scheduler not in ("", order):
+        yield f"plan.scheduler {plan.scheduler}: not written; {plan.engine.name} starts with {order}"
+    if plan.router != "round-robin":
+        yield f"plan.router {plan.router}: not written; the router's own option chooses it"
+    if plan.lora_adapters is not None:
+        yield f"plan.lora_adapters {plan.lora_adapters.count}: not written; name the adapters' files to the servers"
+    if plan.autoscale is not None:
+        yield f"plan.autoscale: written are all {plan.replicas} replicas; an orchestrator starts and stops them"
+
+
+def model_argument(scenario: GenerationScenario) -> tuple[str, tuple[str, ...]]:
+    """Return what a command calls the scenario's model, and what to say where that is not known."""
+    name = scenario.model.name
+    repository = repository_of(name)
+    if repository:
+        return repository, ()
+    called = name.replace(" ", "-") or "model"
+    return called, (
+        f"model: the catalog knows no Hugging Face repository of {called}; put a repository or a path there",
+    )
+
+
+DTYPES: Mapping[str, str] = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
+"""Compute dtypes as engines of PyTorch name them."""
+READ_DTYPES: Mapping[str, str] = {
+    **{theirs: ours for ours, theirs in DTYPES.items()},
+    "half": "fp16",
+    "float": "fp32",
+    "bf16": "bf16",
+    "fp16": "fp16",
+    "fp32": "fp32",
+    "auto": "",
+}
+"""And back; empty for the checkpoint's own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestedFormats:
+    """What a scenario asks of an engine beyond what the checkpoint brings."""
+
+    weights: str = ""
+    """Format that 16-bit weights are converted to; empty for none."""
+    cache: str = ""
+    """Format of the cache; empty for the engine's own."""
+    notes: tuple[str, ...] = ()
+
+
+def requested_formats(scenario: GenerationScenario, known: Mapping[str, str]) -> RequestedFormats:
+    """Return the formats that a scenario asks for, by the engine's words for those it converts weights to itself."""
+    plan, model = scenario.plan, scenario.model
+    words = plan.quantization or ()
+    weights = next((word for word in words if word in WEIGHT_FORMATS), "")
+    if plan.quantization is None and plan.dtype not in DTYPES:
+        weights = plan.dtype if plan.dtype in LOW_PRECISION else ""
+    published = WEIGHT_FORMATS.get(model.weights, "")
+    called = repository_of(model.name) or model.name
+    notes = [f"plan.dtype {plan.dtype}: written as the format of the weights"] if plan.dtype not in DTYPES else []
+    if plan.quantization is not None and published and WEIGHT_FORMATS.get(weights, "") != published:
+        notes.append(
+            f"plan.quantization {weights or 'none'}: {called} is published in {model.weights}; put a repository in "
+            f"{weights or '16 bits'} there"
+        )
+    elif weights and not published and weights not in known:
+        notes.append(f"plan.quantization {weights}: put a repository whose weights are in that format there")
+    notes += [f"plan.quantization {word}: no argument chooses it" for word in words if word in ROUTER_DTYPES]
+    cache = next((word for word in words if word in CACHE_BYTES), "")
+    return RequestedFormats(weights="" if published else known.get(weights, ""), cache=cache, notes=tuple(notes))
+
+
+def quantization(weights: str, cache: str, model: str) -> list[str]:
+    """Return ``plan.quantization`` of what an engine's arguments say; of the checkpoint's own formats there is none.
+
+    A list that names a format of the cache alone means weights in 16 bits, so the checkpoint's format joins it.
+    """
+    if not cache:
+        return [weights] if weights else []
+    return [*filter(None, [weights or published_format(model)]), cache]
+
+
+def published_format(model: str) -> str:
+    """Return the low-precision format that a catalog model's weights are published in; empty for none."""
+    try:
+        found = resolve_model(model, Path()).model.weights
+    except InputError:
+        return ""
+    return found if found in WEIGHT_FORMATS else ""
+
+
+def host_bytes(scenario: GenerationScenario) -> float:
+    """Return the bytes of host memory behind the devices of one server; 0 where the plan has no such memory."""
+    if not scenario.plan.kv_tiers:
+        return 0.0
+    first = scenario.plan.kv_tiers[0]
+    if first.capacity_bytes is not None:
+        return first.capacity_bytes
+    return float(first.capacity_tokens or 0) * _token_bytes(scenario)
+
+
+def _token_bytes(scenario: GenerationScenario) -> float:
+    """Keys and values of a token on the devices of a rank; those that hold the same count each, as in engines."""
+    model, plan = scenario.model, scenario.plan
+    formats = formats_of(model, plan.quantization, plan.dtype, scenario.cluster.device)
+    one, two = (cached_bytes(model, formats, tokens, float(plan.tensor_parallel)) for tokens in (1.0, 2.0))
+    return float((two - one) * plan.tensor_parallel)
+
+
+def device_host_bytes(scenario: GenerationScenario) -> float:
+    """Return the bytes of host memory behind each device of a server."""
+    return host_bytes(scenario) / size(scenario.plan)
+
+
+def storage_notes(scenario: GenerationScenario, *folders: str) -> Iterator[str]:
+    """Yield where the storage behind host memory is, of each of these folders, and what engines do not limit."""
+    name = scenario.plan.engine.name
+    for place, (tier, folder) in enumerate(zip(scenario.plan.kv_tiers[1:], folders, strict=True), start=1):
+        yield f"plan.kv_tiers[{place}] {tier.name}: files in {folder}; {name} does not limit their size"
+
+
+def as_generation(scenario: ServingScenario, load: Requests | None = None) -> GenerationScenario:
+    """Return the generation that an engine has to be started for: the longest request, as many as may run at once.
+
+    Args:
+        scenario: A load and the plan that serves it.
+        load: All of its requests; without them they are read.
+    """
+    parts = list(load_of(scenario)) if load is None else [load]
+    plan, engine = scenario.plan, scenario.plan.engine
+    running = plan.max_sequences or min(sum(map(len, parts)), engine.serving.running_of())
+    longest = max(int((part.prompt_tokens + part.output_tokens).max()) for part in parts)
+    output = max(int(part.output_tokens.max()) for part in parts)
+    work = Generate(
+        batch=int(running * plan.data_parallel * plan.replicas), prompt_tokens=longest - output, output_tokens=output
+    )
+    stated = {field.name: getattr(scenario, field.name) for field in fields(scenario)}
+    return GenerationScenario(**{**stated, "workload": work, "plan": replace(plan, max_sequences=running)})

@@ -1,1 +1,0 @@
-"""Shell scripts read, and shell commands written."""

@@ -1,1 +1,0 @@
-"""Fully sharded data parallelism by accelerate: its YAML, and the script that trains with it."""

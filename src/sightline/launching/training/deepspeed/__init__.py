@@ -1,1 +1,0 @@
-"""DeepSpeed: ``ds_config.json``, and the script that trains with it."""

@@ -1,0 +1,433 @@
+"""State what the launches that are written can run: rules beside those of a plan, by which a search leaves plans out.
+
+Arguments of Megatron-LM are those of megatron/training/arguments.py (2026-08), keys of torchtitan those of 0.2.
+"""
+
+import sys
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from sightline.frameworks import Framework
+from sightline.launching.hugging_face import KNOWN, configuration
+from sightline.launching.training.megatron_model import model_problems
+from sightline.launching.training.torchtitan_model import UNPIPELINED, named
+from sightline.loading.plan import OFFERED
+from sightline.quantities import Count, Number
+from sightline.scenario import Adapter, Model, Scenario
+from sightline.scenario.rules import facts_of
+from sightline.scenario.rules.rulebook import Broken, Check, Checks, Mask, Rule, broken_rules, rules_of
+from sightline.scenario.techniques import Recomputation
+
+SCRIPTED: Final = ("deepspeed", "fsdp", "transformers")
+"""Those that run the training script of a launch."""
+WRITTEN: Final = ("megatron", "torchtitan", *SCRIPTED)
+
+
+def offloads(offload: frozenset[str] | Mapping[str, Number], part: str) -> Mask:
+    """Return where a plan offloads a part."""
+    if isinstance(offload, Mapping):
+        return np.greater(offload.get(part, 0.0), 0)
+    return part in offload
+
+
+def equal_nodes(framework: Framework, devices: Count, nodes: Count, group_devices: tuple[int, ...] | None) -> Checks:
+    """A launch starts as many processes on each node, on equal devices."""
+    if framework.name not in WRITTEN:
+        return
+    yield Check(
+        group_devices is None,
+        "cluster.devices are {listed}; launches are written for equal devices",
+        {"listed": " + ".join(f"{count:,} of one kind" for count in group_devices or ())},
+    )
+    yield Check(
+        (devices % nodes == 0) | (group_devices is not None),
+        "cluster.devices is {devices} on {nodes} nodes; a launch starts as many processes on each, allowed: a multiple "
+        "of {nodes}",
+    )
+
+
+MEGATRON = "megatron"
+GATHERED = ("fp8", "mxfp8")
+"""Formats of which Megatron-LM can keep and gather weights in 8 bits alone."""
+
+
+def megatron_model(framework: Framework, model: Model) -> Checks:
+    """Megatron-LM's pretrain_gpt.py has the model's layers."""
+    if framework.name == MEGATRON:
+        for problem in model_problems(model):
+            yield Check(False, partial(str, problem))
+
+
+def megatron_adapters(framework: Framework, adapter: Adapter | None) -> Checks:
+    """Megatron-LM's pretrain_gpt.py trains whole models."""
+    yield Check(
+        framework.name != MEGATRON or adapter is None,
+        "plan.adapter is {adapter.kind}: pretrain_gpt.py trains no adapters; NeMo does, for which no launch is written",
+    )
+
+
+def megatron_schedules(
+    framework: Framework,
+    schedule: str,
+    pipeline_parallel: Count,
+    virtual_stages: Count,
+    stage_layers: tuple[int, ...] | None,
+) -> Checks:
+    """Megatron-LM schedules pipelines as 1f1b or interleaved."""
+    if framework.name != MEGATRON:
+        return
+    yield Check(
+        (pipeline_parallel == 1) | np.not_equal(schedule, "gpipe"),
+        "plan.schedule is gpipe: Megatron-LM schedules pipelines as 1f1b or interleaved",
+    )
+    yield Check(
+        (virtual_stages == 1) | (stage_layers is None),
+        "plan.stage_layers with plan.virtual_stages above 1: say which layers each of the virtual stages has",
+    )
+
+
+def megatron_overlap(
+    framework: Framework, zero_stage: Count, tensor_overlap: str, tensor_parallel: Count, sequence_parallel: Count
+) -> Checks:
+    """Megatron-LM overlaps parameters with gradients, and tensor parallelism with sequence parallelism."""
+    if framework.name != MEGATRON:
+        return
+    overlap = framework.overlap
+    yield Check(
+        (zero_stage == 0) | (not overlap.parameters) | overlap.gradients,
+        "plan.overlap_parameter_gather is true: Megatron-LM overlaps it only with overlap_gradient_reduce true",
+    )
+    yield Check(
+        np.not_equal(sequence_parallel, 0) | (tensor_parallel == 1) | (tensor_overlap != "all"),
+        "plan.tensor_overlap is {tensor_overlap}: --tp-comm-overlap needs plan.sequence_parallel true",
+    )
+
+
+def megatron_recompute(
+    framework: Framework, recompute: str | Recomputation, virtual_stages: Count, prediction_layers: Count
+) -> Checks:
+    """Megatron-LM recomputes the first layers of each stage, or modules of all."""
+    if framework.name != MEGATRON or not isinstance(recompute, Recomputation):
+        return
+    yield Check(
+        recompute.every == 1,
+        "plan.recompute names every so many layers: Megatron-LM recomputes the first of a stage",
+    )
+    yield Check(
+        recompute.layers is None or not recompute.modules,
+        "plan.recompute limits modules to some layers: Megatron-LM recomputes modules in all of them",
+    )
+    yield Check(
+        (prediction_layers == 0) | (recompute.together == 1) | bool(recompute.modules),
+        "plan.recompute keeps the input of every {recompute.together} layers: Megatron-LM recomputes layers that "
+        "predict further tokens one by one; allowed with plan.prediction_layers {prediction_layers}: together 1",
+    )
+    yield Check(
+        recompute.layers is None or recompute.layers % virtual_stages == 0,
+        "plan.recompute is of {recompute.layers} layers a stage: --recompute-num-layers counts those of each of "
+        "{virtual_stages} virtual stages; allowed: a multiple",
+    )
+
+
+def megatron_offloading(
+    framework: Framework,
+    offload: frozenset[str] | Mapping[str, Number],
+    zero_stage: Count,
+    dtype: str,
+    fp8_recipe: str,
+) -> Checks:
+    """Megatron-LM offloads the optimizer with ZeRO-1 or more, and not with weights gathered in 8 bits."""
+    if framework.name != MEGATRON:
+        return
+    stays = np.logical_not(offloads(offload, "optimizer"))
+    yield Check(
+        stays | (zero_stage > 0),
+        "plan.offload is optimizer with plan.zero_stage 0: --optimizer-cpu-offload needs the distributed optimizer",
+    )
+    gathers_low = bool(framework.low_precision.weight_bytes) and dtype in GATHERED and fp8_recipe != "delayed"
+    yield Check(
+        stays | (zero_stage == 0) | (not gathers_low),
+        "plan.offload is optimizer with plan.dtype {dtype}: Megatron-LM needs plan.fp8_parameter_gather false",
+    )
+
+
+def megatron_optimizers(framework: Framework, optimizer: str, zero_stage: Count) -> Checks:
+    """Megatron-FSDP, which shards gradients and weights, has adam and sgd."""
+    yield Check(
+        (zero_stage <= 1) | (framework.name != MEGATRON) | (optimizer != "muon"),
+        "plan.optimizer is muon with plan.zero_stage {zero_stage}: Megatron-FSDP has adam and sgd",
+    )
+
+
+def megatron_precision(framework: Framework, dtype: str, fp8_recipe: str, bf16_layers: Count) -> Checks:
+    """Megatron-LM keeps layers in 16 bits with any recipe of fp8 but the delayed one."""
+    yield Check(
+        (bf16_layers == 0) | (framework.name != MEGATRON) | ((dtype, fp8_recipe) != ("fp8", "delayed")),
+        "plan.bf16_layers is above 0 with plan.fp8_recipe delayed: allowed: 0, or another recipe",
+    )
+
+
+TORCHTITAN = "torchtitan"
+
+
+def torchtitan_model(framework: Framework, model: Model) -> Checks:
+    """Some model of torchtitan has the model's layers."""
+    yield Check(
+        framework.name != TORCHTITAN or named(model) is not None,
+        "{model.name} has layers that no model of torchtitan has: Llama 3, Qwen 3, DeepSeek V3, gpt-oss",
+    )
+
+
+def torchtitan_stages(
+    framework: Framework,
+    model: Model,
+    schedule: str,
+    pipeline_parallel: Count,
+    virtual_stages: Count,
+    stage_layers: tuple[int, ...] | None,
+) -> Checks:
+    """Torchtitan spreads a model's layers over as many stages, in an order that Sightline predicts."""
+    if framework.name != TORCHTITAN:
+        return
+    family = (named(model) or ("",))[0]
+    alone = pipeline_parallel == 1
+    yield Check(
+        alone | (family not in UNPIPELINED),
+        "plan.pipeline_parallel is {pipeline_parallel}: torchtitan has no pipeline stages of {family}",
+        {"family": family},
+    )
+    yield Check(
+        alone | np.not_equal(schedule, "zero-bubble"),
+        "plan.schedule is zero-bubble: PyTorch's zero-bubble schedules have several stages on a rank, which Sightline "
+        "does not predict",
+    )
+    yield Check(stage_layers is None, "plan.stage_layers: torchtitan spreads layers over stages by itself")
+    stages = pipeline_parallel * virtual_stages
+    each = layers_each(model.layers, stages)
+    units = np.where(model.layers % stages == 0, model.layers, model.layers + 2)
+    yield Check(
+        np.ceil(units / each) == stages,
+        "plan.virtual_stages is {virtual_stages}: torchtitan cannot spread {model.layers} layers over {stages} stages",
+        {"stages": stages},
+    )
+
+
+def layers_each(layers: int, stages: Count) -> Number:
+    """Return the layers of a stage, embedding and head counting where layers do not divide."""
+    return np.ceil(np.where(layers % stages == 0, layers, layers + 2) / stages)
+
+
+def torchtitan_sharding(
+    framework: Framework,
+    zero_stage: Count,
+    tensor_parallel: Count,
+    pipeline_parallel: Count,
+    context_parallel: Count,
+    data_parallel: Count,
+    data_parallel_shard: Count | None,
+) -> Checks:
+    """Torchtitan replicates weights without other parallelism, and shards over two ranks or more."""
+    if framework.name != TORCHTITAN:
+        return
+    yield Check(
+        (zero_stage > 0) | (data_parallel <= 1) | (tensor_parallel * pipeline_parallel * context_parallel == 1),
+        "plan.zero_stage is 0: torchtitan replicates weights only without tensor, pipeline and context parallelism",
+    )
+    if data_parallel_shard is not None:
+        yield Check(
+            (zero_stage == 0) | (data_parallel_shard > 1) | (data_parallel == 1) | (context_parallel > 1),
+            "plan.data_parallel_shard is 1 with plan.zero_stage {zero_stage}: a rank alone shards nothing; allowed: "
+            "plan.zero_stage 0",
+        )
+
+
+def torchtitan_gradients(framework: Framework, gradient_reduce_dtype: str) -> Checks:
+    """Torchtitan sums gradients in fp32."""
+    yield Check(
+        framework.name != TORCHTITAN or gradient_reduce_dtype == "fp32",
+        "plan.gradient_reduce_dtype is {gradient_reduce_dtype}: torchtitan 0.2 reduces in fp32",
+    )
+
+
+def torchtitan_experts(
+    framework: Framework, expert_parallel: Count, expert_tensor_parallel: Count, tensor_parallel: Count
+) -> Checks:
+    """Torchtitan splits experts' matrices as all others, or not at all."""
+    split_alike = (expert_tensor_parallel == 1) | (expert_tensor_parallel == tensor_parallel)
+    yield Check(
+        split_alike | (expert_parallel == 1) | (framework.name != TORCHTITAN),
+        "plan.expert_tensor_parallel is {expert_tensor_parallel}: torchtitan has 1 and plan.tensor_parallel",
+    )
+
+
+def torchtitan_overlap(framework: Framework, tensor_overlap: str, tensor_parallel: Count, compile: bool) -> Checks:
+    """Torchtitan compiles what overlaps collectives of tensor parallelism."""
+    yield Check(
+        (tensor_parallel == 1) | (framework.name != TORCHTITAN) | (tensor_overlap != "all") | compile,
+        "plan.tensor_overlap is all with plan.compile false: torchtitan compiles its asynchronous one",
+    )
+
+
+def torchtitan_sequences(framework: Framework, sequence_parallel: Count, tensor_parallel: Count) -> Checks:
+    """Torchtitan's tensor parallelism always splits activations along the sequence."""
+    yield Check(
+        (tensor_parallel == 1) | (framework.name != TORCHTITAN) | np.not_equal(sequence_parallel, 0),
+        "plan.sequence_parallel is false with plan.tensor_parallel {tensor_parallel}: torchtitan splits activations "
+        "along the sequence with tensor parallelism; allowed: true",
+    )
+
+
+def torchtitan_recompute(framework: Framework, recompute: str | Recomputation) -> Checks:
+    """Torchtitan recomputes every so many layers."""
+    if framework.name != TORCHTITAN or not isinstance(recompute, Recomputation):
+        return
+    yield Check(
+        recompute.layers is None and not (recompute.every > 1 and recompute.modules),
+        "plan.recompute limits what recomputes to some layers: torchtitan has every so many",
+    )
+
+
+QUANTIZED: Final = ("nf4", "nf4-single", "int8")
+"""Formats of weights that the script loads."""
+TRAINER_OPTIMIZERS: Final[Mapping[str, str]] = {
+    "adamw": "adamw_torch_fused",
+    "adamw-fused": "adamw_torch_fused",
+    "adamw-unfused": "adamw_torch",
+    "adamw-8bit": "adamw_bnb_8bit",
+    "sgd": "sgd",
+}
+"""The Trainer's names of optimizers."""
+_ON_THE_HOST: Final = ("adamw", "adamw-fused", "adamw-unfused")
+"""Optimizers that DeepSpeed updates on the host."""
+
+
+def script_model(framework: Framework, model: Model) -> Checks:
+    """The training script has the model's layers."""
+    yield Check(
+        framework.name not in SCRIPTED or configuration(model) is not None,
+        "{model.name} has layers for which no config.json is written; written: " + KNOWN,
+    )
+
+
+def script_degrees(
+    framework: Framework,
+    tensor_parallel: Count,
+    pipeline_parallel: Count,
+    context_parallel: Count,
+    expert_parallel: Count,
+) -> Checks:
+    """The training script has data parallelism alone."""
+    degrees = {
+        "tensor_parallel": tensor_parallel,
+        "pipeline_parallel": pipeline_parallel,
+        "context_parallel": context_parallel,
+        "expert_parallel": expert_parallel,
+    }
+    for name, degree in degrees.items():
+        yield Check(
+            (degree == 1) | (framework.name not in SCRIPTED),
+            "plan.{name} is {degree}: the script written for {framework.name} has none",
+            {"name": name, "degree": degree},
+        )
+
+
+def script_weights(framework: Framework, task: str, quantization: str) -> Checks:
+    """The training script loads quantized weights of a checkpoint."""
+    if framework.name not in SCRIPTED or quantization == "none":
+        return
+    yield Check(quantization in QUANTIZED, "plan.quantization is {quantization}; launched: " + ", ".join(QUANTIZED))
+    yield Check(
+        task != "pretrain", "plan.quantization is for weights of a checkpoint: launched with workload.task finetune"
+    )
+
+
+def deepspeed_shards(
+    framework: Framework, quantization: str, zero_stage: Count, data_parallel: Count, data_parallel_shard: Count | None
+) -> Checks:
+    """DeepSpeed shards over all ranks, and only weights that nobody has packed."""
+    if framework.name != "deepspeed":
+        return
+    yield Check(
+        data_parallel_shard is None or data_parallel_shard == data_parallel,
+        "plan.data_parallel_shard is {data_parallel_shard}: DeepSpeed 0.19 shards over all ranks",
+    )
+    yield Check(
+        (zero_stage != 3) | (quantization == "none"),
+        "plan.quantization with plan.zero_stage 3: DeepSpeed does not shard weights that bitsandbytes has packed",
+    )
+
+
+def deepspeed_offloading(
+    framework: Framework, optimizer: str, offload: frozenset[str] | Mapping[str, Number]
+) -> Checks:
+    """DeepSpeed updates weights on the host with AdamW."""
+    yield Check(
+        np.logical_not(offloads(offload, "optimizer")) | (framework.name != "deepspeed") | (optimizer in _ON_THE_HOST),
+        "plan.optimizer is {optimizer} with plan.offload optimizer: DeepSpeed updates on the host with adamw",
+    )
+
+
+def fsdp_replicas(
+    framework: Framework,
+    plan: Mapping[str, Any],
+    offload: frozenset[str] | Mapping[str, Number],
+    zero_stage: Count,
+    data_parallel: Count,
+    data_parallel_shard: Count | None,
+) -> Checks:
+    """FSDP offloads what it shards, and replicas that shard nothing sum gradients in the dtype of the weights."""
+    if framework.name != "fsdp":
+        return
+    sharded, reduced = zero_stage > 0, plan.get("gradient_reduce_dtype")
+    yield Check(
+        sharded | (data_parallel_shard is None or data_parallel_shard == data_parallel),
+        "plan.data_parallel_shard with plan.zero_stage 0: replicas shard nothing",
+    )
+    yield Check(
+        sharded | np.logical_not(offloads(offload, "parameters")),
+        "plan.offload is parameters with plan.zero_stage 0: FSDP offloads what it shards",
+    )
+    yield Check(
+        sharded | (reduced is None),
+        "plan.gradient_reduce_dtype is {reduced} with plan.zero_stage 0: PyTorch's replicas sum gradients in the dtype "
+        "of the weights",
+        {"reduced": reduced},
+    )
+
+
+def trainer_arguments(framework: Framework, dtype: str, optimizer: str) -> Checks:
+    """The Trainer has arguments for the dtype and the optimizer."""
+    if framework.name != "transformers":
+        return
+    yield Check(
+        dtype != "fp8",
+        "plan.dtype is fp8: the Trainer has no argument for it; accelerate has (plan.framework fsdp)",
+    )
+    yield Check(
+        optimizer in TRAINER_OPTIMIZERS,
+        "plan.optimizer is {optimizer}; the Trainer has " + ", ".join(TRAINER_OPTIMIZERS),
+    )
+
+
+def scaled_losses(framework: Framework, plan: Mapping[str, Any], dtype: str) -> Checks:
+    """PyTorch scales the losses of fp16, and unscales gradients of fp32 weights alone."""
+    if framework.name not in ("fsdp", "transformers"):
+        return
+    yield Check(
+        dtype != "fp16" or plan.get("state_dtype") != "bf16",
+        "plan.state_dtype is bf16 with plan.dtype fp16: PyTorch unscales only gradients of fp32 weights; allowed: "
+        "plan.state_dtype fp32 or plan.dtype bf16",
+    )
+
+
+LAUNCH_RULES: tuple[Rule, ...] = rules_of(sys.modules[__name__])
+"""What a launch can run, each rule for the frameworks that it names. They say nothing of a framework for which no
+launch is written."""
+
+
+def refusals(scenario: Scenario) -> list[Broken]:
+    """Return a sentence for all of a scenario that its framework does not offer or its launch cannot run."""
+    return list(broken_rules((*OFFERED, *LAUNCH_RULES), facts_of(scenario)))

@@ -1,1 +1,0 @@
-"""torchtitan: a plan as its TOML file and command, and such a file read back."""
