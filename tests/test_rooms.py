@@ -58,21 +58,8 @@ MEASUREMENT = (
 )
 """Shelves of the measurement package, from the ground up."""
 PLANNING = (
-    "limits",
-    "answer",
-    "clusters",
-    "prices",
-    "devices",
-    "kinds",
-    "fronts",
-    "lazy",
-    "training",
-    "generation",
-    "why",
-    "results",
-    "serving",
-    "requests",
-    "search",
+    *("limits", "answer", "clusters", "figures", "ranking", "generation", "training", "rationale", "unfit"),
+    *("heterogeneous", "serving", "requests", "search"),
 )
 """Shelves of the planning package, from the ground up."""
 TECHNOLOGY = ("parts", "launches", "budget", "law", "limits", "synthesis", "cost")

@@ -8,8 +8,8 @@ from compared_plans import GENERATION, TRAINING
 
 import sightline as sl
 from sightline.errors import InputError
+from sightline.explanation.compared import RUN_TO_RUN, WIDER, Cell
 from sightline.explanation.comparison import named_as
-from sightline.explanation.side import RUN_TO_RUN, WIDER, Cell
 from sightline.runs import open_store
 
 OPERATOR = {

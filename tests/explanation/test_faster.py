@@ -7,7 +7,7 @@ import pytest
 from compared_plans import GENERATION, TRAINING
 
 import sightline as sl
-from sightline.explanation.results import comparison_to_dict
+from sightline.explanation.comparison import comparison_to_dict
 
 LONG = TRAINING | {"workload": TRAINING["workload"] | {"sequence_length": 4096}}
 """Steps that kernels fill: hooks of ZeRO-3 hide behind them."""

@@ -8,7 +8,7 @@ from served_outcomes import outcome
 from serving_scenarios import serving
 
 import sightline as sl
-from sightline.explanation.paired import in_words, is_same_load, pairs
+from sightline.explanation.comparison import in_words, is_same_load, pairs
 from sightline.report.csv_lines import to_csv
 
 ARRIVALS = tuple(np.linspace(0.0, 60.0, 200))

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from sightline.explanation.side import (
+from sightline.explanation.compared import (
     CERTAINTY,
     EXACT,
     RUN_TO_RUN,

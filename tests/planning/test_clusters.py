@@ -8,7 +8,7 @@ import sightline as sl
 from sightline.content import fields_of
 from sightline.loading.clusters.cluster import read_cluster
 from sightline.planning.clusters import cluster_settings, devices_setting, is_of_catalog, is_usual, reads_back, resizer
-from sightline.planning.why.variations import larger_clusters, roomier_clusters
+from sightline.planning.rationale.relaxed import larger_clusters, roomier_clusters
 from sightline.report.plans.sentences import can_be_set, settings
 
 MADE = {"technology": {"node": "3nm", "memory": "hbm4"}}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import sightline as sl
 from sightline.errors import InputError
-from sightline.planning.devices import with_counts
+from sightline.planning.clusters import with_counts
 from sightline.planning.search import plan
 
 ASKED = {

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sightline as sl
-from sightline.planning.fronts import dominated, front_of, spread_over
+from sightline.planning.ranking import dominated, front_of, spread_over
 
 FIGURES = st.integers(0, 4) | st.just(float("inf"))
 NUMBERS = st.floats(min_value=1.0, max_value=1e6)

@@ -8,7 +8,7 @@ from training_scenarios import training
 import sightline as sl
 from sightline.catalog import entry
 from sightline.errors import InputError
-from sightline.planning.prices import read_prices, said_of_price, with_prices
+from sightline.planning.clusters import read_prices, said_of_price, with_prices
 
 
 def test_a_given_price_is_what_a_run_costs():

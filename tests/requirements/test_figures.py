@@ -5,7 +5,7 @@ import pytest
 from sightline.errors import InputError
 from sightline.profile import GENERATION, SERVING, TASKS, TRAINING
 from sightline.profile.metrics import OPERATOR
-from sightline.requirements.figures import figures_of, named, names, short
+from sightline.requirements.expression import figures_of, named, names, short
 
 
 @pytest.mark.parametrize(

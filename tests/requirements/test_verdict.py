@@ -5,8 +5,8 @@ from generation_scenarios import generation
 from training_scenarios import training
 
 from sightline.prediction import predict
+from sightline.requirements.check import judged
 from sightline.requirements.expression import read
-from sightline.requirements.verdict import judged
 
 
 @pytest.fixture(scope="module")

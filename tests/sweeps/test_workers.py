@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from sightline.errors import InputError
-from sightline.sweeps.workers import Workers, read_workers, require_answer
+from sightline.sweeps.pools import Workers, read_workers, require_answer
 
 
 @pytest.mark.parametrize(

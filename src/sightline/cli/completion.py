@@ -84,7 +84,7 @@ def keys(incomplete: str) -> list[str]:
 
 def requirements(incomplete: str) -> list[str]:
     """Return figures that may be required, also after others and a comma."""
-    from sightline.requirements.figures import names as figures
+    from sightline.requirements.expression import names as figures
 
     before, comma, last = incomplete.rpartition(",")
     return [f"{before}{comma}{name}" for name in _beginning(last, figures())]

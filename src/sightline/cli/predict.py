@@ -110,7 +110,7 @@ def _report(
     command = shlex.join(("sightline", "predict", *(again or ["FILE"])))
 
     def documents(shown: "Sequence[Profile]") -> list[dict[str, Any]]:
-        from sightline.planning.results import prediction_to_dict
+        from sightline.planning.unfit import prediction_to_dict
 
         with_tables = len(shown) <= MOST_TABLES
         if not with_tables:

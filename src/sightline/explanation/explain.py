@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sightline.errors import InputError
-from sightline.explanation.advice import answer, try_changes
+from sightline.explanation.advice import answer, said_of, try_changes
 from sightline.explanation.answer import Advice, Explanation
 from sightline.explanation.limits import (
     BUBBLE,
@@ -15,7 +15,6 @@ from sightline.explanation.limits import (
     limits_of,
 )
 from sightline.explanation.subject import Explained, Question, Subject, TraceFiles, subject_of
-from sightline.explanation.words import said_of
 from sightline.loading import load, to_mapping
 from sightline.profile import Profile, overlapped_s
 from sightline.progress import SILENT, Progress
@@ -72,8 +71,7 @@ def explain(
     if of_trace:
         raise InputError(f"--scenario says what a trace is of; '{subject.name or 'what is explained'}' is no trace")
     if subject.measured is not None:
-        from sightline.explanation.measured import explain_measured
-        from sightline.explanation.watched import explain_watched, is_watched
+        from sightline.explanation.measured import explain_measured, explain_watched, is_watched
 
         if is_watched(subject):
             return explain_watched(subject, known, progress)

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sightline.errors import InputError
-from sightline.explanation.named import chosen, file_of, is_answer
-from sightline.explanation.reading import side_of_run
-from sightline.explanation.side import Side
+from sightline.explanation.compared import Side
+from sightline.explanation.reading import chosen, file_of, is_answer, side_of_run
 from sightline.loading import read_all, to_mapping
 from sightline.loading.loader import read_overrides
 from sightline.loading.sources import read_source, read_stdin, with_settings

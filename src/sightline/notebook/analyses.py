@@ -6,8 +6,8 @@ from rich.console import Group
 from rich.text import Text
 
 from sightline.explanation.answer import Explanation
+from sightline.explanation.compared import LEVELS
 from sightline.explanation.comparison import Comparison
-from sightline.explanation.side import LEVELS
 from sightline.notebook import pieces
 from sightline.notebook.view import NOTEBOOK, View
 from sightline.prediction.operators.roofline_table import RooflineTable

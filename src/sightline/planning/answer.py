@@ -1,10 +1,39 @@
 """What a search of plans answers: the best ones in order, how many there were, and why others lose."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any, TypeVar, overload
 
+from sightline.errors import InputError
 from sightline.profile import Profile
+from sightline.profile.results import stamped
+
+T = TypeVar("T")
+
+
+class LazySequence(Sequence[T]):
+    """What a function returns, which runs once, when somebody asks for an element or for their number."""
+
+    def __init__(self, make: Callable[[], Sequence[T]]) -> None:
+        self._make = make
+
+    @cached_property
+    def _made(self) -> Sequence[T]:
+        return self._make()
+
+    @overload
+    def __getitem__(self, place: int) -> T: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[T]: ...
+    def __getitem__(self, place: int | slice) -> T | Sequence[T]:
+        return self._made[place]
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    def __repr__(self) -> str:
+        return repr(list(self._made))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -105,3 +134,68 @@ class PlanAnswer:
 def by_loss(found: Iterable[Neighbour]) -> list[Neighbour]:
     """Return plans beside the best, the least loss first, those without one last."""
     return sorted(found, key=lambda one: (one.loss is None, one.loss or 0.0))
+
+
+def plans_to_dict(answer: PlanAnswer, launches: Mapping[int, str] | None = None) -> dict[str, Any]:
+    """Return an answer under its result keys, in SI units and plain Python numbers.
+
+    Args:
+        answer: Of a search.
+        launches: The command that runs a plan, by rank, where a framework has one.
+    """
+    found = {
+        "objective": answer.objective,
+        "evaluated": answer.evaluated,
+        "feasible": answer.feasible,
+        "rejected": dict(answer.rejected),
+        "seconds": answer.seconds,
+        "stopped": answer.stopped,
+        "free": list(answer.free),
+        "plans": [_plan_to_dict(one, (launches or {}).get(one.rank)) for one in answer.plans],
+        "pareto": list(answer.pareto),
+        "nearest": [nearest_to_dict(one) for one in answer.nearest],
+        "neighbours": [asdict(one) for one in (*answer.alternatives, *answer.neighbours)],
+        "hardware": [asdict(one) for one in answer.hardware],
+        "assumptions": dict(answer.assumptions),
+        "warnings": list(answer.warnings),
+    }
+    return stamped(found | ({"pareto_axes": list(answer.pareto_axes)} if answer.pareto_axes else {}))
+
+
+def launches(answer: PlanAnswer) -> Mapping[int, str]:
+    """Return by rank the commands that run those plans that their framework can run."""
+    from sightline.launching import write
+
+    found = {}
+    for one in answer.plans:
+        if one.launchable:
+            try:
+                found[one.rank] = write(one.profile.scenario).command
+            except InputError:
+                continue
+    return found
+
+
+def _plan_to_dict(ranked: RankedPlan, launch: str | None = None) -> dict[str, Any]:
+    """A plan with its place, its choices, what it runs on, and the result keys of its prediction."""
+    result = ranked.profile.to_dict()
+    result = {key: value for key, value in result.items() if key not in ("version", "schema")}
+    cluster = ranked.profile.scenario.cluster
+    place = {
+        "rank": ranked.rank,
+        "tied": ranked.tied,
+        "better": ranked.better,
+        "value": ranked.value,
+        "plan": result["scenario"]["plan"],
+        "cluster": " + ".join(cluster.stated),
+        "launchable": ranked.launchable,
+        "obstacles": list(ranked.obstacles),
+        "tight": ranked.profile.tight,
+        "launch": launch,
+    }
+    return {**place, **result, **ranked.figures}
+
+
+def nearest_to_dict(found: NearestPlan) -> dict[str, Any]:
+    """Return one of the nearest plans that fit, with the result keys of its prediction."""
+    return {"set": dict(found.set), "sentence": found.sentence, "command": found.command, **_plan_to_dict(found.plan)}

@@ -10,8 +10,7 @@ from sightline.loading.loader import Overrides, read_overrides
 from sightline.loading.sources import read_source
 from sightline.planning.answer import PlanAnswer
 from sightline.planning.limits import by_key, read_limits
-from sightline.planning.requests.command import plan_command
-from sightline.planning.requests.spaces import counted, priced, spaces_of
+from sightline.planning.requests.spaces import counted, plan_command, priced, spaces_of
 from sightline.progress import SILENT, Progress, watched
 from sightline.quantities import show
 from sightline.scenario import GenerationScenario, Scenario, ServingScenario
@@ -57,7 +56,7 @@ def plan(
             is restricted; or a `Scenario`, all of whose fields in ``free`` are searched.
         free: Fields of the plan to search, next to those that the source restricts; default: those that it leaves out.
         objective: time, cost, energy, memory or batch; of generation also throughput, latency, ... (`OBJECTIVES` of
-            `sightline.planning.generation.objectives`); of a load goodput, cost, users or energy.
+            `sightline.planning.figures`); of a load goodput, cost, users or energy.
         pareto: Two objectives instead; the answer's ``pareto`` are the Pareto-optimal plans.
         top: Plans to return, by default 10, of a load 5; of a Pareto front at most, by default 15, its ends among them.
             At most 1,000.
@@ -139,7 +138,7 @@ def _kind_of(spaces: Sequence[Space[Any]]) -> type:
 def _of_load(spaces: Sequence[Space[Any]], request: _Request, overrides: Overrides, progress: Progress) -> PlanAnswer:
     """Plans that serve a load."""
     _refuse_of_loads({**request.best, **request.of_memory, **request.of_training})
-    from sightline.planning.requests.serving import plan_serving
+    from sightline.planning.serving.answers import plan_serving
 
     limits = {f"workload.slo.{name}": value for name, value in request.of_users.items() if value is not None}
     command = request.command(

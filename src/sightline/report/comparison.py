@@ -2,9 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from sightline.explanation.compared import LEVELS, UNKNOWN, Side
 from sightline.explanation.comparison import NO_DIFFERENCE, ONLY_A, ONLY_B, Comparison, Difference
-from sightline.explanation.faster import UNKNOWN
-from sightline.explanation.side import LEVELS, Side
 from sightline.profile import TASKS
 from sightline.quantities import percent
 from sightline.report import summary, units

@@ -7,8 +7,7 @@ from sightline.report import labels
 from sightline.report.outline import Outline, Rows
 from sightline.report.pages.profile import scenario_yaml
 from sightline.report.pieces import BAD, GOOD, Said
-from sightline.requirements.check import Checked
-from sightline.requirements.verdict import Judged
+from sightline.requirements.check import Checked, Judged
 
 _MARKS = {True: "✅", False: "❌"}
 

@@ -201,7 +201,7 @@ def _state(jobs: Jobs, job: Job) -> dict[str, Any]:
 
 def predicted(scenario: Any, options: Mapping[str, Any]) -> Any:
     """Return what ``sightline predict --json`` prints."""
-    from sightline.planning.results import prediction_to_dict
+    from sightline.planning.unfit import prediction_to_dict
     from sightline.prediction import predict
 
     loaded = _read(scenario, options, "predict")

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from sightline.planning.training import distributed
-from sightline.sweeps.folder import SweepFolder
+from sightline.sweeps.chunks import SweepFolder
 
 ASKED = {
     "model": "llama-2-7b",

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sightline.errors import InputError
 from sightline.loading import generation_from_mapping
 from sightline.planning.answer import PlanAnswer
-from sightline.planning.generation.objectives import FIGURES, figure_key, within
+from sightline.planning.figures import FIGURES, figure_key, within
 from sightline.planning.generation.search import search
 from sightline.planning.generation.space import variants
 from sightline.prediction import predict

@@ -8,7 +8,7 @@ from planning.serving.questions import QUESTION
 from rich.console import Console
 
 from sightline.launching import write
-from sightline.planning.results import plans_to_dict
+from sightline.planning.answer import plans_to_dict
 from sightline.planning.search import plan
 from sightline.report import units
 from sightline.report.charts.plan import plan_chart

@@ -7,7 +7,7 @@ from planning.serving.questions import QUESTION, RENT
 
 from sightline.planning.requests.spaces import spaces_of
 from sightline.planning.search import plan
-from sightline.planning.serving.fewest import allowed_counts, of_one_replica
+from sightline.planning.serving.trial import allowed_counts, of_one_replica
 from sightline.simulation.simulate import simulate
 
 

@@ -7,8 +7,7 @@ from planning.serving.questions import QUESTION, RATE
 
 from sightline.errors import InputError
 from sightline.planning.requests.spaces import spaces_of
-from sightline.planning.serving.objectives import GOODPUT, OBJECTIVES, figures_of, objective_of
-from sightline.planning.serving.search import search
+from sightline.planning.serving.search import GOODPUT, OBJECTIVES, figures_of, objective_of, search
 
 
 @pytest.mark.parametrize("name", sorted(OBJECTIVES))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sightline.planning.results import plans_to_dict
+from sightline.planning.answer import plans_to_dict
 from sightline.planning.search import plan
 from sightline.report.plans import sentences
 

@@ -6,7 +6,7 @@ import pytest
 from sightline.errors import InputError
 from sightline.loading.written import to_mapping
 from sightline.planning.search import plan
-from sightline.planning.training import answers, distributed, one_space
+from sightline.planning.training import answers, distributed, search
 from sightline.planning.training import search as pieces
 from sightline.progress import Progress
 
@@ -60,7 +60,7 @@ def test_parts_together_are_the_answer_of_one_process(asked, tmp_path):
 def test_where_bounds_leave_plans_out_the_answer_says_how_it_is_counted(monkeypatch, tmp_path):
     monkeypatch.setattr(pieces, "EVALUATED_WHOLE", 100)
     monkeypatch.setattr(answers, "EVALUATED_WHOLE", 100)
-    monkeypatch.setattr(one_space, "SPARE", 3)
+    monkeypatch.setattr(search, "SPARE", 3)
     whole, parts = plan(ASKED, top=1), plan(ASKED, top=1, where=str(tmp_path / "search"))
     assert shown(parts)[0] == shown(whole)[0]
     assert parts.evaluated > whole.evaluated
@@ -73,7 +73,7 @@ def test_where_bounds_leave_plans_out_the_answer_says_how_it_is_counted(monkeypa
 @pytest.mark.usefixtures("small_pieces")
 def test_equally_good_plans_at_the_edge_are_chosen_alike(monkeypatch, tmp_path):
     # Memory does not depend on the schedule of one stage, so that many plans are equally good.
-    monkeypatch.setattr(one_space, "SPARE", 3)
+    monkeypatch.setattr(search, "SPARE", 3)
     asked = {"objective": "memory", "top": 1}
     assert shown(plan(ASKED, **asked, where=str(tmp_path / "search"))) == shown(plan(ASKED, **asked))
 

@@ -16,8 +16,8 @@ from sightline.loading.spaces import load_spaces
 from sightline.planning.search import plan
 from sightline.planning.training import search as search_module
 from sightline.planning.training.best import fields_at
-from sightline.planning.training.bounds import Bounds
 from sightline.planning.training.candidates import resolved
+from sightline.planning.training.search import Bounds
 from sightline.planning.training.validity import POSSIBLE
 from sightline.prediction.training.predict import profile_of
 from sightline.scenario.plan import OFFLOADABLE

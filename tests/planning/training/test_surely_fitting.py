@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from sightline.planning.results import plans_to_dict
+from sightline.planning.answer import plans_to_dict
 from sightline.planning.search import plan
 from sightline.report.plans.csv import plans_to_csv
 from sightline.report.plans.sentences import most_surely, perhaps_too_large

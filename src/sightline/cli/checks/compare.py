@@ -76,7 +76,7 @@ class _Report(Report):
     comparison: "Comparison"
 
     def document(self) -> Any:
-        from sightline.explanation.results import comparison_to_dict
+        from sightline.explanation.comparison import comparison_to_dict
 
         return comparison_to_dict(self.comparison)
 

@@ -151,7 +151,7 @@ class _Report(Report):
     commands: Commands
 
     def document(self) -> Any:
-        from sightline.planning.results import launches, plans_to_dict
+        from sightline.planning.answer import launches, plans_to_dict
 
         return plans_to_dict(self.answer, launches(self.answer))
 

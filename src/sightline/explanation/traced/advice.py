@@ -1,20 +1,237 @@
 """Faults of a traced step, ranked by the seconds that removing each would save."""
 
+import re
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from sightline.explanation.answer import Advice
-from sightline.explanation.traced.communication import bubble, imbalance, network, transfers
-from sightline.explanation.traced.fault import Fault, part
-from sightline.explanation.traced.figures import Figures
-from sightline.explanation.traced.products import lost
-from sightline.explanation.traced.sentences import fills
+from sightline.explanation.traced.figures import Figures, fills, slow_one
 from sightline.prediction.changes import seconds
+from sightline.quantities import FLOPS, format_quantity, percent
 from sightline.traces.breakdown import Reason
+from sightline.traces.findings import SmallProducts
+from sightline.traces.operator_names import UNNAMED
 from sightline.traces.operators import CORE
 
 if TYPE_CHECKING:
-    from sightline.explanation.traced.model import Predicted
+    from sightline.explanation.traced.explain import Predicted
+
+
+class Fault(NamedTuple):
+    """Something that a step need not spend."""
+
+    gain_s: float
+    sentence: str
+    """The finding and what to do; what the step would take without it is added."""
+    set: dict[str, object]
+    command: str = ""
+
+
+def part(figures: Figures, part_s: float) -> str:
+    """Return some seconds of the step, and their share of it, in words."""
+    return f"{seconds(part_s)} of {seconds(figures.whole_s)} ({percent(part_s / figures.whole_s)})"
+
+
+_IN_FORWARD = 0.25
+"""Share of all-reduces inside of the forward pass from which on they are no longer gradients alone."""
+
+
+def network(figures: Figures) -> Iterator[Fault]:
+    """Yield what is lost to communication that nothing hides."""
+    exposed = figures.communication_s
+    by_kind = {row.operator: float(row.exposed_s) for row in figures.rows if row.phase == "communication"}
+    if "send-recv" in by_kind:
+        by_kind["send-recv"] -= figures.limits.get("bubble", 0.0) + figures.limits.get("transfers", 0.0)
+    kind = max(by_kind, key=lambda name: by_kind[name], default="communication")
+    # Nothing but the passes can hide it, and what they hide already they cannot hide twice.
+    room = max(figures.phase_s("forward", "backward", "recompute") - figures.overlapped_s, 0.0)
+    yield Fault(
+        min(exposed, room),
+        "Overlap communication with computation. "
+        f"What nothing hides, mostly {'of unknown kind' if kind == UNNAMED else kind}, takes {part(figures, exposed)}: "
+        f"{_how(figures, kind)}; at best all that the passes could hide is saved.{_slow(figures)}",
+        {},
+    )
+
+
+def _how(figures: Figures, kind: str) -> str:
+    """What helps against exposed collectives of a kind."""
+    return {
+        "all-reduce": _all_reduces(figures),
+        "all-gather": "prefetch the next layer's weights (FSDP's forward and backward prefetch), or shard less",
+        "reduce-scatter": "let it overlap with the backward pass, or accumulate more micro-batches per step",
+        "all-to-all": "overlap the exchange (of experts, for instance) with computation, or keep it inside a node",
+    }.get(kind, "overlap it with computation, or send less")
+
+
+def _all_reduces(figures: Figures) -> str:
+    if figures.reduced_in_forward > _IN_FORWARD:
+        return (
+            "many stand inside of the forward pass, as those of tensor parallelism do, and what follows needs their "
+            "result: use fewer tensor-parallel ranks, keep them inside a node, or overlap by parts (asynchronous "
+            "tensor parallelism, two micro-batches in turn)"
+        )
+    if figures.has_buckets:
+        return (
+            "DistributedDataParallel sends buckets during the backward pass already: accumulate gradients of several "
+            "micro-batches under no_sync(), send them in 16 bits (bf16_compress_hook), or try another bucket_cap_mb"
+        )
+    return (
+        "start it in buckets during the backward pass (DistributedDataParallel does; bucket_cap_mb sets their size, "
+        "gradient_as_bucket_view saves a copy)"
+    )
+
+
+def _slow(figures: Figures) -> str:
+    """What is remarkable of a slow collective, and which traces would tell more."""
+    said = slow_one(figures)
+    return f" {said}" if said else ""
+
+
+def imbalance(figures: Figures) -> Iterator[Fault]:
+    """Yield what ranks lose waiting for the slowest."""
+    waits = figures.limits.get("imbalance", 0.0)
+    slow = max(figures.ranks, key=lambda rank: rank.behind_s)
+    others = [rank.compute_s for rank in figures.ranks if rank is not slow]
+    usual = sum(others) / len(others) if others else slow.compute_s
+    cause = (
+        f"it computes {seconds(slow.compute_s)} where the others compute {seconds(usual)}: balance the batches "
+        "(tokens per rank, not samples)"
+        if slow.compute_s > 1.1 * usual
+        else "it computes no longer than the others: look at its input and its host"
+    )
+    yield Fault(
+        waits,
+        "Balance the ranks. "
+        f"They are uneven: on average a rank waits {part(figures, waits)} in collectives for rank {slow.rank}, which "
+        f"comes last; {cause}, and check that its {'device' if figures.has_device else 'processor'} is not slower.",
+        {},
+    )
+
+
+def bubble(figures: Figures) -> Iterator[Fault]:
+    """Yield what stages of a pipeline lose waiting for each other."""
+    waits = figures.limits.get("bubble", 0.0)
+    yield Fault(
+        0.5 * waits,
+        "Shrink the pipeline bubble. "
+        f"Stages wait {part(figures, waits)} for each other: twice as many micro-batches, or an interleaved "
+        "schedule, would halve that.",
+        {},
+    )
+
+
+def transfers(figures: Figures) -> Iterator[Fault]:
+    """Yield what is lost in slow sends and receives of which the trace does not say what they wait for."""
+    waits = figures.limits.get("transfers", 0.0)
+    look = (
+        "explain the traces of all ranks together, those of the first and the last stage among them: sightline explain "
+        "rank-*.json.gz"
+        if len(figures.ranks) < figures.world_size or len(figures.ranks) == 1
+        else "look at what the other rank does meanwhile, in its trace alone"
+    )
+    yield Fault(
+        waits,
+        "Find out what sends and receives wait for. "
+        f"Those that take longer than the fastest of their kind and size add {part(figures, waits)}. The trace does "
+        "not tell whether they wait for the other rank (another pipeline stage, or a neighbor in a ring) or for the "
+        f"link: {look}; at best all of it is saved.",
+        {},
+    )
+
+
+_SHARED = 0.2
+"""Share of products that read the input of the one before from which on fusing them is advised."""
+_GAPS = 0.05
+"""Share of the step that waits for launches from which on CUDA graphs are."""
+_FILLED = 0.5
+"""Share of the rate of large products from which on small ones fill the device well enough."""
+_LARGE = 8192
+"""Rows, columns and depth of a product that reaches what a device gives."""
+_STATED = re.compile(r"(\d+) ?GB", re.IGNORECASE)
+
+
+class Lost(NamedTuple):
+    """What larger products would save at best."""
+
+    gain_s: float
+    sentence: str
+
+
+def lost(figures: Figures, small: SmallProducts) -> Lost | None:
+    """Return what small products lose; None where they run at about the rate of large ones.
+
+    At best their arithmetic takes as long as at the rate that large products of the same format reach in the same
+    trace, or where it has none, at that predicted for the device. Without FLOPs, only what products of twice the size
+    would save is told: half of the kernels, each of which takes at least as long as the shortest.
+    """
+    rates = {name: rate for name in small.flops if (rate := _rate(figures, small, name)) > 0}
+    if not rates or set(rates) != set(small.flops):
+        gain = 0.5 * small.count * small.shortest_s
+        why = "their FLOPs are not known (record_shapes=True tells them); half as many, of twice the size, would save"
+        return Lost(gain, _sentence(figures, small, f"{why} {seconds(gain)} at best"))
+    best_s = sum(small.flops[name] / rate for name, rate in rates.items())
+    if best_s > _FILLED * small.known_s:
+        return None
+    fastest = max(rates.values())
+    own = sum(small.flops.values()) / small.known_s
+    why = (
+        f"they reach {format_quantity(own, FLOPS)}, large ones reach {format_quantity(fastest, FLOPS)} on this device; "
+        f"at that rate they would take {seconds(best_s)}, which is the best case"
+    )
+    return Lost(small.known_s - best_s, _sentence(figures, small, why))
+
+
+def _sentence(figures: Figures, small: SmallProducts, why: str) -> str:
+    each = seconds(small.exposed_s / small.count)
+    return (
+        f"Make the matrix products larger. {small.count:,.0f} of them a step take {each} each, "
+        f"{part(figures, small.exposed_s)}, too short to fill the device: {why}. "
+        f"{'; '.join(_remedies(figures, small))}."
+    )
+
+
+def _remedies(figures: Figures, small: SmallProducts) -> list[str]:
+    rows = f" (a product has {small.rows:,} rows now)" if small.rows >= 0 else ""
+    more = (
+        "Raise the micro-batch, with as many fewer accumulation steps where the batch has to stay"
+        if figures.trains
+        else "Raise the batch"
+    )
+    found = [f"{more}{rows}"]
+    if small.shared_input >= _SHARED:
+        found.append("fuse the products that read the same input, as queries, keys and values, or gate and up, do")
+    if figures.limits.get("launches", 0.0) > _GAPS * figures.whole_s:
+        found.append("CUDA graphs remove the waits for launches between them")
+    return found
+
+
+def _rate(figures: Figures, small: SmallProducts, dtype: str) -> float:
+    """FLOP/s of large products of a format; 0 where neither the trace nor the catalog tells."""
+    return small.large_flops_per_s.get(dtype) or (_predicted(figures, dtype) if dtype else 0.0)
+
+
+def _predicted(figures: Figures, dtype: str) -> float:
+    from sightline.errors import InputError
+    from sightline.loading import operation_from_mapping
+    from sightline.loading.clusters.cluster import catalog_name
+    from sightline.prediction import predict
+
+    stated = _STATED.search(figures.device)
+    memory = figures.device_memory_bytes or (int(stated[1]) * 1e9 if stated else 0.0)
+    if (device := catalog_name({"name": figures.device, "memory_bytes": memory})) is None:
+        return 0.0
+    sizes = dict.fromkeys(("m", "n", "k"), _LARGE)
+    asked = {
+        "cluster": f"1x {device}",
+        "workload": {"task": "operator", "operator": "matmul", **sizes},
+        "plan": {"dtype": dtype},
+    }
+    try:
+        return 2.0 * _LARGE**3 / float(predict(operation_from_mapping(asked)).whole_s)
+    except InputError:
+        return 0.0
+
 
 MOST = 3
 """Changes that are advised."""

@@ -438,7 +438,7 @@ def why_too_large(predicted: Profile) -> str:
     """Return why a scenario is not run, with the changes that would fit; empty where it is predicted to fit."""
     if predicted.fits:
         return ""
-    from sightline.planning.why.unfit import nearest_to
+    from sightline.planning.unfit import nearest_to
 
     several = (f"{_in_words(near.set)} {near.sentence}" for near in nearest_to(predicted))
     return "; ".join((*predicted.advice, *several, FORCED))

@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from sightline.errors import InputError
 from sightline.loading.sources import with_settings
-from sightline.planning.answer import NearestPlan, PlanAnswer
+from sightline.planning.answer import LazySequence, NearestPlan, PlanAnswer
 from sightline.planning.clusters import reads_back
-from sightline.planning.generation.objectives import figure_key
+from sightline.planning.figures import figure_key
 from sightline.planning.generation.search import search
 from sightline.planning.generation.space import GenerationSpace
-from sightline.planning.lazy import LazySequence
 from sightline.planning.limits import BY_KEY, by_key, read_limits
-from sightline.planning.requests.axes import read_axes
-from sightline.planning.why.generation import explained_generation
+from sightline.planning.rationale.generation import explained_generation
+from sightline.planning.requests.spaces import read_axes
 from sightline.prediction.generation.predict import predict_generation
 from sightline.progress import Progress
 
@@ -63,8 +62,7 @@ def _on_unlike_devices(
     space: GenerationSpace, *, objective: str, limits: Mapping[str, float], command: str, **asked: Any
 ) -> PlanAnswer:
     """The answer where a cluster has several kinds of devices: of these together, and of each alone."""
-    from sightline.planning.generation.mixed import parts_of, plan_mixed_serving
-    from sightline.planning.why.unlike_generation import Searched, explained_on_unlike
+    from sightline.planning.heterogeneous.generation import Searched, explained_on_unlike, parts_of, plan_mixed_serving
 
     parts = parts_of(space)
     found, listed = plan_mixed_serving(space, parts, objective=objective, limits=limits, **asked)

@@ -1,18 +1,43 @@
-"""The spaces that somebody asks to be searched: of a scenario or a source, for some devices, at some prices."""
+"""What people ask of a search of plans: the spaces that are searched, the command that asks again, and mistakes."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import prod
+from os import PathLike
 from typing import Any
 
 from sightline.content import content, fields_of
 from sightline.errors import InputError
+from sightline.loading.checks import split_restrictions
 from sightline.loading.clusters.cluster import read_cluster
 from sightline.loading.loader import Overrides, read_overrides
+from sightline.loading.sources import as_options, read_source
 from sightline.loading.spaces import load_spaces
-from sightline.planning.devices import with_counts
-from sightline.planning.prices import read_prices, with_prices
-from sightline.scenario import Cluster, GenerationScenario, OperatorScenario, Scenario
-from sightline.scenario.space import Space, freed, opened
+from sightline.planning.clusters import read_prices, with_counts, with_prices
+from sightline.planning.limits import LIMITS, read_limits
+from sightline.quantities import show
+from sightline.scenario import Cluster, GenerationScenario, OperatorScenario, Scenario, ServingScenario
+from sightline.scenario.space import GENERATION_FIELDS, TRAINING_FIELDS, Space, freed, opened
+
+
+def read_axes(pareto: Sequence[str] | None, meaning: Callable[[str], str], allowed: str) -> tuple[str, str] | None:
+    """Return two objectives that mean different figures; None where no front is asked for.
+
+    Args:
+        pareto: The objectives.
+        meaning: Returns the figure of an objective, and refuses one that nobody knows.
+        allowed: What a refusal names.
+
+    Raises:
+        InputError: they are not two, or mean the same.
+    """
+    if pareto is None:
+        return None
+    if len(pareto) != 2 or len({meaning(name) for name in pareto}) != 2:
+        raise InputError(f"pareto is {show(','.join(pareto))}; allowed: {allowed}")
+    return pareto[0], pareto[1]
+
 
 _LARGEST_ARRAY = 1_000_000
 """Elements of arrays that questions are compared by."""
@@ -127,3 +152,72 @@ def _joined(spaces: Sequence[Space[Any]], per_node: int) -> Space[Any]:
     sizes = {space.scenario.cluster.devices: space.scenario.cluster for space in spaces}
     scenario = replace(first.scenario, cluster=replace(first.scenario.cluster, per_node=per_node))
     return replace(first, scenario=scenario, clusters=tuple(sizes[count] for count in sorted(sizes)))
+
+
+def plan_command(
+    source: object,
+    overrides: Overrides,
+    devices: Sequence[str],
+    prices: Mapping[str, float],
+    options: Mapping[str, object],
+) -> str:
+    """Return the command of a source with its options; devices are a setting, which a later one replaces.
+
+    An option that is None or False is left out, one that is True has no value.
+    """
+    named = isinstance(source, PathLike) or (isinstance(source, str) and "\n" not in source and source != "-")
+    file = shlex.quote(str(source)) if named else "FILE"
+    words = ["sightline plan", file, *as_options({**read_overrides(overrides), **cluster_of(devices)})]
+    stated = {f"--{name}": value for name, value in options.items() if value is not None and value is not False}
+    words += [name if value is True else f"{name} {shlex.quote(str(value))}" for name, value in stated.items()]
+    words += [f"--price {shlex.quote(f'{name}={price:g}')}" for name, price in prices.items()]
+    return " ".join(words)
+
+
+def check_request(mapping: Mapping[str, Any], options: Mapping[str, Any], *, most: int) -> None:
+    """Raise `InputError` with the mistakes of a request.
+
+    Args:
+        mapping: With the keys of a scenario file.
+        options: Arguments of `sightline.planning.search.plan`.
+        most: Questions that restricted fields outside of the mesh may stand for.
+    """
+    _, restricted = split_restrictions(mapping)
+    inside = {f"plan.{name}" for name in (*TRAINING_FIELDS, *GENERATION_FIELDS)} | {"workload.batch"}
+    count = prod(len(values) for key, values in restricted.items() if key not in inside)
+    devices = options.get("devices") or ()
+    if count * max(1, len(devices)) > most:
+        raise InputError(f"restricted fields stand for {count:,} searches; allowed here: up to {most}")
+    problems: list[str] = []
+    objective = options.get("objective")
+    try:
+        source = read_source(mapping)
+        spaces, _ = priced(spaces_of(source, None, counted(devices, source, ())), options.get("prices") or ())
+        _check_objectives(type(spaces[0].scenario), objective, options.get("pareto"))
+    except InputError as error:
+        problems += error.problems
+    try:
+        read_limits(**{name: options.get(name) for name in LIMITS})
+    except InputError as error:
+        problems += error.problems
+    if problems:
+        raise InputError(problems)
+
+
+def _check_objectives(kind: type, objective: Any, pareto: Any) -> None:
+    """Raise `InputError` for objectives that a task does not have."""
+    if kind is ServingScenario:
+        from sightline.planning.serving.search import objective_of
+
+        objective_of(objective or "time")
+    elif kind is GenerationScenario:
+        from sightline.planning.figures import figure_key
+        from sightline.planning.requests.generation import ALLOWED_AXES
+
+        figure_key(objective or "time")
+        read_axes(pareto, figure_key, ALLOWED_AXES)
+    else:
+        from sightline.planning.training.objectives import OBJECTIVES, check_objective
+
+        check_objective(objective or "time")
+        read_axes(pareto, check_objective, f"two of {', '.join(OBJECTIVES)}")

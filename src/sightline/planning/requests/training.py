@@ -6,16 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from sightline.errors import InputError
 from sightline.planning.answer import PlanAnswer
-from sightline.planning.kinds import spaces_of_one_kind
+from sightline.planning.heterogeneous.parts import spaces_of_one_kind
 from sightline.planning.limits import read_limits
-from sightline.planning.requests.axes import read_axes
-from sightline.planning.requests.spaces import together
-from sightline.planning.training.answers import best_plans
-from sightline.planning.training.contradictions import contradictions
-from sightline.planning.training.money import read_availability, read_run_limits
-from sightline.planning.training.objectives import OBJECTIVES, check_objective
-from sightline.planning.training.one_space import Request
-from sightline.planning.why.explained import explained
+from sightline.planning.rationale.training import explained
+from sightline.planning.requests.spaces import read_axes, together
+from sightline.planning.training.answers import best_plans, contradictions
+from sightline.planning.training.objectives import OBJECTIVES, check_objective, read_availability, read_run_limits
+from sightline.planning.training.search import Request
 from sightline.prediction import needs_equal_devices, predict
 from sightline.progress import Progress
 from sightline.scenario import Scenario
@@ -87,8 +84,7 @@ def _on_unlike_devices(
     spaces: Sequence[Space[Scenario]], request: Request, command: str, progress: Progress
 ) -> PlanAnswer:
     """The answer where clusters have several kinds of devices: of these together, and of each alone."""
-    from sightline.planning.training.mixed import plan_mixed
-    from sightline.planning.why.unlike import Searched, explained_on_unlike
+    from sightline.planning.heterogeneous.training import Searched, explained_on_unlike, plan_mixed
 
     mixed = [space for space in spaces if space.scenario.cluster.groups]
     if any(space.at_most for space in spaces):

@@ -1,35 +1,35 @@
 """What searches of training plans found, as one answer: the best of all spaces in order, each predicted."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from math import exp, nan
+from itertools import product
+from math import exp, inf, nan, prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from sightline.explanation.side import SAME
+from sightline.content import fields_of
+from sightline.explanation.compared import SAME
 from sightline.launching.training.rules import refusals
-from sightline.planning.answer import Neighbour, PlanAnswer, RankedPlan
-from sightline.planning.fronts import front_of, spread_over
-from sightline.planning.lazy import LazySequence
-from sightline.planning.prices import price_assumptions
+from sightline.planning.answer import LazySequence, Neighbour, PlanAnswer, RankedPlan, by_loss
+from sightline.planning.clusters import devices_setting, price_assumptions
+from sightline.planning.ranking import front_of, in_order, numbered, spread_over, with_ties
 from sightline.planning.training.best import Candidate
 from sightline.planning.training.candidates import resolved
 from sightline.planning.training.objectives import UNCERTAIN, Measure, shown_value
-from sightline.planning.training.one_space import Request, search_space
-from sightline.planning.training.ranking import in_order, numbered, with_ties
-from sightline.planning.training.search import EVALUATED_WHOLE, SLOWER, Counts
+from sightline.planning.training.search import EVALUATED_WHOLE, SLOWER, Counts, Request, search_space
 from sightline.prediction import predict
 from sightline.prediction.training.memory.spread import MEMORY_SPREAD
 from sightline.profile import Profile
 from sightline.progress import Progress
-from sightline.quantities import show
+from sightline.quantities import SECONDS, format_quantity, show, significant
 from sightline.scenario import Scenario
-from sightline.scenario.space import Space
+from sightline.scenario.rules import broken_by
+from sightline.scenario.space import TRAINING_FIELDS, Space
 
 if TYPE_CHECKING:
     from sightline.prediction.anchoring import Anchored
-
 
 _COUNTED_IN_PARTS = (
     f"each part of the search evaluates {EVALUATED_WHOLE:,} plans before bounds leave any out, so more are evaluated "
@@ -115,8 +115,6 @@ def _alternatives(
     request: Request,
 ) -> Sequence[Neighbour]:
     """The best plan with each other value beside the mesh; none of a front, nor of objectives that are no shares."""
-    from sightline.planning.training.alternatives import COMPARED, alternatives
-
     if not plans or request.pareto or request.objective not in COMPARED:
         return ()
 
@@ -181,3 +179,125 @@ def _without_plans(spaces: Sequence[Space[Scenario]], counts: Sequence[Counts]) 
         having = {str(space.options[key]) for space, there in zip(spaces, are_there, strict=True) if there}
         values = dict.fromkeys(show(space.options[key]) for space in spaces if str(space.options[key]) not in having)
         yield from (f"{key} {value} has no valid plan" for value in values)
+
+
+COMPARED = ("time", "cost", "energy", "memory")
+"""Objectives of which a share can be lost."""
+
+
+class _Option(NamedTuple):
+    """The best plan with some values, by what is to be small."""
+
+    set: Mapping[str, Any]
+    key: float
+    """Infinite where no plan fits; of those of which no plan is kept the least that it could be."""
+    scenario: Scenario | None = None
+
+
+def alternatives(
+    parts: Sequence[tuple[Space[Scenario], Sequence[Candidate]]],
+    first: RankedPlan,
+    money: Callable[[Profile], float | None],
+) -> list[Neighbour]:
+    """Return the best plan with each value that the first plan does not have, the least loss first, then those without.
+
+    Values of which too few plans were kept to know the best are left out.
+
+    Args:
+        parts: The spaces that were searched, and the good plans of each.
+        first: The best plan of all.
+        money: Dollars of the run of a prediction; None where nobody knows them.
+    """
+    options = [option for space, kept in parts for option in _options(space, kept)]
+    own = next((one.set for one in options if _is(one, first.profile.scenario)), None)
+    if own is None:
+        return []
+    best = min(one.key for one in options)
+    found = []
+    for key, chosen in own.items():
+        values = {str(one.set[key]): one.set[key] for one in options if str(one.set[key]) != str(chosen)}
+        for value in values.values():
+            having = [one for one in options if str(one.set[key]) == str(value)]
+            least = min(having, key=lambda one: one.key)
+            if least.scenario is None and least.key < inf:
+                continue
+            others = {name: one for name, one in least.set.items() if name != key and str(one) != str(own[name])}
+            found.append(_told({key: value}, others, least, best, money))
+    return by_loss(found)
+
+
+def _options(space: Space[Scenario], kept: Sequence[Candidate]) -> Iterator[_Option]:
+    """The best plan of a space, or of each number of devices in it."""
+    if not space.clusters:
+        if space.options:
+            yield _Option(dict(space.options), *_best(space, next(iter(kept), None)))
+        return
+    for cluster in space.clusters:
+        best = next((one for one in kept if one.fields["devices"] == cluster.devices), None)
+        named = {**space.options, **devices_setting(cluster)}
+        yield _Option(named, kept[-1].keys[0]) if best is None and kept else _Option(named, *_best(space, best))
+
+
+def _best(space: Space[Scenario], best: Candidate | None) -> tuple[float, Scenario | None]:
+    return (inf, None) if best is None else (best.keys[0], resolved(space, best.fields))
+
+
+def _is(option: _Option, own: Scenario) -> bool:
+    """Whether a scenario has the values of an option."""
+    one = option.scenario
+    if one is None or one.cluster is not own.cluster or one.model is not own.model:
+        return False
+    fixed, its = ({k: v for k, v in fields_of(of.plan).items() if k not in TRAINING_FIELDS} for of in (one, own))
+    return str(fixed) == str(its)
+
+
+def _told(
+    value: Mapping[str, Any],
+    others: Mapping[str, Any],
+    option: _Option,
+    best: float,
+    money: Callable[[Profile], float | None],
+) -> Neighbour:
+    if option.scenario is None:
+        return Neighbour(set=value, loss=None, sentence="no plan that fits and meets the limits")
+    profile = predict(option.scenario)
+    said = f"{format_quantity(significant(float(profile.step_time_s), 3), SECONDS)} a step at best"
+    cost = money(profile)
+    if cost is not None:
+        said += f", {cost:,.{0 if cost >= 100 else 2}f} USD"
+    said += "".join(f", with {name.partition('.')[2] or name} {one}" for name, one in others.items())
+    return Neighbour(set=value, loss=option.key / best - 1, sentence=f"{said}{'; may not fit' * profile.tight}")
+
+
+_MOST = 64
+"""Combinations of restricted values that are looked at."""
+_DEGREES = ("tensor_parallel", "pipeline_parallel", "context_parallel")
+
+
+def contradictions(spaces: Sequence[Space[Scenario]]) -> list[str]:
+    """Return a sentence for every rule that the fixed fields of all spaces break, whatever is chosen for the others.
+
+    A field that is restricted to several values breaks rules where each of them does. Sentences that are said of all
+    spaces and values stand for the others.
+    """
+    found = [[str(broken) for broken in broken_by(one)] for space in spaces for one in _fixed(space)]
+    every = list(dict.fromkeys(sentence for sentences in found for sentence in sentences)) if all(found) else []
+    return [sentence for sentence in every if all(sentence in sentences for sentences in found)] or every
+
+
+def _fixed(space: Space[Scenario]) -> Iterator[Scenario]:
+    """Yield the scenarios that the restricted fields allow; of too many values those that are fixed to one alone."""
+    fields = {name: values for name, values in space.values.items() if values is not None}
+    if prod(map(len, fields.values())) > _MOST:
+        fields = {name: values for name, values in fields.items() if len(values) == 1}
+    for values in product(*fields.values()):
+        yield _chosen(space.scenario, dict(zip(fields, values, strict=True)))
+
+
+def _chosen(scenario: Scenario, fixed: Mapping[str, Any]) -> Scenario:
+    """The scenario with some fields, and the number of replicas that its devices have room for."""
+    ranks = 1
+    for degree in _DEGREES:
+        ranks *= int(fixed.get(degree, 1))
+    replicas = max(1, scenario.cluster.devices // ranks)
+    return replace(scenario, plan=replace(scenario.plan, **{"data_parallel": replicas, **fixed}))

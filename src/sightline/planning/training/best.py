@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.planning.fronts import Floats, dominated, front_of
+from sightline.planning.ranking import Floats, dominated, front_of
 from sightline.planning.training.candidates import Axes, Choice
 from sightline.planning.training.mesh import Block
 

@@ -16,12 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sightline.loading.written import to_mapping
-from sightline.planning.fronts import front_of
+from sightline.planning.ranking import front_of
 from sightline.planning.training.best import Candidate
-from sightline.planning.training.bounds import Bounds
 from sightline.planning.training.candidates import layout_of
-from sightline.planning.training.one_space import Request, search_space
-from sightline.planning.training.search import Counts, pieces_of
+from sightline.planning.training.search import Bounds, Counts, Request, pieces_of, search_space
 from sightline.progress import Progress
 from sightline.scenario import Scenario
 from sightline.scenario.space import Space

@@ -1,19 +1,33 @@
-"""The search of one space of training plans: time and memory of every valid plan, chunk by chunk."""
+"""The search of one space of training plans: time and memory of every valid plan, chunk by chunk, within bounds."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sightline.cost.clock import at_its_clock
-from sightline.planning.training.best import Keeper
-from sightline.planning.training.bounds import Bounds
-from sightline.planning.training.candidates import Axes, Choice, Layout, choices, layout_of, open_plan
+from sightline.planning.training.best import Candidate, First, Front, Keeper
+from sightline.planning.training.candidates import (
+    ROW,
+    Axes,
+    Choice,
+    Layout,
+    along,
+    choices,
+    layout_of,
+    least_of_rows,
+    open_plan,
+)
 from sightline.planning.training.mesh import Block, blocks_of, groups_of
-from sightline.planning.training.validity import POSSIBLE, Valid, valid_plans
+from sightline.planning.training.objectives import Measure, RunLimits, exceeded
+from sightline.planning.training.validity import LAUNCHABLE, POSSIBLE, Valid, valid_plans
+from sightline.prediction.training.least_time import least_step_s, micro_batch_alone_s
+from sightline.prediction.training.memory.least import least_bytes
 from sightline.prediction.training.offload import as_kept
 from sightline.prediction.training.priced import price
 from sightline.prediction.training.sums import sums_of
@@ -21,6 +35,71 @@ from sightline.progress import SILENT, Cancelled, Progress
 from sightline.scenario import Scenario
 from sightline.scenario.rules.rulebook import Rule
 from sightline.scenario.space import Space
+
+if TYPE_CHECKING:
+    from sightline.prediction.anchoring import Anchored
+
+Floats = NDArray[np.float64]
+OfRows = Callable[[Axes], Floats]
+"""A figure of every row of some axes."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Bounds:
+    """The least memory and time of a space's rows; those of the same micro-batch share what is worked out."""
+
+    space: Space[Scenario]
+    limit: float = np.inf
+    """What a plan's only figure has to be below to be kept, by what searches of parts of the space found before."""
+    _seen: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    """In which order micro-batches were first asked about; -1 for those that were not."""
+    _count: int = 0
+    _figures: dict[tuple[str, Choice], Floats] = field(default_factory=dict)
+    """Figures in that order, NaN where they are not known yet."""
+
+    def least_bytes(self, axes: Axes, choice: Choice) -> Floats:
+        """Return bytes of a device that every plan of a row takes at least."""
+
+        def bytes_of(axes: Axes) -> Floats:
+            return least_of_rows(least_bytes(open_plan(self.space, axes, choice)), axes.count)
+
+        return self._of_micro_batches(("bytes", choice), axes, bytes_of)
+
+    def least_s(self, axes: Axes, choice: Choice) -> Floats:
+        """Return seconds that the steps of each row take at least.
+
+        Recomputation adds to a micro-batch's time, so that one without is a bound for all kinds, which share it.
+        """
+        plain = choice._replace(recompute="none")
+
+        def seconds_of(axes: Axes) -> Floats:
+            alone = at_its_clock(as_kept(open_plan(self.space, axes, plain)))
+            return least_of_rows(micro_batch_alone_s(price(alone)), axes.count)
+
+        seconds = along(self._of_micro_batches(("seconds", plain), axes, seconds_of), ROW)
+        return least_of_rows(least_step_s(open_plan(self.space, axes, plain), seconds), axes.count)
+
+    def _of_micro_batches(self, key: tuple[str, Choice], axes: Axes, figure: OfRows) -> Floats:
+        """A figure of every row, worked out of those whose micro-batch was never asked about."""
+        place = self._places(axes.micro_batches)
+        figures = self._figures.get(key, np.zeros(0))
+        figures = np.concatenate([figures, np.full(self._count - len(figures), np.nan)])
+        unknown = np.flatnonzero(np.isnan(figures[place]))
+        if len(unknown):
+            new, first = np.unique(place[unknown], return_index=True)
+            figures[new] = figure(axes.of_rows(unknown[first]))
+        self._figures[key] = figures
+        return figures[place]
+
+    def _places(self, micro_batches: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Where figures of micro-batches lie."""
+        more = max(0, int(micro_batches.max(initial=-1)) + 1 - len(self._seen))
+        self._seen = np.concatenate([self._seen, np.full(more, -1, dtype=np.int32)])
+        new = np.unique(micro_batches[self._seen[micro_batches] < 0])
+        self._seen[new] = self._count + np.arange(len(new))
+        self._count += len(new)
+        return self._seen[micro_batches]
+
 
 Exceeding = Callable[[Block, Axes], Mapping[str, Any]]
 """Says by limit where the plans of a block exceed it."""
@@ -213,3 +292,89 @@ def _blocks(asked: _Asked, plans: Valid, choice: Choice) -> Iterator[Block]:
         sums = sums_of(price(at_its_clock(as_kept(scenario))), energy=asked.energy)
         for group in groups_of(plans, sums):
             yield from blocks_of(group, asked.memory.device_bytes, asked.memory.host_bytes)
+
+
+NO_LIMITS = RunLimits()
+SPARE = 256
+"""Plans that are kept while searching: of equally good ones the simplest is chosen afterwards."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Request:
+    """What is looked for."""
+
+    objective: str = "time"
+    pareto: tuple[str, str] | None = None
+    top: int = 10
+    max_memory: float | None = None
+    launchable: bool = False
+    limits: RunLimits = NO_LIMITS
+    availability: float | None = None
+    anchor: "Anchored | None" = None
+
+    @property
+    def count(self) -> int:
+        """Plans that are kept while searching."""
+        return max(SPARE, 4 * self.top)
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Objectives by which plans are kept."""
+        return self.pareto or (self.objective,)
+
+
+def search_space(
+    space: Space[Scenario],
+    request: Request,
+    *,
+    part: slice = WHOLE,
+    bounds: Bounds | None = None,
+    progress: Progress = SILENT,
+) -> tuple[Counts, list[Candidate]]:
+    """Return how many plans a space, or a part of it, has, and the good ones, the best first."""
+    measure = Measure(space=space, availability=request.availability)
+    keeper = _keeper(measure, request)
+    counts = search(
+        space,
+        keeper,
+        within=_limited(measure, request.limits),
+        least=_least(measure, request),
+        max_memory=request.max_memory,
+        rules=LAUNCHABLE if request.launchable else POSSIBLE,
+        energy="energy" in request.axes,
+        part=part,
+        bounds=bounds,
+        progress=progress,
+    )
+    return counts, keeper.kept()
+
+
+def _keeper(measure: Measure, request: Request) -> First | Front:
+    def figures(block: Block, axes: Axes) -> tuple[Any, ...]:
+        evaluated = measure.of_block(block, axes)
+        return tuple(measure(objective, evaluated) for objective in request.axes)
+
+    return Front(figure=figures) if request.pareto else First(figure=figures, count=request.count)
+
+
+def _least(measure: Measure, request: Request) -> Any:
+    """What makes the least figure of each row of the least seconds of its steps; None where nothing bounds them.
+
+    Only times and what follows from them have a bound.
+    """
+    if request.pareto or request.objective not in ("time", "cost"):
+        return None
+
+    def least(axes: Axes, least_s: Any) -> Any:
+        rows = measure.of_rows(axes, least_s)
+        beyond = reduce(np.logical_or, exceeded(request.limits, measure, rows).values(), False)
+        return np.where(beyond, np.inf, measure(request.objective, rows))
+
+    return least
+
+
+def _limited(measure: Measure, limits: RunLimits) -> Any:
+    """What says by limit where plans of a block exceed it; None without limits."""
+    if limits.deadline_s is None and limits.budget_usd is None:
+        return None
+    return lambda block, axes: exceeded(limits, measure, measure.of_block(block, axes))

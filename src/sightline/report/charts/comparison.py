@@ -5,8 +5,8 @@ from typing import Any
 
 import altair as alt
 
+from sightline.explanation.compared import UNKNOWN
 from sightline.explanation.comparison import NO_DIFFERENCE, Comparison, Difference
-from sightline.explanation.faster import UNKNOWN
 from sightline.report import comparison as words
 from sightline.report import units
 from sightline.report.charts import drawing

@@ -181,7 +181,7 @@ def _promised(answer: PlanAnswer) -> dict[str, float]:
     slo = getattr(answer.plans[0].profile.scenario.workload, "slo", None)
     if slo is None:
         return {}
-    from sightline.planning.serving.sweep import limits_of
+    from sightline.planning.serving.layouts import limits_of
 
     return {columns.at_percentile(key, slo.percentile): limit for key, limit in limits_of(slo).items()}
 

@@ -134,7 +134,7 @@ def study_markdown(answer: "StudyAnswer", *, command: str = "") -> str:
 
 def comparison_markdown(comparison: "Comparison", *, command: str = "") -> str:
     """Return both sides, the verdict, and the rows level by level."""
-    from sightline.explanation.side import LEVELS
+    from sightline.explanation.compared import LEVELS
     from sightline.report import comparison as words
     from sightline.report.pages.comparison import COLUMNS, rows_of, title_of
     from sightline.report.pages.comparison import short_answer as sides

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from sightline.explanation.compared import LEVELS
 from sightline.explanation.comparison import Comparison
-from sightline.explanation.side import LEVELS
 from sightline.report import comparison as words
 from sightline.report import pieces
 from sightline.report.document import document

@@ -195,11 +195,11 @@ def _is_generation(answer: PlanAnswer) -> bool:
 def _objectives(answer: PlanAnswer) -> Mapping[str, str]:
     """What may be looked for, and the result key that tells it."""
     if _is_generation(answer):
-        from sightline.planning.generation.objectives import OBJECTIVES
+        from sightline.planning.figures import OBJECTIVES
 
         return OBJECTIVES
     if answer.plans and answer.plans[0].profile.task.name == "serving":
-        from sightline.planning.serving.objectives import OBJECTIVES as OF_LOADS
+        from sightline.planning.serving.search import OBJECTIVES as OF_LOADS
 
         return {name: compared.key for name, compared in OF_LOADS.items()}
     from sightline.planning.training.objectives import OBJECTIVES as OF_TRAINING

@@ -85,7 +85,7 @@ def _served(profile: Profile) -> RenderableType:
 
 def _nearest(profile: Profile, command: str) -> Iterator[RenderableType]:
     """Yield what would fit in place of a plan that does not, with the command that tries it."""
-    from sightline.planning.why.unfit import nearest_to
+    from sightline.planning.unfit import nearest_to
     from sightline.report.plans.sentences import setting
 
     for near in nearest_to(profile, command):

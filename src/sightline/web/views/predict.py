@@ -98,7 +98,7 @@ def _why(asked: Asked) -> "Piece":
 def _json(asked: Asked) -> "Response":
     import json
 
-    from sightline.planning.results import prediction_to_dict
+    from sightline.planning.unfit import prediction_to_dict
 
     document = prediction_to_dict(_profile(asked.scenario_query), "sightline predict scenario.yaml")
     return attached(json.dumps(document, indent=2, allow_nan=False), "prediction.json")

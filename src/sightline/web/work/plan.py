@@ -26,7 +26,7 @@ MOST_SPACES: Final = 64
 def work(mapping: Mapping[str, Any], options: Mapping[str, Any], progress: Progress) -> Mapping[str, Any]:
     """Return the best plans."""
     from sightline.loading.sources import without_files
-    from sightline.planning.results import launches, plans_to_dict
+    from sightline.planning.answer import launches, plans_to_dict
     from sightline.planning.search import plan
     from sightline.report.pages.plans import plan_piece
     from sightline.report.plans.csv import plans_to_csv
@@ -43,7 +43,7 @@ def work(mapping: Mapping[str, Any], options: Mapping[str, Any], progress: Progr
 def check(mapping: Mapping[str, Any], options: Mapping[str, Any]) -> None:
     """Raise `InputError` with the mistakes that are found before the search."""
     from sightline.loading.sources import without_files
-    from sightline.planning.requests.checks import check_request
+    from sightline.planning.requests.spaces import check_request
 
     top = options.get("top")
     if top is not None and (not isinstance(top, int) or isinstance(top, bool) or not 1 <= top <= MOST_TOP):

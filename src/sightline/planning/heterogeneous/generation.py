@@ -1,0 +1,385 @@
+"""A search of serving plans on heterogeneous devices: plans on several kinds are a list, predicted one by one."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from math import gcd
+from typing import Any
+
+import numpy as np
+
+from sightline import catalog
+from sightline.errors import InputError
+from sightline.loading.sources import with_settings
+from sightline.planning.answer import LazySequence, NearestPlan, Neighbour, PlanAnswer, RankedPlan, by_loss
+from sightline.planning.clusters import cluster_settings, without_names
+from sightline.planning.figures import ascending, figure, figure_key, missed_by, within
+from sightline.planning.generation.candidates import values_of
+from sightline.planning.generation.evaluation import COUNTED_AS, DOUBLED
+from sightline.planning.generation.search import ANSWERED, assumptions, free_fields, needed_limits, rent_of, search
+from sightline.planning.generation.space import GenerationSpace, engines, plan_of, restricted, runs, values_in, variants
+from sightline.planning.heterogeneous.parts import left_out, said_of_unlisted, spaces_of_one_kind
+from sightline.planning.ranking import front_of, spread_over
+from sightline.planning.rationale.generation import compared, explained_generation, kinds_of, nearest_of, small
+from sightline.prediction import predict
+from sightline.profile import Profile
+from sightline.progress import Cancelled, Progress
+from sightline.scenario import Cluster, Disaggregation, GenerationPlan, GenerationScenario
+from sightline.scenario.generation import DEGREES
+from sightline.scenario.rules import verdict
+
+MOST_RANKS = 8
+"""Largest tensor degree that is tried."""
+PREFILL_BATCHES = (1, 4)
+"""Prompts that a prefill worker takes at once."""
+TWO_KINDS = 2
+LISTED = frozenset(
+    (
+        *("framework", "disaggregate", "tensor_parallel", "replicas"),
+        *("prefill.tensor_parallel", "prefill.replicas", "prefill.batch"),
+        *("decode.tensor_parallel", "decode.replicas"),
+    )
+)
+"""Free fields that plans on several kinds of devices try; of all others, values that are allowed."""
+
+
+def is_listed(space: GenerationSpace, name: str) -> bool:
+    """Return whether the list has several values of a field, or may have."""
+    return name in LISTED or bool(space.values.get(name))
+
+
+def not_listed(space: GenerationSpace) -> tuple[str, ...]:
+    """Return the free fields that have one value in all plans of the list."""
+    return tuple(name for name in free_fields([space]) if not is_listed(space, name))
+
+
+def may_be(space: GenerationSpace, pool: str, group: Cluster) -> bool:
+    """Return whether workers of a pool may run on a group, whose devices the scenario may name."""
+    named = space.values.get(f"{pool}.device")
+    return named is None or group.device.name in [catalog.name_of("devices", name) for name in named]
+
+
+def of_groups(space: GenerationSpace) -> list[GenerationSpace]:
+    """Return the space on each group of devices."""
+    return [replace(space, scenario=replace(space.scenario, cluster=group)) for group in space.scenario.cluster.groups]
+
+
+def layouts(space: GenerationSpace) -> Iterator[GenerationScenario]:
+    """Yield every layout of the list."""
+    for engine in engines(space):
+        if not all(runs(engine, kind) for kind in of_groups(space)) and "framework" in space.values:
+            continue
+        own = plan_of(space, engine)
+        choices = product(
+            restricted(space, "batch") or (space.scenario.workload.batch,),
+            values_in(space, "quantization", (None,)),
+            values_in(space, "max_batched_tokens", (own.max_batched_tokens,)),
+            values_in(space, "chunked_prefill", (own.chunked_prefill,)),
+            values_in(space, "disaggregate", (None, "apart")),
+        )
+        for batch, words, budget, chunked, apart in choices:
+            cut: dict[str, Any] = {"max_batched_tokens": budget, "chunked_prefill": bool(chunked)}
+            plan = replace(own, quantization=words, disaggregate=None, **cut)
+            work = replace(space.scenario.workload, batch=batch)
+            scenario = replace(space.scenario, plan=plan, workload=work)
+            yield from _pools(space, scenario) if apart else _replicas(space, scenario)
+
+
+def _replicas(space: GenerationSpace, scenario: GenerationScenario) -> Iterator[GenerationScenario]:
+    """Replicas of each shape on the whole cluster."""
+    cluster = scenario.cluster
+    largest = gcd(*(part.devices for part in cluster.parts))
+    for plan in _shapes(space, scenario, "", largest, cluster.devices):
+        yield replace(scenario, plan=plan)
+
+
+def _pools(space: GenerationSpace, scenario: GenerationScenario) -> Iterator[GenerationScenario]:
+    """Prefill on either of two kinds and decode on the other."""
+    groups = scenario.cluster.groups
+    if len(groups) != TWO_KINDS:
+        return
+    batches = values_of(space, scenario, "prefill.batch", PREFILL_BATCHES)
+    for prefill, decode in (groups, groups[::-1]):
+        if not (may_be(space, "prefill", prefill) and may_be(space, "decode", decode)):
+            continue
+        first_pool = _shapes(space, scenario, "prefill.", prefill.devices, prefill.devices)
+        further_pool = _shapes(space, scenario, "decode.", decode.devices, decode.devices)
+        for first, further, batch in product(first_pool, further_pool, batches):
+            split = Disaggregation(prefill=first, prefill_batch=batch, prefill_device=prefill.device.name)
+            yield replace(scenario, plan=replace(further, disaggregate=split))
+
+
+def _shapes(
+    space: GenerationSpace, scenario: GenerationScenario, pool: str, largest: int, devices: int
+) -> Iterator[GenerationPlan]:
+    """Workers of each shape that fill so many devices; tensor degrees are powers of two up to ``largest``."""
+    usual: dict[str, Sequence[int]] = dict.fromkeys(DEGREES, (1,))
+    usual["tensor_parallel"] = [2**power for power in range(min(largest, MOST_RANKS).bit_length())]
+    tried = [values_of(space, scenario, pool + name, usual[name]) for name in DEGREES]
+    for degrees in product(*tried):
+        shape: dict[str, Any] = dict(zip(DEGREES, map(int, degrees), strict=True))
+        taken = shape["tensor_parallel"] * shape["pipeline_parallel"] * shape["data_parallel"]
+        for replicas in values_of(space, scenario, f"{pool}replicas", (max(devices // taken, 1),)):
+            yield replace(scenario.plan, **shape, replicas=int(replicas))
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Listed:
+    """What was predicted so far of the list."""
+
+    limits: Mapping[str, float]
+    profiles: list[Profile] = field(default_factory=list)
+    """Those that fit and meet all limits."""
+    nearest: Profile | None = None
+    """Of those that fit, the one that misses the limits by least."""
+    miss: float = np.inf
+    """The factor by which it misses the worst of them."""
+    rejected: Counter[str] = field(default_factory=Counter)
+    evaluated: int = 0
+    stopped: bool = False
+
+    def add(self, scenario: GenerationScenario) -> None:
+        """Predict a layout, and keep it if it fits and meets all limits."""
+        judged = verdict(scenario)
+        profile = _predicted(scenario) if bool(judged.valid) else None
+        if profile is None:
+            self.rejected.update(judged.rejected.keys() or ["group_batches"])
+            return
+        self.evaluated += 1
+        missed = [key for key, limit in self.limits.items() if not _within(profile, key, limit)]
+        if profile.fits and not missed:
+            self.profiles.append(profile)
+            return
+        self.rejected["memory" if not profile.fits else COUNTED_AS.get(missed[0], missed[0])] += 1
+        miss = max((float(missed_by(key, figure(key, profile, 1), self.limits[key])[0]) for key in missed), default=0.0)
+        if profile.fits and miss < self.miss:
+            self.nearest, self.miss = profile, miss
+
+
+def _within(profile: Profile, key: str, limit: float) -> bool:
+    return bool(within(key, figure(key, profile, 1), limit)[0])
+
+
+def _predicted(scenario: GenerationScenario) -> Profile | None:
+    """The prediction of a layout; None where the batch cannot be shared."""
+    try:
+        return predict(scenario)
+    except InputError as error:
+        if not str(error).startswith("workload.batch"):
+            raise
+        return None
+
+
+def parts_of(space: GenerationSpace) -> list[GenerationSpace]:
+    """Return the space on each kind of device that can serve the whole question, without the names of devices in it."""
+    stated = space.scenario.plan.disaggregate
+    if stated is not None and stated.prefill_device is not None:
+        return []
+    values = {name: allowed for name, allowed in space.values.items() if not name.endswith(".device")}
+    return [
+        replace(one, values=values)
+        for one in spaces_of_one_kind(space)
+        if all(may_be(space, pool, one.scenario.cluster) for pool in ("prefill", "decode"))
+        and any(True for _ in variants(one))
+    ]
+
+
+def plan_mixed_serving(
+    space: GenerationSpace,
+    parts: Sequence[GenerationSpace],
+    *,
+    objective: str,
+    limits: Mapping[str, float],
+    top: int,
+    pareto: tuple[str, str] | None,
+    progress: Progress,
+) -> tuple[PlanAnswer, Listed]:
+    """Return the best plans to serve a model on a cluster of unlike devices, or on some of them, and the list.
+
+    ``parts`` are its parts of one kind, which are searched as any other cluster.
+    """
+    key, axes = figure_key(objective), tuple(map(figure_key, pareto or ()))
+    alone = search(parts, objective, limits, top=top, pareto=pareto, progress=progress) if parts else None
+    found = _searched(space, key, limits, progress)
+    others = [] if alone is None else list(alone.plans)
+    listed = [listed_plan(profile, axes[0] if axes else key) for profile in found.profiles]
+    plans = _front([*others, *listed], axes, top) if axes else _in_order(others, listed, key)[:top]
+    answer = PlanAnswer(
+        objective=ANSWERED.get(objective, objective),
+        evaluated=found.evaluated + (alone.evaluated if alone else 0),
+        feasible=len(found.profiles) + (alone.feasible if alone else 0),
+        rejected=dict(found.rejected + Counter(alone.rejected if alone else {})),
+        seconds=0.0,
+        plans=[replace(one, rank=rank) for rank, one in enumerate(plans, start=1)],
+        pareto_axes=pareto,
+        pareto=tuple(range(len(plans))) if axes else (),
+        free=tuple(dict.fromkeys(("cluster", *(alone.free if alone else ()), *_free(space)))),
+        assumptions=assumptions([*parts, *of_groups(space)]),
+        warnings=tuple(dict.fromkeys((*(alone.warnings if alone else ()), *_remarks(space, plans)))),
+        stopped=found.stopped or bool(alone and alone.stopped),
+    )
+    return answer, found
+
+
+def _searched(space: GenerationSpace, key: str, limits: Mapping[str, float], progress: Progress) -> Listed:
+    """Every layout of the list predicted, with its most users where these are looked for."""
+    found = Listed(limits=limits)
+    listed = list(layouts(space))
+    progress.begin(len(listed), "predicting")
+    try:
+        for scenario in listed:
+            progress.check()
+            most = key == "batch" and restricted(space, "batch") is None
+            found.add(_with_most_users(scenario, limits) if most else scenario)
+            progress.advance()
+    except Cancelled:
+        found.stopped = True
+    return found
+
+
+def _with_most_users(scenario: GenerationScenario, limits: Mapping[str, float]) -> GenerationScenario:
+    """A layout with the largest batch that it serves within the limits, found by halves; with one of 1 for none."""
+
+    def of(batch: int) -> GenerationScenario:
+        return replace(scenario, workload=replace(scenario.workload, batch=batch))
+
+    def serves(batch: int) -> bool:
+        profile = _predicted(of(batch)) if bool(verdict(of(batch)).valid) else None
+        return profile is not None and bool(profile.fits) and all(_within(profile, *one) for one in limits.items())
+
+    # Fewer sequences than replicas leave some without.
+    low = next((batch for batch in map(int, DOUBLED) if serves(batch)), 0)
+    high = next((batch for batch in map(int, DOUBLED) if batch > low and not serves(batch)), 2 * low)
+    low = max(low, high // 2 if low else 0)
+    while high - low > 1 and low:
+        middle = (low + high) // 2
+        low, high = (middle, high) if serves(middle) else (low, middle)
+    return of(max(low, 1))
+
+
+def _free(space: GenerationSpace) -> list[str]:
+    """Fields that the list searches."""
+    return [name for name in free_fields([space]) if is_listed(space, name)]
+
+
+def _remarks(space: GenerationSpace, plans: Sequence[RankedPlan]) -> Iterator[str]:
+    """Sentences: what the list leaves out, and what is said of the best plan, or of the question without one."""
+    yield from said_of_unlisted(not_listed(space))
+    yield from left_out(plans, space.scenario.cluster)
+    mixed = plans and plans[0].profile.scenario.cluster.groups
+    yield from plans[0].profile.warnings if mixed else space.scenario.warnings
+
+
+def _in_order(alone: Sequence[RankedPlan], listed: Sequence[RankedPlan], key: str) -> list[RankedPlan]:
+    """Plans on one kind of device and on several, the best first.
+
+    The first plan on one kind, of equally good ones the simplest, stays before the others where no mixture is better
+    than all of them. Otherwise what was said of the others next to it no longer holds.
+    """
+    best = sorted([*alone, *listed], key=lambda one: _small(key, one.value))
+    if best and best[0] in alone:
+        return [alone[0], *(one for one in best if one is not alone[0])]
+    return [replace(one, tied=False, better=None) for one in best]
+
+
+def _small(key: str, value: float) -> float:
+    """A figure signed so that less is better."""
+    return float(ascending(key, np.array([value]))[0])
+
+
+def _front(plans: Sequence[RankedPlan], axes: Sequence[str], top: int) -> list[RankedPlan]:
+    """The Pareto-optimal plans of both figures, by the first of them, so many at most."""
+    points = np.array([[_small(key, float(figure(key, one.profile, 1)[0])) for one in plans] for key in axes])
+    best = front_of(points.reshape(2, -1))
+    return [plans[best[i]] for i in spread_over([(x, y) for x, y in points.reshape(2, -1)[:, best].T.tolist()], top)]
+
+
+def listed_plan(profile: Profile, key: str) -> RankedPlan:
+    """Return a plan of the list, not yet in its place."""
+    rent = rent_of(profile.scenario, profile.cost_usd_per_million_tokens)
+    users = {"most_users": profile.scenario.workload.batch} if key == "batch" else {}
+    return RankedPlan(rank=0, profile=profile, value=float(figure(key, profile, 1)[0]), figures={**rent, **users})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Searched:
+    """What a search on unlike devices looked at."""
+
+    objective: str
+    limits: Mapping[str, float]
+    parts: Sequence[GenerationSpace]
+    """The space on each kind of device."""
+    listed: Listed
+    """The plans on several kinds."""
+
+
+def explained_on_unlike(answer: PlanAnswer, of: Searched, command: str) -> PlanAnswer:
+    """Return the answer of a search on unlike devices with why its first plan is the best, or what would serve instead.
+
+    Args:
+        answer: The answer.
+        of: What was searched.
+        command: What was typed to ask, to which changes are added.
+    """
+    if not answer.plans:
+        return answer if answer.stopped else replace(answer, nearest=LazySequence(lambda: list(_nearest(of, command))))
+    best, key = answer.plans[0].profile, figure_key(answer.objective)
+    if best.scenario.cluster.groups:
+        return replace(answer, neighbours=LazySequence(lambda: _others(best, key, of)))
+    said = explained_generation(answer, of.parts, limits=of.limits, command=command)
+
+    def neighbours() -> list[Neighbour]:
+        return _sorted([*_others(best, key, of), *said.neighbours])
+
+    return replace(said, neighbours=LazySequence(neighbours))
+
+
+def _sorted(found: list[Neighbour]) -> list[Neighbour]:
+    """The least loss first, those without one last."""
+    return by_loss(found)
+
+
+def _others(best: Profile, key: str, of: Searched) -> list[Neighbour]:
+    """The best plan of each other choice of devices, and of each other use of several kinds."""
+    own, found = float(small(key, best) or 0.0), list[Neighbour]()
+    by_use = _by_use(of)
+    for profiles in by_use.values():
+        other = min(profiles, key=lambda one: float(small(key, one) or 0.0))
+        if _use(other) != _use(best):
+            loss = float(small(key, other) / own - 1) if own else None
+            found.append(Neighbour(set=_use(other), loss=loss, sentence=compared(best, other, of.limits)))
+    there = {one.scenario.cluster.in_words for profiles in by_use.values() for one in profiles}
+    clusters = [part.scenario.cluster for part in of.parts if part.scenario.cluster.in_words not in there]
+    nothing = [Neighbour(set=cluster_settings(one), loss=None, sentence="no plan fits") for one in clusters]
+    return _sorted([*found, *nothing])
+
+
+def _by_use(of: Searched) -> dict[str, list[Profile]]:
+    """Plans of the list, and the best on each kind of device, by what the devices are used for."""
+    alone = (search([part], of.objective, of.limits, top=1).plans for part in of.parts)
+    found: dict[str, list[Profile]] = {}
+    for profile in (*of.listed.profiles, *(one.profile for plans in alone for one in plans)):
+        found.setdefault(str(_use(profile)), []).append(profile)
+    return found
+
+
+def _use(profile: Profile) -> dict[str, Any]:
+    """The devices that a plan runs on, or which of several kinds prefills."""
+    cluster, split = profile.scenario.cluster, profile.scenario.plan.disaggregate
+    if split is None or not cluster.groups:
+        return cluster_settings(cluster)
+    return {"plan.disaggregate.prefill.device": split.prefill_device}
+
+
+def _nearest(of: Searched, command: str) -> Iterator[NearestPlan]:
+    """The plan on several kinds that misses the limits by least, and what each kind alone needs."""
+    key, missing = figure_key(of.objective), of.listed.nearest
+    if missing is not None:
+        yield needed_limits(of.limits, listed_plan(missing, key))
+    for part in of.parts:
+        stated = cluster_settings(part.scenario.cluster)
+        typed = with_settings(command, stated)
+        found = list(search([part], of.objective, of.limits, top=1).nearest)
+        found = found or list(nearest_of(kinds_of(part), of.objective, of.limits, typed))
+        yield from (without_names(replace(one, set={**stated, **one.set})) for one in found[:1])
