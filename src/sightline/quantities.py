@@ -181,14 +181,14 @@ SECONDS = _dimension(
     words={"hours": 3600.0, "days": 86400.0} | dict.fromkeys(("w", "week", "weeks"), 604800.0),
 )
 BITS_PER_SECOND = _dimension(
-    "a data rate of a pin",
+    "a data rate per pin",
     "bit/s",
     "6.4 Gbit/s",
     "bit/s Mbit/s Gbit/s Tbit/s",
     all=_prefixed({"bit/s": 1.0, "b/s": 1.0, "bps": 1.0}, _DECIMAL),
 )
 FLOPS = _dimension(
-    "a rate of arithmetic",
+    "a compute rate",
     "FLOP/s",
     "312 TFLOP/s",
     "FLOP/s kFLOP/s MFLOP/s GFLOP/s TFLOP/s PFLOP/s EFLOP/s",

@@ -233,7 +233,7 @@ def test_predictions_are_no_measurements(tmp_path):
         ("m,n,k,latency_us\n0,8,8,1\n", "m is '0'"),
         ("gemm_dtype,m,n,k,latency\nfp7,8,8,8,1\n", "gemm_dtype 'fp7' is not covered; covered: bfloat16"),
         ("[{", "cannot read '{path}': not valid JSON at line 1"),
-        ('{"m": "\\ud800"}', "cannot read '{path}': not valid JSON: half of a surrogate pair"),
+        ('{"m": "\\ud800"}', "cannot read '{path}': not valid JSON"),
         (
             '{"scenario": {"workload": {"operator": "matmul"}}, "time_s": 1}',
             "'{path}' has no column scenario.workload.dtype",

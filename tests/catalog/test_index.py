@@ -86,14 +86,14 @@ def test_an_entry_that_a_program_wrote_is_json(further):
 @pytest.mark.parametrize(
     ("file", "text", "sentence"),
     [
-        ("devices/mine.json", "{", "is no JSON: Expecting property name"),
-        ("devices/rtx-3090.json", "{}", "has the name of an entry that is there already, 'rtx-3090'"),
-        ("devices/rtx-3090.yaml", "tdp: 1 W", "has the name of an entry that is there already, 'rtx-3090'"),
-        ("devices/mine.yaml", "[1, 2]", "is no catalog entry: a mapping is needed"),
+        ("devices/mine.json", "{", "mine.json"),
+        ("devices/rtx-3090.json", "{}", "'rtx-3090'"),
+        ("devices/rtx-3090.yaml", "tdp: 1 W", "'rtx-3090'"),
+        ("devices/mine.yaml", "[1, 2]", "mine.yaml"),
         (
             "devices/mine.yaml",
             "a: 1\na: 2",
-            "mine.yaml': not valid YAML at line 2, column 1: the key 'a' appears twice",
+            "line 2, column 1: key 'a'",
         ),
     ],
 )
@@ -107,5 +107,5 @@ def test_an_entry_of_ones_own_replaces_nothing_and_must_be_a_mapping(further, fi
 
 def test_a_catalog_that_is_no_folder_is_refused(further, monkeypatch):
     monkeypatch.setenv("SIGHTLINE_CATALOG", str(further / "none"))
-    with pytest.raises(InputError, match="which is no folder"):
+    with pytest.raises(InputError, match="SIGHTLINE_CATALOG"):
         names("devices")

@@ -38,7 +38,7 @@ def test_a_device_that_can_only_be_one_is_understood(written: str, name: str) ->
 def test_the_usual_form_of_a_device_is_taken_with_a_remark(written: str, name: str, other: str) -> None:
     assert catalog.name_of("devices", written) == name
     said = catalog.said_of("devices", written)
-    assert said.startswith(f"{written} is read as {name}; there is ")
+    assert said.startswith(f"{written} is read as {name}; ")
     assert other in said
 
 

@@ -60,23 +60,23 @@ def test_empty_text_is_no_document():
 
 def test_many_documents():
     assert parse_all("a: 1\n---\nb: 2\n") == [{"a": 1}, {"b": 2}]
-    with pytest.raises(InputError, match="one YAML document expected, 2 found"):
+    with pytest.raises(InputError, match="found 2"):
         parse("a: 1\n---\nb: 2\n")
 
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("a: 1\na: 2", "line 2, column 1: the key 'a' appears twice"),
+        ("a: 1\na: 2", "line 2, column 1: key 'a'"),
         ("{[1]: 2}", "a key must be a plain word"),
         ("a: b: c", "line 1, column 5"),
         ("a: [1, 2", "expected ',' or ']'"),
         ("a: !!python/object:os.system x", "could not determine a constructor"),
         ("a: !!timestamp 2020-01-01", "could not determine a constructor"),
         ("!!int abc", "invalid literal"),
-        ("!!int [1]", "a plain value expected"),
-        ("!!map [a]", "a mapping expected"),
-        ("!!seq {a: 1}", "a list expected"),
+        ("!!int [1]", "a plain value"),
+        ("!!map [a]", "a mapping"),
+        ("!!seq {a: 1}", "a list"),
         ("&a [*a]", "recursive"),
         ("9" * 5000, "digits"),
         ("\x00", "control characters"),

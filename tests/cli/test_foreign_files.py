@@ -61,7 +61,7 @@ def test_tables_of_spreadsheets_are_read(in_process, tmp_path, written):
         ("utf-32.yaml", SCENARIO.encode("utf-32"), "in UTF-8"),
         ("latin-1.yaml", f"name: Übung\n{SCENARIO}".encode("latin-1"), "in UTF-8"),
         ("semicolons.csv", TABLE.replace(",", ";").encode(), "separated by ';'"),
-        ("drive.yaml", SCENARIO.replace("configs/", "C:\\models\\").encode(), "there is no such file"),
+        ("drive.yaml", SCENARIO.replace("configs/", "C:\\models\\").encode(), "does not exist"),
     ],
 )
 def test_what_cannot_be_read_is_one_sentence(in_process, folder, name, written, said):

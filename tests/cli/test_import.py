@@ -61,13 +61,13 @@ def test_wrong_requests_are_sentences(in_process, tmp_path):
     other = tmp_path / "other.json"
     other.write_text('{"name": "else"}')
     for arguments, sentence in (
-        (("nowhere.sh",), "there is no file nowhere.sh"),
+        (("nowhere.sh",), "nowhere.sh"),
         (("",), "the command is empty"),
         ((other,), "of no framework that can be read back"),
         ((VLLM + " -tp 2",), "--tensor-parallel-size is given twice, as '4' and as '2'"),
         ((VLLM, *CLUSTER, "--model", "qwen3-33b"), "did you mean 'qwen3-32b'"),
         ((VLLM, "--out", "scenario.txt"), "must end in .yaml or .yml"),
-        ((VLLM, "--set", "batch"), "is not of the form key=value"),
+        ((VLLM, "--set", "batch"), "is not KEY=VALUE"),
     ):
         code, out, err = in_process("import", *arguments)
         assert (code, out) == (2, ""), arguments

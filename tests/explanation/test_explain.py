@@ -233,7 +233,7 @@ def test_the_answer_is_plain_json():
     [
         ("20990101", "no run '20990101'"),
         ("latest", "is empty"),
-        ("nothing.yaml", "there is no file 'nothing.yaml'"),
+        ("nothing.yaml", "'nothing.yaml'"),
         ("examples/sweep-llama-2-7b.yaml", "holds 12; explain takes one of them"),
         ("examples/many.csv#99", "the file holds"),
         (["examples/many.csv", "examples/operators.yaml"], "is no trace"),

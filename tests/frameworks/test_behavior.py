@@ -60,24 +60,24 @@ def test_an_engine_takes_the_line_of_its_release():
 
 MEMORY = "memory: {memory_fraction: 0.9, context_bytes: 1 GB}\n"
 MISTAKES = {
-    "memory: {context_bytes: 1 GB}": "memory.memory_fraction is missing; needed: a number",
-    "kernels: {}": "memory is missing; needed: a mapping with memory_fraction, context_bytes",
-    "memory: {memory_fraction: 90%, context_bytes: 1 GB}": "memory.memory_fraction is '90%'; allowed: a number",
-    "memory: {memory_fraction: 0.9, context_bytes: 1 GHz}": "memory.context_bytes is '1 GHz'; allowed: a size in bytes",
-    "memory: 0.9": "memory is 0.9; allowed: a mapping with memory_fraction, context_bytes",
+    "memory: {context_bytes: 1 GB}": "memory.memory_fraction is missing",
+    "kernels: {}": "memory is missing",
+    "memory: {memory_fraction: 90%, context_bytes: 1 GB}": "memory.memory_fraction is '90%'",
+    "memory: {memory_fraction: 0.9, context_bytes: 1 GHz}": "memory.context_bytes is '1 GHz'",
+    "memory: 0.9": "memory is 0.9",
     MEMORY + "kernels: {fused: [qkv, gateup]}": "kernels.fused is 'gateup'; allowed: qkv, gate-up, norm",
-    MEMORY + "kernels: {fused: qkv}": "kernels.fused is 'qkv'; allowed: a list of qkv, gate-up",
+    MEMORY + "kernels: {fused: qkv}": "kernels.fused is 'qkv'",
     MEMORY
     + "kernels: {stream_kernels: vectorised}": "kernels.stream_kernels is 'vectorised'; allowed: scalar, vectorized",
     MEMORY + "kernels: {fuzed: [qkv]}": "kernels.fuzed is not a known key - did you mean 'fused'?",
-    MEMORY + "kernels: {grouped_heads: 8}": "kernels.grouped_heads is 8; allowed: a list of a whole number or null",
+    MEMORY + "kernels: {grouped_heads: 8}": "kernels.grouped_heads is 8",
     MEMORY + "scheduling: {mixed_batches: 'yes'}": "scheduling.mixed_batches is 'yes'; allowed: true, false",
     MEMORY
     + "scheduling: {mixed_batch: true}": "scheduling.mixed_batch is not a known key - did you mean 'mixed_batches'?",
     MEMORY + "version: {'1': {}}": "version is not a known key - did you mean 'versions'?",
     MEMORY + "versions: {'1': {inherits: '2'}}": "versions.1.inherits is '2'; allowed: 1",
-    MEMORY + "versions: [1, 2]": "versions is [1, 2]; allowed: a mapping of versions to mappings",
-    MEMORY + "offers: {dtype: bf16}": "offers.dtype is 'bf16'; allowed: a list of a value",
+    MEMORY + "versions: [1, 2]": "versions is [1, 2]",
+    MEMORY + "offers: {dtype: bf16}": "offers.dtype is 'bf16'",
 }
 
 
@@ -97,8 +97,8 @@ def test_every_mistake_of_a_framework_is_said_at_once(folder):
         read_framework("mine")
     said = [problem.removeprefix("catalog.frameworks.mine.") for problem in refused.value.problems]
     assert "overlap.tensor is 'some'; allowed: none, backward, all" in said
-    assert "kernels is missing; needed: a mapping with accumulation_traffic, optimizer_traffic" in said[1]
-    assert "memory.states.weights is missing; needed: a number" in said
+    assert "kernels is missing" in said[1]
+    assert any(one.startswith("memory.states.weights is missing") for one in said)
 
 
 @pytest.mark.parametrize(("kind", "read"), [("frameworks", read_framework), ("engines", read_engine)])

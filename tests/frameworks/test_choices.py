@@ -92,15 +92,15 @@ def test_a_stated_attention_kernel_is_the_one_that_runs() -> None:
 @pytest.mark.parametrize(
     ("plan", "said"),
     [
-        ({"framework": "litgpt", "state_dtype": "fp32"}, "plan.state_dtype is 'fp32'; litgpt has no such choice"),
+        ({"framework": "litgpt", "state_dtype": "fp32"}, "plan.state_dtype is 'fp32'"),
         (
             {"framework_version": "2022", "fused_loss": True},
-            "plan.fused_loss is true; megatron 2022 has no such choice",
+            "plan.fused_loss is true",
         ),
-        ({"framework": "fsdp", "overlap_gradient_reduce": False}, "plan.overlap_gradient_reduce is false; fsdp offers"),
+        ({"framework": "fsdp", "overlap_gradient_reduce": False}, "plan.overlap_gradient_reduce is false"),
         (
             {"attention_kernel": "triton"},
-            "plan.attention_kernel is 'triton'; megatron offers flash-1, flash-2, flash-3",
+            "plan.attention_kernel is 'triton'",
         ),
     ],
 )

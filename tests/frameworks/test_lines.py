@@ -43,8 +43,8 @@ def test_a_version_is_a_line_a_release_a_date_or_a_container(stated: str, line: 
 @pytest.mark.parametrize(
     ("stated", "said"),
     [
-        ("2018-12", "plan.framework_version is '2018-12'; mine: allowed: a date from 2019-01 on"),
-        ("3.0", "plan.framework_version is '3.0'; mine: allowed: 1.0, 0.2, 0.10, a release or a date"),
+        ("2018-12", "plan.framework_version is '2018-12'"),
+        ("3.0", "plan.framework_version is '3.0'"),
         ("odl", "a date such as 2024-06 - did you mean 'old'?"),
         ("2023-13", "plan.framework_version is '2023-13'; mine: allowed: 1.0"),
     ],

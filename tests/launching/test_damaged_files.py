@@ -82,7 +82,7 @@ def test_a_damaged_value_is_read_or_refused(framework, data):
         ("a = " + "[" * 500 + "]" * 500 + "\n[parallelism]\n", "not valid TOML: nested"),
         ("a = " + "9" * 5000 + "\n[parallelism]\n", "not valid TOML: exceeds the limit"),
         ('{"a": ' + "[" * 500 + "]" * 500 + "}", "not valid JSON: nested more than 200 levels deep"),
-        ("x" * 300 + " y", "there is no file|cannot read"),
+        ("x" * 300 + " y", "does not exist|cannot read"),
         ("vllm serve x --max-num-seqs " + "9" * 400 + "k", "--max-num-seqs is '9999"),
         ("vllm serve x --max-num-seqs " + "x" * 9999, "--max-num-seqs is 'xxx"),
         ("torchrun --nproc_per_node 8 train.py", "starts train.py, but does not say how it trains"),

@@ -20,7 +20,7 @@ def test_a_file_of_no_framework_is_refused(tmp_path):
 
 
 def test_a_missing_file_is_refused():
-    with pytest.raises(InputError, match=r"there is no file nowhere\.json"):
+    with pytest.raises(InputError, match=r"nowhere\.json"):
         read("nowhere.json")
 
 

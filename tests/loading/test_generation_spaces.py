@@ -29,7 +29,7 @@ def test_every_field_that_is_left_out_is_free():
 
 def test_degrees_need_not_fill_the_cluster_while_others_are_free():
     assert space({"tensor_parallel": 2, "data_parallel": 1}).scenario.plan.tensor_parallel == 2
-    with pytest.raises(InputError, match="divisor of the model's 32 attention heads"):
+    with pytest.raises(InputError, match="32 attention heads"):
         space({"tensor_parallel": 5})
 
 
@@ -80,7 +80,7 @@ def test_what_no_search_lays_out_makes_a_space_for_each_value():
             {"disaggregate": {"prefill": {"tensor_parallel": {"any": ["x"]}}}},
             "plan.disaggregate.prefill.tensor_parallel",
         ),
-        ({"disaggregate": {"any": ["maybe"]}}, "allowed in a list of values: none, true"),
+        ({"disaggregate": {"any": ["maybe"]}}, "none, true"),
         ({"disaggregate": {"prefil": {}}}, "prefil"),
     ],
 )

@@ -102,23 +102,23 @@ def test_of_an_unknown_task_nothing_else_is_said(task: object, hint: str) -> Non
 
 def test_an_engine_is_no_framework_of_training() -> None:
     (said,) = problems(BASE, overrides={"plan.framework": "vllm"})
-    assert said.startswith("plan.framework is 'vllm' (it generates: workload.task generate); allowed: deepspeed, fsdp")
+    assert said.startswith("plan.framework is 'vllm' (use it with workload.task generate); allowed: deepspeed, fsdp")
     assert "did you mean" not in said
 
 
 @pytest.mark.parametrize(
     ("sweep", "sentence"),
     [
-        (3, "sweep is 3; allowed: dotted keys, each with a list of values"),
-        ({"plan.micro_batch": 3}, "sweep.plan.micro_batch is 3; allowed: a list of values"),
-        ({"plan.micro_batch": []}, "sweep.plan.micro_batch is []; allowed: a list of values"),
-        ({"plan": {"micro_batch": [1]}}, "sweep.plan is {'micro_batch': [1]}; allowed: a list of values"),
-        ({1: [1]}, "sweep.1 is [1]; allowed: a list of values"),
+        (3, "sweep is 3"),
+        ({"plan.micro_batch": 3}, "sweep.plan.micro_batch is 3"),
+        ({"plan.micro_batch": []}, "sweep.plan.micro_batch is []"),
+        ({"plan": {"micro_batch": [1]}}, "sweep.plan is {'micro_batch': [1]}"),
+        ({1: [1]}, "sweep.1 is [1]"),
         ({"plan.micro_bach": [1]}, "plan.micro_bach is not a known key - did you mean 'micro_batch'?"),
-        ({f"plan.x{n}": list(range(100)) for n in range(20)}, "scenarios; allowed: up to 100000"),
-        ({"workload.task.x": [1]}, "workload.task.x cannot be set: workload.task is 'pretrain', not a mapping"),
-        ({"plan..x": [1]}, "'plan..x' is not a key: a dotted key such as plan.micro_batch is needed"),
-        ({"x." * 5000 + "x": [1]}, "is not a key: a dotted key such as plan.micro_batch is needed"),
+        ({f"plan.x{n}": list(range(100)) for n in range(20)}, "scenarios"),
+        ({"workload.task.x": [1]}, "workload.task.x cannot be set"),
+        ({"plan..x": [1]}, "'plan..x' is not a key"),
+        ({"x." * 5000 + "x": [1]}, "is not a key"),
     ],
 )
 def test_bad_sweeps(sweep: Any, sentence: str) -> None:
@@ -127,7 +127,7 @@ def test_bad_sweeps(sweep: Any, sentence: str) -> None:
 
 @pytest.mark.parametrize("argument", ["plan.micro_batch", "=3", "", 3])
 def test_arguments_need_a_key_and_a_value(argument: Any) -> None:
-    sentence = "is not of the form key=value, such as plan.micro_batch=2"
+    sentence = "is not KEY=VALUE"
     assert sentence in problems(BASE, overrides=[argument])[0]
     assert sentence in problems(BASE, sweeps=[argument])[0]
 

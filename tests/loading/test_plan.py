@@ -96,7 +96,7 @@ def test_generation_refuses_keys_of_training(key: str, value: Any) -> None:
         generation(plan={key: value})
     (said,) = refused.value.problems
     assert said.startswith(f"plan.{key} is ")
-    assert said.endswith("for training, generation has no use for it")
+    assert said.endswith("applies to training, not to generation")
 
 
 @pytest.mark.parametrize(("key", "value"), unused(TRAINING_ONLY))
@@ -111,7 +111,7 @@ def test_training_and_operators_refuse_keys_of_generation(key: str, value: Any) 
             read({key: value})
         (said,) = refused.value.problems
         assert said.startswith(f"plan.{key} is ")
-        assert said.endswith(f"for generation, {task} has no use for it")
+        assert said.endswith(f"applies to generation, not to {task}")
         assert "{" not in said
 
 
@@ -124,6 +124,4 @@ def test_training_and_operators_take_keys_of_generation_that_ask_for_nothing(key
 def test_pools_are_named_by_their_keys() -> None:
     with pytest.raises(InputError) as refused:
         generation(plan={"disaggregate": {"prefil": {"tensor_parallel": 2}, "decode": {}}})
-    assert refused.value.problems == (
-        "plan.disaggregate has the keys prefil, decode; allowed: a mapping with prefill and decode",
-    )
+    assert refused.value.problems[0].startswith("plan.disaggregate has the keys prefil, decode")

@@ -33,5 +33,5 @@ def test_ranges_beyond_all_numbers_are_refused(stated):
 
 
 def test_a_range_of_too_many_values_is_refused_instead_of_cut():
-    with pytest.raises(InputError, match="more values than the 10,000 that are allowed"):
+    with pytest.raises(InputError, match="10,000 values"):
         values_of({"from": 1, "to": 1e27, "factor": 1.0001})

@@ -34,13 +34,13 @@ def test_the_first_typical_framework_that_offers_the_plan_answers(task: str, pla
     scenario = asked(TRAINING | {"task": task}, plan)
     assert scenario.plan.framework.name == name
     (said,) = [warning for warning in scenario.warnings if warning.startswith(NOT_NAMED)]
-    assert f"answered as {name}" in said
+    assert f"using {name}" in said
 
 
 def test_generation_is_answered_as_vllm() -> None:
     scenario = asked({"task": "generate", "batch": 1, "prompt_tokens": 8, "output_tokens": 8}, {}, "1x h100-sxm-80gb")
     assert scenario.plan.engine.name == "vllm"
-    assert scenario.warnings[0].startswith(f"{NOT_NAMED}: answered as vllm")
+    assert scenario.warnings[0].startswith(f"{NOT_NAMED}; using vllm")
     assert "vllm (not named)" in subtitle(scenario)[1]
 
 

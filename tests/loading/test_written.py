@@ -87,9 +87,9 @@ def test_dates_and_numbers_are_versions_in_python_too() -> None:
 @pytest.mark.parametrize(
     ("version", "said"),
     [
-        ("0.12.3", "0.12.3 is answered as deepspeed's release line 0.1, which began in 2020-02"),
+        ("0.12.3", "0.12.3 is read as deepspeed release line 0.1, which started in 2020-02"),
         ("0.14.2", ""),
-        ("0.17", "0.17 is answered as deepspeed's release line 0.15, which began in 2024-08, the newest that"),
+        ("0.17", "0.17 is read as deepspeed release line 0.15, which started in 2024-08, the newest "),
         ("0.15.1", ""),
         ("0.1", ""),
     ],

@@ -112,7 +112,7 @@ def test_a_mistake_of_all_rows_is_said_once(tmp_path):
     with pytest.raises(InputError) as raised:
         load(table)
     assert len(raised.value.problems) == 2
-    assert all("row 1" in said and said.endswith("(and 2 more like it)") for said in raised.value.problems)
+    assert all("row 1" in said and said.endswith("(and 2 more)") for said in raised.value.problems)
 
 
 def test_a_table_of_requests_in_place_of_a_scenario_is_told_where_it_belongs(tmp_path):

@@ -199,7 +199,7 @@ def test_a_scenario_says_what_was_left_to_the_framework(shell):
     stated, defaults = html.split("at their defaults")
     assert "zero_stage: 2" in stated
     assert "optimizer" in defaults
-    assert "not named: answered as" in stated
+    assert "plan.framework is not set" in stated
 
 
 def test_lists_of_one_kind_of_answer_are_a_table_and_others_stay_lists(shell):

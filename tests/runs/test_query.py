@@ -63,7 +63,7 @@ def test_a_query_changes_nothing(filled):
 
 @pytest.mark.parametrize("sql", ["SELEC 1", "SELECT nothing FROM runs", "SELECT * FROM tables_that_are_not", ""])
 def test_a_wrong_query_is_a_sentence(filled, sql):
-    with pytest.raises(InputError, match=r"the query is (wrong|empty)"):
+    with pytest.raises(InputError, match=r"query"):
         query(filled, sql)
 
 

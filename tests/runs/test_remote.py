@@ -90,7 +90,7 @@ def test_a_store_in_s3(s3, tmp_path):
 
     reader.delete([run])
     assert len(open_store(s3).runs()) == 6
-    with pytest.raises(WorkError, match="it is not there"):
+    with pytest.raises(WorkError, match="it does not exist"):
         open_store("s3://no-such-bucket/runs").begin("x")
 
 

@@ -65,7 +65,7 @@ def test_runs_are_listed_oldest_first_and_found_by_their_beginning(any_store):
     assert [run.id for run in any_store.runs()] == [run.id for run in runs]
     assert any_store.find("latest").id == runs[-1].id
     assert any_store.find(runs[0].id[:-2]).id == runs[0].id
-    with pytest.raises(InputError, match="begins 3 runs"):
+    with pytest.raises(InputError, match="matches 3 runs"):
         any_store.find(runs[0].id[:4])
 
 
@@ -135,7 +135,7 @@ def test_a_dead_writer_is_an_interruption(tmp_path):
     subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False)
     store = open_store(str(tmp_path))
     run = store.find("latest")
-    assert (run.status, run.reason) == ("interrupted", "the process that wrote it ended before it did")
+    assert (run.status, run.reason) == ("interrupted", "the process that wrote the run ended early")
     assert store.samples(run).to_dicts() == [{"turn": 0}]
     assert store.ended({"ok"}) == {}
 
@@ -152,7 +152,7 @@ def test_a_run_of_a_newer_format_is_refused(store, tmp_path):
     run = written(store)
     path = tmp_path / "runs" / run.id / "run.json"
     path.write_text(json.dumps(json.loads(to_json(run)) | {"format": 99, "more": 1}))
-    with pytest.raises(WorkError, match="newer Sightline"):
+    with pytest.raises(WorkError, match="newer version"):
         store.runs()
 
 
@@ -195,9 +195,9 @@ def test_a_store_that_cannot_be_is_a_sentence(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="is a file"):
         open_store(str(tmp_path / "file"))
-    with pytest.raises(WorkError, match=r"cannot use the store of runs '.*': not a directory"):
+    with pytest.raises(WorkError, match=r"'.*': not a directory"):
         open_store(str(tmp_path / "file" / "below")).begin("x")
-    with pytest.raises(InputError, match="is no URL: Protocol not known"):
+    with pytest.raises(InputError, match="Protocol not known"):
         open_store("nowhere://x")
 
 

@@ -44,7 +44,7 @@ def test_descriptions_take_names_and_no_positions():
 
 def test_an_open_micro_batch_is_no_number():
     assert SCENARIO.plan.sequences == 1
-    with pytest.raises(ValueError, match="still open"):
+    with pytest.raises(ValueError, match="not set"):
         _ = replace(SCENARIO.plan, micro_batch=None).sequences
 
 

@@ -103,12 +103,12 @@ def test_what_is_hidden_or_foreign_among_the_parts_is_left_alone(tmp_path):
     [
         (counting, CHUNKS, "of sweep_work.square"),
         (square, CHUNKS[:4], "of 5 chunks"),
-        (square, [*CHUNKS[:4], {"n": 4, "name": "another"}], "of other scenarios"),
+        (square, [*CHUNKS[:4], {"n": 4, "name": "another"}], "other scenarios"),
     ],
 )
 def test_another_sweep_in_the_same_folder_is_refused(place, work, chunks, why):
     list(run_chunks(square, CHUNKS, where=place))
-    with pytest.raises(InputError, match=rf"holds another sweep \({why}\)"):
+    with pytest.raises(InputError, match=rf"\({why}\)"):
         list(run_chunks(work, chunks, where=place))
     assert not done
 
@@ -127,7 +127,7 @@ def test_other_entries_of_the_catalog_make_another_sweep(tmp_path, monkeypatch):
 @pytest.mark.parametrize("manifest", ["{", "[]", "{}"])
 def test_a_folder_of_something_else_is_refused(tmp_path, manifest):
     (tmp_path / "sweep.json").write_text(manifest)
-    with pytest.raises(InputError, match="name another folder"):
+    with pytest.raises(InputError, match="use another folder"):
         list(run_chunks(square, CHUNKS, where=str(tmp_path)))
 
 
@@ -140,7 +140,7 @@ def test_a_disk_that_fills_keeps_what_there_is_and_goes_on_later(tmp_path, monke
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(WorkError, match="no space left on device; 2 of 5 parts are kept there, and the same command"):
+    with pytest.raises(WorkError, match="no space left on device; 2 of 5 parts"):
         next(parts)
     monkeypatch.undo()
     assert len(pl.read_parquet(tmp_path / "sweep" / "parts" / "*.parquet")) == 2
@@ -158,5 +158,5 @@ def test_a_wrong_chunk_ends_the_sweep_and_keeps_the_others(place):
 
 @pytest.mark.parametrize("place", ["nowhere://x", "s3:/bucket"])
 def test_a_place_that_is_none_is_refused(place):
-    with pytest.raises(InputError, match="the folder of the sweep"):
+    with pytest.raises(InputError, match="the sweep folder"):
         list(run_chunks(square, CHUNKS, where=place))

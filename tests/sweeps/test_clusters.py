@@ -51,7 +51,7 @@ def test_what_a_killed_worker_was_doing_is_done_again(workers, tmp_path):
 def test_a_chunk_that_kills_again_and_again_is_named_and_all_others_are_kept(workers, tmp_path):
     chunks = deadly(tmp_path, lives=1000, count=4)
     parts = run_chunks(square_or_die, chunks, where=str(tmp_path / "sweep"), workers=workers)
-    with pytest.raises(WorkError, match=rf"chunk 3 of 4 \(n=2\): the workers of '{workers}' died over it"):
+    with pytest.raises(WorkError, match=rf"chunk 3 of 4 \(n=2\): the workers of '{workers}' died"):
         list(parts)
     assert len(list((tmp_path / "sweep" / "parts").iterdir())) == 3
 

@@ -44,13 +44,13 @@ def test_a_sweep_is_answered_by_a_list(client):
     ("changes", "said"),
     [
         ({"model": "lama-3-8b"}, "did you mean 'llama-3-8b'"),
-        ({"model": "/etc/passwd"}, "files are not opened here"),
-        ({"model": "../../pyproject.toml"}, "files are not opened here"),
+        ({"model": "/etc/passwd"}, "the server does not read files"),
+        ({"model": "../../pyproject.toml"}, "the server does not read files"),
         ({"plan": {"zero_stage": 7}}, "plan.zero_stage is 7"),
         ({"sweep": {"plan.micro_batch": list(range(1, 100))}}, "99 scenarios; allowed here: up to 64"),
         (
             {"workload": {"task": "serve", "trace": "/etc/passwd"}},
-            "workload.trace is '/etc/passwd'; files are not opened",
+            "workload.trace is '/etc/passwd'; the server does not read files",
         ),
         (
             {
@@ -63,7 +63,7 @@ def test_a_sweep_is_answered_by_a_list(client):
                     },
                 }
             },
-            "prompt_tokens.file is '/etc/passwd'; files are not opened",
+            "prompt_tokens.file is '/etc/passwd'; the server does not read files",
         ),
     ],
 )

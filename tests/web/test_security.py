@@ -82,7 +82,7 @@ def test_every_answer_says_what_browsers_may_do(client, path):
     ],
 )
 def test_long_work_opens_no_file_that_a_request_names(kind, mapping):
-    with pytest.raises(InputError, match=r"files are not opened|allowed: "):
+    with pytest.raises(InputError, match=r"does not read files|allowed: "):
         import_module(f"sightline.web.work.{kind}").work(mapping, {}, SILENT)
 
 

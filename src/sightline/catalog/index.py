@@ -66,7 +66,7 @@ def entry(kind: str, name: str) -> Mapping[str, Any]:
     known = _paths(kind)
     if name not in known:
         raise InputError(
-            f"unknown {singular(kind)} '{name}'{nearest(name, tuple(known))}; `sightline catalog {kind}` lists all"
+            f"unknown {singular(kind)} '{name}'{nearest(name, tuple(known))}; list all with `sightline catalog {kind}`"
         )
     stated = _stated(known[name])
     base = stated.pop("same_as", None)
@@ -121,7 +121,7 @@ def said_of(kind: str, written: str) -> str:
     from sightline.catalog.other_names import alternatives
 
     others = alternatives(kind, written, name, names(kind))
-    return f"{written} is read as {name}; there is {', '.join(others)} too" if others else ""
+    return f"{written} is read as {name}; also in the catalog: {', '.join(others)}" if others else ""
 
 
 def kind_of(written: str, others: tuple[str, ...] = ()) -> str:
@@ -134,7 +134,7 @@ def kind_of(written: str, others: tuple[str, ...] = ()) -> str:
     if found is not None:
         return found
     known = (*KINDS, *others)
-    raise InputError(f"unknown kind '{written}'{nearest(written, known)}; kinds are {', '.join(known)}")
+    raise InputError(f"unknown kind '{written}'{nearest(written, known)}; allowed: {', '.join(known)}")
 
 
 def singular(kind: str) -> str:
@@ -151,14 +151,12 @@ def shipped(kind: str, name: str) -> bool:
 def _paths(kind: str) -> dict[str, Path]:
     """The file of every entry of a kind by its name, sorted by name."""
     if kind not in KINDS:
-        raise InputError(f"unknown kind '{kind}' of catalog entries{nearest(kind, KINDS)}; kinds: {', '.join(KINDS)}")
+        raise InputError(f"unknown kind '{kind}' of catalog entries{nearest(kind, KINDS)}; allowed: {', '.join(KINDS)}")
     paths: dict[str, Path] = {}
     for folder in (_DATA, *_further_folders()):
         for name, path in _entries(folder / kind):
             if name in paths:
-                raise InputError(
-                    f"{VARIABLE}: '{path}' has the name of an entry that is there already, '{name}'; give it another"
-                )
+                raise InputError(f"{VARIABLE}: '{path}' has the name of an existing entry, '{name}'; rename it")
             paths[name] = path
     return dict(sorted(paths.items()))
 
@@ -178,7 +176,7 @@ def _further_folders() -> list[Path]:
     folders = [Path(part) for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part]
     for folder in folders:
         if not folder.is_dir():
-            raise InputError(f"{VARIABLE} names '{folder}', which is no folder")
+            raise InputError(f"{VARIABLE} names '{folder}', which is not a folder")
     return folders
 
 
@@ -189,9 +187,9 @@ def _stated(path: Path) -> dict[str, Any]:
     except InputError as error:
         raise InputError([f"'{path}': {problem}" for problem in error.problems]) from error
     except json.JSONDecodeError as error:
-        raise InputError(f"'{path}' is no JSON: {error}") from error
+        raise InputError(f"'{path}' is not valid JSON: {error}") from error
     if not isinstance(stated, dict):
-        raise InputError(f"'{path}' is no catalog entry: a mapping is needed")
+        raise InputError(f"'{path}' is not a catalog entry: expected a mapping")
     return stated
 
 

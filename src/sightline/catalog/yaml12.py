@@ -50,14 +50,14 @@ def _refused(node: yaml.Node, reason: str) -> yaml.MarkedYAMLError:
 
 def _mapping(loader: _CoreLoader, node: yaml.Node) -> dict[Hashable, Any]:
     if not isinstance(node, yaml.MappingNode):
-        raise _refused(node, "a mapping expected")
+        raise _refused(node, "expected a mapping")
     mapping: dict[Hashable, Any] = {}
     for key_node, value_node in node.value:
         key = loader.construct_object(key_node, deep=True)
         if not isinstance(key, Hashable):
             raise _refused(key_node, "a key must be a plain word")
         if key in mapping:
-            raise _refused(key_node, f"the key '{key}' appears twice")
+            raise _refused(key_node, f"key '{key}' appears twice")
         if holds_releases(key):
             _keep_points(value_node)
         mapping[key] = loader.construct_object(value_node, deep=True)
@@ -78,13 +78,13 @@ def _keep_points(node: yaml.Node) -> None:
 
 def _sequence(loader: _CoreLoader, node: yaml.Node) -> list[Any]:
     if not isinstance(node, yaml.SequenceNode):
-        raise _refused(node, "a list expected")
+        raise _refused(node, "expected a list")
     return [loader.construct_object(item, deep=True) for item in node.value]
 
 
 def _text(_: _CoreLoader, node: yaml.Node) -> str:
     if not isinstance(node, yaml.ScalarNode):
-        raise _refused(node, "a plain value expected")
+        raise _refused(node, "expected a plain value")
     return str(node.value)
 
 
@@ -154,7 +154,7 @@ def parse_all(text: str) -> list[Any]:
         mark = error.problem_mark
         where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         escapes = re.search("escape|hexdecimal", error.problem or "")
-        hint = "; a backslash in double quotes begins an escape: use single quotes or /" if escapes else ""
+        hint = "; a backslash in double quotes starts an escape; use single quotes or /" if escapes else ""
         raise InputError(f"not valid YAML{where}: {error.problem}{hint}") from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         reason = " ".join(str(error).split())
@@ -165,5 +165,5 @@ def parse(text: str) -> Any:
     """Return the one document of ``text`` (None when it is empty); raise `InputError` where it is not one document."""
     documents = parse_all(text)
     if len(documents) > 1:
-        raise InputError(f"one YAML document expected, {len(documents)} found")
+        raise InputError(f"expected one YAML document, found {len(documents)}")
     return documents[0] if documents else None

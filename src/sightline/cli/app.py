@@ -55,7 +55,7 @@ def _prepared(parameters: list[Any]) -> list[Any]:
             parameter.get_runtime_param = _AsTyped
         if isinstance(parameter, TyperArgument):
             parameter.display_type_rich = lambda ctx: None  # type: ignore[method-assign]  # noqa: ARG005
-            parameter.get_usage_pieces = lambda ctx, name=parameter.metavar: [name]  # type: ignore[method-assign]  # noqa: ARG005
+            parameter.get_usage_pieces = lambda ctx, name=parameter.metavar: [name]  # type: ignore[method-assign,misc]  # noqa: ARG005
         elif getattr(parameter, "is_flag", False):
             parameter.metavar = ""
     return parameters

@@ -32,7 +32,7 @@ def read_framework(name: str, version: str = "") -> Framework:
     """
     known = catalog.names("frameworks")
     if name not in known:
-        generates = " (it generates: workload.task generate)" if name in catalog.names("engines") else ""
+        generates = " (use it with workload.task generate)" if name in catalog.names("engines") else ""
         near = "" if generates else nearest(name, known)
         raise InputError(f"plan.framework is {show(name)}{generates}; allowed: {', '.join(known)}{near}")
     entry = catalog.entry("frameworks", name)
@@ -69,9 +69,9 @@ def read_engine(name: str, version: str = "") -> "Engine":
 
     known = catalog.names("engines")
     if name not in known:
-        trains = " (it trains)" if name in catalog.names("frameworks") else ""
+        trains = " (use it with a training task)" if name in catalog.names("frameworks") else ""
         near = "" if trains else nearest(name, known)
-        raise InputError(f"plan.framework is {show(name)}{trains}; generates: {', '.join(known)}{near}")
+        raise InputError(f"plan.framework is {show(name)}{trains}; allowed for generation: {', '.join(known)}{near}")
     entry = catalog.entry("engines", name)
     key = f"catalog.engines.{name}"
     versions = _versions(key, entry)
@@ -94,7 +94,7 @@ def _versions(key: str, entry: Mapping[str, Any]) -> dict[str, Mapping[str, Any]
     """What each version states; raise `InputError` where that is no mapping or inherits from what is not there."""
     listed = entry.get("versions") or {}
     if not isinstance(listed, Mapping) or not all(isinstance(stated or {}, Mapping) for stated in listed.values()):
-        raise InputError(f"{key}.versions is {show(listed)}; allowed: a mapping of versions to mappings")
+        raise InputError(f"{key}.versions is {show(listed)}; allowed: a mapping from version to mapping")
     versions = {str(version): stated or {} for version, stated in listed.items()}
     bases = {version: str(stated["inherits"]) for version, stated in versions.items() if "inherits" in stated}
     wrong = {version: base for version, base in bases.items() if base not in versions}
@@ -217,7 +217,7 @@ _WORDS: Mapping[Any, str] = {
     bool: "true, false",
     float: "a number",
     int: "a whole number",
-    str: "a text",
+    str: "text",
     object: "a value",
     NoneType: "null",
 }

@@ -124,8 +124,8 @@ def later_than_known(framework: str, entry: Mapping[str, Any], stated: str) -> s
     answered = line_of(framework, entry, stated).name
     newest_line = f"its newest release line {answered}" if answered else "its one release line"
     return (
-        f"plan.framework_version {stated} is after {known}, up to which the catalog knows {framework}: "
-        f"answered as {newest_line}"
+        f"plan.framework_version {stated} is newer than {known}, the newest {framework} in the catalog; using "
+        f"{newest_line}"
     )
 
 
@@ -140,9 +140,9 @@ def of_another_number(entry: Mapping[str, Any], framework: str, stated: str) -> 
     name = line_of(framework, entry, stated).name
     if release_line(stated.removeprefix("v"), lines) == name:
         return ""
-    since = f", which began in {lines[name]['since']}" if "since" in lines[name] else ""
-    last = ", the newest that the catalog knows" if name == newest(lines) else ""
-    return f"plan.framework_version {stated} is answered as {framework}'s release line {name}{since}{last}"
+    since = f", which started in {lines[name]['since']}" if "since" in lines[name] else ""
+    last = ", the newest in the catalog" if name == newest(lines) else ""
+    return f"plan.framework_version {stated} is read as {framework} release line {name}{since}{last}"
 
 
 def _month(entry: Mapping[str, Any], stated: str) -> str:
@@ -168,7 +168,7 @@ def _of_month(
     begun = {name: str(line["since"]) for name, line in lines.items() if "since" in line}
     first = min(begun.values(), default=str(entry.get("since", "")))
     if month < first:
-        raise InputError(f"plan.framework_version is {show(stated)}; {framework}: allowed: a date from {first} on")
+        raise InputError(f"plan.framework_version is {show(stated)}; {framework}: allowed: a date from {first}")
     known = {name: since for name, since in begun.items() if since <= month}
     early = {"attention": "eager"} if month < FLASH_ATTENTION else {}
     return Line(max(known, key=lambda name: known[name], default=""), early)

@@ -75,7 +75,7 @@ def with_value(mapping: Mapping[str, Any], key: str, value: Any) -> dict[str, An
     """Return ``mapping`` with the dotted ``key`` set; everything off the path is shared, not copied."""
     path = _POINT.split(key)
     if not all(path) or len(path) > DEEPEST_KEY:
-        raise InputError(f"{show(key)} is not a key: a dotted key such as plan.micro_batch is needed")
+        raise InputError(f"{show(key)} is not a key; allowed: a dotted key such as plan.micro_batch")
     return _set(mapping, path, value, ())
 
 
@@ -89,7 +89,7 @@ def _set(mapping: Mapping[str, Any], path: list[str], value: Any, above: tuple[s
         inner = {"same_as": inner}
     if inner is not None and not isinstance(inner, Mapping):
         whole, at = dotted(*above, *path), dotted(*above, head)
-        raise InputError(f"{whole} cannot be set: {at} is {show(inner)}, not a mapping")
+        raise InputError(f"{whole} cannot be set because {at} is {show(inner)}, not a mapping")
     return {**mapping, head: _set(inner or {}, below, value, (*above, head))}
 
 
@@ -97,14 +97,14 @@ def key_value(argument: object) -> tuple[str, str]:
     """Split ``key=value`` of ``--set`` and ``--sweep``."""
     key, equals, value = argument.partition("=") if isinstance(argument, str) else ("", "", "")
     if not equals or not key.strip():
-        raise InputError(f"{show(argument)} is not of the form key=value, such as plan.micro_batch=2")
+        raise InputError(f"{show(argument)} is not KEY=VALUE, such as plan.micro_batch=2")
     return key.strip(), value.strip()
 
 
 def check_sweep(sweep: object) -> dict[str, list[Any]]:
     """Return a ``sweep`` mapping when it is one of dotted keys, each with a list of values."""
     if not isinstance(sweep, Mapping):
-        raise InputError(f"sweep is {show(sweep)}; allowed: dotted keys, each with a list of values")
+        raise InputError(f"sweep is {show(sweep)}; allowed: a mapping from dotted keys to lists of values")
     wrong = {k: v for k, v in sweep.items() if not isinstance(k, str) or not isinstance(v, list) or not v}
     if wrong:
         raise InputError([f"{dotted('sweep', k)} is {show(v)}; allowed: a list of values" for k, v in wrong.items()])
@@ -120,7 +120,7 @@ def swept(
     """
     count = prod(len(values) for values in sweep.values())
     if count > MOST_SCENARIOS:
-        raise InputError(f"sweep stands for {show(count)} scenarios; allowed: up to {MOST_SCENARIOS}")
+        raise InputError(f"sweep has {show(count)} scenarios; allowed: up to {MOST_SCENARIOS}")
     for values in product(*sweep.values()):
         scenario, cell = dict(mapping), dict(zip(sweep, values, strict=True))
         for key, value in cell.items():
@@ -182,7 +182,7 @@ def _values(stated: Mapping[str, Any], key: str) -> list[Any]:
     values = []
     while low <= high * (1 + 1e-9):
         if len(values) == MOST_VALUES:
-            raise InputError(f"{key} is {show(dict(stated))}, more values than the {MOST_VALUES:,} that are allowed")
+            raise InputError(f"{key} is {show(dict(stated))}; allowed: up to {MOST_VALUES:,} values")
         values.append(round(low) if counts or low == int(low) else low)
         low *= factor
     return list(dict.fromkeys(values))
@@ -193,7 +193,7 @@ def with_forms(error: InputError) -> InputError:
     told = [_SEARCHED.match(problem) for problem in error.problems]
     if not any(told):
         return error
-    how = "; {any: [...]} searches several values"
+    how = "; use {any: [...]} to search several values"
     return InputError([f"{problem}{how if word else ''}" for problem, word in zip(error.problems, told, strict=True)])
 
 
@@ -212,7 +212,7 @@ def undecided(mapping: Mapping[str, Any]) -> list[str]:
     except InputError:  # something else is meant, or a search refuses it too
         return []
     return [
-        f"{key} is {show(value_at(mapping, key))}; allowed: one value - `sightline plan` finds the best of several"
+        f"{key} is {show(value_at(mapping, key))}; allowed: one value (use `sightline plan` to search several)"
         for key in restricted
     ]
 
@@ -247,7 +247,7 @@ def lengths_read(stated: object, values: Mapping[str, Any], part: str) -> tuple[
     written = stated.items() if isinstance(stated, Mapping) else ()
     short = ((key, text) for key, text in written if isinstance(text, str) and isinstance(length_of(text), float))
     return tuple(
-        f"{dotted(part, key)} {text} is read as {values[key]:,} tokens: k is 1024 in lengths"
+        f"{dotted(part, key)} {text} is read as {values[key]:,} tokens (k is 1024)"
         for key, text in short
         if values.get(key) == length_of(text)
     )

@@ -131,7 +131,7 @@ def _prefill_device(pools: Mapping[str, Values], parts: Parts, complaints: Compl
     if wrong or len(names) != TWO_KINDS:
         return ""
     if len(set(named.values())) < len(named):
-        allowed = f"{names[0]} in one, {names[1]} in the other"
+        allowed = f"{names[0]} in one and {names[1]} in the other"
         complaints.add(f"plan.disaggregate has {named['prefill']} in both pools; allowed: {allowed}")
     return named["prefill"] if "prefill" in named else next(name for name in names if name != named["decode"])
 
@@ -159,9 +159,9 @@ def _remarks(scenario: GenerationScenario) -> Iterator[str]:
     model, workload, plan = scenario.model, scenario.workload, scenario.plan
     if workload.prompt_tokens + workload.output_tokens > model.max_positions:
         asked = f"workload.prompt_tokens {workload.prompt_tokens} and output_tokens {workload.output_tokens}"
-        yield f"{asked} go beyond the {model.max_positions} tokens {model.name} was trained for"
+        yield f"{asked} exceed the {model.max_positions} tokens {model.name} was trained for"
     if workload.prefix_tokens and not plan.prefix_cache:
-        yield f"workload.prefix_tokens {workload.prefix_tokens} are computed again: plan.prefix_cache is off"
+        yield f"workload.prefix_tokens {workload.prefix_tokens} are recomputed because plan.prefix_cache is off"
 
 
 def plan_remarks(scenario: "GenerationScenario | ServingScenario") -> Iterator[str]:
@@ -170,8 +170,8 @@ def plan_remarks(scenario: "GenerationScenario | ServingScenario") -> Iterator[s
     word = next((word for word in LOW_PRECISION_WORDS if word in model.name.lower()), None)
     if word and model.weights == "bf16" and plan.quantization is None:
         yield (
-            f"{model.name} is called {word} but its config states no quantization, so its weights are read as bf16; "
-            "plan.quantization or model.weights says otherwise"
+            f"{model.name} has {word} in its name but no quantization in its config, so its weights are read as "
+            "bf16; override with plan.quantization or model.weights"
         )
     if plan.speculative is not None and not model.prediction_layers:
-        yield f"{model.name} has no prediction layer of its own: drafts of plan.speculative are taken to cost nothing"
+        yield f"{model.name} has no prediction layer; drafts of plan.speculative are assumed to cost nothing"

@@ -15,10 +15,10 @@ from sightline.scenario.lengths import Lengths
 _TOKENS = "tokens, a number above 0"
 _LENGTH = replace(COUNT, example="512")
 _NEEDED_OF: Mapping[str, Mapping[str, str]] = {
-    "lognormal": {"mean": _TOKENS, "deviation": "standard deviation in tokens, or cv: that over the mean"},
-    "normal": {"mean": _TOKENS, "deviation": "standard deviation in tokens, or cv: that over the mean"},
+    "lognormal": {"mean": _TOKENS, "deviation": "standard deviation in tokens; or cv, which divides it by the mean"},
+    "normal": {"mean": _TOKENS, "deviation": "standard deviation in tokens; or cv, which divides it by the mean"},
     "uniform": {"low": _TOKENS, "high": _TOKENS},
-    "empirical": {"values": "a list of lengths in tokens, or file: one that holds them"},
+    "empirical": {"values": "a list of lengths in tokens; or file, a file that holds them"},
 }
 """Keys of each distribution; all others may have ``low`` and ``high`` too."""
 _LENGTHS: Keys = {
@@ -47,7 +47,7 @@ def read_lengths(stated: object, key: str, complaints: Complaints, base: Path | 
     before = len(complaints.problems)
     checked = check(_LENGTHS, stated, key, complaints)
     twice = [(one, other) for one, other in _SAME.items() if {one, other} <= checked.values.keys()]
-    complaints.add(*(f"{key} has {one} and {other}; allowed: one of them" for one, other in twice))
+    complaints.add(*(f"{key} has both {one} and {other}; allowed: one of them" for one, other in twice))
     settled = _settled(checked.values, key, complaints, Path(base or ""))
     _check_distribution(Checked(values=settled, wrong=checked.wrong | {_SAME.get(k, k) for k in checked.wrong}), key,
                         complaints)  # fmt: skip
@@ -79,7 +79,7 @@ def _check_distribution(checked: Checked, key: str, complaints: Complaints) -> N
         known = {"distribution", *needed, "low", "high"}
         complaints.add(
             *(
-                f"{key}.{name} is for other distributions; {values['distribution']} has {', '.join(needed)}"
+                f"{key}.{name} does not apply to distribution {values['distribution']}, which has {', '.join(needed)}"
                 for name in values
                 if name not in known
             )
@@ -93,8 +93,8 @@ def _numbers(path: Path) -> list[Any] | str:
     try:
         words = path.read_text(encoding="utf-8-sig").replace(",", " ").replace("[", " ").replace("]", " ").split()
     except (OSError, UnicodeDecodeError) as error:
-        return getattr(error, "strerror", None) or "no text"
-    return [_number(word) for word in words] or "no numbers"
+        return getattr(error, "strerror", None) or "not a text file"
+    return [_number(word) for word in words] or "contains no numbers"
 
 
 def _number(word: str) -> float | str:
@@ -109,5 +109,5 @@ def _values(stated: object, key: str, complaints: Complaints) -> tuple[float, ..
     good = [v for v in listed if isinstance(v, int | float) and not isinstance(v, bool) and 1 <= v < inf]
     if not listed or len(good) < len(listed):
         wrong = next((v for v in listed if v not in good), stated)
-        complaints.add(f"{key} has {show(wrong)}; allowed: a list of lengths of 1 token or more")
+        complaints.add(f"{key} has {show(wrong)}; allowed: a list of lengths of at least 1 token")
     return tuple(float(v) for v in good)

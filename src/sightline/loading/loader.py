@@ -50,7 +50,7 @@ class Loaded:
     def remarks(self) -> Iterator[str]:
         """Yield what is not compared, and how many cells of the sweep cannot be, and why."""
         if self.unmeasured:
-            yield "what the file says was measured is left out: --set or --sweep asks about another scenario"
+            yield "measurements in the file are ignored because --set or --sweep changes the scenario"
         yield from self.not_possible()
 
     def not_possible(self) -> Iterator[str]:
@@ -58,7 +58,7 @@ class Loaded:
         left_out = len(self.impossible)
         if not left_out:
             return
-        counted = f"{left_out:,} of {left_out + len(self.scenarios):,} not possible"
+        counted = f"{left_out:,} of {left_out + len(self.scenarios):,} combinations are invalid"
         by_rule = _by_rule(self.impossible)
         if len(by_rule) == 1:
             said = next(iter(by_rule.values()))
@@ -74,7 +74,7 @@ class Loaded:
         sentences = list(dict.fromkeys(said for _, said in self.impossible))
         if len(sentences) > _MOST_SENTENCES:
             by_rule = _by_rule(self.impossible)
-            sentences = [f"{said[0]} (and {len(said) - 1:,} like it)" for said in by_rule.values()]
+            sentences = [f"{said[0]} (and {len(said) - 1:,} more)" for said in by_rule.values()]
         raise InputError(sentences)
 
 
@@ -102,8 +102,8 @@ def moved(mapping: Mapping[str, Any], complaints: Complaints) -> Mapping[str, An
     """
     found = list(_misplaced(mapping))
     for part, key, home in found:
-        at = part or "the top of the scenario"
-        complaints.add(f"{dotted(part, key)} is no key of {at}; {key} belongs under {home}: write {home}.{key}")
+        at = part or "the top level of the scenario"
+        complaints.add(f"{dotted(part, key)} is not a known key of {at}; use {home}.{key}")
     for part, key, home in found:
         mapping = _moved(mapping, part, key, home)
     return _without_other_tasks(mapping, complaints)
@@ -119,7 +119,7 @@ def _without_other_tasks(mapping: Mapping[str, Any], complaints: Complaints) -> 
     other = {key: [name for name in keys if key in keys[name]] for key in workload if key not in keys[task]}
     foreign = {key: names for key, names in other.items() if names}
     for key, names in foreign.items():
-        complaints.add(f"workload.{key} is a key of {', '.join(names)}; workload.task is {task}")
+        complaints.add(f"workload.{key} applies to {', '.join(names)}; workload.task is {task}")
     return {**mapping, "workload": {key: value for key, value in workload.items() if key not in foreign}}
 
 
@@ -250,7 +250,7 @@ def read_all(
 
 def _placed(problem: str, place: str, *others: str) -> str:
     """A mistake with the place of the first document that has it, and how many others have it too."""
-    also = f" (and {len(others):,} more like it)" if others and place else ""
+    also = f" (and {len(others):,} more)" if others and place else ""
     return f"{place}: {problem}{also}" if place else problem
 
 
@@ -344,7 +344,7 @@ def _expanded(
     """The mappings that a document stands for after overrides and sweeps, and how many a sweep makes; 0 without one."""
     if not isinstance(document.mapping, Mapping):
         raise InputError(
-            f"a scenario is {show(document.mapping)}; allowed: a mapping with model, cluster, workload, plan"
+            f"a scenario is {show(document.mapping)}; allowed: a mapping with model, cluster, workload and plan"
         )
     left_out = {"sweep", "measured"} if _describes_another(document, overrides, sweeps) else {"sweep"}
     mapping = {k: v for k, v in document.mapping.items() if k not in left_out}

@@ -84,7 +84,9 @@ def _plan_dtype(plan: object, operator: object, complaints: Complaints) -> str:
     stated = check(PLAN, plan, "plan", complaints).values
     note_generation_only(stated, "an operator", complaints)
     if operator == "attention" and stated.get("attention") == "eager":
-        complaints.add("plan.attention is 'eager'; a single operator is only flash, the rest are matmuls and softmax")
+        complaints.add(
+            "plan.attention is 'eager'; allowed for a single operator: flash (eager attention is matmuls and a softmax)"
+        )
     dtype: str = stated.get("dtype", "bf16")
     allowed = tuple(DTYPE_FORMATS) if operator in ("matmul", "grouped_matmul") else PLAIN_DTYPES
     if dtype in allowed:
@@ -145,7 +147,7 @@ def _matmul_mistakes(values: Values, _: frozenset[str]) -> Iterator[str]:
     """What is wrong with the dtype and the format of a matmul."""
     dtype, chosen = values["dtype"], values.get("format")
     if dtype in FORMATS and dtype not in DTYPE_FORMATS:
-        yield f"workload.dtype is {show(dtype)}, a format; workload.format takes it"
+        yield f"workload.dtype is {show(dtype)}; use workload.format for formats"
     elif dtype not in DTYPE_FORMATS:
         yield f"workload.dtype is {dtype_problem(dtype, list(DTYPE_FORMATS))}"
     if chosen is None:
@@ -154,9 +156,8 @@ def _matmul_mistakes(values: Values, _: frozenset[str]) -> Iterator[str]:
         yield not_among("workload.format", chosen, FORMATS)
     elif dtype in DTYPE_FORMATS and dtype not in MODEL_DTYPES and not _is_own(chosen, dtype):
         yield (
-            f"workload.format is {show(chosen)} with the dtype {dtype}; allowed: {', '.join(MODEL_DTYPES)}, "
-            "the type of "
-            "inputs and outputs around the product"
+            f"workload.format is {show(chosen)} with dtype {dtype}; allowed with a format: "
+            f"{', '.join(MODEL_DTYPES)}, the type of its inputs and outputs"
         )
 
 
@@ -171,9 +172,9 @@ def _grouped_mistakes(values: Values, wrong: frozenset[str]) -> Iterator[str]:
     given = {"tokens", "rows"} & values.keys()
     if len(given) != 1 and not {"tokens", "rows"} & wrong:
         listed = " and ".join(sorted(given)) or "neither"
-        yield f"workload gives {listed} of tokens and rows; needed: rows, or tokens and per_token"
+        yield f"workload has {listed} of tokens and rows; needed: rows, or tokens and per_token"
     if "tokens" in given and "per_token" not in values and "per_token" not in wrong:
-        yield "workload.per_token is missing; needed with tokens: how many experts each chooses"
+        yield "workload.per_token is missing; needed with tokens: experts per token"
     experts, per_token = values.get("experts"), values.get("per_token")
     if experts and per_token and per_token > experts:
         yield f"workload.per_token is {per_token}; allowed: up to the {experts} experts"
@@ -187,20 +188,20 @@ def _attention_mistakes(values: Values, _: frozenset[str]) -> Iterator[str]:
     latent, causal = values.get("latent", False), values.get("causal", True)
     heads, kv_heads = values.get("heads"), values.get("kv_heads")
     if latent and kv_heads not in (None, 1):
-        yield f"workload.kv_heads is {kv_heads}; allowed with latent: 1, the latent that all heads share"
+        yield f"workload.kv_heads is {kv_heads}; allowed with latent: 1, the latent shared by all heads"
     elif heads and kv_heads and heads % kv_heads:
         yield f"workload.kv_heads is {kv_heads}; allowed: a divisor of the {heads} heads"
     query, context = values.get("query_tokens"), values.get("context_tokens")
     if query and context and context < query and causal:
         yield (
-            f"workload.context_tokens is {context}; allowed with causal: the {query} query tokens or more, "
+            f"workload.context_tokens is {context}; allowed with causal: at least the {query} query tokens, "
             "which the context includes"
         )
     if "window" in values and not causal:
-        yield f"workload.window is {values['window']}; allowed only with causal, whose queries look back over it"
+        yield f"workload.window is {values['window']}; allowed only with causal"
     head_dim, value_dim = values.get("head_dim"), values.get("value_dim")
     if latent and head_dim and value_dim and value_dim > head_dim:
-        yield f"workload.value_dim is {value_dim}; allowed with latent: up to the head_dim, {head_dim}"
+        yield f"workload.value_dim is {value_dim}; allowed with latent: up to head_dim {head_dim}"
     cached, allowed = values.get("kv_dtype"), (values["dtype"], *CACHE_DTYPES)
     if cached is not None and cached not in allowed:
         near = nearest(cached, allowed)
@@ -216,11 +217,14 @@ def _collective_mistakes(values: Values, _: frozenset[str]) -> Iterator[str]:
     if library not in known:
         yield not_among("workload.library", library, known)
     elif values["operator"] != "all_reduce":
-        alone = "engines have kernels of their own for all_reduce alone, the rest is nccl"
+        alone = "allowed: nccl; engines have custom kernels only for all_reduce"
         yield f"workload.library is {show(library)}; {alone}"
     elif version is not None and library == "custom":
-        newest = f"workload.version is {show(version)}; custom is the usual engine's newest"
-        yield f"{newest}: name the engine, {', '.join(_engines())}"
+        newest = (
+            f"workload.version is {show(version)} with workload.library custom, the newest release of the "
+            "typical engine"
+        )
+        yield f"{newest}; to choose a version, set workload.library to {', '.join(_engines())}"
     elif version is not None and not _RELEASE.fullmatch(version):
         yield f"workload.version is {show(version)}; allowed: a release of {library}, such as 1.2.0"
 
@@ -239,8 +243,8 @@ def _copy_mistakes(values: Values, wrong: frozenset[str]) -> Iterator[str]:
     yield from _elementwise_mistakes({key: v for key, v in values.items() if key != "host_memory"}, wrong)
     if "host_memory" in values and values.get("direction", WITHIN_A_DEVICE) == WITHIN_A_DEVICE:
         yield (
-            f"workload.host_memory is {show(values['host_memory'])} with the direction {WITHIN_A_DEVICE}; "
-            f"allowed with: {', '.join(COPY_DIRECTIONS[1:])}"
+            f"workload.host_memory is {show(values['host_memory'])} with direction {WITHIN_A_DEVICE}; allowed "
+            f"with: {', '.join(COPY_DIRECTIONS[1:])}"
         )
 
 
@@ -250,7 +254,7 @@ def _elementwise_mistakes(values: Values, wrong: frozenset[str]) -> Iterator[str
     given = {"elements", "tokens", "width"} & values.keys()
     if not wrong and given not in ({"elements"}, {"tokens", "width"}):
         listed = " and ".join(sorted(given)) or "nothing"
-        yield f"workload gives {listed} as the size; needed: elements, or tokens and width"
+        yield f"workload has {listed} as its size; needed: elements, or tokens and width"
 
 
 def _plain_dtype_mistakes(values: Values) -> Iterator[str]:

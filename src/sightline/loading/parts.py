@@ -42,7 +42,7 @@ def _parts(of: Kind) -> Kind:
 
     def check(value: Any) -> dict[str, Any]:
         if not isinstance(value, Mapping):
-            raise InputError(f"is {show(value)}; allowed: a mapping of its parts to amounts")
+            raise InputError(f"is {show(value)}; allowed: a mapping from part to amount")
         return {str(part): _named(str(part), of, amount) for part, amount in value.items()}
 
     return check
@@ -99,8 +99,8 @@ SCENARIO: Keys = {
     **each(anything, "workload plan measured"),
 }
 """The top of a scenario."""
-MODEL = {"model": "a name of the catalog, a path or a mapping"}
-CLUSTER = {"cluster": "'<count>x <device>', a name of the catalog or a mapping"}
+MODEL = {"model": "a catalog name, a path or a mapping"}
+CLUSTER = {"cluster": "'<count>x <device>', a catalog name or a mapping"}
 
 
 class Parts(NamedTuple):

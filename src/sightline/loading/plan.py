@@ -29,7 +29,7 @@ TYPICAL_FRAMEWORKS: Final[Mapping[str, Sequence[str]]] = {
 """By task of training; the first that offers everything that the plan states answers."""
 TYPICAL_ENGINE: Final = "vllm"
 """Of generation."""
-NOT_NAMED: Final = "plan.framework is not named"
+NOT_NAMED: Final = "plan.framework is not set"
 """How the remark begins that says which framework answers instead."""
 
 OFFERED = (
@@ -48,7 +48,7 @@ def typical_framework(task: str, plan: Mapping[str, Any]) -> Framework:
 
 def not_named(name: str, version: str) -> str:
     """Return the remark on a scenario that names no framework, and was answered as this one."""
-    return f"{NOT_NAMED}: answered as {f'{name} {version}'.strip()}; plan.framework reference is the ideal bound"
+    return f"{NOT_NAMED}; using {f'{name} {version}'.strip()}; use plan.framework reference for the ideal bound"
 
 
 def _offers(framework: Framework, plan: Mapping[str, Any]) -> bool:
@@ -95,7 +95,7 @@ def read_techniques(stated: Mapping[str, Any], complaints: Complaints) -> dict[s
             stated["quantization"], "plan.quantization", TRAINING_QUANTIZATIONS, SAME_QUANTIZATION, complaints
         )
         if len(words) > 1:
-            complaints.add(f"plan.quantization is {show(list(words))}; allowed in training: one format of the weights")
+            complaints.add(f"plan.quantization is {show(list(words))}; allowed for training: one weight format")
         read["quantization"] = words[0] if words else "none"
     if "recompute" in stated:
         read["recompute"] = read_recompute(stated["recompute"], complaints)
@@ -149,9 +149,9 @@ def _recomputation(
     if scalars and len(words) == 1 and not stated:
         return scalars[0]
     if scalars and len(words) > 1:
-        complaints.add(f"{key} lists {scalars[0]} together with modules; allowed: {scalars[0]} alone, or modules")
+        complaints.add(f"{key} combines {scalars[0]} with modules; allowed: {scalars[0]}, or modules")
     elif scalars == ["selective"]:
-        complaints.add(f"{key} is selective with {', '.join(stated)}; allowed with these: full, or a list of modules")
+        complaints.add(f"{key} is selective with {', '.join(stated)}; allowed: full, or a list of modules")
     elif not scalars and stated.get("together", 1) > 1:
         complaints.add(f"plan.recompute.together is {stated['together']} with modules; allowed: 1, or modules full")
     else:
@@ -168,7 +168,7 @@ def read_quantization(value: object, key: str, complaints: Complaints) -> tuple[
     cache = [w for w in listed if w in CACHE_BYTES]
     router = [w for w in listed if w in ROUTER_DTYPES]
     if len(cache) > 1 or len(router) > 1 or len(listed) - len(cache) - len(router) > 1:
-        allowed = "one format of the weights, one of the cache and one of the router"
+        allowed = "one weight format, one cache format and one router format"
         complaints.add(f"{key} lists {', '.join(listed)}; allowed: {allowed}")
     return known
 
@@ -324,9 +324,9 @@ def read_generation_plan(mapping: object, complaints: Complaints, task: str) -> 
     checked = check(PLAN, mapping, "plan", complaints)
     stated, groups = in_attention_groups(checked.values, complaints)
     training_only = _only(Plan, GenerationPlan, "expert_tensor_parallel")
-    _note_useless(stated, training_only, "training, generation", complaints)
+    _note_useless(stated, training_only, "training, not to generation", complaints)
     if task != "serve":
-        _note_useless(stated, SERVING_ONLY, f"serving, {task}", complaints)
+        _note_useless(stated, SERVING_ONLY, f"serving, not to {task}", complaints)
     named = "framework" in stated or "framework" in checked.wrong
     engine = _framework(read_engine, checked, TYPICAL_ENGINE, complaints)
     values = {**_usual(engine, task), **stated}
@@ -380,7 +380,7 @@ def note_generation_only(plan: Mapping[str, Any], task: str, complaints: Complai
     # Imported when a key asks for it, so that a command for another task starts without generation.
     from sightline.scenario.generation import GenerationPlan
 
-    _note_useless(plan, _only(GenerationPlan, Plan), f"generation, {task}", complaints)
+    _note_useless(plan, _only(GenerationPlan, Plan), f"generation, not to {task}", complaints)
 
 
 def _note_useless(plan: Mapping[str, Any], useless: Container[str], why: str, complaints: Complaints) -> None:
@@ -390,8 +390,8 @@ def _note_useless(plan: Mapping[str, Any], useless: Container[str], why: str, co
     """
     for key in filter(useless.__contains__, plan):
         if not _asks_for_nothing(key, plan[key]):
-            stated = "" if isinstance(plan[key], Mapping) else f" {show(plan[key])}; it is"
-            complaints.add(f"plan.{key} is{stated} for {why} has no use for it")
+            stated = "" if isinstance(plan[key], Mapping) else f" {show(plan[key])}; it"
+            complaints.add(f"plan.{key} is{stated} applies to {why}")
 
 
 def _asks_for_nothing(key: str, value: object) -> bool:

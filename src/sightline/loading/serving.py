@@ -50,9 +50,9 @@ _USES: Mapping[str, _Use] = {
     "all_at_once": _Use(),
 }
 _WHAT = {
-    "rate": "requests per second, above 0, or ramp",
-    "cv": "standard deviation of the gaps over their mean; 1 is a Poisson process",
-    "concurrency": "clients that each wait for their answer",
+    "rate": "requests per second, above 0, or a ramp",
+    "cv": "standard deviation / mean of the gaps between requests; 1 is a Poisson process",
+    "concurrency": "clients that each wait for their answer before sending the next request",
 }
 
 _SUCH_AS = {"rate": 4, "cv": 2, "concurrency": 16}
@@ -69,7 +69,9 @@ def read_arrival(stated: object, complaints: Complaints, *, has_trace: bool, tur
     ramp = _ramp(values.pop("ramp"), complaints) if "ramp" in values else ()
     process = values.setdefault("process", "trace" if has_trace else "all_at_once")
     if process == "trace" and not has_trace:
-        complaints.add(f"workload.arrival.process is trace, without workload.trace; allowed: {', '.join(PROCESSES)}")
+        complaints.add(
+            f"workload.arrival.process is trace but workload.trace is missing; allowed: {', '.join(PROCESSES)}"
+        )
     uses, given = _USES[process], {*values} - {"process"} | ({"ramp"} if ramp else set())
     if "rate" in uses.needs and "ramp" in given:
         uses = _Use(needs=tuple(name for name in uses.needs if name != "rate"), takes=(*uses.takes, "ramp"))
@@ -79,10 +81,10 @@ def read_arrival(stated: object, complaints: Complaints, *, has_trace: bool, tur
     wrong = [] if "process" in checked.wrong else sorted(given - allowed)
     for name in wrong:
         for_it = [other for other, use in _USES.items() if name in {*use.needs, *use.takes}]
-        why = f"process {process}, which takes {', '.join(sorted(allowed)) or 'none of the others'}"
+        why = f"{process}, which takes {', '.join(sorted(allowed)) or 'no other key'}"
         meant = ", ".join(name for name in for_it if name != "trace") or "poisson, gamma, constant"
         whole = f"; {_replacing(stated, process, uses, allowed)}" if name == wrong[-1] else ""
-        complaints.add(f"workload.arrival.{name} is stated with {why}; {name} is for {meant}{whole}")
+        complaints.add(f"workload.arrival.{name} does not apply to process {why}; {name} applies to {meant}{whole}")
     for name in {"think_time", "ramp_up"} & values.keys():
         values[f"{name}_s"] = values.pop(name)
     return Arrival(**values, ramp=ramp)
@@ -93,7 +95,7 @@ def _replacing(stated: object, process: str, uses: _Use, allowed: set[str]) -> s
     values = {name: _SUCH_AS[name] for name in uses.needs if name in _SUCH_AS}
     values |= {name: value for name, value in stated.items() if name in allowed} if isinstance(stated, Mapping) else {}
     written = ", ".join(f"{name}: {value}" for name, value in {"process": process, **values}.items())
-    return f'--set "workload.arrival={{{written}}}" replaces all of it'
+    return f'replace the whole arrival with --set "workload.arrival={{{written}}}"'
 
 
 def _ramp(stated: object, complaints: Complaints) -> tuple[tuple[float, float], ...]:
@@ -110,14 +112,10 @@ def _ramp(stated: object, complaints: Complaints) -> tuple[tuple[float, float], 
         return ()
     lengths, rates = [seconds for seconds, _ in read], [rate for _, rate in read]
     if rates[-1] == 0:
-        complaints.add(
-            "workload.arrival.ramp ends with a rate of 0, so that the load would never end; allowed: above 0"
-        )
+        complaints.add("workload.arrival.ramp ends with a rate of 0, so the load would never end; allowed: above 0")
     begins = lengths if lengths[0] == 0 else [sum(lengths[:place]) for place in range(len(lengths))]
     if any(later <= earlier for earlier, later in pairwise(begins)):
-        complaints.add(
-            f"workload.arrival.ramp is {show(stated)}; where it begins at 0 its seconds are times, which rise"
-        )
+        complaints.add(f"workload.arrival.ramp is {show(stated)}; allowed: increasing times, if the first is 0")
     return tuple(zip(begins, rates, strict=True))
 
 
@@ -189,13 +187,13 @@ def _workload(stated: object, base: Path, complaints: Complaints, remarks: list[
     values = check(SERVE, stated, "workload", complaints).values
     trace = _trace(values["trace"], base, complaints, remarks) if "trace" in values else None
     if "requests" in values and trace is not None:
-        complaints.add("workload has requests and trace; allowed: one of them")
+        complaints.add("workload has both requests and trace; allowed: one of them")
     if "requests" not in values and "trace" not in values:
         complaints.add("workload.requests is missing; needed: count, prompt_tokens and output_tokens, or a trace")
     requests = _requests(values.get("requests"), base, complaints)
     sessions = _sessions(values.get("sessions"), base, complaints)
     if sessions is not None and trace is not None:
-        complaints.add("workload.sessions is for requests; a trace states its own, in column session_id")
+        complaints.add("workload.sessions applies to requests; a trace sets its sessions in column session_id")
     arrival = read_arrival(values.get("arrival"), complaints, has_trace="trace" in values, turns="sessions" in values)
     slo = _slo(values.get("slo"), complaints)
     if len(complaints.problems) > before:
@@ -210,7 +208,7 @@ def _trace(stated: str, base: Path, complaints: Complaints, remarks: list[str]) 
     check_file("workload.trace", stated)
     path = stated_path(base, stated)
     if not path.is_file():
-        why = "that is a folder; allowed: a file" if path.is_dir() else f"there is no such file{_near_file(path)}"
+        why = "this is a folder; allowed: a file" if path.is_dir() else (f"this file does not exist{_near_file(path)}")
         complaints.add(f"workload.trace is {show(stated)}; {why}")
         return str(path)
     trace = complaints.note(open_trace, path, remarks.append)
@@ -277,9 +275,11 @@ def _remarks(scenario: ServingScenario) -> Iterator[str]:
     sessions, slo = scenario.workload.sessions, scenario.workload.slo
     if slo is not None and slo.percentile <= 1:
         share = f"{slo.percentile:g}"
-        yield f"workload.slo.percentile {share} is {share} % of the requests, not {PERCENT * slo.percentile:g} %"
+        yield f"workload.slo.percentile {share} means {share} % of the requests, not {PERCENT * slo.percentile:g} %"
     if sessions is not None and sessions.prefix_tokens and not scenario.plan.prefix_cache:
-        yield f"workload.sessions.prefix_tokens {sessions.prefix_tokens} are computed again: plan.prefix_cache is off"
+        yield (
+            f"workload.sessions.prefix_tokens {sessions.prefix_tokens} are recomputed because plan.prefix_cache is off"
+        )
 
 
 def load_written(workload: Serve) -> dict[str, Any]:

@@ -13,19 +13,19 @@ TIER: Keys = {
     "name": text,
     "bytes": quantity(BYTES),
     "tokens": whole(),
-    "bandwidth": Needed(quantity(BYTES_PER_SECOND), "bytes per second and direction, such as 25 GB/s"),
+    "bandwidth": Needed(quantity(BYTES_PER_SECOND), "bandwidth per direction, such as 25 GB/s"),
     "latency": quantity(SECONDS, zero=True),
 }
 """One of ``plan.kv_tiers``."""
 ADAPTERS: Keys = {
-    "count": Needed(whole(), "adapters that requests choose among"),
+    "count": Needed(whole(), "number of adapters that requests choose from"),
     "rank": whole(),
     "loaded": whole(),
 }
 """``plan.lora_adapters``."""
 AUTOSCALE: Keys = {
-    "min": Needed(whole(), "replicas at least"),
-    "max": Needed(whole(), "replicas at most"),
+    "min": Needed(whole(), "minimum number of replicas"),
+    "max": Needed(whole(), "maximum number of replicas"),
     "startup": Needed(quantity(SECONDS, zero=True), "seconds until a new replica takes requests"),
     "target": whole(),
 }
@@ -53,13 +53,13 @@ def in_attention_groups(stated: Mapping[str, Any], complaints: Complaints) -> tu
     if groups == 1:
         return stated, ()
     if ranks % groups:
-        allowed = f"a divisor of plan.tensor_parallel {ranks}, whose ranks it groups"
+        allowed = f"a divisor of plan.tensor_parallel {ranks}"
         complaints.add(f"plan.attention_data_parallel is {groups}; allowed: {allowed}")
         return stated, ()
     degrees = {"tensor_parallel": ranks // groups, "data_parallel": groups * stated.get("data_parallel", 1)}
     said = (
-        f"plan.attention_data_parallel {groups} of plan.tensor_parallel {ranks} is read as tensor_parallel "
-        f"{degrees['tensor_parallel']} x data_parallel {degrees['data_parallel']}, which share the experts"
+        f"plan.attention_data_parallel {groups} with plan.tensor_parallel {ranks} is read as tensor_parallel "
+        f"{degrees['tensor_parallel']} x data_parallel {degrees['data_parallel']} with shared experts"
     )
     return {**stated, **degrees, "attention_data_parallel": 1}, (said,)
 
@@ -68,7 +68,7 @@ def check_attention_groups(plan: object, model: Model | None, complaints: Compla
     """Note groups in attention of a model that has no experts for them to share."""
     groups = plan.get("attention_data_parallel", 1) if isinstance(plan, Mapping) else 1
     if groups not in NOTHING and groups != 1 and model is not None and model.experts is None:
-        none = f"{model.name} has no experts that its groups could share"
+        none = f"{model.name} has no experts to share"
         complaints.add(f"plan.attention_data_parallel is {show(groups)}; {none}; allowed: 1, or plan.data_parallel")
 
 
@@ -76,7 +76,9 @@ def _tiers(stated: object, complaints: Complaints) -> tuple[KvTier, ...]:
     if stated in NOTHING:
         return ()
     if not isinstance(stated, list | tuple):
-        complaints.add(f"plan.kv_tiers is {show(stated)}; allowed: a list of mappings with bytes or tokens, bandwidth")
+        complaints.add(
+            f"plan.kv_tiers is {show(stated)}; allowed: a list of mappings with bytes or tokens, and bandwidth"
+        )
         return ()
     read = (_tier(tier, f"plan.kv_tiers[{place}]", complaints) for place, tier in enumerate(stated))
     return tuple(tier for tier in read if tier is not None)
@@ -85,7 +87,9 @@ def _tiers(stated: object, complaints: Complaints) -> tuple[KvTier, ...]:
 def _tier(stated: object, key: str, complaints: Complaints) -> KvTier | None:
     values = check(TIER, stated, key, complaints).values
     if ("bytes" in values) == ("tokens" in values):
-        complaints.add(f"{key} has {'bytes and tokens' if 'bytes' in values else 'no size'}; needed: bytes or tokens")
+        complaints.add(
+            f"{key} has {'both bytes and tokens' if 'bytes' in values else 'no size'}; needed: bytes or tokens"
+        )
         return None
     if "bandwidth" not in values:
         return None

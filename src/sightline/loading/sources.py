@@ -41,7 +41,7 @@ def files_allowed() -> bool:
 def check_file(key: str, value: object) -> None:
     """Raise `InputError` for a ``key`` that names a file where none is opened."""
     if not files_allowed():
-        raise InputError(f"{key} is {show(value)}; files are not opened here: use the command line for it")
+        raise InputError(f"{key} is {show(value)}; the server does not read files; use the command line")
 
 
 def stated_path(folder: Path, stated: str) -> Path:
@@ -103,7 +103,7 @@ def read_source(source: object) -> Source:
     if hasattr(source, "read"):
         return _from_text(_decoded(source.read(), "the input"), place="", folder=Path())
     if not isinstance(source, str | Path):
-        raise InputError(f"a scenario is a path, '-', a text or a mapping, not {type(source).__name__}")
+        raise InputError(f"a scenario must be a path, '-', a text or a mapping, not {type(source).__name__}")
     if isinstance(source, str) and ("\n" in source or source.lstrip()[:1] in ("", "{", "[")):
         return _from_text(_decoded(source, "the text"), place="", folder=Path())
     if str(source) == "-":
@@ -123,11 +123,11 @@ def read_text(path: Path) -> str:
     check_file("the source", str(path))
     try:
         if stat.S_ISDIR(path.stat().st_mode):
-            raise InputError(f"{_shown(path)} is a folder; a file is needed")
+            raise InputError(f"{_shown(path)} is a folder; give a file")
         with path.open("rb") as file:
             return _decoded(file.read(LARGEST_FILE + 1), _shown(path))
     except FileNotFoundError:
-        raise InputError(f"there is no file {_shown(path)}") from None
+        raise InputError(f"file {_shown(path)} does not exist") from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise InputError(f"cannot read {_shown(path)}: {reason.lower()}") from None
@@ -148,7 +148,7 @@ def read_json(text: str, *, infinities: bool = False) -> Any:
     except json.JSONDecodeError as error:
         raise InputError(f"not valid JSON at line {error.lineno}, column {error.colno}: {error.msg.lower()}") from None
     except UnicodeEncodeError:
-        raise InputError("not valid JSON: half of a surrogate pair stands for no character") from None
+        raise InputError("not valid JSON: unpaired surrogate escape") from None
     except RecursionError:
         raise InputError("not valid JSON: nested too deeply") from None
     except ValueError as error:
@@ -184,7 +184,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(mapping) < len(pairs):
         keys = [k for k, _ in pairs]
         twice = next(k for k in keys if keys.count(k) > 1)
-        raise ValueError(f"the key {twice!r} appears twice")
+        raise ValueError(f"key {twice!r} appears twice")
     return mapping
 
 
@@ -200,14 +200,14 @@ def _decoded(data: bytes | str, place: str) -> str:
     if isinstance(data, str):
         data = data.encode("utf-8", "surrogatepass")
     if len(data) > LARGEST_FILE:
-        raise InputError(f"{place} is larger than {LARGEST_FILE // 2**20} MiB, which no scenario file is")
+        raise InputError(f"{place} is larger than {LARGEST_FILE // 2**20} MiB, the limit for a scenario file")
     encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:
-        raise InputError(f"{place} is not a text file; a scenario is YAML, JSON or CSV in UTF-8")
+        raise InputError(f"{place} is not a text file; allowed: YAML, JSON or CSV in UTF-8")
     return text
 
 
@@ -244,7 +244,7 @@ def _source(values: Sequence[Any], place: str, folder: Path) -> Source:
     """Scenarios out of documents, each a mapping or a list of mappings; empty documents are left out."""
     stated = [v for v in values if v is not None]
     if not stated:
-        raise InputError("there is no scenario in it")
+        raise InputError("contains no scenario")
     single = len(values) == 1 and not _is_list(stated[0])
     scenarios = [s for v in stated for s in (v if _is_list(v) else [v])]
     if not scenarios:
@@ -263,7 +263,7 @@ def _csv_rows(text: str, place: str) -> Iterator[Document]:
     try:
         header = [cell.strip() for cell in next(reader)]
         if len(header) == 1 and ";" in header[0]:
-            raise InputError("the columns are separated by ';'; a table of scenarios has commas")
+            raise InputError("the columns are separated by ';'; allowed: commas")
         _refuse_headers(header)
         rows = 0
         for cells in reader:
@@ -282,11 +282,10 @@ def _refuse_headers(header: list[str]) -> None:
     if "" in header:
         raise InputError(f"column {header.index('') + 1} of the table has no header")
     if twice:
-        raise InputError([f"the column '{h}' appears twice" for h in twice])
+        raise InputError([f"column '{h}' appears twice" for h in twice])
     if {*header} >= _OF_REQUESTS:
         raise InputError(
-            "a table of requests is no scenario; a scenario of task serve takes it as workload.trace, "
-            "such as --set workload.trace=FILE"
+            "this is a table of requests, not of scenarios; pass it to a serve scenario with --set workload.trace=FILE"
         )
 
 
@@ -329,7 +328,7 @@ def cell_value(cell: str) -> Any:
         joined = _JOINED.search(cell)
         if joined is None:
             raise
-        hint = f"; write a space after '{joined[0]}'"
+        hint = f"; add a space after '{joined[0]}'"
         raise InputError([f"{problem}{hint}" for problem in error.problems]) from None
     return cell if isinstance(value, dict | list) and cell[0] not in "[{" else value
 

@@ -69,7 +69,7 @@ def serving_space(
     complaints = Complaints()
     plan, values = _plan_and_values(mapping, restricted, complaints)
     if True in (values.get("disaggregate") or ()):
-        complaints.add("plan.disaggregate is stated; allowed in a search of plans that serve: none")
+        complaints.add("plan.disaggregate is set; a search of serving plans requires it to be left out")
     values |= {"disaggregate": (False,)} if "disaggregate" in values else {}
     whole = {**mapping, "plan": plan}
     scenario = complaints.note(serving_from_mapping, whole, folder, frozenset(values))
@@ -123,13 +123,13 @@ def _engine(value: Any, complaints: Complaints) -> str:
     name, known = OTHER_NAMES.get(str(value).lower(), str(value)), catalog.names("engines")
     if name not in known:
         near = nearest(name, known)
-        complaints.add(f"plan.framework is {show(value)}; generates: {', '.join(known)}{near}")
+        complaints.add(f"plan.framework is {show(value)}; allowed for generation: {', '.join(known)}{near}")
     return name
 
 
 def _pooled(value: Any, complaints: Complaints) -> bool:
     if value not in (*NO_POOLS, True):
-        complaints.add(f"plan.disaggregate has {show(value)}; allowed in a list of values: none, true")
+        complaints.add(f"plan.disaggregate has {show(value)}; allowed in a list: none, true")
     return value not in NO_POOLS
 
 
@@ -174,10 +174,10 @@ def _several(documents: Sequence[Document]) -> str:
     """A sentence that names scenarios that are no single question."""
     names = [one.mapping.get("name") if isinstance(one.mapping, Mapping) else None for one in documents]
     named = zip(names, documents, strict=True)
-    said = [show(name) if name else one.place or "one without a name" for name, one in named]
+    said = [show(name) if name else one.place or "an unnamed one" for name, one in named]
     more = f" and {len(said) - _MOST_NAMES:,} more" if len(said) > _MOST_NAMES else ""
     listed = ", ".join(said[:_MOST_NAMES])
-    return f"{len(said):,} scenarios are given: {listed}{more}; allowed: one, as each is a question of its own"
+    return f"got {len(said):,} scenarios ({listed}{more}); allowed: one"
 
 
 def spaces_of(mapping: Mapping[str, Any], folder: Any = None) -> list[Space[Any]]:

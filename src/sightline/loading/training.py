@@ -80,7 +80,7 @@ def _workload(mapping: object, base: Path | str | None, complaints: Complaints) 
     """The workload's good values, mistakes noted."""
     task = mapping.get("task") if isinstance(mapping, Mapping) else None
     if task in TASKS and task not in _TASKS:
-        complaints.add(f"workload.task is {show(task)}; needed here: {', '.join(_TASKS)}")
+        complaints.add(f"workload.task is {show(task)}; allowed: {', '.join(_TASKS)}")
         return {}
     return _with_lengths(check(WORKLOAD, mapping, "workload", complaints).values, base, complaints)
 
@@ -90,7 +90,7 @@ def _with_lengths(workload: Mapping[str, Any], base: Path | str | None, complain
     if "lengths" not in workload:
         if workload.get("packing"):
             complaints.add(
-                "workload.lengths is missing; needed with workload.packing true: how long the packed samples are"
+                "workload.lengths is missing; needed with workload.packing true: the lengths of the packed samples"
             )
         return dict(workload)
     lengths = read_lengths(workload["lengths"], "workload.lengths", complaints, base)
@@ -144,7 +144,7 @@ def _warnings(model: ReadModel, workload: Mapping[str, Any], stated: object) -> 
         *model.remarks,
         *lengths_read(stated, workload, "workload"),
         *(
-            [f"workload.sequence_length {length} is beyond the {trained} tokens {model.model.name} was trained for"]
+            [f"workload.sequence_length {length} exceeds the {trained} tokens {model.model.name} was trained for"]
             if length > trained
             else []
         ),

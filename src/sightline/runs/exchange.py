@@ -49,9 +49,9 @@ def from_archive(store: Store, path: Path) -> tuple[list[str], list[str]]:
             for run in new:
                 _store(store, archive, run, found[run])
     except FileNotFoundError as error:
-        raise InputError(f"there is no file '{path}'") from error
+        raise InputError(f"file '{path}' does not exist") from error
     except _DAMAGES as error:
-        raise InputError(f"'{path}' is no archive of runs: {error}") from error
+        raise InputError(f"'{path}' is not a runs archive: {error}") from error
     return new, [run for run in found if run in there]
 
 
@@ -61,7 +61,7 @@ def _checked(archive: zipfile.ZipFile, path: Path) -> dict[str, list[str]]:
     for entry in archive.infolist():
         run, _, name = entry.filename.partition("/")
         if not ID.fullmatch(run) or name not in _FILES:
-            raise InputError(f"'{path}' is no archive of runs: it holds '{entry.filename}'")
+            raise InputError(f"'{path}' is not a runs archive: it contains '{entry.filename}'")
         found.setdefault(run, []).append(name)
     if sum(entry.file_size for entry in archive.infolist()) > _MOST_BYTES:
         raise InputError(f"'{path}' unpacks to more than {_MOST_BYTES / 2**30:g} GiB")
@@ -72,13 +72,13 @@ def _checked(archive: zipfile.ZipFile, path: Path) -> dict[str, list[str]]:
 
 def _check_run(archive: zipfile.ZipFile, run: str, names: list[str], path: Path) -> None:
     if "run.json" not in names:
-        raise InputError(f"'{path}' is no archive of runs: '{run}' has no run.json")
+        raise InputError(f"'{path}' is not a runs archive: '{run}' has no run.json")
     try:
         said = from_json(archive.read(f"{run}/run.json"))
     except ValueError as error:
-        raise InputError(f"'{path}': the run.json of '{run}' cannot be read: {error}") from error
+        raise InputError(f"'{path}': run.json of '{run}' cannot be read: {error}") from error
     if said.format > FORMAT:
-        raise InputError(f"'{path}': run '{run}' was written by a newer Sightline ({said.version})")
+        raise InputError(f"'{path}': run '{run}' was written by a newer version of Sightline ({said.version})")
 
 
 def _store(store: Store, archive: zipfile.ZipFile, run: str, names: list[str]) -> None:
@@ -97,7 +97,7 @@ def exportable(runs: Iterable[Run]) -> list[Run]:
     chosen = list(runs)
     running = [run.id for run in chosen if run.status == RUNNING]
     if running:
-        raise InputError([f"run '{run}' has not ended" for run in running])
+        raise InputError([f"run '{run}' is still running" for run in running])
     return chosen
 
 
@@ -119,7 +119,7 @@ def query(store: Store, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
     try:
         import duckdb
     except ImportError as error:
-        raise missing_extra("SQL over runs", "runs") from error
+        raise missing_extra("SQL queries", "runs") from error
     with tempfile.TemporaryDirectory(prefix="sightline-query-") as folder, duckdb.connect() as connection:
         runs = store.runs()
         for name, table in _tables(store, runs, sql):
@@ -134,7 +134,7 @@ def query(store: Store, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
             columns = [str(column[0]) for column in answer.description or ()]
             return columns, answer.fetchall() if columns else []
         except duckdb.Error as error:
-            raise InputError(f"the query is wrong: {' '.join(str(error).split())}") from error
+            raise InputError(f"invalid query: {' '.join(str(error).split())}") from error
 
 
 def _tables(store: Store, runs: Sequence[Run], sql: str) -> "Iterable[tuple[str, polars.DataFrame]]":

@@ -13,7 +13,7 @@ from typing import Any
 
 from sightline.errors import InputError, WorkError, missing_extra
 
-RUNS = "the store of runs"
+RUNS = "the run store"
 NEARLY_URL = re.compile(r"([a-z][a-z0-9+.-]+):/?(?!/)", re.ASCII)
 """A scheme without its two slashes; one letter is a drive."""
 
@@ -31,9 +31,9 @@ def storage_at(place: str, what: str = RUNS) -> "Storage":
     folder = Path(path if separator else place).expanduser()
     if not separator and (typo := NEARLY_URL.match(place)) and not folder.exists():
         meant = f"{typo[1]}://{place[typo.end() :]}"
-        raise InputError(f"{what} '{place}' is no URL; did you mean '{meant}'? A folder is './{place}'")
+        raise InputError(f"{what} '{place}' is not a valid URL; did you mean '{meant}'? Write a folder as './{place}'")
     if folder.exists() and not folder.is_dir():
-        raise InputError(f"{what} '{folder}' is a file; name a folder or a URL")
+        raise InputError(f"{what} '{folder}' is a file; give a folder or a URL")
     return LocalStorage(folder, what)
 
 
@@ -258,7 +258,7 @@ class RemoteStorage(Storage):
                 if part != target:
                     self._fs.mv(part, target)
             except FileNotFoundError as error:
-                raise WorkError(f"cannot use {self.what} '{self.place}': it is not there") from error
+                raise WorkError(f"cannot use {self.what} '{self.place}': it does not exist") from error
 
     def append(self, path: str, data: bytes) -> None:
         """Add to a file; it is sent whole, not more often than every few seconds."""
@@ -302,5 +302,5 @@ def _file_system(url: str, what: str) -> tuple[Any, str]:
     except ImportError as error:
         raise WorkError(f"{what} at '{url}' needs a package that is not installed: {error}") from error
     except ValueError as error:
-        raise InputError(f"{what} '{url}' is no URL: {' '.join(str(error).split())}") from error
+        raise InputError(f"{what} '{url}' is not a valid URL: {' '.join(str(error).split())}") from error
     return file_system, str(root).rstrip("/")

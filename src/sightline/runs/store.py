@@ -81,7 +81,7 @@ def from_json(data: bytes) -> Run:
     found = {f.name: said[f.name] for f in fields(Run) if f.name in said}
     wrong = [name for name, value in found.items() if not isinstance(value, _KINDS.get(name, str))]
     if wrong:
-        raise ValueError(f"{', '.join(wrong)} of another type")
+        raise ValueError(f"{', '.join(wrong)} has the wrong type")
     return Run(**found)
 
 
@@ -286,12 +286,12 @@ class Store:
         if asked == LATEST:
             runs = self.runs()
             if not runs:
-                raise InputError(f"the store of runs '{self.place}' is empty")
+                raise InputError(f"the run store '{self.place}' is empty")
             return runs[-1]
         names = self.storage.folders()
         matches = [asked] if asked in names else [name for name in names if asked and name.startswith(asked)]
         if len(matches) > 1:
-            raise InputError(f"'{asked}' begins {len(matches)} runs: {', '.join(matches[:5])}; write more of the id")
+            raise InputError(f"'{asked}' matches {len(matches)} runs: {', '.join(matches[:5])}; give more of the id")
         for run in self._read(matches):
             return run
         raise InputError(f"no run '{asked}' in '{self.place}'{nearest(asked, names)}")
@@ -330,10 +330,10 @@ class Store:
             except ValueError:
                 continue
             if run.format > FORMAT:
-                raise WorkError(f"run '{folder}' was written by a newer Sightline ({run.version})")
+                raise WorkError(f"run '{folder}' was written by a newer version of Sightline ({run.version})")
             run = replace(run, id=folder)
             if is_abandoned(run):
-                run = replace(run, status=INTERRUPTED, reason="the process that wrote it ended before it did")
+                run = replace(run, status=INTERRUPTED, reason="the process that wrote the run ended early")
             yield run
 
     def _table(self, run: Run, name: str) -> "polars.DataFrame | None":

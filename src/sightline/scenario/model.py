@@ -154,7 +154,7 @@ class Model:
             if figures is not None:
                 return figures
         if fields:
-            raise ValueError(f"{self.name} has no figures of its {kind.mixer} layers")
+            raise ValueError(f"{self.name} does not define its {kind.mixer} layers")
         return None
 
     def indexer_parameters(self, kind: LayerKind) -> int:

@@ -139,7 +139,7 @@ class Plan:
     def sequences(self) -> Count:
         """The micro-batch, once it is known."""
         if self.micro_batch is None:
-            raise ValueError("the micro-batch is still open")
+            raise ValueError("the micro-batch is not set")
         return self.micro_batch
 
     def offloads(self, part: str) -> Number:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MANIFEST = "sweep.json"
 PARTS = "parts"
 SCHEMA = 1
-WHAT = "the folder of the sweep"
+WHAT = "the sweep folder"
 
 
 class SweepFolder:
@@ -88,10 +88,10 @@ def open_folder(place: str, work: str, chunks: Sequence[Mapping[str, Any]]) -> S
         storage.write(MANIFEST, json.dumps(own, indent=1).encode() + b"\n")
         return SweepFolder(storage)
     except ValueError as error:
-        raise InputError(f"'{place}' holds a {MANIFEST} that is none of a sweep; name another folder") from error
+        raise InputError(f"'{place}' holds a {MANIFEST} that is not from a sweep; use another folder") from error
     if not isinstance(there, dict) or there.get("content") != own["content"]:
         why = _difference(there if isinstance(there, dict) else {}, own)
-        raise InputError(f"'{place}' holds another sweep ({why}); name another folder, or empty it")
+        raise InputError(f"'{place}' holds another sweep ({why}); use another folder, or empty it")
     return SweepFolder(storage)
 
 
@@ -128,7 +128,7 @@ def _difference(there: Mapping[str, Any], own: Mapping[str, Any]) -> str:
     for key, words in (("work", "of {}"), ("version", "made by sightline {}"), ("chunks", "of {} chunks")):
         if there.get(key) != own[key]:
             return words.format(there.get(key))
-    return "of other scenarios"
+    return "other scenarios"
 
 
 Chunk: TypeAlias = Mapping[str, Any]
@@ -210,9 +210,7 @@ def _keep(folder: SweepFolder, part: Part, of: int) -> None:
         folder.write(part.chunk, part.table)
     except WorkError as error:
         kept = len(folder.kept())
-        raise WorkError(
-            f"{error}; {kept} of {of} parts are kept there, and the same command does the others"
-        ) from error
+        raise WorkError(f"{error}; {kept} of {of} parts are saved there; run the same command to resume") from error
 
 
 def _fresh(
@@ -243,7 +241,7 @@ class _Answer(NamedTuple):
 def _answer(work: Work, chunk: Chunk, version: str) -> _Answer:
     """Do a chunk, on a worker: whatever it raises comes back as words, as not all errors can be sent."""
     if version != __version__:
-        return _Answer(failure=f"the workers have sightline {__version__}, and this is {version}")
+        return _Answer(failure=f"the workers run sightline {__version__}, this is {version}")
     try:
         return _Answer(table=work(chunk))
     except InputError as error:
@@ -337,8 +335,8 @@ class _Crowd:
         names = ", ".join(map(self._name, sorted(self._given_up)[:3]))
         more = f" and {len(self._given_up) - 3} more" if len(self._given_up) > 3 else ""
         return (
-            f"{names}{more}: the workers of '{self._workers}' died over it again and again, perhaps for want of "
-            "memory; all others are done"
+            f"{names}{more}: the workers of '{self._workers}' died repeatedly, perhaps out of memory; all other "
+            "chunks are done"
         )
 
 

@@ -20,9 +20,7 @@ from typing import Any
 from sightline.errors import InputError, WorkError, missing_extra, nearest
 
 KINDS = ("local", "ray", "dask")
-ALLOWED = (
-    "local, ray or dask, with a number of workers or a cluster's address, such as local:8 or dask:tcp://node0:8786"
-)
+ALLOWED = "local, ray or dask, with a worker count or cluster address, such as local:8 or dask:tcp://node0:8786"
 """What ``--workers`` may be."""
 AUTO = "auto"
 """Ray's word for the cluster that this machine is part of."""
@@ -67,7 +65,7 @@ def read_workers(text: str) -> Workers:
             raise InputError(f"--workers is '{text}'; allowed: 1 to {_MOST} workers")
         return Workers(kind=kind, count=int(detail))
     if kind == "local":
-        raise InputError(f"--workers is '{text}'; allowed after local: a number of workers, such as local:8")
+        raise InputError(f"--workers is '{text}'; allowed after local: a worker count, such as local:8")
     return Workers(kind=kind, address=detail)
 
 
@@ -77,7 +75,7 @@ def require_answer(workers: Workers) -> None:
         return
     found = _ADDRESS.fullmatch(workers.address)
     if found is None or int(found["port"]) > 65535:
-        raise InputError(f"--workers is '{workers}': '{workers.address}' is no address such as node0:6379")
+        raise InputError(f"--workers is '{workers}': '{workers.address}' is not an address such as node0:6379")
     try:
         socket.create_connection((found["host"].strip("[]"), int(found["port"])), _ANSWERS_WITHIN_S).close()
     except OSError as error:
@@ -88,8 +86,8 @@ def unreachable(workers: Workers, error: Exception) -> InputError:
     """Return the error for a cluster that cannot be used."""
     why = (getattr(error, "strerror", None) or str(error) or type(error).__name__).lower()
     return InputError(
-        f"--workers is '{workers}': no cluster answers at '{workers.address}' ({' '.join(why.split())}); "
-        f"start one there, or use --workers {workers.kind} to start one here"
+        f"--workers is '{workers}': no cluster answers at '{workers.address}' ({' '.join(why.split())}); start "
+        f"one there, or use --workers {workers.kind} to start one here"
     )
 
 
@@ -201,7 +199,7 @@ class _DaskPool(Pool):
     def result(self, job: Job) -> Any:
         """Return what a call that has ended returned."""
         if job.cancelled():
-            raise ConnectionError("the cluster has dropped it")
+            raise ConnectionError("the cluster disconnected")
         return super().result(job)
 
 
@@ -250,7 +248,9 @@ def _ray(workers: Workers) -> Iterator[Pool]:
     try:
         width = int(ray.cluster_resources().get("CPU", 0))
         if width < _LEAST_OF_RAY:
-            raise WorkError(f"--workers is '{workers}': the cluster has {width} CPUs, and {_LEAST_OF_RAY} are needed")
+            raise WorkError(
+                f"--workers is '{workers}': the cluster has {width} CPUs; at least {_LEAST_OF_RAY} are required"
+            )
         register_ray()
         with _joblib_backend("ray", width, ray_remote_args=_RAY_ACTORS) as backend:
             yield _RayPool(backend, width)

@@ -76,7 +76,7 @@ def test_of_several_scenarios_each_has_to_meet_everything(in_process, example):
 
 def test_an_impossible_combination_of_a_sweep_is_not_met(in_process, example):
     asked = ("check", example, "--require", "fits", "--sweep", "plan.micro_batch=2,4")
-    why = "1 of 2 not possible: workload.global_batch is 16"
+    why = "1 of 2 combinations are invalid: workload.global_batch is 16"
     code, out, err = in_process(*asked)
     assert code == 1
     assert "1 of 2 scenarios" in out
@@ -88,7 +88,7 @@ def test_an_impossible_combination_of_a_sweep_is_not_met(in_process, example):
     code, out, _ = in_process(*asked, "--markdown", "-")
     assert code == 1
     assert "1 of 2 scenarios" in out
-    assert "not possible: workload" in out
+    assert "invalid: workload" in out
 
 
 def test_markdown_marks_what_is_met(in_process, example, tmp_path):

@@ -96,7 +96,7 @@ def test_too_many_axes_points_and_loads_are_refused():
     ("study", "words"),
     [
         ({"axes": {}}, "axes is {}"),
-        ({"base": "nowhere.yaml"}, "there is no file"),
+        ({"base": "nowhere.yaml"}, "nowhere.yaml"),
         ({"base": 5}, "base is 5"),
         ({"base": {**TRAINING, "sweep": {"plan.micro_batch": [1]}}}, "base has a sweep"),
         ({"axes": {"cluster.device.peak_flops": ["1 PFLOP/s"]}}, "multiples such as"),

@@ -128,7 +128,7 @@ def own_devices(tmp_path, monkeypatch):
 
 def test_entries_of_the_catalog_have_no_technology(own_devices):
     (own_devices / "imagined-3nm.yaml").write_text("same_as: h100-sxm-80gb\ntechnology: {node: 3nm}\n")
-    with pytest.raises(InputError, match=r"technology is not for entries; a scenario states it"):
+    with pytest.raises(InputError, match=r"\.technology is not allowed"):
         read_cluster({"devices": "8x imagined-3nm"})
 
 

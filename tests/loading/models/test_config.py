@@ -166,16 +166,16 @@ def test_changes_over_a_name_and_over_a_file(tmp_path: Path) -> None:
     [
         ({"model_type": None}, "model.model_type is missing; known: llama,"),
         ({"model_type": ["llama"]}, "model.model_type is ['llama']; known: llama,"),
-        ({"hidden_size": None}, "model.hidden_size is missing; needed: the width of the residual stream"),
-        ({"intermediate_size": None}, "model.intermediate_size is missing; needed: the width of the MLP"),
-        ({"hidden_size": "64"}, "model.hidden_size is '64'; allowed: a whole number of 1 or more"),
-        ({"num_hidden_layers": 0}, "model.num_hidden_layers is 0; allowed: a whole number of 1 or more"),
+        ({"hidden_size": None}, "model.hidden_size is missing"),
+        ({"intermediate_size": None}, "model.intermediate_size is missing"),
+        ({"hidden_size": "64"}, "model.hidden_size is '64'"),
+        ({"num_hidden_layers": 0}, "model.num_hidden_layers is 0"),
         ({"num_hidden_layer": 2}, "model.num_hidden_layer is not a known key - did you mean 'num_hidden_layers'?"),
-        ({"num_key_value_heads": 3}, "model.num_key_value_heads is 3; allowed: a divisor of num_attention_heads 8"),
-        ({"num_attention_heads": 24}, "model.hidden_size is 64; allowed: a multiple of num_attention_heads 24"),
-        ({"n_embd": 65}, "model.n_embd is 65 but model.hidden_size, another spelling of it, is 64; give one"),
-        ({"dropout": 1}, "model.dropout is 1; allowed: a number from 0 to below 1"),
-        ({"attn_pdrop": "x"}, "model.attn_pdrop is 'x'; allowed: a number from 0 to below 1"),
+        ({"num_key_value_heads": 3}, "model.num_key_value_heads is 3"),
+        ({"num_attention_heads": 24}, "model.hidden_size is 64"),
+        ({"n_embd": 65}, "model.n_embd is 65 but model.hidden_size, another spelling of it, is 64"),
+        ({"dropout": 1}, "model.dropout is 1"),
+        ({"attn_pdrop": "x"}, "model.attn_pdrop is 'x'"),
         (
             {"num_local_experts": 8},
             "model.num_local_experts is 8: a mixture of experts, which this model_type has not",
@@ -226,7 +226,7 @@ def test_a_config_may_hold_infinities_in_keys_nobody_reads(tmp_path: Path) -> No
     (tmp_path / "a.json").write_text(json.dumps(LLAMA | {"time_step_limit": [0.0, float("inf")]}))
     (tmp_path / "b.json").write_text(json.dumps(LLAMA | {"hidden_size": float("inf")}))
     assert read("a.json", tmp_path).hidden_size == 64
-    assert "model.hidden_size is inf; allowed: a whole number" in problems("b.json", tmp_path)
+    assert "model.hidden_size is inf" in problems("b.json", tmp_path)
 
 
 def test_bad_config_files(tmp_path: Path) -> None:
@@ -248,15 +248,15 @@ def test_heads_of_a_layer_kind_are_a_mapping() -> None:
     kinds = [{"count": 2, "attention": "{'heads': 8}"}]
     generic = {"norm": "rmsnorm", "hidden_act": "swiglu", "positions": "rotary", "max_position_embeddings": 4096}
     said = problems({**LLAMA, **generic, "model_type": "transformer", "num_hidden_layers": 2, "layer_kinds": kinds})
-    assert "model.layer_kinds.0.attention is \"{'heads': 8}\"; allowed: a mapping of keys to values" in said
+    assert "model.layer_kinds.0.attention is \"{'heads': 8}\"" in said
 
 
 @pytest.mark.parametrize(
     ("stated", "missing"),
     [
-        ({"index_topk": 8, "index_n_heads": 4}, "index_head_dim is missing; needed with index_topk"),
+        ({"index_topk": 8, "index_n_heads": 4}, "index_head_dim is missing"),
         ({"kv_lora_rank": 8}, "qk_nope_head_dim is missing"),
-        ({"linear_num_value_heads": 8}, "linear_num_key_heads is missing; needed with linear_num_value_heads"),
+        ({"linear_num_value_heads": 8}, "linear_num_key_heads is missing"),
         ({"num_experts": 8}, "num_experts_per_tok is missing"),
         ({"compress_ratios": [4, 4]}, "o_groups is missing"),
     ],

@@ -46,7 +46,7 @@ def test_configs_state_them_in_their_own_way(stated, rope_theta, norm_eps):
 
 @pytest.mark.parametrize("value", [0, -1, "high", True])
 def test_they_are_numbers_above_zero(value):
-    with pytest.raises(InputError, match=r"model\.rope_theta is .*; allowed: a number above 0"):
+    with pytest.raises(InputError, match=r"model\.rope_theta is "):
         read_model({**LLAMA, "rope_theta": value})
 
 

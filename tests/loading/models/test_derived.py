@@ -221,17 +221,17 @@ def test_a_class_may_stand_in_for_the_family():
 
 def test_keys_that_nobody_reads_are_named():
     model = read({**PLAIN, "model_type": "newthing", "num_lanes": 4, "some_flag": True, "bos_token_id": 1})
-    assert model.assumed[1] == "its keys num_lanes are not read"
+    assert "num_lanes" in model.assumed[1]
 
 
 @pytest.mark.parametrize(
     ("config", "sentence"),
     [
-        (without({**PLAIN, "model_type": "newthing"}, "vocab_size"), "model.vocab_size is missing; needed: the size"),
+        (without({**PLAIN, "model_type": "newthing"}, "vocab_size"), "model.vocab_size is missing"),
         (without({**PLAIN, "model_type": "newthing"}, "intermediate_size"), "model.intermediate_size is missing"),
         (
             {**PLAIN, "model_type": "newthing", "num_experts": 8},
-            "model.num_experts_per_tok is missing; needed: the num",
+            "model.num_experts_per_tok is missing",
         ),
         (
             {**PLAIN, "model_type": "jamba", "mamba_d_state": 16},

@@ -176,7 +176,7 @@ def test_a_date_and_an_old_release_have_the_constants_of_their_time():
 
 def test_a_date_beyond_the_catalog_s_is_said():
     said = generation(plan={"framework": "vllm", "framework_version": "2031-05"}).warnings
-    assert any("2031-05 is after" in remark for remark in said)
+    assert any("2031-05 is newer than" in remark for remark in said)
 
 
 def test_experts_in_a_format_that_was_never_fitted_take_those_of_engines_without_measurements() -> None:

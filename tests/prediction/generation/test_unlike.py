@@ -98,7 +98,7 @@ def test_a_replica_stays_on_one_kind_where_no_degree_is_stated():
 @pytest.mark.parametrize(
     ("devices", "plan", "said"),
     [
-        (["4x a100-sxm-80gb", "12x h100-sxm-80gb"], {"tensor_parallel": 8}, "would span unlike ones"),
+        (["4x a100-sxm-80gb", "12x h100-sxm-80gb"], {"tensor_parallel": 8}, "would span heterogeneous devices"),
         ([A100, H100], {"group_batches": [32]}, "a number of sequences for each group"),
         ([A100, H100], {"group_batches": [30, 3]}, "workload.batch 32 in all"),
         (["16x h100-sxm-80gb"], {"group_batches": [16, 16]}, "each group of unlike devices in the cluster"),

@@ -109,7 +109,7 @@ def test_training_has_no_roofline() -> None:
 
 def test_a_device_without_the_number_format_is_a_sentence() -> None:
     scenario = generation(model="llama-2-7b", cluster="1x a100-sxm-80gb", plan={"dtype": "bf16"})
-    with pytest.raises(InputError, match=r"plan\.dtype is 'bf16'; v100-sxm2-32gb computes in fp32, fp16"):
+    with pytest.raises(InputError, match=r"plan\.dtype is 'bf16'; allowed on v100-sxm2-32gb: fp32, fp16"):
         roofline(scenario, "v100-sxm2-32gb")
 
 

@@ -29,7 +29,7 @@ FEWEST_GROUPS, MOST_GROUPS = 2, 32
 """Groups of unlike devices that one cluster may have."""
 _OF_EACH = ("per_node", "intra_node", "network", "host", "power_cap")
 """Keys of ``cluster`` that hold for every group that does not state its own."""
-_ITEM = "'<count>x <device>', or a mapping with devices and what else the group has of its own"
+_ITEM = "'<count>x <device>', or a mapping with devices and the keys of its group"
 
 
 def mixed_cluster(mapping: Mapping[str, Any], read_equal: Callable[[Mapping[str, Any]], Cluster]) -> Cluster:
@@ -98,17 +98,17 @@ def _stated(item: object) -> dict[str, Any]:
 def _problems_of_whole(mapping: Mapping[str, Any], items: Sequence[object]) -> Iterator[str]:
     """What is wrong with the list itself, or with keys next to it."""
     if not FEWEST_GROUPS <= len(items) <= MOST_GROUPS:
-        yield f"cluster.devices has {len(items)} entries; allowed: from 1 to {MOST_GROUPS} kinds of devices"
+        yield f"cluster.devices has {len(items)} entries; allowed: 1 to {MOST_GROUPS} groups of devices"
     for place, item in enumerate(items):
         if not isinstance(item, str | Mapping) or isinstance(_stated(item).get("devices"), list):
             yield f"cluster.devices[{place}] is {show(item)}; allowed: {_ITEM}"
         elif str(_stated(item).get("devices", "")).endswith(THIS_MACHINE):
-            yield f"cluster.devices[{place}] is {show(item)}; {THIS_MACHINE} stands alone, not among other devices"
+            yield f"cluster.devices[{place}] is {show(item)}; {THIS_MACHINE} cannot be combined with other devices"
     allowed = ("devices", "name", *_OF_EACH)
     for key in (key for key in mapping if key not in allowed):
         yield (
-            f"cluster.{key} stands next to a list of devices; allowed there: {', '.join(allowed[1:])}; an entry of the "
-            f"list states what a group has of its own{nearest(key, allowed)}"
+            f"cluster.{key} cannot be set beside a list of devices; allowed: {', '.join(allowed[1:])}; set it in "
+            f"an entry of the list{nearest(key, allowed)}"
         )
 
 
@@ -130,7 +130,7 @@ _COUNTED = re.compile(r"\s*(\d{1,12})\s*[xX×*]\s*(\S.*?)\s*", re.ASCII)
 _BELOW_ONE = re.compile(r"\s*-\s*\d+\s*[xX×*]\s*\S.*", re.ASCII)
 _NODES = re.compile(r"\s*(\d{1,6})\s*(?:nodes?\s*)?[xX×*]\s*(\d{1,6})\s*(?:[xX×*]\s*)?\b([a-zA-Z]\S*)\s*", re.ASCII)
 """Nodes and the devices of each, which a cluster of equal devices states as one count."""
-_FORMS = "'<count>x <device>' such as '8x a100-sxm-80gb', a cluster of the catalog, or a mapping"
+_FORMS = "'<count>x <device>' such as '8x a100-sxm-80gb', a catalog cluster, or a mapping"
 
 
 def read_cluster(value: str | Mapping[str, Any]) -> Cluster:
@@ -162,9 +162,7 @@ def read_equal(mapping: Mapping[str, Any]) -> Cluster:
     count, device_name = _devices(stated.get("devices"), base.get("devices"), complaints)
     knows_device = device_name is not None or "device" in stated
     if count and not knows_device:
-        complaints.add(
-            "cluster.device is missing; needed: a name of the catalog (`sightline catalog devices`) or a mapping"
-        )
+        complaints.add("cluster.device is missing; needed: a catalog name (`sightline catalog devices`) or a mapping")
     device = _device(stated.get("device"), device_name, complaints) if knows_device else None
     server = dict((device or {}).get("server") or {})
     below = server | base
@@ -176,10 +174,10 @@ def read_equal(mapping: Mapping[str, Any]) -> Cluster:
             parts |= {part.key: values} if values is not None else {}
     per_node = stated.get("per_node", below.get("per_node"))
     if per_node is None and device is not None and "per_node" not in checked.wrong:
-        complaints.add("cluster.per_node is missing; needed: the number of devices of a node")
+        complaints.add("cluster.per_node is missing; needed: devices per node")
     if device is not None and stated.get("power_cap", 1e9) <= device["idle_power"]:
         cap, idle = stated["power_cap"], device["idle_power"]
-        complaints.add(f"cluster.power_cap is {cap:g} W; allowed: more than the {idle:g} W the device takes when idle")
+        complaints.add(f"cluster.power_cap is {cap:g} W; allowed: above the {idle:g} W the device draws when idle")
     complaints.raise_any()
     made = _cluster(count, min(per_node or count, count), parts, stated, base)
     return replace(made, counted=device_name or "", full_node=per_node or 0)
@@ -305,7 +303,7 @@ def _devices(stated: object, below: object, complaints: Complaints) -> tuple[int
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
     if value == THIS_MACHINE or (isinstance(value, str) and value.endswith(f" {THIS_MACHINE}")):
-        complaints.add(f"cluster.devices is {show(value)}; allowed: from 1 to {MOST_RANKS} processes of this machine")
+        complaints.add(f"cluster.devices is {show(value)}; allowed: 1 to {MOST_RANKS} processes on this machine")
         return 0, None
     if isinstance(value, str) and (counted := _COUNTED.fullmatch(value)):
         count, name = int(counted[1]), counted[2]
@@ -319,7 +317,7 @@ def _devices(stated: object, below: object, complaints: Complaints) -> tuple[int
         )
         return 0, None
     if not 1 <= count <= MOST_DEVICES:
-        complaints.add(f"cluster.devices is {show(value)}; allowed: from 1 to {MOST_DEVICES} devices")
+        complaints.add(f"cluster.devices is {show(value)}; allowed: 1 to {MOST_DEVICES} devices")
     return count, name
 
 

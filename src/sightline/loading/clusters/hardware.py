@@ -89,7 +89,7 @@ def _shares(value: object) -> dict[int, float]:
     try:
         return {int(ranks): float(share) for ranks, share in value.items()}  # type: ignore[attr-defined]
     except (AttributeError, TypeError, ValueError):
-        raise InputError(f"is {show(value)}; allowed: a mapping of numbers of ranks to shares of bandwidth") from None
+        raise InputError(f"is {show(value)}; allowed: a mapping from number of ranks to share of bandwidth") from None
 
 
 def _family(value: object) -> Any:
@@ -110,14 +110,14 @@ DEVICE = Part(
     keys={
         **SOURCED,
         "peak_flops": Needed(anything, "dense peak FLOP/s by dtype, such as {bf16: 312 TFLOP/s}"),
-        "memory": Needed(quantity(BYTES), "the device memory, such as 80 GB"),
-        "memory_bandwidth": Needed(_BANDWIDTH, "the memory bandwidth, such as 2 TB/s"),
-        "l2": Needed(quantity(BYTES), "the size of the last-level cache, such as 40 MiB"),
-        "l2_bandwidth": Needed(_BANDWIDTH, "the bandwidth of the last-level cache, such as 5 TB/s"),
-        "compute_units": Needed(whole(1, 10**6), "the number of streaming multiprocessors or their like"),
-        "vector_flops": Needed(quantity(FLOPS), "FLOP/s of element-wise arithmetic in fp32, such as 19.5 TFLOP/s"),
-        "tdp": Needed(quantity(WATTS), "the power limit, such as 400 W"),
-        "idle_power": Needed(quantity(WATTS, zero=True), "the power without work, such as 60 W"),
+        "memory": Needed(quantity(BYTES), "device memory, such as 80 GB"),
+        "memory_bandwidth": Needed(_BANDWIDTH, "memory bandwidth, such as 2 TB/s"),
+        "l2": Needed(quantity(BYTES), "size of the last-level cache, such as 40 MiB"),
+        "l2_bandwidth": Needed(_BANDWIDTH, "bandwidth of the last-level cache, such as 5 TB/s"),
+        "compute_units": Needed(whole(1, 10**6), "number of streaming multiprocessors or compute units"),
+        "vector_flops": Needed(quantity(FLOPS), "fp32 vector FLOP/s, such as 19.5 TFLOP/s"),
+        "tdp": Needed(quantity(WATTS), "power limit, such as 400 W"),
+        "idle_power": Needed(quantity(WATTS, zero=True), "idle power, such as 60 W"),
         "calibration": _family,
         "relatives": _families,
         "architecture": text,
@@ -132,8 +132,8 @@ INTERCONNECT = Part(
     description=Interconnect,
     keys={
         **SOURCED,
-        "bandwidth": Needed(_BANDWIDTH, "bytes per second that one device sends, such as 300 GB/s"),
-        "latency": Needed(_LATENCY, "the time of a small message, such as 2 us"),
+        "bandwidth": Needed(_BANDWIDTH, "bandwidth per device and direction, such as 300 GB/s"),
+        "latency": Needed(_LATENCY, "latency of a small message, such as 2 us"),
         "topology": Needed(choice(*get_args(LinkTopology)), ", ".join(get_args(LinkTopology))),
         "dimensions": whole(1, 6),
         "closes_at": whole(1, 10**4),
@@ -148,8 +148,8 @@ NETWORK = Part(
     description=Network,
     keys={
         **SOURCED,
-        "bandwidth_per_node": Needed(_BANDWIDTH, "bytes per second that one node sends, such as 50 GB/s"),
-        "latency": Needed(_LATENCY, "the time of a small message, such as 5 us"),
+        "bandwidth_per_node": Needed(_BANDWIDTH, "bandwidth per node and direction, such as 50 GB/s"),
+        "latency": Needed(_LATENCY, "latency of a small message, such as 5 us"),
         "topology": choice("fat-tree", "dragonfly", "rail-optimized", "torus"),
         "oversubscription": quantity(COUNT),
         "nodes_per_switch": whole(1, 10**5),
@@ -193,7 +193,7 @@ def read_part(part: Part, stated: object, below: object, complaints: Complaints)
 
 
 def _allowed(part: Part) -> str:
-    return f"a name of the catalog (`sightline catalog {part.folder}`) or a mapping"
+    return f"a catalog name (`sightline catalog {part.folder}`) or a mapping"
 
 
 @cache
@@ -202,7 +202,9 @@ def _of_catalog(folder: str, name: str) -> Values:
     complaints = Complaints()
     values = _checked(part, catalog.entry(folder, name), f"catalog.{folder}.{name}", complaints)
     if "technology" in values:
-        complaints.add(f"catalog.{folder}.{name}.technology is not for entries; a scenario states it in cluster.device")
+        complaints.add(
+            f"catalog.{folder}.{name}.technology is not allowed in catalog entries; set it in cluster.device"
+        )
     require(Checked(values=values), needs_of(part.keys), f"catalog.{folder}.{name}", complaints)
     complaints.raise_any()
     return {**values, "name": name}
@@ -222,7 +224,7 @@ def stated_over(
     base_name = values.pop("same_as", below)
     if "server" in values:
         complaints.add(
-            f"{dotted(key, 'server')} is not a known key here; state per_node, intra_node, network, host in cluster"
+            f"{dotted(key, 'server')} is not a known key; set per_node, intra_node, network and host in cluster"
         )
     base = read_part(part, base_name, None, complaints) if base_name is not None else {}
     return None if base is None or len(complaints.problems) > before else (values, base)
@@ -255,6 +257,8 @@ def calibrations() -> tuple[str, ...]:
 
 def _peaks(peaks: object, key: str, complaints: Complaints) -> dict[str, float]:
     if not isinstance(peaks, Mapping) or not peaks or not all(isinstance(k, str) for k in peaks):
-        complaints.add(f"{key} is {show(peaks)}; allowed: a mapping of dtypes to FLOP/s, such as {{bf16: 312 TFLOP/s}}")
+        complaints.add(
+            f"{key} is {show(peaks)}; allowed: a mapping from dtype to FLOP/s, such as {{bf16: 312 TFLOP/s}}"
+        )
         return {}
     return check(dict.fromkeys(peaks, quantity(FLOPS)), peaks, key, complaints).values

@@ -67,7 +67,7 @@ def _share(value: Any) -> float:
 def _some(value: Any) -> float:
     """A share that is more than nothing."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
-        raise InputError(f"is {show(value)}; allowed: a number above 0, up to 1")
+        raise InputError(f"is {show(value)}; allowed: a number above 0 and up to 1")
     return _share(value)
 
 
@@ -76,7 +76,7 @@ def _shares(*parts: str) -> Kind:
 
     def check_shares(value: Any) -> dict[str, float]:
         if not isinstance(value, Mapping) or not value or not set(value) <= set(parts):
-            raise InputError(f"is {show(value)}; allowed: a mapping of {', '.join(parts)} to shares that sum to 1")
+            raise InputError(f"is {show(value)}; allowed: a mapping from {', '.join(parts)} to shares that sum to 1")
         shares = {}
         for part, share in value.items():
             try:
@@ -84,7 +84,7 @@ def _shares(*parts: str) -> Kind:
             except InputError as error:
                 raise InputError(f"has {part}, which {error}") from None
         if (total := sum(shares.values())) > 1 + ROUNDING:
-            raise InputError(f"is {show(value)}, whose shares sum to {total:g}; allowed: shares that sum to 1 at most")
+            raise InputError(f"is {show(value)}, whose shares sum to {total:g}; allowed: shares that sum to at most 1")
         return shares
 
     return check_shares
@@ -177,7 +177,7 @@ def read_budget(stated: object, below: Values, key: str, complaints: Complaints)
     if len(complaints.problems) > before:
         return None
     if "node" not in values and _own_die(below) is None:
-        complaints.add(f"{key}.node is missing; needed: a logic node of the catalog (`sightline catalog nodes`)")
+        complaints.add(f"{key}.node is missing; needed: a logic node (`sightline catalog nodes`)")
         return None
     die = _die_of(values, below)
     below = below or _figures_of(die.device)

@@ -128,8 +128,8 @@ def detected() -> dict[str, Any]:
         "vector_flops": fp32,
         "calibration": next((family for family in known if family in families), "generic"),
         "relatives": [family for family in RELATIVES if family in families],
-        "source": f"{p.name}: {p.cores} cores at {p.hertz / 1e9:g} GHz, {per_cycle:g} FLOP per cycle; bandwidths of "
-        f"copies measured; power assumed, {WATTS_PER_CORE:g} W per core",
+        "source": f"{p.name}: {p.cores} cores at {p.hertz / 1000000000.0:g} GHz, {per_cycle:g} FLOP per cycle; "
+        f"measured copy bandwidth; assumed power of {WATTS_PER_CORE:g} W per core",
     }
 
 

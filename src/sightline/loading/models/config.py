@@ -101,7 +101,7 @@ def checkpoint_of(config: Mapping[str, Any], *, experts: bool) -> Checkpoint:
     weights = _format(said)
     if weights is None:
         method = said.get("quant_method") or said.get("quant_algo")
-        return Checkpoint(weights=plain, remark=f"its checkpoint format {method!r} is unknown and read as {plain}")
+        return Checkpoint(weights=plain, remark=f"unknown checkpoint format {method!r} is read as {plain}")
     cache = _cache(said)
     if experts and config.get("expert_dtype") == "fp4":
         rest: list[WeightPart] = ["attention", "dense", "shared"]
@@ -251,7 +251,7 @@ def read_model(config: Mapping[str, Any], *, name: str = "", written: Mapping[st
     by_hand = set() if assumed else set(flat(own))
     figures = figures_of(config, family, complaints, by_hand, assumed)
     if assumed and (unread := unread_keys(config)):
-        assumed.append(f"its keys {', '.join(unread)} are not read")
+        assumed.append(f"ignored keys: {', '.join(unread)}")
     require(figures, {n: spellings().needed[n] for n in (*_ALWAYS_NEEDED, *family.needs)}, "model", complaints)
     complaints.raise_any()
     values = settled(figures.values, config, family, assumed)
@@ -299,9 +299,7 @@ def _inconsistencies(values: Mapping[str, Any], family: Family) -> list[str]:
     if kv_heads > heads or heads % kv_heads:
         problems.append(f"num_key_value_heads is {kv_heads}; allowed: a divisor of num_attention_heads {heads}")
     if values["head_dim"] % 1:
-        problems.append(
-            f"hidden_size is {hidden}; allowed: a multiple of num_attention_heads {heads}, or state head_dim"
-        )
+        problems.append(f"hidden_size is {hidden}; allowed: a multiple of num_attention_heads {heads}, or set head_dim")
     if values["intermediate_size"] % 1:
         problems.append(f"expansion_ratio is {values['expansion_ratio']}; allowed: what makes a whole MLP width")
     for word in dict.fromkeys(values.get("layer_types", ())):
@@ -380,7 +378,7 @@ def _of_catalog(name: str) -> ReadModel:
 def _published(value: object, folder: Path) -> tuple[Mapping[str, Any], str]:
     """A config of the catalog or of a file, and the model's name."""
     if not isinstance(value, str) or not value.strip():
-        raise InputError(f"model is {show(value)}; allowed: a name of the catalog, a path or a mapping")
+        raise InputError(f"model is {show(value)}; allowed: a catalog name, a path or a mapping")
     if value in catalog.names("models"):
         return catalog.entry("models", value), value
     try:
@@ -422,7 +420,7 @@ def _config(path: Path) -> Mapping[str, Any]:
     except InputError as error:
         raise InputError([f"{path}: {problem}" for problem in error.problems]) from None
     if not isinstance(config, Mapping):
-        raise InputError(f"{path} is not a model's config: it holds {show(config)}, not a mapping")
+        raise InputError(f"{path} is not a model config: it holds {show(config)}, not a mapping")
     return config
 
 
@@ -432,10 +430,10 @@ def _not_found(value: str) -> str:
     spelled = value.rsplit("/", 1)[-1].lower().removesuffix(".json").removesuffix("-hf").removesuffix("-instruct")
     near = f" - did you mean '{spelled}'?" if spelled in known else nearest(spelled, known)
     if not files_allowed():
-        return f"model is {show(value)}; allowed: a name of the catalog, or a mapping; files are not opened here{near}"
+        return f"model is {show(value)}; allowed: a catalog name or a mapping; the server does not read files{near}"
     if value.lower().endswith(".json"):
-        return f"model is {show(value)}, and there is no such file; paths are relative to the scenario's{near}"
+        return f"model is {show(value)}, but this file does not exist; paths are relative to the scenario file{near}"
     return (
-        f"model is {show(value)}; allowed: a name of the catalog (`sightline catalog models`), "
-        f"the path of a config.json or of its folder, or a mapping{near}"
+        f"model is {show(value)}; allowed: a catalog name (`sightline catalog models`), the path of a "
+        f"config.json or its folder, or a mapping{near}"
     )

@@ -89,12 +89,12 @@ def weight_exceptions(values: Mapping[str, Any], complaints: Complaints) -> tupl
     given = values.get("weight_exceptions", {})
     parts = ("attention", "dense", "experts", "shared", "head")
     if not isinstance(given, Mapping):
-        complaints.add(f"model.weight_exceptions is {show(given)}; allowed: a mapping of part to format")
+        complaints.add(f"model.weight_exceptions is {show(given)}; allowed: a mapping from part to format")
         return ()
     for part in given:
         if part not in parts:
             near = nearest(part, parts) if isinstance(part, str) else ""
-            complaints.add(f"model.weight_exceptions.{part} is no part; allowed: {', '.join(parts)}{near}")
+            complaints.add(f"model.weight_exceptions.{part} is not a known part; allowed: {', '.join(parts)}{near}")
     return tuple((str(part), str(name)) for part, name in given.items())
 
 
@@ -132,7 +132,7 @@ def block_problems(values: Mapping[str, Any]) -> Iterator[str]:
     """Yield what makes no sense about the experts and heads of a config."""
     count, chosen = values.get("num_experts", 0), values.get("num_experts_per_tok")
     if count > 1 and chosen is not None and not 1 <= chosen <= count:
-        yield f"num_experts_per_tok is {chosen}; allowed: from 1 to num_experts {count}"
+        yield f"num_experts_per_tok is {chosen}; allowed: 1 to num_experts {count}"
     for feature, figures in _figures_needed().items():
         if feature in values:
             yield from (f"{f} is missing; needed with {feature}" for f in figures if f not in values)
@@ -163,10 +163,10 @@ def missing_blocks(blocks: Mapping[str, Any]) -> Iterator[str]:
         needed["experts"] = "expert"
     for block, what in needed.items():
         if blocks.get(block) is None:
-            yield f"{block} is missing; needed: the figures of the {what} layers{_SPELLED.get(block, '')}"
+            yield f"{block} is missing; needed: the dimensions of the {what} layers{_SPELLED.get(block, '')}"
     experts = blocks.get("experts")
     if experts is not None and not 1 <= experts.per_token <= experts.count:
-        yield f"experts.per_token is {experts.per_token}; allowed: from 1 to count {experts.count}"
+        yield f"experts.per_token is {experts.per_token}; allowed: 1 to count {experts.count}"
 
 
 _LISTS = ("layer_types", "hybrid_layer_pattern", "single_blocks", "mlp_layer_types", "indexer_types", "index_layers")
@@ -341,7 +341,7 @@ def pruned_problems(values: Values) -> Iterator[str]:
     if blocks is None:
         return
     if not isinstance(blocks, list) or not all(_is_block(block) for block in blocks):
-        yield "block_configs is not a list of mappings with attention and ffn"
+        yield "block_configs must be a list of mappings with attention and ffn"
         return
     for i, block in enumerate(blocks):
         for problem in _block_problems(block, values["num_attention_heads"]):
@@ -352,7 +352,7 @@ def pruned_problems(values: Values) -> Iterator[str]:
 def _block_problems(block: Mapping[str, Any], heads: int) -> Iterator[str]:
     attention, mlp = block["attention"], block["ffn"]
     if attention.get("replace_with_linear") or mlp.get("replace_with_linear"):
-        yield " replaces a block by one matrix, which this version does not predict"
+        yield " replaces a block with a single matrix, which this version cannot predict"
     group = attention.get("n_heads_in_group") or 1
     if not isinstance(group, int) or group < 1 or heads % group:
         yield f".attention.n_heads_in_group is {show(group)}; allowed: a divisor of num_attention_heads {heads}"

@@ -43,14 +43,14 @@ class Trace:
             found = True
             yield conversations.shared(columns) if "blocks" in columns else columns
         if not found:
-            without = " with tokens of a prompt and an answer" if reader.left_out else ""
+            without = " with prompt and answer tokens" if reader.left_out else ""
             raise InputError(f"{self.path} has no requests{without}")
         if reader.left_out:
-            left, verb = counted(reader.left_out, "request"), "is" if reader.left_out == 1 else "are"
-            on_remark(f"{self.path}: {left} without tokens of a prompt or an answer {verb} left out")
+            skipped = counted(reader.left_out, "request")
+            on_remark(f"{self.path}: skipped {skipped} without prompt or answer tokens")
         if reader.blank:
-            others = f", and so are {counted(reader.blank - 1, 'other')}" if reader.blank > 1 else ""
-            on_remark(f"{reader.place} {reader.first_blank} is blank{others}; a blank line is no request")
+            others = f" and {counted(reader.blank - 1, 'more line')}" if reader.blank > 1 else ""
+            on_remark(f"skipped blank line: {reader.place} {reader.first_blank}{others}")
 
     def _reader(self, on_remark: Callable[[str], None]) -> Reader:
         of = "request" if self.document is not None else "row" if self.path.suffix == ".parquet" else "line"
@@ -77,12 +77,12 @@ def open_trace(path: Path, on_remark: Callable[[str], None] = _ignore) -> Trace:
             return Trace(path=path, shape=shape, document=rows)
         header = _header(path)
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        raise InputError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
     return Trace(path=path, shape=recognized(header, str(path)), document=None)
 
 
 def _header(path: Path) -> tuple[str, ...]:
     first = next(blocks_of(path), None)
     if first is None or not first.columns:
-        raise InputError(f"{path} is empty; allowed: a file of requests with a header or keys")
+        raise InputError(f"{path} is empty; allowed: a requests file with a header or keys")
     return tuple(first.columns)

@@ -16,9 +16,9 @@ CHARACTERS: Final = 4
 LARGEST: Final = 10**9
 """Bytes of a document, unpacked."""
 SIZES: Final = {name: (name,) for name in NEEDED}
-CLIENT: Final = "a result of vllm bench serve"
-GUIDELLM: Final = "a result of guidellm"
-SHAREGPT: Final = "conversations as ShareGPT's"
+CLIENT: Final = "a vllm bench serve result"
+GUIDELLM: Final = "a guidellm result"
+SHAREGPT: Final = "ShareGPT conversations"
 
 
 def document_of(path: Path) -> Any:
@@ -35,15 +35,17 @@ def document_of(path: Path) -> Any:
         file.seek(0)
         content = file.read(LARGEST + 1)
     if len(content) > LARGEST:
-        raise InputError(f"{path} holds more than {LARGEST / 1e9:g} GB; allowed: JSON lines, which are read in blocks")
+        raise InputError(
+            f"{path} is larger than {LARGEST / 1000000000.0:g} GB; use JSON lines, which are read in blocks"
+        )
     text = content.decode("utf-8-sig")
     try:
         return [json.loads(line) for line in text.splitlines()] if "conversations" in row else json.loads(text)
     except RecursionError:
-        raise InputError(f"{path} is no JSON: nested too deeply") from None
+        raise InputError(f"{path} is not valid JSON: nested too deeply") from None
     except ValueError as error:
         lines = sum("input_lens" in _row(line) for line in text.splitlines()) if row else 0
-        said = f"has results of {lines} runs; allowed: one" if lines > 1 else f"is no JSON: {error}"
+        said = f"has {lines} results; allowed: one" if lines > 1 else f"is not valid JSON: {error}"
         raise InputError(f"{path} {said}") from None
 
 
@@ -70,8 +72,8 @@ def table_of(document: Any, place: str, on_remark: OnRemark) -> tuple[Shape, Blo
         names = tuple(dict.fromkeys(name for row in document for name in row))
         return recognized(names, place), _rows(document, names)
     raise InputError(
-        f"{place} holds no requests; known are a list of objects with arrival_s, prompt_tokens and output_tokens, "
-        f"{CLIENT}, {GUIDELLM}, and {SHAREGPT}"
+        f"{place} is not a known requests file; allowed: a list of objects with arrival_s, prompt_tokens and "
+        f"output_tokens, {CLIENT}, {GUIDELLM}, or {SHAREGPT}"
     )
 
 
@@ -89,9 +91,9 @@ def _of_vllm(document: Mapping[str, Any], place: str, on_remark: OnRemark) -> tu
     prompts, outputs = document["input_lens"], document.get("output_lens")
     starts = document.get("start_times")
     if not isinstance(prompts, list) or not isinstance(outputs, list) or len(outputs) != len(prompts):
-        raise InputError(f"{place} lacks output_lens, one for each of input_lens: run the client with --save-detailed")
+        raise InputError(f"{place} lacks output_lens, one per entry of input_lens; run the client with --save-detailed")
     if not isinstance(starts, list) or len(starts) != len(prompts):
-        on_remark(f"{place} has no start_times: its requests arrive all at once, or as workload.arrival says")
+        on_remark(f"{place} has no start_times; requests arrive all at once, or as set in workload.arrival")
         starts = [0.0] * len(prompts)
     rows = [
         {"start": s, "prompt_tokens": p, "output_tokens": o} for s, p, o in zip(starts, prompts, outputs, strict=True)
@@ -108,17 +110,15 @@ def _of_guidellm(document: Mapping[str, Any], place: str, on_remark: OnRemark) -
     runs = document["benchmarks"]
     if not isinstance(runs, list) or len(runs) != 1:
         count = len(runs) if isinstance(runs, list) else 0
-        raise InputError(f"{place} has {count} benchmarks; allowed: one - keep that whose requests are meant")
+        raise InputError(f"{place} has {count} benchmarks; allowed: one")
     run = runs[0] if isinstance(runs[0], Mapping) else {}
     requests = run.get("requests") or {}
     if not isinstance(requests, Mapping) or not all(map(_is_table, requests.values())):
-        raise InputError(f"{place} has other requests than {GUIDELLM}: a list of objects for each of their outcomes")
+        raise InputError(f"{place} has an unknown structure; {GUIDELLM} has a list of requests for each outcome")
     done = requests.get("successful") or []
     others = sum(len(rows or ()) for kind, rows in requests.items() if kind != "successful")
     if others:
-        on_remark(
-            f"{place}: {counted(others, 'request')} that did not end well {'is' if others == 1 else 'are'} left out"
-        )
+        on_remark(f"{place}: skipped {counted(others, 'request')} that failed or did not finish")
     rows = [
         {
             "start": row.get("request_start_time", row.get("start_time")),
@@ -134,8 +134,8 @@ def _of_sharegpt(document: Sequence[Mapping[str, Any]], place: str, on_remark: O
     """Conversations of texts: every answer with what was said before it is a turn."""
     wrong = next((number for number, talk in enumerate(document, 1) if not _is_table(talk.get("conversations"))), 0)
     if wrong:
-        raise InputError(f"{place} conversation {wrong} is no list of messages; {SHAREGPT} are lists of objects")
-    on_remark(f"lengths of {SHAREGPT} are taken as a token for every {CHARACTERS} characters, the usual of English")
+        raise InputError(f"{place} conversation {wrong} is not a list of messages; {SHAREGPT} must be lists of objects")
+    on_remark(f"lengths of {SHAREGPT} are estimated at {CHARACTERS} characters per token, typical for English")
     rows = [row for number, talk in enumerate(document) for row in _turns(talk, number)]
     return Shape(name=SHAREGPT, columns=SIZES, optional={"session_id": ("session_id",)}), _rows(
         rows, (*SIZES, "session_id")

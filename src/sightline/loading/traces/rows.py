@@ -98,12 +98,11 @@ class Reader:
         if torn and lines.size:
             last = {name: cells[name][-1] for name in self.shape.columns}
             if blank[-1] or any(_is_empty(value) for value in last.values()):
-                self.on_remark(f"{self.place} {lines[-1]} is torn: the file ends in the middle of it; it is left out")
+                self.on_remark(f"{self.place} {lines[-1]} is incomplete: the file ends in the middle; skipped")
                 kept[-1] = False
             else:
                 self.on_remark(
-                    f"{self.place} {lines[-1]} ends without a line break, so that its last number may have been cut; "
-                    "it is kept as it is"
+                    f"{self.place} {lines[-1]} ends without a line break, so its last number may be cut off; kept"
                 )
         self._note_blank(lines, blank)
         if kept.all():
@@ -151,7 +150,7 @@ class Reader:
             for i, value in zip(at[:MOST_TOLD], shown, strict=True)
         ]
         if at.size:
-            more = [f"{at.size - MOST_TOLD:,} further rows are wrong too"] if at.size > MOST_TOLD else []
+            more = [f"{at.size - MOST_TOLD:,} more rows are invalid"] if at.size > MOST_TOLD else []
             raise InputError([*said, *more])
 
     def _times(self, values: Sequence[Any]) -> NDArray[np.float64]:
@@ -187,8 +186,8 @@ class Reader:
         if at.size:
             i = at[0]
             raise InputError(
-                f"{self.place} {lines[i]}: {theirs} {show(values[i])} is earlier than that of the row before; allowed: "
-                f"rows in order of their arrival ({at.size:,} are not): sort the file by {theirs}"
+                f"{self.place} {lines[i]}: {theirs} {show(values[i])} is earlier than in the row before; "
+                f"allowed: rows in order of arrival ({at.size:,} are not); sort the file by {theirs}"
             )
         self.last_s = float(times[-1])
 

@@ -73,17 +73,17 @@ _TIMES = (TIME, "timestamp", "arrival_time", "arrival", "start_time", "request_s
 _OPTIONAL: Spellings = {name: (name,) for name in KNOWN if name not in (TIME, *NEEDED)}
 OWN: Final = Shape(name="", columns=_spelled(TIME, *NEEDED), optional=_OPTIONAL, from_first=False)
 LOG: Final = Shape(
-    name="a log of requests with times in seconds or as dates", columns={TIME: _TIMES, **_LENGTHS}, optional=_OPTIONAL
+    name="a request log with times in seconds or as dates", columns={TIME: _TIMES, **_LENGTHS}, optional=_OPTIONAL
 )
 UNTIMED: Final = Shape(
-    name="a table of lengths without times: its requests arrive all at once, or as workload.arrival says",
+    name="a table of lengths without times: requests arrive all at once, or as set in workload.arrival",
     columns=_LENGTHS,
     optional=_OPTIONAL,
 )
 SHAPES: Final = (
     OWN,
     Shape(
-        name="an Azure LLM inference trace (as Splitwise's)",
+        name="an Azure LLM inference trace (as used by Splitwise)",
         columns=_spelled("timestamp", "contexttokens", "generatedtokens"),
     ),
     Shape(
@@ -106,10 +106,10 @@ SHAPES: Final = (
         columns=_spelled("timestamp", "request tokens", "response tokens"),
         optional={"session_id": ("session id",)},
     ),
-    Shape(name="a trace of SplitwiseSim", columns=_spelled("arrival_timestamp", "prompt_size", "token_size")),
-    Shape(name="a trace of Vidur", columns=_spelled("arrived_at", "num_prefill_tokens", "num_decode_tokens")),
+    Shape(name="a SplitwiseSim trace", columns=_spelled("arrival_timestamp", "prompt_size", "token_size")),
+    Shape(name="a Vidur trace", columns=_spelled("arrived_at", "num_prefill_tokens", "num_decode_tokens")),
     Shape(
-        name="a trace of LLMServingSim (times in nanoseconds)",
+        name="an LLMServingSim trace (times in nanoseconds)",
         columns=_spelled("arrival_time_ns", "input_toks", "output_toks"),
         unit_s=1e-9,
     ),
@@ -139,7 +139,7 @@ def _missing(shape: Shape, header: Sequence[str], place: str) -> Iterator[str]:
     there = shape.found(header)
     if not there.keys() & shape.columns.keys():
         known = "; ".join(dict.fromkeys(shape.usual for shape in SHAPES[: SHAPES.index(LOG)]))
-        yield f"{place} has the columns {', '.join(header)}, in which no trace is recognized; known are: {known}"
+        yield f"{place} has columns {', '.join(header)}, which match no known trace; known: {known}"
         return
     optional = ", ".join(names[0] for names in shape.optional.values())
     kind = f"{shape.name} has {shape.usual}" if shape.name else f"a trace has {shape.usual}, and optionally {optional}"

@@ -69,7 +69,7 @@ def _parquet(path: Path) -> Iterator[Block]:
             columns = frame.slice(begin, BLOCK_ROWS).collect().to_dict(as_series=False)
             yield Block(columns=columns, first_line=begin + 1)
     except polars_faults() as error:
-        raise InputError(f"{path} cannot be read as Parquet: {first_line(error)}") from None
+        raise InputError(f"{path} is not valid Parquet: {first_line(error)}") from None
 
 
 def text_blocks(path: Path) -> Iterator[tuple[bytes, bool]]:
@@ -84,7 +84,7 @@ def text_blocks(path: Path) -> Iterator[tuple[bytes, bool]]:
             else:
                 rest += piece
             if len(rest) > LONGEST_LINE:
-                raise InputError(f"{path} has a line of more than {LONGEST_LINE // 2**20} MiB, which no table has")
+                raise InputError(f"{path} has a line longer than {LONGEST_LINE // 2**20} MiB")
     if rest.strip():
         yield rest, True
 
@@ -140,7 +140,7 @@ def _cells_of(line: str, delimiter: str, place: str) -> list[str]:
     try:
         return next(csv.reader([line], delimiter=delimiter), [])
     except csv.Error as error:
-        raise InputError(f"{place} is no CSV: {error}") from None
+        raise InputError(f"{place} is not valid CSV: {error}") from None
 
 
 def _json_lines(path: Path) -> Iterator[Block]:
@@ -166,14 +166,14 @@ def _object(line: str, place: str, *, torn: bool) -> dict[str, Any]:
     try:
         value = json.loads(line)
     except RecursionError:
-        raise InputError(f"{place} is no JSON: nested too deeply") from None
+        raise InputError(f"{place} is not valid JSON: nested too deeply") from None
     except ValueError as error:
         if torn:
             return {}
         what = f"{error.msg.lower()} at character {error.colno}" if isinstance(error, json.JSONDecodeError) else error
-        raise InputError(f"{place} is no JSON: {what}") from None
+        raise InputError(f"{place} is not valid JSON: {what}") from None
     if not isinstance(value, dict):
-        raise InputError(f"{place} is {show(value)}; allowed: an object with a request's columns")
+        raise InputError(f"{place} is {show(value)}; allowed: an object with the columns of a request")
     # Logs of OpenAI-compatible servers have their tokens one level deeper.
     usage = value.get("usage")
     return {**usage, **value} if isinstance(usage, dict) else value

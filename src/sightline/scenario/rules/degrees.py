@@ -116,7 +116,7 @@ def replica_groups(
     yield Check(left == 0, key + "; allowed: a divisor of plan.data_parallel {data_parallel}")
     yield Check(
         (left > 0) | (data_parallel_shard == data_parallel) | (zero_stage != 0),
-        key + " with plan.zero_stage 0, which shards nothing; allowed: zero_stage 1, 2, 3",
+        key + " with plan.zero_stage 0, which shards nothing; allowed: zero_stage 1, 2 or 3",
     )
     ranks = tensor_parallel * context_parallel * data_parallel_shard
     yield Check(
@@ -136,7 +136,7 @@ def expert_options(model: Model, expert_capacity: float, expert_dispatch: str, e
     ):
         yield Check(
             model.experts is not None or value == plain,
-            "plan.{field} is {value}; {model.name} has no experts; allowed: {plain}",
+            "plan.{field} is {value}, but {model.name} has no experts; allowed: {plain}",
             {"field": field, "value": show(value), "plain": show(plain)},
         )
 
@@ -157,8 +157,8 @@ def context_heads(heads: int, tensor_parallel: Count, context_parallel: Count, c
     yield Check(
         (context_parallel == 1) | (heads % ranks == 0) | (context_exchange != "all-to-all"),
         "plan.context_exchange is all-to-all with plan.tensor_parallel {tensor_parallel} x plan.context_parallel "
-        "{context_parallel} = {ranks}; allowed: degrees that divide the model's {heads} attention heads, or ring, "
-        "all-gather, mixed",
+        "{context_parallel} = {ranks}; allowed: degrees whose product divides the model's {heads} attention "
+        "heads, or ring, all-gather, mixed",
         {"ranks": ranks},
     )
 
@@ -167,8 +167,8 @@ def context_kernel(attention: str, context_parallel: Count, context_exchange: st
     """Partial results of a split sequence are joined by the sums that fused kernels return."""
     yield Check(
         (context_parallel == 1) | (attention != "eager") | (context_exchange == "all-to-all"),
-        "plan.attention is eager with plan.context_parallel {context_parallel}, whose chunks only fused kernels can "
-        "put together; allowed: flash, or plan.context_exchange all-to-all",
+        "plan.attention is eager with plan.context_parallel {context_parallel}; allowed: flash, or "
+        "plan.context_exchange all-to-all (only fused kernels combine chunks)",
     )
 
 
@@ -179,8 +179,8 @@ def context_windows(model: Model, sequence_length: int, context_parallel: Count,
     sent_round = context_exchange in ("ring", "mixed") and seen_in_part
     yield Check(
         (context_parallel == 1) | (not sent_round),
-        "plan.context_exchange is {context_exchange}; {model.name} has layers that see a window of {model.window} "
-        "tokens, for which keys do not go round a ring; allowed: all-gather, all-to-all",
+        "plan.context_exchange is {context_exchange}, but {model.name} has layers with a window of "
+        "{model.window} tokens; allowed: all-gather, all-to-all",
     )
 
 
@@ -189,8 +189,8 @@ def sample_lengths(model: Model, lengths: Lengths) -> Checks:
     others = sorted({kind.mixer for kind in model.kinds} & {"sparse", "compressed"})
     yield Check(
         not others,
-        "workload.lengths is {lengths.distribution}; {model.name} has {others} attention, which is predicted on "
-        "samples that all have workload.sequence_length tokens; allowed: no lengths",
+        "workload.lengths is {lengths.distribution}, but {model.name} has {others} attention, which requires "
+        "samples of workload.sequence_length tokens; allowed: no lengths",
         {"others": ", ".join(others)},
     )
 
@@ -265,7 +265,7 @@ def dualpipe(
     micro_batches, fewest = global_batch / (data_parallel * micro_batch), 2 * pipeline_parallel
     yield Check(
         interleaved | ((micro_batches % 2 == 0) & (micro_batches >= fewest)),
-        "plan.schedule is dualpipe with {micro_batches:g} micro-batches; allowed: an even number of {fewest} or more, "
-        "twice plan.pipeline_parallel",
+        "plan.schedule is dualpipe with {micro_batches:g} micro-batches; allowed: an even number, at least "
+        "{fewest} (twice plan.pipeline_parallel)",
         {"micro_batches": micro_batches, "fewest": fewest},
     )

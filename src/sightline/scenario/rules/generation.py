@@ -22,20 +22,20 @@ def engine_experts(
     key: str, model: Model, tensor_parallel: Count, data_parallel: Count, expert_parallel: Count
 ) -> Checks:
     """Experts are spread over the tensor x data ranks, at least one on each group of them."""
-    stated = "{key}.expert_parallel is {expert_parallel}; "
+    stated = "{key}.expert_parallel is {expert_parallel}"
     if model.experts is None:
-        yield Check(expert_parallel == 1, stated + "{model.name} has no experts, so allowed: 1")
+        yield Check(expert_parallel == 1, stated + ", but {model.name} has no experts; allowed: 1")
         return
     ranks = tensor_parallel * data_parallel
     left = ranks % expert_parallel
     yield Check(
         left == 0,
-        stated + "allowed: a divisor of tensor_parallel {tensor_parallel} x data_parallel {data_parallel} = {ranks}",
+        stated + "; allowed: a divisor of tensor_parallel {tensor_parallel} x data_parallel {data_parallel} = {ranks}",
         {"ranks": ranks},
     )
     yield Check(
         (left > 0) | (expert_parallel <= model.experts.count),
-        stated + "allowed: up to the model's {model.experts.count} experts",
+        stated + "; allowed: up to the model's {model.experts.count} experts",
     )
 
 
@@ -62,8 +62,8 @@ def unlike_replicas(
     yield Check(
         reduce(and_, [count % replica == 0 for count in group_devices]),
         "a replica of plan.tensor_parallel {tensor_parallel} x plan.pipeline_parallel {pipeline_parallel} x "
-        "plan.data_parallel {data_parallel} is {replica}, which would span unlike ones; allowed: a divisor of "
-        "each group's devices: {counts}",
+        "plan.data_parallel {data_parallel} is {replica}, which would span heterogeneous devices; allowed: a "
+        "divisor of the devices of each group: {counts}",
         {"replica": Counted(replica), "counts": ", ".join(map(str, group_devices))},
     )
 
@@ -79,8 +79,8 @@ def served_batches(
         and len(group_batches) == len(group_devices)
         and min(group_batches) > 0
         and sum(group_batches) == batch,
-        "plan.group_batches is {stated}; allowed: a number of sequences for each group of unlike devices in the "
-        "cluster, workload.batch {batch} in all",
+        "plan.group_batches is {stated}; allowed: one number of sequences per device group, {batch} "
+        "(workload.batch) in total",
         {"stated": ", ".join(map(str, group_batches))},
     )
 
@@ -92,8 +92,8 @@ def unlike_pools(group_devices: tuple[int, ...] | None, prefill_devices: Count, 
     pools = {(prefill_devices, decode_devices), (decode_devices, prefill_devices)}
     yield Check(
         group_devices in pools,
-        "plan.disaggregate takes {prefill} for prefill and {decode_devices} for decode; allowed on "
-        "unlike devices: two groups, all of one for prefill and all of the other for decode, of {counts} devices",
+        "plan.disaggregate uses {prefill} for prefill and {decode_devices} for decode; allowed on heterogeneous "
+        "devices: two groups, one for prefill and one for decode, of {counts} devices",
         {"counts": ", ".join(map(str, group_devices)), "prefill": Counted(prefill_devices)},
     )
 
@@ -103,8 +103,8 @@ def disaggregated_devices(devices: int, prefill_devices: Count, decode_devices: 
     total = prefill_devices + decode_devices
     yield Check(
         total == devices,
-        "plan.disaggregate takes {prefill} for prefill and {decode_devices} for decode, {total} in all; allowed: the "
-        "cluster's {there}",
+        "plan.disaggregate uses {prefill} for prefill and {decode_devices} for decode, {total} in total; "
+        "allowed: the cluster's {there}",
         {"total": total, "prefill": Counted(prefill_devices), "there": Counted(devices)},
     )
 
@@ -116,8 +116,8 @@ def engine_expert_tensor_parallel(
     ranks = tensor_parallel * data_parallel
     yield Check(
         stated_expert_tensor_parallel * expert_parallel == ranks,
-        "plan.expert_tensor_parallel is {stated_expert_tensor_parallel}; allowed: what is left of tensor_parallel "
-        "{tensor_parallel} x data_parallel {data_parallel} over expert_parallel {expert_parallel}: {left:g}",
+        "plan.expert_tensor_parallel is {stated_expert_tensor_parallel}; allowed: tensor_parallel "
+        "{tensor_parallel} x data_parallel {data_parallel} / expert_parallel {expert_parallel} = {left:g}",
         {"left": ranks / expert_parallel},
     )
 
@@ -126,7 +126,7 @@ def engine_dtype(device: Device, dtype: str) -> Checks:
     """The datasheet has a matmul rate in that dtype; 8-bit weights are expanded where it has none."""
     yield Check(
         dtype in device.peak_flops or dtype == "fp8",
-        "plan.dtype is {shown}; {device.name} computes in {rates}",
+        "plan.dtype is {shown}; allowed on {device.name}: {rates}",
         {"shown": show(dtype), "rates": ", ".join(device.peak_flops)},
     )
 
@@ -136,12 +136,12 @@ def engine_quantization(model: Model, quantization: tuple[str, ...] | None) -> C
     for word in quantization or ():
         yield Check(
             word not in EXPERTS_ONLY or model.experts is not None,
-            "plan.quantization is '{word}', a format of experts alone; {model.name} has no experts",
+            "plan.quantization is '{word}', which applies to experts only, but {model.name} has none",
             {"word": word},
         )
         yield Check(
             word not in ROUTER_DTYPES or model.fp32_router,
-            "plan.quantization is '{word}'; {model.name} has no router that engines keep in fp32",
+            "plan.quantization is '{word}', but {model.name} has no router that engines keep in fp32",
             {"word": word},
         )
 
@@ -152,8 +152,8 @@ def sequences_in_flight(batch: Count, data_parallel: Count, replicas: Count, max
     most = max_sequences * ranks
     yield Check(
         batch <= most,
-        "workload.batch is {batch}; allowed: up to {most} sequences in flight, plan.max_sequences {max_sequences} on "
-        "each of {ranks} ranks",
+        "workload.batch is {batch}; allowed: up to {most} sequences in flight, plan.max_sequences "
+        "{max_sequences} on each of {ranks} ranks",
         {"ranks": ranks, "most": most},
     )
 
@@ -162,6 +162,6 @@ def prefix_tokens(prefix_tokens: Count, prompt_tokens: Count) -> Checks:
     """The last token of a prompt is always computed."""
     yield Check(
         prefix_tokens < prompt_tokens,
-        "workload.prefix_tokens is {prefix_tokens}; allowed: fewer than the {prompt_tokens} prompt tokens, the last of "
-        "which is always computed",
+        "workload.prefix_tokens is {prefix_tokens}; allowed: fewer than the {prompt_tokens} prompt tokens (the "
+        "last token is always computed)",
     )

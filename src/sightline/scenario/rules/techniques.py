@@ -27,7 +27,7 @@ def dtype(device: Device, dtype: str, dtype_is_stated: bool) -> Checks:
     """The datasheet has a matmul rate in that dtype."""
     yield Check(
         computes_in(device, dtype),
-        "plan.dtype is {shown}{by_default}; {device.name} computes in {rates}",
+        "plan.dtype is {shown}{by_default}; allowed on {device.name}: {rates}",
         {
             "shown": show(dtype),
             "by_default": "" if dtype_is_stated else " (the default)",

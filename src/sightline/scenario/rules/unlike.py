@@ -23,8 +23,8 @@ def unlike_ranks(group_devices: tuple[int, ...] | None, tensor_parallel: Count, 
     ranks = tensor_parallel * context_parallel
     yield Check(
         _divide(group_devices, ranks),
-        "plan.tensor_parallel{context} is {ranks}, which would span unlike devices; allowed: a divisor of each group's "
-        "devices: {counts}",
+        "plan.tensor_parallel{context} is {ranks}, which would span heterogeneous devices; allowed: a divisor of "
+        "the devices of each group: {counts}",
         {"context": Beyond(_CONTEXT, context_parallel), "ranks": ranks, "counts": _listed(group_devices)},
     )
 
@@ -40,18 +40,18 @@ def unlike_split(
 ) -> Checks:
     """Each group of unlike devices runs whole stages of every replica, or whole replicas."""
     if group_devices is None:
-        yield Check(split is None, "plan.split is {split}; allowed: none, for all devices of the cluster are equal")
+        yield Check(split is None, "plan.split is {split}; allowed: none, because all devices of the cluster are equal")
         return
     ranks = tensor_parallel * context_parallel
     stage, replica = ranks * data_parallel, ranks * pipeline_parallel
     by_stage = _divide(group_devices, stage) & (pipeline_parallel > 1) & (schedule != "dualpipe")
     fits = {"pipeline": by_stage, "data": _divide(group_devices, replica)}
     asked = list(fits) if split is None else [split]
-    said = "neither split fits unlike groups: " if split is None else f"plan.split is {split}, with "
+    said = "no split works for these heterogeneous groups: " if split is None else f"plan.split is {split}, with "
     yield Check(
         reduce(or_, [fits[one] for one in asked]),
-        said + f"{' and '.join(_HAS[one] for one in asked)}; allowed: {' or '.join(_NEEDS[one] for one in asked)}, "
-        "whose devices divide those of each group: {counts}",
+        said + f"{' and '.join(_HAS[one] for one in asked)}; allowed: "
+        f"{' or '.join(_NEEDS[one] for one in asked)} whose devices divide those of each group: {{counts}}",
         {"stage": stage, "replica": replica, "counts": _listed(group_devices)},
     )
 
@@ -79,8 +79,8 @@ def unlike_experts(
     ranks = expert_parallel * expert_tensor_parallel * pipeline_parallel
     yield Check(
         (expert_parallel * expert_tensor_parallel == 1) | (split is None) | _divide(group_devices, ranks),
-        "plan.expert_parallel {expert_parallel} would span unlike devices with plan.split data; allowed: experts "
-        "within a group, of {counts} devices in {pipeline_parallel} stages",
+        "plan.expert_parallel {expert_parallel} would span heterogeneous devices with plan.split data; allowed: "
+        "experts within a group, of {counts} devices in {pipeline_parallel} stages",
         {"counts": _listed(group_devices)},
     )
 
@@ -95,16 +95,14 @@ def stated_layers(
     figures = {"stage_layers": _listed(stage_layers), "total": sum(stage_layers)}
     yield Check(
         len(stage_layers) == pipeline_parallel,
-        key + "; allowed: a number of layers for each of plan.pipeline_parallel {pipeline_parallel} stages",
+        key + "; allowed: one number of layers per stage, plan.pipeline_parallel {pipeline_parallel}",
         figures,
     )
+    yield Check(sum(stage_layers) == layers, key + ", {total} in total; allowed: the model's {layers} layers", figures)
     yield Check(
-        sum(stage_layers) == layers, key + ", {total} in all; allowed: the model's {layers} layers in all", figures
+        all(stage_layers[1:-1]), key + "; allowed: at least 1 on every stage between the first and the last", figures
     )
-    yield Check(
-        all(stage_layers[1:-1]), key + "; allowed: 1 or more on every stage between the first and the last", figures
-    )
-    yield Check(split != "data", key + " with plan.split data, where all replicas have the same stages", figures)
+    yield Check(split != "data", key + " with plan.split data, which requires equal stages in all replicas", figures)
     yield Check(schedule != "dualpipe", key + "; plan.schedule dualpipe splits layers evenly", figures)
 
 
@@ -126,13 +124,15 @@ def group_batches(
     one_each = group_devices is not None and len(group_batches) == len(group_devices)
     yield Check(
         one_each,
-        key + "; allowed: the sequences of each group of unlike devices in the cluster",
+        key + "; allowed: one number of sequences per device group",
         figures,
     )
-    yield Check(split != "pipeline", key + " with plan.split pipeline, where all groups see the whole batch", figures)
+    yield Check(
+        split != "pipeline", key + " with plan.split pipeline, which sends the whole batch to every group", figures
+    )
     yield Check(
         sum(group_batches) == global_batch,
-        key + ", {total} in all; allowed: workload.global_batch {global_batch} in all",
+        key + ", {total} in total; allowed: workload.global_batch {global_batch}",
         figures,
     )
     if group_devices is None or not one_each:
@@ -143,7 +143,7 @@ def group_batches(
     ]
     yield Check(
         all(batch > 0 for batch in group_batches) & reduce(and_, shares),
-        key + "; allowed: a multiple of each group's replicas x plan.micro_batch",
+        key + "; allowed: a multiple of replicas x plan.micro_batch in each group",
         figures,
     )
 
@@ -167,8 +167,8 @@ def unlike_batch(
     whole, least = gcd(*group_devices) * sequences, sum(group_devices) * sequences
     yield Check(
         (global_batch * replica % whole == 0) & (global_batch * replica >= least),
-        "workload.global_batch is {global_batch}; allowed with plan.split data: a multiple of {multiple:g} of "
-        "{fewest:g} or more, whole micro-batches of {sequences} for every replica",
+        "workload.global_batch is {global_batch}; allowed with plan.split data: a multiple of {multiple:g}, at "
+        "least {fewest:g} (whole micro-batches of {sequences} for every replica)",
         {"multiple": whole / replica, "fewest": least / replica, "sequences": sequences},
     )
 

@@ -234,12 +234,12 @@ def test_every_answer_is_consistent(model, tensor, zero):
 @pytest.mark.parametrize(
     ("devices", "plan", "said"),
     [
-        (["4x a100-sxm-80gb", "12x h100-sxm-80gb"], {"tensor_parallel": 8}, "would span unlike devices"),
+        (["4x a100-sxm-80gb", "12x h100-sxm-80gb"], {"tensor_parallel": 8}, "would span heterogeneous devices"),
         ([A100, H100], {"pipeline_parallel": 16, "split": "data"}, "plan.split is data, with replicas of 16 devices"),
         ([A100, H100], {"split": "pipeline"}, "plan.split is pipeline, with stages of 16 devices in 1 stages"),
         ([A100, H100], {"pipeline_parallel": 2, "stage_layers": [16, 15]}, "allowed: the model's 32 layers in all"),
         ([A100, H100], {"pipeline_parallel": 2, "stage_layers": [32]}, "a number of layers for each of"),
-        ([A100, H100], {"group_batches": [60, 4]}, "a multiple of each group's replicas x plan.micro_batch"),
+        ([A100, H100], {"group_batches": [60, 4]}, "a multiple of replicas x plan.micro_batch"),
         ([A100, H100], {"group_batches": [60, 5]}, "allowed: workload.global_batch 64 in all"),
         (["16x h100-sxm-80gb"], {"split": "data"}, "all devices of the cluster are equal"),
         ([A100, H100], {"dtype": "fp8"}, "a100-sxm-80gb computes in"),
