@@ -42,6 +42,8 @@ class Options:
             flags: Options that take no value.
             units: Whether numbers may be written as 8k or 8K.
         """
+        self.model = ""
+        """The catalog's name of the model that the command is about, where it is known."""
         self.plain: list[str] = []
         """Words that belong to no option, or stand behind the first one of an option."""
         self.problems: list[str] = []

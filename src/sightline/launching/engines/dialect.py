@@ -1,35 +1,183 @@
-"""Read the commands of serving engines back: the scenario that their servers make up."""
+"""Start the servers of an engine, and read such commands back as the scenario that its servers make up."""
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from sightline.catalog.yaml12 import parse
 from sightline.errors import InputError
+from sightline.launching.engines.requests import DTYPES, READ_DTYPES, Request, model_argument, quantization, requests_of
+from sightline.launching.engines.servers import LOCAL, Arguments, Command, Server, launch
 from sightline.launching.hugging_face import model_of
-from sightline.launching.launch import Reading
+from sightline.launching.launch import Launch, Reading, refuse
 from sightline.launching.options import Options, not_read
 from sightline.launching.shell import commands_of
 from sightline.launching.source import Source
+from sightline.launching.table import Option, fields_read, written
 from sightline.loading.sources import read_text
+from sightline.scenario import GenerationScenario
 from sightline.scenario.generation import DEGREES
+
+BATCH, PROMPT, OUTPUT = 16, 1024, 128
+"""Sequences in flight on each rank, and tokens of each: assumed, for a server's command says neither."""
+ACCEPTANCE = 0.7
+"""Share of drafted tokens that are accepted: assumed, for the same reason."""
+HARMLESS = frozenset(
+    {
+        *("host", "port", "api-key", "served-model-name", "trust-remote-code", "download-dir", "seed", "revision"),
+        *("tokenizer", "tokenizer-mode", "tokenizer-path", "disable-log-stats", "disable-log-requests"),
+        *("enable-log-requests", "log-level", "uvicorn-log-level", "chat-template", "nnodes", "node-rank"),
+    }
+)
+"""Options that change no time and no memory."""
+Row: TypeAlias = Option[Request, Options]
+"""An option of an engine's server."""
+
+
+def command_options(table: Sequence[Row], request: Request) -> Arguments:
+    """Return the options of a command; those of a table that are keys of a file have no dashes."""
+    return {name: value for name, value in written(table, request).items() if name.startswith("-")}
+
+
+def file_settings(table: Sequence[Row], request: Request) -> dict[str, Any]:
+    """Return the keys of a file, those with dots within groups."""
+    settings: dict[str, Any] = {}
+    for name, value in written(table, request).items():
+        if not name.startswith("-"):
+            group, _, key = name.rpartition(".")
+            (settings.setdefault(group, {}) if group else settings)[key] = value
+    return settings
+
+
+def named(name: str) -> str:
+    """Return an option's name as `Options` has it."""
+    return name.lstrip("-").replace("_", "-")
+
+
+def degree(name: str, field: str, *, always: bool = False) -> Row:
+    """Return the option of a degree, which is written above 1, or ``always`` and then read as 1 where it is absent."""
+
+    def write(request: Request) -> object:
+        value = getattr(request.plan, field)
+        return value if always or value > 1 else None
+
+    return Option(name, field, write, lambda options: options.number(named(name)) or (1 if always else None))
+
+
+def number(name: str, field: str, write: Callable[[Request], object] | None = None) -> Row:
+    """Return the option of a count, by default the field as it is."""
+    return Option(name, field, write or attrgetter(f"plan.{field}"), lambda options: options.number(named(name)))
+
+
+def memory_share(name: str) -> Row:
+    """Return the option of the share of the device's memory that the engine takes."""
+    field = "memory_fraction"
+    return Option(name, field, attrgetter(f"plan.{field}"), lambda options: options.share(named(name)))
+
+
+def switch(name: str, field: str) -> Row:
+    """Return the option of a switch that is written whether it is on or off."""
+    return Option(name, field, attrgetter(f"plan.{field}"), lambda options: options.flag(named(name)))
+
+
+def without(name: str, field: str) -> Row:
+    """Return the option that switches off what the engine does by default."""
+    return Option(
+        name,
+        field,
+        lambda request: None if getattr(request.plan, field) else True,
+        lambda options: False if options.flag(named(name)) else None,
+    )
+
+
+def compute_dtype(name: str) -> Row:
+    """Return the option of the dtype that PyTorch computes in."""
+    return Option(
+        name,
+        "dtype",
+        lambda request: DTYPES.get(request.plan.dtype),
+        lambda options: options.word(named(name), READ_DTYPES) or None,
+    )
+
+
+def formats(
+    weights: str,
+    read_weights: Mapping[str, str],
+    cache: str = "",
+    caches: Mapping[str, str] = {},
+    read_caches: Mapping[str, str] = {},
+) -> tuple[Row, ...]:
+    """Return the options of number formats, of weights and where there is one of the cache.
+
+    Args:
+        weights: Option with the format that weights are converted to, or have.
+        read_weights: Our words by the engine's; empty where the checkpoint says the format.
+        cache: Option with the format of the cache.
+        caches: The engine's words by ours.
+        read_caches: Our words by the engine's.
+    """
+
+    def read(options: Options) -> list[str] | None:
+        kept = options.word(named(cache), read_caches) if cache else ""
+        return quantization(options.word(named(weights), read_weights), kept, options.model) or None
+
+    rows: tuple[Row, ...] = (Option(weights, "quantization", lambda request: request.formats.weights or None, read),)
+    return (*rows, Option(cache, write=lambda request: caches.get(request.formats.cache))) if cache else rows
+
+
+def drafts(name: str, write: Callable[[Request], object], read: Callable[[Options], int | None]) -> Row:
+    """Return the option of drafted tokens, whose acceptance no command says."""
+
+    def speculative(options: Options) -> Mapping[str, object] | None:
+        tokens = read(options)
+        return {"tokens": tokens, "acceptance": ACCEPTANCE} if tokens else None
+
+    return Option(name, "speculative", write, speculative)
+
+
+def reachable(_request: Request, _server: Server, _rank: int, address: str) -> Arguments:
+    """Return what lets other nodes reach a server."""
+    return {} if address == LOCAL else {"--host": "0.0.0.0"}  # noqa: S104
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Dialect:
-    """How an engine's commands are read."""
+    """How an engine's servers are started, and such commands read back: what each engine's module says of its own."""
 
     engine: str
     """As ``plan.framework`` names it."""
+    options: Sequence[Row]
+    """Of the server: each says how it is written and how it is read."""
     programs: Sequence[Sequence[str]]
     """Words that begin its command, the first without its folder."""
     image: str
     """What its containers are called."""
-    plan: Callable[[Options, str], Mapping[str, Any]]
-    """Keys of ``plan`` that a server's options say; the text is the catalog's name of its model."""
+    words: Callable[[Request, str], Sequence[str]]
+    """The program with the model, which has this name."""
+    port: int
+    """The first server's."""
+    router: Callable[[Sequence[tuple[Server, str]]], str] | None = None
+    """What shares requests among servers, given each with its address; None where the engine has nothing."""
+    router_package: str = ""
+    """What has to be installed for that."""
+    weights: Mapping[str, str] = field(default_factory=dict)
+    """The engine's words for formats that it converts 16-bit weights to while it loads them."""
+    model: Callable[[GenerationScenario], tuple[str, Sequence[str]]] = field(default=model_argument)
+    """What a command calls the model, and what to say about that."""
+    says_formats: bool = True
+    """Whether the user hears of formats that weights have to be published in."""
+    problems: Callable[[Sequence[Request]], Iterable[str]] = field(default=lambda _: ())
+    """What of a plan the engine cannot launch."""
+    notes: Callable[[Sequence[Request]], Iterable[str]] = field(default=lambda _: ())
+    """What of a plan no option says, and what the user has to know."""
+    of_node: Callable[[Request, Server, int, str], Arguments] = field(default=lambda *_: {})
+    """Further options of a server on one of its nodes: the node's rank in it, and the address of its first one."""
+    environment: Callable[[Server, str], Mapping[str, object]] = field(default=lambda _server, _address: {})
+    """Further variables of a server, which has an address."""
     models: Sequence[str] = ("model", "model-path")
     """Options that name the model."""
     called: Callable[[str], str] = field(default=lambda written: written)
@@ -55,8 +203,54 @@ class Dialect:
     quiet: Collection[str] = ()
     """Options of its own that change neither time nor memory, or that say where servers are."""
 
+    def claims(self, found: Source) -> bool:
+        """Whether what was given starts a server of the engine."""
+        return found.kind == "command" and bool(commands(found, self))
 
-Command = tuple[list[str], list[str]]
+    def read(self, found: Source) -> Reading:
+        """Return the scenario that the servers of a command or script make up.
+
+        Raises:
+            InputError: Options contradict each other, or have values that the engine does not take.
+        """
+        return read_servers(found, self)
+
+    def plan(self, options: Options) -> Mapping[str, Any]:
+        """Return the keys of ``plan`` that a server's options say."""
+        for name in (named(option.name) for option in self.options if not option.field):
+            options.has(self.aliases.get(name, name))
+        return fields_read(self.options, options)
+
+    def write(self, scenario: GenerationScenario, files: Mapping[str, str] | None = None) -> Launch:
+        """Return the command of a server, or the script of several; ``files`` are texts that the commands name.
+
+        Raises:
+            InputError: The plan has something that the engine cannot launch; a sentence each.
+        """
+        requests = requests_of(scenario, self.weights)
+        refuse(list(self.problems(requests)))
+        model, unknown = self.model(scenario)
+        written_commands = {
+            request.role: Command(
+                words=self.words(request, model),
+                arguments=command_options(self.options, request),
+                of_node=partial(self.of_node, request),
+                environment=self.environment,
+            )
+            for request in requests
+        }
+        return launch(
+            scenario,
+            written_commands,
+            port=self.port,
+            router=self.router,
+            router_package=self.router_package,
+            files=files,
+            notes=[*unknown, *(requests[0].formats.notes if self.says_formats else ()), *self.notes(requests)],
+        )
+
+
+Parts = tuple[list[str], list[str]]
 """What stands before and behind the engine's program."""
 _WRITTEN = re.compile(
     r"""^[ \t]*cat[ \t]*>[ \t]*(?P<to>\S+)[ \t]*<<-?[ \t]*["']?(?P<end>\w+)["']?[^\n]*\n"""
@@ -74,7 +268,7 @@ def servers_of(found: Source, dialect: Dialect) -> tuple[list[Options], list[str
     return _distinct([one for one in servers if not dialect.later_node(one)] or servers[:1]), unread
 
 
-def commands(found: Source, dialect: Dialect) -> list[Command]:
+def commands(found: Source, dialect: Dialect) -> list[Parts]:
     """Return the commands of a text that start a server of the engine."""
     words_of_all = commands_of(_WRITTEN.sub("", _text(found)))
     return [parts for words in words_of_all if (parts := _parted(words, dialect)) is not None]
@@ -88,7 +282,7 @@ def _text(found: Source) -> str:
     return f"{found.text}\n{read_text(script)}" if script.is_file() else found.text
 
 
-def _parted(words: Sequence[str], dialect: Dialect) -> Command | None:
+def _parted(words: Sequence[str], dialect: Dialect) -> Parts | None:
     """The words before and behind the engine's program or its container; None where a command starts something else."""
     for at, word in enumerate(words):
         name = word.rpartition("/")[2]
@@ -143,31 +337,7 @@ def _distinct(servers: Sequence[Options]) -> list[Options]:
     return list(reversed(ports.values()))
 
 
-BATCH, PROMPT, OUTPUT = 16, 1024, 128
-"""Sequences in flight on each rank, and tokens of each: assumed, for a server's command says neither."""
-ACCEPTANCE = 0.7
-"""Share of drafted tokens that are accepted: assumed, for the same reason."""
-HARMLESS = frozenset(
-    {
-        *("host", "port", "api-key", "served-model-name", "trust-remote-code", "download-dir", "seed", "revision"),
-        *("tokenizer", "tokenizer-mode", "tokenizer-path", "disable-log-stats", "disable-log-requests"),
-        *("enable-log-requests", "log-level", "uvicorn-log-level", "chat-template", "nnodes", "node-rank"),
-    }
-)
-"""Options that change no time and no memory."""
-
-
-def of(dialect: Dialect) -> tuple[Callable[[Source], bool], Callable[[Source], Reading]]:
-    """Return what an engine's module reads back by: `starts` and `read` in its dialect."""
-    return partial(starts, dialect=dialect), partial(read, dialect=dialect)
-
-
-def starts(found: Source, dialect: Dialect) -> bool:
-    """Return whether what was given starts a server of the engine."""
-    return found.kind == "command" and bool(commands(found, dialect))
-
-
-def read(found: Source, dialect: Dialect) -> Reading:
+def read_servers(found: Source, dialect: Dialect) -> Reading:
     """Return the scenario that the servers of a command or script make up.
 
     Raises:
@@ -178,7 +348,8 @@ def read(found: Source, dialect: Dialect) -> Reading:
     known = model_of(dialect.called(written))
     plans: dict[str, list[Mapping[str, Any]]] = {}
     for one in servers:
-        plans.setdefault(dialect.role(one), []).append(dialect.plan(one, known))
+        one.model = known
+        plans.setdefault(dialect.role(one), []).append(dialect.plan(one))
         one.refuse()
     plan, devices = _plan(plans)
     most = [one.number(dialect.longest, least=-1) for one in servers if dialect.longest]

@@ -1,29 +1,24 @@
 """LightLLM: ``lightllm.server.api_server`` of 2026, ranks of tensor parallelism on the devices of a node."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
-from sightline.launching.engines import dialect
-from sightline.launching.engines.dialect import Dialect
-from sightline.launching.engines.requests import (
-    DTYPES,
-    READ_DTYPES,
-    budget,
-    budget_notes,
-    longest,
-    model_argument,
-    quantization,
-    requested_formats,
-    sequences,
-    unwritten_notes,
+from sightline.launching.engines.dialect import (
+    Dialect,
+    Row,
+    compute_dtype,
+    formats,
+    memory_share,
+    number,
+    reachable,
+    without,
 )
-from sightline.launching.engines.servers import LOCAL, Arguments, Command, Server, launch, one_node_problems
-from sightline.launching.launch import Launch, refuse
-from sightline.launching.options import Options, without_none
-from sightline.scenario import GenerationScenario
+from sightline.launching.engines.requests import Request, budget_notes, unwritten_notes
+from sightline.launching.engines.servers import Arguments, Server, one_node_problems
+from sightline.launching.options import Options
+from sightline.launching.table import Option
 
-PORT, RANKS_PORT = 8000, 28765
-"""First ports of the servers, and of the exchange among a server's ranks."""
+RANKS_PORT = 28765
+"""First port of the exchange among a server's ranks."""
 WEIGHTS: Mapping[str, str] = {
     "w8a8": "vllm-w8a8",
     "fp8": "vllm-fp8w8a8",
@@ -47,80 +42,64 @@ READ_CACHES: Mapping[str, str] = {
 }
 
 
-def write(scenario: GenerationScenario) -> Launch:
-    """Return the command of a server, or the script of several.
-
-    Raises:
-        InputError: The plan has degrees or pools that are not launched.
-    """
-    refuse([*one_node_problems(scenario, "pipeline_parallel", "data_parallel", "expert_parallel")])
-    model, unknown = model_argument(scenario)
-    command = Command(
-        words=("python", "-m", "lightllm.server.api_server", "--model_dir", model),
-        arguments=_arguments(scenario),
-        of_node=_of_node,
-    )
-    notes = [*unknown, *requested_formats(scenario, WEIGHTS).notes, *_notes(scenario)]
-    return launch(scenario, {"": command}, port=PORT, notes=notes)
+def _tokens(options: Options) -> int | None:
+    tokens, chunk = options.number("batch-max-tokens"), options.number("chunked-prefill-size")
+    return tokens or chunk
 
 
-def _arguments(scenario: GenerationScenario) -> Arguments:
-    """The options that every server has."""
-    plan, formats, tokens = scenario.plan, requested_formats(scenario, WEIGHTS), budget(scenario, scenario.plan)
-    stated = {
-        "--tp": plan.tensor_parallel,
-        "--data_type": DTYPES.get(plan.dtype),
-        "--quant_type": formats.weights or None,
-        "--mode": CACHES.get(formats.cache),
-        "--max_req_total_len": longest(scenario),
-        "--running_max_req_size": sequences(scenario, "", plan),
-        "--batch_max_tokens": tokens,
-        "--chunked_prefill_size": tokens if plan.chunked_prefill else None,
-        "--disable_chunked_prefill": None if plan.chunked_prefill else True,
-        "--use_dynamic_prompt_cache": plan.prefix_cache or None,
-        "--mem_fraction": plan.memory_fraction,
-        "--disable_cudagraph": None if plan.cuda_graphs else True,
-    }
-    return without_none(stated)
-
-
-def _of_node(server: Server, _rank: int, address: str) -> Arguments:
-    """What servers on one node have of their own, and what lets other nodes reach them."""
-    own: Arguments = {"--nccl_port": RANKS_PORT + server.number}
-    return own if address == LOCAL else {**own, "--host": "0.0.0.0"}  # noqa: S104
-
-
-def _notes(scenario: GenerationScenario) -> Iterator[str]:
-    yield from budget_notes(scenario)
-    if scenario.plan.speculative is not None:
-        yield "plan.speculative: no option is written for it"
-    yield from unwritten_notes(scenario, "kv_block_tokens")
-
-
-def _plan(options: Options, model: str) -> Mapping[str, Any]:
-    """The keys of ``plan`` that a server's options say."""
-    formats = quantization(options.word("quant-type", READ_WEIGHTS), options.word("mode", READ_CACHES), model)
+def _is_chunked(options: Options) -> bool | None:
     whole = options.flag("disable-chunked-prefill")
-    chunk, tokens = options.number("chunked-prefill-size"), options.number("batch-max-tokens")
-    plan = {
-        "tensor_parallel": options.number("tp"),
-        "dtype": options.word("data-type", READ_DTYPES) or None,
-        "quantization": formats or None,
-        "max_sequences": options.number("running-max-req-size"),
-        "max_batched_tokens": tokens or chunk,
-        "chunked_prefill": None if whole is None and chunk is None else not whole,
-        "memory_fraction": options.share("mem-fraction"),
-        "prefix_cache": options.flag("use-dynamic-prompt-cache"),
-        "cuda_graphs": False if options.flag("disable-cudagraph") else None,
-    }
-    return without_none(plan)
+    return None if whole is None and options.number("chunked-prefill-size") is None else not whole
+
+
+OPTIONS: Sequence[Row] = (
+    number("--tp", "tensor_parallel"),
+    compute_dtype("--data_type"),
+    *formats("--quant_type", READ_WEIGHTS, "--mode", CACHES, READ_CACHES),
+    Option("--max_req_total_len", write=lambda request: request.longest),
+    number("--running_max_req_size", "max_sequences", lambda request: request.sequences),
+    Option("--batch_max_tokens", "max_batched_tokens", lambda request: request.budget, _tokens),
+    Option(
+        "--chunked_prefill_size",
+        "chunked_prefill",
+        lambda request: request.budget if request.plan.chunked_prefill else None,
+        _is_chunked,
+    ),
+    Option("--disable_chunked_prefill", write=lambda request: None if request.plan.chunked_prefill else True),
+    Option(
+        "--use_dynamic_prompt_cache",
+        "prefix_cache",
+        lambda request: request.plan.prefix_cache or None,
+        lambda options: options.flag("use-dynamic-prompt-cache"),
+    ),
+    memory_share("--mem_fraction"),
+    without("--disable_cudagraph", "cuda_graphs"),
+)
+
+
+def _of_node(request: Request, server: Server, rank: int, address: str) -> Arguments:
+    """What servers on one node have of their own, and what lets other nodes reach them."""
+    return {"--nccl_port": RANKS_PORT + server.number, **reachable(request, server, rank, address)}
+
+
+def _notes(requests: Sequence[Request]) -> Iterator[str]:
+    yield from budget_notes(requests[-1])
+    if requests[-1].plan.speculative is not None:
+        yield "plan.speculative: no option is written for it"
+    yield from unwritten_notes(requests[-1], "kv_block_tokens")
 
 
 DIALECT = Dialect(
     engine="lightllm",
+    options=OPTIONS,
     programs=(("lightllm.server.api_server",), ("lightllm", "server")),
     image="lightllm",
-    plan=_plan,
+    words=lambda _, model: ("python", "-m", "lightllm.server.api_server", "--model_dir", model),
+    port=8000,
+    weights=WEIGHTS,
+    problems=lambda r: one_node_problems(r[-1].scenario, "pipeline_parallel", "data_parallel", "expert_parallel"),
+    notes=_notes,
+    of_node=_of_node,
     models=("model-dir",),
     flags={
         *("disable-chunked-prefill", "use-dynamic-prompt-cache", "disable-cudagraph", "trust-remote-code"),
@@ -129,6 +108,4 @@ DIALECT = Dialect(
     longest="max-req-total-len",
     quiet={"nccl-port", "nccl-host", "zmq-mode", "httpserver-workers", "max-total-token-num", "router-token-ratio"},
 )
-
-claims, read = dialect.of(DIALECT)
-"""Whether what was given starts the engine's server, and the scenario that its servers make up."""
+claims, read, write = DIALECT.claims, DIALECT.read, DIALECT.write

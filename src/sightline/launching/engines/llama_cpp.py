@@ -1,26 +1,21 @@
 """llama.cpp: ``llama-server`` with the weights of a GGUF file, layers split over the devices of a node."""
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
-from sightline.launching.engines import dialect
-from sightline.launching.engines.dialect import Dialect
+from sightline.launching.engines.dialect import Dialect, Row, reachable, switch
 from sightline.launching.engines.requests import (
-    longest,
+    Request,
     model_argument,
     published_format,
-    requested_formats,
-    sequences,
     unwritten_notes,
 )
-from sightline.launching.engines.servers import Arguments, Command, Server, launch, one_node_problems
-from sightline.launching.launch import Launch, refuse
-from sightline.launching.options import Options, without_none
+from sightline.launching.engines.servers import one_node_problems
+from sightline.launching.options import Options
+from sightline.launching.table import Option
 from sightline.scenario import GenerationScenario
 from sightline.scenario.precision import WEIGHT_FORMATS
 
-PORT = 8080
 BATCH = 2048
 """Tokens of the program's logical batch where nothing else is said; a plan's budget is that of the physical one."""
 ALL_LAYERS = 999
@@ -33,21 +28,6 @@ _FORMAT = re.compile(r"[-._:](i?q\d\w*|bf16|f16|f32|fp16)$", re.IGNORECASE)
 _GGUF = re.compile(r"([-._]gguf)$", re.IGNORECASE)
 
 
-def write(scenario: GenerationScenario) -> Launch:
-    """Return the command of a server, or the script of several.
-
-    Raises:
-        InputError: The plan has degrees or pools that the program does not have.
-    """
-    refuse([*one_node_problems(scenario, "tensor_parallel", "data_parallel", "expert_parallel")])
-    model, _ = model_argument(scenario)
-    file = f"{model.rpartition('/')[2].lower()}-{_format(scenario)}.gguf"
-    switches = () if scenario.plan.cuda_graphs else ("env", "GGML_CUDA_DISABLE_GRAPHS=1")
-    command = Command(words=(*switches, "llama-server"), arguments=_arguments(scenario, file), of_node=_of_node)
-    made = f"model: {file} is what convert_hf_to_gguf.py and llama-quantize make of {model}"
-    return launch(scenario, {"": command}, port=PORT, notes=[made, *_notes(scenario)])
-
-
 def _stated(scenario: GenerationScenario) -> str:
     """The format of the weights that a plan states."""
     return next((word for word in scenario.plan.quantization or () if word in WEIGHT_FORMATS), "")
@@ -58,46 +38,11 @@ def _format(scenario: GenerationScenario) -> str:
     return WEIGHTS.get(_stated(scenario) or scenario.model.weights, "bf16" if scenario.plan.dtype == "bf16" else "f16")
 
 
-def _arguments(scenario: GenerationScenario, file: str) -> Arguments:
-    """The options that every server has."""
-    plan, slots = scenario.plan, sequences(scenario, "", scenario.plan)
-    stages, budget = int(plan.pipeline_parallel), plan.max_batched_tokens
-    quantized = "q8_0" if requested_formats(scenario, WEIGHTS).cache == "kv-int8" else None
-    stated = {
-        "-m": file,
-        "-ngl": ALL_LAYERS,
-        "--split-mode": "layer" if stages > 1 else "none",
-        "--tensor-split": ",".join(["1"] * stages) if stages > 1 else None,
-        "-c": longest(scenario) * slots,
-        "-np": slots,
-        "-b": None if budget is None else max(int(budget), BATCH),
-        "-ub": budget,
-        "-fa": "on" if quantized else None,
-        "-ctk": quantized,
-        "-ctv": quantized,
-        "--cache-prompt" if plan.prefix_cache else "--no-cache-prompt": True,
-    }
-    return without_none(stated)
-
-
-def _of_node(_server: Server, _rank: int, address: str) -> Arguments:
-    """What lets other nodes reach a server."""
-    return {} if address == "localhost" else {"--host": "0.0.0.0"}  # noqa: S104
-
-
-def _notes(scenario: GenerationScenario) -> Iterator[str]:
-    stated = _stated(scenario)
-    if stated and stated not in WEIGHTS:
-        yield f"plan.quantization {stated}: no format of GGUF; the file is in 16 bits"
-    if requested_formats(scenario, WEIGHTS).cache == "kv-fp8":
-        yield "plan.quantization kv-fp8: llama.cpp keeps no cache in fp8"
-    if not stated and scenario.plan.quantization is None and scenario.model.weights in WEIGHT_FORMATS:
-        yield f"plan.quantization: the checkpoint is published in {scenario.model.weights}; the file is in 16 bits"
-    if scenario.plan.dtype not in ("fp16", _format(scenario)):
-        yield f"plan.dtype {scenario.plan.dtype}: llama.cpp computes in fp16 with such a file"
-    if scenario.plan.speculative is not None:
-        yield "plan.speculative: name a draft model in -md, with --draft-max"
-    yield from unwritten_notes(scenario, "memory_fraction", "kv_block_tokens", "chunked_prefill")
+def _model(scenario: GenerationScenario) -> tuple[str, tuple[str]]:
+    """The GGUF file of a model, and how it is made."""
+    model, _ = model_argument(scenario)
+    file = f"{model.rpartition('/')[2].lower()}-{_format(scenario)}.gguf"
+    return file, (f"model: {file} is what convert_hf_to_gguf.py and llama-quantize make of {model}",)
 
 
 def _file_format(written: str) -> tuple[str, str]:
@@ -108,32 +53,101 @@ def _file_format(written: str) -> tuple[str, str]:
     return _GGUF.sub("", bare), found[1].lower() if found else ""
 
 
-def _plan(options: Options, model: str) -> Mapping[str, Any]:
-    """The keys of ``plan`` that a server's options say."""
-    # Without either option layers are split over all devices that the program sees.
-    stages = options.text("tensor-split").count(",") + 1 if options.text("tensor-split") else None
-    written = _file_format(options.text("hf-file") or options.text("model") or options.text("hf-repo"))[1]
+def _named_format(options: Options) -> str:
+    return _file_format(options.text("hf-file") or options.text("model") or options.text("hf-repo"))[1]
+
+
+def _quantization(options: Options) -> list[str] | None:
+    written = _named_format(options)
     options.word("cache-type-v", READ_CACHES)
     formats = [*filter(None, [READ_WEIGHTS.get(written, ""), options.word("cache-type-k", READ_CACHES)])]
-    if not formats and written in ("bf16", "f16", "fp16", "f32") and published_format(model):
+    if not formats and written in ("bf16", "f16", "fp16", "f32") and published_format(options.model):
         formats = ["none"]
-    plan = {
-        "pipeline_parallel": 1 if options.text("split-mode") == "none" else stages,
-        "dtype": "bf16" if written == "bf16" else None,
-        "quantization": formats or None,
-        "max_sequences": options.number("parallel", least=-1),
-        "max_batched_tokens": options.number("ubatch-size"),
-        "prefix_cache": options.flag("cache-prompt"),
-        "cuda_graphs": False if options.flag("disable-graphs") else None,
-    }
-    return {key: value for key, value in plan.items() if value not in (None, -1, 0) or value is False}
+    return formats or None
+
+
+def _stages(options: Options) -> int | None:
+    """Devices that layers are split over: without either option all that the program sees."""
+    split = options.text("tensor-split")
+    return 1 if options.text("split-mode") == "none" else split.count(",") + 1 if split else None
+
+
+def _slots(options: Options) -> int | None:
+    slots = options.number("parallel", least=-1)
+    return slots if slots not in (-1, 0) else None
+
+
+def _cache(request: Request) -> str | None:
+    return "q8_0" if request.formats.cache == "kv-int8" else None
+
+
+def _split(request: Request) -> str | None:
+    stages = int(request.plan.pipeline_parallel)
+    return ",".join(["1"] * stages) if stages > 1 else None
+
+
+def _batch(request: Request) -> int | None:
+    budget = request.plan.max_batched_tokens
+    return None if budget is None else max(int(budget), BATCH)
+
+
+OPTIONS: Sequence[Row] = (
+    Option("-m", write=lambda request: _model(request.scenario)[0]),
+    Option("-ngl", write=lambda _: ALL_LAYERS),
+    Option("--split-mode", "pipeline_parallel", lambda request: "layer" if _split(request) else "none", _stages),
+    Option("", "dtype", read=lambda options: "bf16" if _named_format(options) == "bf16" else None),
+    Option("", "quantization", read=_quantization),
+    Option("--tensor-split", write=_split),
+    Option("-c", write=lambda request: request.longest * request.sequences),
+    Option("-np", "max_sequences", lambda request: request.sequences, _slots),
+    Option("-b", write=_batch),
+    Option(
+        "-ub",
+        "max_batched_tokens",
+        lambda request: request.plan.max_batched_tokens,
+        lambda options: options.number("ubatch-size"),
+    ),
+    Option("-fa", write=lambda request: "on" if _cache(request) else None),
+    Option("-ctk", write=_cache),
+    Option("-ctv", write=_cache),
+    switch("--cache-prompt", "prefix_cache"),
+    Option("", "cuda_graphs", read=lambda options: False if options.flag("disable-graphs") else None),
+)
+
+
+def _words(request: Request, _: str) -> tuple[str, ...]:
+    switches = () if request.plan.cuda_graphs else ("env", "GGML_CUDA_DISABLE_GRAPHS=1")
+    return (*switches, "llama-server")
+
+
+def _notes(requests: Sequence[Request]) -> Iterator[str]:
+    scenario = requests[-1].scenario
+    stated, plan = _stated(scenario), scenario.plan
+    if stated and stated not in WEIGHTS:
+        yield f"plan.quantization {stated}: no format of GGUF; the file is in 16 bits"
+    if requests[-1].formats.cache == "kv-fp8":
+        yield "plan.quantization kv-fp8: llama.cpp keeps no cache in fp8"
+    if not stated and plan.quantization is None and scenario.model.weights in WEIGHT_FORMATS:
+        yield f"plan.quantization: the checkpoint is published in {scenario.model.weights}; the file is in 16 bits"
+    if plan.dtype not in ("fp16", _format(scenario)):
+        yield f"plan.dtype {plan.dtype}: llama.cpp computes in fp16 with such a file"
+    if plan.speculative is not None:
+        yield "plan.speculative: name a draft model in -md, with --draft-max"
+    yield from unwritten_notes(requests[-1], "memory_fraction", "kv_block_tokens", "chunked_prefill")
 
 
 DIALECT = Dialect(
     engine="llama.cpp",
+    options=OPTIONS,
     programs=(("llama-server",),),
     image="llama.cpp",
-    plan=_plan,
+    words=_words,
+    port=8080,
+    model=_model,
+    says_formats=False,
+    problems=lambda r: one_node_problems(r[-1].scenario, "tensor_parallel", "data_parallel", "expert_parallel"),
+    notes=_notes,
+    of_node=reachable,
     models=("model", "hf-repo", "hf-file"),
     called=lambda written: _file_format(written)[0],
     aliases={
@@ -155,8 +169,6 @@ DIALECT = Dialect(
     },
     flags={"cont-batching", "mlock", "cache-prompt"},
     variables={"GGML_CUDA_DISABLE_GRAPHS": "disable-graphs"},
-    quiet={"ctx-size", "batch-size", "flash-attn", "gpu-layers", "threads", "t", "jinja", "alias", "a"},
+    quiet={"threads", "t", "jinja", "alias", "a"},
 )
-
-claims, read = dialect.of(DIALECT)
-"""Whether what was given starts the engine's server, and the scenario that its servers make up."""
+claims, read, write = DIALECT.claims, DIALECT.read, DIALECT.write

@@ -29,49 +29,6 @@ def size(plan: GenerationPlan) -> int:
     return int(plan.tensor_parallel * plan.pipeline_parallel * plan.data_parallel)
 
 
-def sequences(scenario: GenerationScenario, role: str, plan: GenerationPlan) -> int:
-    """Return how many sequences a data-parallel rank of a server has in flight."""
-    if role == "prefill" and scenario.plan.disaggregate is not None:
-        return int(scenario.plan.disaggregate.prefill_batch)
-    if plan.max_sequences is not None:
-        return int(plan.max_sequences)
-    return int(-(-scenario.workload.batch // (plan.data_parallel * plan.replicas)))
-
-
-def longest(scenario: GenerationScenario) -> int:
-    """Return the tokens of a sequence, prompt and output."""
-    return int(scenario.workload.prompt_tokens + scenario.workload.output_tokens)
-
-
-def block_tokens(plan: GenerationPlan) -> int | None:
-    """Return the tokens of a cache block where they are not the engine's default, which kernels may round up."""
-    return None if plan.kv_block_tokens == plan.engine.defaults.get("kv_block_tokens") else plan.kv_block_tokens
-
-
-def budget(scenario: GenerationScenario, plan: GenerationPlan) -> int | None:
-    """Return the tokens of an iteration: at least a whole sequence's where prompts are not cut; None for no limit."""
-    stated = plan.max_batched_tokens
-    if stated is None:
-        return None
-    return int(stated) if plan.chunked_prefill else max(int(stated), longest(scenario))
-
-
-def budget_notes(scenario: GenerationScenario) -> Iterator[str]:
-    """Yield where that is more than the plan's."""
-    stated, written = scenario.plan.max_batched_tokens, budget(scenario, scenario.plan)
-    if written != stated:
-        yield f"plan.max_batched_tokens {stated}: written as {written}; whole prompts need as many as a sequence has"
-
-
-def unwritten_notes(scenario: GenerationScenario, *keys: str) -> Iterator[str]:
-    """Yield what an engine has no option for, where the plan differs from its default."""
-    plan, engine = scenario.plan, scenario.plan.engine
-    defaults = {"memory_fraction": engine.memory.memory_fraction, "prefix_cache": False, **engine.defaults}
-    for key in keys:
-        if getattr(plan, key) != defaults.get(key):
-            yield f"plan.{key} {getattr(plan, key)}: {engine.name} has no option for it"
-
-
 def operation_notes(scenario: GenerationScenario) -> Iterator[str]:
     """Yield what of a plan is up to whoever operates the servers, and no command that is written says."""
     plan, order = scenario.plan, scenario.plan.engine.serving.order
@@ -142,6 +99,81 @@ def requested_formats(scenario: GenerationScenario, known: Mapping[str, str]) ->
     notes += [f"plan.quantization {word}: no argument chooses it" for word in words if word in ROUTER_DTYPES]
     cache = next((word for word in words if word in CACHE_BYTES), "")
     return RequestedFormats(weights="" if published else known.get(weights, ""), cache=cache, notes=tuple(notes))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Request:
+    """What the servers of one role are asked for."""
+
+    scenario: GenerationScenario
+    role: str
+    """prefill or decode; empty for servers that do both."""
+    plan: GenerationPlan
+    formats: RequestedFormats
+
+    @property
+    def key(self) -> str:
+        """Where a scenario states the plan of these servers."""
+        return f"plan.disaggregate.{self.role}" if self.role else "plan"
+
+    @property
+    def sequences(self) -> int:
+        """Sequences that a data-parallel rank of a server has in flight."""
+        plan, split = self.plan, self.scenario.plan.disaggregate
+        if self.role == "prefill" and split is not None:
+            return int(split.prefill_batch)
+        if plan.max_sequences is not None:
+            return int(plan.max_sequences)
+        return int(-(-self.scenario.workload.batch // (plan.data_parallel * plan.replicas)))
+
+    @property
+    def longest(self) -> int:
+        """Tokens of a sequence, prompt and output."""
+        return int(self.scenario.workload.prompt_tokens + self.scenario.workload.output_tokens)
+
+    @property
+    def block_tokens(self) -> int | None:
+        """Tokens of a cache block where they are not the engine's default, which kernels may round up."""
+        stated = self.plan.kv_block_tokens
+        return None if stated == self.plan.engine.defaults.get("kv_block_tokens") else stated
+
+    @property
+    def budget(self) -> int | None:
+        """Tokens of an iteration: at least a whole sequence's where prompts are not cut; None for no limit."""
+        stated = self.plan.max_batched_tokens
+        if stated is None:
+            return None
+        return int(stated) if self.plan.chunked_prefill else max(int(stated), self.longest)
+
+    @property
+    def drafts(self) -> int | None:
+        """Tokens drafted per pass; None without drafts."""
+        return None if self.scenario.plan.speculative is None else int(self.scenario.plan.speculative.tokens)
+
+
+def requests_of(scenario: GenerationScenario, weights: Mapping[str, str]) -> list[Request]:
+    """Return what servers are asked for by role, those that decode last.
+
+    ``weights`` are the engine's words for the formats that it converts weights to.
+    """
+    formats = requested_formats(scenario, weights)
+    return [Request(scenario=scenario, role=role, plan=plan, formats=formats) for role, plan in pools(scenario).items()]
+
+
+def budget_notes(request: Request) -> Iterator[str]:
+    """Yield where the tokens of an iteration that are written are more than the plan's."""
+    stated, written = request.plan.max_batched_tokens, request.budget
+    if written != stated:
+        yield f"plan.max_batched_tokens {stated}: written as {written}; whole prompts need as many as a sequence has"
+
+
+def unwritten_notes(request: Request, *keys: str) -> Iterator[str]:
+    """Yield what an engine has no option for, where the plan differs from its default."""
+    plan, engine = request.plan, request.plan.engine
+    defaults = {"memory_fraction": engine.memory.memory_fraction, "prefix_cache": False, **engine.defaults}
+    for key in keys:
+        if getattr(plan, key) != defaults.get(key):
+            yield f"plan.{key} {getattr(plan, key)}: {engine.name} has no option for it"
 
 
 def quantization(weights: str, cache: str, model: str) -> list[str]:

@@ -5,30 +5,23 @@ into groups. Of a model without experts data-parallel ranks share nothing, which
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
-from typing import Any
 
-from sightline.launching.engines import dialect
-from sightline.launching.engines.dialect import Dialect
-from sightline.launching.engines.requests import (
-    DTYPES,
-    READ_DTYPES,
-    block_tokens,
-    device_host_bytes,
-    longest,
-    model_argument,
-    pools,
-    quantization,
-    requested_formats,
-    sequences,
-    storage_notes,
+from sightline.launching.engines.dialect import (
+    Dialect,
+    Row,
+    compute_dtype,
+    degree,
+    drafts,
+    formats,
+    memory_share,
+    number,
+    without,
 )
-from sightline.launching.engines.servers import Arguments, Command, Server, launch, tier_problems
-from sightline.launching.launch import Launch, refuse
-from sightline.launching.options import Options, without_none
-from sightline.scenario import GenerationPlan, GenerationScenario
+from sightline.launching.engines.requests import Request, device_host_bytes, storage_notes
+from sightline.launching.engines.servers import Arguments, Server, tier_problems
+from sightline.launching.options import Options
+from sightline.launching.table import Option
 
-PORT = 30000
 ROUTER_PORT, NODES_PORT, BOOTSTRAP_PORT = 8000, 20000, 8998
 """Ports of the router, and first ones of the nodes' exchange and of the handshake of prefill servers."""
 WEIGHTS: Mapping[str, str] = {"fp8": "fp8", "nvfp4": "nvfp4_online"}
@@ -42,7 +35,6 @@ READ_WEIGHTS: Mapping[str, str] = {
     "mxfp4": "mxfp4",
     **dict.fromkeys(("compressed-tensors", "gguf", "quark", "auto-round", "modelopt_mixed", "unquant"), ""),
 }
-"""Our word by the engine's; empty where the checkpoint says the format."""
 CACHES: Mapping[str, str] = {"kv-fp8": "fp8_e4m3"}
 READ_CACHES: Mapping[str, str] = {
     **dict.fromkeys(("fp8_e4m3", "fp8_e5m2"), "kv-fp8"),
@@ -50,100 +42,135 @@ READ_CACHES: Mapping[str, str] = {
 }
 
 
-def write(scenario: GenerationScenario) -> Launch:
-    """Return the command of a server, or the script of several.
-
-    Raises:
-        InputError: The plan has more memories behind the device's than the engine.
-    """
-    refuse([*tier_problems(scenario, most=2)])
-    model, unknown = model_argument(scenario)
-    commands = {
-        role: Command(
-            words=("python", "-m", "sglang.launch_server", "--model-path", model),
-            arguments=_arguments(scenario, role, plan),
-            of_node=partial(_of_node, scenario),
-        )
-        for role, plan in pools(scenario).items()
-    }
-    notes = [*unknown, *requested_formats(scenario, WEIGHTS).notes, *_notes(scenario)]
-    return launch(scenario, commands, port=PORT, router=_router, router_package="sglang-router", notes=notes)
+def _groups(request: Request) -> int:
+    """Groups of data-parallel attention."""
+    return int(request.plan.data_parallel) if request.scenario.model.experts is not None else 1
 
 
-def _arguments(scenario: GenerationScenario, role: str, plan: GenerationPlan) -> Arguments:
-    """The options that every server of a role has."""
-    formats, budget = requested_formats(scenario, WEIGHTS), plan.max_batched_tokens
-    eager = None if plan.cuda_graphs else "disabled"
-    groups = int(plan.data_parallel) if scenario.model.experts is not None else 1
-    stated = {
-        "--tp-size": plan.tensor_parallel * groups,
-        "--pp-size": plan.pipeline_parallel if plan.pipeline_parallel > 1 else None,
-        "--dp-size": plan.data_parallel if plan.data_parallel > groups else None,
-        "--attn-dp-size": groups if groups > 1 else None,
-        "--ep-size": plan.expert_parallel if plan.expert_parallel > 1 else None,
-        "--moe-dense-tp-size": 1 if groups > 1 and plan.tensor_parallel == 1 else None,
-        "--dtype": DTYPES.get(plan.dtype),
-        "--quantization": formats.weights or None,
-        "--kv-cache-dtype": CACHES.get(formats.cache),
-        "--context-length": longest(scenario),
-        "--max-running-requests": sequences(scenario, role, plan) * groups,
-        "--chunked-prefill-size": budget if plan.chunked_prefill else -1,
-        "--max-prefill-tokens": None if plan.chunked_prefill else budget,
-        "--mem-fraction-static": plan.memory_fraction,
-        "--page-size": block_tokens(plan),
-        "--disable-radix-cache": None if plan.prefix_cache else True,
-        "--cuda-graph-backend-decode": eager,
-        "--cuda-graph-backend-prefill": eager,
-        **_speculative(scenario),
-        **_tiers(scenario),
-        "--disaggregation-mode": role or None,
-    }
-    return without_none(stated)
+def _above_one(value: int) -> int | None:
+    return value if value > 1 else None
 
 
-def _speculative(scenario: GenerationScenario) -> Arguments:
+def _data_parallel(request: Request) -> object:
+    """Data-parallel ranks that share nothing."""
+    ranks = request.plan.data_parallel
+    return ranks if ranks > _groups(request) else None
+
+
+def _stated_groups(options: Options) -> tuple[int, int, int]:
+    """Ranks that share the experts, data-parallel ranks that share nothing, and groups of data-parallel attention."""
+    ranks, data, groups = (options.number(name) or 1 for name in ("tp-size", "dp-size", "attn-dp-size"))
+    if options.flag("enable-dp-attention") and groups == 1:
+        data, groups = 1, data
+    if ranks % groups:
+        options.problems.append(f"--attn-dp-size is {groups}; allowed: a divisor of --tp-size {ranks}")
+    return ranks, data, groups
+
+
+def _stated_tensor(options: Options) -> int:
+    ranks, _, groups = _stated_groups(options)
+    return ranks // groups
+
+
+def _stated_data(options: Options) -> int | None:
+    _, data, groups = _stated_groups(options)
+    return _above_one(data * groups)
+
+
+def _stated_sequences(options: Options) -> int | None:
+    running = options.number("max-running-requests")
+    return None if running is None else max(1, running // _stated_groups(options)[2])
+
+
+def _chunk(options: Options) -> int | None:
+    return options.number("chunked-prefill-size", least=-1)
+
+
+def _budget(options: Options) -> int | None:
+    chunk = _chunk(options)
+    return options.number("max-prefill-tokens") if chunk == -1 else chunk
+
+
+def _is_chunked(options: Options) -> bool | None:
+    chunk = _chunk(options)
+    return None if chunk is None else chunk != -1
+
+
+def _graphs(options: Options) -> bool | None:
+    eager = options.flag("disable-cuda-graph") or options.text("cuda-graph-backend-decode") == "disabled"
+    return False if eager or options.flag("disable-decode-cuda-graph") else None
+
+
+def _eager(request: Request) -> str | None:
+    return None if request.plan.cuda_graphs else "disabled"
+
+
+def _algorithm(request: Request) -> str | None:
     """The draft of the model's own layer, or of the prompt's n-grams, which cost nothing."""
-    asked_for = scenario.plan.speculative
-    if asked_for is None:
-        return {}
-    tokens = int(asked_for.tokens)
-    verified = {"--speculative-num-draft-tokens": tokens + 1}
-    if not scenario.model.prediction_layers:
-        return {"--speculative-algorithm": "NGRAM", **verified}
-    steps = {"--speculative-num-steps": tokens, "--speculative-eagle-topk": 1}
-    return {"--speculative-algorithm": "NEXTN", **steps, **verified}
+    if request.drafts is None:
+        return None
+    return "NEXTN" if request.scenario.model.prediction_layers else "NGRAM"
 
 
-def _tiers(scenario: GenerationScenario) -> Arguments:
-    """Memories behind the device's: whole GB (1e9 bytes) of the host's for each device, and storage behind it.
-
-    Source: SGLang, pages on the design of HiCache and its best practices.
-    """
-    if not scenario.plan.kv_tiers:
-        return {}
-    storage = {"--hicache-storage-backend": "file"} if len(scenario.plan.kv_tiers) > 1 else {}
-    return {"--enable-hierarchical-cache": True, "--hicache-size": _host_gb(scenario), **storage}
+def _steps(request: Request) -> int | None:
+    return request.drafts if request.scenario.model.prediction_layers else None
 
 
-def _host_gb(scenario: GenerationScenario) -> int:
-    return max(int(device_host_bytes(scenario) / 1e9), 1)
+def _drafted(options: Options) -> int | None:
+    steps, verified = options.number("speculative-num-steps"), options.number("speculative-num-draft-tokens", least=2)
+    if not options.text("speculative-algorithm") or (steps is None and verified is None):
+        return None
+    return steps or (verified or 2) - 1
 
 
-def _tier_notes(scenario: GenerationScenario) -> Iterator[str]:
-    if not scenario.plan.kv_tiers:
-        return
-    first = scenario.plan.kv_tiers[0]
-    yield (
-        f"plan.kv_tiers[0] {first.name}: written as {_host_gb(scenario)} GB of host memory for each device; SGLang "
-        "needs more there than the device's own cache has"
-    )
-    folder = "/tmp/hicache, or where SGLANG_HICACHE_FILE_BACKEND_STORAGE_DIR says"  # noqa: S108 - SGLang's default
-    yield from storage_notes(scenario, *[folder][: len(scenario.plan.kv_tiers) - 1])
+def _host_gb(request: Request) -> int | None:
+    """Whole GB (1e9 bytes) of host memory for each device (SGLang, pages on HiCache's design and best practices)."""
+    scenario = request.scenario
+    return max(int(device_host_bytes(scenario) / 1e9), 1) if scenario.plan.kv_tiers else None
 
 
-def _of_node(scenario: GenerationScenario, server: Server, rank: int, address: str) -> Arguments:
+OPTIONS: Sequence[Row] = (
+    Option("--tp-size", "tensor_parallel", lambda r: r.plan.tensor_parallel * _groups(r), _stated_tensor),
+    degree("--pp-size", "pipeline_parallel"),
+    Option("--dp-size", "data_parallel", _data_parallel, _stated_data),
+    Option("--attn-dp-size", write=lambda request: _above_one(_groups(request))),
+    degree("--ep-size", "expert_parallel"),
+    Option("--moe-dense-tp-size", write=lambda r: 1 if _groups(r) > 1 and r.plan.tensor_parallel == 1 else None),
+    compute_dtype("--dtype"),
+    *formats("--quantization", READ_WEIGHTS, "--kv-cache-dtype", CACHES, READ_CACHES),
+    Option("--context-length", write=lambda request: request.longest),
+    Option("--max-running-requests", "max_sequences", lambda r: r.sequences * _groups(r), _stated_sequences),
+    Option(
+        "--chunked-prefill-size",
+        "max_batched_tokens",
+        lambda request: request.plan.max_batched_tokens if request.plan.chunked_prefill else -1,
+        _budget,
+    ),
+    Option(
+        "--max-prefill-tokens",
+        "chunked_prefill",
+        lambda request: None if request.plan.chunked_prefill else request.plan.max_batched_tokens,
+        _is_chunked,
+    ),
+    memory_share("--mem-fraction-static"),
+    number("--page-size", "kv_block_tokens", lambda request: request.block_tokens),
+    without("--disable-radix-cache", "prefix_cache"),
+    Option("--cuda-graph-backend-decode", "cuda_graphs", _eager, _graphs),
+    Option("--cuda-graph-backend-prefill", write=_eager),
+    drafts("--speculative-algorithm", _algorithm, _drafted),
+    Option("--speculative-num-steps", write=_steps),
+    Option("--speculative-eagle-topk", write=lambda request: None if _steps(request) is None else 1),
+    Option("--speculative-num-draft-tokens", write=lambda r: None if r.drafts is None else r.drafts + 1),
+    Option("--enable-hierarchical-cache", write=lambda request: bool(request.scenario.plan.kv_tiers) or None),
+    Option("--hicache-size", write=_host_gb),
+    Option("--hicache-storage-backend", write=lambda r: "file" if len(r.scenario.plan.kv_tiers) > 1 else None),
+    Option("--disaggregation-mode", write=lambda request: request.role or None),
+)
+
+
+def _of_node(request: Request, server: Server, rank: int, address: str) -> Arguments:
     """How nodes and other servers reach a server."""
-    reached: Arguments = {} if scenario.cluster.nodes == 1 else {"--host": "0.0.0.0"}  # noqa: S104
+    reached: Arguments = {} if request.scenario.cluster.nodes == 1 else {"--host": "0.0.0.0"}  # noqa: S104
     meets: Arguments = {}
     if server.nodes > 1:
         there = f"{address}:{NODES_PORT + server.number}"
@@ -167,63 +194,37 @@ def _router(servers: Sequence[tuple[Server, str]]) -> str:
     return f"{begin} --port {ROUTER_PORT} --pd-disaggregation {' '.join([*prefill, *decode])}"
 
 
-def _notes(scenario: GenerationScenario) -> Iterator[str]:
-    plan, model = scenario.plan, scenario.model
-    yield from _tier_notes(scenario)
-    if model.experts is not None and any(pool.data_parallel > 1 for pool in pools(scenario).values()):
+def _notes(requests: Sequence[Request]) -> Iterator[str]:
+    request = requests[-1]
+    plan, model = request.plan, request.scenario.model
+    if plan.kv_tiers:
+        yield (
+            f"plan.kv_tiers[0] {plan.kv_tiers[0].name}: written as {_host_gb(request)} GB of host memory for each "
+            "device; SGLang needs more there than the device's own cache has"
+        )
+        folder = "/tmp/hicache, or where SGLANG_HICACHE_FILE_BACKEND_STORAGE_DIR says"  # noqa: S108 - its default
+        yield from storage_notes(request.scenario, *[folder][: len(plan.kv_tiers) - 1])
+    if model.experts is not None and any(one.plan.data_parallel > 1 for one in requests):
         yield "plan.data_parallel: releases before --attn-dp-size spell it --dp-size with --enable-dp-attention"
-    if requested_formats(scenario, WEIGHTS).cache not in ("", *CACHES):
+    if request.formats.cache not in ("", *CACHES):
         yield "plan.quantization kv-int8: SGLang keeps no cache in int8"
     if plan.speculative is not None and not model.prediction_layers:
         yield "plan.speculative: drafts come from the prompt's n-grams; name a draft model for others"
 
 
-def _plan(options: Options, model: str) -> Mapping[str, Any]:
-    """The keys of ``plan`` that a server's options say."""
-    ranks, data, groups = (options.number(name) or 1 for name in ("tp-size", "dp-size", "attn-dp-size"))
-    if options.flag("enable-dp-attention") and groups == 1:
-        data, groups = 1, data
-    if ranks % groups:
-        options.problems.append(f"--attn-dp-size is {groups}; allowed: a divisor of --tp-size {ranks}")
-    running, chunk = options.number("max-running-requests"), options.number("chunked-prefill-size", least=-1)
-    budget = options.number("max-prefill-tokens") if chunk == -1 else chunk
-    eager = options.flag("disable-cuda-graph") or options.text("cuda-graph-backend-decode") == "disabled"
-    eager = bool(eager or options.flag("disable-decode-cuda-graph"))
-    options.text("cuda-graph-backend-prefill")
-    formats = quantization(
-        options.word("quantization", READ_WEIGHTS), options.word("kv-cache-dtype", READ_CACHES), model
-    )
-    plan = {
-        "tensor_parallel": ranks // groups,
-        "pipeline_parallel": options.number("pp-size"),
-        "data_parallel": data * groups if data * groups > 1 else None,
-        "expert_parallel": options.number("ep-size"),
-        "dtype": options.word("dtype", READ_DTYPES) or None,
-        "quantization": formats or None,
-        "max_sequences": None if running is None else max(1, running // groups),
-        "max_batched_tokens": budget,
-        "chunked_prefill": None if chunk is None else chunk != -1,
-        "memory_fraction": options.share("mem-fraction-static"),
-        "kv_block_tokens": options.number("page-size"),
-        "prefix_cache": False if options.flag("disable-radix-cache") else None,
-        "cuda_graphs": False if eager else None,
-        "speculative": _drafted(options),
-    }
-    return without_none(plan)
-
-
-def _drafted(options: Options) -> Mapping[str, Any] | None:
-    steps, verified = options.number("speculative-num-steps"), options.number("speculative-num-draft-tokens", least=2)
-    if not options.text("speculative-algorithm") or (steps is None and verified is None):
-        return None
-    return {"tokens": steps or (verified or 2) - 1, "acceptance": dialect.ACCEPTANCE}
-
-
 DIALECT = Dialect(
     engine="sglang",
+    options=OPTIONS,
     programs=(("sglang.launch_server",), ("sglang", "serve")),
     image="sglang",
-    plan=_plan,
+    words=lambda _, model: ("python", "-m", "sglang.launch_server", "--model-path", model),
+    port=30000,
+    router=_router,
+    router_package="sglang-router",
+    weights=WEIGHTS,
+    problems=lambda requests: tier_problems(requests[0].scenario, most=2),
+    notes=_notes,
+    of_node=_of_node,
     models=("model-path", "model"),
     aliases={
         **dict.fromkeys(("tensor-parallel-size", "tp"), "tp-size"),
@@ -243,12 +244,10 @@ DIALECT = Dialect(
     longest="context-length",
     files=("config",),
     quiet={
-        *("dist-init-addr", "nccl-port", "moe-dense-tp-size", "speculative-eagle-topk", "enable-metrics"),
+        *("dist-init-addr", "nccl-port", "enable-metrics", "cuda-graph-backend-prefill"),
         *("disaggregation-bootstrap-port", "disaggregation-transfer-backend", "disaggregation-ib-device"),
-        *("hicache-size", "hicache-ratio", "hicache-write-policy", "hicache-io-backend", "hicache-mem-layout"),
-        *("hicache-storage-backend", "hicache-storage-prefetch-policy"),
+        *("hicache-ratio", "hicache-write-policy", "hicache-io-backend", "hicache-mem-layout"),
+        "hicache-storage-prefetch-policy",
     },
 )
-
-claims, read = dialect.of(DIALECT)
-"""Whether what was given starts the engine's server, and the scenario that its servers make up."""
+claims, read, write = DIALECT.claims, DIALECT.read, DIALECT.write

@@ -5,30 +5,27 @@ and decode apart are servers behind ``trtllm-serve disaggregated``.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
-from sightline.launching.engines import dialect
-from sightline.launching.engines.dialect import Dialect
-from sightline.launching.engines.requests import (
-    DTYPES,
-    READ_DTYPES,
-    block_tokens,
-    budget,
-    budget_notes,
-    device_host_bytes,
-    longest,
-    model_argument,
-    pools,
-    quantization,
-    requested_formats,
-    sequences,
-    size,
+from sightline.launching.engines.dialect import (
+    Dialect,
+    Row,
+    compute_dtype,
+    degree,
+    drafts,
+    file_settings,
+    formats,
+    memory_share,
+    number,
+    reachable,
 )
-from sightline.launching.engines.servers import Arguments, Command, Server, largest_node, launch, tier_problems
-from sightline.launching.launch import Launch, refuse
-from sightline.launching.options import Options, without_none
-from sightline.scenario import GenerationPlan, GenerationScenario
+from sightline.launching.engines.requests import Request, budget_notes, device_host_bytes, requests_of, size
+from sightline.launching.engines.servers import Server, largest_node, tier_problems
+from sightline.launching.launch import Launch
+from sightline.launching.options import Options
+from sightline.launching.table import Option
+from sightline.scenario import GenerationScenario
 
 ROUTER_PORT, PORT = 8000, 8001
 """Of what shares requests among servers, and of the first server."""
@@ -56,28 +53,31 @@ def write(scenario: GenerationScenario) -> Launch:
     Raises:
         InputError: The plan has degrees that the engine cannot have.
     """
-    refuse(list(_problems(scenario)))
-    model, unknown = model_argument(scenario)
-    spans = any(size(plan) > largest_node(scenario.cluster) for plan in pools(scenario).values())
-    program = ("trtllm-llmapi-launch", "trtllm-serve") if spans else ("trtllm-serve",)
-    commands = {
-        role: Command(
-            words=(*program, model), arguments=_arguments(scenario, role, plan), of_node=partial(_of_node, scenario)
-        )
-        for role, plan in pools(scenario).items()
-    }
-    files = {_file(role): _yaml(_settings(scenario, role, plan)) for role, plan in pools(scenario).items()}
-    router = None if scenario.plan.disaggregate is None else _router
-    notes = [*unknown, *requested_formats(scenario, {}).notes, *_notes(scenario, spans=spans)]
-    return launch(scenario, commands, port=PORT if router else ROUTER_PORT, router=router, files=files, notes=notes)
+    files = {_file(request): _text(request) for request in requests_of(scenario, {})}
+    if scenario.plan.disaggregate is not None:
+        return DIALECT.write(scenario, files)
+    return replace(DIALECT, router=None, port=ROUTER_PORT).write(scenario, files)
 
 
-def _problems(scenario: GenerationScenario) -> Iterator[str]:
+def _file(request: Request) -> str:
+    return f"{request.role or 'llm'}_options.yaml"
+
+
+def _text(request: Request) -> str:
+    """The settings that have no option of their own, under the keys of the engine's Python API."""
+    import yaml
+
+    settings = file_settings(OPTIONS, request)
+    # Without this key the engine takes graphs of its own choice.
+    return yaml.safe_dump({**settings, "cuda_graph_config": settings.get("cuda_graph_config")}, sort_keys=False)
+
+
+def _problems(requests: Sequence[Request]) -> Iterator[str]:
     """What the engine cannot launch."""
-    yield from tier_problems(scenario, most=1)
-    for role, plan in pools(scenario).items():
-        key = f"plan.disaggregate.{role}" if role else "plan"
-        if plan.data_parallel > 1 and scenario.model.experts is None:
+    yield from tier_problems(requests[0].scenario, most=1)
+    for request in requests:
+        key, plan = request.key, request.plan
+        if plan.data_parallel > 1 and request.scenario.model.experts is None:
             yield (
                 f"{key}.data_parallel is {plan.data_parallel}; TensorRT-LLM has it for attention of models with "
                 "experts; plan.replicas are servers of their own"
@@ -89,67 +89,91 @@ def _problems(scenario: GenerationScenario) -> Iterator[str]:
             )
 
 
-def _arguments(scenario: GenerationScenario, role: str, plan: GenerationPlan) -> Arguments:
-    """The options that every server of a role has."""
-    stated = {
-        "--backend": "pytorch",
-        "--tp_size": plan.tensor_parallel * plan.data_parallel,
-        "--pp_size": plan.pipeline_parallel if plan.pipeline_parallel > 1 else None,
-        "--ep_size": plan.expert_parallel if plan.expert_parallel > 1 else None,
-        "--max_batch_size": sequences(scenario, role, plan),
-        "--max_num_tokens": budget(scenario, plan),
-        "--max_seq_len": longest(scenario),
-        "--kv_cache_free_gpu_memory_fraction": plan.memory_fraction,
-        "--enable_chunked_prefill": True if plan.chunked_prefill else None,
-        "--config": _file(role),
-    }
-    return without_none(stated)
+def _tensor(options: Options) -> int:
+    ranks = options.number("tp-size") or 1
+    return 1 if options.flag("enable-attention-dp") else ranks
 
 
-def _file(role: str) -> str:
-    return f"{role or 'llm'}_options.yaml"
+def _data(options: Options) -> int | None:
+    ranks = options.number("tp-size") or 1
+    return ranks if options.flag("enable-attention-dp") and ranks > 1 else None
 
 
-def _settings(scenario: GenerationScenario, role: str, plan: GenerationPlan) -> dict[str, Any]:
-    """What has no option of its own, under the keys of the engine's Python API.
-
-    ``host_cache_size`` counts for each device (tensorrt_llm/_torch/pyexecutor/resource_manager.py).
-    """
-    cache, tokens = CACHES.get(requested_formats(scenario, {}).cache), block_tokens(plan)
-    graphs = {"max_batch_size": sequences(scenario, role, plan), "enable_padding": True}
-    drafts = scenario.plan.speculative
-    settings = {
-        "dtype": DTYPES.get(plan.dtype),
-        "enable_attention_dp": True if plan.data_parallel > 1 else None,
-        "kv_cache_config": {
-            **({"dtype": cache} if cache else {}),
-            **({"tokens_per_block": tokens} if tokens else {}),
-            **({"host_cache_size": int(device_host_bytes(scenario))} if plan.kv_tiers else {}),
-            "enable_block_reuse": plan.prefix_cache,
-        },
-        "speculative_config": None if drafts is None else _speculative(scenario, int(drafts.tokens)),
-        "cache_transceiver_config": {"backend": "DEFAULT", "max_tokens_in_buffer": longest(scenario)} if role else None,
-        "disable_overlap_scheduler": True if role == "prefill" else None,
-    }
-    return {**without_none(settings), "cuda_graph_config": graphs if plan.cuda_graphs else None}
-
-
-def _speculative(scenario: GenerationScenario, tokens: int) -> dict[str, object]:
+def _speculative(request: Request) -> dict[str, object] | None:
     """The draft of the model's own layer, or of the prompt's n-grams, which cost nothing."""
-    if scenario.model.prediction_layers:
-        return {"decoding_type": "MTP", "num_nextn_predict_layers": tokens}
-    return {"decoding_type": "NGram", "max_draft_len": tokens, "max_matching_ngram_size": 4}
+    if request.drafts is None:
+        return None
+    if request.scenario.model.prediction_layers:
+        return {"decoding_type": "MTP", "num_nextn_predict_layers": request.drafts}
+    return {"decoding_type": "NGram", "max_draft_len": request.drafts, "max_matching_ngram_size": 4}
 
 
-def _yaml(settings: Mapping[str, Any]) -> str:
-    import yaml
+def _drafted(options: Options) -> int | None:
+    own = options.number("speculative-config.num-nextn-predict-layers")
+    options.text("speculative-config.decoding-type")
+    return own or options.number("speculative-config.max-draft-len")
 
-    return yaml.safe_dump(settings, sort_keys=False)
+
+def _host_bytes(request: Request) -> int | None:
+    """Bytes of host memory for each device (tensorrt_llm/_torch/pyexecutor/resource_manager.py)."""
+    return int(device_host_bytes(request.scenario)) if request.plan.kv_tiers else None
 
 
-def _of_node(scenario: GenerationScenario, _server: Server, _rank: int, _address: str) -> Arguments:
-    """What lets other nodes reach a server."""
-    return {} if scenario.cluster.nodes == 1 else {"--host": "0.0.0.0"}  # noqa: S104
+def _graphs(request: Request) -> dict[str, Any] | None:
+    return {"max_batch_size": request.sequences, "enable_padding": True} if request.plan.cuda_graphs else None
+
+
+def _transceiver(request: Request) -> dict[str, Any] | None:
+    return {"backend": "DEFAULT", "max_tokens_in_buffer": request.longest} if request.role else None
+
+
+OPTIONS: Sequence[Row] = (
+    Option("--backend", write=lambda _: "pytorch"),
+    Option("--tp_size", "tensor_parallel", lambda r: r.plan.tensor_parallel * r.plan.data_parallel, _tensor),
+    degree("--pp_size", "pipeline_parallel"),
+    degree("--ep_size", "expert_parallel"),
+    compute_dtype("dtype"),
+    Option("enable_attention_dp", "data_parallel", lambda r: True if r.plan.data_parallel > 1 else None, _data),
+    *formats("quant_config.quant_algo", READ_WEIGHTS, "kv_cache_config.dtype", CACHES, READ_CACHES),
+    number("--max_batch_size", "max_sequences", lambda request: request.sequences),
+    number("--max_num_tokens", "max_batched_tokens", lambda request: request.budget),
+    Option("--max_seq_len", write=lambda request: request.longest),
+    memory_share("--kv_cache_free_gpu_memory_fraction"),
+    Option(
+        "--enable_chunked_prefill",
+        "chunked_prefill",
+        lambda request: True if request.plan.chunked_prefill else None,
+        lambda options: options.flag("enable-chunked-prefill"),
+    ),
+    number("kv_cache_config.tokens_per_block", "kv_block_tokens", lambda request: request.block_tokens or None),
+    Option("kv_cache_config.host_cache_size", write=_host_bytes),
+    Option(
+        "kv_cache_config.enable_block_reuse",
+        "prefix_cache",
+        lambda request: request.plan.prefix_cache,
+        lambda options: options.flag("kv-cache-config.enable-block-reuse"),
+    ),
+    drafts("speculative_config", _speculative, _drafted),
+    Option("cache_transceiver_config", write=_transceiver),
+    Option("disable_overlap_scheduler", write=lambda request: True if request.role == "prefill" else None),
+    Option(
+        "cuda_graph_config",
+        "cuda_graphs",
+        _graphs,
+        lambda options: False if options.text("cuda-graph-config") == "null" else None,
+    ),
+    Option("--config", write=_file),
+)
+
+
+def _spans(request: Request) -> bool:
+    """Whether some server spans nodes."""
+    plans = (one.plan for one in requests_of(request.scenario, {}))
+    return any(size(plan) > largest_node(request.scenario.cluster) for plan in plans)
+
+
+def _words(request: Request, model: str) -> tuple[str, ...]:
+    return (*(("trtllm-llmapi-launch",) if _spans(request) else ()), "trtllm-serve", model)
 
 
 def _router(servers: Sequence[tuple[Server, str]]) -> str:
@@ -161,15 +185,16 @@ def _router(servers: Sequence[tuple[Server, str]]) -> str:
     return "\n".join([*lines, "END", "trtllm-serve disaggregated -c disaggregated.yaml"])
 
 
-def _notes(scenario: GenerationScenario, *, spans: bool) -> Iterator[str]:
-    plan = scenario.plan
-    yield from budget_notes(scenario)
-    if requested_formats(scenario, {}).cache not in ("", *CACHES):
+def _notes(requests: Sequence[Request]) -> Iterator[str]:
+    request = requests[-1]
+    plan = request.plan
+    yield from budget_notes(request)
+    if request.formats.cache not in ("", *CACHES):
         yield "plan.quantization: TensorRT-LLM keeps no such cache"
-    if spans:
+    if _spans(request):
         yield ("cluster: a server spans nodes, so start the script in one process per device, as srun --mpi=pmix does")
     yield f"plan.memory_fraction {plan.memory_fraction:g}: TensorRT-LLM counts it of the memory that weights leave free"
-    if plan.speculative is not None and not scenario.model.prediction_layers:
+    if plan.speculative is not None and not request.scenario.model.prediction_layers:
         yield "plan.speculative: drafts come from the prompt's n-grams; name a draft model for others"
 
 
@@ -180,53 +205,27 @@ def _role(options: Options) -> str:
     return "prefill" if options.flag("disable-overlap-scheduler") else "decode"
 
 
-def _plan(options: Options, model: str) -> Mapping[str, Any]:
-    """The keys of ``plan`` that a server's options and its file say."""
-    ranks = options.number("tp-size") or 1
-    apart = options.flag("enable-attention-dp")
-    formats = quantization(
-        options.word("quant-config.quant-algo", READ_WEIGHTS),
-        options.word("kv-cache-config.dtype", READ_CACHES),
-        model,
-    )
-    graphs = options.text("cuda-graph-config")
-    draft = options.number("speculative-config.num-nextn-predict-layers")
-    draft = draft or options.number("speculative-config.max-draft-len")
-    options.text("speculative-config.decoding-type")
-    plan = {
-        "tensor_parallel": 1 if apart else ranks,
-        "data_parallel": ranks if apart and ranks > 1 else None,
-        "pipeline_parallel": options.number("pp-size"),
-        "expert_parallel": options.number("ep-size"),
-        "dtype": options.word("dtype", READ_DTYPES) or None,
-        "quantization": formats or None,
-        "max_sequences": options.number("max-batch-size"),
-        "max_batched_tokens": options.number("max-num-tokens"),
-        "chunked_prefill": options.flag("enable-chunked-prefill"),
-        "memory_fraction": options.share("kv-cache-free-gpu-memory-fraction"),
-        "kv_block_tokens": options.number("kv-cache-config.tokens-per-block"),
-        "prefix_cache": options.flag("kv-cache-config.enable-block-reuse"),
-        "cuda_graphs": False if graphs == "null" else None,
-        "speculative": {"tokens": draft, "acceptance": dialect.ACCEPTANCE} if draft else None,
-    }
-    return without_none(plan)
-
-
 DIALECT = Dialect(
     engine="tensorrt-llm",
+    options=OPTIONS,
     programs=(("trtllm-serve", "serve"), ("trtllm-serve",)),
     image="",
-    plan=_plan,
+    words=_words,
+    port=PORT,
+    router=_router,
+    problems=_problems,
+    notes=_notes,
+    of_node=reachable,
     positional=True,
     aliases={
-        **dict.fromkeys(("tensor-parallel-size",), "tp-size"),
-        **dict.fromkeys(("pipeline-parallel-size",), "pp-size"),
-        **dict.fromkeys(("moe-expert-parallel-size",), "ep-size"),
+        "tensor-parallel-size": "tp-size",
+        "pipeline-parallel-size": "pp-size",
+        "moe-expert-parallel-size": "ep-size",
         **dict.fromkeys(
             ("free-gpu-memory-fraction", "kv-cache-config.free-gpu-memory-fraction"),
             "kv-cache-free-gpu-memory-fraction",
         ),
-        **dict.fromkeys(("extra-llm-api-options",), "config"),
+        "extra-llm-api-options": "config",
     },
     flags={"enable-chunked-prefill", "trust-remote-code"},
     role=_role,
@@ -235,10 +234,8 @@ DIALECT = Dialect(
     files=("config",),
     files_win=True,
     quiet={
-        *("backend", "gpus-per-node", "cuda-graph-config.max-batch-size", "cuda-graph-config.enable-padding"),
+        *("gpus-per-node", "cuda-graph-config.max-batch-size", "cuda-graph-config.enable-padding"),
         *("cache-transceiver-config.max-tokens-in-buffer", "speculative-config.max-matching-ngram-size"),
     },
 )
-
-claims, read = dialect.of(DIALECT)
-"""Whether what was given starts the engine's server, and the scenario that its servers make up."""
+claims, read = DIALECT.claims, DIALECT.read

@@ -6,32 +6,24 @@ of their own. Prefill and decode apart are servers that hand keys and values ove
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
-from typing import Any
 
-from sightline.launching.engines import dialect
-from sightline.launching.engines.dialect import Dialect
-from sightline.launching.engines.requests import (
-    DTYPES,
-    READ_DTYPES,
-    block_tokens,
-    budget,
-    budget_notes,
-    host_bytes,
-    longest,
-    model_argument,
-    pools,
-    quantization,
-    requested_formats,
-    sequences,
-    storage_notes,
+from sightline.launching.engines.dialect import (
+    Dialect,
+    Row,
+    compute_dtype,
+    degree,
+    drafts,
+    formats,
+    memory_share,
+    number,
+    switch,
 )
-from sightline.launching.engines.servers import LOCAL, Arguments, Command, Server, largest_node, launch, tier_problems
-from sightline.launching.launch import Launch, refuse
-from sightline.launching.options import Options, without_none
-from sightline.scenario import GenerationPlan, GenerationScenario
+from sightline.launching.engines.requests import Request, budget_notes, host_bytes, storage_notes
+from sightline.launching.engines.servers import LOCAL, Arguments, Server, largest_node, tier_problems
+from sightline.launching.options import Options
+from sightline.launching.table import Option
+from sightline.scenario import GenerationScenario
 
-PORT = 8000
 RPC_PORT, SIDE_CHANNEL_PORT = 13345, 5600
 """First ports of the data-parallel ranks' exchange and of NIXL's handshake."""
 WEIGHTS: Mapping[str, str] = {
@@ -55,7 +47,6 @@ READ_WEIGHTS: Mapping[str, str] = {
     "None": "",
     **dict.fromkeys(("compressed-tensors", "quark", "torchao", "gguf", "inc", "online", "modelopt_mixed"), ""),
 }
-"""Our word by the engine's; empty where the checkpoint says the format."""
 CACHES: Mapping[str, str] = {"kv-fp8": "fp8", "kv-int8": "int8_per_token_head"}
 READ_CACHES: Mapping[str, str] = {
     **dict.fromkeys(("fp8", "fp8_e4m3", "fp8_e5m2", "fp8_inc", "fp8_ds_mla", "fp8_per_token_head"), "kv-fp8"),
@@ -67,98 +58,63 @@ OFFLOADING = "OffloadingConnector"
 ROLES: Mapping[str, str] = {"prefill": "kv_producer", "decode": "kv_consumer"}
 
 
-def write(scenario: GenerationScenario) -> Launch:
-    """Return the command of a server, or the script of several.
-
-    Raises:
-        InputError: The plan has degrees that the engine cannot have.
-    """
-    refuse(list(_problems(scenario)))
-    model, unknown = model_argument(scenario)
-    formats = requested_formats(scenario, WEIGHTS)
-    commands = {
-        role: Command(
-            words=("vllm", "serve", model),
-            arguments=_arguments(scenario, role, plan),
-            of_node=partial(_of_node, plan),
-            environment=_environment,
-        )
-        for role, plan in pools(scenario).items()
-    }
-    notes = [*unknown, *formats.notes, *_notes(scenario)]
-    return launch(scenario, commands, port=PORT, router=_router, router_package="vllm-router", notes=notes)
-
-
-def _problems(scenario: GenerationScenario) -> Iterator[str]:
+def _problems(requests: Sequence[Request]) -> Iterator[str]:
     """What the engine cannot launch."""
-    yield from tier_problems(scenario)
-    for role, plan in pools(scenario).items():
-        key, ranks = f"plan.disaggregate.{role}" if role else "plan", int(plan.tensor_parallel * plan.data_parallel)
+    yield from tier_problems(requests[0].scenario)
+    for request in requests:
+        key, plan, most = request.key, request.plan, largest_node(request.scenario.cluster)
+        ranks, of_rank = int(plan.tensor_parallel * plan.data_parallel), plan.tensor_parallel * plan.pipeline_parallel
         if plan.expert_parallel not in (1, ranks):
             yield (
                 f"{key}.expert_parallel is {plan.expert_parallel}; vLLM spreads experts over all ranks of tensor x "
                 f"data parallel or splits each over them: allowed are 1 and {ranks}"
             )
-        of_rank = plan.tensor_parallel * plan.pipeline_parallel
-        if plan.data_parallel > 1 and of_rank > largest_node(scenario.cluster):
+        if plan.data_parallel > 1 and of_rank > most:
             yield (
                 f"{key}.data_parallel is {plan.data_parallel} with ranks of {of_rank} devices; allowed: ranks that fit "
-                f"on a node of {largest_node(scenario.cluster)}"
+                f"on a node of {most}"
             )
 
 
-def _arguments(scenario: GenerationScenario, role: str, plan: GenerationPlan) -> Arguments:
-    """The options that every server of a role has."""
-    formats = requested_formats(scenario, WEIGHTS)
-    stated = {
-        "--tensor-parallel-size": plan.tensor_parallel,
-        "--pipeline-parallel-size": plan.pipeline_parallel if plan.pipeline_parallel > 1 else None,
-        "--data-parallel-size": plan.data_parallel if plan.data_parallel > 1 else None,
-        "--enable-expert-parallel": (plan.expert_parallel > 1) or None,
-        "--dtype": DTYPES.get(plan.dtype),
-        "--quantization": formats.weights or None,
-        "--kv-cache-dtype": CACHES.get(formats.cache),
-        "--max-model-len": longest(scenario),
-        "--max-num-seqs": _sequences(scenario, role, plan),
-        "--max-num-batched-tokens": budget(scenario, plan),
-        **_switch("chunked-prefill", on=plan.chunked_prefill),
-        "--gpu-memory-utilization": plan.memory_fraction,
-        "--block-size": block_tokens(plan),
-        **_switch("prefix-caching", on=plan.prefix_cache),
-        "--enforce-eager": None if plan.cuda_graphs else True,
-        "--speculative-config": _speculative(scenario),
-        "--kv-transfer-config": _transfer(scenario, role),
-    }
-    return without_none(stated)
-
-
-def _sequences(scenario: GenerationScenario, role: str, plan: GenerationPlan) -> int:
+def _sequences(request: Request) -> int:
     """Sequences that a rank runs at a time: the engine refuses more than tokens of an iteration."""
-    asked_for, tokens = sequences(scenario, role, plan), budget(scenario, plan)
-    return asked_for if tokens is None else min(asked_for, tokens)
+    return request.sequences if request.budget is None else min(request.sequences, request.budget)
 
 
-def _switch(name: str, *, on: bool) -> Arguments:
-    return {f"--enable-{name}" if on else f"--no-enable-{name}": True}
+def _experts(options: Options) -> int | None:
+    """Ranks that share the experts: all of them, or none."""
+    ranks = [options.number(f"{name}-parallel-size") or 1 for name in ("tensor", "data")]
+    return ranks[0] * ranks[1] if options.flag("enable-expert-parallel") else None
 
 
-def _speculative(scenario: GenerationScenario) -> str | None:
+def _graphs(options: Options) -> bool | None:
+    eager, level = options.flag("enforce-eager"), options.text("optimization-level")
+    return False if eager or level == "0" else None if eager is None else True
+
+
+def _speculative(request: Request) -> str | None:
     """The draft of the model's own layer, or of the prompt's n-grams, which cost nothing."""
-    asked_for = scenario.plan.speculative
-    if asked_for is None:
+    if request.drafts is None:
         return None
-    method = {"method": "mtp"} if scenario.model.prediction_layers else {"method": "ngram", "prompt_lookup_max": 4}
-    return json.dumps({**method, "num_speculative_tokens": int(asked_for.tokens)})
+    own = bool(request.scenario.model.prediction_layers)
+    method = {"method": "mtp"} if own else {"method": "ngram", "prompt_lookup_max": 4}
+    return json.dumps({**method, "num_speculative_tokens": request.drafts})
 
 
-def _transfer(scenario: GenerationScenario, role: str) -> str | None:
+def _drafted(options: Options) -> int | None:
+    tokens: int | None = options.mapping("speculative-config").get("num_speculative_tokens")
+    return tokens or options.number("spec-tokens")
+
+
+def _transfer(request: Request) -> str | None:
     """How keys and values leave the device: by NIXL to another server, or to the memories behind it.
 
     ``cpu_bytes_to_use`` counts for all workers of an engine, of which each data-parallel rank is one; evicted blocks of
     answers are kept too, as the plan means it (vLLM, docs/features/kv_offloading_usage.md).
     """
-    if role:
-        return json.dumps({"kv_connector": "NixlConnector", "kv_role": ROLES[role]})
+    scenario = request.scenario
+    if request.role:
+        return json.dumps({"kv_connector": "NixlConnector", "kv_role": ROLES[request.role]})
     if not scenario.plan.kv_tiers:
         return None
     extra: dict[str, object] = {
@@ -176,14 +132,34 @@ def _storage(scenario: GenerationScenario) -> list[str]:
     return [f"kv-tier-{place}" for place in range(1, len(scenario.plan.kv_tiers))]
 
 
-def _of_node(plan: GenerationPlan, server: Server, rank: int, address: str) -> Arguments:
+OPTIONS: Sequence[Row] = (
+    degree("--tensor-parallel-size", "tensor_parallel", always=True),
+    degree("--pipeline-parallel-size", "pipeline_parallel"),
+    degree("--data-parallel-size", "data_parallel"),
+    Option("--enable-expert-parallel", "expert_parallel", lambda r: r.plan.expert_parallel > 1 or None, _experts),
+    compute_dtype("--dtype"),
+    *formats("--quantization", READ_WEIGHTS, "--kv-cache-dtype", CACHES, READ_CACHES),
+    Option("--max-model-len", write=lambda request: request.longest),
+    number("--max-num-seqs", "max_sequences", _sequences),
+    number("--max-num-batched-tokens", "max_batched_tokens", lambda request: request.budget),
+    switch("--enable-chunked-prefill", "chunked_prefill"),
+    memory_share("--gpu-memory-utilization"),
+    number("--block-size", "kv_block_tokens", lambda request: request.block_tokens),
+    switch("--enable-prefix-caching", "prefix_cache"),
+    Option("--enforce-eager", "cuda_graphs", lambda request: None if request.plan.cuda_graphs else True, _graphs),
+    drafts("--speculative-config", _speculative, _drafted),
+    Option("--kv-transfer-config", write=_transfer),
+)
+
+
+def _of_node(request: Request, server: Server, rank: int, address: str) -> Arguments:
     """How the nodes of a server find each other: by ranks of data parallelism, or as nodes of one rank."""
     if server.nodes == 1:
         return {}
     joins: Arguments = {"--headless": True} if rank else {}
-    if plan.data_parallel == 1:
+    if request.plan.data_parallel == 1:
         return {"--nnodes": server.nodes, "--node-rank": rank, "--master-addr": address, **joins}
-    local = int(plan.data_parallel) // server.nodes
+    local = int(request.plan.data_parallel) // server.nodes
     return {
         "--data-parallel-size-local": local,
         "--data-parallel-start-rank": local * rank,
@@ -210,12 +186,12 @@ def _router(servers: Sequence[tuple[Server, str]]) -> str:
     return f"vllm-router --policy round_robin --vllm-pd-disaggregation {urls}"
 
 
-def _notes(scenario: GenerationScenario) -> Iterator[str]:
-    plan = scenario.plan
-    yield from budget_notes(scenario)
+def _notes(requests: Sequence[Request]) -> Iterator[str]:
+    scenario, plan = requests[-1].scenario, requests[-1].plan
+    yield from budget_notes(requests[-1])
     yield from storage_notes(scenario, *_storage(scenario))
-    for role, pool in pools(scenario).items():
-        if (most := _sequences(scenario, role, pool)) < sequences(scenario, role, pool):
+    for request in requests:
+        if (most := _sequences(request)) < request.sequences:
             yield f"workload.batch: vLLM runs at most as many sequences of a rank as tokens, {most}; the others wait"
     if plan.speculative is not None and not scenario.model.prediction_layers:
         yield "plan.speculative: drafts come from the prompt's n-grams; name a draft model in --speculative-config"
@@ -236,40 +212,20 @@ def _has_tiers(options: Options) -> bool:
     return bool(size) or options.mapping("kv-transfer-config").get("kv_connector") == OFFLOADING
 
 
-def _plan(options: Options, model: str) -> Mapping[str, Any]:
-    """The keys of ``plan`` that a server's options say."""
-    tensor = options.number("tensor-parallel-size")
-    data = options.number("data-parallel-size")
-    experts = options.flag("enable-expert-parallel")
-    eager, graphs = options.flag("enforce-eager"), options.text("optimization-level")
-    formats = quantization(
-        options.word("quantization", READ_WEIGHTS), options.word("kv-cache-dtype", READ_CACHES), model
-    )
-    draft = options.mapping("speculative-config").get("num_speculative_tokens") or options.number("spec-tokens")
-    plan = {
-        "tensor_parallel": tensor or 1,
-        "pipeline_parallel": options.number("pipeline-parallel-size"),
-        "data_parallel": data,
-        "expert_parallel": (tensor or 1) * (data or 1) if experts else None,
-        "dtype": options.word("dtype", READ_DTYPES) or None,
-        "quantization": formats or None,
-        "max_sequences": options.number("max-num-seqs"),
-        "max_batched_tokens": options.number("max-num-batched-tokens"),
-        "chunked_prefill": options.flag("enable-chunked-prefill"),
-        "memory_fraction": options.share("gpu-memory-utilization"),
-        "kv_block_tokens": options.number("block-size"),
-        "prefix_cache": options.flag("enable-prefix-caching"),
-        "cuda_graphs": False if eager or graphs == "0" else None if eager is None else True,
-        "speculative": {"tokens": draft, "acceptance": dialect.ACCEPTANCE} if draft else None,
-    }
-    return without_none(plan)
-
-
 DIALECT = Dialect(
     engine="vllm",
+    options=OPTIONS,
     programs=(("vllm", "serve"), ("vllm.entrypoints.openai.api_server",), ("vllm.entrypoints.api_server",)),
     image="vllm-openai",
-    plan=_plan,
+    words=lambda _, model: ("vllm", "serve", model),
+    port=8000,
+    router=_router,
+    router_package="vllm-router",
+    weights=WEIGHTS,
+    problems=_problems,
+    notes=_notes,
+    of_node=_of_node,
+    environment=_environment,
     models=("model", "model-tag"),
     positional=True,
     aliases={
@@ -296,6 +252,4 @@ DIALECT = Dialect(
         *("master-addr", "master-port", "api-server-count", "kv-transfer-config", "kv-offloading-backend"),
     },
 )
-
-claims, read = dialect.of(DIALECT)
-"""Whether what was given starts the engine's server, and the scenario that its servers make up."""
+claims, read, write = DIALECT.claims, DIALECT.read, DIALECT.write

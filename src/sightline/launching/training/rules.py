@@ -12,6 +12,7 @@ import numpy as np
 
 from sightline.frameworks import Framework
 from sightline.launching.hugging_face import KNOWN, configuration
+from sightline.launching.registry import WRITERS
 from sightline.launching.training.megatron_model import model_problems
 from sightline.launching.training.torchtitan_model import UNPIPELINED, named
 from sightline.loading.plan import OFFERED
@@ -23,7 +24,6 @@ from sightline.scenario.techniques import Recomputation
 
 SCRIPTED: Final = ("deepspeed", "fsdp", "transformers")
 """Those that run the training script of a launch."""
-WRITTEN: Final = ("megatron", "torchtitan", *SCRIPTED)
 
 
 def offloads(offload: frozenset[str] | Mapping[str, Number], part: str) -> Mask:
@@ -35,7 +35,7 @@ def offloads(offload: frozenset[str] | Mapping[str, Number], part: str) -> Mask:
 
 def equal_nodes(framework: Framework, devices: Count, nodes: Count, group_devices: tuple[int, ...] | None) -> Checks:
     """A launch starts as many processes on each node, on equal devices."""
-    if framework.name not in WRITTEN:
+    if framework.name not in WRITERS:
         return
     yield Check(
         group_devices is None,
