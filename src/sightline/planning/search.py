@@ -1,9 +1,10 @@
 """``plan``: the best plans for the free fields of a scenario."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sightline.errors import InputError
 from sightline.loading.loader import Overrides, read_overrides
@@ -19,6 +20,8 @@ from sightline.scenario.space import Space
 if TYPE_CHECKING:
     from sightline.prediction.anchoring import Anchored
 
+Options: TypeAlias = Mapping[str, Any]
+"""Arguments of `plan` by name."""
 USUAL_TOP, USUAL_ON_FRONT = 10, 15
 """Plans that are returned where nobody says how many: the best, and of a Pareto front."""
 MOST_TOP = 1_000
@@ -88,43 +91,31 @@ def plan(
         from sightline.planning.generation.space import launched
 
         spaces = [launched(space) for space in spaces]
-    request = _Request(
-        best={"objective": objective, "pareto": pareto, "top": _count(top, pareto), "anchor": anchor},
-        of_memory={"max_memory": max_memory},
-        of_training={
-            "deadline": deadline,
-            "budget": budget,
-            "availability": availability,
-            "workers": workers,
-            "where": where,
-        },
-        of_users={"ttft": ttft, "tpot": tpot},
-        think_time=think_time,
-        typed={"objective": objective if objective != "time" else None, "launchable": launchable},
-        command=lambda stated, typed: plan_command(source, stated, devices, given, typed),
-        is_counted=top is not None,
-    )
-    answer = _SEARCHES[kind](spaces, request, overrides, progress)
-    of_all = {"deadline": deadline, "budget": budget, "max_memory": max_memory, **request.of_users}
-    return replace(_finished(answer, spaces, start), limits=by_key(read_limits(**of_all)))
+    options = {
+        "objective": objective,
+        "pareto": pareto,
+        "top": _count(top, pareto) if kind is not ServingScenario or top is not None else None,
+        "max_memory": max_memory,
+        "launchable": launchable,
+        "deadline": deadline,
+        "budget": budget,
+        "ttft": ttft,
+        "tpot": tpot,
+        "think_time": think_time,
+        "availability": availability,
+        "anchor": anchor,
+        "workers": workers,
+        "where": where,
+    }
+    _refuse_others(kind, options)
+    typed = {"objective": objective if objective != "time" else None, "launchable": launchable}
 
+    def command(further: Mapping[str, object], settings: Mapping[str, object] = MappingProxyType({})) -> str:
+        return plan_command(source, {**read_overrides(overrides), **settings}, devices, given, {**typed, **further})
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Request:
-    """What is asked of a search, by what each part is for."""
-
-    best: Mapping[str, Any]
-    """What is best, and how many plans are returned."""
-    of_memory: Mapping[str, Any]
-    of_training: Mapping[str, Any]
-    of_users: Mapping[str, Any]
-    think_time: object
-    typed: Mapping[str, object]
-    """What every kind of command repeats."""
-    command: Callable[[Overrides, Mapping[str, object]], str]
-    """Returns the command that asks again, given settings and options."""
-    is_counted: bool
-    """Whether it says how many plans are returned."""
+    answer = _SEARCHES[kind](spaces, options, command, progress)
+    limits = {name: options[name] for name in ("deadline", "budget", "max_memory", "ttft", "tpot")}
+    return replace(_finished(answer, spaces, start), limits=by_key(read_limits(**limits)))
 
 
 def _kind_of(spaces: Sequence[Space[Any]]) -> type:
@@ -135,89 +126,83 @@ def _kind_of(spaces: Sequence[Space[Any]]) -> type:
     return kinds.pop()
 
 
-def _of_load(spaces: Sequence[Space[Any]], request: _Request, overrides: Overrides, progress: Progress) -> PlanAnswer:
+Command: TypeAlias = Callable[..., str]
+"""Returns the command that asks again, given further options and settings."""
+
+
+def _of_load(spaces: Sequence[Space[Any]], options: Options, command: Command, progress: Progress) -> PlanAnswer:
     """Plans that serve a load."""
-    _refuse_of_loads({**request.best, **request.of_memory, **request.of_training})
     from sightline.planning.serving.answers import plan_serving
 
-    limits = {f"workload.slo.{name}": value for name, value in request.of_users.items() if value is not None}
-    command = request.command(
-        {**read_overrides(overrides), **limits}, {**request.typed, "think-time": request.think_time}
-    )
+    of_users = {name: options[name] for name in ("ttft", "tpot")}
+    limits = {f"workload.slo.{name}": value for name, value in of_users.items() if value is not None}
     return plan_serving(
         spaces,
-        objective=request.best["objective"],
-        top=request.best["top"] if request.is_counted else None,
-        of_users=request.of_users,
-        think_time=request.think_time,
-        command=command,
+        objective=options["objective"],
+        top=options["top"],
+        of_users=of_users,
+        think_time=options["think_time"],
+        command=command({"think-time": options["think_time"]}, limits),
         progress=progress,
     )
 
 
-def _of_generation(
-    spaces: Sequence[Space[Any]], request: _Request, overrides: Overrides, progress: Progress
-) -> PlanAnswer:
+def _of_generation(spaces: Sequence[Space[Any]], options: Options, command: Command, progress: Progress) -> PlanAnswer:
     """Plans that generate."""
-    _refuse(request.of_training, "training; workload.task is generate")
-    _refuse({"think_time": request.think_time}, "workload.task serve; this one is generate")
     from sightline.planning.requests.generation import plan_generation
 
-    limits = {**request.of_memory, **request.of_users}
-    command = request.command(overrides, request.typed)
-    return plan_generation(spaces, **request.best, limits=limits, command=command, progress=progress)
+    limits = {name: options[name] for name in ("max_memory", "ttft", "tpot")}
+    taken = {name: options[name] for name in ("objective", "pareto", "top", "anchor")}
+    return plan_generation(spaces, **taken, limits=limits, command=command({}), progress=progress)
 
 
-def _of_training(
-    spaces: Sequence[Space[Any]], request: _Request, overrides: Overrides, progress: Progress
-) -> PlanAnswer:
+def _of_training(spaces: Sequence[Space[Any]], options: Options, command: Command, progress: Progress) -> PlanAnswer:
     """Plans that train."""
-    _refuse(request.of_users, "workload.task generate and serve; this one is training")
-    _refuse({"think_time": request.think_time}, "workload.task serve; this one is training")
     from sightline.planning.requests.training import plan_training
 
-    also = {"max-memory": request.of_memory["max_memory"], "availability": request.of_training["availability"]}
-    return plan_training(
-        spaces,
-        **request.best,
-        **request.of_memory,
-        **request.of_training,
-        launchable=bool(request.typed["launchable"]),
-        command=request.command(overrides, {**request.typed, **also}),
-        progress=progress,
-    )
+    taken = {name: value for name, value in options.items() if name not in _REFUSED[Scenario]}
+    further = {"max-memory": options["max_memory"], "availability": options["availability"]}
+    return plan_training(spaces, **taken, command=command(further), progress=progress)
 
 
 _SEARCHES = {Scenario: _of_training, GenerationScenario: _of_generation, ServingScenario: _of_load}
 """By kind of scenario."""
 
 
-def _refuse(options: Mapping[str, object], what_for: str) -> None:
-    """Refuse options that are for another kind of task."""
-    stated = [name for name, value in options.items() if value is not None and value is not False]
-    if stated:
-        raise InputError([f"{name} is for {what_for}" for name in stated])
-
-
-_NOT_OF_LOADS = {
-    "pareto": "is for training and workload.task generate; of a load only the layouts that promise the most by one "
-    "objective are simulated",
-    "max_memory": "is for training and workload.task generate; an engine that serves takes its share of a device, "
-    "plan.memory_fraction, whatever it serves",
-    "anchor": "is for training and workload.task generate; `sightline simulate --anchor` corrects one plan that serves",
-    "deadline": "is for training; a load has no end",
-    "budget": "is for training; a service is rented by the hour, and objective cost finds the least rent",
-    "availability": "is for training; a load is served while all devices run",
-    "workers": "is for training; a search of plans that serve runs in one process",
-    "where": "is for training; a search of plans that serve keeps no parts",
+_REFUSED: Mapping[type, Mapping[str, str]] = {
+    Scenario: {
+        **dict.fromkeys(("ttft", "tpot"), "is for workload.task generate and serve; this one is training"),
+        "think_time": "is for workload.task serve; this one is training",
+    },
+    GenerationScenario: {
+        **dict.fromkeys(
+            ("deadline", "budget", "availability", "workers", "where"), "is for training; workload.task is generate"
+        ),
+        "think_time": "is for workload.task serve; this one is generate",
+    },
+    ServingScenario: {
+        "pareto": "is for training and workload.task generate; of a load only the layouts that promise the most by one "
+        "objective are simulated",
+        "max_memory": "is for training and workload.task generate; an engine that serves takes its share of a device, "
+        "plan.memory_fraction, whatever it serves",
+        "anchor": "is for training and workload.task generate; `sightline simulate --anchor` corrects one plan that "
+        "serves",
+        "deadline": "is for training; a load has no end",
+        "budget": "is for training; a service is rented by the hour, and objective cost finds the least rent",
+        "availability": "is for training; a load is served while all devices run",
+        "workers": "is for training; a search of plans that serve runs in one process",
+        "where": "is for training; a search of plans that serve keeps no parts",
+    },
 }
-"""Why options of other tasks are refused where a load is served."""
+"""Why options are refused that are for other tasks, by kind of scenario."""
 
 
-def _refuse_of_loads(options: Mapping[str, object]) -> None:
-    stated = [name for name in _NOT_OF_LOADS if options[name] is not None]
+def _refuse_others(kind: type, options: Options) -> None:
+    """Refuse options that are for another kind of task."""
+    end = "; workload.task is serve" if kind is ServingScenario else ""
+    stated = {name: why for name, why in _REFUSED[kind].items() if options[name] is not None}
     if stated:
-        raise InputError([f"{name} {_NOT_OF_LOADS[name]}; workload.task is serve" for name in stated])
+        raise InputError([f"{name} {why}{end}" for name, why in stated.items()])
 
 
 def _count(top: int | None, pareto: Sequence[str] | None) -> int:

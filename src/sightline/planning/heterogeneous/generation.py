@@ -1,28 +1,34 @@
 """A search of serving plans on heterogeneous devices: plans on several kinds are a list, predicted one by one."""
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
-from math import gcd
+from math import gcd, inf
 from typing import Any
 
 import numpy as np
 
 from sightline import catalog
-from sightline.errors import InputError
-from sightline.loading.sources import with_settings
 from sightline.planning.answer import LazySequence, NearestPlan, Neighbour, PlanAnswer, RankedPlan, by_loss
-from sightline.planning.clusters import cluster_settings, without_names
+from sightline.planning.clusters import cluster_settings
 from sightline.planning.figures import ascending, figure, figure_key, missed_by, within
 from sightline.planning.generation.candidates import values_of
 from sightline.planning.generation.evaluation import COUNTED_AS, DOUBLED
-from sightline.planning.generation.search import ANSWERED, assumptions, free_fields, needed_limits, rent_of, search
+from sightline.planning.generation.search import ANSWERED, assumptions, free_fields, needed_limits, rent_of
+from sightline.planning.generation.search import search as search_equal
 from sightline.planning.generation.space import GenerationSpace, engines, plan_of, restricted, runs, values_in, variants
-from sightline.planning.heterogeneous.parts import left_out, said_of_unlisted, spaces_of_one_kind
+from sightline.planning.heterogeneous import search
+from sightline.planning.heterogeneous.search import (
+    best_beside,
+    left_out,
+    nearest_on_each_kind,
+    predicted,
+    said_of_unlisted,
+    spaces_of_one_kind,
+    without_plans,
+)
 from sightline.planning.ranking import front_of, spread_over
 from sightline.planning.rationale.generation import compared, explained_generation, kinds_of, nearest_of, small
-from sightline.prediction import predict
 from sightline.profile import Profile
 from sightline.progress import Cancelled, Progress
 from sightline.scenario import Cluster, Disaggregation, GenerationPlan, GenerationScenario
@@ -124,51 +130,42 @@ def _shapes(
             yield replace(scenario.plan, **shape, replicas=int(replicas))
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
-class Listed:
-    """What was predicted so far of the list."""
+class Listed(search.Listed[Profile]):
+    """The serving plans of the list that were predicted so far."""
 
-    limits: Mapping[str, float]
-    profiles: list[Profile] = field(default_factory=list)
-    """Those that fit and meet all limits."""
-    nearest: Profile | None = None
-    """Of those that fit, the one that misses the limits by least."""
-    miss: float = np.inf
-    """The factor by which it misses the worst of them."""
-    rejected: Counter[str] = field(default_factory=Counter)
-    evaluated: int = 0
-    stopped: bool = False
+    unshared = "group_batches"
 
-    def add(self, scenario: GenerationScenario) -> None:
-        """Predict a layout, and keep it if it fits and meets all limits."""
-        judged = verdict(scenario)
-        profile = _predicted(scenario) if bool(judged.valid) else None
-        if profile is None:
-            self.rejected.update(judged.rejected.keys() or ["group_batches"])
-            return
-        self.evaluated += 1
-        missed = [key for key, limit in self.limits.items() if not _within(profile, key, limit)]
-        if profile.fits and not missed:
-            self.profiles.append(profile)
-            return
-        self.rejected["memory" if not profile.fits else COUNTED_AS.get(missed[0], missed[0])] += 1
-        miss = max((float(missed_by(key, figure(key, profile, 1), self.limits[key])[0]) for key in missed), default=0.0)
-        if profile.fits and miss < self.miss:
-            self.nearest, self.miss = profile, miss
+    def __init__(self, limits: Mapping[str, float]) -> None:
+        super().__init__()
+        self.limits = limits
+
+    def broken(self, scenario: GenerationScenario) -> Collection[str]:
+        """Return the rules that a plan breaks."""
+        return verdict(scenario).rejected.keys()
+
+    def measured(self, profile: Profile) -> Profile:
+        """Return the prediction, whose figures are read from it."""
+        return profile
+
+    def exceeded(self, plan: Profile) -> str | None:
+        """Return what a plan is counted as that misses a limit, by the first that it misses."""
+        missed = next((key for key, limit in self.limits.items() if not _within(plan, key, limit)), None)
+        return None if missed is None else COUNTED_AS.get(missed, missed)
+
+    @property
+    def nearest(self) -> Profile | None:
+        """Of the plans that fit, the one whose worst limit is missed by the smallest factor."""
+
+        def miss(plan: Profile) -> float:
+            missed = [(key, limit) for key, limit in self.limits.items() if not _within(plan, key, limit)]
+            return max(float(missed_by(key, figure(key, plan, 1), limit)[0]) for key, limit in missed)
+
+        misses = [(miss(plan), plan) for plan in self.beyond]
+        return min((one for one in misses if one[0] < inf), key=lambda one: one[0], default=(inf, None))[1]
 
 
 def _within(profile: Profile, key: str, limit: float) -> bool:
     return bool(within(key, figure(key, profile, 1), limit)[0])
-
-
-def _predicted(scenario: GenerationScenario) -> Profile | None:
-    """The prediction of a layout; None where the batch cannot be shared."""
-    try:
-        return predict(scenario)
-    except InputError as error:
-        if not str(error).startswith("workload.batch"):
-            raise
-        return None
 
 
 def parts_of(space: GenerationSpace) -> list[GenerationSpace]:
@@ -185,7 +182,7 @@ def parts_of(space: GenerationSpace) -> list[GenerationSpace]:
     ]
 
 
-def plan_mixed_serving(
+def plan_heterogeneous(
     space: GenerationSpace,
     parts: Sequence[GenerationSpace],
     *,
@@ -195,47 +192,41 @@ def plan_mixed_serving(
     pareto: tuple[str, str] | None,
     progress: Progress,
 ) -> tuple[PlanAnswer, Listed]:
-    """Return the best plans to serve a model on a cluster of unlike devices, or on some of them, and the list.
+    """Return the best plans to serve a model on several kinds of devices, or on some of them, and the list.
 
     ``parts`` are its parts of one kind, which are searched as any other cluster.
     """
     key, axes = figure_key(objective), tuple(map(figure_key, pareto or ()))
-    alone = search(parts, objective, limits, top=top, pareto=pareto, progress=progress) if parts else None
-    found = _searched(space, key, limits, progress)
-    others = [] if alone is None else list(alone.plans)
-    listed = [listed_plan(profile, axes[0] if axes else key) for profile in found.profiles]
-    plans = _front([*others, *listed], axes, top) if axes else _in_order(others, listed, key)[:top]
-    answer = PlanAnswer(
+    alone = [search_equal(parts, objective, limits, top=top, pareto=pareto, progress=progress)] if parts else []
+    listed = _searched(space, key, limits, progress)
+    others = [plan for one in alone for plan in one.plans]
+    mixed = [listed_plan(profile, axes[0] if axes else key) for profile in listed.plans]
+    plans = _front([*others, *mixed], axes, top) if axes else _in_order(others, mixed, key)[:top]
+    answer = listed.answer(
+        alone,
         objective=ANSWERED.get(objective, objective),
-        evaluated=found.evaluated + (alone.evaluated if alone else 0),
-        feasible=len(found.profiles) + (alone.feasible if alone else 0),
-        rejected=dict(found.rejected + Counter(alone.rejected if alone else {})),
-        seconds=0.0,
         plans=[replace(one, rank=rank) for rank, one in enumerate(plans, start=1)],
-        pareto_axes=pareto,
-        pareto=tuple(range(len(plans))) if axes else (),
-        free=tuple(dict.fromkeys(("cluster", *(alone.free if alone else ()), *_free(space)))),
+        pareto=pareto,
+        free=(*(name for one in alone for name in one.free), *_free(space)),
         assumptions=assumptions([*parts, *of_groups(space)]),
-        warnings=tuple(dict.fromkeys((*(alone.warnings if alone else ()), *_remarks(space, plans)))),
-        stopped=found.stopped or bool(alone and alone.stopped),
+        warnings=(*(said for one in alone for said in one.warnings), *_remarks(space, plans)),
     )
-    return answer, found
+    return answer, listed
 
 
 def _searched(space: GenerationSpace, key: str, limits: Mapping[str, float], progress: Progress) -> Listed:
     """Every layout of the list predicted, with its most users where these are looked for."""
-    found = Listed(limits=limits)
-    listed = list(layouts(space))
-    progress.begin(len(listed), "predicting")
+    listed, scenarios = Listed(limits), list(layouts(space))
+    progress.begin(len(scenarios), "predicting")
     try:
-        for scenario in listed:
+        for scenario in scenarios:
             progress.check()
             most = key == "batch" and restricted(space, "batch") is None
-            found.add(_with_most_users(scenario, limits) if most else scenario)
+            listed.add(_with_most_users(scenario, limits) if most else scenario)
             progress.advance()
     except Cancelled:
-        found.stopped = True
-    return found
+        listed.stopped = True
+    return listed
 
 
 def _with_most_users(scenario: GenerationScenario, limits: Mapping[str, float]) -> GenerationScenario:
@@ -245,7 +236,7 @@ def _with_most_users(scenario: GenerationScenario, limits: Mapping[str, float]) 
         return replace(scenario, workload=replace(scenario.workload, batch=batch))
 
     def serves(batch: int) -> bool:
-        profile = _predicted(of(batch)) if bool(verdict(of(batch)).valid) else None
+        profile = predicted(of(batch)) if bool(verdict(of(batch)).valid) else None
         return profile is not None and bool(profile.fits) and all(_within(profile, *one) for one in limits.items())
 
     # Fewer sequences than replicas leave some without.
@@ -304,7 +295,7 @@ def listed_plan(profile: Profile, key: str) -> RankedPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Searched:
-    """What a search on unlike devices looked at."""
+    """What a search on heterogeneous devices looked at."""
 
     objective: str
     limits: Mapping[str, float]
@@ -314,54 +305,45 @@ class Searched:
     """The plans on several kinds."""
 
 
-def explained_on_unlike(answer: PlanAnswer, of: Searched, command: str) -> PlanAnswer:
-    """Return the answer of a search on unlike devices with why its first plan is the best, or what would serve instead.
+def with_rationale(answer: PlanAnswer, searched: Searched, command: str) -> PlanAnswer:
+    """Return the answer of a search on heterogeneous devices with its rationale, or with what would serve instead.
 
     Args:
         answer: The answer.
-        of: What was searched.
+        searched: What was searched.
         command: What was typed to ask, to which changes are added.
     """
     if not answer.plans:
-        return answer if answer.stopped else replace(answer, nearest=LazySequence(lambda: list(_nearest(of, command))))
+        nearest = LazySequence(lambda: list(_nearest(searched, command)))
+        return answer if answer.stopped else replace(answer, nearest=nearest)
     best, key = answer.plans[0].profile, figure_key(answer.objective)
     if best.scenario.cluster.groups:
-        return replace(answer, neighbours=LazySequence(lambda: _others(best, key, of)))
-    said = explained_generation(answer, of.parts, limits=of.limits, command=command)
+        return replace(answer, neighbours=LazySequence(lambda: _other_uses(best, key, searched)))
+    explained = explained_generation(answer, searched.parts, limits=searched.limits, command=command)
 
     def neighbours() -> list[Neighbour]:
-        return _sorted([*_others(best, key, of), *said.neighbours])
+        return by_loss([*_other_uses(best, key, searched), *explained.neighbours])
 
-    return replace(said, neighbours=LazySequence(neighbours))
-
-
-def _sorted(found: list[Neighbour]) -> list[Neighbour]:
-    """The least loss first, those without one last."""
-    return by_loss(found)
+    return replace(explained, neighbours=LazySequence(neighbours))
 
 
-def _others(best: Profile, key: str, of: Searched) -> list[Neighbour]:
+def _other_uses(best: Profile, key: str, searched: Searched) -> list[Neighbour]:
     """The best plan of each other choice of devices, and of each other use of several kinds."""
-    own, found = float(small(key, best) or 0.0), list[Neighbour]()
-    by_use = _by_use(of)
-    for profiles in by_use.values():
-        other = min(profiles, key=lambda one: float(small(key, one) or 0.0))
-        if _use(other) != _use(best):
-            loss = float(small(key, other) / own - 1) if own else None
-            found.append(Neighbour(set=_use(other), loss=loss, sentence=compared(best, other, of.limits)))
-    there = {one.scenario.cluster.in_words for profiles in by_use.values() for one in profiles}
-    clusters = [part.scenario.cluster for part in of.parts if part.scenario.cluster.in_words not in there]
-    nothing = [Neighbour(set=cluster_settings(one), loss=None, sentence="no plan fits") for one in clusters]
-    return _sorted([*found, *nothing])
+    alone = (search_equal([part], searched.objective, searched.limits, top=1).plans for part in searched.parts)
+    by_use: dict[str, list[Profile]] = {}
+    for profile in (*searched.listed.plans, *(one.profile for plans in alone for one in plans)):
+        by_use.setdefault(str(_use(profile)), []).append(profile)
 
+    def value(profile: Profile) -> float:
+        return float(small(key, profile) or 0.0)
 
-def _by_use(of: Searched) -> dict[str, list[Profile]]:
-    """Plans of the list, and the best on each kind of device, by what the devices are used for."""
-    alone = (search([part], of.objective, of.limits, top=1).plans for part in of.parts)
-    found: dict[str, list[Profile]] = {}
-    for profile in (*of.listed.profiles, *(one.profile for plans in alone for one in plans)):
-        found.setdefault(str(_use(profile)), []).append(profile)
-    return found
+    def because(own: Profile, other: Profile) -> str:
+        return compared(own, other, searched.limits)
+
+    others = [one for use, one in by_use.items() if use != str(_use(best))]
+    having = {one.scenario.cluster.in_words for profiles in by_use.values() for one in profiles}
+    beside = (best_beside(best, profiles, _use(profiles[0]), value, because) for profiles in others)
+    return by_loss([*beside, *without_plans(searched.parts, having)])
 
 
 def _use(profile: Profile) -> dict[str, Any]:
@@ -372,14 +354,14 @@ def _use(profile: Profile) -> dict[str, Any]:
     return {"plan.disaggregate.prefill.device": split.prefill_device}
 
 
-def _nearest(of: Searched, command: str) -> Iterator[NearestPlan]:
+def _nearest(searched: Searched, command: str) -> Iterator[NearestPlan]:
     """The plan on several kinds that misses the limits by least, and what each kind alone needs."""
-    key, missing = figure_key(of.objective), of.listed.nearest
+    objective, limits, missing = searched.objective, searched.limits, searched.listed.nearest
     if missing is not None:
-        yield needed_limits(of.limits, listed_plan(missing, key))
-    for part in of.parts:
-        stated = cluster_settings(part.scenario.cluster)
-        typed = with_settings(command, stated)
-        found = list(search([part], of.objective, of.limits, top=1).nearest)
-        found = found or list(nearest_of(kinds_of(part), of.objective, of.limits, typed))
-        yield from (without_names(replace(one, set={**stated, **one.set})) for one in found[:1])
+        yield needed_limits(limits, listed_plan(missing, figure_key(objective)))
+
+    def nearest(part: GenerationSpace, command: str) -> list[NearestPlan]:
+        missed = list(search_equal([part], objective, limits, top=1).nearest)
+        return missed or list(nearest_of(kinds_of(part), objective, limits, command))
+
+    yield from nearest_on_each_kind(searched.parts, command, nearest)

@@ -1,15 +1,14 @@
 """A search of training plans on heterogeneous devices: plans on several kinds are a list, predicted one by one."""
 
-from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
 from math import gcd, inf
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from sightline.errors import InputError
 from sightline.loading.clusters.cluster import joined
 from sightline.loading.sources import with_settings
 from sightline.planning.answer import (
@@ -22,7 +21,17 @@ from sightline.planning.answer import (
     by_loss,
 )
 from sightline.planning.clusters import cluster_settings, price_assumptions, without_names
-from sightline.planning.heterogeneous.parts import left_out, mixtures, said_of_unlisted
+from sightline.planning.heterogeneous import search
+from sightline.planning.heterogeneous.search import (
+    INVALID,
+    UNFIT,
+    best_beside,
+    left_out,
+    mixtures,
+    nearest_on_each_kind,
+    said_of_unlisted,
+    without_plans,
+)
 from sightline.planning.rationale.hardware import LEAST_GAIN, PARTS, change_of
 from sightline.planning.rationale.nearest import Unmet, changes_from, nearest_plans
 from sightline.planning.rationale.relaxed import looser
@@ -31,7 +40,6 @@ from sightline.planning.training.answers import Found, ranked
 from sightline.planning.training.objectives import Measure, exceeded
 from sightline.planning.training.search import SPARE, Request
 from sightline.planning.training.validity import LAUNCHABLE, POSSIBLE
-from sightline.prediction import predict
 from sightline.prediction.changes import more_memory_because, needs_and_step, slower_because
 from sightline.prediction.sensitivity import scaled
 from sightline.profile import Profile
@@ -127,83 +135,62 @@ def _powers(most: int) -> list[int]:
     return [2**power for power in range(max(most, 1).bit_length())]
 
 
-INVALID, UNFIT = "invalid", "unfit"
-"""Why a plan of the list has no place in the answer: a rule, or memory."""
 ROOMY = 0.75
 """Share of the fullest device's memory up to which another layer would fit as well."""
 NEAR = 1.4
 """How many times the best objective a layout's may be, with its first saving that fits, for others to be tried."""
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
-class Listed:
-    """What was predicted of the list so far."""
+class Listed(search.Listed[Found]):
+    """The training plans of the list that were predicted so far."""
 
-    request: Request
-    plans: list[Found] = field(default_factory=list)
-    """Those that fit and meet all limits."""
-    beyond: list[Found] = field(default_factory=list)
-    """Those that fit and exceed a limit of the run."""
-    rejected: Counter[str] = field(default_factory=Counter)
-    evaluated: int = 0
-    stopped: bool = False
+    unshared = "global_batch"
 
-    def add(self, space: Space[Scenario], scenario: Scenario) -> Found | str:
-        """Predict a plan; return it if it fits, else why it does not count."""
-        rules = LAUNCHABLE if self.request.launchable else POSSIBLE
-        broken = {one.rule for one in broken_by(scenario, rules)}
-        if broken:
-            self.rejected.update(broken)
-            return INVALID
-        try:
-            profile = predict(scenario)
-        except InputError as error:
-            if not str(error).startswith("workload.global_batch"):
-                raise
-            self.rejected["global_batch"] += 1
-            return INVALID
-        self.evaluated += 1
-        most = inf if self.request.max_memory is None else self.request.max_memory
-        if not profile.fits or float(profile.memory_bytes["total"]) > most:
-            self.rejected["memory"] += 1
-            return UNFIT
-        found = measured(profile, space, self.request)
-        limit = _exceeded(found, self.request)
-        self.rejected.update([limit] if limit else [])
-        (self.beyond if limit else self.plans).append(found)
-        return found
+    def __init__(self, request: Request, space: Space[Scenario]) -> None:
+        super().__init__()
+        self.request, self.space = request, space
+        self.max_bytes = inf if request.max_memory is None else request.max_memory
+        self._rules = LAUNCHABLE if request.launchable else POSSIBLE
+
+    def broken(self, scenario: Scenario) -> set[str]:
+        """Return the rules that a plan breaks."""
+        return {one.rule for one in broken_by(scenario, self._rules)}
+
+    def measured(self, profile: Profile) -> Found:
+        """Return a plan with what is to be small of it, on the devices that it uses."""
+        return measured(profile, self.space, self.request)
+
+    def exceeded(self, plan: Found) -> str | None:
+        """Return the first limit of the run that a plan exceeds."""
+        limits = exceeded(self.request.limits, plan.measure, plan.measure.of_profile(plan.predicted()))
+        return next((name for name, over in limits.items() if np.any(over)), None)
 
 
-def plan_mixed(
+def plan_heterogeneous(
     spaces: Sequence[Space[Scenario]], request: Request, alone: Sequence[PlanAnswer], progress: Progress
 ) -> tuple[PlanAnswer, Listed]:
-    """Return the best plans of spaces on unlike devices, of which they may use some only, and the plans of the list.
+    """Return the best plans on several kinds of devices, of which they may use some only, and the plans of the list.
 
     ``alone`` are answers of the search of their parts of one kind.
     """
-    found = Listed(request=request)
+    listed = Listed(request, spaces[0])
     for space in spaces:
-        _search(space, found, progress)
+        listed.space = space
+        _search(space, listed, progress)
     others = [measured(one.profile, spaces[0], request) for answer in alone for one in answer.plans]
-    plans = ranked([*others, *found.plans], request)
-    rejected = sum((Counter(answer.rejected) for answer in alone), found.rejected)
+    plans = ranked([*others, *listed.plans], request)
     remarks = (said for space in spaces for said in (*space.scenario.warnings, *said_of_unlisted(not_listed(space))))
-    parts = {part.device.name: part.device for space in spaces for part in space.scenario.cluster.parts}
-    answer = PlanAnswer(
+    devices = {part.device.name: part.device for space in spaces for part in space.scenario.cluster.parts}
+    answer = listed.answer(
+        alone,
         objective=request.objective,
-        evaluated=found.evaluated + sum(answer.evaluated for answer in alone),
-        feasible=len(found.plans) + sum(answer.feasible for answer in alone),
-        rejected=dict(rejected),
-        seconds=0.0,
         plans=plans,
-        pareto_axes=request.pareto,
-        pareto=tuple(range(len(plans))) if request.pareto else (),
-        free=tuple(dict.fromkeys(("cluster", *_searched(spaces), *(name for answer in alone for name in answer.free)))),
-        assumptions=price_assumptions(parts),
-        warnings=tuple(dict.fromkeys((*_remarks(plans, spaces[0].scenario.cluster), *remarks))),
-        stopped=found.stopped or any(answer.stopped for answer in alone),
+        pareto=request.pareto,
+        free=(*_searched(spaces), *(name for one in alone for name in one.free)),
+        assumptions=price_assumptions(devices),
+        warnings=(*_remarks(plans, spaces[0].scenario.cluster), *remarks),
     )
-    return answer, found
+    return answer, listed
 
 
 def measured(profile: Any, space: Space[Scenario], request: Request) -> Found:
@@ -230,7 +217,7 @@ def _search(space: Space[Scenario], found: Listed, progress: Progress) -> None:
             for way in one.left:
                 progress.check()
                 if _may_be_better(way, one.plan, found.request):
-                    found.add(space, _with(one.layout, way))
+                    found.add(_with(one.layout, way))
             progress.advance()
     except Cancelled:
         found.stopped = True
@@ -253,11 +240,11 @@ def _fitting(space: Space[Scenario], layout: Scenario, found: Listed) -> _Fittin
         ways.reverse()
     other: Found | str = INVALID
     while ways:
-        plan = found.add(space, _with(layout, ways.popleft()))
+        plan = found.add(_with(layout, ways.popleft()))
         if isinstance(plan, Found):
             return _Fitting(layout, plan, ways)
         while plan == UNFIT and other == INVALID and ways:
-            other = found.add(space, _with(layout, ways.pop()))
+            other = found.add(_with(layout, ways.pop()))
         if other == UNFIT:
             return None
     return _Fitting(layout, other, ()) if isinstance(other, Found) else None
@@ -293,13 +280,6 @@ def _small(plan: Found, request: Request) -> float:
     return float(plan.measure("time", plan.measure.of_profile(plan.predicted())))
 
 
-def _exceeded(plan: Found, request: Request) -> str | None:
-    """The first limit of the run that a plan exceeds."""
-    figures = plan.measure.of_profile(plan.predicted())
-    limits = exceeded(request.limits, plan.measure, figures)
-    return next((name for name, over in limits.items() if np.any(over)), None)
-
-
 def _searched(spaces: Sequence[Space[Scenario]]) -> Iterator[str]:
     """What plans on several kinds of devices differ in."""
     for space in spaces:
@@ -328,7 +308,7 @@ ALIKE = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Searched:
-    """What a search on unlike devices looked at."""
+    """What a search on heterogeneous devices looked at."""
 
     request: Request
     spaces: Sequence[Space[Scenario]]
@@ -341,39 +321,34 @@ class Searched:
     """The plans on several kinds."""
 
 
-def explained_on_unlike(answer: PlanAnswer, of: Searched, *, predict: Predict, command: str) -> PlanAnswer:
-    """Return the answer of a search on unlike devices with why its first plan is the best, or what would fit instead.
+def with_rationale(answer: PlanAnswer, searched: Searched, *, predict: Predict, command: str) -> PlanAnswer:
+    """Return the answer of a search on heterogeneous devices with its rationale, or with what would fit instead.
 
     Args:
         answer: The answer.
-        of: What was searched.
+        searched: What was searched.
         predict: What predicts a plan.
         command: What was typed to ask, to which changes are added.
     """
-    request = of.request
-    said = explained(
-        answer,
-        [*of.parts, *of.spaces],
-        predict=predict,
-        command=command,
-        limits=request.limits,
-        availability=request.availability,
-        max_memory=request.max_memory,
-        launchable=request.launchable,
-    )
+    spaces = [*searched.parts, *searched.spaces]
+    explanation = explained(answer, spaces, searched.request, predict=predict, command=command)
     if not answer.plans:
-        return said if answer.stopped else replace(said, nearest=LazySequence(lambda: _nearest(of, predict, command)))
-    why = _Why(answer, of, predict)
-    if not why.best.scenario.cluster.groups:
-        return replace(said, neighbours=LazySequence(lambda: by_loss([*why.kinds(), *said.neighbours])))
-    return replace(said, neighbours=LazySequence(why.neighbours), hardware=LazySequence(why.hardware))
+        nearest = LazySequence(lambda: _nearest(searched, predict, command))
+        return explanation if answer.stopped else replace(explanation, nearest=nearest)
+    rationale = _Rationale(answer, searched, predict)
+    if not rationale.best.scenario.cluster.groups:
+        on_others = LazySequence(lambda: by_loss([*rationale.kinds(), *explanation.neighbours]))
+        return replace(explanation, neighbours=on_others)
+    return replace(
+        explanation, neighbours=LazySequence(rationale.neighbours), hardware=LazySequence(rationale.hardware)
+    )
 
 
-class _Why:
+class _Rationale:
     """Explains the first plan of an answer."""
 
-    def __init__(self, answer: PlanAnswer, of: Searched, predict: Predict) -> None:
-        self.best, self._of, self._predict = answer.plans[0].profile, of, predict
+    def __init__(self, answer: PlanAnswer, searched: Searched, predict: Predict) -> None:
+        self.best, self._searched, self._predict = answer.plans[0].profile, searched, predict
         self._free = {name.removeprefix("plan.") for name in answer.free}
         by_time = answer.pareto_axes or answer.objective == "batch"
         self._objective = "time" if by_time else answer.objective
@@ -403,52 +378,46 @@ class _Why:
     def _open(self) -> Scenario:
         """The best plan with what was chosen for it left open again: layers of stages, shares of the batch."""
         scenario: Scenario = self.best.scenario
-        asked = self._of.spaces[0].scenario.plan
+        asked = self._searched.spaces[0].scenario.plan
         plan = replace(scenario.plan, stage_layers=asked.stage_layers, group_batches=asked.group_batches)
         return replace(scenario, plan=plan)
 
     def _clusters(self) -> Iterator[Neighbour]:
         """The best plan of each other part of the cluster, and of each other order of its devices."""
         own = self.best.scenario.cluster.in_words
-        listed: dict[str, list[Found]] = {}
-        for one in (*self._of.listed.plans, *self._alone()):
-            listed.setdefault(one.scenario.cluster.in_words, []).append(one)
-        for words, plans in listed.items():
+        by_words: dict[str, list[Profile]] = {}
+        alone = [one.profile for answer in self._searched.alone for one in answer.plans[:1]]
+        for profile in (*(one.predicted() for one in self._searched.listed.plans), *alone):
+            by_words.setdefault(profile.scenario.cluster.in_words, []).append(profile)
+        for words, profiles in by_words.items():
             if words != own:
-                other = self._compared(cluster_settings(plans[0].scenario.cluster), plans)
+                other = self._best_beside(cluster_settings(profiles[0].scenario.cluster), profiles)
                 # Replicas do not mind in which order their devices are listed.
                 if other.loss is None or abs(other.loss) > ALIKE:
                     yield other
-        for part in self._of.parts:
-            cluster = part.scenario.cluster
-            if cluster.in_words not in listed and not part.options:
-                yield Neighbour(set=cluster_settings(cluster), loss=None, sentence="no plan fits")
-
-    def _alone(self) -> Iterator[Found]:
-        for answer in self._of.alone:
-            yield from (measured(one.profile, self._of.spaces[0], self._of.request) for one in answer.plans[:1])
+        yield from without_plans((part for part in self._searched.parts if not part.options), by_words)
 
     def _splits(self) -> Iterator[Neighbour]:
         """The best plan on the same devices that splits the work the other way."""
         own = self.best.scenario
         if not own.cluster.groups:
             return
-        same = [one for one in self._of.listed.plans if one.scenario.cluster.in_words == own.cluster.in_words]
-        others = [one for one in same if one.scenario.plan.split != own.plan.split]
+        others = [
+            one.predicted()
+            for one in self._searched.listed.plans
+            if one.scenario.cluster.in_words == own.cluster.in_words and one.scenario.plan.split != own.plan.split
+        ]
         if others:
-            yield self._compared({"plan.split": others[0].scenario.plan.split}, others)
+            yield self._best_beside({"plan.split": others[0].scenario.plan.split}, others)
 
-    def _compared(self, stated: dict[str, Any], plans: Sequence[Found]) -> Neighbour:
-        """The best of some plans next to the best of all."""
-        values = [self._value(one.predicted()) for one in plans]
-        least = min(range(len(plans)), key=values.__getitem__)
-        own, other = self._value(self.best), plans[least].predicted()
-        loss = values[least] / own - 1 if own else None
-        return Neighbour(set=stated, loss=loss, sentence=self._because(self.best, other))
+    def _best_beside(self, stated: dict[str, Any], others: Sequence[Profile]) -> Neighbour:
+        return best_beside(self.best, others, stated, self._value, self._because)
 
     def _value(self, profile: Profile) -> float:
         """The objective of a plan on the devices that it uses."""
-        plan = measured(profile, self._of.spaces[0], replace(self._of.request, objective=self._objective, pareto=None))
+        plan = measured(
+            profile, self._searched.spaces[0], replace(self._searched.request, objective=self._objective, pareto=None)
+        )
         return plan.keys[0]
 
 
@@ -464,40 +433,34 @@ def _better(cluster: Cluster) -> Iterator[tuple[str, Cluster | None, Cluster]]:
             yield number, kind, joined(groups, cluster.name, cluster.network)
 
 
-def _nearest(of: Searched, predict: Callable[[Scenario], Profile], command: str) -> list[NearestPlan]:
+def _nearest(searched: Searched, predict: Predict, command: str) -> list[NearestPlan]:
     """What fits instead: looser limits, other plans on all kinds of devices, and on each kind alone."""
-    found = [*_with_looser_limits(of, command), *_on_all_kinds(of, command)]
-    for part in of.parts:
-        stated = cluster_settings(part.scenario.cluster)
-        request = of.request
-        unmet = Unmet(
-            space=part,
-            limits=request.limits,
-            availability=request.availability,
-            max_memory=request.max_memory,
-            launchable=request.launchable,
-        )
-        typed = with_settings(command, stated)
-        near = nearest_plans(unmet, predict, typed)[:1]
-        found += [without_names(replace(one, set={**stated, **one.set})) for one in near]
-    return found
+
+    def nearest(part: Space[Scenario], command: str) -> list[NearestPlan]:
+        return nearest_plans(Unmet(space=part, request=searched.request), predict, command)
+
+    return [
+        *_with_looser_limits(searched, command),
+        *_on_all_kinds(searched, command),
+        *nearest_on_each_kind(searched.parts, command, nearest),
+    ]
 
 
-def _with_looser_limits(of: Searched, command: str) -> Iterator[NearestPlan]:
+def _with_looser_limits(searched: Searched, command: str) -> Iterator[NearestPlan]:
     """The best of the plans that fit and exceed a limit of the run, with the limits that it meets."""
-    for one in ranked(of.listed.beyond, replace(of.request, pareto=None, top=1)):
-        set_, beyond = looser(of.request.limits, one.figures)
+    for one in ranked(searched.listed.beyond, replace(searched.request, pareto=None, top=1)):
+        set_, beyond = looser(searched.request.limits, one.figures)
         typed = " ".join((command, *(f"--{name} {value}" for name, value in set_.items())))
         sentence = "; ".join((needs_and_step(one.profile), *beyond))
         yield NearestPlan(set=set_, sentence=sentence, plan=one, command=typed)
 
 
-def _on_all_kinds(of: Searched, command: str) -> Iterator[NearestPlan]:
+def _on_all_kinds(searched: Searched, command: str) -> Iterator[NearestPlan]:
     """The fastest plan on several kinds of devices with every field of the plan free, of those that save memory."""
-    for space in of.spaces if not of.listed.beyond else ():
+    for space in searched.spaces if not searched.listed.beyond else ():
         values: dict[str, Any] = {**dict.fromkeys(TRAINING_FIELDS), **SHORT}
-        request = replace(of.request, objective="time", pareto=None, top=SPARE)
-        found = plan_mixed([replace(space, values=values)], request, [], SILENT)[0].plans
+        request = replace(searched.request, objective="time", pareto=None, top=SPARE)
+        found = plan_heterogeneous([replace(space, values=values)], request, [], SILENT)[0].plans
         for one in [plan for plan in found if plan.launchable][:1]:
             changed = dict(changes_from(space, one.profile.scenario))
             devices = cluster_settings(one.profile.scenario.cluster)

@@ -19,8 +19,8 @@ from sightline.planning.rationale.relaxed import FARTHEST, Variation, looser, ot
 from sightline.planning.training.best import Candidate, First, Front, Keeper
 from sightline.planning.training.candidates import Array, Axes, Choice, resolved
 from sightline.planning.training.mesh import Block
-from sightline.planning.training.objectives import Measure, RunLimits, exceeded
-from sightline.planning.training.search import search
+from sightline.planning.training.objectives import Measure, exceeded
+from sightline.planning.training.search import Request, search
 from sightline.planning.training.validity import LAUNCHABLE
 from sightline.prediction.changes import needs_and_step
 from sightline.profile import Profile
@@ -98,18 +98,14 @@ class Unmet:
     """A question that has no plan, and what was asked of one."""
 
     space: Space[Scenario]
-    limits: RunLimits = field(default_factory=RunLimits)
-    availability: float | None = None
-    max_memory: float | None = None
-    launchable: bool = False
-    """Whether the launch of its framework has to run it."""
+    request: Request = field(default_factory=Request)
     asked: Profile | None = None
     """The plan that does not fit, where one was asked for."""
 
     @property
     def is_limited(self) -> bool:
         """Whether time or money is limited."""
-        return self.limits.deadline_s is not None or self.limits.budget_usd is not None
+        return self.request.limits.deadline_s is not None or self.request.limits.budget_usd is not None
 
 
 def space_of(unmet: Unmet, variation: Variation) -> Space[Scenario]:
@@ -147,7 +143,7 @@ class Describer:
         space = space_of(self.unmet, variation)
         scenario = resolved(space, candidate.fields)
         profile = self.predict(scenario)
-        measure = Measure(space=space, availability=self.unmet.availability)
+        measure = Measure(space=space, availability=self.unmet.request.availability)
         run = measure.whole_run(measure.of_profile(profile))
         figures = {} if run is None else {key: None if v is None else float(v) for key, v in run.figures.items()}
         plan = RankedPlan(rank=1, profile=profile, value=float(profile.step_time_s), figures=figures)
@@ -238,7 +234,8 @@ def _of_other_questions(unmet: Unmet, describer: Describer) -> Iterator[NearestP
 
 def _beyond_memory(unmet: Unmet, asked: Variation, describer: Describer) -> list[NearestPlan]:
     """The plan of least memory, where a limit of it is what is too tight."""
-    least = None if unmet.max_memory is None else _best(replace(unmet, max_memory=None), asked, "memory")
+    anything = replace(unmet, request=replace(unmet.request, max_memory=None))
+    least = None if unmet.request.max_memory is None else _best(anything, asked, "memory")
     return [] if least is None else [_with_looser_limits(unmet, describer.described(asked, least))]
 
 
@@ -284,7 +281,7 @@ def _near_limits(unmet: Unmet, asked: Variation, best: Candidate, describer: Des
     """Yield what meets a deadline and a budget: looser ones, fewer tokens, or more devices."""
     loose = describer.described(asked, best)
     calendar_s, cost = (float(loose.plan.figures[key] or 0.0) for key in ("calendar_time_s", "cost_usd"))
-    limits, shares = unmet.limits, [1.0]
+    limits, shares = unmet.request.limits, [1.0]
     if limits.deadline_s is not None:
         shares.append(limits.deadline_s / calendar_s)
     if limits.budget_usd is not None and cost:
@@ -311,7 +308,8 @@ def _near_limits(unmet: Unmet, asked: Variation, best: Candidate, describer: Des
 def _with_looser_limits(unmet: Unmet, found: NearestPlan) -> NearestPlan:
     """A plan with the limits that it meets, each as it was asked for or looser."""
     needed = float(found.plan.profile.memory_bytes["total"])
-    options, beyond = looser(unmet.limits, found.plan.figures, max_memory=unmet.max_memory, needed=needed)
+    request = unmet.request
+    options, beyond = looser(request.limits, found.plan.figures, max_memory=request.max_memory, needed=needed)
     typed = re.sub(r" --max-memory ('[^']*'|\S+)", "", found.command) if "max-memory" in options else found.command
     said = " ".join((typed, *(f"--{name} {value}" for name, value in options.items())))
     return replace(found, set={**options, **found.set}, command=said, sentence="; ".join((found.sentence, *beyond)))
@@ -319,7 +317,7 @@ def _with_looser_limits(unmet: Unmet, found: NearestPlan) -> NearestPlan:
 
 def _as_typed(unmet: Unmet) -> Iterator[str]:
     """The limits as options, as they were written if that is known."""
-    limits = unmet.limits
+    limits = unmet.request.limits
     if limits.deadline_s is not None:
         written = limits.typed.get("deadline", f"{limits.deadline_s / 86400:g}d")
         yield f"--deadline {shlex.quote(written)}"
@@ -350,9 +348,9 @@ def _slow(unmet: Unmet, found: list[NearestPlan]) -> bool:
 
 def _best(unmet: Unmet, variation: Variation, objective: str = "", *, limited: bool = False) -> Candidate | None:
     """The best plan: by default the fastest, or the cheapest where only money is limited; None if there is none."""
-    objective = objective or ("time" if unmet.limits.deadline_s is not None else "cost")
+    objective = objective or ("time" if unmet.request.limits.deadline_s is not None else "cost")
     space = space_of(unmet, variation)
-    measure = Measure(space=space, availability=unmet.availability)
+    measure = Measure(space=space, availability=unmet.request.availability)
     keeper = First(figure=lambda block, axes: (np.asarray(measure(objective, measure.of_block(block, axes))),), count=1)
     _search(unmet, space, keeper, measure if limited else None)
     return next(iter(keeper.kept()), None)
@@ -361,7 +359,7 @@ def _best(unmet: Unmet, variation: Variation, objective: str = "", *, limited: b
 def _plans(unmet: Unmet, variation: Variation) -> list[Candidate]:
     """The plan with the fewest changes, and a faster one if there is one; none if nothing fits."""
     space = space_of(unmet, variation)
-    keeper = FewestChanges(asked=unmet.space, measure=Measure(space=space, availability=unmet.availability))
+    keeper = FewestChanges(asked=unmet.space, measure=Measure(space=space, availability=unmet.request.availability))
     _search(unmet, space, keeper, None)
     kept = keeper.kept()
     if not kept:
@@ -374,7 +372,7 @@ def _search(unmet: Unmet, space: Space[Scenario], keeper: Keeper, limited: Measu
     """Search a space for what the framework offers; with a measure, for what meets the limits."""
 
     def beyond(block: Block, axes: Axes) -> dict[str, Any]:
-        return {} if limited is None else exceeded(unmet.limits, limited, limited.of_block(block, axes))
+        return {} if limited is None else exceeded(unmet.request.limits, limited, limited.of_block(block, axes))
 
-    rules = LAUNCHABLE if unmet.launchable else TRAINING_RULES
-    search(space, keeper, within=None if limited is None else beyond, max_memory=unmet.max_memory, rules=rules)
+    rules = LAUNCHABLE if unmet.request.launchable else TRAINING_RULES
+    search(space, keeper, within=None if limited is None else beyond, max_memory=unmet.request.max_memory, rules=rules)

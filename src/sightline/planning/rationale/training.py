@@ -9,7 +9,8 @@ from sightline.explanation.compared import SAME
 from sightline.launching.training.rules import LAUNCH_RULES
 from sightline.loading.plan import OFFERED
 from sightline.planning.answer import HardwareChange, LazySequence, NearestPlan, Neighbour, PlanAnswer, by_loss
-from sightline.planning.training.objectives import Evaluated, Measure, RunLimits, usual_availability
+from sightline.planning.training.objectives import Evaluated, Measure, usual_availability
+from sightline.planning.training.search import Request
 from sightline.planning.training.validity import POSSIBLE
 from sightline.prediction.changes import candidate_changes, changed, does_not_fit, more_memory_because, slower_because
 from sightline.profile import Profile
@@ -124,33 +125,30 @@ def _held_back(best: Profile, other: Profile, loss: float | None) -> str:
 def explained(
     answer: PlanAnswer,
     spaces: Sequence[Space[Scenario]],
+    request: Request,
     *,
     predict: Predict,
     command: str,
-    limits: RunLimits,
-    availability: float | None,
-    max_memory: float | None,
-    launchable: bool,
 ) -> PlanAnswer:
     """Return the answer of a search of training plans with why its first plan is the best, or what would fit instead.
 
     Args:
         answer: The answer.
         spaces: What was searched.
+        request: What was looked for.
         predict: What predicts a plan.
         command: What was typed to ask, to which changes are added.
-        limits: Those of the run.
-        availability: Share of the calendar time in which it makes progress; None for the usual.
-        max_memory: Bytes of a device that a plan may take, if less than all.
-        launchable: Whether only what can be launched was searched.
     """
-    assumed = {**answer.assumptions, **_assumed(spaces, availability)}
+    assumed = {**answer.assumptions, **_assumed(spaces, request.availability)}
     if answer.plans:
         best = answer.plans[0].profile
         assumed |= _assumed_hosts(answer)
-        why = _Rationale(answer, _space_of(best, spaces), predict, availability)
+        rationale = _Rationale(answer, _space_of(best, spaces), predict, request.availability)
         return replace(
-            answer, assumptions=assumed, neighbours=LazySequence(why.neighbours), hardware=LazySequence(why.hardware)
+            answer,
+            assumptions=assumed,
+            neighbours=LazySequence(rationale.neighbours),
+            hardware=LazySequence(rationale.hardware),
         )
     if answer.stopped:
         return replace(answer, assumptions=assumed)
@@ -158,14 +156,7 @@ def explained(
     def nearest() -> Sequence[NearestPlan]:
         from sightline.planning.rationale.nearest import Unmet, nearest_of
 
-        asked = Unmet(
-            space=_largest(spaces[0]),
-            limits=limits,
-            availability=availability,
-            max_memory=max_memory,
-            launchable=launchable,
-        )
-        return nearest_of([replace(asked, space=_largest(space)) for space in spaces], predict, command)
+        return nearest_of([Unmet(space=_largest(space), request=request) for space in spaces], predict, command)
 
     return replace(answer, assumptions=assumed, nearest=LazySequence(nearest))
 
@@ -190,7 +181,6 @@ class _Rationale:
         return nearby_plans(self._best, self._predict, self._free, limit)
 
     def neighbours(self) -> Sequence[Neighbour]:
-
         return neighbours(self._best, self._value, self._nearby_plans, self._objective)
 
     def hardware(self) -> Sequence[HardwareChange]:

@@ -47,7 +47,7 @@ def plan_generation(
     if mixed is not None:
         if len(spaces) > 1 or anchor is not None:
             raise InputError(f"cluster has {mixed.in_words}; allowed with several clusters or anchors: equal devices")
-        return _on_unlike_devices(
+        return _on_heterogeneous_devices(
             spaces[0], objective=objective, limits=known, top=top, pareto=axes, command=command, progress=progress
         )
     found = search(spaces, objective, known, top=top, pareto=axes, progress=progress)
@@ -58,16 +58,16 @@ def plan_generation(
     return explained_generation(answer, spaces, limits=known, predict=_predict(anchor), command=command)
 
 
-def _on_unlike_devices(
+def _on_heterogeneous_devices(
     space: GenerationSpace, *, objective: str, limits: Mapping[str, float], command: str, **asked: Any
 ) -> PlanAnswer:
     """The answer where a cluster has several kinds of devices: of these together, and of each alone."""
-    from sightline.planning.heterogeneous.generation import Searched, explained_on_unlike, parts_of, plan_mixed_serving
+    from sightline.planning.heterogeneous.generation import Searched, parts_of, plan_heterogeneous, with_rationale
 
     parts = parts_of(space)
-    found, listed = plan_mixed_serving(space, parts, objective=objective, limits=limits, **asked)
+    found, listed = plan_heterogeneous(space, parts, objective=objective, limits=limits, **asked)
     searched = Searched(objective=objective, limits=limits, parts=parts, listed=listed)
-    answer = explained_on_unlike(found, searched, command)
+    answer = with_rationale(found, searched, command)
     if answer.plans or answer.stopped:
         return answer
     return replace(answer, nearest=LazySequence(lambda: [_relaxed(one, limits, command) for one in answer.nearest]))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sightline.errors import InputError
 from sightline.planning.answer import PlanAnswer
-from sightline.planning.heterogeneous.parts import spaces_of_one_kind
+from sightline.planning.heterogeneous.search import spaces_of_one_kind
 from sightline.planning.limits import read_limits
 from sightline.planning.rationale.training import explained
 from sightline.planning.requests.spaces import read_axes, together
@@ -60,7 +60,7 @@ def plan_training(
         for name, value in (("workers", workers), ("where", where)):
             if value is not None:
                 raise InputError(f"{name} is for searches on equal devices; cluster.devices is {mixed.in_words}")
-        return _on_unlike_devices(spaces, request, command, progress)
+        return _on_heterogeneous_devices(spaces, request, command, progress)
     if stated := next((layers for space in spaces if (layers := space.scenario.plan.stage_layers)), None):
         listed = ", ".join(map(str, stated))
         raise InputError(f"plan.stage_layers is {listed}; allowed: left out, for a search spreads layers evenly")
@@ -68,36 +68,27 @@ def plan_training(
     found = best_plans(spaces, request, progress, workers=workers, where=where)
     if not (found.evaluated or found.rejected or found.stopped):
         _refuse_contradictions(spaces)
-    return explained(
-        found,
-        spaces,
-        predict=partial(predict, anchor=anchor),
-        command=command,
-        limits=request.limits,
-        availability=request.availability,
-        max_memory=request.max_memory,
-        launchable=request.launchable,
-    )
+    return explained(found, spaces, request, predict=partial(predict, anchor=anchor), command=command)
 
 
-def _on_unlike_devices(
+def _on_heterogeneous_devices(
     spaces: Sequence[Space[Scenario]], request: Request, command: str, progress: Progress
 ) -> PlanAnswer:
     """The answer where clusters have several kinds of devices: of these together, and of each alone."""
-    from sightline.planning.heterogeneous.training import Searched, explained_on_unlike, plan_mixed
+    from sightline.planning.heterogeneous.training import Searched, plan_heterogeneous, with_rationale
 
     mixed = [space for space in spaces if space.scenario.cluster.groups]
     if any(space.at_most for space in spaces):
-        raise InputError("workload.global_batch is at_most; allowed on unlike devices: a whole number")
+        raise InputError("workload.global_batch is at_most; allowed on heterogeneous devices: a whole number")
     if request.anchor is not None:
         needs_equal_devices(mixed[0].scenario.cluster, "what own runs teach")
     parts = [part for space in spaces for part in (spaces_of_one_kind(space) if space in mixed else [space])]
     alone = [best_plans([part], request, progress) for part in parts]
-    answer, listed = plan_mixed(mixed, request, alone, progress)
+    answer, listed = plan_heterogeneous(mixed, request, alone, progress)
     if not (answer.evaluated or any(one.rejected for one in alone) or answer.stopped):
         _refuse_contradictions(parts or spaces)
     searched = Searched(request=request, spaces=mixed, parts=parts, alone=alone, listed=listed)
-    return explained_on_unlike(answer, searched, predict=predict, command=command)
+    return with_rationale(answer, searched, predict=predict, command=command)
 
 
 def _check_length(spaces: Sequence[Space[Any]], request: Request) -> None:

@@ -1,4 +1,4 @@
-"""Why a training plan on unlike devices is the best: other kinds, splits and parts, and what fits where none does."""
+"""Why a training plan on heterogeneous devices is the best: other kinds, splits and parts, and what fits where none does."""
 
 import shlex
 from itertools import pairwise

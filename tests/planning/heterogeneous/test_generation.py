@@ -1,4 +1,4 @@
-"""Searches of serving plans on unlike devices."""
+"""Searches of serving plans on heterogeneous devices."""
 
 import shlex
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Why a plan of generation on unlike devices is the best: other kinds, and other uses of several."""
+"""Why a plan of generation on heterogeneous devices is the best: other kinds, and other uses of several."""
 
 import pytest
 
