@@ -16,7 +16,7 @@ ROOMS = (
         "folders",
         "__version__",
         "quantities",
-        "kinds",
+        "validators",
         "parquet",
         "content",
         "catalog",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sightline.loading import load
     from sightline.measurement.measure import measure
     from sightline.planning.search import plan
-    from sightline.prediction.operators.roofline_table import roofline
+    from sightline.prediction.roofline_table import roofline
     from sightline.profile import Profile
     from sightline.progress import Progress
     from sightline.reproduction.reproduce import reproduce
@@ -54,7 +54,7 @@ else:
             "sightline.loading": "load",
             "sightline.measurement.measure": "measure",
             "sightline.planning.search": "plan",
-            "sightline.prediction.operators.roofline_table": "roofline",
+            "sightline.prediction.roofline_table": "roofline",
             "sightline.profile": "Profile",
             "sightline.progress": "Progress",
             "sightline.requirements.check": "Checked check",

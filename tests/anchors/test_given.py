@@ -6,7 +6,7 @@ import pytest
 from anchor_steps import measured, steps
 
 import sightline as sl
-from sightline.anchors.given import of_document
+from sightline.anchors.sources import of_document
 from sightline.errors import InputError
 
 

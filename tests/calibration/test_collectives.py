@@ -25,9 +25,13 @@ from sightline.calibration.parts.collectives import (
     measured_node,
     predicted,
 )
-from sightline.cost.collectives.bridges import sharing_half
-from sightline.cost.collectives.constants import CollectiveConstants, CustomAllReduce
-from sightline.cost.collectives.families import load_collectives, load_custom
+from sightline.cost.collectives.libraries import (
+    CollectiveConstants,
+    CustomAllReduce,
+    load_collectives,
+    load_custom,
+    sharing_half,
+)
 
 DATA = Path(os.environ.get("SIGHTLINE_DATA") or Path(__file__).parents[3] / "shared" / "data")
 needs_data = pytest.mark.skipif(

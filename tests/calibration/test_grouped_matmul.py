@@ -10,7 +10,7 @@ import pytest
 from sightline.calibration.error_figures import error_statistics
 from sightline.calibration.manifest import samples
 from sightline.calibration.parts.grouped import GroupedTable, fit_grouped, grouped_table, predicted_seconds
-from sightline.cost.matmul.grouped import load_grouped
+from sightline.cost.grouped_matmul import load_grouped
 from sightline.loading.clusters import read_cluster
 
 DATA = Path(os.environ.get("SIGHTLINE_DATA") or Path(__file__).parents[3] / "shared" / "data")

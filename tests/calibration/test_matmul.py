@@ -26,7 +26,7 @@ from sightline.calibration.parts.matmul import (
 from sightline.calibration.parts.serving_attention import ServingAttentionTable
 from sightline.calibration.residuals import left_out
 from sightline.catalog import entry
-from sightline.cost.matmul.constants import MatmulConstants, load_matmul
+from sightline.cost.matmul import MatmulConstants, load_matmul
 from sightline.loading.clusters import read_cluster
 
 DATA = Path(os.environ.get("SIGHTLINE_DATA") or Path(__file__).parents[3] / "shared" / "data")

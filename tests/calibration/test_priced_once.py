@@ -7,8 +7,7 @@ from generation_scenarios import generation
 
 from sightline.calibration.inference import TabledPass, tabled
 from sightline.prediction.generation.engine_constants import load_inference
-from sightline.prediction.generation.latencies import latencies
-from sightline.prediction.generation.policies import price_workers
+from sightline.prediction.generation.policies import latencies, price_workers
 
 
 @pytest.mark.parametrize("model", ["llama-3.1-8b", "deepseek-v3"])

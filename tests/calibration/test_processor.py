@@ -25,8 +25,8 @@ from sightline.calibration.processor.steps import (
     undisturbed_phases,
 )
 from sightline.calibration.training import calibrate_training
-from sightline.cost.processor.constants import Processor, load_processor
-from sightline.cost.processor.formulas import fused_attention_cost, product_cost
+from sightline.cost.processor import fused_attention_cost, product_cost
+from sightline.cost.processor_constants import Processor, load_processor
 from sightline.errors import InputError
 from sightline.loading import scenario_from_mapping
 from sightline.loading.clusters import read_cluster

@@ -17,8 +17,8 @@ from sightline.calibration.processor.steps import (
     sharding_constants,
     sharding_scenarios,
 )
-from sightline.cost.collectives.families import cluster_collectives
-from sightline.cost.processor.constants import ShardingConstants, load_processor
+from sightline.cost.collectives.libraries import cluster_collectives
+from sightline.cost.processor_constants import ShardingConstants, load_processor
 from sightline.prediction.training.constants import TrainingConstants
 from sightline.program import write_out
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from sightline.catalog import names
-from sightline.cost.architectures import distance, kin, known, of_device, of_family
+from sightline.cost.families import distance, kin, of_device, of_family
+from sightline.cost.families import known_architectures as known
 from sightline.loading.clusters import read_cluster
 
 

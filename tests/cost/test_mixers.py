@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.cost.collectives.families import cluster_collectives
-from sightline.cost.collectives.groups import whole_group
+from sightline.cost.collectives.libraries import cluster_collectives, whole_group
 from sightline.cost.device_model import device_model
 from sightline.cost.operator_cost import OperatorCost, Ranks
 from sightline.cost.prices import price

@@ -8,18 +8,16 @@ import numpy as np
 import pytest
 from training_scenarios import plain_constants, training
 
-from sightline.cost.attention.constants import load_attention
-from sightline.cost.attention.fused import attention_cost
+from sightline.cost.attention import attention_cost
+from sightline.cost.attention_constants import load_attention
 from sightline.cost.collectives.collective import collective_time
-from sightline.cost.collectives.families import cluster_collectives
-from sightline.cost.collectives.groups import tensor_group
+from sightline.cost.collectives.libraries import cluster_collectives, tensor_group
 from sightline.cost.device_model import device_model
 from sightline.cost.elementwise import elementwise_cost
-from sightline.cost.matmul.constants import load_matmul
-from sightline.cost.matmul.dense import matmul_cost
+from sightline.cost.matmul import load_matmul, matmul_cost
 from sightline.cost.operator_cost import Ranks, stacked
 from sightline.cost.prices import REGISTRY, price
-from sightline.prediction.training.framework import training_groups
+from sightline.prediction.training.knowledge import training_groups
 from sightline.prediction.training.priced import step_prices, training_device
 from sightline.program import Collective, Elementwise, FlashAttention, Matmul, Operator, write_out
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.cost.sparse import indexer_cost, load_sparse, sparse_attention_cost
+from sightline.cost.recurrent import indexer_cost, load_sparse, sparse_attention_cost
 from sightline.loading.clusters import read_cluster
 from sightline.program.mixer_operators import Indexer, SelectedAttention
 

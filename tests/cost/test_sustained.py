@@ -7,8 +7,8 @@ import pytest
 
 from sightline.calibration.manifest import manifest
 from sightline.calibration.parts.matmul import fit_sustained
-from sightline.cost.matmul.constants import at_power, borrowed_matmul, load_matmul, matmul_constants
-from sightline.cost.sustained import SustainedLaw, shipped_law, sustained_share
+from sightline.cost.clock import SustainedLaw, shipped_law, sustained_share
+from sightline.cost.matmul import at_power, borrowed_matmul, load_matmul, matmul_constants
 from sightline.loading.clusters import read_cluster
 
 LAW = SustainedLaw(scale=0.2, exponent=1.0, process_energy=2.0, makers={"nvidia": 1.0, "amd": 0.7})

@@ -16,7 +16,7 @@ from sightline.explanation.compared import (
     ratio_spread,
     spread_of,
 )
-from sightline.profile.measured import median_interval
+from sightline.profile.results import median_interval
 
 
 def test_a_spread_is_the_distance_to_the_ends_in_the_logarithm():

@@ -5,7 +5,7 @@ import pytest
 from sightline.catalog import entry, names
 from sightline.errors import InputError
 from sightline.frameworks import read_engine, read_framework
-from sightline.frameworks.lines import line_of, measured_line, newest
+from sightline.frameworks.behavior import line_of, measured_line, newest
 
 ENTRY = {
     "since": "2019-01",

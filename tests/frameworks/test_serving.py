@@ -6,7 +6,7 @@ from serving_scenarios import serving
 import sightline as sl
 from sightline import catalog
 from sightline.frameworks import read_engine
-from sightline.frameworks.serving import Serving, serving_limits
+from sightline.frameworks.engine import Serving, serving_limits
 
 GIB = 2.0**30
 

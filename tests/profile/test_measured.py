@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import sightline as sl
-from sightline.profile.measured import measured_rates, median_interval
+from sightline.profile.results import measured_rates, median_interval
 
 SCENARIO = {
     "model": "llama-3-8b",

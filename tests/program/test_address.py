@@ -2,7 +2,7 @@
 
 import pytest
 
-from sightline.program.address import display_name
+from sightline.program.operators import display_name
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from training_scenarios import training
 
 from sightline.prediction.training.predict import profile_of
 from sightline.program import Block, Collective, Elementwise, FlashAttention, Matmul, Program, write_out
-from sightline.program.settings import RECIPES
+from sightline.program.shapes import RECIPES
 
 TOKENS, HIDDEN, QKV, WIDTH = 2048, 4096, 6144, 14336
 BOTH_LAYOUTS = {"h100-sxm-80gb": 2.0, "b200-sxm-180gb": 1.0}

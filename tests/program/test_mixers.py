@@ -15,9 +15,7 @@ from sightline.prediction.training.priced import price
 from sightline.prediction.training.step import step_times
 from sightline.program import Block, Collective, Operator, write_out
 from sightline.program.attention_core import mean_seen
-from sightline.program.blocks.attention import SoftmaxAttention
-from sightline.program.blocks.compressed_attention import FoldedAttention
-from sightline.program.blocks.latent_attention import MultiHeadLatentAttention
+from sightline.program.blocks.attention import FoldedAttention, MultiHeadLatentAttention, SoftmaxAttention
 from sightline.program.blocks.layer import mixer_of
 from sightline.program.blocks.mixer import NoMixer
 from sightline.program.blocks.recurrent import GatedDeltaNet, Mamba2

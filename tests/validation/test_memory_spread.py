@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sightline.prediction.training.memory.spread import MEMORY_SPREAD
+from sightline.prediction.training.memory import MEMORY_SPREAD
 from sightline.validation import evaluate, suites
 
 SOURCES = ("qwen-finetuning-memory", "litgpt-finetuning-memory", "simumax-b200-memory", "torchtitan-memory")

@@ -9,8 +9,8 @@ from sightline.calibration.manifest import device_of
 from sightline.calibration.parts.collectives import CollectiveTable, measured_node, predicted
 from sightline.catalog import entry
 from sightline.cost.clock import clock_hz
-from sightline.cost.collectives.families import load_collectives
-from sightline.cost.unmeasured import known
+from sightline.cost.collectives.libraries import load_collectives
+from sightline.cost.families import known_spreads as known
 from sightline.validation.operators import never_fitted_suites
 from sightline.validation.operators.left_out import (
     LeftOut,

@@ -6,15 +6,13 @@ from sightline.on_demand import names_on_demand
 
 if TYPE_CHECKING:
     from sightline.anchors.answers import anchored, find_capacity, predict, sensitivity, simulate
-    from sightline.anchors.given import Given, anchors_of
-    from sightline.anchors.saved import listing, save
+    from sightline.anchors.sources import Given, anchors_of, listing, save
 else:
     __getattr__, __dir__ = names_on_demand(
         __name__,
         {
             "sightline.anchors.answers": "anchored find_capacity predict sensitivity simulate",
-            "sightline.anchors.given": "Given anchors_of",
-            "sightline.anchors.saved": "listing save",
+            "sightline.anchors.sources": "Given anchors_of listing save",
         },
     )
 

@@ -14,7 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from sightline.program import Operator
-from sightline.program.address import Module, Part
+from sightline.program.operators import Module, Part
 from sightline.quantities import significant
 
 Array = NDArray[np.float64]

@@ -18,11 +18,10 @@ from sightline.calibration.residuals import held_out_errors
 from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.prices import Prices
 from sightline.prediction.generation.engine_constants import InferenceConstants
-from sightline.prediction.generation.latencies import Latencies, latencies
 from sightline.prediction.generation.phases import PricedGeneration
-from sightline.prediction.generation.policies import Workers
+from sightline.prediction.generation.policies import Latencies, Workers, latencies
+from sightline.prediction.generation.replica import PricedPass, slowdown_of, time_in_engine, worker_of
 from sightline.prediction.generation.uncertainty import format_of, kind_of
-from sightline.prediction.generation.worker import PricedPass, slowdown_of, time_in_engine, worker_of
 from sightline.prediction.pass_times import PassTimes
 from sightline.program import Collective, MatrixVector, Operator
 from sightline.quantities import larger, significant

@@ -13,12 +13,17 @@ What kernels take to start and to join their parts are so many cycles, much the 
 while waiting for memory takes its time at any clock.
 """
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from sightline.quantities import Number
+from sightline.catalog import entry
+from sightline.cost import families
+from sightline.cost.families import UNMEASURED, Stated
+from sightline.quantities import Number, smaller
 from sightline.scenario import Cluster, Device, Scenario
 
 if TYPE_CHECKING:
@@ -84,3 +89,40 @@ def clock_hz(device: Device) -> Number:
 def lanes(device: Device) -> Number:
     """Return how many fp32 operations a compute unit starts per cycle."""
     return device.vector_flops / device.compute_units / clock_hz(device) / 2
+
+
+SIXTEEN_BITS = ("bf16", "fp16")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SustainedLaw(Stated):
+    """Constants of the rule, fitted to the best products of some twenty devices."""
+
+    scale: float
+    exponent: float
+    process_energy: float
+    """Energy of an operation in silicon of 12 nm over that of later one."""
+    makers: Mapping[str, float]
+    """Share that the library of a maker reaches of what power allows; only devices of these makers follow the rule."""
+
+
+@cache
+def shipped_law() -> SustainedLaw:
+    """Return the rule as it is fitted to all devices."""
+    return SustainedLaw.from_mapping(entry("calibrations", f"{UNMEASURED}/matmul")["sustained"])
+
+
+def watts_per_tflops(device: Device) -> Number:
+    """Return the board's power limit over its 16-bit peak."""
+    peak = next(device.peak_flops[dtype] for dtype in SIXTEEN_BITS if dtype in device.peak_flops)
+    return device.tdp_w / (peak / 1e12)
+
+
+def sustained_share(device: Device, law: SustainedLaw) -> Number | None:
+    """Return the share of the 16-bit peak that long products keep; None for devices that the rule says nothing of."""
+    told: Mapping[str, Any] = families.of_device(device)
+    if told["maker"] not in law.makers or not any(dtype in device.peak_flops for dtype in SIXTEEN_BITS):
+        return None
+    watts = watts_per_tflops(device) / (law.process_energy if "process" in told else 1.0)
+    share: Number = law.makers[told["maker"]] / (1.0 + law.scale * watts**-law.exponent)
+    return smaller(share, 1.0)

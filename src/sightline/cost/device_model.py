@@ -17,7 +17,7 @@ from sightline.scenario import Device
 
 if TYPE_CHECKING:
     from sightline.cost.elementwise import ElementwiseConstants, KernelGeneration
-    from sightline.cost.processor.constants import ShardingConstants
+    from sightline.cost.processor_constants import ShardingConstants
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -130,7 +130,7 @@ def _axes(model: DeviceModel) -> int:
 def device_model(device: Device, kernels: KernelChoice = KernelChoice()) -> DeviceModel:
     """Return the model of a device: an accelerator's, or a processor's where operators are called one by one."""
     if kernels.eager and family_with(device, PROCESSOR) is not None:
-        from sightline.cost.processor.model import ProcessorModel
+        from sightline.cost.processor import ProcessorModel
 
         return ProcessorModel(device=device, kernels=kernels)
     return DeviceModel(device=device, kernels=kernels)

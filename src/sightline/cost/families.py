@@ -14,16 +14,94 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
 from functools import cache
 from math import log1p
-from typing import Any, Literal, Self
+from pathlib import Path
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sightline.catalog import entry, names
-from sightline.cost.architectures import distance
-from sightline.cost.unmeasured import OTHERS, unmeasured_half_width
+from sightline.catalog.yaml12 import parse
 from sightline.quantities import Number
 from sightline.scenario import Device
+
+Distance: TypeAlias = Literal["same architecture", "same maker", "other", "server unknown"]
+"""How far a device is from those that its constants were measured on: the same silicon or instructions, another
+generation or kind of memory of the maker, or none that anybody knows it to be like. Of collectives over PCIe also: on a
+server of which nobody knows how its links share the way through the host."""
+GROWTH: tuple[Distance, ...] = ("same architecture", "same maker", "other", "server unknown")
+SERVER_UNKNOWN = "server unknown"
+FURTHER = 1.5
+"""Half-width over that of the next smaller distance where too little was left out so far away. For other makers'
+devices it is at least that: of element-wise kernels it is 1.6, and of other makers' products only the largest were
+measured."""
+OTHERS = 0.5
+"""For parts that are not listed."""
+
+
+@cache
+def known_spreads() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
+    """Return what was found by leaving devices out, by part and distance."""
+    return parse(Path(__file__).with_name("left_out.yaml").read_text(encoding="utf-8")) or {}
+
+
+@cache
+def unmeasured_half_width(part: str, distance: Distance) -> float:
+    """Return the half-width at a distance, never less than at a smaller one."""
+    found = known_spreads().get(part, {})
+    if not found:
+        return OTHERS
+    widest = 0.0
+    for nearer in GROWTH[: GROWTH.index(distance) + 1]:
+        if nearer == "other" or (nearer == "same maker" and nearer not in found):
+            widest *= FURTHER
+        widest = max(widest, float(found[nearer]["half_width"]) if nearer in found else 0.0)
+    return widest
+
+
+def half_width_without(part: str, distance: Distance, suite: str) -> float | None:
+    """Return the half-width at a distance that other devices than a suite's say; None where they say nothing."""
+    width = known_spreads().get(part, {}).get(distance, {}).get("without", {}).get(suite)
+    return None if width is None else float(width)
+
+
+UNKNOWN: Mapping[str, Any] = {"maker": "", "memory": "", "families": ()}
+SEVERAL = ("generic", "pcie")
+"""Families of several devices together; other families without an architecture are a user's, for that device."""
+MEASURED_MAKER = "nvidia"
+"""Maker of the devices that all families of several devices together were measured on."""
+
+
+@cache
+def known_architectures() -> Mapping[str, Mapping[str, Any]]:
+    """Return the properties of each architecture by name, `UNKNOWN` where they are not stated."""
+    text = Path(__file__).with_name("architectures.yaml").read_text(encoding="utf-8")
+    return {name: {**UNKNOWN, **told} for name, told in parse(text).items()}
+
+
+def of_device(device: Device) -> Mapping[str, Any]:
+    """Return what is known of a device's architecture: its maker, kind of memory, process and measured families."""
+    return known_architectures().get(device.architecture, UNKNOWN)
+
+
+def of_family(family: str) -> str:
+    """Return the architecture that a family was measured on; empty for a user's and for several together."""
+    return next((name for name, told in known_architectures().items() if family in told["families"]), "")
+
+
+def kin(family: str) -> frozenset[str]:
+    """Return the families that were measured on the architecture of this one, itself among them."""
+    return frozenset({family, *known_architectures().get(of_family(family), UNKNOWN)["families"]})
+
+
+def distance(device: Device, family: str) -> Distance:
+    """Return how far ``device`` is from the devices that a family was measured on."""
+    architecture = of_family(family)
+    if architecture == device.architecture if architecture else family not in SEVERAL:
+        return "same architecture"
+    maker = known_architectures()[architecture]["maker"] if architecture else MEASURED_MAKER
+    return "same maker" if maker == of_device(device)["maker"] else "other"
+
 
 Evidence = Literal["calibrated", "extrapolated", "datasheet"]
 """Where a constant comes from: fitted on this device's measurements, on a relative's, or the datasheet."""

@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from sightline.cost.device_model import DeviceModel
-from sightline.cost.matmul.dense import RESIDENT_ELEMENTS
+from sightline.cost.matmul import RESIDENT_ELEMENTS
 from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.prices import REGISTRY, function
 from sightline.program import (

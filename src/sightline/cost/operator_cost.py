@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sightline.cost.collectives.constants import CollectiveConstants
-from sightline.cost.collectives.groups import Group, Links
+from sightline.cost.collectives.libraries import CollectiveConstants, Group, Links
 from sightline.cost.device_model import DeviceModel
 from sightline.program import Operator
 from sightline.quantities import PLAIN, Number, larger

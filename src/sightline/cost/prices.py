@@ -42,36 +42,34 @@ _MATMUL_SIZES = ("m", "n", "k", "batch", "row", "output_bytes")
 _ATTENTION_SIZES = ("batch", "heads", "kv_heads", "head_dim", "value_dim", "query_tokens", "context_tokens")
 _TOKENS = ("sequences", "new_tokens")
 REGISTRY: Mapping[str, Entry] = {
-    "Matmul": Entry(
-        "matmul.prices:price_matmuls", _MATMUL, _MATMUL_SIZES, "l2:matmul_bytes", "processor.prices:price_product"
-    ),
-    "MatrixVector": Entry("matmul.prices:price_matrix_vector", _MATMUL, _MATMUL_SIZES, "l2:matmul_bytes"),
+    "Matmul": Entry("matmul:price_matmuls", _MATMUL, _MATMUL_SIZES, "l2:matmul_bytes", "processor:price_product"),
+    "MatrixVector": Entry("matmul:price_matrix_vector", _MATMUL, _MATMUL_SIZES, "l2:matmul_bytes"),
     "GroupedMatmul": Entry(
-        "matmul.grouped:price_experts",
+        "grouped_matmul:price_experts",
         ("kernel", "dtype"),
         ("rows", "experts", "active", "n", "k", "in_slots"),
         "l2:grouped_bytes",
     ),
     "FlashAttention": Entry(
-        "attention.fused:price_fused",
+        "attention:price_fused",
         ("dtype", "causal", "direction"),
         _ATTENTION_SIZES,
         "l2:flash_bytes",
-        "processor.prices:price_attention",
+        "processor:price_attention",
     ),
     "CachedAttention": Entry(
-        "attention.fused:price_cached",
+        "attention:price_cached",
         ("decode", "shared_kv", "heads_apart", "window", "dtype"),
         _ATTENTION_SIZES,
         "l2:cached_bytes",
-        "processor.prices:price_cached_attention",
+        "processor:price_cached_attention",
     ),
     "Elementwise": Entry(
         "elementwise:price_streams",
         (),
         ("traffic_bytes", "arithmetic", "unit_cycles", "kernels"),
         "l2:bytes_once",
-        "processor.prices:price_kernels",
+        "processor:price_kernels",
     ),
     "Collective": Entry("collectives.collective:price_collectives", ("kind", "ranks"), ("buffer_bytes",), "l2:none"),
     "GatedDelta": Entry(
@@ -90,13 +88,13 @@ REGISTRY: Mapping[str, Entry] = {
         "recurrent:price_convolution", ("decode", "direction"), (*_TOKENS, "channels", "width"), "l2:bytes_once"
     ),
     "Indexer": Entry(
-        "sparse:price_indexer",
+        "recurrent:price_indexer",
         ("dtype", "direction"),
         (*_TOKENS, "context_tokens", "heads", "head_dim"),
         "l2:bytes_once",
     ),
     "SelectedAttention": Entry(
-        "sparse:price_selected",
+        "recurrent:price_selected",
         ("decode", "dtype", "direction"),
         (*_TOKENS, "context_tokens", "selected_tokens", "heads", "key_dim", "value_dim"),
         "l2:selected_bytes",
@@ -120,7 +118,7 @@ def price(operators: Iterable[Operator], on: Ranks) -> Prices:
 
 def _called_one_by_one(operators: Sequence[Operator], on: Ranks) -> Prices:
     """Prices of those operators that the constants of a processor know."""
-    from sightline.cost.processor.prices import ProcessorPass
+    from sightline.cost.processor import ProcessorPass
 
     of = ProcessorPass.on(on)
     prices: Prices = {}

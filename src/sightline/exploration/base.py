@@ -5,9 +5,9 @@ from typing import Any
 
 from sightline.errors import InputError
 from sightline.exploration.request import StudyRequest
-from sightline.kinds import length_of
 from sightline.loading.checks import with_value
 from sightline.quantities import show
+from sightline.validators import length_of
 
 LENGTHS = ("sequence_length", "prompt_tokens", "output_tokens")
 """Keys of a workload that may be written in short, such as ``4k``."""

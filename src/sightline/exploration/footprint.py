@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from sightline.errors import InputError
-from sightline.kinds import quantity
 from sightline.loading.checks import Complaints, Keys, check
 from sightline.quantities import COUNT, Number, show
+from sightline.validators import quantity
 
 JOULES_PER_KWH = 3.6e6
 SECONDS_PER_HOUR = 3600.0

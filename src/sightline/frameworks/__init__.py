@@ -3,8 +3,7 @@
 from typing import TYPE_CHECKING
 
 from sightline.frameworks.behavior import date_remark, offering, read_engine, read_framework
-from sightline.frameworks.framework import Framework
-from sightline.frameworks.groups import PLAIN_ALLOCATION, StateBytes, TensorOverlap
+from sightline.frameworks.framework import PLAIN_ALLOCATION, Framework, StateBytes, TensorOverlap
 from sightline.on_demand import names_on_demand
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from sightline.content import remembered
-from sightline.frameworks.framework import Framework
-from sightline.frameworks.groups import LOSS, FusedKernel, StateBytes
+from sightline.frameworks.framework import LOSS, Framework, FusedKernel, StateBytes
 
 REDUCE_BYTES: Final[Mapping[str, float]] = {"fp32": 4, "fp16": 2, "bf16": 2}
 """Bytes of a gradient element on its way, by ``plan.gradient_reduce_dtype``."""

@@ -2,26 +2,358 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final, Literal
 
 from sightline.content import fix_mappings
-from sightline.frameworks.groups import (
-    COMPILED,
-    FULL_PRECISION,
-    FUSED_LOSS_BYTES,
-    LOSS,
-    PLAIN_ALLOCATION,
-    Allocation,
-    Fusion,
-    Interleaving,
-    Kernels,
-    LowPrecision,
-    Memory,
-    Offloading,
-    Overlap,
-    Sharding,
-    StateBytes,
+from sightline.quantities import Number
+
+TensorOverlap = Literal["none", "backward", "all"]
+FusedKernel = Literal[
+    "norm",
+    "rope",
+    "latent-rope",
+    "softmax",
+    "activation",
+    "squared-relu",
+    "bias-dropout-add",
+    "cross-entropy",
+    "gradient-accumulation",
+    "expert-weights",
+]
+LOSS: Final = "cross-entropy"
+COMPILED: frozenset[FusedKernel] = frozenset(
+    {"norm", "rope", "softmax", "activation", "squared-relu", "bias-dropout-add", LOSS}
 )
-from sightline.frameworks.own_groups import Ideal, LitGpt, NativePyTorch, TransformerEngine, ZeroEngine
+"""What TorchInductor fuses; matmuls, attention kernels and the adding up of gradients stay as they are."""
+FUSED_LOSS_BYTES = 4.0
+"""Bytes per logit of a fused loss: logits and their gradient in 16 bits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateBytes:
+    """Bytes per parameter of the model states in mixed precision (ZeRO, arXiv 1910.02054)."""
+
+    weights: float
+    gradients: float
+    optimizer: float
+    """Master weights and the two moments of AdamW together."""
+    master: float = 0.0
+    """Those of the optimizer's bytes that are master weights."""
+
+
+FULL_PRECISION = StateBytes(weights=4.0, gradients=4.0, optimizer=8.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sharding:
+    """What data parallelism and ZeRO move, and when."""
+
+    gradient_reduce_bytes: Mapping[str, float]
+    """Bytes per gradient element that data parallelism moves, by compute dtype."""
+    reduces_every_micro_batch: bool = False
+    """ZeRO-2 reduces gradients after every backward pass instead of once per step."""
+    regathers_every_micro_batch: bool = False
+    """ZeRO-2 gathers parameters for every micro-batch (FSDP's SHARD_GRAD_OP) instead of once per step."""
+    keeps_root_gathered: bool = False
+    """The outermost unit of parameters, those of no layer, stays gathered from the forward to the backward pass
+    (FSDP)."""
+
+    def __post_init__(self) -> None:
+        fix_mappings(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overlap:
+    """Communication that runs at the same time as compute."""
+
+    gradients: bool = False
+    """Gradient reduction overlaps the backward pass."""
+    parameters: bool = False
+    """The parameter gathers of every micro-batch (ZeRO-3, FSDP) overlap compute."""
+    update: bool = False
+    """The gather of updated parameters under ZeRO-1 and -2 overlaps the next forward pass."""
+    tensor: TensorOverlap = "none"
+    """Tensor-parallel collectives that overlap matmuls: none; backward: those of the backward pass with its matmuls;
+    all: those of the forward pass too, cut into chunks."""
+    pipeline: bool = False
+    """With virtual stages, stage-to-stage transfers overlap compute."""
+    interleaved_groups: bool = False
+    """With virtual stages, replicas' transfers of a chunk of layers overlap the other chunks' passes of a whole group
+    of micro-batches, of which there are as many as stages; else one micro-batch's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interleaving:
+    """What the interleaved schedule asks of a pipeline; the defaults ask nothing."""
+
+    fewest_stages: int = 2
+    whole_groups: bool = False
+    """Micro-batches go through the chunks of a stage in groups of as many as there are stages, all of them whole; where
+    a release lets the group's size be chosen, this is its default."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offloading:
+    """What a framework does with states and activations that are kept in the host's memory."""
+
+    gradients: bool = True
+    """Gradients leave the device with the optimizer's states, as the backward pass makes them; else their buffer stays
+    there and is copied once before the update."""
+    overlaps_activations: bool = True
+    """Passes go on while activations are copied."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fusion:
+    """Operators that run as one kernel."""
+
+    fused: frozenset[FusedKernel] = frozenset()
+    """Fused kernels: norm, rope, latent-rope (rotation, joining and cutting of latent attention's heads), softmax,
+    activation (gated), squared-relu, bias-dropout-add, cross-entropy, gradient-accumulation, expert-weights."""
+    softmax_granule: int = 1
+    """The fused softmax works on this many score matrices at a time; other counts take the unfused path."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernels:
+    """Memory traffic of kernels that depends on how a framework wrote them."""
+
+    accumulation_traffic: Number
+    """Bytes per parameter and micro-batch of adding a weight gradient to what is there, or copying it to a bucket;
+    where accumulation is fused the matmul's output moves this much per element."""
+    optimizer_traffic: float
+    """Bytes per parameter that the optimizer step moves: clipping, unscaling, update and casts."""
+    host_update_traffic: float = 30.0
+    """Bytes per parameter of the host's memory that an update there moves: weight, moments and gradient in fp32 in,
+    three of them out, and the 16-bit weight."""
+    older_matmuls: bool = False
+    """Its releases are of a time (until mid 2022) when libraries multiplied matrices with rows off 16 bytes by kernels
+    several times slower than today's."""
+    pads_vocabulary: bool = False
+    """Vocabulary rounded up to whole tiles on every tensor-parallel rank."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """What a device holds: model states, saved activations, buffers of the framework."""
+
+    states: StateBytes
+    gradients: Mapping[str, float] = field(default_factory=dict)
+    """Bytes per parameter of gradients by compute dtype, where they are not those of ``states``."""
+    adapter_states: StateBytes = StateBytes(weights=4.0, gradients=4.0, optimizer=8.0)
+    """Bytes per parameter of adapters."""
+    also_trained_states: StateBytes = StateBytes(weights=2.0, gradients=2.0, optimizer=4.0)
+    """The same of modules that are trained whole next to an adapter, as copies in the compute dtype."""
+    loss_bytes_per_logit: float
+    """Live bytes per logit while the loss runs: 16-bit logits, fp32 copy, gradient (8 to 10 in eager PyTorch)."""
+    fused_loss_bytes_per_logit: float | None = None
+    """The same while a fused loss runs; None: as many."""
+    communication_buffer_bytes: float
+    """Buckets and staging buffers of the collectives, where data parallelism is used."""
+    context_bytes: float
+    """Memory taken before the first tensor: driver context, kernels, communicators, allocator slack."""
+    update_copies: float = 0.0
+    """Tensors as large as all trained weights that live only while the optimizer steps."""
+    keeps_product: bool = False
+    """A linear layer saves its input even where that is a gated product, which the activation's kernel could make
+    again."""
+    recompute_stops_early: bool = False
+    """Full recomputation ends at the last tensor that backward needs, so a layer's last matmul does not run again."""
+
+    def __post_init__(self) -> None:
+        fix_mappings(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allocation:
+    """Behavior that decides what is alive at the fullest moment of a step. The defaults change nothing."""
+
+    kept_bytes_per_logit: float = 0.0
+    """Bytes per logit that the loss keeps from the forward to the backward pass."""
+    frees_gradients: bool = False
+    """Gradients are freed after the update and come back as the backward pass makes them."""
+    wraps_embedding_and_head: bool = False
+    """Embedding and head are units of their own, gathered only while they run."""
+    keeps_stage_outputs: bool = False
+    """What a pipeline stage has sent on stays in memory until its backward pass."""
+    copies_context: bool = False
+    """With several sequences the output of the attention kernel is copied into the layout of the projection after
+    it."""
+    gathers_into_buffer: bool = False
+    """What sequence parallelism gathers lies in one buffer that is never freed."""
+    whole_vocabulary: bool = False
+    """Tensor-parallel ranks hold embedding and head whole and share out the tokens instead."""
+    split_loss_bytes_per_logit: float = 0.0
+    """Live bytes per logit of a loss whose vocabulary tensor-parallel ranks share out, where it is not that of a whole
+    one (torch.distributed.tensor.parallel.loss)."""
+    collects_outputs: bool = False
+    """A pipeline has buffers of its own to receive every micro-batch's activations and gradients in, and its last stage
+    keeps the logits of all to hand them back (torch.distributed.pipelining)."""
+    apart_streams: bool = False
+    """Parameters are gathered and gradients reduced on streams whose memory the caching allocator lends to no other
+    (FSDP2)."""
+    workspace_bytes: float = 0.0
+    """Workspaces of libraries that the allocator counts, always there."""
+    workspace_bytes_per_layer: float = 0.0
+    """The same for every layer, such as tables of rotary angles."""
+
+
+PLAIN_ALLOCATION = Allocation()
+"""Nothing but model states and what operators save."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LowPrecision:
+    """Weights below 16 bits: which copies there are and when they are made."""
+
+    weight_bytes: Mapping[str, float] = field(default_factory=dict)
+    """Recipes below 16 bits (delayed, current, blockwise, mxfp8, nvfp4) under which matmul weights are kept in that
+    format alone, and the bytes of each as replicas gather it; under others the copies are kept next to 16-bit
+    weights."""
+    keeps_transposed: bool = True
+    """Where products take low-precision weights in one layout alone, a copy is kept for either pass; else it is made
+    anew in every backward pass."""
+    casts_every_pass: bool = False
+    """Weights are quantized in every pass and no low-precision copies kept, instead of once after each update."""
+    dequantization_traffic: Mapping[str, float] = field(default_factory=dict)
+    """Bytes per weight that kernels of PyTorch move to expand it, by format; else the least there is."""
+    dequantization_cycles: Mapping[str, float] = field(default_factory=dict)
+    """Cycles of a compute unit per weight that a library's kernel takes to expand it, by format: bitsandbytes finds a
+    4-bit code by a tree of branches (``csrc/kernels.cu``, ``dDequantizeNF4``), which no memory makes faster."""
+    expands_to: str = ""
+    """Type that the library expands to, which is cast where products take another; empty where it is theirs
+    (bitsandbytes up to 0.42 quantized what ``Params4bit.cuda`` had cast to fp16)."""
+
+    def __post_init__(self) -> None:
+        fix_mappings(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NativePyTorch:
+    """Behavior of PyTorch's own parallelism and torchtitan's models; the defaults change nothing."""
+
+    repeats_keys: bool = False
+    """Keys and values are repeated for every query head before attention, which works on all of them."""
+    joins_attention_in_fp32: bool = False
+    """Where a sequence is cut, the keys of each rank are kernels of their own also where they are gathered; what the
+    kernels return is joined in fp32, and gradients of keys and values go round in fp32
+    (torch.distributed.tensor.experimental)."""
+    waits_for_keys: bool = False
+    """Keys and values from other ranks are waited for as soon as they are asked for: a compiled graph has the wait
+    right behind the collective, where calls one by one go on with what is at hand."""
+    synchronizes_after_pipeline: bool = False
+    """Stages of a pipeline keep gathered parameters from their first micro-batch to the last and reduce gradients when
+    all passes are over, without overlap, whatever is done elsewhere."""
+    pipeline_accumulation_traffic: float = 0.0
+    """Takes the place of ``accumulation_traffic`` where a pipeline's stages reduce when all passes are over: whole
+    gradients are added up in fp32 until then. 0 changes nothing."""
+    compiles_loss: bool = True
+    """A compiler takes the loss too, not the layers alone."""
+    complex_rope: bool = False
+    """Rotary embeddings are written in complex numbers, for which TorchInductor has no code."""
+    loss_by_autograd: bool = False
+    """An unfused loss is PyTorch's, whose gradient autograd writes out, also over a sharded vocabulary."""
+    separate_projections: bool = False
+    """Queries, keys and values, and gate and up, are products of their own, whose input gradients are summed after."""
+    chunked_products: bool = False
+    """Tensor-parallel collectives that overlap all are cut by rank together with the product they overlap, which is a
+    kernel for every rank's tokens (PyTorch's AsyncTP)."""
+    transposes_in_backward: bool = False
+    """Quantization writes one copy of an operand, of a rank's own tokens where these are gathered then; what the weight
+    gradient takes is transposed from it in the backward pass (torchao)."""
+    keeps_gathered_inputs: bool = False
+    """With sequence parallelism a column-split projection saves its gathered input (autograd over DTensor), where
+    others save their piece and gather it again for the weight gradient."""
+    copies_gathered_parameters: bool = False
+    """Gathered parameters are copied out of the buffer they arrive in, between kernels (FSDP2)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransformerEngine:
+    """Behavior of TransformerEngine's modules as Megatron-Core calls them; the defaults change nothing."""
+
+    placeholder_gradients: bool = False
+    """Weight gradients that are added up inside their matmuls still return a tensor of their shape: one for each shape
+    of a layer stays allocated (TransformerEngine), one for the head while it is at work (Megatron-Core)."""
+    launches_each_expert: bool = False
+    """Grouped products are a kernel per expert, on several streams at a time (TransformerEngine's GroupedLinear)."""
+    waits_for_counts: bool = False
+    """The host waits for the numbers of tokens that a router gave to each expert before it launches them: the sizes of
+    grouped products are numbers on the host (Megatron-Core without a capacity, arXiv 2603.07685)."""
+    unwindowed_backward: tuple[str, ...] = ()
+    """Recipes below 16 bits under which attention computes in that format too, with a backward kernel that works on all
+    causal scores of a sliding window (cuDNN 9.22)."""
+    exchanges_adapter_outputs: bool = False
+    """With sequence parallelism outputs of adapters on row-split projections reach their tokens' ranks by an all-to-all
+    (NeMo's ``a2a_experimental``), instead of being gathered whole and cut."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorCalls:
+    """Calls that a loop over trained tensors makes for each of them, one after the other, in launches."""
+
+    micro_batch: float = 0.0
+    """Behind every backward pass."""
+    step: float = 0.0
+    """Around the update."""
+    shard: float = 0.0
+    """Around the update, for the tensors of a rank's own shard."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZeroEngine:
+    """Memory of DeepSpeed's engine on top of the model states; the defaults change nothing."""
+
+    library_bytes: float = 0.0
+    """Host memory of a process for the framework's own libraries, on top of PyTorch's; counts where that is the
+    device's."""
+    bucket_elements: float = 0.0
+    """Gradients that ZeRO copies together before they are reduced; on a processor as much as is used of that is taken,
+    on accelerators it is part of ``communication_buffer_bytes``."""
+    copies_full_precision: bool = False
+    """ZeRO's optimizer works on an fp32 copy of its part of the weights even where these are fp32 themselves."""
+    gather_calls: float = 0.0
+    """What the host calls for each weight, forward and backward, to gather it under stage 3 and to free it, in launches
+    that take as long; hooks of other modules of a layer are split over its weights."""
+    reduce_calls: Mapping[int, float] = field(default_factory=dict)
+    """The same behind the gradient of a trained weight, by stage: to copy it where it is reduced, and to reduce it."""
+    tensor_calls: Mapping[int, TensorCalls] = field(default_factory=dict)
+    """Loops over trained tensors by stage; of stage 0 in bf16 alone, which is ``BF16_Optimizer``. The device waits for
+    them: its queue is empty behind a backward pass, and a norm that the host reads takes two launches."""
+    bf16_optimizer: bool = False
+    """In bf16 without ZeRO, fp32 weights and moments are sharded over replicas all the same, gradients are summed whole
+    in fp32, and updated weights are gathered before the next step (DeepSpeed's ``BF16_Optimizer``)."""
+
+    @property
+    def hooks(self) -> bool:
+        """Whether Python runs around every weight."""
+        return self.gather_calls > 0 or len(self.reduce_calls) > 0
+
+    def __post_init__(self) -> None:
+        fix_mappings(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LitGpt:
+    """Behavior of LitGPT's layers; the defaults change nothing."""
+
+    joins_adapters: bool = False
+    """Adapters of query, key and value projection run as one, whose update is padded with zeros."""
+    keeps_joined_qkv: bool = False
+    """Values stay a view of the joined projection's output, which keeps all of that alive."""
+    quantized_keeps_inputs: bool = False
+    """Matmuls with quantized weights save their inputs for the backward pass, which has no use for them (bitsandbytes
+    up to 0.41)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ideal:
+    """A framework that no code is: a bound on what any may reach."""
+
+    peak: float
+    """Share of the peak of its matrix and vector units that a device reaches in every operator."""
+    bandwidth: float
+    """Share of the memory's bandwidth, and of the L2 cache's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,8 @@ from math import prod
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from sightline.errors import InputError, nearest
-from sightline.kinds import Kind, length_of
 from sightline.quantities import LARGEST, show
+from sightline.validators import Kind, length_of
 
 _OTHERS: Mapping[str, str] = {
     "tensor_parallel": "tp tp_size",

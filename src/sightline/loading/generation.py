@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from sightline import catalog
 from sightline.errors import InputError
-from sightline.kinds import flag, text, tokens, whole
 from sightline.loading.checks import Complaints, Keys, Needed, check, each, lengths_read, not_among
 from sightline.loading.parts import CLUSTER, MODEL, Parts, facts_of, read_parts
 from sightline.loading.plan import ReadPlan, read_generation_plan, read_pools
@@ -16,6 +15,7 @@ from sightline.loading.serving_plan import NOTHING
 from sightline.scenario import Disaggregation, Engine, Generate, GenerationPlan, GenerationScenario
 from sightline.scenario.rules import ENGINE_DEGREES, GENERATION_RULES, further_devices, generation_questions
 from sightline.scenario.rules.rulebook import broken_rules
+from sightline.validators import flag, text, tokens, whole
 
 if TYPE_CHECKING:
     from sightline.scenario import ServingScenario

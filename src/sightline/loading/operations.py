@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from sightline.catalog import entry, names
 from sightline.errors import InputError, nearest
-from sightline.kinds import choice, flag, quantity, text, whole
 from sightline.loading.checks import Complaints, Keys, Needed, check, each, not_among
 from sightline.loading.parts import CLUSTER, read_parts
 from sightline.loading.plan import PLAN, dtype_problem, note_generation_only
@@ -39,6 +38,7 @@ from sightline.scenario.operation import (
 )
 from sightline.scenario.rules import techniques
 from sightline.scenario.rules.rulebook import Broken, broken_rules
+from sightline.validators import choice, flag, quantity, text, whole
 
 _SIZE = Needed(whole(), "a whole number of 1 or more")
 _WITH_PRODUCTS = (MatmulOperation, GroupedMatmulOperation, AttentionOperation)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from sightline.frameworks import date_remark, read_engine, read_framework
 from sightline.frameworks.choices import REDUCE_BYTES, STATES
-from sightline.kinds import anything, choice, flag, fraction, list_of, quantity, text, whole
 from sightline.loading.checks import Checked, Complaints, Keys, Needed, check, each, meant, words_of
 from sightline.quantities import COUNT, show
 from sightline.scenario import Framework, Plan
@@ -18,6 +17,7 @@ from sightline.scenario.precision import CACHE_BYTES, FP8_RECIPES, QUANTIZATIONS
 from sightline.scenario.rules import techniques
 from sightline.scenario.rules.rulebook import broken_rules
 from sightline.scenario.techniques import ALL_LINEAR, JOINED, MODULE_NAMES, MODULES, PROJECTIONS, Adapter, Recomputation
+from sightline.validators import anything, choice, flag, fraction, list_of, quantity, text, whole
 
 if TYPE_CHECKING:
     from sightline.scenario import Engine, Speculation

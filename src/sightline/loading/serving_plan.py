@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from sightline.errors import InputError
-from sightline.kinds import quantity, text, whole
 from sightline.loading.checks import Complaints, Keys, Needed, check, needs_of
 from sightline.quantities import BYTES, BYTES_PER_SECOND, SECONDS, show
 from sightline.scenario import Autoscale, KvTier, Model, ServedAdapters
+from sightline.validators import quantity, text, whole
 
 TIER: Keys = {
     "name": text,

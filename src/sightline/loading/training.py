@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from sightline.errors import InputError
-from sightline.kinds import anything, choice, flag, quantity, tokens, whole
 from sightline.loading.checks import Complaints, Keys, Needed, check, lengths_read
 from sightline.loading.lengths import read_lengths
 from sightline.loading.models import ReadModel
@@ -17,6 +16,7 @@ from sightline.scenario import Finetune, Framework, Plan, Pretrain, Scenario, Wo
 from sightline.scenario.lengths import Lengths
 from sightline.scenario.rules import TRAINING_RULES, further_devices
 from sightline.scenario.rules.rulebook import broken_rules
+from sightline.validators import anything, choice, flag, quantity, tokens, whole
 
 
 def samples(value: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sightline.profile.measured import median_interval
+from sightline.profile.results import median_interval
 
 VARIABLE = "SIGHTLINE_CLOCK"
 

@@ -10,7 +10,7 @@ from sightline.explanation.compared import LEVELS
 from sightline.explanation.comparison import Comparison
 from sightline.notebook import pieces
 from sightline.notebook.view import NOTEBOOK, View
-from sightline.prediction.operators.roofline_table import RooflineTable
+from sightline.prediction.roofline_table import RooflineTable
 from sightline.prediction.sensitivity import Sensitivity
 from sightline.quantities import percent
 from sightline.report import comparison as compared

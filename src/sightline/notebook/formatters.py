@@ -19,7 +19,7 @@ TYPES = {
     "sightline.explanation.comparison:Comparison": "analyses:comparison",
     "sightline.explanation.answer:Explanation": "analyses:explanation",
     "sightline.prediction.sensitivity:Sensitivity": "analyses:sensitivity",
-    "sightline.prediction.operators.roofline_table:RooflineTable": "analyses:roofline",
+    "sightline.prediction.roofline_table:RooflineTable": "analyses:roofline",
     "sightline.validation.suite:Result": "records:validated",
     "sightline.runs.store:Run": "records:run",
     "sightline.requirements.check:Checked": "outlines:required",

@@ -11,7 +11,7 @@ from rich.text import Text
 from sightline.notebook import pieces
 from sightline.notebook.view import NOTEBOOK, View
 from sightline.profile import SERVING, Profile
-from sightline.profile.metric import STATISTICS
+from sightline.profile.metrics import STATISTICS
 from sightline.report import labels, summary, units
 from sightline.report.measured import measured_sentences
 

@@ -62,7 +62,7 @@ def predict(
         from sightline.prediction.generation.predict import predict_generation
 
         return predict_generation(scenario)
-    from sightline.prediction.operators.predict import predict_operator
+    from sightline.prediction.operators import predict_operator
 
     needs_equal_devices(scenario.cluster, "a single operator")
     return predict_operator(scenario)

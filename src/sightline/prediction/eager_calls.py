@@ -78,7 +78,7 @@ def around_step(program: Program, model: DeviceModel) -> dict[int, Number]:
 
 def spread(operators: Sequence[Operator], weights: Mapping[str, float], seconds: Number) -> dict[int, Number]:
     """Return each operator's part of ``seconds``, by its identity: its calls, weighted by module."""
-    from sightline.cost.processor.prices import framework_calls
+    from sightline.cost.processor import framework_calls
 
     weighted = {id(op): framework_calls(op) * weights.get(op.module, 1.0) for op in operators}
     total = sum((op.count * weighted[id(op)] for op in operators), 0.0)

@@ -2,20 +2,131 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import exp
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
+from sightline.cost.collectives.libraries import collective_evidence
 from sightline.cost.device_model import DeviceModel
+from sightline.cost.families import Evidence
+from sightline.cost.l2 import l2_s
 from sightline.cost.operator_cost import OperatorCost
-from sightline.prediction.levels import level_of
-from sightline.profile import IDLE_PHASES, Profile, Row
+from sightline.cost.prices import Prices
+from sightline.profile import IDLE_PHASES, LEVELS, Profile, Row
 from sightline.program import Collective, Operator
-from sightline.quantities import Number, added_up
+from sightline.quantities import Number, added_up, larger
 from sightline.scenario import Cluster, Scenario
 
 if TYPE_CHECKING:
     from sightline.scenario import GenerationScenario
+
+MEASURED_DTYPES = ("fp16", "bf16")
+"""Compute dtypes of the tables behind the calibrations, number formats of matmuls aside."""
+FEWEST_ROWS, FEWEST_SOURCES = 10, 2
+"""Measurements, and sources of them, that a framework's constants rest on where they are called calibrated."""
+
+
+def not_calibrated(rows: int, sources: int, kind: str, of: str, known: str = "") -> str:
+    """Return what a framework's constants lack to be calibrated; empty where they rest on enough.
+
+    ``kind`` is what was measured, a step or a run, ``of`` the framework and the device; ``known`` is what was measured
+    instead, in words.
+    """
+    if rows >= FEWEST_ROWS and sources >= FEWEST_SOURCES:
+        return ""
+    lacking = f"{kind}s of two sources" if sources < FEWEST_SOURCES else f"{FEWEST_ROWS} {kind}s"
+    own = f"calibrated needs {lacking}, or a run of your own"
+    if not rows:
+        return f"no published {kind} of {of} is known{f' ({known})' if known else ''}; {own}"
+    return f"{rows} {kind}{'s' * (rows > 1)} of {of} from {sources} source{'s' * (sources > 1)}; {own}"
+
+
+def within(evidence: Evidence, *, measured: bool) -> Evidence:
+    """The evidence of constants, less where they are used outside what was measured."""
+    return evidence if measured or evidence == "datasheet" else "extrapolated"
+
+
+def evidence_of_step(scenario: Scenario, model: DeviceModel) -> dict[str, str]:
+    """Return what the operators of a training step rest on."""
+    cluster = scenario.cluster
+    inside = cluster.nodes == 1  # networks between nodes were measured on another cluster
+    return {
+        "matmul": model.evidence("matmul"),
+        "attention": model.evidence("attention"),
+        "collectives": within(collective_evidence(cluster, "all_reduce"), measured=inside),
+    }
+
+
+class Legs(Protocol):
+    """Seconds of arithmetic at the peak and of the memory's bytes: a price, or a matmul on the roofline."""
+
+    @property
+    def compute_s(self) -> Number:
+        """Arithmetic."""
+
+    @property
+    def memory_s(self) -> Number:
+        """Bytes of the memory."""
+
+
+class Bound(NamedTuple):
+    """Where each leg of an operator is the largest; of arrays masks. Elsewhere it is the memory's."""
+
+    compute: Any
+    l2: Any
+
+    @property
+    def level(self) -> Any:
+        """The level that binds, an array of names where the legs are arrays."""
+        if isinstance(self.compute, np.ndarray):
+            return np.where(self.compute, "compute", np.where(self.l2, "l2", "dram"))
+        return "compute" if self.compute else "l2" if self.l2 else "dram"
+
+
+def bound_of(price: Legs, crossing_s: Number) -> Bound:
+    """Return which leg binds, with ``crossing_s`` for the bytes across L2; equal ones go to compute, then to dram."""
+    compute = (price.compute_s >= price.memory_s) & (price.compute_s >= crossing_s)
+    return Bound(compute, crossing_s > larger(price.compute_s, price.memory_s))
+
+
+def level_of(op: Operator, price: OperatorCost, model: DeviceModel) -> str:
+    """Return the level that binds an operator of plain numbers."""
+    if isinstance(op, Collective):
+        return "network"
+    return str(bound_of(price, l2_s(op, model)).level)
+
+
+def work_by_level(operators: Iterable[Operator], prices: Prices, model: DeviceModel) -> dict[str, Number]:
+    """Return the seconds of one execution of each operator that is no collective, by the level that binds it."""
+    compute_s: Number = 0.0
+    dram_s: Number = 0.0
+    crossing_s: Number = 0.0
+    for op in operators:
+        if isinstance(op, Collective):
+            continue
+        price = prices[id(op)]
+        time_s, bound = op.count * price.time_s, bound_of(price, l2_s(op, model))
+        compute_s = compute_s + time_s * bound.compute
+        crossing_s = crossing_s + time_s * bound.l2
+        dram_s = dram_s + time_s * (1.0 - bound.compute - bound.l2)
+    return {"compute": compute_s, "dram": dram_s, "l2": crossing_s}
+
+
+def summed(*parts: Mapping[str, Number]) -> dict[str, Number]:
+    """Return the seconds of several parts by level; a part may lack levels."""
+    return {level: sum((part[level] for part in parts if level in part), 0.0) for level in LEVELS}
+
+
+def multiple(levels: Mapping[str, Number], factor: Number) -> dict[str, Number]:
+    """Return multiples of seconds by level."""
+    return {level: seconds * factor for level, seconds in levels.items()}
+
+
+def streaming_level(model: DeviceModel) -> Any:
+    """Return 1 where bytes that are touched once are bound by L2, which is slower than the memory, else 0."""
+    if not model.asynchronous:
+        return 0.0
+    return 1.0 * (model.device.l2_bandwidth < model.device.memory_bandwidth)
 
 
 LONGER = ("step_time_s", "run_time_s", "cost_usd")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sightline.loading import to_mapping
-from sightline.prediction.operators.roofline_table import RooflineRow, RooflineTable
+from sightline.prediction.roofline_table import RooflineRow, RooflineTable
 from sightline.prediction.sensitivity import Neighbour, Sensitivity
 from sightline.profile.results import stamped
 

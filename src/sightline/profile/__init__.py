@@ -1,6 +1,5 @@
 """The one answer type: what a prediction or a measurement of any task says, under the same names."""
 
-from sightline.profile.metric import Task
 from sightline.profile.metrics import (
     BOUNDS,
     GENERATION,
@@ -10,14 +9,15 @@ from sightline.profile.metrics import (
     SERVING,
     TASKS,
     TRAINING,
+    Task,
     task_of,
 )
-from sightline.profile.profile import Profile
-from sightline.profile.rows import (
+from sightline.profile.profile import (
     BETWEEN_PASSES,
     COMMUNICATION,
     MEMORY_PARTS,
     NumbersOnDemand,
+    Profile,
     Row,
     StageMemory,
     overlapped_s,

@@ -17,13 +17,13 @@ from sightline.program.program import Block, Program
 from sightline.program.write import write, write_out
 
 if TYPE_CHECKING:
-    from sightline.program.batch import Batch, decoding, prompts
     from sightline.program.kernels import InferenceKernels, inference_kernels
+    from sightline.program.routing import Batch, decoding, prompts
 else:
     __getattr__, __dir__ = names_on_demand(
         __name__,
         {
-            "sightline.program.batch": "Batch decoding prompts",
+            "sightline.program.routing": "Batch decoding prompts",
             "sightline.program.kernels.inference": "InferenceKernels inference_kernels",
         },
     )

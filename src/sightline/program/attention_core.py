@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sightline.program.address import ATTENTION_CORE, Module, Part
-from sightline.program.operators import FlashAttention
+from sightline.program.operators import ATTENTION_CORE, FlashAttention, Module, Part
 from sightline.program.program import Step, elementwise, moving
 from sightline.program.shapes import TrainingShapes
 from sightline.program.techniques.adapters import keeps_input

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from sightline.program.address import Module, Part
-from sightline.program.operators import Elementwise, Operator
+from sightline.program.operators import Elementwise, Module, Operator, Part
 from sightline.quantities import Number
 from sightline.scenario.model import WeightPart
 

@@ -69,7 +69,7 @@ def _inference(x: "InferenceKernels") -> Program:
 
 def _inference_layer(x: "InferenceKernels", kind: LayerKind) -> Block:
     """One layer of ``kind``, with what surrounds its products in other formats than the library computes in."""
-    from sightline.program.kernels.weight_conversion import converted
+    from sightline.program.kernels.inference_linear import converted
 
     mixer = mixer_of(x.model, kind)
     x = _with_heads_of(x, mixer)

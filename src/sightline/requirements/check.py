@@ -13,7 +13,7 @@ from sightline.requirements.expression import COMPARED, FITS, Requirement, read,
 if TYPE_CHECKING:
     import polars
 
-    from sightline.anchors.given import Given
+    from sightline.anchors.sources import Given
     from sightline.prediction.anchoring import Anchored
     from sightline.scenario import GenerationScenario, OperatorScenario, Scenario, ServingScenario
 

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from sightline.errors import InputError, nearest
-from sightline.kinds import share
 from sightline.planning.limits import BY_KEY, read_limit
 from sightline.profile import BOUNDS, LEVELS, MEMORY_PARTS, SERVING, TASKS, Task, task_of
-from sightline.profile.metric import STATISTICS
-from sightline.profile.metrics import OPERATOR
+from sightline.profile.metrics import OPERATOR, STATISTICS
 from sightline.quantities import (
     BYTES,
     BYTES_PER_SECOND,
@@ -27,6 +25,7 @@ from sightline.quantities import (
     parse_quantity,
     show,
 )
+from sightline.validators import share
 
 FITS = "fits"
 """The result key of whether a plan fits in memory, which takes no bound."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from sightline.frameworks.serving import serving_limits
+from sightline.frameworks.engine import serving_limits
 from sightline.prediction.generation.memory import generation_memory
 from sightline.prediction.generation.phases import price_generation
 from sightline.quantities import Count

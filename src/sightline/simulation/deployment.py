@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from sightline.errors import InputError
-from sightline.frameworks.serving import Limits, serving_limits
+from sightline.frameworks.engine import Limits, serving_limits
+from sightline.prediction.generation.heterogeneous import assignments, on_group
 from sightline.prediction.generation.policies import transfer_s
-from sightline.prediction.generation.unlike import assignments, on_group
-from sightline.prediction.generation.worker import Worker
+from sightline.prediction.generation.replica import Worker
 from sightline.scenario import Cluster, Disaggregation, GenerationPlan, KvTier, Network, ServingScenario
 from sightline.simulation import times as packed
 from sightline.simulation.autoscaling import Scaling, usual_target

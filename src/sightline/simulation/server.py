@@ -7,8 +7,8 @@ from typing import Any
 
 from sightline.prediction.generation.engine_constants import InferenceConstants
 from sightline.prediction.generation.predict import Knowledge, server_constants
+from sightline.prediction.generation.replica import Worker, worker_of
 from sightline.prediction.generation.uncertainty import request_spread, served_spreads
-from sightline.prediction.generation.worker import Worker, worker_of
 from sightline.scenario import GenerationScenario, ServingScenario
 from sightline.simulation.cache import Room, alike, room_of
 from sightline.simulation.deployment import (

@@ -7,9 +7,9 @@ from typing import Any, Literal, get_args
 
 from sightline import catalog
 from sightline.errors import InputError
-from sightline.kinds import choice, quantity, text
 from sightline.quantities import BYTES, BYTES_PER_SECOND, COUNT, FLOPS, SQUARE_METRES, USD, WATTS, show, years_of
 from sightline.technology.parts import read_entry
+from sightline.validators import choice, quantity, text
 
 Market = Literal["gaming", "workstation", "datacenter"]
 """Whom a card is sold to."""

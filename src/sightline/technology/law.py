@@ -11,7 +11,6 @@ from functools import cache
 from math import log, sqrt
 
 from sightline import catalog
-from sightline.kinds import quantity, text
 from sightline.quantities import (
     BYTES,
     BYTES_PER_SECOND,
@@ -36,6 +35,7 @@ from sightline.technology.budget import (
     network_area,
 )
 from sightline.technology.parts import BITS_PER_BYTE, REFERENCE_NODE, Node, link, memory, node, read_entry
+from sightline.validators import quantity, text
 
 _DIE_KEYS = {
     "device": text,

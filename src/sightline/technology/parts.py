@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from sightline import catalog
 from sightline.content import fix_mappings
 from sightline.errors import InputError, nearest
-from sightline.kinds import Kind, choice, quantity, text, whole
 from sightline.quantities import (
     BITS_PER_SECOND,
     BITS_PER_SQUARE_METRE,
@@ -32,6 +31,7 @@ from sightline.quantities import (
     parse_quantity,
     show,
 )
+from sightline.validators import Kind, choice, quantity, text, whole
 
 ABOUT = frozenset(("source", "date", "evidence", "sources", "evidences", "note"))
 """Keys that say where figures come from."""

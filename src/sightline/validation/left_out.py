@@ -14,7 +14,7 @@ import numpy as np
 
 from sightline.calibration.error_figures import covered, mean_error, typical_half_width
 from sightline.calibration.training import Estimate, estimate, of_site, telling_steps
-from sightline.cost.architectures import of_family
+from sightline.cost.families import of_family
 from sightline.loading import scenario_from_mapping
 from sightline.prediction.anchoring.timed import STEP_RATES, MeasuredStep, step_seconds
 from sightline.prediction.training.effects import base_constants, beliefs_at_sites, gradient, site_of

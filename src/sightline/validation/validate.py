@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, get_args
 from sightline import catalog
 from sightline.catalog import entry, names
 from sightline.errors import InputError, SightlineError, nearest
-from sightline.prediction.training.memory.ledger import RESERVED
+from sightline.prediction.training.memory import RESERVED
 from sightline.profile import BETWEEN_PASSES, Profile, StageMemory
 from sightline.progress import SILENT, Cancelled, Progress, watched
 from sightline.scenario import GenerationScenario, Scenario

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from sightline.profile.measured import measured_rates, median_interval
+from sightline.profile.results import measured_rates, median_interval
 from sightline.watching import machine
 from sightline.watching.expected import Expected, as_mapping, expected_of
 from sightline.watching.observer import Observer

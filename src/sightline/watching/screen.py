@@ -8,7 +8,7 @@ from threading import get_ident
 from time import monotonic
 from typing import Any, Final
 
-from sightline.profile.measured import measured_rates
+from sightline.profile.results import measured_rates
 from sightline.quantities import BYTES, SECONDS, TOKENS_PER_SECOND, format_quantity, percent
 from sightline.watching import machine
 from sightline.watching.expected import Expected

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final
 
-from sightline.kinds import Choice, Kind, flag
+from sightline.validators import Choice, Kind, flag
 
 TRAINING: Final = ("pretrain", "finetune")
 GENERATE: Final = ("generate",)

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from operators import cached
 
-from sightline.cost.attention.constants import PHASE_PARTS
-from sightline.cost.attention.decode import decode_attention_cost, load_decode_attention
+from sightline.cost.attention import decode_attention_cost, load_decode_attention
+from sightline.cost.attention_constants import PHASE_PARTS
 from sightline.cost.families import evidence_of, family_of
 from sightline.loading.clusters import read_cluster
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from operators import cached, flash
 
-from sightline.cost.attention.constants import load_attention, load_prefill_attention
-from sightline.cost.attention.fused import attention_cost
+from sightline.cost.attention import attention_cost
+from sightline.cost.attention_constants import load_attention, load_prefill_attention
 from sightline.loading.clusters import read_cluster
 
 DEVICES = {name: read_cluster(f"1x {name}-80gb").device for name in ("a100-sxm", "h100-sxm")}

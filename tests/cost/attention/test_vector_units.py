@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from operators import cached
 
-from sightline.cost.attention.decode import VECTOR_FLOPS_PER_UNIT, decode_attention_cost, vector_attention
+from sightline.cost.attention import VECTOR_FLOPS_PER_UNIT, decode_attention_cost, vector_attention
 
 
 @pytest.fixture(scope="module")

@@ -5,10 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.cost.collectives.all_reduce import MOST_BLOCKS, MOST_THREADS, WARP, _blocks, even_blocks_time
-from sightline.cost.collectives.collective import collective_time
-from sightline.cost.collectives.families import cluster_collectives
-from sightline.cost.collectives.groups import tensor_group
+from sightline.cost.collectives.collective import (
+    MOST_BLOCKS,
+    MOST_THREADS,
+    WARP,
+    _blocks,
+    collective_time,
+    even_blocks_time,
+)
+from sightline.cost.collectives.libraries import cluster_collectives, tensor_group
 from sightline.frameworks import read_engine
 from sightline.loading import generation_from_mapping
 from sightline.loading.clusters import read_cluster

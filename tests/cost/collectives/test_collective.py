@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 
 from sightline.catalog import names
 from sightline.cost.collectives.collective import collective_time
-from sightline.cost.collectives.constants import CollectiveConstants
-from sightline.cost.collectives.families import cluster_collectives, collective_evidence, load_collectives
-from sightline.cost.collectives.groups import (
+from sightline.cost.collectives.libraries import (
+    CollectiveConstants,
     Group,
+    cluster_collectives,
+    collective_evidence,
     data_group,
+    load_collectives,
     pipeline_boundary,
     tensor_group,
     whole_group,

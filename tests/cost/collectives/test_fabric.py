@@ -6,10 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.cost.collectives.collective import collective_time
-from sightline.cost.collectives.fabric import ECMP_SLOWDOWN, handed_over, slowdown
-from sightline.cost.collectives.families import load_collectives
-from sightline.cost.collectives.groups import data_group, pipeline_boundary
+from sightline.cost.collectives.collective import ECMP_SLOWDOWN, collective_time, handed_over, slowdown
+from sightline.cost.collectives.libraries import data_group, load_collectives, pipeline_boundary
 from sightline.loading.clusters import read_cluster
 from sightline.scenario import Network
 from sightline.scenario.cluster import COLLECTIVES

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from sightline.cost.collectives.collective import collective_time
-from sightline.cost.collectives.families import cluster_collectives, load_collectives
-from sightline.cost.collectives.groups import tensor_group
+from sightline.cost.collectives.libraries import cluster_collectives, load_collectives, tensor_group
 from sightline.loading import generation_from_mapping
 from sightline.loading.clusters import read_cluster
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.cost.collectives.fabric import all_to_all_share, ring_share, steps, torus_shape
+from sightline.cost.collectives.collective import all_to_all_share, ring_share, steps, torus_shape
 from sightline.scenario import Interconnect
 
 CUBE = Interconnect(name="ici", bandwidth=540e9, latency_s=1e-6, topology="torus", dimensions=3, closes_at=4)

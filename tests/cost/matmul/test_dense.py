@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from operators import product
 
-from sightline.cost.matmul.constants import load_matmul, matmul_evidence
-from sightline.cost.matmul.dense import matmul_cost
+from sightline.cost.matmul import load_matmul, matmul_cost, matmul_evidence
 from sightline.loading.clusters import read_cluster
 from sightline.program.formats import format_of
 from sightline.scenario.precision import MATMUL_FORMATS

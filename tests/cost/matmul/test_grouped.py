@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.cost.matmul.grouped import grouped_matmul_cost, load_grouped
+from sightline.cost.grouped_matmul import grouped_matmul_cost, load_grouped
 from sightline.loading.clusters import read_cluster
 from sightline.program import GroupedMatmul
 

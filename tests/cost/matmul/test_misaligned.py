@@ -5,8 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sightline.cost.matmul.constants import load_matmul
-from sightline.cost.matmul.dense import matmul_cost
+from sightline.cost.matmul import load_matmul, matmul_cost
 from sightline.loading.clusters import read_cluster
 from sightline.prediction.training.priced import price
 from sightline.program import Matmul

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from operators import product
 
-from sightline.cost.matmul.prices import fp32_router_cost
+from sightline.cost.matmul import fp32_router_cost
 from sightline.loading.clusters import read_cluster
 
 GB200 = read_cluster("1x gb200").device

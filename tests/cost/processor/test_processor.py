@@ -12,14 +12,13 @@ from operators import flash
 from sightline.calibration.processor.machine import NEUTRAL
 from sightline.calibration.processor.steps import dispatch_generations, dispatch_scenarios, prices_with
 from sightline.cost.device_model import KernelChoice, device_model
-from sightline.cost.processor.constants import FEW_ROWS, ROWS_AT_ONCE, Processor, from_mapping, load_processor
-from sightline.cost.processor.formulas import fused_attention_cost, kernels_cost, product_cost
-from sightline.cost.processor.model import CORE_CACHE, ProcessorModel
+from sightline.cost.processor import CORE_CACHE, ProcessorModel, fused_attention_cost, kernels_cost, product_cost
+from sightline.cost.processor_constants import FEW_ROWS, ROWS_AT_ONCE, Processor, from_mapping, load_processor
 from sightline.errors import InputError
 from sightline.loading.clusters import read_cluster
 from sightline.prediction.eager_calls import DECODING
 from sightline.prediction.generation.phases import price_generation
-from sightline.prediction.generation.worker import price_passes
+from sightline.prediction.generation.replica import price_passes
 from sightline.prediction.training.constants import TrainingConstants
 from sightline.program import write_out
 
@@ -195,7 +194,7 @@ def test_calls_of_a_layers_code_are_spread_over_all_that_it_calls():
 
 def test_constants_of_an_older_form_are_a_sentence(monkeypatch) -> None:
     entry = {"cores": 2, "formats": {"fp32": {"products": {}, "attention": {"forward": {"call_s": 1e-4}}}}}
-    monkeypatch.setattr("sightline.cost.processor.constants.entry", lambda *_: entry)
+    monkeypatch.setattr("sightline.cost.processor_constants.entry", lambda *_: entry)
     with pytest.raises(InputError, match="has no 'peak_fraction', which this version needs"):
         load_processor("this-machine", "fp32")
 

@@ -14,7 +14,7 @@ from sightline.measurement.timing import (
     median_of_runs,
     spread_of_samples,
 )
-from sightline.profile.measured import median_interval
+from sightline.profile.results import median_interval
 
 
 class ScriptedClock:

@@ -15,7 +15,7 @@ from sightline.prediction.anchoring.generation import engine_at_site
 from sightline.prediction.anchoring.generation import least_seconds as least_request_seconds
 from sightline.prediction.anchoring.timed import timed_of
 from sightline.prediction.anchoring.training import least_seconds as least_step_seconds
-from sightline.prediction.generation.latencies import latencies
+from sightline.prediction.generation.policies import latencies
 from sightline.prediction.generation.sites import constants_at, straying
 
 WIDTH = "step_time_s"

@@ -3,8 +3,8 @@
 import pytest
 from training_scenarios import training
 
+from sightline.prediction.anchoring.corrections import Lesson, sentence_of, sentence_of_anchor
 from sightline.prediction.anchoring.timed import Timed
-from sightline.prediction.anchoring.told import Lesson, sentence_of, sentence_of_anchor
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from generation_scenarios import generation
 
-from sightline.prediction.generation.distinct import FEWEST_PLANS, distinct, one_replica
-from sightline.prediction.generation.phases import price_generation
+from sightline.prediction.generation.phases import FEWEST_PLANS, distinct, one_replica, price_generation
 from sightline.prediction.generation.predict import predict_generation
 from sightline.scenario import Disaggregation, GenerationScenario
 

@@ -16,7 +16,7 @@ from sightline.frameworks.behavior import read_engine
 from sightline.prediction.generation.engine_constants import InferenceConstants, load_inference
 from sightline.prediction.generation.phases import decode_phase, price_generation
 from sightline.prediction.generation.predict import predict_generation
-from sightline.prediction.generation.worker import worker_of
+from sightline.prediction.generation.replica import worker_of
 from sightline.profile import Profile
 from sightline.program import Collective, Elementwise
 from sightline.program.blocks.layer import cached_bytes

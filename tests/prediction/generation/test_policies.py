@@ -7,7 +7,7 @@ from generation_scenarios import generation
 
 from sightline.prediction.generation import policies
 from sightline.prediction.generation.engine_constants import load_inference
-from sightline.prediction.generation.latencies import latencies
+from sightline.prediction.generation.policies import latencies
 
 CONSTANTS, _ = load_inference("unmeasured")
 POOLS = {"prefill": {"tensor_parallel": 4}, "decode": {"tensor_parallel": 8}}

@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 from operators import product
 
 from sightline import catalog
-from sightline.cost.matmul.constants import load_matmul
-from sightline.cost.matmul.dense import matmul_cost
+from sightline.cost.matmul import load_matmul, matmul_cost
 from sightline.errors import InputError
 from sightline.loading.clusters import read_cluster
 from sightline.prediction import predict
-from sightline.prediction.operators.predict import KERNELS
+from sightline.prediction.operators import KERNELS
 from sightline.profile import Profile
 from sightline.scenario import (
     AttentionOperation,

@@ -8,7 +8,7 @@ from training_scenarios import training
 
 from sightline.errors import InputError
 from sightline.loading import generation_from_mapping
-from sightline.prediction.operators.roofline_table import roofline, roofline_table
+from sightline.prediction.roofline_table import roofline, roofline_table
 
 MATMULS = ["qkv", "scores", "context", "output projection", "mlp up", "mlp down"]
 

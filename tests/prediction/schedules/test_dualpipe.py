@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from training_scenarios import training
 
 from sightline.prediction.schedules.closed_forms import dualpipe_bubble_s
-from sightline.prediction.schedules.orders import BACKWARD, FORWARD, INPUT, WEIGHT, order
-from sightline.prediction.schedules.simulation import Simulation, simulate
+from sightline.prediction.schedules.simulation import BACKWARD, FORWARD, INPUT, WEIGHT, Simulation, order, simulate
 from sightline.prediction.schedules.timeline import timeline
 from sightline.prediction.training.predict import profile_of
 

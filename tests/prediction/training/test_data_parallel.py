@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from training_scenarios import behaving, plain_constants, training
 
 import sightline as sl
-from sightline.cost.collectives.families import cluster_collectives
-from sightline.cost.collectives.groups import data_group
+from sightline.cost.collectives.libraries import cluster_collectives, data_group
 from sightline.cost.device_model import device_model
 from sightline.prediction.training.data_parallel import (
     DataParallelTime,

@@ -9,7 +9,7 @@ from training_scenarios import training
 from sightline import predict
 from sightline.catalog import entry
 from sightline.prediction.beliefs import Beliefs
-from sightline.prediction.evidence import FEWEST_ROWS
+from sightline.prediction.figures import FEWEST_ROWS
 from sightline.prediction.training.constants import TrainingConstants, stated_set
 from sightline.prediction.training.effects import (
     NOTHING,
@@ -23,12 +23,7 @@ from sightline.prediction.training.effects import (
     shipped_beliefs,
     shipped_coverage,
 )
-from sightline.prediction.training.knowledge import (
-    Knowledge,
-    lacking_measurements,
-    spread_unmeasured,
-    variance_beyond,
-)
+from sightline.prediction.training.knowledge import Knowledge, lacking_measurements, spread_unmeasured, variance_beyond
 from sightline.prediction.training.predict import profile_of
 from sightline.quantities import FOUR_IN_FIVE
 from sightline.scenario import Scenario

@@ -15,7 +15,7 @@ from sightline.prediction import predict
 from sightline.prediction.figures import intervals
 from sightline.prediction.training.constants import stated_set
 from sightline.prediction.training.knowledge import is_bound
-from sightline.prediction.training.memory.spread import MEMORY_SPREAD
+from sightline.prediction.training.memory import MEMORY_SPREAD
 from sightline.prediction.training.predict import LONGER, SHORTER
 from sightline.profile import Profile
 from sightline.scenario import Scenario

@@ -2,7 +2,7 @@
 
 from training_scenarios import training
 
-from sightline.prediction.training.memory.activations import layer_shapes, of_head, of_layers
+from sightline.prediction.training.activations import layer_shapes, of_head, of_layers
 from sightline.prediction.training.predict import predict
 from sightline.program import write_out
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from sightline.cost.device_model import Update
-from sightline.cost.processor.constants import ShardingConstants, load_processor
-from sightline.cost.processor.model import ProcessorModel
+from sightline.cost.processor import ProcessorModel
+from sightline.cost.processor_constants import ShardingConstants, load_processor
 from sightline.loading import scenario_from_mapping
 from sightline.prediction.training.data_parallel import Replica, movement, sharding_code_s
 from sightline.prediction.training.stages import DenseAndExperts

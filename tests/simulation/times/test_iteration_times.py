@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sightline.prediction.generation.iteration import attention_start_s, iteration_time
 from sightline.prediction.generation.predict import engine_constants
-from sightline.prediction.generation.worker import worker_of
+from sightline.prediction.generation.replica import worker_of
 from sightline.program import Batch, decoding, prompts
 from sightline.simulation import times as packed
 from sightline.simulation.times import (

@@ -12,13 +12,19 @@ from sightline.calibration.fits import Array, FitResult, Table, by_kernel, range
 from sightline.calibration.manifest import Read, Stated, device_of, manifest
 from sightline.calibration.parts.part import Entry, between, constants_in, figures, provenance
 from sightline.calibration.residuals import fit_and_judge
-from sightline.cost.attention.constants import AttentionConstants
-from sightline.cost.attention.fused import attention_cost
-from sightline.cost.recurrent import LinearConstants, gated_delta_cost, short_convolution_cost
-from sightline.cost.sparse import SparseConstants, indexer_cost, sparse_attention_cost
+from sightline.cost.attention import attention_cost
+from sightline.cost.attention_constants import AttentionConstants
+from sightline.cost.recurrent import (
+    LinearConstants,
+    SparseConstants,
+    gated_delta_cost,
+    indexer_cost,
+    short_convolution_cost,
+    sparse_attention_cost,
+)
 from sightline.program import FlashAttention
-from sightline.program.address import Direction
 from sightline.program.mixer_operators import GatedDelta, Indexer, SelectedAttention, ShortConvolution
+from sightline.program.operators import Direction
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import significant
 from sightline.scenario import Device

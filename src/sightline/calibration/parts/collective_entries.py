@@ -24,16 +24,19 @@ from sightline.calibration.parts.collectives import (
 from sightline.calibration.parts.part import DATE, Entry, Part, covered
 from sightline.catalog import entry
 from sightline.cost.clock import REFERENCE_HZ, clock_hz
-from sightline.cost.collectives.constants import (
+from sightline.cost.collectives.libraries import (
     ALGORITHMS,
+    PCIE,
     PROTOCOLS,
     CollectiveConstants,
     CustomAllReduce,
     KindConstants,
     NetworkConstants,
-    Protocol,
+    cluster_collectives,
+    release_key,
+    slowed,
 )
-from sightline.cost.collectives.families import PCIE, cluster_collectives, release_key, slowed
+from sightline.cost.collectives.libraries import ProtocolConstants as Protocol
 from sightline.cost.families import UNMEASURED
 from sightline.errors import InputError
 from sightline.quantities import Number, significant

@@ -12,19 +12,18 @@ from numpy.typing import NDArray
 from sightline.calibration.error_figures import error_statistics
 from sightline.calibration.fits import Array, Table, columns, robust_fit
 from sightline.calibration.manifest import manifest
-from sightline.cost.collectives.all_reduce import MULTICAST_MIN_RANKS
-from sightline.cost.collectives.collective import collective_time
-from sightline.cost.collectives.constants import (
+from sightline.cost.collectives.collective import MULTICAST_MIN_RANKS, collective_time
+from sightline.cost.collectives.libraries import (
     ALGORITHMS,
+    PCIE,
     CollectiveConstants,
     CustomAllReduce,
+    Group,
     KindConstants,
     NetworkConstants,
     NetworkProtocol,
-    Protocol,
 )
-from sightline.cost.collectives.families import PCIE
-from sightline.cost.collectives.groups import Group
+from sightline.cost.collectives.libraries import ProtocolConstants as Protocol
 from sightline.loading.clusters import read_cluster
 from sightline.scenario import Cluster, Host
 

@@ -19,7 +19,7 @@ from sightline.calibration.parts.part import (
     provenance,
 )
 from sightline.calibration.residuals import fit_and_judge
-from sightline.cost.matmul.grouped import GroupedConstants, grouped_matmul_cost
+from sightline.cost.grouped_matmul import GroupedConstants, grouped_matmul_cost
 from sightline.errors import InputError
 from sightline.program import GroupedMatmul
 from sightline.quantities import significant

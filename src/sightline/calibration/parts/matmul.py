@@ -22,11 +22,10 @@ from sightline.calibration.fits import (
 from sightline.calibration.manifest import Stated, manifest
 from sightline.calibration.parts.part import Entry
 from sightline.calibration.residuals import STIFFNESS, axis_over, fit_surface, left_out
-from sightline.cost import architectures
-from sightline.cost.matmul.constants import MatmulConstants, kind_of
-from sightline.cost.matmul.dense import matmul_cost
+from sightline.cost import families as architectures
+from sightline.cost.clock import watts_per_tflops
+from sightline.cost.matmul import MatmulConstants, kind_of, matmul_cost
 from sightline.cost.residual_surface import ResidualSurface
-from sightline.cost.sustained import watts_per_tflops
 from sightline.loading.clusters import read_device
 from sightline.program import Matmul
 from sightline.program.formats import format_of

@@ -28,11 +28,10 @@ from sightline.calibration.parts.part import (
     provenance,
 )
 from sightline.catalog import entry
-from sightline.cost.clock import clock_hz, lanes
+from sightline.cost.clock import SustainedLaw, clock_hz, lanes, sustained_share
 from sightline.cost.families import family_of
-from sightline.cost.matmul.constants import MatmulConstants, at_clock, load_matmul
+from sightline.cost.matmul import MatmulConstants, at_clock, load_matmul
 from sightline.cost.residual_surface import ResidualSurface
-from sightline.cost.sustained import SustainedLaw, sustained_share
 from sightline.errors import InputError
 from sightline.quantities import significant
 from sightline.scenario import Cluster, Device

@@ -15,12 +15,10 @@ from sightline.calibration.manifest import Read, Stated, device_of, manifest
 from sightline.calibration.parts.part import Entry, Part, between, covered, figures, nearest_entry, provenance
 from sightline.calibration.readers.raw_table import NO_WINDOW
 from sightline.calibration.residuals import axis_over, fit_surface
-from sightline.cost.architectures import kin
-from sightline.cost.attention.constants import SURFACE_SIZES, AttentionConstants, AttentionSurface, at_clock
-from sightline.cost.attention.decode import DecodeAttentionConstants, decode_attention_cost
-from sightline.cost.attention.fused import attention_cost
+from sightline.cost.attention import DecodeAttentionConstants, attention_cost, decode_attention_cost
+from sightline.cost.attention_constants import SURFACE_SIZES, AttentionConstants, AttentionSurface, at_clock
 from sightline.cost.elementwise import elementwise_cost, load_elementwise
-from sightline.cost.families import UNMEASURED
+from sightline.cost.families import UNMEASURED, kin
 from sightline.program import CachedAttention, Elementwise
 from sightline.scenario import Cluster, Device
 

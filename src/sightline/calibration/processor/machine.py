@@ -30,9 +30,9 @@ from sightline.calibration.processor.steps import (
     sharding_constants,
     sharding_scenarios,
 )
-from sightline.cost.collectives.constants import CollectiveConstants
+from sightline.cost.collectives.libraries import CollectiveConstants
 from sightline.cost.families import PROCESSOR
-from sightline.cost.processor.constants import from_mapping
+from sightline.cost.processor_constants import from_mapping
 from sightline.errors import InputError
 from sightline.loading.clusters import read_cluster
 from sightline.loading.clusters.hardware import DEVICE, device_to_mapping

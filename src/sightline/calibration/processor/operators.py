@@ -14,7 +14,8 @@ from sightline.calibration.parts.attention import HeadsTable
 from sightline.calibration.parts.matmul import MatmulTable
 from sightline.calibration.parts.part import PartFit, Points
 from sightline.calibration.residuals import fit_and_judge
-from sightline.cost.processor.constants import (
+from sightline.cost.processor import fused_attention_cost, product_cost
+from sightline.cost.processor_constants import (
     FEW_ROWS,
     ROWS_AT_ONCE,
     THIN,
@@ -23,7 +24,6 @@ from sightline.cost.processor.constants import (
     ProcessorConstants,
     ProductConstants,
 )
-from sightline.cost.processor.formulas import fused_attention_cost, product_cost
 from sightline.errors import InputError
 from sightline.loading import operation_from_mapping, to_mapping
 from sightline.progress import SILENT, Progress

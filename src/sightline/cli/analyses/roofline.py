@@ -14,7 +14,7 @@ from sightline.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sightline.prediction.operators.roofline_table import AnyScenario, RooflineTable
+    from sightline.prediction.roofline_table import AnyScenario, RooflineTable
     from sightline.profile import Profile
 
 
@@ -74,7 +74,7 @@ def roofline(
 
 def _classified(file: str, scenarios: "Sequence[AnyScenario]", devices: str | None) -> "list[list[RooflineTable]]":
     """The matmuls of each scenario on each device."""
-    from sightline.prediction.operators.roofline_table import roofline as of
+    from sightline.prediction.roofline_table import roofline as of
 
     chosen = [None] if devices is None else [name.strip() for name in devices.split(",")]
     try:

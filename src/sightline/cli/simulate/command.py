@@ -111,7 +111,7 @@ def simulate(options: SimulateOptions) -> None:
 
 def _scenarios(loaded: "Loaded", options: SimulateOptions) -> "list[ServingScenario]":
     """The scenarios; refused are those of other tasks, and options that cannot go together for so many."""
-    from sightline.anchors.at_capacity import loads_of
+    from sightline.anchors.answers import loads_of
 
     found, chart, several = loads_of(loaded.scenarios), options.reports.chart, len(loaded.scenarios) > 1
     for option, path in (("--requests", options.requests), ("--trace", options.trace)):
@@ -139,7 +139,7 @@ def _simulated(
     if len(scenarios) == 1 and not options.capacity and (options.stream or is_long(scenarios[0])):
         only = streamed(scenarios[0], options.requests, progress, intervals=options.intervals, known=known)
         return [only], [], replace(options, requests=None)
-    from sightline.anchors.at_capacity import simulated
+    from sightline.anchors.answers import simulated
 
     how = {"capacity": options.capacity, "intervals": options.intervals, "stream": options.stream}
     answers, found = simulated(scenarios, progress, known, **how)

@@ -6,22 +6,225 @@ moves the least bytes over each link (Patarasu & Yuan 2009), a double binary tre
 are hierarchical: devices of a node form a chain, and the links inside work while the network does.
 """
 
+from functools import cache
+from itertools import count
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.cost.collectives.all_reduce import custom_all_reduce_time, even_blocks_time
-from sightline.cost.collectives.bridges import over_bridge, past_bridges
-from sightline.cost.collectives.constants import CollectiveConstants, KindConstants
-from sightline.cost.collectives.fabric import handed_over, slowdown, steps, torus_share
-from sightline.cost.collectives.groups import Group, Links
+from sightline.cost.collectives.libraries import (
+    CollectiveConstants,
+    CustomAllReduce,
+    Group,
+    KindConstants,
+    Links,
+    over_bridge,
+    past_bridges,
+)
 from sightline.cost.operator_cost import Alike, OperatorCost, Ranks
 from sightline.errors import InputError, nearest
 from sightline.program.routing import distinct_ranks
 from sightline.quantities import Number, anywhere, identity, larger, smaller
-from sightline.scenario import Host
+from sightline.scenario import Host, Interconnect, Network
 from sightline.scenario.cluster import COLLECTIVES
+
+
+class Extent(NamedTuple):
+    """How far a group reaches along one dimension."""
+
+    ranks: Number
+    closed: Number
+    """1.0 where they close to a ring, else 0.0."""
+
+
+@cache
+def torus_shape(devices: int, dimensions: int) -> tuple[int, ...]:
+    """Return the lengths of a torus of so many devices, as equal as whole numbers allow, longest first."""
+    shape = [1] * dimensions
+    for factor in sorted(_prime_factors(devices), reverse=True):
+        shape[shape.index(min(shape))] *= factor
+    return tuple(sorted(shape, reverse=True))
+
+
+def _prime_factors(number: int) -> list[int]:
+    factors, divisor = [], 2
+    while divisor * divisor <= number:
+        while number % divisor == 0:
+            factors.append(divisor)
+            number //= divisor
+        divisor += 1
+    return [*factors, number] if number > 1 else factors
+
+
+def extents(ranks: Number, per_node: int, link: Interconnect) -> list[Extent]:
+    """Return how far a group of neighbours reaches along each dimension of a slice of ``per_node`` devices."""
+    found, rest = [], np.asarray(ranks, dtype=float)
+    for length in torus_shape(per_node, link.dimensions):
+        along = np.minimum(rest, float(length))
+        wraps = length % link.closes_at == 0
+        found.append(Extent(ranks=along, closed=1.0 * ((along == length) & wraps)))
+        rest = np.ceil(rest / along)
+    return found
+
+
+def ring_share(ranks: Number, per_node: int, link: Interconnect) -> Number:
+    """Share of a device's bandwidth that a group's rings use: one D-th per closed dimension, half per open one."""
+    share: Number = sum(
+        (extent.ranks > 1) * (0.5 + 0.5 * extent.closed) / link.dimensions for extent in extents(ranks, per_node, link)
+    )
+    return np.where(np.asarray(ranks) > 1, share, 1.0)
+
+
+def all_to_all_share(ranks: Number, per_node: int, link: Interconnect) -> Number:
+    """Share of a device's bandwidth at which what it sends to others, (r-1)/r of its buffer, gets through.
+
+    A rank's buffer S takes S k / 8 b along a closed dimension and S k / 4 b along an open one; the slowest rules.
+    """
+    share = ring_share(ranks, per_node, link)
+    for extent in extents(ranks, per_node, link):
+        middle = (2.0 + 2.0 * extent.closed) / (link.dimensions * extent.ranks) * (ranks - 1.0) / ranks
+        share = np.where(extent.ranks > 1, np.minimum(share, middle), share)
+    return share
+
+
+def torus_share(kind: str, ranks: Number, per_node: int, link: Interconnect) -> Number:
+    """Share of a device's bandwidth that a collective of a group uses; of a pair's message one link."""
+    if kind == "send_recv":
+        return 1.0 / (2.0 * link.dimensions)
+    return (all_to_all_share if kind == "all_to_all" else ring_share)(ranks, per_node, link)
+
+
+def steps(ranks: Number, per_node: int, link: Interconnect) -> Number:
+    """Hops from one end of a group to the other: half-way round every closed dimension, all along the open ones."""
+    hops: Number = sum(
+        np.where(extent.closed > 0, np.floor(extent.ranks / 2.0), extent.ranks - 1.0)
+        for extent in extents(ranks, per_node, link)
+    )
+    return hops
+
+
+TORUS_DIMENSIONS = 3.0
+
+
+ECMP_SLOWDOWN = 1.4
+"""Time of a collective whose connections are spread over a switch's uplinks by hashes, over that of an even spread.
+
+Published: 40 % more bandwidth of all-reduce with hashes over many queue pairs than over one (Meta, SIGCOMM 2024);
+70 of 100 Gbit/s under collisions (Baidu AIPod)."""
+
+
+def slowdown(kind: str, nodes: Number, network: Network, stride: Number = 1.0) -> Number:
+    """Return by how much the fabric stretches the time at the ports of a collective over so many nodes; 1 or more.
+
+    Of an all-to-all over ``m`` nodes the share (m - L) / (m - 1) leaves a switch of ``L``, whose uplinks carry one
+    ``o``-th of its ports. Rings leave it once: at worst ``o / L``. Of pairs that lie ``stride`` nodes apart, all but
+    neighbours, stride / L. Hashed uplinks stretch what leaves by ``ECMP_SLOWDOWN``. A torus of nodes has the limit of
+    its middle, (2 D) k / 8 with k = m^(1/D) for all-to-all.
+    """
+    m = nodes * 1.0
+    if network.topology == "torus":
+        if kind != "all_to_all":
+            return 1.0
+        return larger(1.0, 2.0 * TORUS_DIMENSIONS * m ** (1.0 / TORUS_DIMENSIONS) / 8.0)
+    leaf = float(network.nodes_per_switch)
+    if kind == "all_to_all":
+        leaves = share = larger(0.0, m - leaf) / larger(1.0, m - 1.0)
+    elif kind == "send_recv":
+        leaves = share = (m > 1) * (stride > 1) * smaller(1.0, stride / leaf)
+    else:
+        leaves = (m > leaf) * 1.0
+        share = leaves / leaf
+    thin = larger(1.0, network.oversubscription * share)
+    return thin * (1.0 + (ECMP_SLOWDOWN - 1.0) * leaves) if network.routing == "ecmp" else thin
+
+
+def handed_over(kind: str, ranks: Number, per_node: Number, network: Network) -> Number:
+    """Share of a rank's buffer that changes device inside the node on its way to another node, as rails want it."""
+    if kind != "all_to_all" or network.topology != "rail-optimized":
+        return 0.0
+    return (ranks - per_node) / ranks * (per_node - 1.0) / per_node
+
+
+MULTICAST_MIN_RANKS = 5
+"""Ranks from which engines let the switch add, as NCCL does."""
+
+
+def custom_all_reduce_time(
+    size: Number, n: Number, nodes: Number, bandwidth: Number, latency_s: Number, custom: CustomAllReduce
+) -> Number:
+    """Return the seconds of the fastest kernel, infinite for groups across nodes and where the engine has none.
+
+    One shot: launch + (n - 1) hop + (n - 1) S / B. Two shots: launch + the longer of (n - 1) hop and
+    2 (n - 1) / n S / B, for its two phases hide their latency behind long messages; through the switch (1 + 1/n) S.
+    Leaves out the copy into a registered buffer that engines make outside CUDA graphs.
+    """
+    within = (size <= custom.limit(n)) & (nodes == 1)
+    pair = custom.algorithms["pair"]
+    pair_s = pair.launch_s + pair.hop * latency_s + size / (bandwidth * pair.efficiency)
+    if isinstance(n, np.ndarray):
+        several = np.where(n > 2, _several(size, n, bandwidth, latency_s, custom), pair_s)
+        return np.where(within, several, np.inf)
+    time_s = _several(size, n, bandwidth, latency_s, custom) if n > 2 else pair_s
+    if isinstance(within, np.ndarray):
+        return np.where(within, time_s, np.inf)
+    return time_s if within else np.inf
+
+
+def _several(size: Number, n: Number, bandwidth: Number, latency_s: Number, custom: CustomAllReduce) -> Number:
+    """Seconds of the fastest kernel among more than two ranks."""
+    peers = n - 1
+    one, two, cast = (custom.algorithms.get(name) for name in ("one_shot", "two_shot", "multicast"))
+    time_s: Number = np.inf
+    if one is not None:
+        time_s = one.launch_s + peers * (one.hop * latency_s + size / (bandwidth * one.efficiency))
+    if two is not None:
+        wire_s = 2 * peers / n * size / (bandwidth * two.efficiency)
+        time_s = smaller(time_s, two.launch_s + larger(peers * two.hop * latency_s, wire_s))
+    if cast is not None and anywhere(n >= MULTICAST_MIN_RANKS):
+        wire_s = (1 + 1 / n) * size / (bandwidth * cast.efficiency)
+        cast_s = cast.launch_s + larger(peers * cast.hop * latency_s, wire_s)
+        if isinstance(n, np.ndarray):
+            cast_s = np.where(n >= MULTICAST_MIN_RANKS, cast_s, np.inf)
+        time_s = smaller(time_s, cast_s)
+    return time_s
+
+
+THREAD_BYTES = 16
+"""Bytes of each rank that a thread adds."""
+WARP = 32
+MOST_THREADS = 1024
+"""Threads of a block."""
+MOST_BLOCKS = 24
+FEW_RANKS = 4
+ONE_SHOT_BYTES = (1e6, 5e5)
+"""Messages from which two shots are taken: among up to ``FEW_RANKS``, and among more."""
+MOST_BYTES = 8e6
+"""The buffer the ranks share; longer messages go to NCCL."""
+
+
+def even_blocks_time(size: Number, n: Number, nodes: Number, block_bandwidth: float) -> Number:
+    """Return the seconds that the blocks of a sum need to load it, 0 where it is not made in two shots.
+
+    Each rank's share is added up, then read by all: 2 (n - 1) / n S over blocks x ``block_bandwidth``, what one of them
+    takes in from its peers. What the link carries is a matter of ``custom_all_reduce_time``.
+    """
+    least = np.where(np.less_equal(n, FEW_RANKS), *ONE_SHOT_BYTES)
+    used = np.greater(n, 2) & np.equal(nodes, 1) & np.greater_equal(size, least) & np.less_equal(size, MOST_BYTES)
+    if not used.any():
+        return 0.0
+    threads = np.where(used, np.ceil(size / (THREAD_BYTES * WARP * n)) * WARP, WARP)
+    blocks = np.array([_blocks(int(x)) for x in threads.flat]).reshape(threads.shape)
+    loaded_s: Number = np.where(used, 2.0 * (n - 1.0) / n * size / (blocks * block_bandwidth), 0.0)
+    return loaded_s
+
+
+@cache
+def _blocks(threads: int) -> int:
+    """Blocks that share so many threads evenly: the fewest that are not too large, or a divisor of too many."""
+    blocks = next(b for b in count(-(-threads // MOST_THREADS)) if threads % b == 0)
+    return blocks // next(f for f in count(-(-blocks // MOST_BLOCKS)) if blocks % f == 0)
+
 
 NVLS_MIN_RANKS = 5
 """Ranks from which adding in the switch pays: with 4, 1 + 1/n bytes are hardly fewer than 2 (n-1)/n."""

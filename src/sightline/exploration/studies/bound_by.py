@@ -15,7 +15,7 @@ from sightline.exploration.columns import BOUND_BY
 from sightline.exploration.request import StudyRequest
 from sightline.loading import generation_from_mapping
 from sightline.loading.checks import with_value
-from sightline.prediction.operators.roofline_table import Phase, roofline_table
+from sightline.prediction.roofline_table import Phase, roofline_table
 from sightline.quantities import percent
 
 BASE: Mapping[str, Any] = {

@@ -11,9 +11,9 @@ from sightline.errors import InputError, nearest
 from sightline.exploration.footprint import Electricity, read_electricity, rent_usd
 from sightline.exploration.training_budget.laws import LAWS, ChinchillaLaw
 from sightline.exploration.training_budget.trained import Rented
-from sightline.kinds import Kind, choice, quantity
 from sightline.loading.checks import Complaints, Keys, check
 from sightline.quantities import COUNT, DAY, USD, USD_PER_HOUR, parse_quantity, show
+from sightline.validators import Kind, choice, quantity
 
 DEVICES = ("a100-sxm-80gb", "h100-sxm-80gb", "b200-sxm-180gb")
 LAW = "chinchilla-2024"

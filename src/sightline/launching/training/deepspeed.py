@@ -24,7 +24,7 @@ from sightline.launching.training.shared import (
     whole,
     with_micro_batch,
 )
-from sightline.program.techniques.zero_hooks import SHARDS_WEIGHTS
+from sightline.program.techniques.tensor_parallel import SHARDS_WEIGHTS
 from sightline.quantities import show
 from sightline.scenario import Plan, Scenario
 

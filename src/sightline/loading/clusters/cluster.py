@@ -9,7 +9,6 @@ from typing import Any
 from sightline import catalog
 from sightline.content import content
 from sightline.errors import InputError, nearest
-from sightline.kinds import anything, name_or_mapping, quantity, whole
 from sightline.loading.checks import Complaints, Keys, check, each
 from sightline.loading.clusters.hardware import (
     DEVICE,
@@ -24,6 +23,7 @@ from sightline.loading.clusters.hardware import (
 from sightline.loading.clusters.this_machine import THIS_MACHINE, this_machine
 from sightline.quantities import BYTES, BYTES_PER_SECOND, WATTS, format_quantity, show
 from sightline.scenario import Cluster, Device, Network
+from sightline.validators import anything, name_or_mapping, quantity, whole
 
 FEWEST_GROUPS, MOST_GROUPS = 2, 32
 """Groups of unlike devices that one cluster may have."""

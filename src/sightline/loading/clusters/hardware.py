@@ -7,7 +7,6 @@ from typing import Any, get_args
 
 from sightline import catalog
 from sightline.errors import InputError, nearest
-from sightline.kinds import anything, choice, flag, quantity, text, whole
 from sightline.loading.checks import Checked, Complaints, Keys, Needed, check, dotted, each, needs_of, require
 from sightline.quantities import (
     BYTES,
@@ -21,6 +20,7 @@ from sightline.quantities import (
 )
 from sightline.scenario import Device, Host, Interconnect, Network
 from sightline.scenario.cluster import LinkTopology
+from sightline.validators import anything, choice, flag, quantity, text, whole
 
 Values = dict[str, Any]
 """A part's figures by the catalog's keys, in SI units."""

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sightline.catalog.yaml12 import parse
-from sightline.kinds import anything, choice, flag, fraction, list_of, quantity, text, whole
 from sightline.loading.checks import Keys, each
 from sightline.quantities import COUNT
 from sightline.scenario.precision import CHECKPOINT_FORMATS
+from sightline.validators import anything, choice, flag, fraction, list_of, quantity, text, whole
 
 OWN_FAMILY = "transformer"
 """Ours: every feature stated, so that any `sightline.scenario.Model` can be written down."""

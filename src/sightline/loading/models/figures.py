@@ -8,10 +8,10 @@ from difflib import get_close_matches
 from itertools import chain
 from typing import Any
 
-from sightline.kinds import FRACTION, is_fraction
 from sightline.loading.checks import Checked, Complaints, check, dotted, meant
 from sightline.loading.models.family import MODEL, OWN, Family, entry_of, families, family_of, spellings
 from sightline.quantities import show
+from sightline.validators import FRACTION, is_fraction
 
 ANY_FAMILY = "_any"
 """The entry of ``families.yaml`` for architectures whose name says nothing: as Llama, with what its config states."""

@@ -33,7 +33,7 @@ from sightline.measurement.training.rank import ENTRY as RANK
 from sightline.measurement.training.steps import LIBRARIES, way_of
 from sightline.prediction import predict
 from sightline.profile import TRAINING, Profile
-from sightline.profile.measured import measured_rates
+from sightline.profile.results import measured_rates
 from sightline.scenario import Scenario
 
 Samples = Sequence[Mapping[str, Any]]

@@ -8,7 +8,7 @@ from sightline import catalog
 from sightline.content import content, fields_of
 from sightline.errors import InputError
 from sightline.frameworks import Engine, read_engine
-from sightline.frameworks.serving import serving_limits
+from sightline.frameworks.engine import serving_limits
 from sightline.launching.registry import ENGINE_WRITERS
 from sightline.program.formats import formats_of
 from sightline.scenario import Device, GenerationPlan, GenerationScenario, Model

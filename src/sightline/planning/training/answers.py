@@ -20,7 +20,7 @@ from sightline.planning.training.candidates import resolved
 from sightline.planning.training.objectives import UNCERTAIN, Measure, shown_value
 from sightline.planning.training.search import EVALUATED_WHOLE, SLOWER, Counts, Request, search_space
 from sightline.prediction import predict
-from sightline.prediction.training.memory.spread import MEMORY_SPREAD
+from sightline.prediction.training.memory import MEMORY_SPREAD
 from sightline.profile import Profile
 from sightline.progress import Progress
 from sightline.quantities import SECONDS, format_quantity, show, significant

@@ -26,11 +26,10 @@ from sightline.planning.training.candidates import (
 from sightline.planning.training.mesh import Block, blocks_of, groups_of
 from sightline.planning.training.objectives import Measure, RunLimits, exceeded
 from sightline.planning.training.validity import LAUNCHABLE, POSSIBLE, Valid, valid_plans
-from sightline.prediction.training.least_time import least_step_s, micro_batch_alone_s
-from sightline.prediction.training.memory.least import least_bytes
+from sightline.prediction.training.memory import least_bytes
 from sightline.prediction.training.offload import as_kept
-from sightline.prediction.training.priced import price
-from sightline.prediction.training.sums import sums_of
+from sightline.prediction.training.predict import sums_of
+from sightline.prediction.training.priced import least_step_s, micro_batch_alone_s, price
 from sightline.progress import SILENT, Cancelled, Progress
 from sightline.scenario import Scenario
 from sightline.scenario.rules.rulebook import Rule

@@ -6,12 +6,13 @@ from math import exp, log
 from typing import Any
 
 from sightline.errors import InputError
-from sightline.prediction.anchoring import generation, plausible, training
+from sightline.prediction.anchoring import generation, training
+from sightline.prediction.anchoring import posterior as plausible
 from sightline.prediction.anchoring.anchor import Anchor
+from sightline.prediction.anchoring.corrections import Lesson, lessons_of_requests, lessons_of_steps, sentence_of_anchor
 from sightline.prediction.anchoring.distance import layer_kinds
 from sightline.prediction.anchoring.posterior import Posterior
 from sightline.prediction.anchoring.timed import Answered, MeasuredStep, Timed, task_name
-from sightline.prediction.anchoring.told import Lesson, lessons_of_requests, lessons_of_steps, sentence_of_anchor
 from sightline.prediction.generation.predict import predict_generation
 from sightline.prediction.training.predict import predict as predict_step
 from sightline.profile import Profile

@@ -93,3 +93,37 @@ def contradicting(found: Taught) -> list[str]:
     """Return the names of the runs if some contradict each other; nothing where none do."""
     names = dict.fromkeys(one.name for one in found.posterior.timed)
     return list(names) if found.posterior.contradictions and len(names) > 1 else []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Cases:
+    """The slowdowns of all loads."""
+
+    names: Sequence[str] = ()
+    """Of their effects."""
+    parts: Sequence[Unexplained] = ()
+    """What each has in common with plans."""
+    spreads: Spreads
+
+    @property
+    def covariance(self) -> Array:
+        """That of the effects, before anything is measured."""
+        return covariance_of(self.parts, self.spreads)
+
+    def weights(self, plan: Unexplained) -> dict[str, float]:
+        """Return how much a plan takes over of each."""
+        if not self.names:
+            return {}
+        found = np.linalg.solve(self.covariance, self._shared(plan))
+        return dict(zip(self.names, map(float, found), strict=True))
+
+    def known(self, plan: Unexplained) -> float:
+        """Return the part of a plan's unexplained variance that these slowdowns are."""
+        return float(np.dot(list(self.weights(plan).values()), self._shared(plan))) if self.names else 0.0
+
+    def taken_over(self, plan: Unexplained, beliefs: Beliefs) -> float:
+        """Return the shift of a plan's logarithm that it takes over of what is believed of them."""
+        return sum(weight * beliefs.mean_of(name) for name, weight in self.weights(plan).items())
+
+    def _shared(self, plan: Unexplained) -> Array:
+        return np.array([float(plan.shared_with(part, self.spreads)) for part in self.parts])

@@ -11,11 +11,11 @@ from typing import Any
 
 from sightline.catalog import entry, names
 from sightline.catalog.index import minor_release
-from sightline.cost.collectives.families import PCIE
+from sightline.cost.collectives.libraries import PCIE
 from sightline.cost.families import Stated, family_of
-from sightline.cost.matmul.constants import borrows
-from sightline.frameworks.lines import measured_line
-from sightline.prediction.evidence import not_calibrated
+from sightline.cost.matmul import borrows
+from sightline.frameworks.behavior import measured_line
+from sightline.prediction.figures import not_calibrated
 from sightline.scenario import Cluster, Device, Host, Interconnect
 
 HOST_TIMES = (

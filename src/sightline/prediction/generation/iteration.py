@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.prices import Prices, price
 from sightline.prediction.generation.engine_constants import LONG_PREFILL_TOKENS, InferenceConstants
-from sightline.prediction.generation.worker import PricedPass, Worker
+from sightline.prediction.generation.replica import PricedPass, Worker
 from sightline.prediction.pass_times import PassTimes, operator_times, seconds_of, sum_of_passes
 from sightline.program import Batch, prompts
 from sightline.quantities import Number, anywhere, either, larger, smaller

@@ -3,7 +3,7 @@
 from functools import reduce
 
 from sightline.prediction.generation.phases import PricedGeneration
-from sightline.prediction.ledger import Ledger, fullest, parts_of, terms_of
+from sightline.prediction.training.memory import Ledger, fullest, parts_of, terms_of
 from sightline.profile import NumbersOnDemand
 from sightline.program import Block, GroupedMatmul, Matmul, Program
 from sightline.program.blocks.layer import cached_bytes

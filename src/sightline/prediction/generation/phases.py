@@ -2,18 +2,70 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sightline.prediction.generation.distinct import Place, of_some, one_replica
+from sightline.content import fields_of
 from sightline.prediction.generation.engine_constants import InferenceConstants
 from sightline.prediction.generation.iteration import Iteration, drafted_tokens, iteration_of, tokens_per_pass
-from sightline.prediction.generation.worker import PricedPass, Worker, worker_of
+from sightline.prediction.generation.replica import PricedPass, Worker, worker_of
 from sightline.prediction.pass_times import PassTimes
 from sightline.program import Batch, decoding, prompts
-from sightline.quantities import Count, Number, either, larger, rounded_up, smaller
-from sightline.scenario import GenerationPlan, GenerationScenario
+from sightline.quantities import Count, Number, distinct, either, larger, rounded_up, smaller
+from sightline.scenario import Disaggregation, GenerationPlan, GenerationScenario
+
+Place = NDArray[np.intp]
+"""Where each plan of a list is among the distinct ones."""
+FEWEST_PLANS = 64
+"""Of shorter lists every plan is priced."""
+T = TypeVar("T")
+
+
+def one_replica(scenario: GenerationScenario) -> tuple[GenerationScenario, Place | None]:
+    """Return the distinct replicas of a list of plans, each with its share of the batch, and the place of each plan.
+
+    What is not a list comes back as it is, with None.
+    """
+    plan, work = scenario.plan, scenario.workload
+    sequences = rounded_up(work.batch / (plan.data_parallel * plan.replicas))
+    shared = replace(work, batch=sequences * plan.data_parallel)
+    # Neither moves a pass: memory is worked out plan by plan.
+    replica = replace(plan, replicas=1, memory_fraction=1.0, disaggregate=None)
+    parts = {"plan": fields_of(replica), "workload": fields_of(shared)}
+    columns = {(part, name): x for part, of in parts.items() for name, x in of.items() if isinstance(x, np.ndarray)}
+    device = fields_of(scenario.cluster.device).values()
+    if not _is_list(list(columns.values())) or plan.speculative is not None or any(map(_holds_arrays, device)):
+        return scenario, None
+    first, place = distinct(list(columns.values()))
+    few: dict[str, dict[str, Any]] = {part: {} for part in parts}
+    for (part, name), column in columns.items():
+        few[part][name] = column[first]
+    replicas = replace(scenario, plan=replace(replica, **few["plan"]), workload=replace(shared, **few["workload"]))
+    return replicas, place
+
+
+def of_some(scenario: GenerationScenario, chosen: Place) -> GenerationScenario:
+    """Return the scenario of some plans of a list, by their places."""
+    return replace(scenario, plan=_some(scenario.plan, chosen), workload=_some(scenario.workload, chosen))
+
+
+def _some(described: T, chosen: Place) -> T:
+    """A description with some of each list in it."""
+    own = fields_of(described)
+    columns = {name: value[chosen] for name, value in own.items() if isinstance(value, np.ndarray)}
+    parts = {name: _some(x, chosen) for name, x in own.items() if isinstance(x, GenerationPlan | Disaggregation)}
+    return replace(described, **columns, **parts)  # type: ignore[type-var]
+
+
+def _is_list(columns: list[NDArray[Any]]) -> bool:
+    return len({column.shape for column in columns}) == 1 and columns[0].ndim == 1 and columns[0].size >= FEWEST_PLANS
+
+
+def _holds_arrays(value: object) -> bool:
+    return any(map(_holds_arrays, value.values())) if isinstance(value, dict) else isinstance(value, np.ndarray)
+
 
 PhaseName: TypeAlias = Literal["prefill", "decode"]
 PHASES: tuple[PhaseName, ...] = ("prefill", "decode")

@@ -3,13 +3,27 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
+from sightline.cost.attention_constants import PHASE_PARTS, AttentionPhase
+from sightline.cost.collectives.libraries import collective_evidence
 from sightline.cost.device_model import device_model
+from sightline.cost.families import Evidence, evidence_of, family_of
+from sightline.cost.l2 import l2_s
+from sightline.cost.matmul import matmul_evidence
 from sightline.prediction.changes import what_would_fit
-from sightline.prediction.figures import energy_of_generation_j, intervals, lower_bounds, operator_row
+from sightline.prediction.figures import (
+    MEASURED_DTYPES,
+    bound_of,
+    energy_of_generation_j,
+    intervals,
+    lower_bounds,
+    operator_row,
+    summed,
+    within,
+)
 from sightline.prediction.generation.engine_constants import (
     ONE_BY_ONE,
     InferenceConstants,
@@ -18,22 +32,127 @@ from sightline.prediction.generation.engine_constants import (
     missing_measurements,
     serving_one_by_one,
 )
-from sightline.prediction.generation.evidence import evidence_of_passes
-from sightline.prediction.generation.latencies import Latencies, latencies
-from sightline.prediction.generation.levels import levels_by_phase
 from sightline.prediction.generation.memory import generation_memory
-from sightline.prediction.generation.phases import Phase
-from sightline.prediction.generation.policies import Workers, price_workers
+from sightline.prediction.generation.phases import Phase, PricedGeneration
+from sightline.prediction.generation.policies import Latencies, Workers, latencies, price_workers
+from sightline.prediction.generation.replica import PricedPass, Worker
 from sightline.prediction.generation.sites import RATES, at_pace, least_latencies
 from sightline.prediction.generation.uncertainty import spreads
-from sightline.prediction.generation.worker import PricedPass, Worker
-from sightline.prediction.levels import summed
 from sightline.profile import Profile, Row
-from sightline.profile.rows import exposed
+from sightline.profile.profile import exposed
 from sightline.program import Collective
+from sightline.program.blocks.layer import mixer_of
 from sightline.program.formats import conversion
-from sightline.quantities import Number
-from sightline.scenario import GenerationScenario
+from sightline.quantities import Number, larger
+from sightline.scenario import Device, GenerationScenario
+
+if TYPE_CHECKING:
+    from sightline.cost.grouped_matmul import GroupedLayout
+
+
+def levels_by_phase(
+    workers: Workers, prefill: Phase, decode: Phase, constants: InferenceConstants
+) -> dict[str, dict[str, Number]]:
+    """Return the seconds of ``prefill`` and of ``decode`` by level (``LEVELS``); together they sum to the latency.
+
+    Those of prefill are bound as the time to first token is, and hold the transfer of keys and values to workers that
+    decode; those of decode are bound as the time per further token is. ``prefill`` and ``decode`` hold the seconds of
+    all their passes.
+    """
+    prefilling, decoding = workers.prefilling, workers.decoding
+    own = workers.prefill_constants or constants
+    first = _levels(prefill, _beyond_l2(prefilling, prefilling.prefill, own))
+    first["network"] = first["network"] + workers.moved_s
+    return {"prefill": first, "decode": _levels(decode, _beyond_l2(decoding, decoding.decode, constants))}
+
+
+class _Shares(NamedTuple):
+    """Shares of the work of operators that L2 binds."""
+
+    of_compute: Number
+    """Of those whose arithmetic outlasts their memory traffic."""
+    of_memory: Number
+    """Of the others."""
+
+
+def _levels(phase: Phase, l2: _Shares) -> dict[str, Number]:
+    """A phase's drafts and lost time between kernels are bound as its operators are."""
+    compute_s, memory_s = phase.times.compute_s, phase.times.memory_s
+    return {
+        "compute": compute_s * (1.0 - l2.of_compute),
+        "dram": memory_s * (1.0 - l2.of_memory),
+        "l2": compute_s * l2.of_compute + memory_s * l2.of_memory,
+        "network": phase.times.collective_s + phase.transfer_s,
+        "host": phase.host_s,
+    }
+
+
+def _beyond_l2(priced: PricedGeneration, of: PricedPass, constants: InferenceConstants) -> _Shares:
+    """Which share of a pass's work L2 binds, of each plan."""
+    prices = of.in_engine(constants)
+    whole: list[Number] = [0.0, 0.0]
+    beyond: list[Number] = [0.0, 0.0]
+    for block in of.program.blocks:
+        for op in block.operators:
+            if isinstance(op, Collective):
+                continue
+            price = prices[id(op)]
+            time_s = block.count * op.count * price.time_s
+            by_l2, by_compute = bound_of(price, l2_s(op, of.device_model)).l2, price.compute_s >= price.memory_s
+            for place, among in enumerate((1.0 * by_compute, 1.0 - by_compute)):
+                whole[place] = whole[place] + time_s * among
+                beyond[place] = beyond[place] + time_s * among * by_l2
+    return _Shares(*(priced.of_each(part / larger(of_all, 1e-30)) for part, of_all in zip(beyond, whole, strict=True)))
+
+
+_WORST: tuple[Evidence, ...] = ("datasheet", "extrapolated", "calibrated")
+_LAYOUTS: "tuple[GroupedLayout, ...]" = ("masked", "contiguous")
+
+
+def evidence_of_passes(worker: Worker) -> dict[str, str]:
+    """Return the weakest evidence of each kind of operator that the passes have.
+
+    Whole kinds only: sizes beyond those of the tables are not looked at.
+    """
+    scenario = worker.scenario
+    device, model, plan = scenario.cluster.device, scenario.model, scenario.plan
+    if not worker.ranks.device_model.asynchronous:
+        kinds = ("matmul", "prefill attention", "decode attention")
+        return {kind: worker.ranks.device_model.evidence(kind) for kind in kinds}
+    kernels = {worker.formats.parts[part] for part in ("attention", "dense", "head")}
+    decode: AttentionPhase = "mla-decode" if model.latent is not None else "decode"
+    usual = _has_measured_elements(worker)
+    found: dict[str, str] = {
+        "matmul": min((matmul_evidence(device, kernel) for kernel in kernels), key=_WORST.index),
+        "prefill attention": within(evidence_of(device, PHASE_PARTS["prefill"]), measured=usual),
+        "decode attention": within(evidence_of(device, PHASE_PARTS[decode]), measured=usual),
+    }
+    for name, part in filter(None, (mixer_of(model, kind).calibration for kind in model.kinds)):
+        found[name] = evidence_of(device, part)
+    if model.experts is not None:
+        found["experts"] = _experts(device, worker.formats.parts["experts"])
+    ranks = plan.tensor_parallel * plan.data_parallel
+    if np.any(np.greater(ranks, 1)):
+        inside = bool(np.all(np.less_equal(ranks, scenario.cluster.per_node)))
+        found["collectives"] = within(collective_evidence(scenario.cluster, "all_reduce"), measured=inside)
+    return found
+
+
+def _has_measured_elements(worker: Worker) -> bool:
+    """Whether attention is of 16-bit elements and a cache of them, or of fp8 on a device that computes in it."""
+    plan, model, device = worker.scenario.plan, worker.scenario.model, worker.scenario.cluster.device
+    cache = next((word for word in plan.quantization or () if word.startswith("kv-")), f"kv-{model.kv_cache}")
+    stored = cache != "kv-int8" and (cache != "kv-fp8" or "fp8" in device.peak_flops)
+    return stored and plan.dtype in (*MEASURED_DTYPES, "fp8")
+
+
+def _experts(device: Device, kernel: str) -> Evidence:
+    """The weaker of both layouts of the experts' matmuls."""
+    from sightline.cost.grouped_matmul import load_grouped
+
+    family = family_of(device, "grouped")
+    said = {load_grouped(family, "16-bit" if kernel == "32-bit" else kernel, layout)[1] for layout in _LAYOUTS}
+    return within(evidence_of(device, "grouped"), measured=said == {"calibrated"})
 
 
 class Knowledge(Protocol):
@@ -60,7 +179,7 @@ def predict_generation(
     ``constants`` replace those of the catalog's engine, as a fit does; ``known`` corrects them for one's own cluster.
     """
     if scenario.cluster.groups:
-        from sightline.prediction.generation.unlike import unlike_generation
+        from sightline.prediction.generation.heterogeneous import unlike_generation
 
         return unlike_generation(scenario, partial(predict_generation, constants=constants, known=known))
     return profile_of(price_workers(scenario), constants, known)

@@ -13,8 +13,7 @@ import numpy as np
 from sightline.catalog import entry
 from sightline.prediction.beliefs import Beliefs, Gradient, stated_spread, stated_spreads
 from sightline.prediction.generation.engine_constants import InferenceConstants
-from sightline.prediction.generation.latencies import Latencies, latencies
-from sightline.prediction.generation.policies import Workers
+from sightline.prediction.generation.policies import Latencies, Workers, latencies
 from sightline.quantities import Number, either, larger
 from sightline.scenario import Device, GenerationScenario
 

@@ -15,10 +15,8 @@ from math import hypot, sqrt
 import numpy as np
 
 from sightline.catalog import entry, names
-from sightline.cost.architectures import distance
 from sightline.cost.device_model import device_model
-from sightline.cost.families import Stated, evidence_of, family_of
-from sightline.cost.unmeasured import unmeasured_half_width
+from sightline.cost.families import Stated, distance, evidence_of, family_of, unmeasured_half_width
 from sightline.prediction.generation.engine_constants import InferenceConstants, borrowed_releases, set_of
 from sightline.quantities import FOUR_IN_FIVE, Number, anywhere, larger
 from sightline.scenario import Device, Generate, GenerationPlan, GenerationScenario, Model

@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from sightline.cost.collectives.collective import collective_time
-from sightline.cost.collectives.constants import CollectiveConstants
-from sightline.cost.collectives.groups import Group, data_group
+from sightline.cost.collectives.libraries import CollectiveConstants, Group, data_group
 from sightline.cost.device_model import DeviceModel
 from sightline.prediction.training.constants import TrainingConstants
-from sightline.prediction.training.memory.states import bf16_optimizer, shards_optimizer
 from sightline.prediction.training.stages import DenseAndExperts
+from sightline.prediction.training.states import bf16_optimizer, shards_optimizer
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number, anywhere, either, larger, smaller
 from sightline.scenario import Cluster, Plan

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from sightline.catalog import entry
-from sightline.frameworks.own_groups import Ideal
+from sightline.frameworks.framework import Ideal
 from sightline.prediction.beliefs import Beliefs, Gradient, stated_spread, stated_spreads
 from sightline.prediction.training.constants import TrainingConstants, attention_kernel, stated_set
 from sightline.quantities import Number, plain, smaller

@@ -11,8 +11,8 @@ from sightline.prediction.pass_times import PassTimes, operator_times, seconds_o
 from sightline.prediction.schedules.closed_forms import run_apart
 from sightline.prediction.training.stages import StageContents, stage_contents
 from sightline.program import Block, Collective, FlashAttention, Matmul, Operator
-from sightline.program.address import ATTENTION_CORE, EXPERT_MODULES
-from sightline.program.techniques.context_blocks import FURTHER_CHUNKS
+from sightline.program.operators import ATTENTION_CORE, EXPERT_MODULES
+from sightline.program.techniques.context_parallel import FURTHER_CHUNKS
 from sightline.quantities import Number, anywhere, either, larger, plain, smaller
 from sightline.scenario import Scenario
 

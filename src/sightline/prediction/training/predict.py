@@ -1,9 +1,10 @@
 """The prediction of one scenario, or of an open mesh of plans: seconds, bytes, joules - assembled into a profile."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial, reduce
 from math import isqrt
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -12,20 +13,24 @@ from numpy.typing import NDArray
 from sightline.cost.clock import at_its_clock
 from sightline.errors import InputError
 from sightline.prediction.changes import what_would_fit
-from sightline.prediction.evidence import evidence_of_step
-from sightline.prediction.figures import LONGER, SHORTER, energy_per_step_j, intervals, lower_bounds
+from sightline.prediction.figures import (
+    LONGER,
+    SHORTER,
+    energy_per_step_j,
+    evidence_of_step,
+    intervals,
+    lower_bounds,
+    power_by_phase_w,
+)
 from sightline.prediction.training.constants import TrainingConstants
-from sightline.prediction.training.flops import hardware_flops, model_flops
 from sightline.prediction.training.knowledge import Knowledge, is_bound
-from sightline.prediction.training.levels import levels_of
-from sightline.prediction.training.memory.ledger import StageLedger, fullest_stage, stage_ledgers
-from sightline.prediction.training.memory.spread import memory_interval
+from sightline.prediction.training.memory import StageLedger, fullest_stage, memory_interval, stage_ledgers
 from sightline.prediction.training.offload import STAYS, as_kept, fits_on_host, host_bytes
 from sightline.prediction.training.priced import Priced, price
-from sightline.prediction.training.rows import limits_of, rows_of
+from sightline.prediction.training.rows import hardware_flops, levels_of, limits_of, model_flops, rows_of
 from sightline.prediction.training.step import StepTimes, step_times
 from sightline.profile import Profile, StageMemory
-from sightline.quantities import percent
+from sightline.quantities import Number, added_up, anywhere, larger, percent, smaller
 from sightline.scenario import Cluster, Scenario
 
 GB = 1e9
@@ -129,7 +134,7 @@ def profile_of(
 
 def _unlike(scenario: Scenario, constants: TrainingConstants | None, known: Knowledge) -> Profile:
     """The profile of a scenario whose devices or stages differ."""
-    from sightline.prediction.training.unlike.predict import unlike_profile
+    from sightline.prediction.training.heterogeneous_predict import unlike_profile
 
     return unlike_profile(
         scenario,
@@ -200,3 +205,71 @@ def host_remarks(stages: Sequence[StageMemory], cluster: Cluster) -> list[str]:
         return []
     there = float(cluster.host.memory_bytes)
     return [f"offloading needs {float(needed) / GB:.0f} GB of each host's {there / GB:.0f} GB of memory"]
+
+
+Terms = tuple[Number, ...]
+"""Summands, as few as `merged` leaves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Sums:
+    """Summands of every figure of a mesh that a search looks at."""
+
+    step_s: Terms
+    energy_j: Terms
+    """Of one step on all devices."""
+    peaks: tuple[Terms, ...]
+    """Bytes of the fullest device: the largest of these sums."""
+    on_host: tuple[Terms, ...]
+    """Bytes in the memory of a host: the largest of these sums; none where nothing is offloaded."""
+
+
+def sums_of(priced: Priced, *, energy: bool = False) -> Sums:
+    """Return the summands of a mesh of plans whose operators are priced."""
+    times, ledgers = assembled(priced)
+    phases = times.terms_of_phases if energy else {}
+    cluster = priced.scenario.cluster
+    power_w = power_by_phase_w(cluster, phases)
+    joules = [cluster.devices * power_w[phase] * term for phase, terms in phases.items() for term in terms]
+    return Sums(
+        step_s=merged(times.terms),
+        energy_j=merged(joules),
+        peaks=_compared([terms for ledger in ledgers for terms in ledger.moments]),
+        on_host=_on_host(ledgers, priced.scenario.cluster),
+    )
+
+
+def _on_host(ledgers: Sequence[StageLedger], cluster: Cluster) -> tuple[Terms, ...]:
+    """Bytes of a node's devices, each taken to keep as much as the one that keeps most."""
+    devices = smaller(cluster.per_node, cluster.devices)
+    there = [ledger.on_host for ledger in ledgers if any(map(anywhere, ledger.on_host))]
+    return tuple(merged([devices * term for term in terms]) for terms in there)
+
+
+def _compared(moments: Sequence[Sequence[Number]]) -> tuple[Terms, ...]:
+    """Return fewer sums with the same largest one: those with the same largest summand share all that they can."""
+    alike: dict[int, list[Sequence[Number]]] = {}
+    for terms in moments:
+        alike.setdefault(id(max(terms, key=np.size)), []).append(terms)
+    return tuple(_joined(several) for several in alike.values())
+
+
+def _joined(moments: Sequence[Sequence[Number]]) -> Terms:
+    """Return one sum in the place of several: the summands that all have, and the largest of what they differ in."""
+    first, *others = moments
+    shared = [term for term in first if all(any(term is one for one in terms) for terms in others)]
+    rests = [[term for term in terms if not any(term is one for one in shared)] for terms in moments]
+    return merged([*shared, reduce(larger, map(added_up, rests))])
+
+
+def merged(terms: Iterable[Number], joined: Callable[[Any, Any], Number] = add) -> Terms:
+    """Join terms (add them up) as far as no result lies on more axes than one of its terms, the smallest first."""
+    groups: list[Number] = []
+    for term in sorted(terms, key=np.size):
+        for i, group in enumerate(groups):
+            if np.broadcast_shapes(np.shape(group), np.shape(term)) in (np.shape(group), np.shape(term)):
+                groups[i] = joined(group, term)
+                break
+        else:
+            groups.append(term)
+    return tuple(groups)

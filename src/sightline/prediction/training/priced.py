@@ -1,28 +1,70 @@
 """A training micro-batch written out and priced: what depends on no pipeline, batch or ZeRO stage, except its hooks."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sightline.content import remembered
-from sightline.cost.collectives.constants import CollectiveConstants
-from sightline.cost.collectives.families import cluster_collectives
+from sightline.content import fields_of, remembered
+from sightline.cost.collectives.libraries import CollectiveConstants, cluster_collectives
 from sightline.cost.device_model import DeviceModel, KernelChoice, device_model
-from sightline.cost.operator_cost import Ranks
+from sightline.cost.operator_cost import OperatorCost, Ranks
 from sightline.cost.prices import Prices
 from sightline.cost.prices import price as price_operators
 from sightline.prediction.eager_calls import in_eager_step, step_execution
 from sightline.prediction.training.constants import TrainingConstants, attention_kernel
-from sightline.prediction.training.distinct import prices_of_distinct
-from sightline.prediction.training.framework import in_framework, training_groups
-from sightline.prediction.training.knowledge import Knowledge
-from sightline.prediction.training.micro_batch import BlockTimes, Launches, Overlap, block_times
-from sightline.prediction.training.stages import ProgramSizes, program_sizes
+from sightline.prediction.training.knowledge import Knowledge, in_framework, training_groups
+from sightline.prediction.training.micro_batch import BlockTimes, Launches, Overlap, block_times, pipeline_slots
+from sightline.prediction.training.stages import ProgramSizes, alone_on_a_stage, program_sizes
 from sightline.program import Program, write_out
+from sightline.quantities import Number, distinct
 from sightline.scenario import Host, Plan, Scenario
 from sightline.scenario.techniques import Recomputation
+
+WORTH_IT = 0.7
+"""Share of the rows that may be distinct: looking the others up takes a little time too."""
+
+
+class Distinct(NamedTuple):
+    """The first of each distinct row, and for every row which of them it is."""
+
+    first: NDArray[np.intp]
+    of_row: NDArray[np.intp]
+
+
+def distinct_rows(plan: Plan) -> Distinct | None:
+    """Return the distinct rows of a plan whose fields are arrays along the first axis; None where few are alike."""
+    columns = [value for value in fields_of(plan).values() if isinstance(value, np.ndarray)]
+    lengths = {len(column) for column in columns if column.ndim} - {1}
+    if len(lengths) != 1 or any(column.size != len(column) for column in columns if column.ndim):
+        return None
+    (rows,) = lengths
+    found = Distinct(*distinct([column.ravel() for column in columns if column.size > 1]))
+    return found if len(found.first) < WORTH_IT * rows else None
+
+
+def prices_of_distinct(
+    scenario: Scenario, program: Program, prices: Callable[[Scenario], tuple[Program, Prices]]
+) -> Prices | None:
+    """Return the prices of a program with rows, of which the distinct ones are priced; None where few are alike."""
+    found = distinct_rows(scenario.plan)
+    if found is None:
+        return None
+    fields: dict[str, Any] = {
+        name: value[found.first]
+        for name, value in fields_of(scenario.plan).items()
+        if isinstance(value, np.ndarray) and value.size > 1
+    }
+    priced, own = prices(replace(scenario, plan=replace(scenario.plan, **fields)))
+
+    def of_rows(leg: Any) -> Any:
+        return leg[found.of_row] if isinstance(leg, np.ndarray) and leg.ndim and len(leg) > 1 else leg
+
+    pairs = zip(program.operators, priced.operators, strict=True)
+    return {id(op): OperatorCost(*map(of_rows, own[id(same)])) for op, same in pairs}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -166,3 +208,20 @@ def _overlap(scenario: Scenario, constants: TrainingConstants) -> Overlap:
         experts=plan.expert_overlap or plan.both_ways,
         counts=framework.transformer_engine.waits_for_counts and plan.expert_capacity == 0,
     )
+
+
+def least_step_s(scenario: Scenario, micro_batch_s: Number) -> Number:
+    """Return seconds that every step takes: ``m T / p``.
+
+    ``T`` is one micro-batch through the whole model (`micro_batch_alone_s`). The slowest of ``p`` stages takes at least
+    the mean, ``m`` times a step; what else a step has adds to it.
+    """
+    return scenario.micro_batches * micro_batch_s / scenario.plan.pipeline_parallel
+
+
+def micro_batch_alone_s(priced: Priced) -> Number:
+    """Return seconds of a micro-batch through all layers, embedding and head.
+
+    With its exposed collectives and the device's waiting for the host.
+    """
+    return pipeline_slots(alone_on_a_stage(priced.scenario), priced.times, priced.launches).slot.total_s

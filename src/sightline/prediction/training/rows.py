@@ -4,20 +4,136 @@ A row of waiting (the bubble, the slowest device, the longest samples) has the l
 waits for.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from sightline.prediction.figures import operator_row
+from sightline.prediction.figures import multiple, operator_row, streaming_level, summed, work_by_level
 from sightline.prediction.pass_times import operator_times
-from sightline.prediction.training.levels import level_of_update, levels_of_slot, passes_of
-from sightline.prediction.training.micro_batch import exposed_collectives_s
+from sightline.prediction.schedules.closed_forms import outlasted_passes_s
+from sightline.prediction.training.micro_batch import exposed_collectives_s, outlasted_work
 from sightline.prediction.training.priced import Priced
 from sightline.prediction.training.step import StepTimes
+from sightline.prediction.training.update import update_flops
 from sightline.profile import LEVELS, Row
-from sightline.profile.profile import longest
-from sightline.profile.rows import exposed
-from sightline.program import Collective, Operator
-from sightline.quantities import Number
+from sightline.profile.profile import exposed, longest
+from sightline.program import Collective, Operator, Program
+from sightline.program.blocks.layer import mixer_of
+from sightline.program.shapes import trained_by
+from sightline.program.techniques.adapters import adapter_parameters
+from sightline.quantities import Number, larger, smaller
+from sightline.scenario import LayerKind, Model, Scenario
+
+OPTIMIZER = "optimizer"
+
+
+def passes_of(priced: Priced, times: StepTimes) -> Iterator[tuple[str, str, Number, Sequence[Operator]]]:
+    """Yield phase, block, executions in a step and operators of each pass on the pace-setting stage."""
+    stage, m = times.slots.slowest, times.micro_batches
+    for block, count in zip(priced.program.blocks, [stage.embedding, *stage.kinds, stage.head], strict=True):
+        yield "forward", block.name, m * count, block.forward
+        yield "recompute", block.name, m * count * block.recomputed_share, block.recomputed
+        yield "backward", block.name, m * count, block.backward
+        yield OPTIMIZER, block.name, count * times.update.share, block.update
+
+
+def levels_of(priced: Priced, times: StepTimes) -> dict[str, Number]:
+    """Return the seconds of a step by level (``LEVELS``)."""
+    passes, phases = _levels_of_passes(priced, times), times.phases
+    slot = summed(*passes)
+    others_s = times.longest_samples_s + times.slowest_device_s
+    waiting_s = phases["pipeline_bubble"] + others_s
+    slot_s = sum(slot.values())
+    outside = {
+        "network": phases["communication_exposed"] - _collectives_s(times) - others_s,
+        "host": phases["host"] - slot["host"] + times.offload.update_s,
+    }
+    forward, backward, code = passes
+    replicas, pace = times.data_parallel, times.slots.slot
+    return summed(
+        _outlasted(forward, replicas.forward.outlasted_s + _behind_messages_s(priced, times, pace.forward_s)),
+        _outlasted(backward, replicas.backward.outlasted_s + _behind_messages_s(priced, times, pace.backward_s)),
+        code,
+        multiple(slot, waiting_s / slot_s),
+        _update(priced, times),
+        outside,
+    )
+
+
+def levels_of_slot(priced: Priced, times: StepTimes) -> dict[str, Number]:
+    """Return the seconds of all micro-batches on the pace-setting stage by level, without what is outside of them."""
+    return summed(*_levels_of_passes(priced, times))
+
+
+def _levels_of_passes(priced: Priced, times: StepTimes) -> tuple[dict[str, Number], ...]:
+    """Forward passes, backward passes with recomputation, and the framework's code, of all micro-batches."""
+    work: dict[bool, list[dict[str, Number]]] = {True: [], False: []}
+    for phase, _, count, operators in passes_of(priced, times):
+        if phase != OPTIMIZER:
+            work[phase == "forward"].append(multiple(_pass(priced, phase, operators), count))
+    slot, m = times.slots.slot, times.micro_batches
+    again_s = slot.recompute.collective_s + slot.backward.collective_s
+    return (
+        summed(*work[True], {"network": m * slot.forward.collective_s, "host": m * slot.forward_wait_s}),
+        summed(*work[False], {"network": m * again_s, "host": m * slot.backward_wait_s}),
+        {"host": m * priced.constants.micro_batch_s},
+    )
+
+
+def _collectives_s(times: StepTimes) -> Number:
+    """Exposed seconds of collectives in all passes."""
+    slot = times.slots.slot
+    return times.micro_batches * (slot.forward.collective_s + slot.recompute.collective_s + slot.backward.collective_s)
+
+
+def _pass(priced: Priced, phase: str, operators: Sequence[Operator]) -> dict[str, Number]:
+    """Return the seconds of a block's work by level; what collectives outlast is the network's."""
+    prices, model = priced.prices, priced.device_model
+    work = work_by_level(operators, prices, model)
+    found = outlasted_work(operators, prices, priced.overlap, backward=phase == "backward")
+    if not found:
+        return work
+    hidden = {name: multiple(work_by_level(ops, prices, model), 1.0 * longer) for name, (ops, longer) in found.items()}
+    # Tokens overlap with all work, and so with what other collectives overlap with.
+    everything = hidden.pop("micro-batch", {})
+    parts = summed(*hidden.values())
+    moved = {level: larger(parts[level], everything.get(level, 0.0)) for level in work}
+    return {level: seconds - moved[level] for level, seconds in work.items()} | {"network": sum(moved.values())}
+
+
+def _behind_messages_s(priced: Priced, times: StepTimes, pass_s: Number) -> Number:
+    """Seconds of passes behind messages between stages that outlast them."""
+    plan = priced.scenario.plan
+    p, v = plan.pipeline_parallel, plan.virtual_stages
+    return outlasted_passes_s(times.pipeline.overlapped_s, pass_s, p, times.micro_batches, v)
+
+
+def _outlasted(levels: dict[str, Number], outlasted_s: Number) -> dict[str, Number]:
+    """Return the levels of passes of which so many seconds, all at most, run behind transfers that outlast them."""
+    whole_s = sum(levels.values())
+    moved_s = smaller(outlasted_s, whole_s)
+    return summed(multiple(levels, 1.0 - moved_s / larger(whole_s, 1e-30)), {"network": moved_s})
+
+
+def level_of_update(priced: Priced) -> str:
+    """Return what binds the optimizer's element-wise kernels, of plain numbers."""
+    return "l2" if streaming_level(priced.device_model) else "dram"
+
+
+def _update(priced: Priced, times: StepTimes) -> dict[str, Number]:
+    """The optimizer's step on the device: its operators, at the pace of the rank that has most, and its kernels."""
+    update = times.update
+    rest_s, beyond = update.update_s - update.operators_s, streaming_level(priced.device_model)
+    kernels = {"dram": rest_s * (1.0 - beyond), "l2": rest_s * beyond}
+    work = summed(
+        *(
+            multiple(work_by_level(operators, priced.prices, priced.device_model), count)
+            for phase, _, count, operators in passes_of(priced, times)
+            if phase == OPTIMIZER and operators
+        )
+    )
+    slower = update.operators_s / larger(sum(work.values()), 1e-30)
+    return summed(kernels, multiple(work, slower))
+
 
 COMMUNICATION = "communication_exposed"
 WAITING = ("samples", "devices")
@@ -123,3 +239,61 @@ def limits_of(priced: Priced, times: StepTimes) -> dict[str, Number]:
         "host": phases["host"] + times.offload.update_s,
         "bubble": phases["pipeline_bubble"],
     }
+
+
+def model_flops(scenario: Scenario) -> Number:
+    """FLOPs of one step that serve the model: 6 per matmul weight and token, 12 b a s^2 d for attention.
+
+    As Narayanan 2021 (arXiv 2104.04473) and PaLM (arXiv 2204.02311) count: forward once and backward twice, attention
+    without the causal mask but within its window; of experts those that a token passes; a frozen weight takes 4, an
+    adapter's 6. Packed samples see themselves alone, padding is nobody's work. Kernels that skip the masked half
+    execute fewer, so at very long sequences the utilization by this count can pass 1. Recomputation, replicated heads
+    and padding are not counted.
+    """
+    model, workload = scenario.model, scenario.workload
+    trained = trained_by(scenario.plan, tied=model.tied_embeddings)
+    weights = _per_weight(trained.projections) * sum(kind.count * matmul_weights(model, kind) for kind in model.kinds)
+    weights += _per_weight(trained.head) * model.hidden_size * model.vocab_size
+    scores = sum(6.0 * kind.count * mixer_of(model, kind).products(workload.seen_tokens) for kind in model.kinds)
+    further = scenario.plan.prediction_layers
+    if further:
+        # The layer, the projection that joins it to what is before, and the head once more.
+        h, last = model.hidden_size, model.kinds[-1]
+        weights += 6.0 * further * (matmul_weights(model, last) + 2.0 * h * h + h * model.vocab_size)
+        scores += 6.0 * further * mixer_of(model, last).products(workload.seen_tokens)
+    adapter = scenario.plan.adapter
+    added = 0.0 if adapter is None else 6.0 * adapter_parameters(model, adapter)
+    return (weights + scores + added) * workload.tokens_per_step
+
+
+def matmul_weights(model: Model, kind: LayerKind) -> float:
+    """Elements of the matrices that a token is multiplied with in one layer of a kind."""
+    return mixer_of(model, kind).matrix_elements + _mlp_weights(model, kind)
+
+
+def _mlp_weights(model: Model, kind: LayerKind) -> float:
+    h, matrices = model.hidden_size, 3 if model.gated else 2
+    if kind.mlp == "none":
+        return 0.0
+    if kind.mlp == "dense" or model.experts is None:
+        return matrices * h * model.width_of(kind)
+    of = model.experts
+    routed = of.per_token * matrices * (of.latent_width or h) * of.width
+    return routed + of.shared * matrices * h * of.shared_width + h * of.count + 2 * h * (of.latent_width or 0)
+
+
+def _per_weight(trained: bool) -> float:
+    """FLOPs per matmul weight and token: a frozen weight has no gradient of its own."""
+    return 6.0 if trained else 4.0
+
+
+def hardware_flops(scenario: Scenario, program: Program) -> Number:
+    """FLOPs that all devices execute in a step, with recomputation, replicated heads, padding and masked scores."""
+    executed: Number = 0.0
+    for block in program.blocks:
+        passes = sum(op.count * op.flops for op in (*block.forward, *block.backward))
+        again = block.recomputed_share * sum(op.count * op.flops for op in block.recomputed)
+        executed = executed + block.count * (passes + again)
+    plan = scenario.plan
+    ranks = plan.tensor_parallel * plan.context_parallel
+    return executed * scenario.workload.global_batch / plan.sequences * ranks + update_flops(plan, program)

@@ -5,20 +5,14 @@ from functools import partial, reduce
 from typing import Any, NamedTuple
 
 from sightline.cost.collectives.collective import collective_time
-from sightline.cost.collectives.groups import Group
+from sightline.cost.collectives.libraries import Group
 from sightline.cost.device_model import DeviceModel, Update
 from sightline.frameworks import StateBytes
 from sightline.prediction.eager_calls import working_bytes
 from sightline.prediction.pass_times import seconds_of
-from sightline.prediction.training.memory.states import (
-    FP32_BYTES,
-    StateShares,
-    bf16_optimizer,
-    moment_bytes,
-    shards_optimizer,
-)
 from sightline.prediction.training.priced import Priced
 from sightline.prediction.training.stages import DenseAndExperts, Sizes, StageContents, layer_sum
+from sightline.prediction.training.states import FP32_BYTES, StateShares, bf16_optimizer, moment_bytes, shards_optimizer
 from sightline.program import Program
 from sightline.program.techniques.muon import ELEMENT_BYTES as ORTHOGONALIZED_BYTES
 from sightline.quantities import Number, anywhere, either, larger
@@ -196,3 +190,18 @@ def update_flops(plan: Plan, program: Program) -> Number:
         return 0.0
     layers = sum(block.count * sum(op.count * op.flops for op in block.update) for block in program.layers)
     return 1.0 * layers * plan.tensor_parallel * either(shards_optimizer(plan), plan.replica_groups, plan.replicas)
+
+
+def tensor_calls_s(plan: Plan, model: DeviceModel, tensors: Number, micro_batches: Number, launch_s: Number) -> Number:
+    """Return the seconds of a step in loops over the ``tensors`` that the device is in charge of or sums gradients of.
+
+    ``launch_s (tensors (m a + b) + tensors / shards c)`` with the calls per micro-batch, per step and of the shard.
+    """
+    stages = plan.framework.zero_engine.tensor_calls
+    if not stages or not model.asynchronous:
+        return 0.0
+    calls: Number = 0.0
+    for stage, each in stages.items():
+        here = bf16_optimizer(plan) if stage == 0 else plan.zero_stage == stage
+        calls = calls + here * (micro_batches * each.micro_batch + each.step + each.shard / plan.shards)
+    return launch_s * tensors * calls

@@ -1,19 +1,14 @@
-"""Softmax attention with its projections, full, windowed, chunked or sparse, and what all kinds of attention share.
-
-The indexer of sparse attention has queries and keys of its own, scores all tokens, and chooses the best, as in DeepSeek
-V3.2 (technical report, section 2.1.1). In training its inputs are cut off from the rest of the model's gradients, so
-that there are weight gradients alone.
-"""
+"""Blocks of softmax attention: full, windowed, chunked, sparse, latent (arXiv 2405.04434) and compressed."""
 
 from typing import Any
 
-from sightline.program.address import Part
 from sightline.program.blocks.mixer import Figures, TokenMixer, by_group
 from sightline.program.kernels import Kernels
+from sightline.program.operators import Part
 from sightline.program.program import LinearLayer, Step, Sublayer
 from sightline.program.techniques.adapters import QKV
 from sightline.quantities import Number, larger, smaller
-from sightline.scenario import Heads, LayerKind, SparseAttention
+from sightline.scenario import CompressedAttention, Heads, LatentAttention, LayerKind, SparseAttention
 
 
 class AttentionMixer(TokenMixer[Figures]):
@@ -162,3 +157,128 @@ def _query_inputs(x: Kernels) -> float:
 def _keys(x: Kernels, sparse: SparseAttention) -> float:
     """Outputs of the indexer's key and head-weight projection; folded keys have two of overlapping folds, and gates."""
     return sparse.head_dim * (1.0 if x.model.compressed is None else 4.0) + sparse.heads
+
+
+class MultiHeadLatentAttention(AttentionMixer[LatentAttention]):
+    """Attention whose core works with expanded heads, or with latent vectors."""
+
+    @property
+    def heads(self) -> Heads:
+        """The expanded heads."""
+        count, latent = self.model.heads, self.figures
+        return Heads(heads=count, kv_heads=count, head_dim=latent.head_dim, value_head_dim=latent.value_head_dim)
+
+    @property
+    def matrix_elements(self) -> float:
+        """All but the norms; with an indexer all that is in the layer."""
+        norms = (self.figures.query_rank or 0) + self.figures.kv_rank
+        return super().matrix_elements - (norms if self.kind.mixer == "latent" else 0)
+
+    def sublayer(self, x: Kernels) -> Sublayer:
+        """Return its steps."""
+        rank, rope = float(self.figures.kv_rank), float(self.figures.rope_head_dim)
+        output = x.projection(
+            LinearLayer("output projection", "matmul", x.context_width, x.h, bias=x.model.output_bias)
+        )
+        return Sublayer(
+            module="attention norm",
+            steps=[
+                *_projections(x, self.figures),
+                x.rope((x.heads + 1.0) * rope, latent=True),
+                *x.cache_write(rank + rope),
+                *indexer(x, self.kind),
+                *by_group(x, lambda group: _core(group, self.kind, self.figures)),
+                output,
+                *x.leave("output projection"),
+            ],
+            small_parameters=(self.figures.query_rank or 0) + rank + indexer_norms(x, self.kind),
+            widest=x.core_input_bytes / x.element_bytes,
+            widest_weight=x.context_width * x.h,
+            core_input_bytes=x.core_input_bytes,
+        )
+
+    def cached_bytes(self, tokens: Number, element_bytes: float, t: Number) -> Number:
+        """A latent vector and a rotary key per token, whole on every rank."""
+        return element_bytes * tokens * (self.figures.kv_rank + self.figures.rope_head_dim) + self.index_bytes(tokens)
+
+
+def _projections(x: Kernels, latent: LatentAttention) -> list[Step]:
+    """The latent vectors and what they are normed and made into; queries come from theirs or from the hidden vector."""
+    rank = float(latent.query_rank or 0)
+    down = rank + latent.kv_rank + latent.rope_head_dim
+    if latent.query_rank is None:
+        queries = x.projection(LinearLayer("qkv", "query", x.h, x.query_width, kept=0.0))
+    else:
+        queries = x.projection(LinearLayer("qkv", "query up", rank, x.query_width))
+    return [
+        x.projection(LinearLayer("qkv", "down", x.h, down, rows=x.piece_tokens)),
+        x.latent_norm(rank + latent.kv_rank, norms=2.0 if latent.query_rank else 1.0),
+        *x.gather_latents(down),
+        queries,
+    ]
+
+
+def _core(x: Kernels, kind: LayerKind, latent: LatentAttention) -> list[Step]:
+    rank, nope, value = float(latent.kv_rank), float(latent.nope_head_dim), float(latent.value_head_dim)
+    if not x.absorbs(kind):
+        up = x.projection(LinearLayer("qkv", "key, value up", rank, x.heads * (nope + value), rows=x.seen_tokens))
+        return [up, *x.join_heads(), *x.expanded_attention(kind)]
+    return [
+        *x.share_keys(rank + latent.rope_head_dim),
+        x.linear(LinearLayer("attention core", "absorb query", nope, rank, batch=x.heads, of=None)),
+        *x.attention_to_latents(kind),
+        x.linear(LinearLayer("attention core", "expand value", rank, value, batch=x.heads, of=None)),
+    ]
+
+
+class FoldedAttention(AttentionMixer[CompressedAttention]):
+    """Attention to folded entries and to a window of the last tokens."""
+
+    def sublayer(self, x: Kernels) -> Sublayer:
+        """Return its steps."""
+        low = self.figures
+        dim, folds = float(x.model.head_dim), 1.0 * (self.kind.compression > 1)
+        queries, rank, outputs = x.heads * dim, float(low.query_rank), float(low.output_rank)
+        folding = 2.0 * dim * (2.0 if self.kind.indexed else 1.0) * folds
+        down = rank + dim + folding
+        groups, grouped = low.output_groups / x.t, x.model.heads * dim / low.output_groups
+        split_weights = rank * queries + groups * (grouped * outputs + outputs * x.h)
+        whole_weights = x.h * down + split_weights * x.t + indexer_weights(x, self.kind)
+        return Sublayer(
+            module="attention norm",
+            steps=[
+                x.projection(LinearLayer("qkv", "down", x.h, down, rows=x.piece_tokens)),
+                x.latent_norm(rank + dim, norms=2.0),
+                *(x.fold(folding) if folds else []),
+                *x.gather_latents(rank + dim + dim * folds),
+                x.projection(LinearLayer("qkv", "query up", rank, queries)),
+                x.rope((x.heads + 1.0) * dim),
+                *x.cache_write(2.0 * dim),
+                *indexer(x, self.kind),
+                *x.share_keys(dim + dim / self.kind.compression * folds),
+                *by_group(x, lambda group: group.attention_to_folds(self.kind)),
+                x.linear(
+                    LinearLayer(
+                        "output projection", "group down", grouped, outputs, of="attention", batch=larger(groups, 1.0)
+                    )
+                ),
+                x.projection(LinearLayer("output projection", "matmul", outputs * groups, x.h)),
+                *x.leave("output projection"),
+            ],
+            small_parameters=x.model.mixer_parameters(self.kind) - whole_weights,
+            widest=x.tokens * queries,
+            widest_weight=x.h * outputs * groups,
+            core_input_bytes=x.element_bytes * x.tokens * (queries + dim),
+        )
+
+    def cached_bytes(self, tokens: Number, element_bytes: float, t: Number) -> Number:
+        """The window's keys, which are values too, and the folded ones, whole on every rank."""
+        folded = tokens / self.kind.compression if self.kind.compression > 1 else 0.0
+        kept = smaller(tokens, self.model.window or 0) + folded
+        return element_bytes * self.model.head_dim * kept + self.index_bytes(tokens)
+
+    def seen_tokens(self, tokens: float) -> float:
+        """Those of the window, and the folded ones or those selected of them."""
+        folded = tokens / self.kind.compression if self.kind.compression > 1 else 0.0
+        further = min(folded, self.selected_tokens(tokens)) if self.kind.indexed else folded
+        return min(tokens, (self.model.window or 0) + further)

@@ -9,10 +9,10 @@ authors' implementation and the frameworks that call it do.
 
 from typing import TypeVar
 
-from sightline.program.address import LINEAR_ATTENTION, STATE_SPACE, Module
 from sightline.program.blocks.mixer import TokenMixer, by_group
 from sightline.program.kernels import Kernels
 from sightline.program.mixer_operators import GatedDelta, ShortConvolution, StateSpaceScan
+from sightline.program.operators import LINEAR_ATTENTION, STATE_SPACE, Module
 from sightline.program.program import LinearLayer, Step, Sublayer
 from sightline.quantities import Number
 from sightline.scenario import LinearAttention, StateSpace

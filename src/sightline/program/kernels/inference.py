@@ -4,13 +4,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sightline.program.address import Module, Part
-from sightline.program.batch import Batch
 from sightline.program.formats import FP32_ROUTER, Formats, plain_dtype
 from sightline.program.kernels.inference_attention import InferenceAttention
-from sightline.program.operators import GroupedMatmul, Operator
+from sightline.program.operators import GroupedMatmul, Module, Operator, Part
 from sightline.program.program import Step
-from sightline.program.routing import RoutedExperts, busiest_share, expected_active
+from sightline.program.routing import Batch, RoutedExperts, busiest_share, expected_active
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number, anywhere, either, plain, rounded_up, smaller
 from sightline.scenario import Experts, GenerationScenario, LinearAttention

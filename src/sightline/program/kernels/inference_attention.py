@@ -3,12 +3,11 @@
 from dataclasses import replace
 from typing import Any, Self
 
-from sightline.program.address import ATTENTION_CORE, Module
-from sightline.program.batch import Batch
 from sightline.program.kernels.inference_linear import InferenceLinear
 from sightline.program.mixer_operators import Indexer, SelectedAttention
-from sightline.program.operators import CachedAttention, Operator
+from sightline.program.operators import ATTENTION_CORE, CachedAttention, Module, Operator
 from sightline.program.program import Step, group_by_group
+from sightline.program.routing import Batch
 from sightline.quantities import Number, anywhere, rounded_up, smaller
 from sightline.scenario import LayerKind, SparseAttention
 

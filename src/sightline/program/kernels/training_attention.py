@@ -3,10 +3,9 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
-from sightline.program.address import ATTENTION_CORE, Module
 from sightline.program.attention_core import Scores, flash, mean_seen, selected
-from sightline.program.kernels.training_elementwise import LATENT_ROPE, TrainingElementwise
-from sightline.program.operators import Operator, collective
+from sightline.program.kernels.training_linear import LATENT_ROPE, TrainingElementwise
+from sightline.program.operators import ATTENTION_CORE, Module, Operator, collective
 from sightline.program.program import Step, elementwise, moving
 from sightline.program.techniques.context_parallel import gather_tokens, split_core
 from sightline.program.techniques.tensor_parallel import gathered, summed

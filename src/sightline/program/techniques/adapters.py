@@ -14,12 +14,10 @@ overlaps nothing.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sightline.program.address import Module
-from sightline.program.operators import Operator, collective
+from sightline.program.operators import Module, Operator, collective
 from sightline.program.program import Step, elementwise
 from sightline.program.shapes import TrainingShapes
-from sightline.program.techniques.tensor_parallel import enter_region, gathered
-from sightline.program.techniques.zero_hooks import hook_calls
+from sightline.program.techniques.tensor_parallel import enter_region, gathered, hook_calls
 from sightline.quantities import Number, larger
 from sightline.scenario import Adapter, LayerKind, Model
 from sightline.scenario.cluster import CollectiveKind

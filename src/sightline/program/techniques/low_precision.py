@@ -1,7 +1,7 @@
 """Matmuls below 16 bits: the layers' linear products, what quantizes their operands, and weights kept in 8 or 4 bits.
 
 Inputs are quantized before the forward product and output gradients before the two of the backward pass, each along its
-rows and, for the weight gradient, along its columns (`sightline.program.settings`). Attention, norms, router, adapters,
+rows and, for the weight gradient, along its columns (`sightline.program.shapes`). Attention, norms, router, adapters,
 embedding and head stay in 16 bits. At 16 bits and above nothing here adds anything.
 
 Frozen weights of fine-tuning are kept in 4 or 8 bits and expanded by a kernel before every matmul.
@@ -10,8 +10,7 @@ Frozen weights of fine-tuning are kept in 4 or 8 bits and expanded by a kernel b
 from collections.abc import Mapping
 from dataclasses import replace
 
-from sightline.program.address import Module, Part
-from sightline.program.operators import Matmul, Operator
+from sightline.program.operators import Matmul, Module, Operator, Part
 from sightline.program.program import NO_LOW_PRECISION_WEIGHTS, Block, LowPrecisionWeights, moving
 from sightline.program.shapes import ELEMENT_BYTES, TrainingShapes
 from sightline.quantities import Number

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from sightline.program.address import Part
-from sightline.program.operators import Matmul, Operator
+from sightline.program.operators import Matmul, Operator, Part
 from sightline.program.program import Block, moving
 from sightline.quantities import Number, larger, smaller
 

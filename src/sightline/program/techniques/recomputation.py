@@ -9,8 +9,7 @@ lost.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from sightline.program.address import ATTENTION_CORE, Module, Part
-from sightline.program.operators import Collective, Matmul, Operator
+from sightline.program.operators import ATTENTION_CORE, Collective, Matmul, Module, Operator, Part
 from sightline.program.program import Block
 from sightline.program.techniques.context_parallel import RECOMPUTED
 from sightline.quantities import Number, anywhere, larger, smaller

@@ -5,8 +5,9 @@ Megatron (arXiv 1909.08053) sums the partial products of the row-split projectio
 nothing.
 """
 
-from sightline.program.address import Module
-from sightline.program.operators import Operator, OverlappedWith, collective
+from typing import Final, NamedTuple
+
+from sightline.program.operators import Module, Operator, OverlappedWith, collective
 from sightline.program.program import moving
 from sightline.program.shapes import TrainingShapes
 from sightline.program.techniques.low_precision import gathered_share
@@ -70,3 +71,22 @@ def summed(
         *collective(module, "all_reduce", size, whole, overlapped_with=overlapped_with),
         *collective(module, "reduce_scatter", size, x.split, overlapped_with=overlapped_with),
     ]
+
+
+SHARDS_WEIGHTS: Final = 3
+"""The ZeRO stage that gathers weights for every pass, frozen ones too."""
+
+
+class HookCalls(NamedTuple):
+    """Calls of the host around a product, in launches that take as long."""
+
+    forward: Number
+    backward: Number
+
+
+def hook_calls(x: TrainingShapes, *, trained: bool, weights: int = 1) -> HookCalls:
+    """Return what hooks call for a product's ``weights``, which run as one; frozen ones have no gradient to reduce."""
+    engine, stage = x.framework.zero_engine, x.plan.zero_stage
+    gathered = engine.gather_calls * (stage == SHARDS_WEIGHTS)
+    reduced = sum((calls * (stage == zero) for zero, calls in engine.reduce_calls.items()), 0.0)
+    return HookCalls(forward=gathered * weights, backward=(gathered + reduced * trained) * weights)

@@ -132,7 +132,7 @@ def _roofline(answer: Any, room: Room) -> Spec | None:
 def _matmuls(answer: Any, room: Room) -> Spec | None:
     if not isinstance(answer, Sequence) or not answer or not isinstance(answer[0], tuple):
         return None
-    from sightline.prediction.operators.roofline_table import RooflineTable
+    from sightline.prediction.roofline_table import RooflineTable
     from sightline.report.charts.rooflines.matmuls import roofline_chart
 
     named = all(len(one) == 2 and isinstance(one[1], RooflineTable) for one in answer)

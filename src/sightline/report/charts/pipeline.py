@@ -6,8 +6,7 @@ from typing import Any
 
 import altair as alt
 
-from sightline.prediction.schedules.orders import BACKWARD, FORWARD, INPUT, WEIGHT
-from sightline.prediction.schedules.simulation import TRANSFER, Span
+from sightline.prediction.schedules.simulation import BACKWARD, FORWARD, INPUT, TRANSFER, WEIGHT, Span
 from sightline.prediction.schedules.timeline import HOST, OMITTED, ONCE, drawn_micro_batches, timeline
 from sightline.profile import TRAINING, Profile
 from sightline.report import labels, units

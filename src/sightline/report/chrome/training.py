@@ -4,8 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from sightline.prediction.schedules.closed_forms import stage_layers
-from sightline.prediction.schedules.orders import BACKWARD, FORWARD, WEIGHT
-from sightline.prediction.schedules.simulation import TRANSFER, Span
+from sightline.prediction.schedules.simulation import BACKWARD, FORWARD, TRANSFER, WEIGHT, Span
 from sightline.prediction.schedules.timeline import HOST as ON_HOST
 from sightline.prediction.schedules.timeline import OMITTED, ONCE, drawn_micro_batches, timeline
 from sightline.prediction.training.stages import layers_to_spread

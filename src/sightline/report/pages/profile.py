@@ -6,7 +6,7 @@ from typing import Any
 from sightline.explanation.answer import Advice
 from sightline.loading import to_mapping
 from sightline.profile import SERVING, Profile
-from sightline.profile.metric import STATISTICS
+from sightline.profile.metrics import STATISTICS
 from sightline.report import labels, pieces, summary, units
 from sightline.report.explained.answer import changed, of_profile
 from sightline.report.explained.why import changes_piece

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from sightline.prediction.operators.roofline_table import RooflineTable
+from sightline.prediction.roofline_table import RooflineTable
 from sightline.report import pieces, units
 from sightline.report.document import document
 from sightline.report.pages.charts import charts_piece

@@ -6,8 +6,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from sightline.prediction.operators.roofline_table import RooflineRow, RooflineTable
 from sightline.prediction.results import neighbour_to_dict, row_to_dict
+from sightline.prediction.roofline_table import RooflineRow, RooflineTable
 from sightline.prediction.sensitivity import Neighbour, Sensitivity
 from sightline.quantities import percent
 from sightline.report import labels, summary, units

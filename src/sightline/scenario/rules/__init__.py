@@ -9,7 +9,7 @@ from sightline.content import fields_of
 from sightline.frameworks import Framework
 from sightline.scenario.cluster import Cluster
 from sightline.scenario.model import Model
-from sightline.scenario.rules import degrees, generation, techniques, unlike
+from sightline.scenario.rules import degrees, generation, heterogeneous, techniques
 from sightline.scenario.rules.rulebook import Broken, Rule, Verdict, broken_rules, judged, needed, rules_of
 from sightline.scenario.training import Scenario
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sightline.frameworks import Engine
     from sightline.scenario.generation import GenerationPlan, GenerationScenario
 
-TRAINING_RULES: tuple[Rule, ...] = (*rules_of(degrees), *rules_of(techniques), *rules_of(unlike))
+TRAINING_RULES: tuple[Rule, ...] = (*rules_of(degrees), *rules_of(techniques), *rules_of(heterogeneous))
 """What a training plan may be."""
 
 POOL_RULES: tuple[Rule, ...] = (degrees.tensor_heads, generation.engine_stages, generation.engine_experts)

@@ -217,7 +217,7 @@ class Replica(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """An engine's limits and rules, as numbers; see `sightline.frameworks.serving.Serving`."""
+    """An engine's limits and rules, as numbers; see `sightline.frameworks.engine.Serving`."""
 
     policy: int
     block_tokens: int

@@ -27,7 +27,7 @@ POLICIES: Final = {
     "orca": IN_FLIGHT,
     "static": STATIC,
 }
-"""The same by the name that an engine's data states (`sightline.frameworks.serving.Policy`)."""
+"""The same by the name that an engine's data states (`sightline.frameworks.engine.Policy`)."""
 
 _vllm, _vllm_0, _sglang, _tgi = vllm.schedule, vllm_0.schedule, sglang.schedule, tgi.schedule
 _lightllm, _transformers, _in_flight, _static = (

@@ -6,7 +6,7 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-from sightline.cost.unmeasured import SERVER_UNKNOWN, half_width_without
+from sightline.cost.families import SERVER_UNKNOWN, half_width_without
 from sightline.validation.operators import families
 from sightline.validation.operators.left_out import distance_of, part_of
 from sightline.validation.operators.suite import Compared, OperatorSuite

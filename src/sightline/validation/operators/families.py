@@ -35,14 +35,12 @@ from sightline.calibration.parts.serving_attention import (
     measured_families,
 )
 from sightline.catalog import entry
-from sightline.cost.architectures import kin
-from sightline.cost.attention.constants import load_attention
-from sightline.cost.collectives.constants import CustomAllReduce, KindConstants
-from sightline.cost.collectives.families import PCIE, load_collectives, load_custom
+from sightline.cost.attention_constants import load_attention
+from sightline.cost.collectives.libraries import PCIE, CustomAllReduce, KindConstants, load_collectives, load_custom
 from sightline.cost.elementwise import load_elementwise
-from sightline.cost.families import UNMEASURED
-from sightline.cost.matmul.constants import MatmulConstants, load_matmul
-from sightline.cost.matmul.grouped import load_grouped
+from sightline.cost.families import UNMEASURED, kin
+from sightline.cost.grouped_matmul import load_grouped
+from sightline.cost.matmul import MatmulConstants, load_matmul
 from sightline.errors import InputError
 from sightline.loading.clusters import read_device
 from sightline.scenario import Cluster

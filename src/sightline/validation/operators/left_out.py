@@ -13,8 +13,8 @@ import numpy as np
 
 from sightline.calibration.error_figures import covered, error_statistics, width_holding
 from sightline.calibration.manifest import manifest
-from sightline.cost import architectures
-from sightline.cost.unmeasured import SERVER_UNKNOWN, Distance
+from sightline.cost import families
+from sightline.cost.families import SERVER_UNKNOWN, Distance
 from sightline.loading.clusters import read_device
 from sightline.quantities import significant
 from sightline.validation.operators.suite import Array, OperatorSuite
@@ -66,7 +66,7 @@ def distance_of(suite: str) -> Distance:
         return "same architecture"
     name = device_of(suite)
     device = read_device(manifest("devices").get(name, name))
-    same = architectures.of_device(device)["maker"] == architectures.MEASURED_MAKER
+    same = families.of_device(device)["maker"] == families.MEASURED_MAKER
     return "same maker" if same else "other"
 
 
@@ -123,7 +123,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 
 def half_widths(found: Sequence[LeftOut]) -> dict[str, dict[str, Any]]:
-    """Return what `sightline.cost.unmeasured` reads: half-widths by part and distance, and those without a device."""
+    """Return what `sightline.cost.families` reads: half-widths by part and distance, and those without a device."""
     table: dict[str, dict[str, Any]] = {}
     for part in dict.fromkeys(one.part for one in found):
         for distance in dict.fromkeys(one.distance for one in found if one.part == part):
@@ -138,7 +138,7 @@ def _apart(one: LeftOut, found: Sequence[LeftOut]) -> list[LeftOut]:
 
     Where there are no such, those at the next smaller distance.
     """
-    kin = architectures.kin(one.device)
+    kin = families.kin(one.device)
     others = [x for x in found if x.part == one.part and x.device not in kin]
     same = [x for x in others if x.distance == one.distance]
     return same or [x for x in others if x.distance == "same maker"] or _siblings(one, found)

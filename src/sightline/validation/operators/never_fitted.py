@@ -23,16 +23,13 @@ from sightline.calibration.parts.matmul_entries import constants_at
 from sightline.calibration.parts.part import between
 from sightline.calibration.parts.serving_attention import measured_families
 from sightline.catalog import entry, names
-from sightline.cost.architectures import kin
-from sightline.cost.attention.constants import at_clock as attention_at_clock
-from sightline.cost.clock import clock_hz
-from sightline.cost.collectives.constants import KindConstants
-from sightline.cost.collectives.families import PCIE, load_collectives
+from sightline.cost.attention_constants import at_clock as attention_at_clock
+from sightline.cost.clock import SustainedLaw, clock_hz, sustained_share
+from sightline.cost.collectives.libraries import PCIE, KindConstants, load_collectives
 from sightline.cost.elementwise import ElementwiseConstants, KernelGeneration, bytes_per_cycle, load_elementwise
-from sightline.cost.families import PROCESSOR, UNMEASURED
-from sightline.cost.matmul.constants import MatmulConstants, at_power
-from sightline.cost.matmul.grouped import GroupedConstants, load_grouped
-from sightline.cost.sustained import SustainedLaw, sustained_share
+from sightline.cost.families import PROCESSOR, UNMEASURED, kin
+from sightline.cost.grouped_matmul import GroupedConstants, load_grouped
+from sightline.cost.matmul import MatmulConstants, at_power
 from sightline.scenario import Cluster, Device
 from sightline.scenario.precision import MATMUL_FORMATS
 

@@ -23,7 +23,7 @@ _MOST_ROWS: Final = 20_000
 
 def work(mapping: Mapping[str, Any], options: Mapping[str, Any], progress: Progress) -> Mapping[str, Any]:
     """Return the figures of one load, or of a sweep of them."""
-    from sightline.anchors.at_capacity import simulated
+    from sightline.anchors.answers import simulated
     from sightline.report.pages.serving import serving_piece
 
     given = checked("simulate", options, OPTIONS)
@@ -37,7 +37,7 @@ def work(mapping: Mapping[str, Any], options: Mapping[str, Any], progress: Progr
 
 def check(mapping: Mapping[str, Any], options: Mapping[str, Any]) -> "tuple[Loaded, list[ServingScenario]]":
     """Return the loads that are asked for; raise `InputError` with the mistakes that are found before they run."""
-    from sightline.anchors.at_capacity import loads_of
+    from sightline.anchors.answers import loads_of
     from sightline.web.asked import read
 
     loaded = read([mapping], MOST_LOADS)

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from strategies import trainings
 
-from sightline.prediction.training.memory.least import least_bytes
+from sightline.prediction.training.memory import least_bytes
 from sightline.prediction.training.predict import profile_of
 
 

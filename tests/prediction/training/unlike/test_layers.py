@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sightline.prediction.schedules.simulation import simulate
 from sightline.prediction.shares import balanced_shares
-from sightline.prediction.training.unlike.layers import fastest_layers
+from sightline.prediction.training.heterogeneous import fastest_layers
 
 LAYERS = st.integers(1, 9)
 SPEEDS = st.lists(st.floats(0.1, 10.0), min_size=1, max_size=4)

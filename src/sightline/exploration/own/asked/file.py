@@ -16,10 +16,10 @@ from sightline.exploration.own.asked.prices import Price, read_prices
 from sightline.exploration.own.asked.reports import COST, MEMORY, THROUGHPUT, read_reports
 from sightline.exploration.own.asked.search_keys import read_designs, read_search, split_search
 from sightline.exploration.request import StudyRequest, Views
-from sightline.kinds import anything, choice, text
 from sightline.loading.checks import Complaints, Keys, Needed, check, with_value
 from sightline.loading.sources import Source, read_source, stated_path
 from sightline.quantities import show
+from sightline.validators import anything, choice, text
 
 
 def _view(value: Any) -> str:

@@ -11,10 +11,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.kinds import Kind, fraction, quantity
 from sightline.loading.clusters.hardware import DEVICE, HOST, INTERCONNECT, NETWORK, Part
 from sightline.loading.loader import Asked
 from sightline.quantities import FLOPS, WATTS
+from sightline.validators import Kind, fraction, quantity
 
 Array = NDArray[Any]
 

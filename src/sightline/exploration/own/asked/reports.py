@@ -11,8 +11,7 @@ from sightline.exploration.footprint import Electricity
 from sightline.exploration.own.asked.derived import DERIVED, MADE
 from sightline.loading.checks import Complaints
 from sightline.profile import LEVELS, MEMORY_PARTS, Profile, task_of
-from sightline.profile.metric import Task
-from sightline.profile.metrics import BOUNDS
+from sightline.profile.metrics import BOUNDS, Task
 from sightline.quantities import show
 
 THROUGHPUT: Final = {

@@ -14,7 +14,7 @@ from sightline.exploration.own.asked.reports import THROUGHPUT
 from sightline.exploration.own.points.table import Part
 from sightline.exploration.own.told.words import name_of, value_of
 from sightline.profile import task_of
-from sightline.profile.metric import Task
+from sightline.profile.metrics import Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

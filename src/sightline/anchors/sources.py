@@ -1,0 +1,462 @@
+"""Anchors from what a user names: a stored run, a file with `measured:`, a saved anchor, a log of requests, a trace."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.anchors.files import ENDINGS, anchor_names, read_anchor, save_anchor
+from sightline.errors import InputError, nearest
+from sightline.loading import load, to_mapping
+from sightline.loading.sources import read_source
+from sightline.loading.traces.rows import LARGEST, numbered
+from sightline.loading.traces.shapes import IDS
+from sightline.parquet import first_line, polars_faults, refuse_deep_file
+from sightline.prediction.anchoring.anchor import Anchor, anchor_of, joined
+from sightline.prediction.anchoring.anchored import Anchored
+from sightline.prediction.anchoring.timed import TIMES, WITHOUT_TIME, Answered, task_name
+from sightline.profile import Profile
+from sightline.runs import Run, Store, open_store
+from sightline.runs.store import LATEST
+from sightline.scenario import GenerationScenario, OperatorScenario, Scenario, ServingScenario
+from sightline.simulation.anchoring import QUANTITIES, ServedLoad, anchor_of_load, without_rows
+from sightline.simulation.load import Requests
+from sightline.simulation.outcome import COMPLETED, Outcome
+
+LOG = "requests"
+"""Key of ``measured`` that names a log of requests."""
+NEEDED = ("arrival_s", "prompt_tokens", "output_tokens")
+TIME_COLUMNS = (("first_token_s", "last_token_s"), ("ttft_s", "latency_s"))
+"""Columns that say when tokens came: as times of the log's clock, or from a request's arrival."""
+OPTIONAL = ("prefix_id", "prefix_tokens", "session_id", "think_s", "priority", "adapter")
+
+
+def anchor_of_outcome(name: str, scenario: ServingScenario, outcome: Outcome) -> Anchor:
+    """Return the anchor of a load that was measured request by request.
+
+    Raises:
+        InputError: No request of it was answered.
+    """
+    done = outcome.status == COMPLETED
+    first_s, last_s = (np.where(done, times, np.nan) for times in (outcome.first_token_s, outcome.last_token_s))
+    return anchor_of_load(
+        ServedLoad(name=name, scenario=scenario, requests=outcome.requests, first_token_s=first_s, last_token_s=last_s)
+    )
+
+
+def anchor_of_figures(
+    scenario: ServingScenario, measured: Mapping[str, Any], name: str, folder: Path = Path()
+) -> Anchor:
+    """Return the anchor of what a scenario says was measured: a log of requests, or mean times.
+
+    Raises:
+        InputError: It says neither, or the log cannot be read.
+    """
+    unused = tuple(key for key in measured if key not in (*QUANTITIES, LOG, *WITHOUT_TIME))
+    if LOG in measured:
+        return anchor_of_load(_logged(name, scenario, folder / str(measured[LOG])), unused)
+    means = {key: _mean(measured[key]) for key in QUANTITIES if key in measured}
+    if not any(means.values()):
+        raise InputError(
+            f"anchor '{name}' has no measured time to learn from; serving learns from {LOG} (a table of requests), or "
+            f"from the means of {' and '.join(QUANTITIES)}"
+        )
+    return anchor_of_load(without_rows(name, scenario, {key: of for key, of in means.items() if of}), unused)
+
+
+def _mean(value: Any) -> float:
+    """The mean of a time that was measured as a mapping; 0 where there is none."""
+    return float((value.get("mean") if isinstance(value, Mapping) else value) or 0.0)
+
+
+def _logged(name: str, scenario: ServingScenario, path: Path) -> ServedLoad:
+    table = _table(path)
+    columns = _columns(table, path)
+    arrival_s = columns["arrival_s"]
+    times = next((pair for pair in TIME_COLUMNS if {*pair} <= {*columns}), None)
+    if times is None:
+        raise InputError(f"{path} has no columns {' or '.join(' and '.join(pair) for pair in TIME_COLUMNS)}")
+    since = 0.0 if times is TIME_COLUMNS[0] else arrival_s
+    order = np.argsort(arrival_s, kind="stable")
+    first_s, last_s = (columns[key] + since for key in times)
+    impossible = np.flatnonzero((first_s <= arrival_s) | (last_s < first_s))
+    if impossible.size:
+        one = f"measured.{LOG}: row {impossible[0] + 1} of '{path}'"
+        raise InputError(f"{one} has its first token before it arrives, or its last token before its first")
+    shared = {
+        key: np.nan_to_num(columns[key]).astype(np.int64) for key in OPTIONAL if key in columns and key != "think_s"
+    }
+    requests = Requests(
+        arrival_s=arrival_s,
+        prompt_tokens=columns["prompt_tokens"].astype(np.int64),
+        output_tokens=columns["output_tokens"].astype(np.int64),
+        think_s=columns.get("think_s", np.zeros(0)),
+        **shared,
+    )
+    return ServedLoad(
+        name=name,
+        scenario=scenario,
+        requests=requests[order],
+        first_token_s=first_s[order],
+        last_token_s=last_s[order],
+    )
+
+
+def _table(path: Path) -> Any:
+    import polars
+
+    try:
+        if path.suffix != ".parquet":
+            return polars.read_csv(path)
+        refuse_deep_file(path)
+        return polars.read_parquet(path)
+    except FileNotFoundError:
+        beside = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []
+        raise InputError(f"measured.{LOG}: there is no file '{path}'{nearest(path.name, beside)}") from None
+    except polars_faults(OSError) as error:
+        reason = first_line(error)
+        raise InputError(f"measured.{LOG}: '{path}' cannot be read as CSV or Parquet: {reason}") from None
+
+
+def _ids(column: Any) -> NDArray[np.int64]:
+    """Numbers of a column's words, as those of a trace; whole numbers may be floats beside empty cells."""
+    whole = column.fill_nan(None).cast(int, strict=False) if column.dtype.is_float() else column
+    return numbered(whole.to_list(), {})
+
+
+def _columns(table: Any, path: Path) -> dict[str, NDArray[Any]]:
+    """The columns that are known, as numbers; NaN where a cell is empty, -1 in columns that tell requests apart."""
+    missing = [key for key in NEEDED if key not in table.columns]
+    if missing:
+        raise InputError(f"measured.{LOG}: '{path}' has no column {', '.join(missing)}; needed: {', '.join(NEEDED)}")
+    known = [
+        key for key in (*NEEDED, *OPTIONAL, *(key for pair in TIME_COLUMNS for key in pair)) if key in table.columns
+    ]
+    columns: dict[str, NDArray[Any]] = {}
+    for key in known:
+        if key in IDS:
+            columns[key] = _ids(table[key])
+            continue
+        no_numbers = InputError(f"measured.{LOG}: column {key} of '{path}' is not all numbers")
+        if table[key].dtype.is_nested():
+            raise no_numbers
+        try:
+            columns[key] = table[key].cast(float).fill_null(float("nan")).to_numpy()
+        except Exception as error:
+            raise no_numbers from error
+        least = -LARGEST if key == "priority" else 0.0
+        if not (np.isnan(columns[key]) | ((columns[key] >= least) & (columns[key] <= LARGEST))).all():
+            raise InputError(
+                f"measured.{LOG}: column {key} of '{path}' has numbers below {least:g} or above {LARGEST:g}"
+            )
+    unknown = [key for key in NEEDED if np.isnan(columns[key]).any()]
+    if unknown:
+        raise InputError(f"measured.{LOG}: column {', '.join(unknown)} of '{path}' has empty cells")
+    return columns
+
+
+def to_documents(anchor: Anchor) -> list[dict[str, Any]]:
+    """Return what a file holds of an anchor's loads: who answered, and every request."""
+    return [_to_document(one) for one in anchor.loads if isinstance(one, ServedLoad)]
+
+
+def _to_document(one: ServedLoad) -> dict[str, Any]:
+    columns = {field.name: getattr(one.requests, field.name) for field in fields(Requests)}
+    times = {"first_token_s": one.first_token_s, "last_token_s": one.last_token_s}
+    return {
+        "name": one.name,
+        "scenario": to_mapping(one.scenario),
+        "requests": {key: column.tolist() for key, column in columns.items()},
+        "times": {key: [None if np.isnan(s) else s for s in column.tolist()] for key, column in times.items()},
+        "means": dict(one.means),
+        "kv_tokens": one.kv_tokens,
+    }
+
+
+def of_documents(documents: Sequence[Mapping[str, Any]]) -> list[Anchor]:
+    """Return the anchors of loads that a file holds."""
+    return [_of_document(one) for one in documents]
+
+
+def _of_document(one: Mapping[str, Any]) -> Anchor:
+    scenario = load(dict(one["scenario"]))
+    if not isinstance(scenario, ServingScenario):
+        raise InputError("a load is of task serve")
+    columns: dict[str, Any] = {
+        key: np.array(column, np.float64 if key.endswith("_s") else np.int64) for key, column in one["requests"].items()
+    }
+    first_s, last_s = (
+        np.array([np.nan if s is None else s for s in one["times"][key]]) for key in ("first_token_s", "last_token_s")
+    )
+    return anchor_of_load(
+        ServedLoad(
+            name=one["name"],
+            scenario=scenario,
+            requests=Requests(**columns),
+            first_token_s=first_s,
+            last_token_s=last_s,
+            means=one["means"],
+            kv_tokens=one["kv_tokens"],
+        )
+    )
+
+
+SEPARATOR = "@"
+"""Between a trace and the scenario that it is of: a trace itself does not say what ran."""
+
+
+def is_traced(word: str | Path) -> bool:
+    """Return whether a word names a trace, with a scenario or without."""
+    from sightline.traces.files import looks_like_trace
+
+    name, at, _ = str(word).rpartition(SEPARATOR)
+    place = Path(name if at else word)
+    # Neither a saved name nor a run is a path that exists.
+    return place.exists() and looks_like_trace(place)
+
+
+def anchor_of_trace(word: str | Path) -> Anchor:
+    """Return the anchor of ``TRACE@SCENARIO``: its mean step, over the steps and ranks that count.
+
+    Raises:
+        InputError: The scenario is missing, is of several or of no training, or the trace cannot be read or has no
+            steps.
+    """
+    trace, _, question = str(word).rpartition(SEPARATOR)
+    if not trace:
+        raise InputError(
+            f"--anchor: '{word}' is a trace, which does not say what ran; write {word}{SEPARATOR}SCENARIO.yaml"
+        )
+    found = load(Path(question))
+    scenarios = found if isinstance(found, list) else [found]
+    if len(scenarios) != 1 or not isinstance(scenarios[0], Scenario):
+        raise InputError(f"--anchor: '{question}' has to hold one scenario of training, which '{trace}' is a trace of")
+    return anchor_of(scenarios[0], {"step_time_s": _step_time_s(trace)}, str(word))
+
+
+def _step_time_s(trace: str) -> float:
+    from sightline.traces.job import read_job
+
+    ranks = read_job([trace]).ranks
+    if not all(rank.steps.are_named for rank in ranks):
+        raise InputError(f"'{trace}' has no steps to learn from; call profiler.step() after each step of the job")
+    return sum(rank.whole_ns for rank in ranks) / len(ranks) / 1e9
+
+
+Given: TypeAlias = (
+    "Profile | Run | Scenario | GenerationScenario | ServingScenario | Anchor | Mapping[str, Any] | str | Path"
+)
+"""What may be given as an anchor."""
+_ONE = (str, Path, Profile, Run, Mapping, Scenario, GenerationScenario, OperatorScenario, ServingScenario)
+"""What is one anchor, not several."""
+
+
+def anchors_of(given: "Iterable[Given] | Given", store: str | None = None) -> list[Anchor]:
+    """Return the anchors that words, profiles, runs and scenarios stand for; words are looked up in a ``store``.
+
+    Raises:
+        InputError: Some word stands for nothing, or for nothing that teaches about times; all of them at once.
+    """
+    found: list[Anchor] = []
+    problems: list[str] = []
+    several: Iterable[Any] = [given] if isinstance(given, (*_ONE, Anchor)) else cast("Iterable[Any]", given)
+    for one in several:
+        try:
+            found.append(_anchor(one, store))
+        except InputError as error:
+            problems += error.problems
+    if problems:
+        raise InputError(problems)
+    return _told_apart(found)
+
+
+def _told_apart(anchors: Sequence[Anchor]) -> list[Anchor]:
+    """Return the anchors with a number behind a name that an earlier one has."""
+    found: dict[str, Anchor] = {}
+    for one in anchors:
+        place = 1 + sum(name == one.name or name.startswith(f"{one.name} (") for name in found)
+        name = one.name if place == 1 else f"{one.name} ({place})"
+        timed = tuple(replace(each, name=each.name.replace(one.name, name, 1)) for each in one.timed)
+        loads = tuple(each.named(each.name.replace(one.name, name, 1)) for each in one.loads)
+        found[name] = one if place == 1 else replace(one, name=name, timed=timed, loads=loads)
+    return list(found.values())
+
+
+def _anchor(given: Any, store: str | None) -> Anchor:
+    match given:
+        case Anchor():
+            return given
+        case Profile():
+            return _of_profile(given)
+        case Run():
+            return _of_run(given, open_store(store))
+        case Scenario() | GenerationScenario() | OperatorScenario() | ServingScenario():
+            return _of_scenarios([given], given.name or "the anchor")
+        case Mapping():
+            return _of_scenarios(_listed(load(dict(given))), str(given.get("name") or "the anchor"))
+        case str() | Path():
+            return _of_word(given, open_store(store))
+    raise InputError(f"an anchor is a profile, a run, a scenario, a file or a name, not {type(given).__name__}")
+
+
+def _of_word(word: str | Path, store: Store) -> Anchor:
+    """The anchor of a trace, a file, a saved name, or a run's id, in this order."""
+    path, name = Path(word), str(word)
+    if is_traced(word):
+        return anchor_of_trace(word)
+    if path.is_file():
+        return _of_file(path)
+    if path.is_dir() and ("/" in name or isinstance(word, Path)):
+        raise InputError(f"--anchor: '{path}' is a folder; an anchor is a file, a stored run or a saved name")
+    if isinstance(word, Path) or "/" in name or path.suffix.lower() in ENDINGS:
+        beside = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []
+        raise InputError(f"--anchor: there is no file '{path}'{nearest(path.name, beside)}")
+    saved = anchor_names(store)
+    if name in saved:
+        return of_document(read_anchor(store, name), name)
+    runs = store.storage.folders()
+    if name == LATEST or any(name and run.startswith(name) for run in runs):
+        return _of_run(store.find(name), store)
+    near = nearest(name, (*saved, *runs))
+    raise InputError(f"--anchor '{name}' is no file, no saved anchor and no run in '{store.place}'{near}")
+
+
+def _of_file(path: Path) -> Anchor:
+    """The anchor of a file's scenarios, or of a result that ``measure --json`` wrote."""
+    documents = [document.mapping for document in read_source(path).documents]
+    results = [one for one in documents if isinstance(one, Mapping) and one.get("source") in ("measured", "predicted")]
+    if results:
+        return joined([_of_result(one.get("scenario") or {}, one, str(path)) for one in results], str(path))
+    return _of_scenarios(_listed(load(path)), str(path), path.parent)
+
+
+def _of_run(run: Run, store: Store) -> Anchor:
+    if run.status != "ok":
+        reason = f" ({run.reason})" if run.reason else ""
+        raise InputError(
+            f"run '{run.id}' is {run.status.replace('_', ' ')}{reason}; only a run that ended ok can be an anchor"
+        )
+    records = store.samples(run).to_dicts() if run.scenario.get("workload", {}).get("task") == "serve" else []
+    if records:
+        from sightline.simulation.replay import outcome_of
+
+        scenario = load({key: value for key, value in run.scenario.items() if key != "measured"})
+        return anchor_of_outcome(run.id, cast("ServingScenario", _listed(scenario)[0]), outcome_of(records))
+    return _of_result(run.scenario, {"source": "measured", **run.result}, run.id)
+
+
+def _of_result(scenario: Mapping[str, Any], result: Mapping[str, Any], name: str) -> Anchor:
+    if result.get("source") == "predicted":
+        raise InputError(f"'{name}' is a prediction; only what was measured teaches about your cluster")
+    found = _listed(load({key: value for key, value in scenario.items() if key != "measured"}))
+    return _anchor_of(found[0], {key: result[key] for key in _every_time() if key in result}, name)
+
+
+def _of_profile(profile: Profile) -> Anchor:
+    if profile.source != "measured":
+        raise InputError(f"an anchor is {profile.source}; only a profile that was measured teaches about your cluster")
+    name = profile.scenario.name or "the measured profile"
+    if isinstance(profile.scenario, ServingScenario) and profile.outcome is not None:
+        return anchor_of_outcome(name, profile.scenario, profile.outcome)
+    times = {key: getattr(profile, key) for key in profile.stated if key in _every_time()}
+    return _anchor_of(profile.scenario, times, name)
+
+
+def _every_time() -> set[str]:
+    return {key for keys in TIMES.values() for key in keys} | {"time_s"}
+
+
+def _listed(loaded: Any) -> list[Any]:
+    return loaded if isinstance(loaded, list) else [loaded]
+
+
+def _anchor_of(scenario: Any, measured: Mapping[str, Any], name: str, folder: Path = Path()) -> Anchor:
+    """The anchor of one scenario and what was measured of it; files are in a ``folder``."""
+    if not isinstance(scenario, ServingScenario):
+        return anchor_of(scenario, measured, name)
+
+    return anchor_of_figures(scenario, measured, name, folder)
+
+
+def _of_scenarios(scenarios: Sequence[Any], name: str, folder: Path = Path()) -> Anchor:
+    """The anchor of all scenarios that have a ``measured`` block."""
+    measured = [one for one in scenarios if one.measured]
+    if not measured:
+        raise InputError(f"anchor '{name}' has no 'measured:' block, such as measured: {{step_time_s: 1.1}}")
+    called = [name if len(measured) == 1 else f"{name}#{place}" for place in range(1, len(measured) + 1)]
+    return joined([_anchor_of(one, one.measured, of, folder) for one, of in zip(measured, called, strict=True)], name)
+
+
+def to_document(anchor: Anchor) -> dict[str, Any]:
+    """Return what a file holds of an anchor's measurements: resolved scenarios with what was measured."""
+    steps = [
+        {**to_mapping(one.scenario), "measured": {one.quantity: float(one.seconds)}, "name": one.name}
+        for one in anchor.timed
+    ]
+    if not anchor.loads:
+        return {"measurements": steps}
+
+    return {"measurements": steps, "loads": to_documents(anchor)}
+
+
+def of_document(document: Mapping[str, Any], name: str) -> Anchor:
+    """Return the anchor that a file holds.
+
+    Raises:
+        InputError: Its measurements cannot be read.
+    """
+    try:
+        scenarios = [_listed(load(dict(one)))[0] for one in document["measurements"]]
+        loads = _loads_of(document)
+    except InputError as error:
+        raise InputError([f"the saved anchor '{name}' cannot be read: {said}" for said in error.problems]) from error
+    except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
+        raise InputError(f"the saved anchor '{name}' cannot be read: {error}") from error
+    return joined([*([_of_scenarios(scenarios, name)] if scenarios or not loads else []), *loads], name)
+
+
+def _loads_of(document: Mapping[str, Any]) -> list[Anchor]:
+    if not document.get("loads"):
+        return []
+
+    return of_documents(document["loads"])
+
+
+def save(known: Anchored, name: str, store: str | None = None) -> None:
+    """Keep anchors under a name in a store of runs; they are learned from again whenever they are used."""
+    from sightline import __version__
+
+    whole = joined(known.anchors, name)
+    scenarios = [one.scenario for one in (*whole.timed, *(load.timed[0] for load in whole.loads))]
+    tasks = sorted({task_name(scenario) for scenario in scenarios})
+    document = {
+        "version": __version__,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "tasks": tasks,
+        "models": _each(scenario.model.name for scenario in scenarios),
+        "clusters": _each(scenario.cluster.name or scenario.cluster.device.name for scenario in scenarios),
+        "frameworks": _each(map(_made_by, scenarios)),
+        "taught": [entry for task in tasks for entry in known.to_dicts(task)],
+        **to_document(whole),
+    }
+    save_anchor(open_store(store), name, document)
+
+
+def listing(store: str | None = None) -> list[dict[str, Any]]:
+    """Return all saved anchors of a store without their measurements, in the order of their names."""
+    opened = open_store(store)
+    found = [read_anchor(opened, name) for name in anchor_names(opened)]
+    return [{key: value for key, value in one.items() if key not in ("measurements", "loads")} for one in found]
+
+
+def _each(values: Any) -> list[str]:
+    return list(dict.fromkeys(map(str, values)))
+
+
+def _made_by(scenario: Answered) -> str:
+    of = scenario.plan.framework if isinstance(scenario, Scenario) else scenario.plan.engine
+    return f"{of.name} {of.version}".strip()

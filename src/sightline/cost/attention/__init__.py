@@ -1,1 +1,0 @@
-"""Softmax attention: fused kernels over many queries, and decoding kernels over few."""

@@ -1,1 +1,0 @@
-"""Matrix products: dense, grouped (the experts of a mixture), and fp32 routers."""

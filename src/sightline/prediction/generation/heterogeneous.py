@@ -1,0 +1,212 @@
+"""Generation on unlike devices: prefill on one kind, decode on another, or replicas that share the batch by speed."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from sightline.errors import InputError
+from sightline.prediction.figures import energy_of_generation_j
+from sightline.prediction.generation.memory import generation_memory
+from sightline.prediction.generation.phases import price_generation
+from sightline.prediction.generation.policies import price_workers
+from sightline.prediction.generation.predict import evidence_of_passes
+from sightline.prediction.shares import balanced_shares
+from sightline.profile import Profile
+from sightline.scenario import Cluster, GenerationScenario, ServingScenario
+
+Predict = Callable[[GenerationScenario], Profile]
+"""The answer of a scenario of equal devices, or of one whose prefill runs elsewhere."""
+Q = TypeVar("Q", GenerationScenario, ServingScenario)
+EVIDENCE = ("datasheet", "estimated", "extrapolated", "calibrated", "given")
+"""From the weakest on."""
+NEVER_MEASURED = "no published run on unlike devices is known; calibrated needs one, or a run of your own"
+MOST_SHARES = 512
+"""Shares of the batch that one group is priced with."""
+
+
+def unlike_generation(scenario: GenerationScenario, predict: Predict) -> Profile:
+    """Return the profile of generation on groups of unlike devices.
+
+    Raises:
+        InputError: fewer sequences than groups.
+    """
+    if scenario.plan.disaggregate is not None:
+        return _of_pools(scenario, predict)
+    return _of_replicas(scenario, predict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Part:
+    """What one kind of devices does, and the memory it needs."""
+
+    cluster: Cluster
+    memory: Mapping[str, Any]
+    memory_fraction: float
+
+    @property
+    def usable_bytes(self) -> float:
+        """Bytes of a device that may be filled."""
+        return float(self.cluster.device.memory_bytes * self.memory_fraction)
+
+    @property
+    def fullness(self) -> float:
+        """Share of them that is needed."""
+        return float(self.memory["total"]) / self.usable_bytes
+
+
+def _joined(
+    profile: Profile, scenario: GenerationScenario, parts: Sequence[_Part], said: Sequence[str], **changes: Any
+) -> Profile:
+    """The profile of the whole scenario from that of the part which sets its times."""
+    fullest = max(parts, key=lambda part: part.fullness)
+    return profile.replace(
+        scenario=scenario,
+        memory_bytes=fullest.memory,
+        usable_bytes=fullest.usable_bytes,
+        fits=fullest.fullness <= 1.0,
+        advice=(),
+        missing={"framework": NEVER_MEASURED}
+        if profile.missing or profile.evidence["framework"] != "datasheet"
+        else {},
+        warnings=tuple(dict.fromkeys((*scenario.warnings, *said, *profile.warnings))),
+        **changes,
+    )
+
+
+def _weakest(found: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """The weakest evidence of any part, by kind; an engine's constants were measured on equal devices alone."""
+    worst: dict[str, str] = {}
+    for one in found:
+        for kind, evidence in one.items():
+            worst[kind] = min(worst.get(kind, evidence), evidence, key=EVIDENCE.index)
+    if worst.get("framework") == "calibrated":
+        worst["framework"] = "extrapolated"
+    return worst
+
+
+# Prefill on one kind of devices, decode on another.
+
+
+def _of_pools(scenario: GenerationScenario, predict: Predict) -> Profile:
+    """The faster of the assignments of two kinds of devices to prefill and decode that the plan leaves open."""
+    answers = [_of_assignment(scenario, *pair, predict) for pair in assignments(scenario)]
+    best, *others = sorted(answers, key=lambda answer: (not answer.fits, -float(answer.output_tokens_per_s)))
+    if not others:
+        return best
+    slower = float(best.output_tokens_per_s / others[0].output_tokens_per_s)
+    other = others[0].scenario.plan.disaggregate.prefill_device
+    verdict = f"{slower:.2f} x as long" if others[0].fits or not best.fits else "more memory than there is"
+    return best.replace(warnings=(*best.warnings, f"prefill on {other} instead would take {verdict}"))
+
+
+def assignments(scenario: GenerationScenario | ServingScenario) -> Iterator[tuple[Cluster, Cluster]]:
+    """Yield groups that may prefill, each with the one that then decodes."""
+    split, (one, other) = scenario.plan.disaggregate, scenario.cluster.groups
+    if split is None:
+        raise TypeError("the plan has no pools")
+    for prefill, decode in ((one, other), (other, one)):
+        enough = prefill.devices == split.prefill.devices and decode.devices == scenario.plan.devices
+        if enough and split.prefill_device in ("", prefill.device.name):
+            yield prefill, decode
+
+
+def _of_assignment(scenario: GenerationScenario, prefill: Cluster, decode: Cluster, predict: Predict) -> Profile:
+    """The answer with prefill on one group and decode on the other; keys and values cross the network between them."""
+    split = scenario.plan.disaggregate
+    if split is None:
+        raise TypeError("the plan has no pools")
+    named = replace(split, prefill_device=prefill.device.name)
+    apart = replace(named, prefill_cluster=replace(prefill, network=scenario.cluster.network))
+    seen = replace(scenario, cluster=decode, plan=replace(scenario.plan, disaggregate=apart), warnings=())
+    profile, workers = predict(seen), price_workers(seen)
+    alone = price_generation(workers.prefilling.scenario)
+    memories = (
+        (prefill, generation_memory(alone, alone, replace(alone.scenario.workload, output_tokens=1))),
+        (decode, profile.memory_bytes),
+    )
+    fraction = float(scenario.plan.memory_fraction)
+    parts = [_Part(cluster=cluster, memory=memory, memory_fraction=fraction) for cluster, memory in memories]
+    said = [f"prefill on {prefill.in_words}, decode on {decode.in_words}"]
+    evidence = [profile.evidence, evidence_of_passes(workers.prefilling.worker)]
+    energy_j = sum(float(energy_of_generation_j(replace(seen, cluster=part.cluster), profile.limits)) for part in parts)
+    whole = replace(scenario, plan=replace(scenario.plan, disaggregate=named))
+    return _joined(profile, whole, parts, said, evidence=_weakest(evidence), energy_j=energy_j)
+
+
+# Replicas on every kind of devices.
+
+
+def _of_replicas(scenario: GenerationScenario, predict: Predict) -> Profile:
+    """Replicas of each group with their share of the batch; what all users see is what those of the slowest see."""
+    seen = [on_group(scenario, group) for group in scenario.cluster.groups]
+    shares = scenario.plan.group_batches or _shares(scenario, seen, predict)
+    profiles = [predict(_with_batch(one, share)) for one, share in zip(seen, shares, strict=True)]
+    pace = max(profiles, key=lambda profile: float(profile.latency_s))
+    fraction = float(scenario.plan.memory_fraction)
+    parts = [
+        _Part(cluster=group, memory=profile.memory_bytes, memory_fraction=fraction)
+        for group, profile in zip(scenario.cluster.groups, profiles, strict=True)
+    ]
+    said = [
+        f"{group.in_words}: {share} of {scenario.workload.batch} sequences, {float(profile.latency_s):.3g} s"
+        for group, share, profile in zip(scenario.cluster.groups, shares, profiles, strict=True)
+    ]
+    whole = replace(scenario, plan=replace(scenario.plan, group_batches=tuple(shares)))
+    return _joined(
+        pace,
+        whole,
+        parts,
+        said,
+        evidence=_weakest([profile.evidence for profile in profiles]),
+        energy_j=sum(map(float, _energies_j(profiles, float(pace.latency_s)))),
+        interval=_of_whole_batch(pace, scenario.workload.batch / pace.scenario.workload.batch),
+    )
+
+
+def on_group(scenario: Q, group: Cluster) -> Q:
+    """Return the question with the replicas of one group of devices."""
+    plan = scenario.plan
+    replica = plan.tensor_parallel * plan.pipeline_parallel * plan.data_parallel
+    own = replace(plan, replicas=group.devices // replica, group_batches=None)
+    return replace(scenario, cluster=group, plan=own, warnings=())
+
+
+def _with_batch(scenario: GenerationScenario, batch: Any) -> GenerationScenario:
+    return replace(scenario, workload=replace(scenario.workload, batch=batch))
+
+
+def _shares(scenario: GenerationScenario, seen: Sequence[GenerationScenario], predict: Predict) -> tuple[int, ...]:
+    """The sequences of each group with which the last of them are answered first."""
+    batch = int(scenario.workload.batch)
+    most = batch - len(seen) + 1
+    if most < 1:
+        raise InputError(
+            f"workload.batch is {batch}; allowed: {len(seen)} or more, a sequence for each group of devices"
+        )
+    every = np.arange(1, most + 1)
+    tried = every if most <= MOST_SHARES else np.unique(np.linspace(1, most, MOST_SHARES).round().astype(int))
+    latencies = [np.broadcast_to(predict(_with_batch(one, tried)).latency_s, tried.shape) for one in seen]
+    seconds = [np.interp(every, tried, latency_s) for latency_s in latencies]
+    found = balanced_shares([1] * len(seen), seconds, batch)
+    if found is None:
+        raise InputError(f"workload.batch is {batch}; allowed: a sequence or more for each group of devices")
+    return found
+
+
+def _energies_j(profiles: Sequence[Profile], whole_s: float) -> Iterator[float]:
+    """Joules of each group, idle from the end of its own sequences to the end of all."""
+    for profile in profiles:
+        cluster = profile.scenario.cluster
+        waiting_s = max(whole_s - float(profile.latency_s), 0.0)
+        yield float(profile.energy_j) + cluster.devices * float(cluster.device.idle_w) * waiting_s
+
+
+def _of_whole_batch(pace: Profile, more: float) -> dict[str, tuple[Any, Any]]:
+    """The intervals of one group's answer with its rate that of the whole batch."""
+    found = dict(pace.interval)
+    if "output_tokens_per_s" in found:
+        low, high = found["output_tokens_per_s"]
+        found["output_tokens_per_s"] = (low * more, None if high is None else high * more)
+    return found

@@ -1,1 +1,0 @@
-"""Predictions of single operators: the costs that steps and generations are made of, on their own."""

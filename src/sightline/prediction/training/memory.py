@@ -1,0 +1,374 @@
+"""Memory of a training step: what each stage keeps, its peak, and how far predictions of it spread."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial, reduce
+from math import exp
+from typing import Final, NamedTuple
+
+from sightline.prediction.schedules.closed_forms import in_flight
+from sightline.prediction.training.activations import (
+    Activations,
+    Shapes,
+    activations,
+    bytes_in_loss,
+    bytes_of_head,
+    layer_shapes,
+    of_head,
+    of_layers,
+)
+from sightline.prediction.training.offload import IN_HOST_MEMORY, OnHost, on_host
+from sightline.prediction.training.priced import Priced, micro_batch_alone
+from sightline.prediction.training.stages import Sizes, StageContents, most, program_sizes
+from sightline.prediction.training.states import (
+    GATHERED_LAYERS,
+    Gathered,
+    HeldStates,
+    PlanStates,
+    ProcessMemory,
+    StateShares,
+    bf16_optimizer,
+    bucket_bytes,
+    gathered_parameters,
+    held_states,
+    plan_states,
+    process_memory,
+)
+from sightline.prediction.training.step import StepTimes
+from sightline.profile import BETWEEN_PASSES, MEMORY_PARTS, NumbersOnDemand, Profile, StageMemory
+from sightline.program import write_out
+from sightline.program.shapes import ELEMENT_BYTES
+from sightline.quantities import Number, added_up, anywhere, either, larger, plain, smaller
+from sightline.scenario import Plan, Scenario
+
+
+def least_bytes(scenario: Scenario) -> Number:
+    """Return bytes that some device of every plan holds at once, less than its ledger says.
+
+    The stage with the head holds logits and loss of one micro-batch. A stage with a layer holds, while that layer's
+    backward pass runs, what its forward pass saved and what recomputation brings back: at least those of the smallest
+    kind of layer, as one that is offloaded has come back by then.
+    """
+    alone = micro_batch_alone(scenario)
+    program = write_out(alone)
+    sizes = program_sizes(program, alone.plan)
+    columns = (sizes.saved_bytes, sizes.working_bytes, sizes.transient_bytes)
+    layer = reduce(smaller, (sum(kind) for kind in zip(*columns, strict=True)))
+    # A device with a stage of each direction has the head of one of them, half of what it keeps in the mean.
+    share = 0.5 if scenario.plan.both_ways else 1.0
+    head = share * bytes_of_head(alone.plan, program) + bytes_in_loss(alone.plan, program)
+    return larger(head, layer)
+
+
+MEMORY_SPREAD: Final = 0.05
+"""Half-width of the interval, as a natural logarithm.
+
+From four published sources that state the memory of whole devices: the fit parts of the suites
+qwen-finetuning-memory, litgpt-finetuning-memory, simumax-b200-memory and torchtitan-memory, whose errors have root mean
+squares of 3.3, 1.9, 0.8 and 3.8 %. Sources count alike, 2.7 % together; another source lies within Student's t of three
+degrees of freedom (1.64) times sqrt(1 + 1/4) of it. Left out: bigscience-tr11-memory, to which the context of its
+framework is fitted; that frameworks none of them ran are known less well; and growth with fragmentation.
+"""
+
+
+def memory_interval(profile: Profile) -> Mapping[str, tuple[float, float]]:
+    """Return the interval of the fullest device's bytes by its result key."""
+    total = float(profile.memory_bytes["total"])
+    return {"memory_bytes.total": (total / exp(MEMORY_SPREAD), total * exp(MEMORY_SPREAD))}
+
+
+Ledger = Mapping[str, tuple[Number, ...]]
+"""Summands of each part (``MEMORY_PARTS``) that is there."""
+
+
+def terms_of(ledger: Ledger) -> tuple[Number, ...]:
+    """Return the summands of all parts."""
+    return tuple(term for terms in ledger.values() for term in terms)
+
+
+def parts_of(ledger: Ledger) -> NumbersOnDemand:
+    """Return the bytes of each part, added up when they are read."""
+    return NumbersOnDemand({name: partial(added_up, ledger.get(name, (0.0,))) for name in MEMORY_PARTS})
+
+
+def fullest(
+    ledgers: Sequence[Mapping[str, Number]], totals: Callable[[], Sequence[Number]]
+) -> dict[str, Callable[[], Number]]:
+    """Return functions that give the parts of the ledger with the largest total, plan by plan, and ``total``."""
+    of = _Fullest(ledgers, totals)
+    return {**{name: partial(of.part, name) for name in MEMORY_PARTS}, "total": lambda: reduce(larger, of.totals)}
+
+
+class _Fullest:
+    """The choice among ledgers by their totals, made once when it is first asked for."""
+
+    def __init__(self, ledgers: Sequence[Mapping[str, Number]], totals: Callable[[], Sequence[Number]]) -> None:
+        self._ledgers, self._totals = ledgers, totals
+
+    @cached_property
+    def totals(self) -> Sequence[Number]:
+        """The total of each ledger."""
+        return self._totals()
+
+    @cached_property
+    def choices(self) -> list[tuple[Mapping[str, Number], object]]:
+        """Each ledger but the first, and where it is fuller than all before it."""
+        most, *others = self.totals
+        chosen: list[tuple[Mapping[str, Number], object]] = []
+        for ledger, total in zip(self._ledgers[1:], others, strict=True):
+            chosen.append((ledger, total > most))
+            most = larger(most, total)
+        return chosen
+
+    def part(self, name: str) -> Number:
+        """Return the bytes of a part in the fullest ledger."""
+        size = self._ledgers[0][name]
+        for ledger, fuller in self.choices:
+            if anywhere(fuller):
+                size = either(fuller, ledger[name], size)
+        return plain(size)
+
+
+RESERVED = "reserved beyond the fullest moment"
+"""Item of a stage's memory."""
+
+
+class StageLedger(NamedTuple):
+    """A stage's memory, and the summands of all bytes at each moment that may be the fullest."""
+
+    memory: StageMemory
+    moments: tuple[tuple[Number, ...], ...]
+    on_host: tuple[Number, ...]
+    """Summands of what it keeps in the host's memory."""
+
+
+def fullest_stage(stages: Sequence[StageLedger]) -> NumbersOnDemand:
+    """Return the parts of the stage with the largest total, plan by plan, with ``total``."""
+    ledgers = [stage.memory.parts for stage in stages]
+    return NumbersOnDemand(fullest(ledgers, lambda: [stage.memory.total for stage in stages]))
+
+
+class _Common(NamedTuple):
+    """What all stages' ledgers share."""
+
+    priced: Priced
+    shares: StateShares
+    states: PlanStates
+    process: ProcessMemory
+    shapes: Sequence[Shapes]
+    """Of weights that have placeholders for gradients; none where the framework has none."""
+
+
+def stage_ledgers(priced: Priced, times: StepTimes, held: Sequence[Number] | None = None) -> list[StageLedger]:
+    """Return the ledgers of the first, the heaviest middle and the last stage; of those that a pipeline has.
+
+    Where the step has other stages, ``held`` are the micro-batches whose activations each of them holds.
+    """
+    plan, framework = priced.scenario.plan, priced.scenario.plan.framework
+    shapes = layer_shapes(priced.program) if framework.transformer_engine.placeholder_gradients else ()
+    process = process_memory(framework, priced.device_model)
+    common = _Common(priced, times.shares, plan_states(plan), process, shapes)
+    held = held or in_flight(plan.pipeline_parallel, times.micro_batches, plan.virtual_stages, plan.schedule)
+    return [
+        _ledger(common, _held(common, stage, sizes, count))
+        for stage, sizes, count in zip(times.slots.stages, times.stage_sizes, held, strict=True)
+        if not stage.is_empty
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Held:
+    """What a stage's device holds."""
+
+    stage: StageContents
+    sizes: Sizes
+    states: HeldStates
+    gathered: Gathered
+    activations: Activations
+    placeholders: Number
+    recomputed: Number
+    transient: Number
+    moved: OnHost
+    weights: Number
+    gradients: Number
+    optimizer: Number
+    update: Number
+    buffers: Number
+    """Of libraries and collectives, for as long as the process runs."""
+
+
+def _held(common: _Common, stage: StageContents, sizes: Sizes, in_flight: Number) -> _Held:
+    priced, shares, process = common.priced, common.shares, common.process
+    plan = priced.scenario.plan
+    states = held_states(plan, common.states, sizes)
+    gathered = gathered_parameters(plan, priced.sizes, stage, sizes, shares)
+    moved = on_host(plan, gathered.live, gathered.layer)
+    for_collectives = process.collectives + bucket_bytes(process, priced.scenario, states.gradients)
+    return _Held(
+        stage=stage,
+        sizes=sizes,
+        states=states,
+        gathered=gathered,
+        activations=activations(priced.scenario, priced.program, priced.sizes, stage, in_flight),
+        placeholders=of_layers(stage.kinds, common.shapes, ELEMENT_BYTES[plan.high_precision_dtype])
+        if common.shapes
+        else 0.0,
+        recomputed=most(stage, priced.sizes.working_bytes),
+        transient=most(stage, priced.sizes.transient_bytes),
+        moved=moved,
+        weights=shares.weights.of(states.weights),
+        gradients=shares.gradients.of(states.gradients),
+        optimizer=shares.optimizer.of(states.optimizer),
+        update=_update(plan, states, shares) * (1.0 - moved.optimizer),
+        buffers=(plan.replicas > 1) * for_collectives + moved.staging_bytes + _workspace(priced, stage),
+    )
+
+
+def _update(plan: Plan, states: HeldStates, shares: StateShares) -> Number:
+    """Bytes that live only between the last backward pass and the next step: the optimizer's temporaries.
+
+    Before them ``BF16_Optimizer`` holds a 16-bit copy of all its fp32 gradients, which replicas reduce.
+    """
+    temporaries = shares.per_rank.of(states.update)
+    if not anywhere(bf16_optimizer(plan)):
+        return temporaries
+    return larger(temporaries, bf16_optimizer(plan) * (plan.replicas > 1) * 0.5 * states.gradients.total)
+
+
+def _workspace(priced: Priced, stage: StageContents) -> Number:
+    """Bytes that libraries and gathers hold on to."""
+    plan, allocation = priced.scenario.plan, priced.scenario.plan.framework.allocation
+    fixed = allocation.workspace_bytes + allocation.workspace_bytes_per_layer * stage.layers
+    if not allocation.gathers_into_buffer:
+        return fixed
+    splits = (plan.sequence_parallel != 0) & (plan.tensor_parallel > 1)
+    return fixed + splits * priced.program.embedding.boundary_bytes
+
+
+def _ledger(common: _Common, held: _Held) -> StageLedger:
+    """The ledger of one stage, in bytes per device."""
+    moments = _moments(common, held)
+    terms = {name: terms_of(ledger) for name, ledger in moments.items()}
+    passes = tuple(of for name, of in terms.items() if name != BETWEEN_PASSES)
+    ledgers = [parts_of(ledger) for name, ledger in moments.items() if name != BETWEEN_PASSES]
+    at_peak = fullest(ledgers, lambda: list(map(added_up, passes)))
+    on_host = _in_host_memory(common, held)
+    memory = StageMemory(
+        stage=held.stage.name,
+        parts=NumbersOnDemand({name: at_peak[name] for name in MEMORY_PARTS}),
+        items=_items(common, held, passes, on_host),
+        moments=NumbersOnDemand({name: partial(added_up, of) for name, of in terms.items()}),
+    )
+    return StageLedger(memory, passes, on_host)
+
+
+def _moments(common: _Common, held: _Held) -> dict[str, Ledger]:
+    """What is there between passes, in the loss, in the backward pass of a layer, and in the update."""
+    gathered, saved, moved = held.gathered, held.activations, held.moved
+    gradients = held.gradients * (1.0 - moved.gradients)
+    in_loss, in_layer = _gradients_there(common, held)
+
+    def ledger(gradients: Number, activations: tuple[Number, ...] = (), buffers: tuple[Number, ...] = ()) -> Ledger:
+        return {
+            "weights": (held.weights * (1.0 - moved.parameters),),
+            "optimizer": (held.optimizer * (1.0 - moved.optimizer),),
+            "framework": (common.process.context,),
+            "gradients": (gradients,),
+            "activations": activations,
+            "buffers": (held.buffers, *buffers),
+        }
+
+    return {
+        BETWEEN_PASSES: ledger(gradients),
+        "loss": ledger(
+            _share(in_loss, gradients), (saved.on_device, _logits(common, held)), (gathered.loss, held.placeholders)
+        ),
+        "backward of a layer": ledger(
+            _share(in_layer, gradients),
+            (saved.on_device, held.recomputed - saved.head),
+            (gathered.layer, held.transient, held.placeholders),
+        ),
+        "optimizer step": ledger(gradients, (), (held.update,)),
+    }
+
+
+def _share(share: Number, of: Number) -> Number:
+    """A share of something; all of it is the same object, so that sums of several moments share it."""
+    return of if isinstance(share, float) and share == 1.0 else share * of
+
+
+def _logits(common: _Common, held: _Held) -> Number:
+    """Bytes of logits and loss while the loss runs, with the head's placeholder."""
+    if not common.shapes:
+        return held.activations.logits
+    element_bytes = ELEMENT_BYTES[common.priced.scenario.plan.high_precision_dtype]
+    return held.activations.logits + held.stage.head * of_head(common.priced.program, element_bytes)
+
+
+def _gradients_there(common: _Common, held: _Held) -> tuple[Number, Number]:
+    """Share of the gradients that exists in the loss and in a layer's backward pass.
+
+    All of them, unless they are freed after each update: then the first micro-batch finds none, its head's first.
+    """
+    plan, workload = common.priced.scenario.plan, common.priced.scenario.workload
+    if not plan.framework.allocation.frees_gradients:
+        return 1.0, 1.0
+    again = workload.global_batch > plan.data_parallel * plan.sequences
+    head = held.stage.head * common.priced.sizes.head.trained.total / larger(held.sizes.trained.total, 1.0)
+    return 1.0 * again, either(again, 1.0, head)
+
+
+def _in_host_memory(common: _Common, held: _Held) -> tuple[Number, ...]:
+    """Bytes that the device keeps in the host's memory: of parameters, of other states, of activations.
+
+    The host has gradients of what it updates, also where ZeRO-1 leaves whole ones on the device.
+    """
+    if not common.priced.scenario.plan.offload:
+        return ()
+    moved = held.moved
+    states = moved.optimizer * (common.shares.optimizer.of(held.states.gradients) + held.optimizer)
+    return moved.parameters * held.weights, states, held.activations.offloaded
+
+
+def _items(
+    common: _Common, held: _Held, moments: Sequence[tuple[Number, ...]], on_host: tuple[Number, ...]
+) -> NumbersOnDemand:
+    """The ledger's finer lines."""
+    saved = held.activations
+
+    return NumbersOnDemand(
+        {
+            "layer activations": lambda: saved.on_device - saved.others,
+            "embedding and head activations": saved.others,
+            "logits and loss": partial(_logits, common, held),
+            "recomputation working set": held.recomputed,
+            "gathered parameters": held.gathered.layer,
+            "transient tensors": held.transient,
+            "placeholders of gradients": held.placeholders,
+            "update temporaries": held.update,
+            RESERVED: partial(_reserved, common, held, moments),
+            IN_HOST_MEMORY: partial(added_up, on_host),
+        }
+    )
+
+
+def _reserved(common: _Common, held: _Held, moments: Sequence[tuple[Number, ...]]) -> Number:
+    """Bytes that the allocator has reserved beyond the fullest of ``moments``.
+
+    The first is the loss: its tensors are longer than any of a layer, whose temporaries left gaps between saved
+    activations that are too short for them, so both are reserved. Parameters arrive in flat buffers on a stream of
+    their own, for as many units as are there at once, and reduced gradients leave on another, in addition to whole
+    ones.
+    """
+    plan, sizes, shares = common.priced.scenario.plan, common.priced.sizes, common.shares
+    if not plan.framework.allocation.apart_streams:
+        return 0.0
+    loss, *others = map(added_up, moments)
+    layer = held.stage.head * (held.recomputed + held.transient)
+    grown = reduce(larger, [loss + layer, *others]) - reduce(larger, [loss, *others])
+    units = GATHERED_LAYERS * sizes.largest_layer_bytes(held.stage)
+    gathered = larger(units, sizes.embedding_and_head_bytes(held.stage))
+    reduced = shares.everything_sharded.of(held.states.gradients) * (1.0 - shares.gradients_sharded)
+    sharded = (plan.replicas > 1) & (plan.zero_stage >= 2)
+    beyond: Number = grown + sharded * (gathered + reduced)
+    return beyond
