@@ -15,7 +15,7 @@ from sightline.prediction.training.priced import price
 from sightline.prediction.training.step import step_times
 from sightline.program import Block, Collective, Operator, write_out
 from sightline.program.attention_core import mean_seen
-from sightline.program.blocks.attention import FoldedAttention, MultiHeadLatentAttention, SoftmaxAttention
+from sightline.program.blocks.attention import CompressedSoftmaxAttention, MultiHeadLatentAttention, SoftmaxAttention
 from sightline.program.blocks.layer import mixer_of
 from sightline.program.blocks.mixer import NoMixer
 from sightline.program.blocks.recurrent import GatedDeltaNet, Mamba2
@@ -33,7 +33,7 @@ MIXER_CLASSES = {
     "chunked": ("llama-4-scout-17b-16e", SoftmaxAttention),
     "latent": ("deepseek-v3", MultiHeadLatentAttention),
     "sparse": ("deepseek-v3.2", MultiHeadLatentAttention),
-    "compressed": ("deepseek-v4-flash", FoldedAttention),
+    "compressed": ("deepseek-v4-flash", CompressedSoftmaxAttention),
     "linear": ("qwen3-next-80b-a3b", GatedDeltaNet),
     "state-space": ("nemotron-h-56b-base-8k", Mamba2),
     "none": ("nemotron-h-56b-base-8k", NoMixer),

@@ -231,7 +231,7 @@ def _core(x: Kernels, kind: LayerKind, latent: LatentAttention) -> list[Step]:
     ]
 
 
-class FoldedAttention(AttentionMixer[CompressedAttention]):
+class CompressedSoftmaxAttention(AttentionMixer[CompressedAttention]):
     """Attention to folded entries and to a window of the last tokens."""
 
     def sublayer(self, x: Kernels) -> Sublayer:

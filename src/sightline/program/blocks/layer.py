@@ -93,8 +93,8 @@ def _latent(x: Kernels, of: Experts) -> tuple[list[Step], list[Step]]:
 
 MIXERS: Mapping[type, str] = {
     Heads: "attention:SoftmaxAttention",
-    LatentAttention: "latent_attention:MultiHeadLatentAttention",
-    CompressedAttention: "compressed_attention:FoldedAttention",
+    LatentAttention: "attention:MultiHeadLatentAttention",
+    CompressedAttention: "attention:CompressedSoftmaxAttention",
     LinearAttention: "recurrent:GatedDeltaNet",
     StateSpace: "recurrent:Mamba2",
     type(None): "mixer:NoMixer",
