@@ -89,7 +89,7 @@ def test_entries_of_every_kind_are_shown(in_process):
 def test_packed_tables_are_left_to_programs(in_process):
     code, out, _ = in_process("catalog", "calibrations", "h100-sxm/matmul")
     assert code == 0
-    assert "characters, shown" in out
+    assert "characters" in out
     assert len(out) < 50_000
 
 

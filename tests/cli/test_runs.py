@@ -71,7 +71,7 @@ def test_a_run_of_training_is_a_page_with_its_time_its_machine_and_its_predictio
         "8 x A800 (80.0 GiB), driver 550.1",
         "torch 2.9",
         "busy machine: others computed",
-        "measured is 1.50 x that",
+        "measured 1.50 x predicted",
         "device time by module",
         "memory of the fullest device",
     ):

@@ -16,7 +16,7 @@ def rows(name):
 
 def test_a_mixture_with_latent_attention():
     said = dict(rows("deepseek-v3"))
-    assert said["counted"] == "671 B parameters, 37.6 B used by a token"
+    assert said["counted"] == "671 B parameters, 37.6 B active per token"
     assert said["layers"] == "3 x latent attention + MLP of 18,432"
     assert said[""] == "58 x latent attention + experts"
     assert said["experts"] == "256 of 2,048, 8 per token, 1 shared of 2,048"

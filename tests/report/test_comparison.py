@@ -57,7 +57,7 @@ def test_a_row_of_one_side_has_one_bar_and_no_ratio(compared):
 
 def test_words_have_units_and_verdicts(compared):
     said = {(row.level, words.label(row)): row for row in compared.rows}
-    memory = said["memory", "in all"]
+    memory = said["memory", "total"]
     assert (words.value(memory, memory.a), words.verdict(memory)) == ("60.0 GiB", "no difference")
     assert words.verdict(said["module", "optimizer: adam"]) == "only in A"
     assert words.value(memory, None) == "-"

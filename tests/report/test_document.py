@@ -18,7 +18,7 @@ def test_a_page_with_long_tables_stays_below_2_mb_and_says_what_is_left_out(rows
     text = document("a sweep", pieces.joined(table(rows, width), table(5, 10)))
     assert len(text.encode()) <= MOST_BYTES
     shown = text.partition("<main>")[2].count("<tr>") - 2 - 5
-    assert f"and {rows - shown:,} more, left out so that the page stays below 2 MB" in text
+    assert f"{rows - shown:,} more omitted" in text
 
 
 def test_charts_keep_half_of_a_page_with_long_tables():
@@ -36,4 +36,4 @@ def test_a_page_that_is_small_is_as_it_was():
 def test_a_table_keeps_its_first_rows():
     found = fitted(table(200, 100), 10, "2 MB")
     assert found.count("<tr>") == LEAST_ROWS + 1
-    assert "and 180 more" in found
+    assert "180 more" in found

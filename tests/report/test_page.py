@@ -61,7 +61,7 @@ def test_several_scenarios_are_compared_first_and_open_on_demand(browser, tmp_pa
 def test_a_chart_alone_is_a_page_too(browser, tmp_path, profile):
     tab, complaints = opened(browser, tmp_path, draw(profile_chart([profile]), "chart.html"))
     assert complaints == []
-    assert "80.0 GiB on the device" in tab.inner_text("#chart")
+    assert "80.0 GiB" in tab.inner_text("#chart")
 
 
 def test_names_cannot_break_out_of_the_page(browser, tmp_path, build, make_scenario):

@@ -195,7 +195,8 @@ def test_a_huge_schedule_says_what_is_not_drawn(gpt_3, monkeypatch):
     assert found["otherData"]["micro_batches_drawn"] == 8
     assert found["otherData"]["micro_batches_with_modules"] == 1
     omitted = [span for span in spans_of(found) if "more micro-batches" in span["name"]]
-    assert {span["name"] for span in omitted} == {"88 more micro-batches, not drawn one by one"}
+    (name,) = {span["name"] for span in omitted}
+    assert name.startswith("88 more micro-batches")
     assert [span["pid"] for span in omitted] == list(range(8))
 
 
@@ -204,7 +205,7 @@ def test_a_generation_has_prefill_and_steps_of_decoding(generated):
     names = [span["name"] for span in spans_of(found)]
     assert {"prefill 0", "prefill 1", "decode 1", "decode 3", "decode 127"} <= set(names)
     assert "decode 4" not in names
-    assert "123 more decode steps, not drawn one by one" in names
+    assert any(name.startswith("123 more decode steps") for name in names)
     assert not crossing(found)
     end = max(span["ts"] + span["dur"] for span in spans_of(found)) / 1e6
     assert end == pytest.approx(generated.latency_s, rel=1e-6)

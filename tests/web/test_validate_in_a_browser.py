@@ -18,7 +18,7 @@ def test_a_prediction_is_judged_before_suites(page):
     page.wait_for_url("**/validate?**")
     ready(page)
     found = page.locator("#answer")
-    assert "How far to trust this answer" in found.inner_text()
+    assert "Evidence for this result" in found.inner_text()
     assert "same device and framework" in found.inner_text()
     assert page.locator("form.job").count() == 0
     assert_accessible(page)

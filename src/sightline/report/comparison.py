@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 LEVEL_TITLES = {
     "step": "key figures",
-    "request": "the same requests",
+    "request": "matched requests",
     "phase": "time by phase",
     "memory": "memory of the fullest device",
     "module": "time by module",
@@ -39,7 +39,7 @@ def label(row: Difference) -> str:
         return _METRICS[row.quantity].label if row.quantity in _METRICS else row.quantity
     if row.level == "memory":
         part = row.quantity.partition(".")[2]
-        return "in all" if part == "total" else summary.LABELS.get(part, part)
+        return "total" if part == "total" else summary.LABELS.get(part, part)
     parts = [row.phase, row.module, row.operator]
     return ": ".join(summary.LABELS.get(part, part) for part in parts if part)
 
@@ -108,19 +108,19 @@ def side_line(side: Side) -> str:
 def footnote(comparison: Comparison) -> str:
     """Say when a row counts as a difference."""
     found = {row.probability for row in comparison.rows if row.probability}
-    exact = "rows without an interval are what the model says, and differ by more than 0.1 %"
+    exact = "rows without an interval are exact and count as different above 0.1 %"
     if not found:
         return f"{exact[0].upper()}{exact[1:]}."
-    said = f"Intervals of B / A hold it with {' or '.join(map(percent, sorted(found)))}"
+    said = f"Intervals of B / A are {' or '.join(map(percent, sorted(found)))} intervals"
     if len(found) > 1:
-        said = "Intervals of B / A hold it with 80 % (key figures) or 99 % (the same requests)"
-    lines = [f"{said}. A row differs where its interval does not hold 1"]
+        said = "Intervals of B / A are 80 % (key figures) or 99 % (matched requests) intervals"
+    lines = [f"{said}. Rows differ if the interval excludes 1"]
     if any(row.ratio is not None and row.interval is None for row in comparison.rows):
         lines[0] += f"; {exact}"
     if comparison.requests and 0.8 in found:
-        lines.append("Intervals of the same requests hold what the length of the load leaves open")
+        lines.append("Intervals of matched requests cover the limited length of the load")
     elif comparison.faster is not None and comparison.faster.interval is not None:
-        lines.append("What the errors of both predictions share has cancelled")
+        lines.append("Errors shared by both predictions cancel")
     return ". ".join(lines) + "."
 
 

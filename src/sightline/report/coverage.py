@@ -9,12 +9,12 @@ from sightline.report.pieces import Said
 from sightline.validation.coverage import cell_to_dict
 from sightline.validation.coverage_cells import STATUSES, TABLES, Cell
 
-TITLE = "What predictions rest on"
+TITLE = "Evidence behind predictions"
 MEANINGS: Mapping[str, str] = {
-    "calibrated": "constants are fitted to measurements of this case",
-    "extrapolated": "constants are those of a relative, of other sizes or formats, or of too few measurements",
-    "datasheet-only": "nobody measured it: datasheet figures and means over devices",
-    "unsupported": "a scenario with it is refused",
+    "calibrated": "constants fitted to measurements of this case",
+    "extrapolated": "constants of a related case: another device, other sizes or formats, or too few measurements",
+    "datasheet-only": "no measurement: datasheet values and averages over devices",
+    "unsupported": "not supported",
 }
 """Of each status."""
 NAMES: Mapping[str, tuple[str, str, str]] = {
@@ -48,8 +48,8 @@ def coverage_outline(cells: Sequence[Cell]) -> Outline:
 
 
 _ASKED = (
-    "Every cell is the answer to a small scenario, which the JSON has. Other sizes and plans may rest on less: every "
-    "prediction states its own evidence."
+    "Every cell is the result of one small scenario (see the JSON). Other sizes and plans may have weaker "
+    "evidence; every prediction reports its own."
 )
 
 
@@ -79,8 +79,8 @@ _OF_CHOICES = ("status", _PUBLISHED, "why")
 
 
 NUMBERS: Mapping[str, tuple[str, str]] = {
-    _PUBLISHED: (_PUBLISHED, "978 (9) is 978 published cases that use it, of 9 sources; a dash is none"),
-    STATUSES[0]: ("numbers", "how many operators in each format, techniques or features have the status"),
+    _PUBLISHED: (_PUBLISHED, "978 (9) means 978 published cases from 9 sources; a dash means none"),
+    STATUSES[0]: ("numbers", "operators per format, techniques or features with this status"),
 }
 """By a heading of a table: what its numbers are called, and what they are."""
 

@@ -52,7 +52,7 @@ def _footer(command: str) -> str:
     from sightline import __version__
 
     typed = f"<p><code>{escape(command)}</code></p>" if command else ""
-    about = f"Sightline {__version__}. This file holds all it shows: it needs no network."
+    about = f"Sightline {__version__}. This file is self-contained."
     return f"<footer>{typed}<p>{escape(about)}</p></footer>"
 
 
@@ -69,7 +69,7 @@ def _kept(piece: Piece, room: int) -> Piece:
         if left >= 0:
             charts[name] = drawing if has_narrow else replace(drawing, narrow=None)
         else:
-            said = f"Left out, so that the page stays below {MOST_BYTES // 10**6} MB: a chart of {drawing.label}."
+            said = f"Omitted to keep the page below {MOST_BYTES // 10**6} MB: a chart of {drawing.label}."
             html = html.replace(place_of(name, drawing), f'<p class="faint">{escape(said)}</p>')
     return Piece(html=html, charts=charts)
 

@@ -29,7 +29,7 @@ def fitted(html: str, most: int, limit: str) -> str:
         kept, left = _cut(table.group(1), over + _SAID_BYTES)
         if not left:
             continue
-        said = f"and {left:,} more, left out so that the page stays below {limit}; --json has them"
+        said = f"{left:,} more omitted to keep the page below {limit}; use --json"
         new = f'<tbody>{kept}</tbody></table></div><p class="faint">{escape(said)}</p>'
         over -= len(table.group(0).encode()) - len(new.encode())
         cuts.append((*table.span(), new))

@@ -115,7 +115,7 @@ def _of_training(scenario: Scenario) -> tuple[str, list[str]]:
 def _framework(scenario: "Scenario | GenerationScenario | ServingScenario", name: str, version: str) -> str:
     """The framework with its release line, and whether the scenario names it."""
     assumed = any(warning.startswith(NOT_NAMED) for warning in scenario.warnings)
-    return f"{name} {version}".strip() + (" (not named)" if assumed else "")
+    return f"{name} {version}".strip() + (" (assumed)" if assumed else "")
 
 
 def _techniques(plan: Plan) -> list[str]:
@@ -132,8 +132,8 @@ def _techniques(plan: Plan) -> list[str]:
         (layers, f"{counted(layers, 'layer')} of multi-token prediction"),
         (plan.optimizer != "adamw", str(plan.optimizer)),
         (plan.schedule in ("zero-bubble", "dualpipe"), f"{plan.schedule} schedule"),
-        (plan.split, f"unlike devices split by {plan.split}"),
-        (shards is not None, f"states shared by {shards:g}" if shards is not None else ""),
+        (plan.split, f"heterogeneous devices split by {plan.split}"),
+        (shards is not None, f"states sharded by {shards:g}" if shards is not None else ""),
         (plan.compile, "compiled"),
     )
     return [phrase for holds, phrase in phrases if holds]
@@ -141,8 +141,8 @@ def _techniques(plan: Plan) -> list[str]:
 
 def _of_generation(scenario: "GenerationScenario") -> tuple[str, list[str]]:
     plan, work = scenario.plan, scenario.workload
-    cached = f" ({work.prefix_tokens:,} of them cached)" if work.prefix_tokens and plan.prefix_cache else ""
-    loop = "steady loop of " if work.continuous else "batch "
+    cached = f" ({work.prefix_tokens:,} cached)" if work.prefix_tokens and plan.prefix_cache else ""
+    loop = "steady load of " if work.continuous else "batch "
     how = _of_engine(scenario)
     return f"{loop}{work.batch:,}, {work.prompt_tokens:,} tokens in{cached}, {work.output_tokens:,} out", how
 
@@ -156,14 +156,14 @@ def _of_engine(scenario: "GenerationScenario | ServingScenario") -> list[str]:
     how = [_framework(scenario, plan.engine.name, plan.engine.version), layout, _formats(scenario)]
     if plan.speculative is not None:
         drafted = counted(int(plan.speculative.tokens), "drafted token")
-        how.append(f"{drafted}, {units.percent(float(plan.speculative.acceptance))} kept")
+        how.append(f"{drafted}, {units.percent(float(plan.speculative.acceptance))} accepted")
     return how
 
 
 def _of_serving(scenario: "ServingScenario") -> tuple[str, list[str]]:
     work = scenario.workload
     if work.requests is None:
-        what = f"the requests of {work.trace}"
+        what = f"requests from {work.trace}"
     else:
         shape = work.requests
         lengths = f"{_tokens(shape.prompt_tokens)} tokens in, {_tokens(shape.output_tokens)} out"
@@ -177,7 +177,7 @@ def _conversations(sessions: "Sessions | None") -> str:
         return ""
     shared = f"; {sessions.prefix_tokens:,} shared" if sessions.prefix_tokens else ""
     turns = f"{'; ' if shared == '' else ' and '}all turns before" if sessions.turns != 1 else ""
-    return f" ({(shared + turns).removeprefix('; ')} tokens in front)" if shared or turns else ""
+    return f" ({(shared + turns).removeprefix('; ')} prefix tokens)" if shared or turns else ""
 
 
 def _tokens(lengths: "int | Lengths") -> str:
@@ -193,8 +193,12 @@ def _arrival(scenario: "ServingScenario") -> str:
     if arrival.process == "all_at_once":
         return "all at once"
     rate = "" if arrival.rate is None else f" at {units.digits(arrival.rate)}/s"
-    rate = " at rates that change" if arrival.ramp else rate
-    return (f"arriving{rate}" if rate else "at its times") if arrival.process == "trace" else f"{arrival.process}{rate}"
+    rate = " at varying rates" if arrival.ramp else rate
+    return (
+        (f"arriving{rate}" if rate else "at recorded times")
+        if arrival.process == "trace"
+        else f"{arrival.process}{rate}"
+    )
 
 
 def _layout(plan: "Plan | GenerationPlan") -> list[str]:

@@ -18,7 +18,7 @@ def measured_sentences(profile: Profile) -> list[str]:
     source = f" ({measured['source']})" if "source" in measured else ""
     found = {key: (value, _counterpart(key, predicted)) for key, value in measured.items() if key not in _ABOUT}
     sentences = [
-        f"measured {key} {_stated(value)}{source}: predicted is {_against(value, prediction)}"
+        f"measured {key} {_stated(value)}{source}: predicted {_against(value, prediction)}"
         for key, (value, prediction) in found.items()
         if prediction is not None and value is not None
     ]
@@ -29,7 +29,7 @@ def measured_sentences(profile: Profile) -> list[str]:
             *profile.task.details,
             *(["memory_bytes", "fits"] if profile.memory_bytes else []),
         )
-        sentences.append(f"measured {', '.join(without)}: not predicted here; compared are {', '.join(can)}")
+        sentences.append(f"measured {', '.join(without)}: not predicted; compared: {', '.join(can)}")
     return sentences
 
 

@@ -21,7 +21,7 @@ HEADINGS = (
     "criterion",
     "reproduced",
     "interpretation",
-    "interpretations that hold",
+    "interpretations that reproduce it",
 )
 CHOICE_HEADINGS = ("open setting", "choice")
 _YES, _NO = "yes", "no"
@@ -30,13 +30,13 @@ _YES, _NO = "yes", "no"
 def reproduced_outline(answer: Reproduction) -> Outline:
     """Return the short answer, the findings, the figures behind each of them, and the tables."""
     return Outline(
-        title=f"{answer.source} reproduced: {answer.title}",
+        title=f"{answer.source}: {answer.title}",
         about=[answer.cited],
         said=list(_short_answer(answer)),
         parts=[
             _findings(answer),
             _choices(answer),
-            _figures("Not reproduced, and why", missed(answer)),
+            _figures("Not reproduced", missed(answer)),
             _figures("Reproduced", [one for one in answer.outcomes if one.reproduced], is_detail=True),
             Studies(title="Tables", studies=list(map(_shown, answer.tables))),
         ],
@@ -53,7 +53,7 @@ def _findings(answer: Reproduction) -> Rows:
         numbers=(False, False, False, True, True, False, False, True),
         most=60,
         labels=2,
-        figures=("the source", "ours", "criterion", "reproduced", "interpretations that hold"),
+        figures=("the source", "ours", "criterion", "reproduced", "interpretations that reproduce it"),
         kinds={_YES: GOOD, _NO: BAD},
     )
 
@@ -61,7 +61,7 @@ def _findings(answer: Reproduction) -> Rows:
 def _choices(answer: Reproduction) -> Rows:
     """The choices with which most findings are reproduced together."""
     return Rows(
-        title="One choice of every open setting",
+        title="One interpretation of every open setting",
         headings=CHOICE_HEADINGS,
         rows=list(answer.choices.items()),
         numbers=False,
@@ -93,7 +93,9 @@ def _short_answer(answer: Reproduction) -> Iterator[Said]:
         kind = GOOD if done == of else PERHAPS if done else BAD
         by_choice = ""
         if count["every"] < done:
-            by_choice = f" in some interpretation, {count['likeliest']} in the likeliest, {count['every']} in every one"
+            by_choice = (
+                f" in at least one interpretation, {count['likeliest']} in the likeliest, {count['every']} in all"
+            )
         yield Said(asks=f"findings {group}", says=f"{done} of {of} reproduced{by_choice}", kind=kind)
     if answer.choices:
         yield Said(asks="together", says=together(answer))
@@ -103,9 +105,9 @@ def _short_answer(answer: Reproduction) -> Iterator[Said]:
 
 def together(answer: Reproduction) -> str:
     """Return how many findings are reproduced with one choice of every open setting, and which are lost by it."""
-    lost = f"; lost by it: {', '.join(answer.lost)}" if answer.lost else ""
-    held = f"{len(answer.together)} of {len(answer.outcomes)}{' that were asked for' * answer.is_part}"
-    return f"{held} hold with one choice of every open setting{lost}"
+    lost = f"; lost: {', '.join(answer.lost)}" if answer.lost else ""
+    held = f"{len(answer.together)} of {len(answer.outcomes)}{' requested findings' * answer.is_part}"
+    return f"{held} hold with one interpretation of every open setting{lost}"
 
 
 def line_of(outcome: Outcome) -> tuple[str, ...]:

@@ -57,10 +57,8 @@ def _summary(checked: Sequence[Checked], impossible: int) -> str:
     scenarios = len(checked) + impossible
     if scenarios > 1:
         met = sum(one.met for one in checked)
-        others = f", {impossible:,} {'is' if impossible == 1 else 'are'} not possible" if impossible else ""
-        return (
-            f"{met:,} of {counted(scenarios, 'scenario')} {'meets' if met == 1 else 'meet'} everything required{others}"
-        )
+        others = f", {impossible:,} {'is' if impossible == 1 else 'are'} invalid" if impossible else ""
+        return f"{met:,} of {counted(scenarios, 'scenario')} {'meets' if met == 1 else 'meet'} all requirements{others}"
     (only,) = checked
     met = sum(one.met for one in only.required)
     return f"{met} of {counted(len(only.required), 'requirement')} {'is' if met == 1 else 'are'} met"

@@ -75,7 +75,10 @@ def _outcomes(suite: MeasuredSuite) -> str:
     cells = [a for _, answered in suite for a in answered]
     counts = {status: sum(a.status == status for a in cells) for status in dict.fromkeys(a.status for a in cells)}
     said = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in counts.items())
-    return f"{len(cells)} cases: {said}. - is out of memory, n/a not supported here, * ran with stand-ins."
+    return (
+        f"{len(cells)} cases: {said}. - is out of memory, n/a is not supported on this machine, * ran with a "
+        "substitute."
+    )
 
 
 def _section(position: int, table: Table, cells: Sequence[Answered]) -> Piece:
@@ -139,4 +142,4 @@ def _missing(suite: MeasuredSuite) -> Piece:
         for a in cells
         if a.status != "ok" and a.reason
     )
-    return pieces.folded("What was not measured, and why", pieces.listed(reasons))
+    return pieces.folded("Not measured", pieces.listed(reasons))

@@ -9,7 +9,7 @@ from sightline.quantities import Number, percent
 from sightline.report import units
 
 LABELS = {
-    "communication_exposed": "communication, exposed",
+    "communication_exposed": "exposed communication",
     "pipeline_bubble": "pipeline bubble",
     "kv_cache": "KV cache",
 }
@@ -36,7 +36,11 @@ _HEADINGS = {
     "usd_per_hour": "per hour",
     "cost_usd_per_million_tokens": "per M tokens",
 }
-EVIDENCE_OF = {"training": "this framework on this device", "generation": "this engine", "serving": "this engine"}
+EVIDENCE_OF = {
+    "training": "evidence for this framework and device",
+    "generation": "evidence for this engine",
+    "serving": "evidence for this engine",
+}
 _MOST_MODULES, _MOST_OF_TRAINING, _MANY_PHASES = 7, 4, 6
 _PASSES = {"forward": "forward", "backward": "forward", "recompute": "forward"}
 """Phases of training in which the same modules run, by the one that stands for them."""
@@ -111,8 +115,10 @@ def serving_sentences(profile: Profile) -> Iterator[str]:
         return
     kept, slo = profile.good_share, profile.scenario.workload.slo
     if kept is not None and slo is not None:
-        verdict = "the SLO is met" if keeps_slo(profile) else "the SLO is missed"
-        yield f"{units.percent(kept)} of the requests keep every limit, {float(slo.percentile):g} % have to: {verdict}."
+        verdict = "SLO met" if keeps_slo(profile) else "SLO missed"
+        yield (
+            f"{units.percent(kept)} of the requests meet every limit, {float(slo.percentile):g} % required: {verdict}."
+        )
     if profile.limited_by:
         yield f"{profile.limited_by[:1].upper()}{profile.limited_by[1:]}."
     if said := _replicas_sentence(profile):
@@ -127,7 +133,9 @@ def _replicas_sentence(profile: Profile) -> str:
     fewest, most = f"{found['min']:.0f}", f"{found['max']:.0f}"
     between = most if fewest == most else f"{fewest} to {most}"
     noun = "replica" if between == "1" else "replicas"
-    return f"Autoscaling had {between} {noun}, {found['mean']:.3g} on average: {profile.replica_s:,.0f} replica-seconds"
+    return (
+        f"Autoscaling used {between} {noun}, {found['mean']:.3g} on average: {profile.replica_s:,.0f} replica-seconds"
+    )
 
 
 def speeds(profile: Profile) -> list[str]:
@@ -296,9 +304,9 @@ def fit_sentence(profile: Profile) -> str:
     """
     cache = float(profile.memory_bytes.get("kv_cache", 0.0)) if profile.task is SERVING else 0.0
     needed, usable = float(profile.memory_bytes["total"]) - cache, float(profile.usable_bytes)
-    unfit = "fits, but not what it offloads" if needed <= usable else "does not fit"
+    unfit = "fits, but not its offloaded state" if needed <= usable else "does not fit"
     verdict = ("fits" if profile.fits else unfit) + (", tight" if profile.tight else "")
-    kept = f" without the KV cache, which has {units.gib(cache)}" if cache else ""
+    kept = f" without the KV cache ({units.gib(cache)})" if cache else ""
     return f"{verdict}: {units.gib(needed)} of {units.gib(usable)}{kept}"
 
 
@@ -314,7 +322,7 @@ def parts(keys: Iterable[str], values: Mapping[str, Any], whole: float) -> list[
 def _ends(low: Number, high: Number | None) -> str:
     """An interval of times in words; one without an upper end is a bound."""
     least = units.seconds(float(low))
-    return f"{least} or more: a bound" if high is None else f"{least} to {units.seconds(float(high))}"
+    return f"at least {least}" if high is None else f"{least} to {units.seconds(float(high))}"
 
 
 def interval_of(profile: Profile, key: str) -> str:
@@ -337,7 +345,7 @@ def interval_sentences(profile: Profile) -> list[str]:
     lines += [f"{label} {ends}" for label, ends in ranges[2:]]
     if "memory_bytes.total" in profile.interval:
         low, high = (units.gib(float(end or 0.0)) for end in profile.interval["memory_bytes.total"])
-        lines[-1] += f", of memory {low.removesuffix(' GiB')} to {high}"
+        lines[-1] += f", memory {low.removesuffix(' GiB')} to {high}"
     if profile.source == "predicted" and profile.task.name in EVIDENCE_OF:
         lines[-1] += f"; {EVIDENCE_OF[profile.task.name]}: {profile.evidence.get('framework', 'estimated')}"
         lines += [f"not calibrated: {sentence}" for sentence in profile.missing.values()]

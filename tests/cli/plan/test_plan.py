@@ -129,7 +129,7 @@ def test_charts_and_reports_are_written(file, in_process, tmp_path):
     assert f"wrote {chart}" in err
     assert "<svg" in chart.read_text(encoding="utf-8")
     text = page.read_text(encoding="utf-8")
-    for said in ("What was searched", "Why not", "Better hardware", "The best plans", "matchMedia("):
+    for said in ("Search space", "Alternatives", "Better hardware", "The best plans", "matchMedia("):
         assert said in text
 
 

@@ -45,6 +45,6 @@ def test_an_answer_is_shown_drawn_and_launched(answer) -> None:
     document = plans_to_dict(answer)
     assert document["plans"][0]["goodput_requests_per_s_per_device"] == answer.plans[0].value
     rent = answer.plans[0].figures["usd_per_hour"]
-    assert f"plan 1: rent of ${rent:.2f} per hour" in text
+    assert f"plan 1: costs ${rent:.2f} per hour" in text
     launched = write(answer.plans[0].profile.scenario)
     assert "vllm serve" in launched.command + " ".join(launched.files.values())

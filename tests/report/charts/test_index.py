@@ -228,4 +228,4 @@ def _spans(part, datasets, data=None):
 
 def test_the_memory_that_an_engine_may_fill_is_not_called_the_devices():
     said = ["".join(text.itertext()) for text in picture("load", "memory").iter("{http://www.w3.org/2000/svg}text")]
-    assert any(one.endswith("for the engine") for one in said)
+    assert any(one.endswith("engine limit") for one in said)

@@ -118,14 +118,14 @@ def test_a_map_names_its_axes_and_leaves_empty_what_does_not_fit():
     assert {"tensor_parallel", "micro_batch", "tokens_per_s"} == set(before[0])
     assert len(after) == len(before) - 1
     chart = next(one for one in index.charts_of(changed) if one.name == "heat-map")
-    assert "Empty: does not fit in memory." in chart.wide["title"]["subtitle"]
+    assert any(one.startswith("Empty: ") for one in chart.wide["title"]["subtitle"])
 
 
 def test_scaling_tells_what_does_not_fit():
     profiles = ANSWERS["devices"]()
     changed = [profiles[0].replace(fits=False), *profiles[1:]]
     chart = next(one for one in index.charts_of(changed) if one.name == "scaling")
-    assert "Hollow points do not fit in memory." in chart.wide["title"]["subtitle"]
+    assert any(one.startswith("Hollow points") for one in chart.wide["title"]["subtitle"])
     assert [row["fits"] for row in chart.table].count(False) >= 1
 
 
@@ -189,7 +189,7 @@ def test_a_chart_of_very_many_cases_says_that_some_are_drawn(times, drawn):
     (chart,) = index.charts_of([replace(result, answers=cases)])
     assert len(chart.table) == drawn
     said = " ".join(chart.wide["title"]["subtitle"])
-    assert ("evenly many are drawn" in said) == (times > 1)
+    assert ("sampled evenly" in said) == (times > 1)
 
 
 def test_every_row_of_a_replay_says_of_which_time_it_is():

@@ -191,7 +191,7 @@ def test_figures_of_gain_have_a_line_at_break_even():
 def test_a_map_says_its_figures_and_draws_break_even():
     spec = study_chart(only(study_answers.grid(3), 1))
     assert len(values(spec, "rect")) == 9
-    assert "line: break-even, where gain is 1" in texts(spec)
+    assert any("gain is 1" in one for one in texts(spec))
     assert {"peak (PFLOP/s)", "memory bandwidth (TB/s)", "gain"} <= titles(spec)
     assert marks(spec, "rule")
 
@@ -230,8 +230,8 @@ def test_factors_multiply_to_the_last_bar(view):
 
 def test_rows_of_factors_stand_in_the_order_of_the_product():
     shown = texts(study_chart(only(study_answers.factors(), where={"view": "ideal"})))
-    order = [text for text in shown if text in ("precision", "interconnect", "overlap", "all together")]
-    assert order == ["precision", "interconnect", "overlap", "all together"]
+    order = [text for text in shown if text in ("precision", "interconnect", "overlap", "all combined")]
+    assert order == ["precision", "interconnect", "overlap", "all combined"]
 
 
 def test_the_longest_bar_of_a_tornado_comes_first():
@@ -318,7 +318,7 @@ def test_figures_without_rows_are_left_out():
     answer = study_answers.nodes()
     empty = replace(answer.figures[0], title="Nothing", where={"memory": "HBM9"})
     assert "Nothing" not in texts(study_chart(replace(answer, figures=(*answer.figures, empty))))
-    assert "nothing to draw" in texts(study_chart(replace(answer, figures=(empty,))))
+    assert "no data" in texts(study_chart(replace(answer, figures=(empty,))))
 
 
 @pytest.mark.parametrize(

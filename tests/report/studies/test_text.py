@@ -32,7 +32,7 @@ def test_a_study_says_what_it_found_and_what_it_assumes(width):
         "Training GPT-3 175B on devices of 12 nm to 1 nm",
         "the bound moves from compute to DRAM",
         "All devices have 826 mm2 and 400 W.",
-        "5 more columns: --csv has all",
+        "5 more columns; use --csv",
     ):
         assert said in text
     assert text.index("the bound moves") < text.index("29.1 s") < text.index("826 mm2")
@@ -48,7 +48,7 @@ def test_levels_are_words_and_figures_have_units():
 def test_long_tables_show_their_head():
     answer = study_answers.grid(9)
     text = shown(study_text(answer))
-    assert "57 more rows: --csv has all" in text
+    assert "57 more rows; use --csv" in text
     assert len(text.splitlines()) < 40
 
 

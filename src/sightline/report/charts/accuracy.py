@@ -55,12 +55,12 @@ def validation_chart(results: "Sequence[Result]", room: Room = SCREEN) -> dict[s
     if not groups:
         groups = [drawing.of([{"text": "no case was answered"}]).mark_text().encode(text=alt.Text("text:N"))]
     lines = [
-        "On the line where predicted as measured; bands are 10 and 20 per cent either way.",
-        "Thin lines are 80 % intervals of the prediction. Test cases were never fitted to. SI units.",
+        "Points on the diagonal are predicted exactly; the bands are ±10 % and ±20 %.",
+        "Thin lines are the 80 % intervals of the predictions. Test cases are never used for fitting. SI units.",
     ]
     if any(_every(result) > 1 for result in answered):
-        lines.append(f"Of more than {_POINTS} cases of a part, evenly many are drawn; the errors are of all of them.")
-    return drawing.configure(alt.vconcat(*groups), "Predicted over measured", lines, room)
+        lines.append(f"Parts with more than {_POINTS} cases are sampled evenly; errors cover all cases.")
+    return drawing.configure(alt.vconcat(*groups), "Predicted / measured", lines, room)
 
 
 def _every(part: "Result") -> int:
@@ -164,7 +164,7 @@ class Panel:
 def residual_chart(title: str, panels: Sequence[Panel], *, most_points: int = 400) -> dict[str, Any]:
     """Return the Vega-Lite specification; of many points an even selection along the size is drawn."""
     drawn = [_kernel_panel(panel, most_points) for panel in panels]
-    line = "Bands are 10 and 20 per cent either way; ratios beyond a factor of two are drawn at the edge."
+    line = "The bands are ±10 % and ±20 %; ratios beyond a factor of two are drawn at the edge."
     return drawing.configure(alt.concat(*drawn, columns=2), title, [line])
 
 

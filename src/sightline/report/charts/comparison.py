@@ -36,7 +36,7 @@ def comparison_bars(comparison: Comparison, room: Room = SCREEN) -> dict[str, An
 
 def _title(comparison: Comparison) -> str:
     names = list(dict.fromkeys(filter(None, (comparison.a.title, comparison.b.title))))
-    return names[0] if len(names) == 1 else f"{comparison.a.name} and {comparison.b.name}"
+    return names[0] if len(names) == 1 else f"{comparison.a.name} vs {comparison.b.name}"
 
 
 def _longest(comparison: Comparison, level: str) -> list[Difference]:

@@ -15,9 +15,9 @@ _WIDTH, _HEIGHT = 330, 300
 _LEAST_POINTS, _MOST_LINES = 3, 10
 _BATCH = "workload.batch"
 _TITLES = {
-    "tpot": "milliseconds per token of a sequence (TPOT)",
-    "rate": "tokens/s of all sequences",
-    "ttft": "seconds to the first token (TTFT)",
+    "tpot": "time per output token (TPOT) in milliseconds",
+    "rate": "tokens/s, all sequences",
+    "ttft": "time to first token (TTFT) in seconds",
 }
 _UNITS = {
     "tpot": ("tpot_s", 1e-3),
@@ -57,8 +57,8 @@ def curve_chart(profiles: Sequence[Profile], room: Room = SCREEN) -> dict[str, A
         _trade(source, color, points, room), _first_token(source, color, points, room), room=room, spacing=44
     )
     lines = [
-        "Numbers at the points are sequences in flight; hollow points do not fit in memory.",
-        "Up is more for the operator, left is faster for the reader.",
+        "Labels are sequences in flight. Hollow points do not fit in memory.",
+        "Up: more throughput. Left: lower latency.",
         drawing.basis([p.evidence for p in profiles], "thin line" if any(p.interval for p in profiles) else ""),
         *summary.anchor_sentences(profiles),
     ]

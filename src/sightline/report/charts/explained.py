@@ -42,7 +42,7 @@ def explained_chart(explanation: Explanation, room: Room = SCREEN, *, titled: bo
     joined = alt.vconcat(*panels).resolve_scale(color="independent")
     lines = [_line(explanation, whole)]
     if any(one.alone_s is not None for one in explanation.limits):
-        lines.append("tick: what the whole would take if only this limit held")
+        lines.append("tick: time if nothing else limited it")
     return drawing.configure(joined, explanation.title if titled else f"What limits the {whole}", lines, room)
 
 
@@ -93,7 +93,7 @@ def _modules(explanation: Explanation, whole: str, room: Room) -> Any:
         texts.append({"row": module, "text_at": start, "text": units.seconds(start * divisor)})
     longest = max(text["text_at"] for text in texts)
     return _panel(
-        bars, texts, f"Time by module and limit, of the {whole} ({unit})", longest, room, _units(divisor), ticks=False
+        bars, texts, f"Time by module and limit ({whole}, {unit})", longest, room, _units(divisor), ticks=False
     )
 
 

@@ -17,7 +17,7 @@ _CHARACTER, _LINE = 6.4, 13.0
 _PLACES = ((1, -1, "left", "bottom"), (-1, -1, "right", "bottom"), (1, 1, "left", "top"), (-1, 1, "right", "top"))
 """Where a label may stand next to its point, which lines of intervals run through straight: in the corners."""
 _DISTANCE = 4.0
-CHOSEN, FRONT, OTHER = "chosen", "on the front", "other plans"
+CHOSEN, FRONT, OTHER = "chosen", "on the Pareto front", "other plans"
 _COLORS = {CHOSEN: "#d4570c", FRONT: "#174a8c", OTHER: "#a3a3a3"}
 _SHAPES = {CHOSEN: "diamond", FRONT: "circle", OTHER: "circle"}
 

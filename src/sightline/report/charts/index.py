@@ -250,17 +250,17 @@ def _study(answer: Any, room: Room) -> Spec | None:
 def _kinds() -> Iterator[Kind]:
     predict, simulate = "sightline predict FILE", "sightline simulate FILE"
     for name, title, answers, command, draws in (
-        ("plans", "Best plans", "a search", "sightline plan FILE --chart plans.svg", _plans),
-        ("pareto", "Pareto front", "a search with --pareto", "sightline plan FILE --pareto time,cost", _pareto),
+        ("plans", "Best plans", "a plan search", "sightline plan FILE --chart plans.svg", _plans),
+        ("pareto", "Pareto front", "a plan search with --pareto", "sightline plan FILE --pareto time,cost", _pareto),
         ("study", "Study", "a study", "sightline explore STUDY --chart study.svg", _study),
         ("explanation", "What limits the time", "an explanation", "sightline explain FILE --chart e.svg", _explanation),
         ("comparison", "Comparison", "a comparison", "sightline compare A B --chart both.svg", _comparison),
         (
-            *("throughput-latency", "Throughput and latency", "a load at several rates, or several batches"),
+            *("throughput-latency", "Throughput and latency", "a load at several rates, or several batch sizes"),
             *(f"{simulate} --sweep workload.arrival.rate=2,4,8 --chart curve.svg", _throughput_latency),
         ),
         (
-            *("scaling", "Scaling", "predictions over three or more numbers of devices"),
+            *("scaling", "Scaling", "predictions for three or more device counts"),
             *(f"{predict} --sweep 'cluster=8x h100,16x h100,32x h100' --chart scaling.svg", _scaling),
         ),
         ("heat-map", "Heat map", "a sweep over two keys", f"{predict} --sweep A=1,2 --sweep B=1,2", _heat_map),
@@ -270,10 +270,16 @@ def _kinds() -> Iterator[Kind]:
         ("matmuls", "Matmuls on the roofline", "sightline roofline", "sightline roofline FILE", _matmuls),
         ("pipeline", "Pipeline schedule", "one training step", f"{predict} --html report.html", _pipeline),
         ("tornado", "Sensitivity", "a sensitivity", "sightline sensitivity FILE --chart tornado.svg", _tornado),
-        ("latency", "How latencies are spread", "a served load", f"{simulate} --chart load.svg", _latency),
-        ("over-time", "Requests and KV cache over time", "a served load", f"{simulate} --chart load.svg", _over_time),
-        ("replay", "Requests, measured and simulated", "a replay", f"{simulate} --from-run RUN", _requests),
-        ("parity", "Predicted over measured", "a validation", "sightline validate --chart accuracy.svg", _parity),
+        ("latency", "Latency distribution", "a simulated load", f"{simulate} --chart load.svg", _latency),
+        (
+            "over-time",
+            "Requests and KV cache over time",
+            "a simulated load",
+            f"{simulate} --chart load.svg",
+            _over_time,
+        ),
+        ("replay", "Measured and simulated requests", "a replay", f"{simulate} --from-run RUN", _requests),
+        ("parity", "Predicted / measured", "a validation", "sightline validate --chart accuracy.svg", _parity),
     ):
         yield Kind(name=name, title=title, answers=answers, command=command, draws=draws)
 

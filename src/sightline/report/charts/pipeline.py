@@ -80,16 +80,16 @@ def _lines(profile: Profile, stages: int, shown: Sequence[int], windows: Sequenc
     bubble = float(profile.phases.get("pipeline_bubble", 0.0))
     in_step = int(profile.micro_batches or 1)
     lines = [
-        f"Schedule {plan.schedule}: {stages} stages, {in_step:,} micro-batches in a step of {units.seconds(step)}.",
-        f"Numbers are micro-batches; what is empty is bubble, {units.percent(bubble / step)} of the step.",
+        f"Schedule {plan.schedule}: {stages} stages, {in_step:,} micro-batches, step time {units.seconds(step)}.",
+        f"Numbers are micro-batches. Empty space is pipeline bubble: {units.percent(bubble / step)} of the step.",
     ]
     drawn = drawn_micro_batches(profile.scenario, in_step)
     if len(shown) < stages:
-        lines.append(f"{len(shown)} of the {stages} stages, at equal distances.")
+        lines.append(f"Showing {len(shown)} of {stages} stages, evenly spaced.")
     if len(windows) > 1:
-        lines.append("Only the first and the last part of the step are drawn.")
+        lines.append("Showing the first and last part of the step.")
     if drawn < in_step:
-        lines.append(f"{drawn:,} micro-batches are played out, one bar stands for the others.")
+        lines.append(f"Showing {drawn:,} micro-batches; one bar represents the rest.")
     low, high = profile.interval.get("step_time_s") or (None, None)
     said = f"step of {units.seconds(float(low))} to {units.seconds(float(high))}" if low and high else ""
     return [*lines, drawing.basis(profile.evidence, said)]

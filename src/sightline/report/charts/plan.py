@@ -61,7 +61,7 @@ def _lines(answer: PlanAnswer) -> list[str]:
         said = f"; {summary.EVIDENCE_OF.get(first.task.name, 'evidence')}: {evidence}" if evidence else ""
         lines.append(f"Thin lines are 80 % intervals{said}.")
     if any(overlapped_s(one.profile.rows) > 0 for one in answer.plans[:_MOST]):
-        lines.append("Red strips below the bars are communication behind compute.")
+        lines.append("Red strips below the bars are overlapped communication.")
     return [*lines, *sentences.standing(answer), *summary.anchor_sentences([one.profile for one in answer.plans])]
 
 

@@ -74,7 +74,7 @@ def _of_one_kind(profiles: Sequence[Profile], chart: Any, room: Room, *, times: 
         drawing.basis([p.evidence for p in profiles], interval),
     ]
     if len(profiles) > _MOST:
-        lines.insert(0, f"The first {_MOST} of {len(profiles):,}.")
+        lines.insert(0, f"Showing the first {_MOST} of {len(profiles):,}.")
     return drawing.configure(
         chart, labels.common_title([p.scenario for p in profiles]), list(filter(None, lines)), room
     )
@@ -89,11 +89,9 @@ def _time_panel(profile: Profile, room: Room) -> Any:
     hidden = stacks.overlapped(profile, divisor, room.row(stacks.OVERLAPPED))
     if hidden is not None:
         bars.append(hidden)
-        texts.append(
-            {**hidden, "text": units.seconds(overlapped_s(profile.rows)) + " behind compute" * room.side_by_side}
-        )
-    title, reach = f"Where the {whole} goes", texts[0]["end"] * room.with_text
-    axis = f"{unit} {'of a request' if profile.task is SERVING else 'on one device'}"
+        texts.append({**hidden, "text": units.seconds(overlapped_s(profile.rows)) + " overlapped" * room.side_by_side})
+    title, reach = f"{whole[:1].upper()}{whole[1:]} by phase", texts[0]["end"] * room.with_text
+    axis = f"{unit} {'per request' if profile.task is SERVING else 'per device'}"
     colors = drawing.PHASE_COLORS | {stacks.OVERLAPPED: drawing.OVERLAPPED_COLOR}
     scaled, ends = stacks.seconds_in(divisor), stacks.ends_of(profile, profile.task.whole, total_s, divisor)
     texts[0]["end"], reach = ends[1], max(reach, ends[1] * room.with_text)
@@ -111,12 +109,12 @@ def _memory_panel(profile: Profile, room: Room) -> Any:
     reach = max(texts[0]["end"], usable / 2**30) * room.with_text
     width = room.text * reach / room.panel
     texts = [{**text, "end": clear_of(usable / 2**30, text["end"], width)} for text in texts]
-    title, axis = "Memory of the fullest device", "GiB" + ", and per cent of the device" * room.side_by_side
+    title, axis = "Memory of the fullest device", "GiB" + ", and share of the device" * room.side_by_side
     panel = stacks.panel(
         bars, texts, drawing.MEMORY_COLORS, title, reach=reach, axis=axis, room=room, scaled=stacks.GIB
     )
     color = drawing.FAINT if profile.fits else drawing.WARNING
-    whose = "on the device" if usable >= float(profile.scenario.cluster.device.memory_bytes) else "for the engine"
+    whose = "device memory" if usable >= float(profile.scenario.cluster.device.memory_bytes) else "engine limit"
     mark = drawing.of([{"row": "total", "usable": usable / 2**30, "text": f"{units.gib(usable)} {whose}"}], stacks.GIB)
     rule = mark.mark_rule(strokeDash=[5, 4], strokeWidth=1.5, color=color).encode(x=alt.X("usable:Q"))
     label = mark.mark_text(align="center", baseline="bottom", color=color, fontSize=11)
@@ -163,15 +161,15 @@ def _side_by_side(profiles: Sequence[Profile], room: Room) -> dict[str, Any]:
     task = profiles[0].task
     chosen = list(zip(labels.variant_labels([p.scenario for p in profiles]), profiles, strict=True))
     whole = task.figures[task.whole].label.capitalize()
-    lines = [f"{whole} by phase, and memory of the fullest device by part; the red line is what may be filled."]
+    lines = [f"{whole} by phase, and memory of the fullest device by part. The red line is the usable memory."]
     if any(p.interval.get(task.whole) for p in profiles):
         lines.append(f"Thin lines are 80 % intervals of the {task.figures[task.whole].label}.")
     if len(chosen) > _MOST:
         chosen.sort(key=lambda pair: -float(pair[1].figure(task.best) or 0.0))
         chosen = chosen[:_MOST]
-        lines.append(f"The {_MOST} with most tokens per second and device of {len(profiles):,}.")
+        lines.append(f"Showing the {_MOST} of {len(profiles):,} with the most tokens per second and device.")
     if any(overlapped_s(p.rows) > 0 for _, p in chosen):
-        lines.append("Red strips below the bars are communication behind compute.")
+        lines.append("Red strips below the bars are overlapped communication.")
     lines += summary.anchor_sentences([p for _, p in chosen])
     panels = stacks.times(chosen, whole, room), stacks.memory(chosen, room)
     return drawing.configure(

@@ -45,7 +45,7 @@ def scaling_chart(profiles: Sequence[Profile], room: Room = SCREEN) -> dict[str,
         return None
     has = "thin line" if any(point.interval for point in points) else ""
     lines = [
-        "Dashed: linear scaling from the fewest devices.",
+        "Dashed: linear scaling from the smallest device count.",
         *([] if all(point.fits for point in points) else ["Hollow points do not fit in memory."]),
         drawing.basis([profile.evidence for profile in profiles], has),
     ]

@@ -36,21 +36,21 @@ def sensitivity_chart(found: Sensitivity, room: Room = SCREEN) -> dict[str, Any]
         columns=columns,
         about={
             "time": Column(label="time", values=names),
-            "elasticity": Column(label="change of the time (%) for 1 % more"),
+            "elasticity": Column(label="change in time (%) for +1 %"),
         },
     )
     several = len({key for key, _, _ in rows}) > 1
     about = "Times" if several else names[rows[0][0]]
     figure = Figure(
         kind="tornado",
-        title=f"{about} by numbers of the machine",
+        title=f"{about} by hardware input",
         x="number",
         y="elasticity",
         panel="time" if several else "",
     )
     chart = tornado(Picture(answer=answer, figure=figure, room=room))
     lines = [
-        "What 1 % more of a number changes: blue shortens the time, orange lengthens it.",
+        "Effect of raising an input by 1 %: blue reduces the time, orange increases it.",
         drawing.basis(found.answer.evidence),
     ]
     return drawing.configure(chart, answer.title, list(filter(None, lines)), room)

@@ -18,7 +18,7 @@ Named = Sequence[tuple[str, Profile]]
 GIB = drawing.in_si("bytes", 2**30, "start", "end", "low", "high", "usable")
 """Of bars of memory."""
 
-OVERLAPPED = "communication, overlapped"
+OVERLAPPED = "overlapped communication"
 _ROOM_ONE_TIME, _ROOM_MORE = 1.62, 2.3
 """Width for a bar and the text behind it over that of the longest bar, by how many times the text says."""
 _STRIP = 4

@@ -49,6 +49,6 @@ def sweep_chart(profiles: Sequence[Profile], room: Room = SCREEN) -> dict[str, A
     chart = heat_map(Picture(answer=answer, figure=Figure(kind="map", title=named, x=x, y=(y, best)), room=room))
     ends = [(float(low), float(high)) for p in profiles for low, high in [p.interval.get(best) or (0.0, None)] if high]
     said = f"up to ± {percent(max((high / low) ** 0.5 - 1 for low, high in ends))}" if ends else ""
-    unfit = "None of these fits in memory." if not any(fits) else "" if all(fits) else "Empty: does not fit in memory."
+    unfit = "None of these fit in memory." if not any(fits) else "" if all(fits) else "Empty: does not fit in memory."
     lines = [unfit, drawing.basis([profile.evidence for profile in profiles], said)]
     return drawing.configure(chart, title, list(filter(None, lines)), room)

@@ -36,7 +36,7 @@ def watched_chart(
         for key, title in _FIGURES.items()
         if sum(line.get(key) is not None for line in shown) >= 2
     ]
-    said = ["Bars: the middle half of the steps behind each point."]
+    said = ["Bars: middle 50 % of the steps behind each point."]
     if predicted:
         said.append("Dashed: the predicted time with its 80 % interval.")
     return drawing.configure(alt.vconcat(*panels, spacing=20), "Step time", said, room)

@@ -51,7 +51,7 @@ def _events(profile: Profile, steps: int) -> Iterator[Event]:
     left = steps - len(full)
     if left > 0:
         start_s = ttft_s + _FIRST * step_s
-        name = f"{left:,} more decode steps, not drawn one by one"
+        name = f"{left:,} more decode steps, not drawn individually"
         yield slice_of(name, RANGE, 0, COMPUTE, start_s, start_s + left * step_s, steps=left)
 
 
@@ -66,7 +66,7 @@ def _prefill(profile: Profile, ttft_s: float) -> Iterator[Event]:
         yield from _pass(name, blocks, number * each_s, (number + 1) * each_s, host_s / passes)
     if passes > _MOST_PREFILLS:
         left = passes - _MOST_PREFILLS
-        name = f"{left:,} more passes of the prefill, not drawn one by one"
+        name = f"{left:,} more prefill passes, not drawn individually"
         yield slice_of(name, RANGE, 0, COMPUTE, _MOST_PREFILLS * each_s, ttft_s, passes=left)
 
 

@@ -17,7 +17,7 @@ MOST_ITERATIONS, MOST_REQUESTS = 50_000, 5_000
 """What is drawn at most: beyond it viewers become slow."""
 MOST_EVENTS = 100_000
 """Slices inside of iterations."""
-SHARES = "each as a share of the mean iteration of its kind; prompts and decoding sequences share most kernels"
+SHARES = "each as a share of the mean iteration; prompts and decoding sequences share most kernels"
 """What the modules inside of an iteration are."""
 ROWS = {COMPUTE: "iterations", LAYERS_SEND: "communication", events.HOST: "host"}
 Inside = Mapping[tuple[int, str], Sequence[Piece]]
@@ -41,11 +41,11 @@ def serving_trace(outcome: Outcome, about: dict[str, Any], inside: Inside | None
     end_s = _end_s(outcome)
     drawn = np.flatnonzero(outcome.iterations.start_s < end_s)
     detailed = _detailed(outcome, drawn, inside or {})
-    said = "" if end_s == np.inf else f"the trace ends after {end_s:.4g} s: it draws {MOST_ITERATIONS:,} iterations"
-    said += f" and {MOST_REQUESTS:,} requests at most" if said else ""
+    said = "" if end_s == np.inf else f"the trace ends after {end_s:.4g} s: at most {MOST_ITERATIONS:,} iterations"
+    said += f" and {MOST_REQUESTS:,} requests are drawn" if said else ""
     if inside and detailed < drawn.size:
         said += "; " if said else ""
-        said += f"the trace draws modules in the first {detailed:,} of {drawn.size:,} iterations"
+        said += f"modules are drawn for the first {detailed:,} of {drawn.size:,} iterations"
     about = about | {"iterations": int(drawn.size), "iterations_with_modules": detailed}
     about |= {"modules": SHARES} if detailed else {}
     found = [*_iterations(outcome, drawn, detailed, inside or {}), *_requests(outcome, end_s)]

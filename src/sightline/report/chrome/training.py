@@ -134,7 +134,7 @@ def _event(profile: Profile, span: Span, omitted: int) -> Event:
         name = f"{span.kind} {span.micro_batch}"
         args |= {"micro_batch": span.micro_batch, "chunk": span.chunk}
     if span.kind == OMITTED:
-        name = f"{omitted} more micro-batches, not drawn one by one"
+        name = f"{omitted} more micro-batches, not drawn individually"
         args["micro_batches"] = omitted
     elif span.kind == TRANSFER:
         row, name = STAGES_SEND, kernel_name(f"send-recv {span.micro_batch}", is_communication=True)

@@ -65,7 +65,7 @@ def whole_name(explanation: Explanation) -> str:
 
 def _fast(explanation: Explanation) -> Said:
     if not explanation.whole_s:
-        return Said(asks="how fast", says="no request is answered", kind=BAD)
+        return Said(asks="how fast", says="no request answered", kind=BAD)
     time = f"{whole_name(explanation)} {units.seconds(explanation.whole_s)}"
     return Said(asks="how fast", says=f"{explanation.source} {time}")
 
@@ -101,12 +101,16 @@ def change(explanation: Explanation) -> Said:
     """Return what to change, in a few words."""
     if not explanation.advice:
         tried = explanation.scenario
-        says = "nothing that was tried helps beyond the noise of the prediction" if tried else "no change is advised"
+        says = (
+            "no candidate change helps by more than the uncertainty of the prediction"
+            if tried
+            else ("no change recommended")
+        )
         if explanation.answer is not None and explanation.answer.fits is False:
-            says = "nothing that was tried makes it fit"
+            says = "no candidate change makes it fit"
         elif explanation.answer is not None and explanation.answer.task is OPERATOR:
-            says = "an operator has no plan that could change"
-        return Said(asks="what to change", says=says)
+            says = "an operator has no plan to change"
+        return Said(asks="recommended change", says=says)
     return changed(explanation.advice[0], explanation.answer)
 
 
@@ -115,7 +119,7 @@ def changed(advice: Advice, own: Profile | None) -> Said:
     what = said(advice.set) if advice.set else advice.sentence.partition(".")[0]
     is_timed = own is None or bool(own.whole_s)
     brings = ["fits"] * (own is not None and own.fits is False) + [percent_of(advice)] * is_timed
-    return Said(asks="what to change", says=f"{what}: {', '.join(brings)}", kind=GOOD)
+    return Said(asks="recommended change", says=f"{what}: {', '.join(brings)}", kind=GOOD)
 
 
 def percent_of(advice: Advice) -> str:

@@ -12,7 +12,7 @@ from sightline.report.explained.drill import drill
 from sightline.report.pieces import FAINT, Piece
 from sightline.report.summary import Part
 
-LIMIT_COLUMNS = ("limit", "time", "share", "if alone", "distance to it")
+LIMIT_COLUMNS = ("limit", "time", "share", "if alone", "distance to limit")
 """Of the table of limits: what the whole takes more than if a limit alone held is the distance to it."""
 
 

@@ -72,7 +72,7 @@ def _limits(explanation: Explanation) -> Iterator[RenderableType]:
     title = Text(f"what limits the {whole_name(explanation)}", style="dim")
     for one in (each for each in explanation.limits if each.share >= _SEEN):
         bar = parts.Bar(one.share / longest, LIMIT_COLORS.get(one.limit, "white")).drawn(_BAR)
-        alone = "" if one.alone_s is None else f"alone {units.seconds(one.alone_s)}"
+        alone = "" if one.alone_s is None else f"{units.seconds(one.alone_s)} if nothing else limited it"
         share = Text(units.percent(one.share), justify="right")
         table.add_row(one.limit, Text(units.seconds(one.time_s), justify="right"), share, bar, alone)
     yield Text()
@@ -84,7 +84,7 @@ def _parts(explanation: Explanation) -> Iterator[RenderableType]:
     """Phases and modules in one grid, so that their columns line up."""
     table = parts.grid(4)
     for title, found in (
-        (f"where the {whole_name(explanation)} goes", phases(explanation)),
+        (f"{whole_name(explanation)} by phase", phases(explanation)),
         ("longest modules", modules(explanation, _FEWER.get(len(explanation.advice), MOST_MODULES))),
     ):
         if found:

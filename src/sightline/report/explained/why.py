@@ -8,7 +8,7 @@ from sightline.report import pieces
 from sightline.report.explained.page import LIMIT_COLUMNS, limit_rows
 from sightline.report.pieces import Piece
 
-BETTER = "What would be better"
+BETTER = "Recommended changes"
 
 
 def better_piece(explanation: Explanation, link: Callable[[Advice], str], *, level: int = 2) -> Piece:
@@ -36,7 +36,7 @@ def limits_piece(explanation: Explanation, *, level: int = 2) -> Piece:
 
 def _advice(explanation: Explanation, link: Callable[[Advice], str]) -> str:
     found = "".join(f"<li>{_one(advice, link(advice))}</li>" for advice in explanation.advice)
-    none = "No single change that was tried brings more than its uncertainty."
+    none = "No candidate change gains more than its uncertainty."
     return f'<ol class="advice">{found}</ol>' if found else pieces.paragraphs([none])
 
 
@@ -49,7 +49,7 @@ def _one(advice: Advice, address: str) -> str:
 
 def traces_piece() -> Piece:
     """Return what explains the traces of a whole job, for pages that take one."""
-    said = "Traces of several ranks, and those that are too large here, are explained on the command line:"
+    said = "For traces of several ranks, and traces too large to upload, use the command line:"
     return pieces.folded(
         "Explain the traces of several ranks", pieces.commands([(said, "sightline explain rank*.json")])
     )

@@ -97,7 +97,7 @@ def plan_markdown(answer: "PlanAnswer", *, command: str = "") -> str:
 
     headings, rows = table_of(answer)
     compared = sentences.compared_by(answer)
-    reasons = (("Why not", sentences.neighbours(answer)), ("Better hardware", sentences.hardware(answer)))
+    reasons = (("Alternatives", sentences.neighbours(answer)), ("Better hardware", sentences.hardware(answer)))
     return outline_markdown(
         Outline(
             title=sentences.title(answer),

@@ -20,12 +20,10 @@ def outline_markdown(outline: Outline, *, blocks: Sequence[str] = (), command: s
         "\n".join(map(_said, (*outline.said, *outline.legend))),
         *map(escaped, (*outline.about, *outline.sentences, *outline.footnotes)),
         *map(_part, outline.parts),
-        _rows(
-            Rows(title="What it assumes", headings=("assumption",), rows=_alone(outline.assumptions), is_folded=True)
-        ),
+        _rows(Rows(title="Assumptions", headings=("assumption",), rows=_alone(outline.assumptions), is_folded=True)),
         "\n>\n".join(f"> ⚠️ {escaped(one)}" for one in dict.fromkeys(outline.warnings)),
         *(block.strip() for block in blocks),
-        folded("The scenario, fully resolved", fenced(outline.scenario, "yaml")) if outline.scenario else "",
+        folded("Resolved scenario", fenced(outline.scenario, "yaml")) if outline.scenario else "",
         code(command) if command else "",
     ]
     return "\n\n".join(block for block in found if block) + "\n"

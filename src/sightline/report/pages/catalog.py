@@ -46,7 +46,7 @@ def entry_piece(kind: str, name: str, fields: Mapping[str, Any], links: Sequence
     is_price = kind == "prices"
     figures = catalog.figures_of({key: fields[key] for key in fields if not (is_price and key == "offers")})
     differs = any(note for _, _, note in figures)
-    headings = ("figure", "value", *(["source, where it differs"] if differs else []))
+    headings = ("figure", "value", *(["source, if different"] if differs else []))
     rows = figures if differs else [row[:2] for row in figures]
     meaning = catalog.meaning_of(kind, name)
     return pieces.joined(

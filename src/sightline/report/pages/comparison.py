@@ -22,7 +22,7 @@ def comparison_page(comparison: Comparison, *, command: str = "") -> str:
 
 def title_of(comparison: Comparison) -> str:
     """Return the title of a page on a comparison."""
-    return f"{comparison.a.name} and {comparison.b.name} compared"
+    return f"{comparison.a.name} vs {comparison.b.name}"
 
 
 def comparison_piece(comparison: Comparison, *, level: int = 1) -> Piece:
@@ -53,7 +53,7 @@ def short_answer(comparison: Comparison) -> Iterator[Said]:
         yield Said(asks="faster", says=comparison.faster.sentence)
     for row in [row for row in comparison.rows if row.level == "step"][:3]:
         a, b, ratio, _ = words.figures(row)
-        apart = f"{a} and {b}" + (f", B / A {ratio}" if ratio else "")
+        apart = f"{a} vs {b}" + (f", B / A {ratio}" if ratio else "")
         yield Said(asks=words.label(row), says=f"{apart}: {words.verdict(row)}")
 
 
@@ -67,7 +67,7 @@ def _rows(comparison: Comparison, level: str) -> str:
     cells = rows_of(comparison, level)
     right = (False, True, True, True, True, False)
     found = pieces.table(COLUMNS, cells[:_MOST_ROWS], label=words.LEVEL_TITLES[level], numbers=right)
-    more = [f"and {len(cells) - _MOST_ROWS:,} more, which --csv has"] if len(cells) > _MOST_ROWS else []
+    more = [f"{len(cells) - _MOST_ROWS:,} more; use --csv"] if len(cells) > _MOST_ROWS else []
     return found + pieces.paragraphs(more, FAINT)
 
 

@@ -23,9 +23,9 @@ def outline_piece(outline: Outline) -> Piece:
         pieces.warned(outline.warnings),
         pieces.paragraphs(outline.sentences),
         *map(_part, outline.parts),
-        pieces.section("What it assumes", pieces.listed(outline.assumptions)),
+        pieces.section("Assumptions", pieces.listed(outline.assumptions)),
         pieces.paragraphs(outline.footnotes, FAINT),
-        pieces.folded("The scenario, fully resolved", pieces.text(outline.scenario, "scenario")),
+        pieces.folded("Resolved scenario", pieces.text(outline.scenario, "scenario")),
     )
 
 

@@ -66,7 +66,7 @@ def plan_piece(
         launch_piece(answer),
         *_reasons(answer),
         _searched(answer),
-        pieces.section("What the figures rest on", pieces.paragraphs(sentences.assumptions(answer))),
+        pieces.section("Evidence", pieces.paragraphs(sentences.assumptions(answer))),
         pieces.warned(answer.warnings),
         pieces.section("Try next", pieces.commands(commands)),
         pieces.section("The best plans", *(_detail(answer, one) for one in answer.plans[:_MOST_DETAILS])),
@@ -76,7 +76,7 @@ def plan_piece(
 def short_answer(answer: PlanAnswer) -> Iterator[Said]:
     """Yield the best plan and its short answer; where nothing fits, that."""
     if not answer.plans:
-        none = "none was found until the search was stopped" if answer.stopped else "none fits what was asked"
+        none = "none found before the search was stopped" if answer.stopped else "none meets the request"
         yield Said(asks="best plan", says=none, kind=pieces.BAD)
         return
     best = answer.plans[0]
@@ -85,7 +85,7 @@ def short_answer(answer: PlanAnswer) -> Iterator[Said]:
     lines = of_profile(best.profile)
     yield from (replace(line, says=rent) if rent and line.asks == COSTS else line for line in lines)
     if reasons := sentences.why_it_wins(answer):
-        yield Said(asks="why it wins", says=reasons)
+        yield Said(asks="rationale", says=reasons)
 
 
 def table_of(answer: PlanAnswer) -> tuple[list[str], list[tuple[str, ...]]]:
@@ -102,7 +102,7 @@ def table_of(answer: PlanAnswer) -> tuple[list[str], list[tuple[str, ...]]]:
 
 def _chart(answer: PlanAnswer) -> Piece:
     said = "; ".join(f"plan {row_of(answer, one)}" for one in answer.plans[:5])
-    return charts_piece(answer, f"the plans that were found: {said}", names=("plans",), titled=False)
+    return charts_piece(answer, f"plans found: {said}", names=("plans",), titled=False)
 
 
 def _table(answer: PlanAnswer, addresses: Mapping[int, str]) -> str:
@@ -114,14 +114,14 @@ def _table(answer: PlanAnswer, addresses: Mapping[int, str]) -> str:
         else row
         for one, row in zip(answer.plans, rows, strict=True)
     ]
-    hint = pieces.paragraphs(["The number of a plan opens it in full."] if addresses else [], FAINT)
+    hint = pieces.paragraphs(["Select a plan number to see its details."] if addresses else [], FAINT)
     return pieces.table(headings, linked, label="the best plans") + hint
 
 
 def _searched(answer: PlanAnswer) -> Piece:
     """What was searched, and what of it was left out and why."""
     return pieces.section(
-        "What was searched",
+        "Search space",
         pieces.paragraphs([sentences.searched(answer), *sentences.left_out(answer)]),
         _rows(("exceed", "limit", ""), sentences.beyond_limits(answer)),
         _rows(("not valid", "rule", ""), sentences.rejections(answer)),
@@ -132,18 +132,18 @@ def _nearest(answer: PlanAnswer, tries: Sequence[str]) -> Piece:
     """Changes under which something fits; as links where there are pages of searches."""
     found = sentences.nearest(answer)
     if not answer.nearest or len(tries) < len(found):
-        return pieces.section("Nearest that fit", pieces.commands(found))
+        return pieces.section("Nearest plans that fit", pieces.commands(found))
     links = [pieces.Link(said, address).html for (said, _), address in zip(found, tries, strict=False)]
-    return pieces.section("Nearest that fit", f"<ul>{''.join(f'<li>{link}</li>' for link in links)}</ul>")
+    return pieces.section("Nearest plans that fit", f"<ul>{''.join(f'<li>{link}</li>' for link in links)}</ul>")
 
 
 def _reasons(answer: PlanAnswer) -> Iterator[Piece]:
     """Why the best plan is the best, and what would be better."""
     compared = sentences.compared_by(answer)
     for title, first, rows in (
-        ("Best with each other value", "instead", sentences.alternatives(answer)),
-        ("Why not", "instead", sentences.neighbours(answer)),
-        ("Better, and why not", "instead", sentences.gains(answer)),
+        ("Best plan for each other value", "instead", sentences.alternatives(answer)),
+        ("Alternatives", "instead", sentences.neighbours(answer)),
+        ("Better, but excluded", "instead", sentences.gains(answer)),
         ("Better hardware", "part", sentences.hardware(answer)),
     ):
         yield pieces.section(title, _rows((first, compared, ""), rows))

@@ -52,9 +52,9 @@ def profile_piece(
         pieces.section("Time by module and phase", _modules(profile), level=level),
         pieces.section("Memory by pipeline stage", _stages(profile), level=level),
         pieces.folded("Memory by item and pipeline stage", _items(profile)),
-        pieces.section("Where the constants come from", evidence_table(profile), level=level),
-        pieces.section("How it was measured", _measurement(profile), level=level),
-        pieces.folded("The scenario, fully resolved", pieces.text(scenario_yaml(profile.scenario), "scenario")),
+        pieces.section("Evidence of constants", evidence_table(profile), level=level),
+        pieces.section("Measurement", _measurement(profile), level=level),
+        pieces.folded("Resolved scenario", pieces.text(scenario_yaml(profile.scenario), "scenario")),
     )
 
 
@@ -64,7 +64,7 @@ def short_answer(profile: Profile, changes: Sequence[Advice] = ()) -> Iterator[S
     if changes:
         yield changed(changes[0], profile)
     elif profile.advice:
-        asks = "what fills it" if profile.fits is False else "what to change"
+        asks = "largest part" if profile.fits is False else "recommended change"
         yield Said(asks=asks, says=profile.advice[0], kind=BAD)
 
 
@@ -167,7 +167,7 @@ def _measurement(profile: Profile) -> str:
     from sightline.profile.results import flatten
 
     rows = [(key, _plain(value)) for key, value in flatten(profile.measurement).items() if value not in (None, "", [])]
-    return pieces.table(("", ""), rows, label="how it was measured", numbers=False)
+    return pieces.table(("", ""), rows, label="measurement", numbers=False)
 
 
 def _plain(value: Any) -> str:

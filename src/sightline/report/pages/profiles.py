@@ -48,12 +48,12 @@ def profiles_piece(profiles: Sequence[Profile], cells: Cells = (), *, changes: S
         return profile_piece(profiles[0], "chart", charts=8, changes=changes)
     named = list(zip(labels.variant_labels([p.scenario for p in profiles]), profiles, strict=True))
     left, few = len(profiles) - _MOST_DETAILS, len(profiles) <= _FEW
-    more = f"{left:,} more are not shown in full: ask for each alone, or with --json." if left > 0 else ""
+    more = f"{left:,} more not shown in detail; run them separately, or use --json." if left > 0 else ""
     return pieces.joined(
         _charts(profiles),
         pieces.section("Figures", *_tables(profiles, cells)),
         pieces.section(
-            "In full",
+            "Details",
             *(
                 pieces.folded(label, profile_piece(profile, f"chart{position}", charts=2, narrow=few, level=3))
                 for position, (label, profile) in enumerate(named[:_MOST_DETAILS])
@@ -77,7 +77,7 @@ def _tables(profiles: Sequence[Profile], cells: Cells) -> list[str]:
         shown = own[:_MOST_LINES]
         found.append(table_of([profiles[i] for i in shown], [cells[i] for i in shown] if cells else ()))
         if left := len(own) - len(shown):
-            found.append(pieces.paragraphs([f"and {left:,} more, which --csv and --json have"], pieces.FAINT))
+            found.append(pieces.paragraphs([f"{left:,} more; use --csv or --json"], pieces.FAINT))
     return found
 
 

@@ -16,7 +16,7 @@ Named = Sequence[tuple[str, RooflineTable]]
 
 def roofline_page(named: Named, *, command: str = "") -> str:
     """Return the report of tables with their scenarios' names as one page; ``command`` asked for it."""
-    title = "The matmuls of a layer on the roofline"
+    title = "Matmuls of a layer on the roofline"
     return document(title, pieces.joined(pieces.headline(title), roofline_piece(named)), command=command)
 
 
@@ -42,7 +42,7 @@ def short_answer(named: Named) -> Iterator[Said]:
             bounds = [row.bound for row in table.rows if row.phase == phase]
             counts = ", ".join(f"{bounds.count(bound)} bound by {bound}" for bound in dict.fromkeys(bounds))
             edge = f"; ridge {ridges(table)} FLOP/byte"
-            yield Said(asks=phase, says=f"{_name(name, table)}: of {len(bounds)} matmuls {counts}{edge}")
+            yield Said(asks=phase, says=f"{_name(name, table)}: {len(bounds)} matmuls, {counts}{edge}")
 
 
 def rows_of(table: RooflineTable) -> list[tuple[str, ...]]:

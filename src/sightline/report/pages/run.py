@@ -37,15 +37,15 @@ def run_piece(run: Run, store: Store, *, level: int = 1, links: Iterable[Link] =
         pieces.short_answer(_short_answer(run)),
         pieces.buttons(links),
         profile_piece(profile, "chart", charts=8) if profile is not None else _results(run),
-        pieces.section("The machine", _flat(run.environment, "environment")),
-        pieces.folded("The end of what it printed", pieces.text(run.output, "output")) if run.output else "",
-        pieces.folded("The scenario", pieces.text(scenario, "scenario")) if profile is None and run.scenario else "",
+        pieces.section("Machine", _flat(run.environment, "environment")),
+        pieces.folded("End of its output", pieces.text(run.output, "output")) if run.output else "",
+        pieces.folded("Scenario", pieces.text(scenario, "scenario")) if profile is None and run.scenario else "",
     )
 
 
 def _short_answer(run: Run) -> Iterator[Said]:
     kind = {"ok": GOOD, RUNNING: ""}.get(run.status, BAD)
-    yield Said(asks="how it ended", says=": ".join(filter(None, (run.status.replace("_", " "), run.reason))), kind=kind)
+    yield Said(asks="outcome", says=": ".join(filter(None, (run.status.replace("_", " "), run.reason))), kind=kind)
 
 
 def _results(run: Run) -> Piece:

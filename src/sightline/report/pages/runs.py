@@ -15,9 +15,9 @@ with sl.watch("scenario.yaml") as watch:
         train(batch)
         watch.step()"""
 _NEXT = (
-    ("Measure a step of training, or of any other scenario, on this machine:", "sightline measure scenario.yaml"),
-    ("Watch a job of training from its own program; it is kept as a run:", HOW_TO_WATCH),
-    ("Read what another machine exported:", "sightline runs import runs.zip"),
+    ("Measure a training step, or any other scenario, on this machine:", "sightline measure scenario.yaml"),
+    ("Watch a training job from its own program, and store it as a run:", HOW_TO_WATCH),
+    ("Import runs from another machine:", "sightline runs import runs.zip"),
 )
 
 
@@ -31,7 +31,7 @@ def runs_piece(runs: Sequence[Run], count: int, place: str, address: Callable[[R
         address: Returns the address that opens a run.
     """
     if not runs:
-        none = pieces.paragraphs([f"The store of runs '{place}' has no runs yet."])
+        none = pieces.paragraphs([f"The run store '{place}' has no runs yet."])
         return pieces.joined(none, pieces.commands(_NEXT))
     columns = columns_of(runs)
     # On narrow screens the last column is the one out of sight.
@@ -47,7 +47,7 @@ def runs_piece(runs: Sequence[Run], count: int, place: str, address: Callable[[R
 
 def _said(shown: int, count: int, place: str) -> str:
     if shown < count:
-        return f"The newest {shown:,} of {count:,} runs in {place}; `sightline runs list` has all."
+        return f"Showing the newest {shown:,} of {count:,} runs in {place}; list all with `sightline runs list`."
     return f"{shown:,} {'run' if shown == 1 else 'runs'} in {place}, newest first."
 
 

@@ -29,11 +29,11 @@ def sensitivity_page(
     """
     helps = list(changes) or [()] * len(found)
     if len(found) == 1:
-        title = f"What {labels.title(found[0].answer.scenario)} depends on"
+        title = f"Sensitivity of {labels.title(found[0].answer.scenario)}"
         return document(
             title, pieces.joined(pieces.headline(title), sensitivity_piece(found[0], changes=helps[0])), command=command
         )
-    title = f"What {len(found):,} scenarios depend on"
+    title = f"Sensitivity of {len(found):,} scenarios"
     named = zip(labels.variant_labels([one.answer.scenario for one in found]), found, strict=True)
     sections = (
         pieces.section(name, sensitivity_piece(one, f"chart{position}", level=3, changes=helps[position]))
@@ -53,12 +53,12 @@ def sensitivity_piece(
         charts_piece(found, said, identifier),
         changes_piece(changes, level=level),
         pieces.section(
-            "What 1 % more of a number changes, in per cent",
+            "Effect of raising an input by 1 %, in percent",
             pieces.table(("number", *_keys(found)), elasticity_rows(found), label="elasticities"),
             level=level,
         ),
-        pieces.section("Plans that differ in one decision", _neighbours(found), level=level),
-        pieces.folded("The prediction in full", profile_piece(found.answer, f"{identifier}-own", level=level + 1)),
+        pieces.section("Plans with a single change", _neighbours(found), level=level),
+        pieces.folded("Full prediction", profile_piece(found.answer, f"{identifier}-own", level=level + 1)),
     )
 
 
@@ -91,4 +91,4 @@ def _keys(found: Sensitivity) -> list[str]:
 
 def _neighbours(found: Sensitivity) -> str:
     rows = neighbour_rows(found)
-    return pieces.table(NEIGHBOURS, rows, label="plans that differ in one decision") if rows else ""
+    return pieces.table(NEIGHBOURS, rows, label="plans with a single change") if rows else ""

@@ -49,7 +49,7 @@ def objective(profile: Profile, found: Capacity | None) -> Iterator[Said]:
         return
     share = units.percent(kept)
     verdict = "met" if summary.keeps_slo(profile) else "missed"
-    says = f"{verdict}: {share} of the requests keep every limit, {float(slo.percentile):g} % have to"
+    says = f"{verdict}: {share} of the requests meet every limit, {float(slo.percentile):g} % required"
     yield Said(asks="objective", says=says, kind=GOOD if summary.keeps_slo(profile) else BAD)
 
 
@@ -65,7 +65,7 @@ def capacity_lines(found: Capacity | None, think_s: float) -> Iterator[Said]:
         ends = f"{units.digits(low)}/s or more" if high is None else f"{units.digits(low)} to {units.digits(high)}/s"
         yield Said(asks="80 % interval", says=ends)
     if (users := found.users(think_s)) is not None:
-        thinking = f" who think {units.seconds(think_s)} between requests" if think_s else " who ask again at once"
+        thinking = f" with {units.seconds(think_s)} between requests" if think_s else (" with no time between requests")
         yield Said(asks="users", says=f"{users:,} users{thinking}")
 
 
@@ -80,7 +80,7 @@ def best_of(answers: Sequence[Profile]) -> Iterator[Said]:
     if kept:
         best = max(kept, key=lambda one: float(one.requests_per_s))
         label = labels.variant_labels([one.scenario for one in answers])[list(answers).index(best)]
-        yield Said(asks="most that keeps it", says=f"{label}: {' · '.join(summary.speeds(best))}")
+        yield Said(asks="highest that meets it", says=f"{label}: {' · '.join(summary.speeds(best))}")
 
 
 def _curve(found: Capacity) -> Piece:
@@ -93,4 +93,4 @@ def _curve(found: Capacity) -> Piece:
     shown = tried[: max(below + _BEYOND, _LEAST_POINTS)]
     drawn = charts_piece(shown, f"{label_of(shown[-1])} at {len(shown)} rates", "curve", names=_CURVE)
     said = pieces.paragraphs([found.sentence] if found.rate is not None else [], pieces.FAINT)
-    return pieces.joined(said, drawn, pieces.folded("Every rate that was tried", table_of(tried)))
+    return pieces.joined(said, drawn, pieces.folded("All simulated rates", table_of(tried)))

@@ -37,7 +37,7 @@ def study_piece(answer: StudyAnswer, place: str = "chart", *, is_folded: bool = 
         pieces.warned(answer.warnings),
         _chart(answer, place) if answer.figures else "",
         holds("Table", *_table(answer)) if len(answer) else "",
-        pieces.section("What it assumes", pieces.listed(answer.assumptions)),
+        pieces.section("Assumptions", pieces.listed(answer.assumptions)),
         _csv(answer) if len(answer) else "",
     )
 
@@ -54,14 +54,14 @@ def _table(answer: StudyAnswer) -> tuple[str, str]:
     numbers = [column.is_number for column in columns]
     shown = pieces.table([one.heading for one in columns], rows, label="rows of the study", numbers=numbers)
     left = len(answer) - _MOST_ROWS
-    more = [f"{counted(left, 'more row')}: in the CSV text below"] if left > 0 else []
+    more = [f"{counted(left, 'more row')} in the CSV below"] if left > 0 else []
     return shown, pieces.paragraphs(more, FAINT)
 
 
 def _csv(answer: StudyAnswer) -> Piece:
     """All columns, folded."""
     if len(answer) > _MOST_CSV:
-        said = f"{counted(len(answer), 'row')} are too many for a page: --csv has them."
+        said = f"Too many rows for a page ({len(answer):,}); use --csv."
         return Piece(html=pieces.paragraphs([said], FAINT))
     said = f"{counted(len(answer), 'row')} of {counted(len(answer.columns), 'column')} as CSV, in SI units"
     return pieces.folded(said, pieces.text(study_to_csv(answer), "CSV"))

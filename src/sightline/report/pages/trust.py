@@ -12,8 +12,8 @@ from sightline.report.pieces import FAINT, Piece, Said
 from sightline.report.terminal.accuracy import case_cells, quantity_name
 from sightline.validation.nearest import Near
 
-TITLE = "How far to trust this answer"
-_COLUMNS = ("case", "same", "measured", "predicted", "error", "inside 80 %", "suite", "part")
+TITLE = "Evidence for this result"
+_COLUMNS = ("case", "same", "measured", "predicted", "error", "inside 80 % interval", "suite", "part")
 _IS_NUMBER = [False, False, True, True, True, False, False, False]
 _UNITS = {"step_time_s": "step time in seconds", "ttft_s": "time to first token in seconds"}
 _UNITS |= {"tpot_s": "time per output token in seconds", "output_tokens_per_s": "output tokens per second"}
@@ -28,13 +28,16 @@ def trust_piece(profile: Profile, near: Sequence[Near], *, level: int = 2) -> Pi
         level: Of the heading.
     """
     fast = [line for line in of_profile(profile) if line.asks == "how fast"]
-    said = "Part fit taught the constants, part test was held out. A case of the same device and framework says most."
+    said = (
+        "Constants were fitted to part `fit`; part `test` was held out. Cases with the same device and framework "
+        "are the most informative."
+    )
     footnote = pieces.paragraphs([said] if near else [], FAINT)
     return pieces.section(
         TITLE,
         pieces.short_answer([*fast, _evidence(profile), _errors(near)]),
-        pieces.section("Measured cases most like it", *_tables(near), footnote, level=level + 1),
-        pieces.section("Where its constants come from", evidence_table(profile), level=level + 1),
+        pieces.section("Nearest measured cases", *_tables(near), footnote, level=level + 1),
+        pieces.section("Evidence of its constants", evidence_table(profile), level=level + 1),
         level=level,
     )
 
@@ -52,18 +55,18 @@ def _evidence(profile: Profile) -> Said:
     """The evidence of the framework's constants, which decides most about the interval."""
     evidence = profile.evidence.get("framework", "estimated") if isinstance(profile.evidence, dict) else "estimated"
     lacking = profile.missing.get("framework", "")
-    return Said(asks="rests on", says=f"{evidence}: {lacking}" if lacking else f"{evidence} constants of the framework")
+    return Said(asks="evidence", says=f"{evidence}: {lacking}" if lacking else f"{evidence} constants of the framework")
 
 
 def _errors(near: Sequence[Near]) -> Said:
     answered = [one for one in near if one.answer.predicted is not None]
     if not answered:
-        return Said(asks="nearest cases", says="no published case of this task has the device or the framework")
+        return Said(asks="nearest cases", says="no published case of this task uses the device or the framework")
     most = max(len(one.shares) for one in answered)
     closest = [one for one in answered if len(one.shares) == most]
     mean = fmean(abs(one.answer.error) for one in closest)
     inside = [_is_inside(one) for one in closest if one.answer.interval]
-    held = f", {sum(inside)} of {len(inside)} inside of their 80 % interval" if inside else ""
+    held = f", {sum(inside)} of {len(inside)} inside their 80 % interval" if inside else ""
     shares = sorted({" and ".join(one.shares) for one in closest})
     same = f"same {' or '.join(shares)}"
     return Said(

@@ -10,7 +10,7 @@ from sightline.report.terminal import accuracy
 from sightline.validation import Result
 
 COLUMNS = ("suite", "quantity", "part", "cases", "mean error", "median", "p90", "max", "bias", "inside")
-TITLE = "Predicted against measured"
+TITLE = "Predicted and measured"
 _MOST_CASES = 300
 """Cases of one part of a suite; more are in the JSON of the command."""
 
@@ -47,8 +47,9 @@ def validation_piece(results: Sequence[Result], *, cases: bool = False, level: i
 
 _RIGHT = [False, False, False, *(True for _ in COLUMNS[3:])]
 FOOTNOTE = (
-    "Errors are relative to what was measured; bias above 0 means that predictions are too large; inside is the share "
-    "of 80 % intervals that hold the measured value. Constants were fitted to the part fit; the part test was held out."
+    "Errors are relative to the measured value. A bias above 0 means that predictions are too high. `inside` is "
+    "the share of 80 % intervals that contain the measured value. Constants were fitted to part `fit`; part "
+    "`test` was held out."
 )
 
 

@@ -27,7 +27,7 @@ def watches_piece(records: Sequence[WatchRecord], place: str, address: Callable[
         address: Returns the address that opens a watch by its id.
     """
     if not records:
-        none = pieces.paragraphs([f"The store of runs '{place}' has no watched jobs yet. Watch one from its program:"])
+        none = pieces.paragraphs([f"The run store '{place}' has no watched jobs yet. Watch a job from its program:"])
         return pieces.joined(none, pieces.text(HOW_TO_WATCH, "how to watch a job"))
     newest = list(reversed(records))
     columns = columns_of([one.run for one in newest])
@@ -56,7 +56,7 @@ def watch_piece(one: WatchRecord, links: Sequence[Link] = (), now: datetime | No
         pieces.short_answer(_short_answer(one, predicted, now or datetime.now(UTC))),
         pieces.buttons(links),
         chart,
-        pieces.section("What was said of it", *map(_event, reversed(one.events))),
+        pieces.section("Events", *map(_event, reversed(one.events))),
     )
 
 

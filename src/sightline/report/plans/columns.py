@@ -84,9 +84,9 @@ _LABELS = {
 _NAMES = {
     MEMORY: "memory of the fullest device",
     "calendar_time_s": "calendar time",
-    "usd_per_hour": "rent per hour",
-    "cost_usd_per_million_tokens": "rent per million output tokens",
-    "most_users": "users served at a time",
+    "usd_per_hour": "cost per hour",
+    "cost_usd_per_million_tokens": "cost per million output tokens",
+    "most_users": "concurrent users",
     GOODPUT: "goodput per device",
     "goodput_requests_per_usd": "requests per dollar",
     "energy_j_per_million_tokens": "energy per million output tokens",

@@ -28,14 +28,15 @@ TIGHT = "?"
 _LIMITS = {limit.rejects: limit.exceeded for limit in LIMITS.values()}
 """Limits that reject plans, in words; rules have theirs in their first sentence."""
 _LEFT_OUT = {
-    "micro_batch": "a micro-batch alone needs more memory than there is",
-    "slower": "their least time is beyond the best found",
+    "micro_batch": "a single micro-batch exceeds the memory",
+    "slower": "their minimum time exceeds the best plan found",
 }
 """Why valid plans are not evaluated, in words; neither limits nor rules."""
 _MOST_RULES, _MOST_LINES, _MOST_OBSTACLES = 3, 8, 4
 _NOTHING_NEAR = (
-    "nothing that was tried: all other plans, LoRA and QLoRA in training, smaller formats and batches in generation, "
-    "shorter samples, up to 64 times as many devices, devices with more memory, other frameworks that shard and offload"
+    "none found among all other plans, LoRA and QLoRA (training), smaller formats and batches (generation), "
+    "shorter samples, up to 64 times more devices, devices with more memory, and other frameworks that shard and "
+    "offload"
 )
 """Said where no change of a request leads to a plan."""
 _LEAST_SHARE = 0.05
@@ -78,7 +79,7 @@ def rent(answer: PlanAnswer) -> str:
     hourly = columns.value(best, "usd_per_hour")
     if hourly is None or best.profile.task.name != "training" or columns.value(best, "cost_usd") is not None:
         return ""
-    return f"{columns.shown('usd_per_hour', hourly)} an hour; workload.total_tokens gives the whole run"
+    return f"{columns.shown('usd_per_hour', hourly)} per hour; set workload.total_tokens for the whole run"
 
 
 def why_it_wins(answer: PlanAnswer) -> str:
@@ -105,7 +106,7 @@ def standing(answer: PlanAnswer) -> list[str]:
         rest = [one.better or 0.0 for one in odds[1:]]
         others_too = f", {ranks([one.rank for one in odds[1:]])} with {_between(rest)}" if rest else ""
         which = ranks([1, *(one.rank for one in tied)])
-        return [f"{TIED} {which} cannot be told apart by figures as uncertain as theirs{chance}{others_too}"]
+        return [f"{TIED} {which} are tied: the difference is within the uncertainty{chance}{others_too}"]
     if others and others[0].better is not None:
         return [f"{others[0].rank} is better than 1 with a probability of {_chance(others[0].better)}"]
     return []
@@ -135,17 +136,17 @@ def obstacles(answer: PlanAnswer) -> list[str]:
     plans: dict[str, list[int]] = {}
     for one in answer.plans:
         if not one.launchable:
-            for sentence in one.obstacles or ("no framework offers it",):
+            for sentence in one.obstacles or ("no framework supports it",):
                 plans.setdefault(briefly(sentence), []).append(one.rank)
     found = [f"! {ranks(places)}: {sentence}" for sentence, places in plans.items()]
     rest = len(found) - _MOST_OBSTACLES
-    return [*found[:_MOST_OBSTACLES], *([f"! and {rest} more that cannot be launched"] if rest > 0 else [])]
+    return [*found[:_MOST_OBSTACLES], *([f"! {rest} more cannot be launched"] if rest > 0 else [])]
 
 
 def perhaps_too_large(answer: PlanAnswer) -> list[str]:
     """Return which plans may not fit, in a sentence."""
     tight = [one.rank for one in answer.plans if one.profile.tight]
-    said = f"{TIGHT} {ranks(tight)} may not fit: the 80 % interval of the memory goes beyond what a device has"
+    said = f"{TIGHT} {ranks(tight)} may not fit: the 80 % interval of the memory exceeds the device"
     return [said] if tight else []
 
 
@@ -177,7 +178,7 @@ def binding(answer: PlanAnswer) -> list[str]:
     if any(one.profile.limited_by for one in answer.plans[:2]):
         return [f"{one.rank}: {one.profile.limited_by}" for one in answer.plans[:2]]
     users = [(one.rank, users) for one in answer.plans[:1] if (users := one.figures.get("most_users"))]
-    served = [f"{rank} serves up to {count:,.0f} users at a time within memory and limits" for rank, count in users]
+    served = [f"{rank} serves up to {count:,.0f} concurrent users within memory and limits" for rank, count in users]
     bound = [f"{one.rank} is bound by {bounds}" for one in answer.plans[:2] if (bounds := _bounds(one))]
     return [*served, *bound]
 
@@ -199,7 +200,7 @@ def searched(answer: PlanAnswer) -> str:
     """Return how many plans were evaluated, in which time, and how many of them are feasible."""
     said = f"evaluated {counted(answer.evaluated, 'plan')} in {units.seconds(answer.seconds)}"
     feasible = "none fits" if not answer.feasible else f"{answer.feasible:,} feasible"
-    stopped = " - stopped early, the best so far" if answer.stopped else ""
+    stopped = " (stopped early, best so far)" if answer.stopped else ""
     return f"{said}: {feasible}{stopped}"
 
 

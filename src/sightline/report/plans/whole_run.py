@@ -21,7 +21,7 @@ def whole_run(answer: PlanAnswer) -> list[str]:
     if calendar_s is None:
         return []
     first = answer.plans[0]
-    long = f"no plan shown finishes in {units.seconds(_LONG_S)}: more devices, or fewer tokens or parameters, would"
+    long = f"no plan shown finishes within {units.seconds(_LONG_S)}; use more devices, or fewer tokens or parameters"
     times = [columns.value(one, "calendar_time_s") for one in answer.plans]
     is_long = all(one is not None and one > _LONG_S for one in times)
     return [*([long] if is_long else []), f"plan 1: {', '.join(_parts(answer, first, calendar_s))}"]
@@ -32,7 +32,7 @@ def _rent(first: RankedPlan) -> Iterator[str]:
     keys = {"usd_per_hour": "per hour", "cost_usd_per_million_tokens": "per million output tokens"}
     known = [(figure, said, key) for key, said in keys.items() if (figure := columns.value(first, key)) is not None]
     if known:
-        yield f"plan 1: rent of {', '.join(f'{columns.shown(key, figure)} {said}' for figure, said, key in known)}"
+        yield f"plan 1: costs {', '.join((f'{columns.shown(key, figure)} {said}' for figure, said, key in known))}"
 
 
 def _parts(answer: PlanAnswer, first: RankedPlan, calendar_s: float) -> Iterator[str]:

@@ -62,7 +62,7 @@ class _Table:
                     yield shorter
                     missing = [figure.heading for figure in form.figures if figure.heading in gone]
                     if missing:
-                        said = f"no room for {', '.join(missing)}: shown where the terminal is wider"
+                        said = f"hidden columns: {', '.join(missing)}; widen the terminal to show them"
                         yield Sentence(said, "dim")
                     return
         yield self.forms[-1]
@@ -119,4 +119,4 @@ def _left_out(answer: StudyAnswer) -> list[str]:
     rows = len(answer) - _head(answer)
     columns = len(answer.columns) - len([key for key in answer.shown or answer.columns if key in answer.columns])
     said = [counted(rows, "more row")] * (rows > 0) + [counted(columns, "more column")] * (columns > 0)
-    return [f"{' and '.join(said)}: --csv has all"] if said else []
+    return [f"{' and '.join(said)}; use --csv for all"] if said else []

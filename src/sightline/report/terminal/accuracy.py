@@ -69,7 +69,7 @@ def expected_table(means: Mapping[str, Mapping[str, Any]]) -> Table:
         (_KINDS[kind], str(of["sources"]), str(of["rows"]), *map(_error, (of["mape"], of["largest"])), *_interval(of))
         for kind, of in means.items()
     )
-    return plain_table(("left out",), numbers, rows, title="Means over sources, and over architectures of devices")
+    return plain_table(("left out",), numbers, rows, title="Means over sources and device architectures")
 
 
 def _interval(of: Mapping[str, Any]) -> tuple[str, ...]:
@@ -182,7 +182,7 @@ def _residuals(calibration: "Calibration") -> Table:
         for kernel, ranges in calibration.fit.residuals.items()
         for name, figures in ranges.items()
     )
-    title = "Errors of the fit: predicted over measured, less one"
+    title = "Errors of the fit: predicted / measured - 1"
     return plain_table(("kernel", "rows of"), ("rows", "median", "90th percentile", "bias"), rows, title=title)
 
 

@@ -24,7 +24,7 @@ def classification(label: str, tables: Sequence[RooflineTable]) -> RenderableTyp
     edges = (f"{device} {ridges(table)}" for device, table in zip(devices, tables, strict=True))
     return Group(
         Text(label, style="bold"),
-        Text(f"memory-bound below the ridge, in FLOP/byte: {', '.join(edges)}", style="dim"),
+        Text(f"memory-bound below the ridge (FLOP/byte): {', '.join(edges)}", style="dim"),
         Text(),
         _matmuls(devices, tables),
     )
@@ -105,12 +105,12 @@ def sensitivity_table(found: Sensitivity) -> RenderableType:
     blocks: list[RenderableType] = [
         Text(labels.title(found.answer.scenario), style="bold"),
         *(Text(sentence, style="dim") for sentence in summary.anchor_sentences([found.answer])),
-        Text("what 1 % more of a number changes, in per cent", style="dim"),
+        Text("effect of raising an input by 1 %, in percent", style="dim"),
         Text(),
         _elasticities(found.elasticity),
     ]
     if found.neighbours:
-        blocks += [Text(), Text("plans that differ in one decision", style="dim"), _neighbour_table(found)]
+        blocks += [Text(), Text("plans with a single change", style="dim"), _neighbour_table(found)]
     return Group(*blocks)
 
 
@@ -131,7 +131,7 @@ def _elasticities(by_number: Mapping[str, Mapping[str, float]]) -> Table:
 
 
 def _neighbour_table(found: Sensitivity) -> Table:
-    own = neighbour_to_dict(Neighbour("as asked", found.answer))
+    own = neighbour_to_dict(Neighbour("as requested", found.answer))
     table = parts.grid(4)
     for line in (own, *map(neighbour_to_dict, found.neighbours)):
         fits = Text("fits", style="green") if line["fits"] else Text("does not fit", style="red")

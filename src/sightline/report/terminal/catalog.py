@@ -134,7 +134,7 @@ def entry_table(
         return price_table(name, fields)
     figures = figures_of(fields)
     differs = any(note for _, _, note in figures)
-    table = plain_table(("figure", "value", *(["source, where it differs"] if differs else [])))
+    table = plain_table(("figure", "value", *(["source, if different"] if differs else [])))
     for row in figures:
         table.add_row(*(row if differs else row[:2]))
     heading = Group(Text(name, style="bold"), Text(about(fields), style="dim"), Text())
@@ -179,21 +179,21 @@ def _cell(value: Any) -> str:
         return f"{value:,.0f}"
     if not isinstance(value, list):
         text = str(value)
-        return text if len(text) <= _LONGEST else f"{len(text):,} characters, shown with --json"
+        return text if len(text) <= _LONGEST else f"{len(text):,} characters; use --json"
     if any(isinstance(item, list | dict) for item in value):
-        return f"{len(value)} lines, shown with --json"
+        return f"{len(value)} lines; use --json"
     runs = [(item, len(list(same))) for item, same in groupby(value)]
     if len(runs) < len(value) / 2:
         return "; ".join(f"{times} x {_cell(item)}" for item, times in runs)
     text = "; ".join(_cell(item) for item in value)
-    return text if len(text) <= _LONGEST else f"{len(value):,} values, shown with --json"
+    return text if len(text) <= _LONGEST else f"{len(value):,} values; use --json"
 
 
 def model_rows(model: Model) -> Iterator[tuple[str, str]]:
     """Yield what was read of a model as pairs of a figure and its text, leaving out what it has not."""
     yield (
         "counted",
-        f"{units.count(model.parameters)} parameters, {units.count(model.active_parameters)} used by a token",
+        f"{units.count(model.parameters)} parameters, {units.count(model.active_parameters)} active per token",
     )
     for i, kind in enumerate(model.kinds):
         yield ("" if i else "layers"), _kind(model, kind)
@@ -227,7 +227,7 @@ def _kind(model: Model, kind: LayerKind) -> str:
     if kind.compression > 1:
         mixer += f" ({kind.compression} to one)"
     if kind.mixer == "sparse" and not kind.indexed:
-        mixer += " by another layer's choice"
+        mixer += " chosen by another layer"
     mlp = {"dense": f"MLP of {model.width_of(kind):,}", "experts": "experts", "none": ""}[kind.mlp]
     return f"{kind.count} x {' + '.join(part for part in (mixer, mlp) if part)}"
 

@@ -145,7 +145,7 @@ class Listing:
     def _left_out(self, kept: Iterable[Column], width: int) -> Iterator[Text]:
         missing = [column.heading for column in self.figures if column not in kept]
         if missing:
-            said = f"no room for {', '.join(missing)}: shown where the terminal is wider"
+            said = f"hidden columns: {', '.join(missing)}; widen the terminal to show them"
             yield from (Text(line, style="dim") for line in wrap(said, width))
 
 

@@ -60,7 +60,7 @@ def _chosen(lines: Sequence[_Line]) -> list[_Line]:
 def _title(kind: str, lines: Sequence[_Line]) -> str:
     times = sorted(line.time_s for line in lines)
     said = f"{kind}: {len(lines):,} measured, {units.seconds(times[0])} to {units.seconds(times[-1])}"
-    return said if len(lines) <= _MOST else f"{said}; the {_EACH} that reach most and the {_EACH} that reach least"
+    return said if len(lines) <= _MOST else f"{said}; showing the {_EACH} fastest and the {_EACH} slowest"
 
 
 def _listing(shown: Sequence[tuple[str, _Line]]) -> Listing:

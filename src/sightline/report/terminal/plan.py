@@ -25,11 +25,11 @@ def plan_text(answer: PlanAnswer, commands: Sequence[tuple[str, str]] = ()) -> R
         blocks += map(parts.Sentence, (*sentences.standing(answer), *sentences.binding(answer), *_marks(answer)))
         blocks += [Text()]
     blocks += _searched(answer)
-    blocks += _listing("nearest that fit", sentences.nearest(answer))
+    blocks += _listing("nearest plans that fit", sentences.nearest(answer))
     compared = sentences.compared_by(answer)
-    blocks += _section(f"best with each other value: {compared}", sentences.alternatives(answer))
-    blocks += _section(f"why not: {compared}", sentences.neighbours(answer))
-    blocks += _section(f"better, and why not: {compared}", sentences.gains(answer))
+    blocks += _section(f"best plan for each other value: {compared}", sentences.alternatives(answer))
+    blocks += _section(f"alternatives: {compared}", sentences.neighbours(answer))
+    blocks += _section(f"better, but excluded: {compared}", sentences.gains(answer))
     blocks += _section(f"better hardware: {compared}", sentences.hardware(answer))
     blocks += (
         [Text(), *(parts.Sentence(line, "dim") for line in sentences.assumptions(answer))] if answer.assumptions else []
@@ -58,7 +58,7 @@ class BestPlans:
         least = [headings[key] for key in dropped if key in headings]
         yield fitting or replace(_listing_of(answer, chosen, figures, columns.DERIVED), least=least)
         if missing := [minor[key] for key in gone if key in minor]:
-            yield parts.Sentence(f"no room for {', '.join(missing)}: shown where the terminal is wider", "dim")
+            yield parts.Sentence(f"hidden columns: {', '.join(missing)}; widen the terminal to show them", "dim")
 
 
 def _listing_of(
@@ -95,7 +95,7 @@ def _searched(answer: PlanAnswer) -> list[RenderableType]:
     counted = (sentences.searched(answer), *sentences.left_out(answer))
     said: list[RenderableType] = [parts.Sentence(line) for line in counted]
     said += [parts.Entries(limits, (True, False))] if limits else []
-    return [*said, Text("not valid, by rule", style="dim"), parts.Entries(rules, (True, False))] if rules else said
+    return [*said, Text("invalid, by rule", style="dim"), parts.Entries(rules, (True, False))] if rules else said
 
 
 def _section(heading: str, rows: Sequence[tuple[str, str, str]]) -> list[RenderableType]:

@@ -117,7 +117,7 @@ def _add_overlapped(table: Table, profile: Profile) -> None:
     if (seconds := overlapped_s(profile.rows)) > 0:
         share = units.percent(seconds / float(profile.whole_s))
         value = Text(units.seconds(seconds), style="dim", justify="right")
-        table.add_row(Text("communication, overlapped", style="dim"), value, Text(share, "dim", justify="right"))
+        table.add_row(Text("overlapped communication", style="dim"), value, Text(share, "dim", justify="right"))
 
 
 def _breakdown(profile: Profile) -> Table:
@@ -125,14 +125,14 @@ def _breakdown(profile: Profile) -> Table:
     table = parts.grid(4)
     whole = profile.task.figures[profile.task.whole].label
     modules = summary.longest_modules(profile)
-    for title, times in ((f"where the {whole} goes", summary.phases(profile)), ("device time by module", modules)):
+    for title, times in ((f"{whole} by phase", summary.phases(profile)), ("device time by module", modules)):
         if times:
             table.add_row(Text(title, style="dim"))
             longest = max(part.share for part in times)
             for part in times:
                 color = COLORS.get(part.key, "blue")
                 parts.add_part(table, part, units.seconds(part.value), part.share / longest, color)
-                if part.key in COMMUNICATION and title.startswith("where"):
+                if part.key in COMMUNICATION and title == f"{whole} by phase":
                     _add_overlapped(table, profile)
             table.add_row()
     held = summary.memory(profile)

@@ -14,7 +14,7 @@ LABELS = {"ttft_s": "time to first token", "tpot_s": "time per token", "latency_
 def replay_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     """Return a table of every time's mean and percentiles: measured, simulated, and how far apart."""
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for heading in ("the same requests", "", "measured", "simulated", "error"):
+    for heading in ("matched requests", "", "measured", "simulated", "error"):
         table.add_column(heading, justify="right" if heading in ("measured", "simulated", "error") else "left")
     for row in rows:
         first = row["statistic"] == "mean"

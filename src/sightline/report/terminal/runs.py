@@ -50,7 +50,7 @@ def in_full(run: Run, rows: "polars.DataFrame", samples: "polars.DataFrame") -> 
     if rows.height:
         blocks += [Text(), answer(rows.columns, rows.rows())]
     if run.output:
-        blocks += [Text(), Text("the end of what it printed:", style="bold"), Text(run.output.rstrip())]
+        blocks += [Text(), Text("end of its output:", style="bold"), Text(run.output.rstrip())]
     return Group(*blocks)
 
 

@@ -82,7 +82,7 @@ def _labelled(profile: Profile) -> Iterator[tuple[str, str]]:
     yield from _prefix_hits(profile)
     if profile.kv_use is not None:
         mean, most = (units.percent(float(profile.kv_use[key])) for key in ("mean", "max"))
-        yield "KV cache", f"{mean} used, at most {most}"
+        yield "KV cache", f"{mean} used on average, {most} peak"
     if profile.preemptions:
         yield "preemptions", f"{profile.preemptions:,}"
     yield from _verdicts(profile)

@@ -48,7 +48,7 @@ def several(profiles: Sequence[Profile], cells: Sequence[Mapping[str, Any]] = ()
     if shared:
         blocks.append(Text(_in_words(profiles, shared), style="dim"))
     if of > len(profiles):
-        blocks.append(Text(f"the first {len(profiles):,} of {of:,}", style="dim"))
+        blocks.append(Text(f"first {len(profiles):,} of {of:,}", style="dim"))
     return Group(*blocks, *([Text()] if blocks else []), lines)
 
 

@@ -174,7 +174,7 @@ def _printed(run: Run) -> Iterator[RenderableType]:
     """The end of what a run printed that did not end well."""
     if run.output and run.status not in _WELL:
         lines = run.output.rstrip().splitlines()[-_PRINTED:]
-        yield from (Text(), Text("the end of what it printed:", style="bold"), Text("\n".join(lines)), Text())
+        yield from (Text(), Text("end of its output:", style="bold"), Text("\n".join(lines)), Text())
 
 
 def _prediction(run: Run, store: Store) -> Iterator[RenderableType]:
@@ -206,7 +206,7 @@ def against_prediction(run: Run, store: Store) -> str:
         return ""
     said = "no difference found" if row.verdict == NO_DIFFERENCE else f"{row.verdict} than predicted"
     span = f" ({percent(row.probability)}: {interval(row)})" if row.probability else ""
-    return f"{shown(row.quantity, row.a)}; measured is {units.digits(row.ratio)} x that{span}: {said}"
+    return f"{shown(row.quantity, row.a)}; measured {units.digits(row.ratio)} x predicted{span}: {said}"
 
 
 def _files(run: Run, store: Store) -> str:

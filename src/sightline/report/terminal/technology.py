@@ -11,8 +11,8 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "year": "year",
         "logic": "vendor.logic_density",
         "SRAM": "vendor.sram_density",
-        "energy to 7 nm": "vendor.energy",
-        "speed to 7 nm": "vendor.speed",
+        "energy relative to 7 nm": "vendor.energy",
+        "speed relative to 7 nm": "vendor.speed",
         "wafer": "wafer_price",
     },
     "dies": {

@@ -29,16 +29,16 @@ def roofline_chart(named: Sequence[tuple[str, RooflineTable]], room: Room = SCRE
         side(f"{name}:Q", title=title, scale=drawing.logarithmic(*ends), axis=_axis(ends))
         for side, name, title, ends in (
             (alt.X, "flop_per_byte", "intensity (FLOP/byte)", intensities),
-            (alt.Y, "flop_per_s", "reached (FLOP/s)", rates),
+            (alt.Y, "flop_per_s", "achieved (FLOP/s)", rates),
         )
     )
     drawn = [_panel(label * several, table, names, x, y, intensities, room) for label, table in shown]
     lines = [
-        "The line is what the datasheet allows, the points what is predicted; left of the ridge memory bounds.",
-        "Attention is taken apart into scores and context, as in arXiv 2407.14645.",
+        "The line is the datasheet limit, the points are predictions. Left of the ridge, memory is the bound.",
+        "Attention is split into scores and context, as in arXiv 2407.14645.",
     ]
     if len(named) > _MOST:
-        lines.append(f"The first {_MOST} of {len(named):,}.")
+        lines.append(f"Showing the first {_MOST} of {len(named):,}.")
     columns = _COLUMNS if room.side_by_side else 1
     return drawing.configure(alt.concat(*drawn, columns=columns, spacing=30), title, lines, room)
 

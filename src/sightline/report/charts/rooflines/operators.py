@@ -52,11 +52,14 @@ def operator_roofline(profile: Profile, room: Room = SCREEN) -> dict[str, Any] |
 
 def _lines(profile: Profile, room: Room) -> list[str]:
     said = [
-        "Each point is an operator, its area the share of the time; lines are the datasheet's rates.",
-        "In the grey strip: operators without matrix FLOPs, as far below a line as they are below its bandwidth.",
+        "Each point is an operator; its area is its share of the time. Lines are datasheet rates.",
+        (
+            "The grey strip holds operators without matrix FLOPs; their distance to a line is their distance to its "
+            "bandwidth."
+        ),
     ]
     interval = profile.interval.get(profile.task.whole)
-    whole = f"80 % interval of the whole: {summary.spread(profile)}" if interval and interval[1] else ""
+    whole = f"80 % interval of the total: {summary.spread(profile)}" if interval and interval[1] else ""
     first = labels.subtitle(profile.scenario)[:1] if room.side_by_side else ()
     return [*first, *said, *filter(None, (whole, drawing.basis(profile.evidence)))]
 
@@ -92,7 +95,7 @@ def _axes(ends: Ends) -> tuple[Any, Any]:
     across = alt.Axis(values=decade_ticks(*ends.x), labelOverlap="greedy", format="~s", grid=False)
     up = alt.Axis(values=decade_ticks(*ends.y), labelOverlap="greedy", format="~s", grid=False)
     x = alt.X("flop_per_byte:Q", title="intensity (FLOP/byte)", scale=drawing.logarithmic(*ends.x), axis=across)
-    y = alt.Y("flop_per_s:Q", title="reached (FLOP/s)", scale=drawing.logarithmic(*ends.y), axis=up)
+    y = alt.Y("flop_per_s:Q", title="achieved (FLOP/s)", scale=drawing.logarithmic(*ends.y), axis=up)
     return x, y
 
 

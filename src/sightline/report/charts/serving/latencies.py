@@ -65,7 +65,7 @@ def slo_line(profile: Profile) -> list[str]:
     slo = profile.scenario.workload.slo
     if slo is None:
         return []
-    return [f"Dashed: limits of the SLO, which {slo.percentile:g} % of the requests have to keep."]
+    return [f"Dashed: SLO limits, which {slo.percentile:g} % of the requests must meet."]
 
 
 def _of_profile(profile: Profile) -> dict[str, NDArray[np.float64]]:

@@ -41,7 +41,7 @@ def measured_rates_chart(
     """Return a panel for each mean time, simulated as a line with its interval and measured as points."""
     said = ["Means. Points are measured, lines simulated, bands 80 % intervals."]
     if any(one.anchors for one in rates):
-        said.append("The hollow point is the measurement that anchors the simulations.")
+        said.append("The hollow point is the anchor of the simulations.")
     panels = [_panel(rates, key) for key in _PANELS]
     return drawing.configure(drawing.beside(*panels, room=room, spacing=40), title, [*lines, *said], room)
 

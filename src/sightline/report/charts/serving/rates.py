@@ -19,7 +19,7 @@ _LEAST_POINTS = 3
 _RATE, _CLIENTS = "workload.arrival.rate", "workload.arrival.concurrency"
 _TIMES = {"ttft_s": ("Time to first token", 1.0, "seconds"), "tpot_s": ("Time per output token", 1e-3, "milliseconds")}
 """What a panel shows: its title, its unit in seconds and that unit's name."""
-_SHOWN = {"p50": "half of the requests", "p90": "9 of 10", "p99": "99 of 100"}
+_SHOWN = {"p50": "50 % of requests", "p90": "90 %", "p99": "99 %"}
 
 
 def is_curve(scenarios: "Sequence[ServingScenario]") -> bool:
@@ -39,9 +39,9 @@ def rate_chart(profiles: Sequence[Profile], room: Room = SCREEN) -> dict[str, An
     panels = [_time_panel(profiles, metric, room) for metric in _TIMES]
     slo = profiles[0].scenario.workload.slo
     has_bands = any(f"{metric}.p90" in profile.interval for metric in _TIMES for profile in profiles)
-    lines = ["Bands are 80 % intervals of what 9 of 10 requests wait at most."] if has_bands else []
+    lines = ["Bands are 80 % intervals of the 90th percentile."] if has_bands else []
     if slo is not None:
-        lines.append("Shaded: within the limits of the SLO. Hollow points do not meet it.")
+        lines.append("Shaded: within the SLO. Hollow points miss it.")
     lines.append(drawing.basis([profile.evidence for profile in profiles]))
     title = labels.common_title([p.scenario for p in profiles])
     return drawing.configure(
@@ -55,7 +55,7 @@ def _time_panel(profiles: Sequence[Profile], metric: str, room: Room) -> Any:
     points, bands = [], []
     shown, slo = dict(_SHOWN), profiles[0].scenario.workload.slo
     if slo is not None:
-        shown.setdefault(f"p{slo.percentile:g}", f"{slo.percentile:g} of 100")
+        shown.setdefault(f"p{slo.percentile:g}", f"{slo.percentile:g} %")
     colors = drawing.palette(dict(zip(shown.values(), drawing.LINES, strict=False)))
     for profile in profiles:
         rate, seconds = float(profile.requests_per_s), getattr(profile, metric)

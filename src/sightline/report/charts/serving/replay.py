@@ -39,8 +39,8 @@ def replay_chart(measured: Outcome, profile: Profile, room: Room = SCREEN) -> di
             )
     lines = [
         *labels.subtitle(profile.scenario),
-        "Above, each point is a request, on the line if it was simulated as it was measured.",
-        "Below, the share of the requests that took no longer.",
+        "Top: each point is a request; on the diagonal, simulated and measured times are equal.",
+        "Bottom: share of requests up to this time.",
     ]
     chart = drawing.beside(*rows, room=room, spacing=40)
     return drawing.configure(chart, labels.title(profile.scenario), lines, room)

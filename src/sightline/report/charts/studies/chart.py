@@ -35,9 +35,7 @@ def study_chart(answer: StudyAnswer, room: Room = SCREEN, *, titled: bool = True
         if one.values(*one.ys) or (one.figure.kind == "map" and len(one.columns[one.figure.x]))
     ]
     if not panels:
-        panels = [
-            drawing.of([{"text": "nothing to draw"}]).mark_text(color=drawing.FAINT).encode(text=alt.Text("text:N"))
-        ]
+        panels = [drawing.of([{"text": "no data"}]).mark_text(color=drawing.FAINT).encode(text=alt.Text("text:N"))]
     # Scales of one picture say nothing of another.
     apart: dict[str, Any] = dict.fromkeys(("color", "shape", "strokeDash", "x", "y"), "independent")
     chart = alt.vconcat(*map(_from_the_left, panels), spacing=34).resolve_scale(**apart)

@@ -14,7 +14,7 @@ from sightline.report.charts.studies.rows import Names, names_of
 
 MORE, LESS, WHOLE = "#174a8c", "#c4281f", "#179e5f"
 """Colors of factors above and below 1, and of their product."""
-PRODUCT = "all together"
+PRODUCT = "all combined"
 _STEP = 26
 
 
