@@ -1,6 +1,6 @@
 """State each option of a framework once: how a scenario's value is written with it, and how it is read back."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -26,6 +26,8 @@ class Option(Generic[W, R]):
     """Returns the value that a scenario gives the option; None leaves it out."""
     read: Callable[[R], object] = _nothing
     """Returns the value of the field; None where what was given does not say."""
+    least: int | None = None
+    """Of a key of a file that is a whole number, the smallest that is allowed."""
 
 
 def written(table: Iterable[Option[W, Any]], request: W) -> dict[str, Any]:
@@ -38,6 +40,23 @@ def written(table: Iterable[Option[W, Any]], request: W) -> dict[str, Any]:
         elif value is not None:
             found[option.name] = value
     return found
+
+
+def fixed(name: str, value: object) -> Option[Any, Any]:
+    """Return an option that has the same value in every launch."""
+    return Option(name, write=lambda _: value)
+
+
+def nested(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a file, those with dotted names as groups of groups."""
+    tree: dict[str, Any] = {}
+    for name, value in settings.items():
+        *groups, key = name.split(".")
+        inner = tree
+        for group in groups:
+            inner = inner.setdefault(group, {})
+        inner[key] = value
+    return tree
 
 
 def fields_read(table: Iterable[Option[Any, R]], stated: R) -> dict[str, Any]:

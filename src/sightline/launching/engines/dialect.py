@@ -17,7 +17,7 @@ from sightline.launching.launch import Launch, Reading, refuse
 from sightline.launching.options import Options, not_read
 from sightline.launching.shell import commands_of
 from sightline.launching.source import Source
-from sightline.launching.table import Option, fields_read, written
+from sightline.launching.table import Option, fields_read, nested, written
 from sightline.loading.sources import read_text
 from sightline.scenario import GenerationScenario
 from sightline.scenario.generation import DEGREES
@@ -44,13 +44,8 @@ def command_options(table: Sequence[Row], request: Request) -> Arguments:
 
 
 def file_settings(table: Sequence[Row], request: Request) -> dict[str, Any]:
-    """Return the keys of a file, those with dots within groups."""
-    settings: dict[str, Any] = {}
-    for name, value in written(table, request).items():
-        if not name.startswith("-"):
-            group, _, key = name.rpartition(".")
-            (settings.setdefault(group, {}) if group else settings)[key] = value
-    return settings
+    """Return the settings of a file, which are the options of a table without dashes."""
+    return nested({name: value for name, value in written(table, request).items() if not name.startswith("-")})
 
 
 def named(name: str) -> str:

@@ -4,12 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from sightline.launching.engines.dialect import Dialect, Row, reachable, switch
-from sightline.launching.engines.requests import (
-    Request,
-    model_argument,
-    published_format,
-    unwritten_notes,
-)
+from sightline.launching.engines.requests import Request, model_argument, published_format, unwritten_notes
 from sightline.launching.engines.servers import one_node_problems
 from sightline.launching.options import Options
 from sightline.launching.table import Option

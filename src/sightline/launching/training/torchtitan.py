@@ -4,15 +4,17 @@ Keys are those of torchtitan/config/job_config.py.
 """
 
 import json
-from collections.abc import Iterator, Mapping
-from math import ceil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil, prod
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from sightline.launching.launch import Launch, Reading, refuse
 from sightline.launching.options import Options, not_read, refuse_values, without_none
 from sightline.launching.shell import command_line
 from sightline.launching.source import Source, named_settings
+from sightline.launching.table import Option, fields_read, fields_written, fixed, nested, written
 from sightline.launching.training.rules import layers_each, refusals
 from sightline.launching.training.shared import (
     devices_of,
@@ -25,7 +27,7 @@ from sightline.launching.training.shared import (
 )
 from sightline.launching.training.torchtitan_model import MODULE, NAMES, model_in, module_text, named
 from sightline.loading.sources import read_text
-from sightline.scenario import Plan, Scenario
+from sightline.scenario import Scenario
 from sightline.scenario.techniques import Recomputation
 
 
@@ -51,20 +53,313 @@ def _lines(table: Mapping[str, Any], name: str) -> Iterator[str]:
 CONFIGURATION: Final = "train.toml"
 STEPS: Final = 50
 """Steps of a run whose tokens are not stated."""
-WRITTEN: Final = frozenset(
-    (
-        *("tensor_parallel", "pipeline_parallel", "context_parallel", "context_exchange", "expert_parallel"),
-        *("expert_tensor_parallel", "data_parallel_shard", "tensor_overlap", "virtual_stages", "schedule"),
-        *("micro_batch", "zero_stage", "offload", "recompute", "dtype", "fp8_recipe", "optimizer", "compile"),
-        *("expert_dispatch", "state_dtype", "sequence_parallel"),
-    )
-)
-"""Fields of a plan that have keys."""
 DTYPES: Final = {"fp32": "float32", "tf32": "float32"}
 """Parameters in mixed precision by compute dtype; others compute in bfloat16."""
 SCHEDULES: Final = {"gpipe": "GPipe", "1f1b": "1F1B", "interleaved": "Interleaved1F1B"}
 EXCHANGES: Final = {"all-gather": "allgather", "ring": "alltoall"}
 OPTIMIZERS: Final = {"adamw": "fused", "adamw-fused": "fused", "adamw-unfused": "foreach"}
+_CONVERTERS: Final = {"fp8": "quantize.linear.float8", "mxfp8": "quantize.linear.mx"}
+_QUANTIZED: Final = {
+    "fp8": {"float8": {"recipe_name": "tensorwise", "filter_fqns": ["output"]}},
+    "mxfp8": {"mx": {"recipe_name": "mxfp8_cublas", "filter_fqns": ["output"]}},
+}
+"""Recipes of the converters."""
+_BATCH: Final = 8
+"""Sequences of a device where the file states none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stated:
+    """What a file says."""
+
+    tables: Mapping[str, Any]
+    started: int | None = None
+    """Devices that the command starts, where it says so."""
+    layers: int | None = None
+    """Of the model, where it is known."""
+
+    def table(self, name: str) -> Mapping[str, Any]:
+        value = self.tables.get(name)
+        return value if isinstance(value, Mapping) else {}
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return the value of a dotted key."""
+        table, _, name = key.partition(".")
+        return self.table(table).get(name, default)
+
+    def degree(self, axis: str, default: int = 1) -> int:
+        return int(self.get(f"parallelism.{axis}_degree", default))
+
+    @property
+    def shard(self) -> int:
+        """Ranks that shard the states; -1 for those that are left."""
+        return self.degree("data_parallel_shard", -1)
+
+    @property
+    def groups(self) -> int:
+        return self.degree("data_parallel_replicate")
+
+    @property
+    def of_replica(self) -> int:
+        """Devices of one replica of the model."""
+        return prod(self.degree(f"{axis}_parallel") for axis in ("tensor", "pipeline", "context"))
+
+    @property
+    def is_pipelined(self) -> bool:
+        return self.degree("pipeline_parallel") > 1
+
+    @property
+    def devices(self) -> int | None:
+        """Devices that the degrees multiply to, else those that the command starts."""
+        return self.started if self.shard < 1 else self.groups * self.shard * self.of_replica
+
+    @property
+    def replicas(self) -> int | None:
+        return None if self.devices is None else self.devices // self.of_replica
+
+    @property
+    def local_batch(self) -> int:
+        return int(self.get("training.local_batch_size", self.get("training.batch_size", _BATCH)))
+
+    @property
+    def replicates_only(self) -> bool:
+        """Whether replicas share nothing."""
+        return self.shard == self.degree("context_parallel") == 1 and self.groups > 1
+
+
+def _steps(scenario: Scenario) -> int:
+    work = scenario.workload
+    return STEPS if work.total_tokens is None else ceil(float(work.total_tokens) / work.tokens_per_step)
+
+
+def _flavor(scenario: Scenario) -> tuple[str, str]:
+    return named(scenario.model) or ("", "")
+
+
+def _pipelined(value: Callable[[Scenario], object]) -> Callable[[Scenario], object]:
+    """What only plans with several stages state."""
+    return lambda scenario: value(scenario) if scenario.plan.pipeline_parallel > 1 else None
+
+
+def _local_batch(scenario: Scenario) -> int:
+    """Sequences of a rank: of a pipeline those of the whole step."""
+    plan, replica = scenario.plan, scenario.workload.global_batch // whole(scenario.plan.data_parallel)
+    return replica if plan.pipeline_parallel > 1 else whole(plan.sequences)
+
+
+def _shard(scenario: Scenario) -> int:
+    """Ranks that shard the states; 1 where none are sharded."""
+    plan = scenario.plan
+    if not plan.zero_stage > 0:
+        return 1
+    return whole(plan.data_parallel if plan.data_parallel_shard is None else plan.data_parallel_shard)
+
+
+def _stated_shard(stated: _Stated) -> int | None:
+    if stated.replicates_only or stated.groups == 1:
+        return None
+    return stated.shard if stated.shard > 0 else stated.replicas and stated.replicas // stated.groups
+
+
+def _zero_stage(stated: _Stated) -> int:
+    policy = stated.get("parallelism.fsdp_reshard_after_forward", "default")
+    freed = policy == "always" or (policy == "default" and not stated.is_pipelined)
+    return 0 if stated.replicates_only else 3 if freed else 2
+
+
+def _exchange(stated: _Stated) -> str | None:
+    if stated.degree("context_parallel") == 1:
+        return None
+    method = stated.get("parallelism.context_parallel_rotate_method", "allgather")
+    return {value: key for key, value in EXCHANGES.items()}.get(method)
+
+
+def _stages(scenario: Scenario) -> int:
+    return whole(scenario.plan.pipeline_parallel) * whole(scenario.plan.virtual_stages)
+
+
+def _schedule(scenario: Scenario) -> str:
+    plan = scenario.plan
+    return SCHEDULES["interleaved" if plan.virtual_stages > 1 else str(plan.schedule)]
+
+
+def _stated_schedule(stated: _Stated) -> str | None:
+    if not stated.is_pipelined:
+        return None
+    schedule = str(stated.get("parallelism.pipeline_parallel_schedule", "1F1B"))
+    return {value.lower(): key for key, value in SCHEDULES.items()}.get(schedule.lower(), "zero-bubble")
+
+
+def _fewer_at_ends(scenario: Scenario) -> int:
+    return 0 if scenario.model.layers % _stages(scenario) == 0 else 1
+
+
+def _virtual_stages(stated: _Stated) -> int | None:
+    """How many stages a rank has follows from the layers of each where these are stated."""
+    schedule = _stated_schedule(stated)
+    if schedule != "interleaved":
+        return None if schedule is None else 1
+    each: int | None = stated.get("parallelism.pipeline_parallel_layers_per_stage")
+    if each is None or stated.layers is None:
+        # Two stages on a rank are torchtitan's default.
+        return 2
+    ends = ("first", "last")
+    fewer = [int(stated.get(f"parallelism.pipeline_parallel_{end}_stage_less_layers", 1)) for end in ends]
+    return -(-(stated.layers + sum(fewer)) // each) // stated.degree("pipeline_parallel")
+
+
+def _recomputation(scenario: Scenario) -> tuple[str, str | None]:
+    """The mode, and what of a selective one is kept."""
+    recompute = scenario.plan.recompute
+    every = recompute.every if isinstance(recompute, Recomputation) else 1
+    if recompute == "none":
+        return "none", None
+    if every > 1:
+        return "selective", str(every)
+    if recompute == "selective" or (isinstance(recompute, Recomputation) and recompute.modules):
+        return "selective", "op"
+    return "full", None
+
+
+def _recompute(stated: _Stated) -> Any:
+    mode = stated.get("activation_checkpoint.mode", "selective")
+    option = str(stated.get("activation_checkpoint.selective_ac_option", "2"))
+    if mode != "selective":
+        return mode if mode in ("none", "full") else None
+    return "selective" if option == "op" else {"modules": "full", "every": int(option)} if option.isdecimal() else None
+
+
+def _dtype(stated: _Stated) -> str:
+    converters = str(stated.get("model.converters"))
+    if "mx" in converters:
+        return "mxfp8"
+    if "float8" in converters:
+        return "fp8"
+    return "fp32" if stated.get("training.mixed_precision_param") == "float32" else "bf16"
+
+
+Key: TypeAlias = Option[Scenario, _Stated]
+
+
+def _degree(field: str) -> Key:
+    """The key of a degree."""
+    name = f"parallelism.{field}_degree"
+    return Option(name, field, lambda scenario: whole(getattr(scenario.plan, field)), lambda s: s.degree(field), 1)
+
+
+KEYS: Final[Sequence[Key]] = (
+    fixed("job.dump_folder", "./outputs"),
+    Option("job.description", write=lambda s: s.name or f"{s.model.name} by Sightline"),
+    Option("model.name", write=lambda s: _flavor(s)[0]),
+    Option("model.flavor", write=lambda s: _flavor(s)[1]),
+    fixed("model.hf_assets_path", "./assets"),
+    Option(
+        "model.converters",
+        "dtype",
+        lambda s: [_CONVERTERS[s.plan.dtype]] if s.plan.dtype in _CONVERTERS else [],
+        _dtype,
+    ),
+    fixed("optimizer.name", "AdamW"),
+    fixed("optimizer.lr", 3e-4),
+    Option(
+        "optimizer.implementation",
+        "optimizer",
+        lambda s: OPTIMIZERS[s.plan.optimizer],
+        lambda s: "adamw" if s.get("optimizer.implementation", "fused") == "fused" else "adamw-unfused",
+    ),
+    Option("lr_scheduler.warmup_steps", write=lambda s: max(1, _steps(s) // 100)),
+    Option("training.local_batch_size", write=_local_batch, least=1),
+    Option("training.batch_size", least=1),
+    Option("training.global_batch_size", write=lambda s: s.workload.global_batch, least=-1),
+    Option("training.seq_len", write=lambda s: s.workload.sequence_length, least=1),
+    Option("training.steps", write=_steps, least=0),
+    fixed("training.dataset", "c4"),
+    Option(
+        "training.dtype",
+        "state_dtype",
+        lambda s: "bfloat16" if s.plan.framework.memory.states.weights < 4 else "float32",
+        lambda s: "bf16" if s.get("training.dtype") == "bfloat16" else "fp32",
+    ),
+    Option("training.mixed_precision_param", write=lambda s: DTYPES.get(s.plan.dtype, "bfloat16")),
+    fixed("training.mixed_precision_reduce", "float32"),
+    Option(
+        "training.enable_cpu_offload",
+        "offload",
+        lambda s: "parameters" in s.plan.offload,
+        lambda s: ["optimizer", "parameters"] if s.get("training.enable_cpu_offload") else "none",
+    ),
+    Option(
+        "parallelism.data_parallel_replicate_degree", write=lambda s: whole(s.plan.data_parallel) // _shard(s), least=1
+    ),
+    Option("parallelism.data_parallel_shard_degree", "data_parallel_shard", _shard, _stated_shard, -1),
+    Option(
+        "parallelism.fsdp_reshard_after_forward",
+        "zero_stage",
+        lambda s: "always" if s.plan.zero_stage == 3 else "never",
+        _zero_stage,
+    ),
+    _degree("tensor_parallel"),
+    Option("", "sequence_parallel", read=lambda s: s.degree("tensor_parallel") > 1),
+    Option(
+        "parallelism.enable_async_tensor_parallel",
+        "tensor_overlap",
+        lambda s: s.plan.tensor_overlap == "all" and bool(s.plan.tensor_parallel > 1),
+        lambda s: "all" if s.get("parallelism.enable_async_tensor_parallel") else "none",
+    ),
+    _degree("pipeline_parallel"),
+    _degree("context_parallel"),
+    _degree("expert_parallel"),
+    _degree("expert_tensor_parallel"),
+    Option(
+        "parallelism.context_parallel_rotate_method",
+        "context_exchange",
+        lambda s: EXCHANGES[s.plan.context_exchange] if s.plan.context_parallel > 1 else None,
+        _exchange,
+    ),
+    Option(
+        "parallelism.expert_parallel_comm_backend",
+        "expert_dispatch",
+        lambda s: "deepep" if s.plan.expert_parallel > 1 and s.plan.expert_dispatch == "deduplicated" else None,
+        lambda s: "deduplicated" if s.get("parallelism.expert_parallel_comm_backend") == "deepep" else None,
+    ),
+    Option("parallelism.pipeline_parallel_schedule", "schedule", _pipelined(_schedule), _stated_schedule),
+    Option(
+        "parallelism.pipeline_parallel_microbatch_size",
+        "micro_batch",
+        _pipelined(lambda s: whole(s.plan.sequences)),
+        lambda s: s.get("parallelism.pipeline_parallel_microbatch_size", 1) if s.is_pipelined else s.local_batch,
+        1,
+    ),
+    *(
+        Option(f"parallelism.pipeline_parallel_{end}_stage_less_layers", write=_pipelined(_fewer_at_ends), least=0)
+        for end in ("first", "last")
+    ),
+    Option(
+        "parallelism.pipeline_parallel_layers_per_stage",
+        "virtual_stages",
+        _pipelined(lambda s: int(layers_each(s.model.layers, _stages(s)))),
+        _virtual_stages,
+        1,
+    ),
+    Option("activation_checkpoint.mode", "recompute", lambda s: _recomputation(s)[0], _recompute),
+    Option("activation_checkpoint.selective_ac_option", write=lambda s: _recomputation(s)[1]),
+    Option("compile.enable", "compile", lambda s: s.plan.compile, lambda s: bool(s.get("compile.enable", False))),
+    fixed("compile.components", ["model", "loss"]),
+    fixed("metrics.log_freq", 1),
+    Option("quantize.linear", "fp8_recipe", lambda s: _QUANTIZED.get(s.plan.dtype)),
+    Option("experimental.custom_import", write=lambda s: None if module_text(s.model) is None else MODULE),
+)
+_NEUTRAL: Final = (
+    *("job", "profiling", "metrics", "lr_scheduler", "checkpoint", "validation", "comm", "debug", "quantize"),
+    *("experimental", "model.tokenizer_path", "model.print_after_conversion", "training.dataset_path"),
+    *("training.max_norm", "training.gc_freq", "optimizer.eps", "optimizer.beta1", "optimizer.beta2"),
+    "optimizer.weight_decay",
+)
+"""Tables and keys that do not change how long a step takes, and formats that the converters name."""
+_READ: Final = tuple(
+    name for name in dict.fromkeys(key.name.partition(".")[0] for key in KEYS) if name and name not in _NEUTRAL
+)
+"""Tables whose keys are read."""
 
 
 def write(scenario: Scenario) -> Launch:
@@ -76,107 +371,14 @@ def write(scenario: Scenario) -> Launch:
     refuse(refusals(scenario))
     asked = with_micro_batch(scenario)
     module = module_text(asked.model)
-    files = {CONFIGURATION: toml_text(configuration(asked))}
+    files = {CONFIGURATION: toml_text(nested(written(KEYS, asked)))}
     words = torchrun(asked.cluster, "-m", "torchtitan.train")
     return Launch(
         framework="torchtitan",
         command=command_line(words, {"--job.config_file": CONFIGURATION}),
         files=files if module is None else {**files, f"{MODULE}.py": module},
-        without_counterpart=[*unwritten(asked.plan, WRITTEN, "torchtitan"), *_supplied(asked)],
+        without_counterpart=[*unwritten(asked.plan, fields_written(KEYS), "torchtitan"), *_supplied(asked)],
     )
-
-
-def configuration(scenario: Scenario) -> dict[str, Any]:
-    """Return the tables of the file."""
-    plan, work = scenario.plan, scenario.workload
-    name, flavor = named(scenario.model) or ("", "")
-    tokens = work.total_tokens
-    steps = STEPS if tokens is None else ceil(float(tokens) / work.tokens_per_step)
-    pipelined = plan.pipeline_parallel > 1
-    replica = work.global_batch // whole(plan.data_parallel)
-    stored = "bfloat16" if plan.framework.memory.states.weights < 4 else "float32"
-    written: dict[str, Any] = {
-        "job": {"dump_folder": "./outputs", "description": scenario.name or f"{scenario.model.name} by Sightline"},
-        "model": {"name": name, "flavor": flavor, "hf_assets_path": "./assets", "converters": _converters(plan)},
-        "optimizer": {"name": "AdamW", "lr": 3e-4, "implementation": OPTIMIZERS[plan.optimizer]},
-        "lr_scheduler": {"warmup_steps": max(1, steps // 100)},
-        "training": {
-            "local_batch_size": replica if pipelined else whole(plan.sequences),
-            "global_batch_size": work.global_batch,
-            "seq_len": work.sequence_length,
-            "steps": steps,
-            "dataset": "c4",
-            "dtype": stored,
-            "mixed_precision_param": DTYPES.get(plan.dtype, "bfloat16"),
-            "mixed_precision_reduce": "float32",
-            "enable_cpu_offload": "parameters" in plan.offload,
-        },
-        "parallelism": _parallelism(scenario),
-        "activation_checkpoint": _recomputation(plan.recompute),
-        "compile": {"enable": plan.compile, "components": ["model", "loss"]},
-        "metrics": {"log_freq": 1},
-    }
-    if plan.dtype == "fp8":
-        written["quantize"] = {"linear": {"float8": {"recipe_name": "tensorwise", "filter_fqns": ["output"]}}}
-    if plan.dtype == "mxfp8":
-        written["quantize"] = {"linear": {"mx": {"recipe_name": "mxfp8_cublas", "filter_fqns": ["output"]}}}
-    if module_text(scenario.model) is not None:
-        written["experimental"] = {"custom_import": MODULE}
-    return written
-
-
-def _converters(plan: Plan) -> list[str]:
-    return {"fp8": ["quantize.linear.float8"], "mxfp8": ["quantize.linear.mx"]}.get(plan.dtype, [])
-
-
-def _parallelism(scenario: Scenario) -> dict[str, Any]:
-    plan = scenario.plan
-    ranks = whole(plan.data_parallel)
-    shard = ranks if plan.data_parallel_shard is None else whole(plan.data_parallel_shard)
-    sharded = plan.zero_stage > 0
-    written: dict[str, Any] = {
-        "data_parallel_replicate_degree": ranks // shard if sharded else ranks,
-        "data_parallel_shard_degree": shard if sharded else 1,
-        "fsdp_reshard_after_forward": "always" if plan.zero_stage == 3 else "never",
-        "tensor_parallel_degree": whole(plan.tensor_parallel),
-        "enable_async_tensor_parallel": plan.tensor_overlap == "all" and bool(plan.tensor_parallel > 1),
-        "pipeline_parallel_degree": whole(plan.pipeline_parallel),
-        "context_parallel_degree": whole(plan.context_parallel),
-        "expert_parallel_degree": whole(plan.expert_parallel),
-        "expert_tensor_parallel_degree": whole(plan.expert_tensor_parallel),
-    }
-    if plan.context_parallel > 1:
-        written["context_parallel_rotate_method"] = EXCHANGES[plan.context_exchange]
-    if plan.expert_parallel > 1 and plan.expert_dispatch == "deduplicated":
-        written["expert_parallel_comm_backend"] = "deepep"
-    if plan.pipeline_parallel > 1:
-        written |= _stages(scenario)
-    return written
-
-
-def _stages(scenario: Scenario) -> dict[str, Any]:
-    plan = scenario.plan
-    interleaved = plan.virtual_stages > 1
-    stages, layers = whole(plan.pipeline_parallel) * whole(plan.virtual_stages), scenario.model.layers
-    ends = 0 if layers % stages == 0 else 1
-    return {
-        "pipeline_parallel_schedule": SCHEDULES["interleaved" if interleaved else str(plan.schedule)],
-        "pipeline_parallel_microbatch_size": whole(plan.sequences),
-        "pipeline_parallel_first_stage_less_layers": ends,
-        "pipeline_parallel_last_stage_less_layers": ends,
-        "pipeline_parallel_layers_per_stage": int(layers_each(layers, stages)),
-    }
-
-
-def _recomputation(recompute: str | Recomputation) -> dict[str, Any]:
-    every = recompute.every if isinstance(recompute, Recomputation) else 1
-    if recompute == "none":
-        return {"mode": "none"}
-    if every > 1:
-        return {"mode": "selective", "selective_ac_option": str(every)}
-    if recompute == "selective" or (isinstance(recompute, Recomputation) and recompute.modules):
-        return {"mode": "selective", "selective_ac_option": "op"}
-    return {"mode": "full"}
 
 
 def _supplied(scenario: Scenario) -> list[str]:
@@ -195,53 +397,6 @@ def _supplied(scenario: Scenario) -> list[str]:
 
 _TABLES: Final = ("parallelism", "training", "activation_checkpoint")
 """Tables of which a file of torchtitan has several."""
-_READ: Final[Mapping[str, tuple[str, ...]]] = {
-    "model": ("name", "flavor", "converters", "hf_assets_path", "tokenizer_path", "print_after_conversion"),
-    "optimizer": ("name", "implementation", "lr", "eps", "beta1", "beta2", "weight_decay"),
-    "training": (
-        *("local_batch_size", "batch_size", "global_batch_size", "seq_len", "steps", "dtype", "enable_cpu_offload"),
-        *("mixed_precision_param", "mixed_precision_reduce", "dataset", "dataset_path", "max_norm", "gc_freq"),
-    ),
-    "parallelism": (
-        *("data_parallel_replicate_degree", "data_parallel_shard_degree", "fsdp_reshard_after_forward"),
-        *("tensor_parallel_degree", "enable_async_tensor_parallel", "pipeline_parallel_degree"),
-        *("pipeline_parallel_schedule", "pipeline_parallel_microbatch_size", "context_parallel_degree"),
-        *("context_parallel_rotate_method", "expert_parallel_degree", "expert_tensor_parallel_degree"),
-        *("pipeline_parallel_layers_per_stage", "pipeline_parallel_first_stage_less_layers"),
-        *("pipeline_parallel_last_stage_less_layers", "expert_parallel_comm_backend"),
-    ),
-    "activation_checkpoint": ("mode", "selective_ac_option"),
-    "compile": ("enable", "components"),
-}
-_NEUTRAL: Final = (
-    "job",
-    "profiling",
-    "metrics",
-    "lr_scheduler",
-    "checkpoint",
-    "validation",
-    "comm",
-    "debug",
-    "quantize",
-)
-"""Tables that do not change how long a step takes, and formats that the converters name."""
-_NUMBERS: Final[Mapping[str, int]] = {
-    **{f"parallelism.{axis}_parallel_degree": 1 for axis in ("tensor", "pipeline", "context", "expert")},
-    "parallelism.expert_tensor_parallel_degree": 1,
-    "parallelism.data_parallel_replicate_degree": 1,
-    "parallelism.data_parallel_shard_degree": -1,
-    "parallelism.pipeline_parallel_microbatch_size": 1,
-    "parallelism.pipeline_parallel_layers_per_stage": 1,
-    **{f"parallelism.pipeline_parallel_{end}_stage_less_layers": 0 for end in ("first", "last")},
-    "training.local_batch_size": 1,
-    "training.batch_size": 1,
-    "training.global_batch_size": -1,
-    "training.seq_len": 1,
-    "training.steps": 0,
-}
-"""Whole numbers of a file, and the least of each."""
-_BATCH: Final = 8
-"""Sequences of a device where the file states none."""
 
 
 def claims(found: Source) -> bool:
@@ -252,136 +407,46 @@ def claims(found: Source) -> bool:
 
 def read(found: Source) -> Reading:
     """Return what a file says as a scenario."""
-    stated, devices, unknown = found.mapping, None, list[str]()
+    tables, started, unknown = found.mapping, None, list[str]()
     if found.kind == "command":
         options = Options(found.words)
-        stated = named_settings(found, options.text("job.config-file"), "torchtitan's configuration")
-        devices = devices_of(options)
+        tables = named_settings(found, options.text("job.config-file"), "torchtitan's configuration")
+        started = devices_of(options)
         unknown = list(options.unknown.values())
         options.refuse()
-    refuse_values(stated, numbers=_NUMBERS, sections=(*_READ, "experimental"))
-    degrees = _degrees(_table(stated, "parallelism"))
-    devices = _devices(degrees) or devices
+    least = {key.name: key.least for key in KEYS if key.least is not None}
+    refuse_values(tables, numbers=least, sections=(*_READ, "experimental"))
+    stated = _Stated(tables=tables, started=started)
     model = _model(found, stated)
-    workload = _workload(stated, degrees, devices)
-    layers = _layers(model)
-    plan = _plan(stated, degrees, devices, layers)
-    scenario = without_none({"model": model, "workload": workload, "plan": plan})
+    stated = replace(stated, layers=_layers(model))
+    plan = {"framework": "torchtitan", **fields_read(KEYS, stated)}
+    scenario = without_none({"model": model, "workload": _workload(stated), "plan": plan})
     unknown_flavor = "the file names a flavor that is not known here"
     each = "samples per optimizer step, which the file leaves to the number of devices"
     return Reading(
         framework="torchtitan",
         scenario=scenario,
-        assumed=_assumed(plan, _table(stated, "parallelism"), layers),
-        missing=missing_of(scenario, devices, model=unknown_flavor, batch=each),
+        assumed=_assumed(plan, stated),
+        missing=missing_of(scenario, stated.devices, model=unknown_flavor, batch=each),
         without_counterpart=[*not_read(_unread(stated), _known(), "torchtitan's"), *unknown],
     )
 
 
-def _model(found: Source, stated: Mapping[str, Any]) -> Any:
+def _model(found: Source, stated: _Stated) -> Any:
     """A model of the catalog by its name and flavor, or that of the module next to the file."""
-    name, flavor = (str(_table(stated, "model").get(key)) for key in ("name", "flavor"))
-    module = found.folder / f"{_table(stated, 'experimental').get('custom_import')}.py"
+    name, flavor = (str(stated.get(f"model.{key}")) for key in ("name", "flavor"))
+    module = found.folder / f"{stated.get('experimental.custom_import')}.py"
     if (name, flavor) in NAMES or not module.is_file():
         return NAMES.get((name, flavor))
     return model_in(read_text(module), name, flavor)
 
 
-def _table(stated: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    value = stated.get(name)
-    return value if isinstance(value, Mapping) else {}
-
-
-def _degrees(stated: Mapping[str, Any]) -> dict[str, int]:
-    names = ("tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel", "expert_tensor_parallel")
-    return {
-        **{name: int(stated.get(f"{name}_degree", 1)) for name in names},
-        "replicate": int(stated.get("data_parallel_replicate_degree", 1)),
-        "shard": int(stated.get("data_parallel_shard_degree", -1)),
-    }
-
-
-def _devices(degrees: Mapping[str, int]) -> int | None:
-    """The devices that the degrees multiply to; None where sharding takes what is left."""
-    if degrees["shard"] < 1:
-        return None
-    product = degrees["replicate"] * degrees["shard"]
-    return product * degrees["tensor_parallel"] * degrees["pipeline_parallel"] * degrees["context_parallel"]
-
-
-def _replicas(degrees: Mapping[str, int], devices: int | None) -> int | None:
-    model = degrees["tensor_parallel"] * degrees["pipeline_parallel"] * degrees["context_parallel"]
-    return None if devices is None else devices // model
-
-
-def _workload(stated: Mapping[str, Any], degrees: Mapping[str, int], devices: int | None) -> dict[str, Any]:
-    training = _table(stated, "training")
-    replicas = _replicas(degrees, devices)
-    local = training.get("local_batch_size", training.get("batch_size", _BATCH))
-    whole_batch = training.get("global_batch_size", -1)
-    batch = whole_batch if whole_batch > 0 else None if replicas is None else local * replicas
-    length, steps = training.get("seq_len", 2048), training.get("steps")
+def _workload(stated: _Stated) -> dict[str, Any]:
+    batch = stated.get("training.global_batch_size", -1)
+    batch = batch if batch > 0 else None if stated.replicas is None else stated.local_batch * stated.replicas
+    length, steps = stated.get("training.seq_len", 2048), stated.get("training.steps")
     tokens = steps * batch * length if steps and batch else None
     return without_none({"task": "pretrain", "sequence_length": length, "global_batch": batch, "total_tokens": tokens})
-
-
-def _plan(
-    stated: Mapping[str, Any], degrees: Mapping[str, int], devices: int | None, layers: int | None
-) -> dict[str, Any]:
-    training, parallelism = _table(stated, "training"), _table(stated, "parallelism")
-    pipelined = degrees["pipeline_parallel"] > 1
-    local = training.get("local_batch_size", training.get("batch_size", _BATCH))
-    plan: dict[str, Any] = {
-        "framework": "torchtitan",
-        **{name: degree for name, degree in degrees.items() if name not in ("replicate", "shard")},
-        "sequence_parallel": degrees["tensor_parallel"] > 1,
-        "tensor_overlap": "all" if parallelism.get("enable_async_tensor_parallel") else "none",
-        "micro_batch": parallelism.get("pipeline_parallel_microbatch_size", 1) if pipelined else local,
-        "offload": ["optimizer", "parameters"] if training.get("enable_cpu_offload") else "none",
-        "recompute": _recompute(_table(stated, "activation_checkpoint")),
-        "compile": bool(_table(stated, "compile").get("enable", False)),
-        "state_dtype": "bf16" if training.get("dtype") == "bfloat16" else "fp32",
-        "dtype": _dtype(stated),
-        **_sharding(parallelism, degrees, devices, pipelined=pipelined),
-        **(_stated_stages(parallelism, layers) if pipelined else {}),
-    }
-    if degrees["context_parallel"] > 1:
-        method = parallelism.get("context_parallel_rotate_method", "allgather")
-        plan["context_exchange"] = {value: key for key, value in EXCHANGES.items()}.get(method)
-    if parallelism.get("expert_parallel_comm_backend") == "deepep":
-        plan["expert_dispatch"] = "deduplicated"
-    optimizer = _table(stated, "optimizer").get("implementation", "fused")
-    plan["optimizer"] = "adamw" if optimizer == "fused" else "adamw-unfused"
-    return without_none(plan)
-
-
-def _sharding(
-    parallelism: Mapping[str, Any], degrees: Mapping[str, int], devices: int | None, *, pipelined: bool
-) -> dict[str, Any]:
-    policy = parallelism.get("fsdp_reshard_after_forward", "default")
-    freed = policy == "always" or (policy == "default" and not pipelined)
-    only_replicas = degrees["shard"] == degrees["context_parallel"] == 1 and degrees["replicate"] > 1
-    stage = 0 if only_replicas else 3 if freed else 2
-    if only_replicas or degrees["replicate"] == 1:
-        return {"zero_stage": stage}
-    replicas = _replicas(degrees, devices)
-    shard = degrees["shard"] if degrees["shard"] > 0 else None if replicas is None else replicas // degrees["replicate"]
-    return {"zero_stage": stage, "data_parallel_shard": shard}
-
-
-def _stated_stages(parallelism: Mapping[str, Any], layers: int | None) -> dict[str, Any]:
-    """The schedule; how many stages a rank has follows from the layers of each where these are stated."""
-    schedule = str(parallelism.get("pipeline_parallel_schedule", "1F1B"))
-    word = {value.lower(): key for key, value in SCHEDULES.items()}.get(schedule.lower(), "zero-bubble")
-    if word != "interleaved":
-        return {"schedule": word, "virtual_stages": 1}
-    each = parallelism.get("pipeline_parallel_layers_per_stage")
-    if each is None or layers is None:
-        # Two stages on a rank are torchtitan's default.
-        return {"schedule": word, "virtual_stages": 2}
-    ends = ("first", "last")
-    units = layers + sum(parallelism.get(f"pipeline_parallel_{end}_stage_less_layers", 1) for end in ends)
-    return {"schedule": word, "virtual_stages": -(-units // each) // int(parallelism["pipeline_parallel_degree"])}
 
 
 def _layers(model: str | Mapping[str, Any] | None) -> int | None:
@@ -394,37 +459,19 @@ def _layers(model: str | Mapping[str, Any] | None) -> int | None:
     return layers if isinstance(layers, int) else None
 
 
-def _assumed(plan: Mapping[str, Any], parallelism: Mapping[str, Any], layers: int | None) -> dict[str, Any]:
+def _assumed(plan: Mapping[str, Any], stated: _Stated) -> dict[str, Any]:
     """The stages of a rank where the layers of each are stated, but not those of the model."""
-    unknown = layers is None and parallelism.get("pipeline_parallel_layers_per_stage") is not None
+    unknown = stated.layers is None and stated.get("parallelism.pipeline_parallel_layers_per_stage") is not None
     stages = plan.get("virtual_stages", 1)
     return {"plan.virtual_stages": stages} if unknown and stages > 1 else {}
 
 
-def _recompute(stated: Mapping[str, Any]) -> Any:
-    mode, option = stated.get("mode", "selective"), str(stated.get("selective_ac_option", "2"))
-    if mode != "selective":
-        return mode if mode in ("none", "full") else None
-    return "selective" if option == "op" else {"modules": "full", "every": int(option)} if option.isdecimal() else None
-
-
-def _dtype(stated: Mapping[str, Any]) -> str:
-    converters = str(_table(stated, "model").get("converters"))
-    if "mx" in converters:
-        return "mxfp8"
-    if "float8" in converters:
-        return "fp8"
-    return "fp32" if _table(stated, "training").get("mixed_precision_param") == "float32" else "bf16"
-
-
 def _known() -> list[str]:
     """Tables and keys that are read or change nothing."""
-    return [*_READ, *_NEUTRAL, *(f"{name}.{key}" for name, keys in _READ.items() for key in keys)]
+    return [*_READ, *_NEUTRAL, *(key.name for key in KEYS)]
 
 
-def _unread(stated: Mapping[str, Any]) -> list[str]:
-    others = [name for name in stated if name not in _READ and name not in (*_NEUTRAL, "experimental")]
-    return [
-        *others,
-        *(f"{name}.{key}" for name, keys in _READ.items() for key in _table(stated, name) if key not in keys),
-    ]
+def _unread(stated: _Stated) -> list[str]:
+    known = {*_known()}
+    keys = (f"{name}.{key}" for name in _READ for key in stated.table(name))
+    return [key for key in (*stated.tables, *keys) if key not in known]
