@@ -7,9 +7,10 @@ compares only the plan. So that what is known stays true, descriptions hold thei
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache, wraps
-from typing import Any, Generic, NoReturn, ParamSpec, TypeVar
+from marshal import dumps
+from typing import Any, Generic, NoReturn, ParamSpec, TypeVar, dataclass_transform
 
 import numpy as np
 
@@ -17,10 +18,20 @@ P = ParamSpec("P")
 R = TypeVar("R")
 K = TypeVar("K")
 V = TypeVar("V")
+T = TypeVar("T")
 
 KNOWN_OBJECTS = 4096
 """Objects whose keys are held, with the objects themselves, so that no other takes their identity."""
 _ATOMS = frozenset((str, int, float, bool, type(None), np.float64, np.bool_, frozenset))
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, eq_default=False, field_specifiers=(field,))
+def record(kind: type[T]) -> type[T]:
+    """Make a class a data class of which a prediction makes many objects, known by identity.
+
+    Type checkers hold it frozen. Python itself does not: objects that it freezes take four times as long to make.
+    """
+    return dataclass(slots=True, kw_only=True, eq=False)(kind)
 
 
 def fields_of(description: Any) -> dict[str, Any]:
@@ -162,12 +173,12 @@ class Results(Generic[R]):
 
 
 def remembered(
-    entries: int, *, largest_array: int = 0, kind: str = "constants"
+    entries: int, *, largest_array: int = 0, kind: str = "constants", as_written: bool = False
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Remember a function's results by the content of its arguments, of which the ``entries`` used last are kept.
 
     Arguments that hold larger arrays than ``largest_array`` elements are computed anew each time. `forget` empties
-    caches by their ``kind``.
+    caches by their ``kind``. ``as_written`` is for mappings of a file, in which 1, 1.0 and true differ.
     """
 
     def of(function: Callable[P, R]) -> Callable[P, R]:
@@ -176,8 +187,8 @@ def remembered(
         @wraps(function)
         def answer(*args: P.args, **kwargs: P.kwargs) -> R:
             try:
-                key = content((args, kwargs), largest_array)
-            except LargeArrayError:
+                key = dumps((args, kwargs), 0) if as_written else content((args, kwargs), largest_array)
+            except (LargeArrayError, ValueError):  # arrays, and what no file holds
                 return function(*args, **kwargs)
             result = results.get(key)
             if result is None:

@@ -15,6 +15,7 @@ from sightline.calibration.error_figures import conformal_spread, error_statisti
 from sightline.calibration.fits import Array, Constants, Prior, SupportedFit, priors_of, supported_fit
 from sightline.calibration.manifest import manifest
 from sightline.calibration.residuals import held_out_errors
+from sightline.content import record
 from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.prices import Prices
 from sightline.prediction.generation.engine_constants import InferenceConstants
@@ -43,7 +44,7 @@ class EnginePrices(dict[int, OperatorCost]):
         return self[key]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@record
 class TabledPass(PricedPass):
     """A priced pass without matrix-vector kernels: a time is ``alone x slowdown + gap``, or the floor."""
 

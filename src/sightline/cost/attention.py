@@ -1,13 +1,14 @@
 """Softmax attention: fused kernels over many queries, and decoding kernels over few."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from sightline.catalog import entry
+from sightline.content import record
 from sightline.cost.attention_constants import (
     PHASE_PARTS,
     AttentionConstants,
@@ -30,7 +31,7 @@ L2_EDGE = 8.0
 """Steepness of the change from L2 to device memory as the cache outgrows the L2."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class DecodeAttentionConstants(Stated):
     """One set per device family and kernel kind; the catalog's calibration entry holds source and residuals."""
 

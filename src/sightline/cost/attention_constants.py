@@ -1,12 +1,13 @@
 """What attention kernels reach on a device: each generation of fused ones, and each serving engine's by phase."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from sightline.catalog import entry
+from sightline.content import record
 from sightline.cost.clock import REFERENCE_HZ, clock_hz
 from sightline.cost.families import UNMEASURED, Stated, family_of, stated_values
 from sightline.cost.residual_surface import ResidualSurface
@@ -42,7 +43,7 @@ SURFACE_SIZES: Mapping[str, Callable[[CachedAttention], Number]] = {
 """Sizes that a residual surface may lie over; of a group, queries or heads that share keys and values."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class AttentionSurface:
     """A residual surface that knows its axes by name."""
 
@@ -64,7 +65,7 @@ class AttentionSurface:
         return self.surface.factor(*(SURFACE_SIZES[name](x) for name in self.over))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class AttentionConstants(Stated):
     """One set per device family and kernel; the catalog's calibration entry holds value, source and residuals.
 

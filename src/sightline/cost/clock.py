@@ -14,13 +14,14 @@ while waiting for memory takes its time at any clock.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from sightline.catalog import entry
+from sightline.content import record
 from sightline.cost import families
 from sightline.cost.families import UNMEASURED, Stated
 from sightline.quantities import Number, smaller
@@ -94,7 +95,7 @@ def lanes(device: Device) -> Number:
 SIXTEEN_BITS = ("bf16", "fp16")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class SustainedLaw(Stated):
     """Constants of the rule, fitted to the best products of some twenty devices."""
 

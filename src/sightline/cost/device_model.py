@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeV
 
 import numpy as np
 
-from sightline.content import remembered
+from sightline.content import record, remembered
 from sightline.cost.families import PROCESSOR, Evidence, evidence_of, family_with
 from sightline.quantities import PLAIN, Number
 from sightline.scenario import Device
@@ -56,7 +56,7 @@ class Update(NamedTuple):
     """Bytes that pass through the caches between one update and the next."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class DeviceModel:
     """An accelerator, whose kernels are launched ahead and run while the host goes on."""
 

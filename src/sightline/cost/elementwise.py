@@ -1,13 +1,13 @@
 """Bandwidth-bound kernels: what they reach on a device, by what they do and by how they were written."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
 import numpy as np
 
 from sightline.catalog import entry
+from sightline.content import record
 from sightline.cost.clock import clock_hz
 from sightline.cost.device_model import DeviceModel
 from sightline.cost.families import Evidence, family_of
@@ -25,7 +25,7 @@ STREAMED = 0.95
 """Share of the memory's bandwidth that kernels reach which nothing else holds up."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class ElementwiseConstants:
     """One set per device family, generation and class of kernel, or per framework; of several kernels, arrays."""
 

@@ -4,7 +4,7 @@ Symbols: ``E`` experts, ``k`` experts per token, ``r`` rows of an expert, ``B`` 
 DeepGEMM (deepseek-ai/DeepGEMM), README.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any, Literal
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.catalog import entry
+from sightline.content import record
 from sightline.cost.device_model import DeviceModel
 from sightline.cost.families import Stated, family_of
 from sightline.cost.operator_cost import Alike, OperatorCost, Ranks
@@ -28,7 +29,7 @@ UNHINDERED = 0.97
 """Share of the peak that arithmetic reaches whose operands are there in time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class GroupedConstants(Stated):
     """One set per device family, weight format and layout."""
 

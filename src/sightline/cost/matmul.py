@@ -1,7 +1,7 @@
 """Matrix products: dense, grouped (the experts of a mixture), and fp32 routers."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from math import prod
 from typing import Any, NamedTuple
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.catalog import entry
+from sightline.content import record
 from sightline.cost import clock
 from sightline.cost.clock import shipped_law, sustained_share
 from sightline.cost.device_model import DeviceModel
@@ -26,7 +27,7 @@ BLOCK_ROWS = 16.0
 """Rows that a tensor core's instruction takes at a time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class MatmulConstants(Stated):
     """One set per device family; the catalog's calibration entry holds value, source and residuals."""
 
@@ -394,7 +395,7 @@ LATENCY_S = 3e-6
 """Fixed time of such a kernel."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class _Walk:
     """Time of a walk along ``k`` over that of one tile in fp32, and the share of the peak that many rows reach."""
 

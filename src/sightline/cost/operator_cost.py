@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sightline.content import record
 from sightline.cost.collectives.libraries import CollectiveConstants, Group, Links
 from sightline.cost.device_model import DeviceModel
 from sightline.program import Operator
@@ -93,7 +94,7 @@ def unstacked(values: Number | list[Number], count: int) -> Sequence[Number]:
     return stack.tolist() if stack.ndim == 1 else stack  # type: ignore[return-value]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class Execution:
     """What a pass is, for devices whose caches hold what one operator leaves for the next."""
 
@@ -105,7 +106,7 @@ class Execution:
     """Identities of the operators of a backward pass."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class Ranks:
     """Equal devices and the groups that they form."""
 

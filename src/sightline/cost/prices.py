@@ -103,10 +103,10 @@ REGISTRY: Mapping[str, Entry] = {
 """By the name of the operator's class."""
 
 
-def price(operators: Iterable[Operator], on: Ranks) -> Prices:
-    """Return the price of each operator, in order of execution; one that comes twice is priced once."""
+def price(operators: Iterable[Operator], on: Ranks, known: Prices | None = None) -> Prices:
+    """Return the price of each operator, in order of execution; one that comes twice, or is ``known``, only once."""
     distinct = list({id(op): op for op in operators}.values())
-    prices = {} if on.device_model.asynchronous else _called_one_by_one(distinct, on)
+    prices = dict(known or {}) if on.device_model.asynchronous else _called_one_by_one(distinct, on)
     for (kind, shape, *_), alike in _alike(op for op in distinct if id(op) not in prices).items():
         axes = max(len(shape), on.device_model.axes)
         entry = REGISTRY[kind.__name__]

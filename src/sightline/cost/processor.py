@@ -1,11 +1,12 @@
 """The processor backend of the registry: every call returns when its work is done."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
 
+from sightline.content import record
 from sightline.cost.attention import BACKWARD_PRODUCTS
 from sightline.cost.device_model import DeviceModel, Update
 from sightline.cost.families import PROCESSOR, Evidence, evidence_of, family_with
@@ -166,7 +167,7 @@ UPDATE_BYTES = 16.0
 """Of a parameter, its gradient and two moments."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class ProcessorModel(DeviceModel):
     """A processor whose operators a framework calls one after the other."""
 
@@ -284,7 +285,7 @@ SUMMED = {"forward": "n", "input gradient": "k", "weight gradient": "m"}
 """The side of a product along which the layers lie that a program joins, by the order of its operands."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class ProcessorPass:
     """What prices of a pass have in common."""
 

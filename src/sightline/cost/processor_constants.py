@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.catalog import entry
+from sightline.content import record
 from sightline.cost.families import PROCESSOR, Stated
 from sightline.errors import InputError
 from sightline.program.shapes import ELEMENT_BYTES
@@ -99,7 +100,7 @@ class ShardingConstants(Stated):
     """The same for every tensor of them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class KernelTimes:
     """Measured times of element-wise kernels by the elements of their tensor, interpolated between sizes."""
 
@@ -121,7 +122,7 @@ class KernelTimes:
         return mixed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class ProcessorConstants:
     """A machine's constants in one number format."""
 
@@ -156,7 +157,7 @@ class ProcessorConstants:
         return next(self.products[name] for name in (order, *THIN) if name in self.products)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class Processor:
     """A processor computing in one number format: its own figures, and what calls reach of them."""
 

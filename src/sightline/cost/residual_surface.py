@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sightline.content import record
 from sightline.quantities import Number
 
 Array = NDArray[np.float64]
@@ -47,7 +48,7 @@ class Axis:
         return (self.knots - 1) / float(np.log2(self.last / self.first))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class ResidualSurface:
     """Logarithms of measured over predicted time at the crossings of its axes' knots."""
 

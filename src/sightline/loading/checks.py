@@ -298,10 +298,11 @@ def check(keys: Keys, mapping: object, key: str, complaints: Complaints, *, part
     complaints.add(*(_unknown(key, k, keys) for k in mapping if k not in keys))
     values, wrong = {}, set()
     for name, kind in keys.items():
-        if mapping.get(name) is None:
+        value = mapping.get(name)
+        if value is None:
             continue
         try:
-            values[name] = kind(mapping[name])
+            values[name] = kind(value)
         except InputError as error:
             complaints.add(f"{dotted(key, name)} {error}")
             wrong.add(name)

@@ -55,8 +55,10 @@ def scenario_from_mapping(
     parts = read_parts(mapping, {**MODEL, **CLUSTER, **_NEEDED_WORKLOAD}, base, complaints)
     workload = _workload(parts.workload, base, complaints)
     plan = read_training_plan(parts.plan, str(workload.get("task", "pretrain")), complaints)
-    workload = _largest_batch(workload, _facts(parts, workload, plan, free), complaints)
     facts = _facts(parts, workload, plan, free)
+    if isinstance(workload.get("global_batch"), Mapping):
+        workload = _largest_batch(workload, facts, complaints)
+        facts = _facts(parts, workload, plan, free)
     complaints.add(*broken_rules(TRAINING_RULES, facts))
     for rules, of_group in further_devices(TRAINING_RULES, parts.cluster, facts):
         complaints.add(*broken_rules(rules, of_group))
@@ -99,9 +101,7 @@ def _with_lengths(workload: Mapping[str, Any], base: Path | str | None, complain
 
 
 def _largest_batch(workload: dict[str, Any], facts: Mapping[str, Any], complaints: Complaints) -> dict[str, Any]:
-    """The workload with the largest batch below its limit that replicas and micro-batch divide, where it has one."""
-    if not isinstance(workload.get("global_batch"), Mapping):
-        return workload
+    """The workload with the largest batch below its limit that replicas and micro-batch divide."""
     most, others = workload["global_batch"][AT_MOST], {k: v for k, v in workload.items() if k != "global_batch"}
     if "data_parallel" not in facts:
         return others

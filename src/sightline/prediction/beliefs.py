@@ -7,7 +7,7 @@ its variance, and what measured steps teach, are those of a normal distribution 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, lru_cache
 from operator import itemgetter
 from typing import Any
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.catalog import entry
+from sightline.content import record
 
 Array = NDArray[np.float64]
 Gradient = Mapping[str, float]
@@ -49,7 +50,7 @@ def stated_spread(task: str, effect: str) -> float:
     return stated_spreads(task)[constant][cause]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class Beliefs:
     """Means and covariance of effects estimated together; any other effect is independent, with a mean of 0."""
 
@@ -93,10 +94,19 @@ class Beliefs:
 
     def joint_variance(self, gradients: Sequence[Gradient]) -> Array:
         """Return the covariance of several results' logarithms, noise of their cases left out."""
-        own = self.with_effects([name for gradient in gradients for name in gradient])
-        rows = own.matrix(gradients)
-        joint: Array = rows @ own.covariance @ rows.T
+        effects = list(dict.fromkeys(name for gradient in gradients for name in gradient))
+        rows = np.array([[gradient.get(name, 0.0) for name in effects] for gradient in gradients])
+        joint: Array = rows @ self._covariance_of(effects) @ rows.T
         return joint
+
+    def _covariance_of(self, effects: Sequence[str]) -> Array:
+        """The covariance of some effects."""
+        places = _places(self.names)
+        known = [place for place, name in enumerate(effects) if name in places]
+        own = [places[effects[place]] for place in known]
+        covariance = np.diag([0.0 if name in places else self.prior(name) ** 2 for name in effects])
+        covariance[np.ix_(known, known)] = self.covariance[np.ix_(own, own)]
+        return covariance
 
     def after(self, gradients: Sequence[Gradient], errors: Array, noise: Array) -> "Beliefs":
         """Return what is believed after measurements.

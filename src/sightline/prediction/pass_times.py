@@ -1,8 +1,9 @@
 """Seconds of a pass through blocks of operators on one device: what their prices add up to."""
 
 from collections.abc import Callable, Iterable, Sequence
-from operator import mul
 from typing import NamedTuple
+
+import numpy as np
 
 from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.prices import Prices
@@ -22,9 +23,11 @@ def in_setting(
     found: Prices = {}
     for op in operators:
         alone = prices[id(op)]
-        inside_s = larger(time_s(op, alone), alone.least_s)
-        is_same = inside_s is alone.time_s
-        found[id(op)] = alone if is_same else OperatorCost(inside_s, alone.compute_s, alone.memory_s, alone.least_s)
+        inside_s = time_s(op, alone)
+        if inside_s is not alone.time_s:
+            inside_s = larger(inside_s, alone.least_s)
+            alone = OperatorCost(inside_s, alone.compute_s, alone.memory_s, alone.least_s)
+        found[id(op)] = alone
     return found
 
 
@@ -62,8 +65,11 @@ class PassTimes(NamedTuple):
 
 def sum_of_passes(counts: Iterable[Number], passes: Iterable[PassTimes]) -> PassTimes:
     """Return the times of several passes, each as often as ``counts`` says."""
-    counts = tuple(counts)
-    return PassTimes(*(sum(map(mul, counts, column)) for column in zip(*passes, strict=True)))
+    pairs = [(n, times) for n, times in zip(counts, passes, strict=True) if isinstance(n, np.ndarray) or n]
+    if not pairs:
+        return PassTimes()
+    terms = [times.times(n) if isinstance(n, np.ndarray) or n != 1.0 else times for n, times in pairs]
+    return PassTimes._make(map(sum, zip(*terms, strict=True))) if len(terms) > 1 else terms[0]
 
 
 def operator_times(operators: Sequence[Operator], prices: Prices) -> PassTimes:
@@ -74,14 +80,19 @@ def operator_times(operators: Sequence[Operator], prices: Prices) -> PassTimes:
     launches: Number = 0.0
     for op in operators:
         price = prices[id(op)]
-        time_s = op.count * price.time_s
-        launches = launches + op.launches
+        time_s = price.time_s if type(op.count) is float and op.count == 1.0 else op.count * price.time_s
+        launches = launches + op.count * (op.kernels + op.host_calls)
         if isinstance(op, Collective):
             collective_s = collective_s + time_s
-        else:
-            bound = price.compute_s >= price.memory_s
+            continue
+        bound = price.compute_s >= price.memory_s
+        if isinstance(bound, np.ndarray):
             compute_s = compute_s + time_s * bound
             memory_s = memory_s + time_s * (1.0 - bound)
+        elif bound:
+            compute_s = compute_s + time_s
+        else:
+            memory_s = memory_s + time_s
     return PassTimes(compute_s, memory_s, collective_s, launches)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import numpy as np
 
+from sightline.content import record
 from sightline.cost.device_model import DeviceModel
 from sightline.cost.l2 import l2_s
 from sightline.cost.prices import price
@@ -102,7 +103,7 @@ class RooflineRow:
         return max(self.roofline_s, self.l2_s)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class RooflineTable:
     """The matmuls of a scenario's layers on its device."""
 

@@ -6,13 +6,14 @@ costs no more than one small search.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sightline.content import record
 from sightline.prediction import needs_equal_devices, predict
 from sightline.prediction.changes import plans_beside
 from sightline.prediction.training.predict import profile_of
@@ -68,7 +69,7 @@ def scaled(cluster: Cluster, number: str, factor: Number) -> Cluster:
     return replace(cluster, **{name: replace(part, **{field: scaled})})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class Sensitivity:
     """What a prediction hangs on."""
 

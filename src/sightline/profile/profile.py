@@ -5,12 +5,13 @@ the scenario holds arrays; ``profile[i]`` is the profile of one of its plans.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sightline.content import record
 from sightline.profile.metrics import BOUNDS, LEVELS, TRAINING, Task, task_of
 from sightline.quantities import Number, as_json, as_python
 
@@ -27,7 +28,7 @@ BETWEEN_PASSES = "between passes"
 """The moment of a step at which only persistent memory is allocated, gradients included."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class Row:
     """One operator address: what it does on one device, in a step (of the slowest stage) or in a batch."""
 
@@ -108,7 +109,7 @@ class NumbersOnDemand(Mapping[str, Number]):
         return len(self._numbers)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class StageMemory:
     """One pipeline stage's memory ledger: bytes by part (``MEMORY_PARTS``) and the named items inside them."""
 

@@ -1,9 +1,9 @@
 """The number formats of one model under a plan on a device: which parts are stored and computed in which."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from sightline.content import fix_mappings
+from sightline.content import fix_mappings, record
 from sightline.errors import InputError, nearest
 from sightline.scenario import Device, Model
 from sightline.scenario.model import WeightPart
@@ -60,7 +60,7 @@ ATTENTION_KEPT = frozenset({"nvfp4"})
 PARTS: tuple[WeightPart, ...] = ("attention", "dense", "experts", "shared", "head")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class Formats:
     """The formats of one model under one plan on one device."""
 

@@ -4,13 +4,12 @@
 of corrections, so their backward pass makes those again: what that adds is counted where a backward pass is.
 """
 
-from dataclasses import dataclass
-
+from sightline.content import record
 from sightline.program.operators import Operator
 from sightline.quantities import Number, smaller
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class SequenceOperator(Operator):
     """What works on new tokens of sequences, with a state or a context of each."""
 
@@ -19,7 +18,7 @@ class SequenceOperator(Operator):
     """Per sequence."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class StateOperator(SequenceOperator):
     """The same in a kernel of its own for prompts and for decoding."""
 
@@ -28,7 +27,7 @@ class StateOperator(SequenceOperator):
     element_bytes: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class GatedDelta(StateOperator):
     """Gated delta rule of linear attention: in chunks over many new tokens, or an update of each sequence's state."""
 
@@ -55,7 +54,7 @@ class GatedDelta(StateOperator):
         return (2.0 if self.backward else 1.0) * (tokens * widths * self.element_bytes + state)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class StateSpaceScan(StateOperator):
     """Mamba-2's scan (arXiv 2405.21060): in chunks over many new tokens, or an update of each sequence's state."""
 
@@ -80,7 +79,7 @@ class StateSpaceScan(StateOperator):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class ShortConvolution(SequenceOperator):
     """The causal convolution of a few taps before a recurrent mixer."""
 
@@ -96,7 +95,7 @@ class ShortConvolution(SequenceOperator):
         return tensors * self.channels * self.sequences * (self.new_tokens + self.width) * self.element_bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class SelectedAttention(StateOperator):
     """Absorbed latent attention over the cached tokens that an indexer selected."""
 
@@ -123,7 +122,7 @@ class SelectedAttention(StateOperator):
         return (2.0 if self.backward else 1.0) * once
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class Indexer(SequenceOperator):
     """Scores of every cached token for choosing those that sparse attention reads (DeepSeek V3.2's lightning indexer).
 

@@ -4,12 +4,12 @@ Sizes are per execution on one device, in elements unless the name says bytes; e
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sightline.content import record
 from sightline.quantities import Number, anywhere, smaller
 from sightline.scenario.cluster import CollectiveKind
 
@@ -108,7 +108,7 @@ OverlappedWith = Literal["projections", "attention", "micro-batch", "nothing"]
 that work on what came before; another micro-batch, where the plan overlaps experts' exchange; nothing."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class Operator:
     """Something a device executes, at an address: the module it belongs to, its part of it, and what it makes."""
 
@@ -157,7 +157,7 @@ class Operator:
         return 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class Matmul(Operator):
     """``batch`` products (m x k) (k x n)."""
 
@@ -205,7 +205,7 @@ class Matmul(Operator):
         return self.batch * (inputs + self.output_bytes * self.m * self.n)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class GroupedMatmul(Operator):
     """Products of tokens with the experts they chose: ``rows`` token-expert pairs over ``experts`` local experts."""
 
@@ -236,7 +236,7 @@ class GroupedMatmul(Operator):
         return rows + self.weight_bytes * self.active * self.n * self.k
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class MatrixVector(Matmul):
     """A product of few rows in an engine's own kernel, which unpacks weights and multiplies on the vector units."""
 
@@ -244,7 +244,7 @@ class MatrixVector(Matmul):
     """Rows beyond which the library's kernels take over."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class FusedAttention(Operator):
     """Attention in one kernel that never writes the scores (arXiv 2205.14135, 2307.08691)."""
 
@@ -263,7 +263,7 @@ class FusedAttention(Operator):
     element_bytes: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class FlashAttention(FusedAttention):
     """Attention of training, and its gradients."""
 
@@ -293,7 +293,7 @@ class FlashAttention(FusedAttention):
         return (2.0 if self.backward else 1.0) * tensors * self.element_bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class CachedAttention(FusedAttention):
     """Attention of new tokens over cached and new keys and values.
 
@@ -346,7 +346,7 @@ class CachedAttention(FusedAttention):
         return queries * self.element_bytes + self.batch * widest * self.kv_heads * self.width * self.cache_bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class Elementwise(Operator):
     """A bandwidth-bound kernel, or several: norms, activations, softmax, dropout, copies, optimizer updates."""
 
@@ -366,7 +366,7 @@ class Elementwise(Operator):
         return self.traffic_bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class Collective(Operator):
     """A collective over one of the plan's groups; the buffer as nccl-tests reports it."""
 

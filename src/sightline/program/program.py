@@ -4,11 +4,12 @@ A block lists its steps in forward order; its backward pass is theirs in reverse
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from sightline.content import record
 from sightline.program.operators import Elementwise, Module, Operator, Part
 from sightline.quantities import Number
 from sightline.scenario.model import WeightPart
@@ -107,7 +108,7 @@ def one_step(steps: Sequence[Step]) -> Step:
     return Step(forward_of(steps), backward_of(steps), *sums)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class Sublayer:
     """A half of a layer: the token mixer or the MLP, between its norm and its residual."""
 
@@ -143,7 +144,7 @@ class Sublayer:
         return sum((step.adapter_parameters for step in self.steps), 0.0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class LowPrecisionWeights:
     """What copies of matmul weights in 8 or 4 bits change on a device, in bytes; those of routed experts separately."""
 
@@ -163,7 +164,7 @@ class LowPrecisionWeights:
 NO_LOW_PRECISION_WEIGHTS = LowPrecisionWeights()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class Block:
     """One block kind (embedding, decoder layer, head): what one pass executes on one device.
 
@@ -256,7 +257,7 @@ class Block:
         return self.freed_bytes * self.recomputed_together
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class Program:
     """A micro-batch of training, or a batch of inference, on one device, by kind of block; ``layers`` repeat."""
 

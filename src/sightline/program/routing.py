@@ -1,12 +1,12 @@
 """How a router's choices spread over experts and ranks: expected numbers of random choices."""
 
-from dataclasses import dataclass
 from math import pi
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sightline.content import record
 from sightline.program.shapes import Shapes
 from sightline.quantities import Number, plain, rounded_up
 from sightline.scenario import Experts
@@ -20,7 +20,7 @@ POPULARITY = 0.9
 (0) and an exponential spread (1). Estimated."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class RoutedExperts(Generic[Sizes]):
     """The routed experts of a layer on the rank whose experts get most tokens."""
 
@@ -91,7 +91,7 @@ def largest_of(count: Number) -> Array:
     return largest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class SequenceGroup:
     """Sequences of a data-parallel rank that are alike: ``count x (new tokens, context)``."""
 
@@ -111,7 +111,7 @@ class SequenceGroup:
         return self.count * self.new_tokens
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class Batch:
     """The groups of one iteration; linear layers run over the tokens of all, attention group by group."""
 

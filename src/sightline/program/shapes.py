@@ -7,11 +7,12 @@ expert-tensor-parallel ranks.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from sightline.content import record
 from sightline.frameworks import Framework
 from sightline.program.operators import Direction, Matmul, Module, Part
 from sightline.quantities import Number, larger, rounded_up
@@ -19,7 +20,7 @@ from sightline.scenario import Adapter, Heads, Model, Plan, Scenario
 from sightline.scenario.precision import LOW_PRECISION, MATMUL_FORMATS, has_microscaling
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class Trained:
     """True for every part whose own weights are updated."""
 
@@ -91,7 +92,7 @@ RECIPES: Mapping[str, Recipe] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class LowPrecision:
     """A recipe on a device under a framework."""
 
@@ -150,7 +151,7 @@ ELEMENT_BYTES = {"fp32": 4.0, "tf32": 4.0, "fp16": 2.0, "bf16": 2.0}
 """Bytes of an activation by compute dtype."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class Shapes:
     """The sizes every block is written with."""
 
@@ -208,7 +209,7 @@ class Shapes:
         return self.element_bytes * self.tokens * self.model.hidden_size
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class TrainingShapes(Shapes):
     """The sizes of a micro-batch, and what a framework makes of them."""
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.catalog import entry, names
-from sightline.content import remembered
+from sightline.content import record, remembered
 from sightline.cost.clock import FASTEST_CLOCK_HZ, REFERENCE_HZ, clock_hz
 from sightline.cost.families import UNMEASURED, Evidence
 from sightline.errors import InputError, nearest
@@ -113,7 +113,7 @@ class CustomAllReduce:
         return within
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class CollectiveConstants:
     """One set per device family and library version."""
 
@@ -184,7 +184,7 @@ class Links(Protocol):
         """The processor whose memory traffic may bounce through."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class Group:
     """Ranks that take part in one collective. Every field may be an array; they broadcast."""
 

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from sightline import catalog
-from sightline.content import content
+from sightline.content import content, remembered
 from sightline.errors import InputError, nearest
 from sightline.loading.checks import Complaints, Keys, check, each
 from sightline.loading.clusters.hardware import (
@@ -151,6 +151,7 @@ def _named(value: str) -> Cluster:
     return read_equal({"same_as": value})
 
 
+@remembered(entries=256, as_written=True)
 def read_equal(mapping: Mapping[str, Any]) -> Cluster:
     """Return the cluster of equal devices that a mapping states."""
     complaints = Complaints()

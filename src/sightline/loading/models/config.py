@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sightline import catalog
+from sightline.content import remembered
 from sightline.errors import InputError, nearest
 from sightline.loading.checks import Complaints, require
 from sightline.loading.models.family import Family, families, family_of, spellings
@@ -232,6 +233,7 @@ class ReadModel:
     remarks: tuple[str, ...] = ()
 
 
+@remembered(entries=256, as_written=True)
 def read_model(config: Mapping[str, Any], *, name: str = "", written: Mapping[str, Any] | None = None) -> ReadModel:
     """Return the model of a config; raise `InputError` with every mistake in it.
 

@@ -172,6 +172,9 @@ def missing_blocks(blocks: Mapping[str, Any]) -> Iterator[str]:
 _LISTS = ("layer_types", "hybrid_layer_pattern", "single_blocks", "mlp_layer_types", "indexer_types", "index_layers")
 """Keys with an entry for each layer; longer lists go on into the prediction layers and are cut."""
 
+_LISTED = ("compressed", "sparse")
+"""Mixers whose layers may differ in lists of their own."""
+
 Values = Mapping[str, Any]
 
 
@@ -193,8 +196,13 @@ def layer_kinds(values: Values, family: Family) -> tuple[LayerKind, ...]:
         layers = [LayerKind(mixer=mixer, mlp=mlp, count=1) for mixer, mlp in blocks]  # type: ignore[arg-type]
     else:
         mixers, mlps = _mixers(values, family), _mlps(values)
-        layers = [_layer(values, i, mixer, mlp) for i, (mixer, mlp) in enumerate(zip(mixers, mlps, strict=True))]
-    counts = Counter(layers)
+        pairs = list(zip(mixers, mlps, strict=True))
+        alike = {pair: _layer(values, 0, *pair) for pair in dict.fromkeys(pairs) if pair[0] not in _LISTED}
+        layers = [alike.get(pair) or _layer(values, i, *pair) for i, pair in enumerate(pairs)]
+    first = {id(kind): kind for kind in layers}
+    counts = Counter[LayerKind]()
+    for place, count in Counter(map(id, layers)).items():
+        counts[first[place]] += count
     kinds = tuple(
         replace(kind, count=count, leading=count < len(layers) and layers[:count] == [kind] * count)
         for kind, count in counts.items()

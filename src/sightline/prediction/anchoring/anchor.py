@@ -1,9 +1,9 @@
 """An anchor: what was measured of one or several scenarios together, as far as it teaches about times."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+from sightline.content import record
 from sightline.errors import InputError
 from sightline.prediction.anchoring.taught import Unexplained
 from sightline.prediction.anchoring.timed import TIMES, Answered, Timed, task_name, timed_of, unused_keys
@@ -37,7 +37,7 @@ class MeasuredLoad(Protocol):
         """Return the logarithms of these times as simulated at the means of beliefs, and their gradients."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class Anchor:
     """Measurements that were given together, under one name."""
 

@@ -1,10 +1,10 @@
 """All that anchors teach, learned once, and any scenario predicted with it."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from math import exp, log
 from typing import Any
 
+from sightline.content import record
 from sightline.errors import InputError
 from sightline.prediction.anchoring import generation, training
 from sightline.prediction.anchoring import posterior as plausible
@@ -19,7 +19,7 @@ from sightline.profile import Profile
 from sightline.scenario import GenerationScenario, OperatorScenario, Scenario
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class Anchored:
     """What anchors taught."""
 

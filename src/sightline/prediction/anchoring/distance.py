@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from sightline.catalog import entry
+from sightline.content import record
 from sightline.prediction.anchoring.timed import Answered
 from sightline.quantities import Number
 from sightline.scenario import Model, Scenario
@@ -42,7 +43,7 @@ def plan_spreads() -> Spreads:
     return Spreads(**entry("training", "constants")["anchors"])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class Description:
     """What sets scenarios apart, and which result of them is meant."""
 

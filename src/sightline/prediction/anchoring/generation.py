@@ -1,12 +1,13 @@
 """Requests on one's own cluster: what they teach of an engine's constants there, and predictions with it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import log, sqrt
 
 import numpy as np
 
 from sightline.catalog import entry
+from sightline.content import record
 from sightline.cost.device_model import device_model
 from sightline.prediction.anchoring.anchor import MeasuredLoad
 from sightline.prediction.anchoring.distance import described, plan_spreads
@@ -51,7 +52,7 @@ def engine_at_site(scenario: GenerationScenario) -> EngineAtSite:
     return EngineAtSite(scenario=scenario, workers=workers, base=base, site=site_of(scenario))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class AnchoredRequests:
     """What is known of generation once requests on one's own cluster were measured."""
 

@@ -6,12 +6,12 @@ Williams, Gaussian Processes for Machine Learning, 2006, section 2.7).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import exp, log
 from typing import Any
 
 import numpy as np
 
+from sightline.content import record
 from sightline.cost.device_model import device_model
 from sightline.errors import InputError
 from sightline.prediction.anchoring.timed import Timed
@@ -27,7 +27,7 @@ SURPRISING = 2.0
 """Factor on variances from which measurements are called surprising."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class Posterior:
     """What is believed after some measurements."""
 

@@ -1,11 +1,11 @@
 """What anchors of one task taught: effects of their site, and what effects leave of errors, shared by likeness."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from sightline.content import record
 from sightline.prediction.anchoring.distance import Description, Spreads, likeness
 from sightline.prediction.anchoring.posterior import Posterior, posterior
 from sightline.prediction.anchoring.timed import Timed
@@ -13,7 +13,7 @@ from sightline.prediction.beliefs import Array, Beliefs, Gradient, Predict
 from sightline.quantities import Number
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class Unexplained:
     """What effects do not explain of a time: its parts as standard deviations of its logarithm."""
 
@@ -43,7 +43,7 @@ def covariance_of(parts: Sequence[Unexplained], spreads: Spreads) -> Array:
     return np.array(rows) + np.diag([one.noise**2 for one in parts])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class Taught:
     """What is believed after the anchors of a task."""
 
@@ -95,7 +95,7 @@ def contradicting(found: Taught) -> list[str]:
     return list(names) if found.posterior.contradictions and len(names) > 1 else []
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class Cases:
     """The slowdowns of all loads."""
 

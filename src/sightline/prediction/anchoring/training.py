@@ -1,12 +1,13 @@
 """Training steps of one's own cluster: what they teach of the framework's constants there, and predictions with it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import sqrt
 from typing import Any
 
 import numpy as np
 
+from sightline.content import record
 from sightline.cost.device_model import device_model
 from sightline.prediction.anchoring.distance import Spreads, described, plan_spreads
 from sightline.prediction.anchoring.taught import Taught, Unexplained, contradicting, teach, widest
@@ -37,7 +38,7 @@ def site_of(scenario: Scenario) -> str:
     return f"own {scenario.plan.framework.lineage} on {scenario.cluster.device.name}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class AnchoredSteps(Knowledge):
     """What is known of training once steps of one's own cluster were measured."""
 

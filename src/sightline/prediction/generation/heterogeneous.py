@@ -1,11 +1,12 @@
 """Generation on unlike devices: prefill on one kind, decode on another, or replicas that share the batch by speed."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
 
+from sightline.content import record
 from sightline.errors import InputError
 from sightline.prediction.figures import energy_of_generation_j
 from sightline.prediction.generation.memory import generation_memory
@@ -37,7 +38,7 @@ def unlike_generation(scenario: GenerationScenario, predict: Predict) -> Profile
     return _of_replicas(scenario, predict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class _Part:
     """What one kind of devices does, and the memory it needs."""
 

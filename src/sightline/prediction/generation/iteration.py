@@ -5,8 +5,7 @@ are made of iterations. With speculative decoding a pass verifies drafted tokens
 layer may draft. Legend: ``p`` pipeline stages, ``m`` micro-batches that fill them.
 """
 
-from dataclasses import dataclass
-
+from sightline.content import record
 from sightline.cost.operator_cost import OperatorCost
 from sightline.cost.prices import Prices, price
 from sightline.prediction.generation.engine_constants import LONG_PREFILL_TOKENS, InferenceConstants
@@ -20,7 +19,7 @@ HOST_OVERLAP = 4.0
 """Exponent of the norm in which the host's launches and the device's work join; infinity would be the maximum."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class Iteration:
     """Seconds of one iteration."""
 

@@ -1,13 +1,13 @@
 """Prefill and decoding: how an engine cuts prompts into passes, each phase's iterations, and how many a batch needs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.content import fields_of
+from sightline.content import fields_of, record
 from sightline.prediction.generation.engine_constants import InferenceConstants
 from sightline.prediction.generation.iteration import Iteration, drafted_tokens, iteration_of, tokens_per_pass
 from sightline.prediction.generation.replica import PricedPass, Worker, worker_of
@@ -74,7 +74,7 @@ TOGETHER = 0.25
 next step in part, the rest the one after it, and groups part and join again. Fitted to steady loops of TensorRT-LLM."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class Chunks:
     """How prompts are cut into passes."""
 
@@ -146,7 +146,7 @@ def _halved(b: Number, p: Count, q: Number, most: float) -> Number:
     return parts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class PricedGeneration:
     """The passes of a scenario with the prices of their operators, whatever engine runs them.
 
@@ -222,7 +222,7 @@ LAUNCH_QUEUE = 1024.0
 """Kernels that wait on a device before the next launch waits for one of them to start: the depth of CUDA's queue."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class Phase(Iteration):
     """One phase: the seconds of an iteration, and how many iterations a batch needs."""
 

@@ -5,11 +5,12 @@ one is an entry of `POLICIES` with these two functions and one that says when it
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from sightline.content import record
 from sightline.prediction.generation.engine_constants import InferenceConstants
 from sightline.prediction.generation.memory import generation_memory
 from sightline.prediction.generation.phases import (
@@ -29,7 +30,7 @@ from sightline.quantities import Number, anywhere, either, larger, rounded_up, s
 from sightline.scenario import Generate, GenerationScenario, Model, Network
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class Workers:
     """Who prefills and who decodes: the same workers, or disaggregated ones with a transfer between them."""
 
@@ -57,7 +58,7 @@ class Workers:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class Course:
     """A sequence's way through the iterations of its workers."""
 
@@ -292,7 +293,7 @@ POLICIES = (
 """The first that applies to a scenario answers it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class Latencies:
     """What a user of the engine sees, and the phases behind it."""
 

@@ -1,10 +1,10 @@
 """A replica of an engine - a model under a plan on its ranks - and the passes that it runs, written out and priced."""
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
-from sightline.content import LargeArrayError, Results, content, remembered
+from sightline.content import LargeArrayError, Results, content, record, remembered
 from sightline.cost.clock import at_its_clock
 from sightline.cost.collectives.libraries import Group, cluster_collectives, data_group, pipeline_boundary, tensor_group
 from sightline.cost.device_model import DeviceModel, KernelChoice, device_model
@@ -71,7 +71,7 @@ def slowdown_of(op: Operator, c: InferenceConstants) -> Number:
     return c.elementwise_slowdown
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class PricedPass:
     """One pass of a replica through all layers, with the prices of its operators, whatever engine runs it."""
 
@@ -122,7 +122,7 @@ def price_passes(passes: Sequence[Program], ranks: Ranks) -> Prices:
     return prices
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class Worker:
     """A replica of an engine; of its scenario's workload only whether all tokens are the same counts."""
 

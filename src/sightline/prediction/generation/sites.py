@@ -11,6 +11,7 @@ from math import exp, log
 import numpy as np
 
 from sightline.catalog import entry
+from sightline.content import record
 from sightline.prediction.beliefs import Beliefs, Gradient, stated_spread, stated_spreads
 from sightline.prediction.generation.engine_constants import InferenceConstants
 from sightline.prediction.generation.policies import Latencies, Workers, latencies
@@ -82,7 +83,7 @@ def source_site(source: str, engine: str, device: Device) -> str:
     return f"{source} with {engine} on {device.calibration}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class EngineAtSite:
     """An engine's constants at shifts of their logarithms, and seconds of a scenario with them."""
 

@@ -6,11 +6,11 @@ shape for as long as it trains; Megatron-Core makes the head's anew each time.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from sightline.content import record
 from sightline.prediction.training.stages import ProgramSizes, StageContents, layer_sum
 from sightline.program import Block, Matmul, Program
 from sightline.program.shapes import ELEMENT_BYTES
@@ -89,7 +89,7 @@ def _shapes(block: Block, other_block: str = "") -> Shapes:
     }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class Activations:
     """Bytes of activations on one device when a stage holds most of them."""
 

@@ -10,9 +10,9 @@ scattered within a group of replicas, whose shards of the gradients are then all
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from sightline.content import record
 from sightline.cost.collectives.collective import collective_time
 from sightline.cost.collectives.libraries import CollectiveConstants, Group, data_group
 from sightline.cost.device_model import DeviceModel
@@ -173,7 +173,7 @@ def exposed(compute_s: Number, transfer_s: Number, layers: Number, slowdown: Num
     return transfer_s / layers + (1.0 - 1.0 / layers) * (transfer_s - hidden) + slowdown * hidden
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class Replication:
     """Where a plan's replicas run and what prices their collectives."""
 

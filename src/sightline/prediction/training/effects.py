@@ -16,7 +16,7 @@ from sightline.catalog import entry
 from sightline.frameworks.framework import Ideal
 from sightline.prediction.beliefs import Beliefs, Gradient, stated_spread, stated_spreads
 from sightline.prediction.training.constants import TrainingConstants, attention_kernel, stated_set
-from sightline.quantities import Number, plain, smaller
+from sightline.quantities import Number
 from sightline.scenario import Device, Scenario
 
 PACE = "pace"
@@ -154,21 +154,24 @@ def shifted(scenario: Scenario, shift: Mapping[str, Number]) -> TrainingConstant
 
 
 def _moved(base: TrainingConstants, shift: Mapping[str, Number]) -> TrainingConstants:
-    pace = np.exp(shift.get(PACE, 0.0))
-    values: dict[str, Any] = {
-        name: plain(_shifted(prior, getattr(base, name), shift.get(name, 0.0), pace))
-        for name, prior in priors().items()
-        if name != PACE
-    }
-    return replace(base, **values)
+    names, fractions, relative = _scales()
+    moves, pace = np.array([shift.get(name, 0.0) for name in names]), np.exp(shift.get(PACE, 0.0))
+    axes = (1,) * (max(moves.ndim, 1 + np.ndim(pace)) - 1)
+    value = np.array([getattr(base, name) for name in names]).reshape(-1, *axes)
+    moved = value * np.exp(moves if moves.ndim > 1 else moves.reshape(-1, *axes))
+    paced = moved * pace
+    paced[relative] = moved[relative]
+    paced[fractions] = np.minimum(moved[fractions] / (1 - value[fractions] + moved[fractions]) / pace, 1.0)
+    constants: dict[str, Any] = dict(zip(names, paced if paced.ndim > 1 else paced.tolist(), strict=True))
+    return replace(base, **constants)
 
 
-def _shifted(prior: Prior, value: Number, shift: Number, pace: Number) -> Number:
-    """A constant at a shift on its scale, of a site that takes ``pace`` times as long for everything."""
-    moved = value * np.exp(shift)
-    if prior.fraction:
-        return smaller(moved / (1 - value + moved) / pace, 1.0)
-    return moved if prior.relative else moved * pace
+@cache
+def _scales() -> tuple[tuple[str, ...], list[int], list[int]]:
+    """The constants but pace, and the places of those that are fractions, and of ratios, which no pace multiplies."""
+    constants = {name: prior for name, prior in priors().items() if name != PACE}
+    fractions = [place for place, prior in enumerate(constants.values()) if prior.fraction]
+    return tuple(constants), fractions, [place for place, prior in enumerate(constants.values()) if prior.relative]
 
 
 def base_constants(scenario: Scenario) -> TrainingConstants:
@@ -213,11 +216,16 @@ def gradient(
     All effects are moved in one array-valued prediction.
     """
     causes = causes_of(scenario, beliefs, site)
-    at, moving = shifts(beliefs, causes), [name for name in priors() if effects_on(name, causes)]
-    along = {name: np.full(len(moving) + 1, value) for name, value in at.items()}
-    for place, name in enumerate(moving, start=1):
-        along[name][place] += STEP
-    logarithm = np.broadcast_to(np.log(seconds(shifted(scenario, along))), len(moving) + 1)
-    slopes = zip(moving, (logarithm[1:] - logarithm[0]) / STEP, strict=True)
-    by_effect = {effect: float(slope) for name, slope in slopes if slope for effect in effects_on(name, causes)}
-    return float(logarithm[0]), by_effect
+    at, effects = shifts(beliefs, causes), _effects(tuple(causes.items()))
+    moving = [place for place, of_constant in enumerate(effects) if of_constant]
+    along = np.tile(list(at.values()), (len(moving) + 1, 1))
+    along[range(1, len(moving) + 1), moving] += STEP
+    logarithm = np.broadcast_to(np.log(seconds(shifted(scenario, dict(zip(at, along.T, strict=True))))), len(along))
+    slopes = zip(moving, ((logarithm[1:] - logarithm[0]) / STEP).tolist(), strict=True)
+    return float(logarithm[0]), {effect: slope for place, slope in slopes if slope for effect in effects[place]}
+
+
+@lru_cache(maxsize=32)
+def _effects(causes: tuple[tuple[str, str], ...]) -> list[tuple[str, ...]]:
+    """The effects on each constant."""
+    return [effects_on(name, dict(causes)) for name in priors()]

@@ -1,7 +1,7 @@
 """A training step on heterogeneous devices: groups of equal ones, priced as one group is, and joined."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache, reduce
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sightline.content import record
 from sightline.cost.clock import at_its_clock
 from sightline.errors import InputError
 from sightline.prediction.schedules.closed_forms import held_before
@@ -38,7 +39,7 @@ def seen_from(scenario: Scenario, group: Cluster) -> Scenario:
     return replace(scenario, cluster=seen_as_whole(scenario.cluster, group))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class GroupStep:
     """A step on one group's devices: its own stages, or its own replicas with their share of the batch."""
 

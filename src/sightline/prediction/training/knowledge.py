@@ -1,14 +1,15 @@
 """What is known when a training step is predicted: its constants, how far off it may be, and what that rests on."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
+from functools import lru_cache, partial
 from math import log10, sqrt
 from typing import Any
 
 import numpy as np
 
 from sightline.catalog import entry, names
+from sightline.content import record
 from sightline.cost.collectives.libraries import Group, data_group, pipeline_boundary, ring_neighbours, tensor_group
 from sightline.cost.device_model import DeviceModel
 from sightline.cost.l2 import least_s
@@ -35,7 +36,7 @@ from sightline.quantities import FOUR_IN_FIVE, Number, either, larger
 from sightline.scenario import Scenario
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class Knowledge:
     """Beliefs about a framework's constants, at a site that they learned from or at one that nobody measured."""
 
@@ -57,7 +58,7 @@ class Knowledge:
         stated = stated_set(scenario)
         if stated is not None:
             return stated[0].spread
-        known = replace(self.beliefs, prior=spread_unmeasured)
+        known = _with_unmeasured(self.beliefs)
         _, slopes = gradient(seconds, scenario, known, self.site)
         believed = float(known.joint_variance([slopes])[0, 0])
         return FOUR_IN_FIVE * sqrt(believed + case_variance() + variance_beyond(scenario))
@@ -74,6 +75,11 @@ class Knowledge:
             return "datasheet"
         stated = stated_set(scenario)
         return stated[1] if stated is not None else "extrapolated" if lacking_measurements(scenario) else "calibrated"
+
+
+@lru_cache(maxsize=8)
+def _with_unmeasured(beliefs: Beliefs) -> Beliefs:
+    return replace(beliefs, prior=spread_unmeasured)
 
 
 def spread_unmeasured(effect: str) -> float:
@@ -178,7 +184,16 @@ def in_framework(
 ) -> Prices:
     """Return the prices of operators as they run inside a training step on devices of ``model``."""
     ideal = scenario.plan.framework.ideal
-    inside = partial(_time_s, scenario=scenario, c=constants)
+    slowdowns: dict[object, Number] = {}
+
+    def slowdown(op: Matmul) -> Number:
+        kind = op.kernel, op.module, op.direction
+        if kind not in slowdowns:
+            own = constants.matmul_slowdown * constants.format_slowdown(op.kernel)
+            slowdowns[kind] = own * _slowdown_of_module(op, scenario, constants)
+        return slowdowns[kind]
+
+    inside = partial(_time_s, slowdown=slowdown, groups=training_groups(scenario), c=constants)
     return in_setting(
         operators, prices, inside if ideal is None else partial(_ideal_time_s, ideal=ideal, model=model, others=inside)
     )
@@ -197,19 +212,27 @@ def _ideal_time_s(
     return least_s(op, cost, model, peak_share=ideal.peak, bandwidth_share=ideal.bandwidth)
 
 
-def _time_s(op: Operator, cost: OperatorCost, scenario: Scenario, c: TrainingConstants) -> Number:
+def _time_s(
+    op: Operator,
+    cost: OperatorCost,
+    slowdown: Callable[[Matmul], Number],
+    groups: Callable[[str], Group],
+    c: TrainingConstants,
+) -> Number:
     match op:
         case Elementwise():
             return cost.time_s
         case Matmul():
-            slowdown = c.matmul_slowdown * c.format_slowdown(op.kernel) * _slowdown_of_module(op, scenario, c)
+            time_s = cost.time_s * slowdown(op)
+            if type(cost.compute_s) is type(cost.least_s) is float and cost.least_s >= cost.compute_s:
+                return time_s
             # A board that clocks above its datasheet has a slowdown below 1, but stays behind the datasheet's peak.
-            return larger(cost.time_s * slowdown, cost.compute_s)
+            return larger(time_s, cost.compute_s)
         case Collective():
             # A stage waits for the one before it in the pipeline's schedule, not here.
             if op.ranks == "stages":
                 return c.collective_slowdown * cost.time_s
-            ranks = training_groups(scenario)(op.ranks).size
+            ranks = groups(op.ranks).size
             return c.collective_slowdown * cost.time_s + c.synchronization_s * np.log2(ranks)
     return cost.time_s * c.attention_slowdown
 

@@ -1,11 +1,11 @@
 """Memory of a training step: what each stage keeps, its peak, and how far predictions of it spread."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from math import exp
 from typing import Final, NamedTuple
 
+from sightline.content import record
 from sightline.prediction.schedules.closed_forms import in_flight
 from sightline.prediction.training.activations import (
     Activations,
@@ -176,7 +176,7 @@ def stage_ledgers(priced: Priced, times: StepTimes, held: Sequence[Number] | Non
     ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class _Held:
     """What a stage's device holds."""
 

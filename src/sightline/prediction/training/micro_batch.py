@@ -1,10 +1,10 @@
 """One micro-batch: the passes of its blocks, the stages of a pipeline, the pace-setting one, the way through all."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from operator import mul
 from typing import Any, NamedTuple
 
+from sightline.content import record
 from sightline.cost.prices import Prices
 from sightline.frameworks import TensorOverlap
 from sightline.prediction.pass_times import PassTimes, operator_times, seconds_of, sum_of_passes
@@ -27,7 +27,7 @@ class BlockTimes(NamedTuple):
     """Part of the backward pass that makes weight gradients, which nothing else of the micro-batch waits for."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class Overlap:
     """Which collectives of a block run while kernels work, and what the host waits for."""
 
@@ -172,7 +172,7 @@ class Slot(NamedTuple):
     total_s: Number = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class PipelineSlots:
     """One micro-batch on every kind of stage."""
 

@@ -1,7 +1,7 @@
 """The prediction of one scenario, or of an open mesh of plans: seconds, bytes, joules - assembled into a profile."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial, reduce
 from math import isqrt
 from operator import add
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sightline.content import record
 from sightline.cost.clock import at_its_clock
 from sightline.errors import InputError
 from sightline.prediction.changes import what_would_fit
@@ -28,7 +29,7 @@ from sightline.prediction.training.memory import StageLedger, fullest_stage, mem
 from sightline.prediction.training.offload import STAYS, as_kept, fits_on_host, host_bytes
 from sightline.prediction.training.priced import Priced, price
 from sightline.prediction.training.rows import hardware_flops, levels_of, limits_of, model_flops, rows_of
-from sightline.prediction.training.step import StepTimes, step_times
+from sightline.prediction.training.step import StepTimes, step_times, step_with_constants
 from sightline.profile import Profile, StageMemory
 from sightline.quantities import Number, added_up, anywhere, larger, percent, smaller
 from sightline.scenario import Cluster, Scenario
@@ -104,7 +105,7 @@ def profile_of(
     if np.ndim(step_time_s) == 0:
         details = {
             "rows": lambda _: rows_of(priced, times),
-            "interval": lambda p: _interval(p, constants, known),
+            "interval": lambda p: _interval(p, constants, known, partial(step_with_constants, priced, times)),
             "advice": lambda p: what_would_fit(p, answer),
         }
     return Profile(
@@ -146,7 +147,10 @@ def _unlike(scenario: Scenario, constants: TrainingConstants | None, known: Know
 
 
 def _interval(
-    profile: Profile, constants: TrainingConstants | None, known: Knowledge
+    profile: Profile,
+    constants: TrainingConstants | None,
+    known: Knowledge,
+    step_with: Callable[[TrainingConstants], StepTimes],
 ) -> Mapping[str, tuple[float, float | None]]:
     """The interval of each result; a bound on what any framework reaches has none above."""
     scenario = profile.scenario
@@ -155,7 +159,7 @@ def _interval(
     elif is_bound(scenario):
         return lower_bounds(profile, LONGER)
     else:
-        spread = known.spread(scenario, lambda tried: assemble(scenario, tried)[1].step_time_s)
+        spread = known.spread(scenario, lambda tried: step_with(tried).step_time_s)
     return {**intervals(profile, dict.fromkeys((*LONGER, *SHORTER), spread)), **memory_interval(profile)}
 
 
@@ -211,7 +215,7 @@ Terms = tuple[Number, ...]
 """Summands, as few as `merged` leaves."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class Sums:
     """Summands of every figure of a mesh that a search looks at."""
 

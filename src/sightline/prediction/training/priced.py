@@ -1,14 +1,14 @@
 """A training micro-batch written out and priced: what depends on no pipeline, batch or ZeRO stage, except its hooks."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.content import fields_of, remembered
+from sightline.content import fields_of, record, remembered
 from sightline.cost.collectives.libraries import CollectiveConstants, cluster_collectives
 from sightline.cost.device_model import DeviceModel, KernelChoice, device_model
 from sightline.cost.operator_cost import OperatorCost, Ranks
@@ -19,7 +19,7 @@ from sightline.prediction.training.constants import TrainingConstants, attention
 from sightline.prediction.training.knowledge import Knowledge, in_framework, training_groups
 from sightline.prediction.training.micro_batch import BlockTimes, Launches, Overlap, block_times, pipeline_slots
 from sightline.prediction.training.stages import ProgramSizes, alone_on_a_stage, program_sizes
-from sightline.program import Program, write_out
+from sightline.program import Elementwise, Program, write_out
 from sightline.quantities import Number, distinct
 from sightline.scenario import Host, Plan, Scenario
 from sightline.scenario.techniques import Recomputation
@@ -67,15 +67,19 @@ def prices_of_distinct(
     return {id(op): OperatorCost(*map(of_rows, own[id(same)])) for op, same in pairs}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class Priced:
     """A program with prices and sizes."""
 
     scenario: Scenario
+    micro_batch: Scenario
+    """The scenario with other values of all fields that change nothing about it."""
     program: Program
     device_model: DeviceModel
     constants: TrainingConstants
     library: CollectiveConstants
+    alone: Prices
+    """Those of operators whatever framework runs them; none of a mesh whose rows were priced once."""
     prices: Prices
     launches: Launches
     overlap: Overlap
@@ -88,6 +92,19 @@ def price(scenario: Scenario, constants: TrainingConstants | None = None) -> Pri
     """Write out the scenario's micro-batch and price it, with the catalog's constants unless some are given."""
     constants = on_host(constants or Knowledge().constants(scenario), scenario.cluster.host)
     return replace(_priced(micro_batch_alone(scenario), constants), scenario=scenario)
+
+
+def with_constants(priced: Priced, constants: TrainingConstants) -> Priced:
+    """Return a micro-batch of one plan priced with other constants, of which element-wise kernels alone have some."""
+    scenario, operators = priced.micro_batch, priced.program.operators
+    known = {id(op): priced.alone[id(op)] for op in operators if not isinstance(op, Elementwise)}
+    constants = on_host(constants, scenario.cluster.host)
+    model = training_device(scenario, constants)
+    alone = prices_alone(priced.program, scenario, model, priced.library, known)
+    prices = prices_in_step(priced.program, alone, scenario, constants, model)
+    return replace(
+        priced, **_timed(scenario, priced.program, constants, prices), device_model=model, alone=alone, prices=prices
+    )
 
 
 HOST_TIMES = ("launch_forward_s", "launch_backward_s", "micro_batch_s", "step_s")
@@ -143,27 +160,36 @@ def _priced(scenario: Scenario, constants: TrainingConstants) -> Priced:
     model = training_device(scenario, constants)
     library = cluster_collectives(scenario.cluster, launches=scenario.plan.framework.ideal is None)
 
-    def priced(one: Scenario) -> tuple[Program, Prices]:
-        written = program if one is scenario else write_out(one)
-        return written, step_prices(written, one, constants, model, library)
+    def of_rows(rows: Scenario) -> tuple[Program, Prices]:
+        written = write_out(rows)
+        return written, step_prices(written, rows, constants, model, library)
 
-    prices = prices_of_distinct(scenario, program, priced) or priced(scenario)[1]
+    alone: Prices = {}
+    prices = prices_of_distinct(scenario, program, of_rows)
+    if prices is None:
+        alone = prices_alone(program, scenario, model, library)
+        prices = prices_in_step(program, alone, scenario, constants, model)
+    return Priced(
+        scenario=scenario,
+        micro_batch=scenario,
+        program=program,
+        device_model=model,
+        library=library,
+        alone=alone,
+        prices=prices,
+        sizes=program_sizes(program, scenario.plan),
+        **_timed(scenario, program, constants, prices),
+    )
+
+
+def _timed(scenario: Scenario, program: Program, constants: TrainingConstants, prices: Prices) -> dict[str, Any]:
+    """What constants make of the prices of a micro-batch's operators, by the fields of `Priced`."""
     own = scenario.cluster.host.launch_time_s
     launches = Launches(constants.launch_forward_s, constants.launch_backward_s) if own is None else Launches(own, own)
     overlap = _overlap(scenario, constants)
     blocks = (*program.layers, program.embedding, program.head)
-    return Priced(
-        scenario=scenario,
-        program=program,
-        device_model=model,
-        constants=constants,
-        library=library,
-        prices=prices,
-        launches=launches,
-        overlap=overlap,
-        times=tuple(block_times(block, prices, overlap, launches.forward_s) for block in blocks),
-        sizes=program_sizes(program, scenario.plan),
-    )
+    times = tuple(block_times(block, prices, overlap, launches.forward_s) for block in blocks)
+    return {"constants": constants, "launches": launches, "overlap": overlap, "times": times}
 
 
 def training_device(scenario: Scenario, constants: TrainingConstants) -> DeviceModel:
@@ -187,6 +213,18 @@ def step_prices(
     library: CollectiveConstants,
 ) -> Prices:
     """Return the price of each operator of a step as its framework runs it."""
+    alone = prices_alone(program, scenario, model, library)
+    return prices_in_step(program, alone, scenario, constants, model)
+
+
+def prices_alone(
+    program: Program,
+    scenario: Scenario,
+    model: DeviceModel,
+    library: CollectiveConstants,
+    known: Prices | None = None,
+) -> Prices:
+    """Return the price of each operator of a step on a device of its own, of which some are known."""
     ranks = Ranks(
         device_model=model,
         cluster=scenario.cluster,
@@ -194,8 +232,14 @@ def step_prices(
         group=training_groups(scenario),
         execution=partial(step_execution, program, scenario),
     )
-    operators = program.operators
-    prices = in_framework(operators, price_operators(operators, ranks), scenario, constants, model)
+    return price_operators(program.operators, ranks, known)
+
+
+def prices_in_step(
+    program: Program, alone: Prices, scenario: Scenario, constants: TrainingConstants, model: DeviceModel
+) -> Prices:
+    """Return the price of each operator inside a step."""
+    prices = in_framework(program.operators, alone, scenario, constants, model)
     return in_eager_step(program, prices, scenario, model)
 
 

@@ -1,11 +1,12 @@
 """What each kind of pipeline stage holds: layers, embedding and head, and their parameters and bytes on one device."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from operator import mul
 from typing import NamedTuple
 
+from sightline.content import record
 from sightline.prediction.schedules.closed_forms import StageKinds, StageLayers, kinds_of_stages, layers_of_stages
 from sightline.program import Block, Program
 from sightline.program.shapes import ELEMENT_BYTES
@@ -13,7 +14,7 @@ from sightline.quantities import Number, anywhere, either, larger, plain, smalle
 from sightline.scenario import Plan, Scenario
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class StageContents:
     """What one kind of stage holds: layers of each kind, and whether embedding and head are there (1.0 or 0.0)."""
 
@@ -172,7 +173,7 @@ class Sizes(NamedTuple):
 NO_SIZES = Sizes(*(0.0 for _ in Sizes._fields))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class ProgramSizes:
     """The sizes of every block of a program, read once."""
 

@@ -1,12 +1,13 @@
 """A training step put together: block times into stages, stages into a pipeline, and what happens once per step."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache, reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from sightline.content import record
 from sightline.cost.operator_cost import Ranks
 from sightline.cost.prices import Prices
 from sightline.cost.prices import price as price_operators
@@ -18,6 +19,7 @@ from sightline.prediction.schedules.closed_forms import (
     pipeline_time,
     stage_replicas,
 )
+from sightline.prediction.training.constants import TrainingConstants
 from sightline.prediction.training.data_parallel import (
     DataParallelTime,
     Replica,
@@ -26,9 +28,9 @@ from sightline.prediction.training.data_parallel import (
     replication,
 )
 from sightline.prediction.training.knowledge import in_framework, training_groups
-from sightline.prediction.training.micro_batch import PipelineSlots, Slot, pipeline_slots, run_apart_s
+from sightline.prediction.training.micro_batch import PipelineSlots, Slot, pipeline_slots, run_apart_s, slots_of
 from sightline.prediction.training.offload import OffloadTime, offload_time
-from sightline.prediction.training.priced import Priced
+from sightline.prediction.training.priced import Priced, with_constants
 from sightline.prediction.training.stages import DenseAndExperts, Sizes, StageContents, layer_sum
 from sightline.prediction.training.states import StateShares, rank_share, state_shares
 from sightline.prediction.training.update import UpdateTime, step_of_optimizer, tensor_calls_s, trained_tensors
@@ -102,11 +104,15 @@ def _attention_s(block: Block, prices: Prices) -> Number:
     return once + block.recomputed_share * again
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class StepTimes:
     """Seconds of a step by what happens in them, and what the other answers (memory, table, trace) need."""
 
     slots: PipelineSlots
+    on: Replication
+    """Where replicas run."""
+    sent: "Sent"
+    """What stages hand to each other."""
     stage_sizes: Sequence[Sizes]
     """Parameters and bytes of the stages of ``slots``."""
     shares: StateShares
@@ -179,24 +185,26 @@ def step_times(
     slots: PipelineSlots | None = None,
     on: Replication | None = None,
     boundary: Cluster | None = None,
+    like: StepTimes | None = None,
 ) -> StepTimes:
     """Assemble the step of ``priced``; the plan's degrees may be an open mesh.
 
     Its pipeline's stages are those that the framework makes, its replicas and stages joined by the cluster's links,
-    unless other ``slots``, replicas (``on``) or links at a stage's ``boundary`` are given.
+    unless other ``slots``, replicas (``on``) or links at a stage's ``boundary`` are given. What no constant changes is
+    that of a step ``like`` it with others.
     """
     scenario, constants = priced.scenario, priced.constants
     plan = scenario.plan
     m = scenario.micro_batches
     slots = slots or pipeline_slots(scenario, priced.times, priced.launches)
     slot, slowest = slots.slot, slots.slowest
-    sizes = [priced.sizes.of(stage) for stage in slots.stages]
+    sizes = [priced.sizes.of(stage) for stage in slots.stages] if like is None else like.stage_sizes
     pace_sizes = next((s for stage, s in zip(slots.stages, sizes, strict=True) if stage is slowest), None)
     pace_sizes = pace_sizes or priced.sizes.of(slowest)
-    shares = state_shares(plan)
+    shares = state_shares(plan) if like is None else like.shares
     parameters, stored = _most([size.trained for size in sizes]), _most([size.stored for size in sizes])
     on = on or replication(plan, scenario.cluster, priced.library, constants, priced.device_model)
-    boundary = boundary or scenario.cluster
+    sent = _sent(priced, boundary or scenario.cluster) if like is None else like.sent
     tensors = trained_tensors(scenario, slowest.layers)
     loops_s = tensor_calls_s(plan, priced.device_model, tensors, m, priced.launches.forward_s)
     host_s = m * (slot.forward_wait_s + slot.backward_wait_s + constants.micro_batch_s) + constants.step_s
@@ -211,15 +219,17 @@ def step_times(
     )
     return StepTimes(
         slots=slots,
+        on=on,
+        sent=sent,
         stage_sizes=sizes,
         shares=shares,
         micro_batches=m,
         host_s=host_s + loops_s,
         tensor_calls_s=loops_s,
         forward_pass_s=slots.slots[0].forward_s + constants.micro_batch_s,
-        pipeline=_pipeline(priced, slots, m, boundary),
+        pipeline=_pipeline(priced, slots, m, sent.between_stages_s(priced)),
         data_parallel=_between_replicas(priced, slots, m, parameters, stored, on),
-        tied_embedding_s=_tied_embedding_s(priced, boundary),
+        tied_embedding_s=sent.of_table_s(priced),
         longest_samples_s=for_longest_samples_s(scenario, priced.program, priced.prices, slowest, slot.total_s, m),
         slowest_device_s=_slowest_device_s(priced, slot, m),
         offload=offload,
@@ -232,7 +242,15 @@ def _most(sizes: Sequence[DenseAndExperts]) -> DenseAndExperts:
     return DenseAndExperts(*(reduce(larger, column) for column in zip(*sizes, strict=True)))
 
 
-def _pipeline(priced: Priced, slots: PipelineSlots, m: Number, boundary: Cluster) -> PipelineTime:
+def step_with_constants(priced: Priced, times: StepTimes, constants: TrainingConstants) -> StepTimes:
+    """Return the step of one plan, whose own ``times`` are known, with other constants."""
+    priced = with_constants(priced, constants)
+    slots = slots_of(times.slots.stages, times.slots.counts, priced.times, priced.launches)
+    on = replace(times.on, constants=priced.constants, device_model=priced.device_model)
+    return step_times(priced, slots, on, like=times)
+
+
+def _pipeline(priced: Priced, slots: PipelineSlots, m: Number, message_s: Number) -> PipelineTime:
     """Seconds of all micro-batches on the pipeline, those of the pace-setting stage's passes included."""
     scenario, plan, slot = priced.scenario, priced.scenario.plan, slots.slot
     p, v = plan.pipeline_parallel, plan.virtual_stages
@@ -241,7 +259,6 @@ def _pipeline(priced: Priced, slots: PipelineSlots, m: Number, boundary: Cluster
         return PipelineTime(work_s=m * slot.total_s, transfer_s=0.0, bubble_s=idle_s)
     # Plain 1F1B waits for each activation; only interleaving leaves other chunks to work on meanwhile.
     hidden = (v > 1) & plan.framework.overlap.pipeline
-    message_s = _transfer_s(priced, boundary)
     blocking_s = either(hidden, 0.0, message_s)
     time = pipeline_time(slot.total_s, slots.through_s, p, m, v, blocking_s, run_apart_s(slots, scenario, m))
     if not anywhere(hidden):
@@ -290,37 +307,45 @@ def _slowest_device_s(priced: Priced, slot: Slot, m: Number) -> Number:
     return for_slowest_device_s(devices, slot, m)
 
 
-def _transfer_s(priced: Priced, boundary: Cluster) -> Number:
-    """Seconds to hand one micro-batch's activation to the next stage; each tensor-parallel rank sends its share."""
-    if not anywhere(priced.scenario.plan.pipeline_parallel > 1):
-        return 0.0
-    return _sent_s(priced, priced.program.boundary, boundary)
+class Sent(NamedTuple):
+    """What a stage hands to its neighbour over the links at their boundary, and its prices alone."""
+
+    scenario: Scenario
+    activations: Sequence[Operator]
+    """Of one micro-batch; each tensor-parallel rank sends its share."""
+    table: Sequence[Operator]
+    """The shared table's gradients, summed once per step between the first and the last stage; none of a frozen one."""
+    alone: Prices
+
+    def between_stages_s(self, priced: Priced) -> Number:
+        """Return the seconds to hand one micro-batch's activation to the next stage."""
+        return self._seconds(self.activations, priced)
+
+    def of_table_s(self, priced: Priced) -> Number:
+        """Return the seconds of summing the shared table's gradients."""
+        return self._seconds(self.table, priced)
+
+    def _seconds(self, operators: Sequence[Operator], priced: Priced) -> Number:
+        if not operators:
+            return 0.0
+        prices = in_framework(operators, self.alone, self.scenario, priced.constants, priced.device_model)
+        return seconds_of(operators, prices)
 
 
-def _tied_embedding_s(priced: Priced, boundary: Cluster) -> Number:
-    """Seconds of summing the shared table's gradients between the first and the last stage, once per step.
-
-    A frozen table has none.
-    """
+def _sent(priced: Priced, boundary: Cluster) -> Sent:
+    """What stages hand to each other; nothing without a pipeline."""
     scenario, plan = priced.scenario, priced.scenario.plan
     pipelined: Any = plan.pipeline_parallel > 1
-    shared = scenario.model.tied_embeddings or plan.prediction_layers > 0
-    if not shared or not anywhere(pipelined):
-        return 0.0
-    trained = priced.program.embedding.trained_parameters
-    size = trained * plan.framework.sharding.gradient_reduce_bytes[plan.high_precision_dtype]
-    once = collective("embedding", "send_recv", size, pipelined * (size > 0.0), ranks="stages")
-    return _sent_s(priced, once, boundary)
-
-
-def _sent_s(priced: Priced, operators: Sequence[Operator], boundary: Cluster) -> Number:
-    """Seconds of what hands something from a stage to its neighbour over the links at the ``boundary``."""
-    scenario = priced.scenario if boundary is priced.scenario.cluster else replace(priced.scenario, cluster=boundary)
+    if not anywhere(pipelined):
+        return Sent(scenario, (), (), {})
+    table: Sequence[Operator] = ()
+    if scenario.model.tied_embeddings or plan.prediction_layers > 0:
+        trained = priced.program.embedding.trained_parameters
+        size = trained * plan.framework.sharding.gradient_reduce_bytes[plan.high_precision_dtype]
+        table = collective("embedding", "send_recv", size, pipelined * (size > 0.0), ranks="stages")
+    scenario = scenario if boundary is scenario.cluster else replace(scenario, cluster=boundary)
     ranks = Ranks(
-        device_model=priced.device_model,
-        cluster=boundary,
-        library=priced.library,
-        group=training_groups(scenario),
+        device_model=priced.device_model, cluster=boundary, library=priced.library, group=training_groups(scenario)
     )
-    prices = in_framework(operators, price_operators(operators, ranks), scenario, priced.constants, priced.device_model)
-    return seconds_of(operators, prices)
+    activations = priced.program.boundary
+    return Sent(scenario, activations, table, price_operators((*activations, *table), ranks))

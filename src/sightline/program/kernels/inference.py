@@ -1,9 +1,10 @@
 """How an engine runs a layer's steps: experts, recurrent mixers, embedding, head and the choice of the next token."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from sightline.content import record
 from sightline.program.formats import FP32_ROUTER, Formats, plain_dtype
 from sightline.program.kernels.inference_attention import InferenceAttention
 from sightline.program.operators import GroupedMatmul, Module, Operator, Part
@@ -15,7 +16,7 @@ from sightline.scenario import Experts, GenerationScenario, LinearAttention
 from sightline.scenario.cluster import CollectiveKind
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class InferenceExperts(RoutedExperts[InferenceAttention]):
     """How an engine runs them."""
 

@@ -1,11 +1,11 @@
 """Products, element-wise kernels and collectives of an inference pass."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 
 import numpy as np
 
-from sightline.content import fields_of
+from sightline.content import fields_of, record
 from sightline.frameworks import Engine
 from sightline.program.formats import Formats
 from sightline.program.operators import (
@@ -28,7 +28,7 @@ from sightline.scenario.cluster import CollectiveKind
 from sightline.scenario.generation import ServedAdapters
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class InferenceLinear(Shapes):
     """The sizes of a batch, and what an engine makes of products with weights.
 

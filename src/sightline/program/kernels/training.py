@@ -1,12 +1,13 @@
 """How a training framework runs a layer's steps: recurrent mixers, embedding, head and loss."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Self
 
 import numpy as np
 
+from sightline.content import record
 from sightline.program.attention_core import soft_cap
 from sightline.program.kernels.training_attention import TrainingAttention
 from sightline.program.kernels.training_linear import join_streams
@@ -26,7 +27,7 @@ SCALED_OPERANDS = 2.0
 """Kernels per product that bring the scales of its operands' blocks into the order that it reads them in."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class TrainingExperts(RoutedExperts[TrainingAttention]):
     """The routed experts of a layer on one rank of ``e`` that hold experts and ``u`` that split each.
 

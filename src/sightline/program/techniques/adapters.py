@@ -12,8 +12,8 @@ overlaps nothing.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from sightline.content import record
 from sightline.program.operators import Module, Operator, collective
 from sightline.program.program import Step, elementwise
 from sightline.program.shapes import TrainingShapes
@@ -32,7 +32,7 @@ PADDING_LAUNCHES = 16.0
 (LitGPT's LLaMA-Adapter, which has none of it, takes 1.9 ms less per layer)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class AdapterShape:
     """One adapter: ``inputs`` to ``rank`` to ``outputs``; several joined ones as one."""
 

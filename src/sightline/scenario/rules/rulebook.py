@@ -101,12 +101,14 @@ def needed(rule: Rule) -> tuple[str, ...]:
 def broken_rules(rules: Iterable[Rule], facts: Facts) -> Iterator[Broken]:
     """Yield a sentence for everything that one plan breaks, as far as the facts are known."""
     for rule in rules:
-        if all(name in facts for name in needed(rule)):
+        try:
             known = {name: facts[name] for name in needed(rule)}
-            for allowed, sentence, figures in rule(**known):
-                if not allowed:
-                    said = sentence() if callable(sentence) else sentence.format(**{**known, **figures})
-                    yield Broken(said, rule.__name__)
+        except KeyError:
+            continue
+        for allowed, sentence, figures in rule(**known):
+            if not allowed:
+                said = sentence() if callable(sentence) else sentence.format(**{**known, **figures})
+                yield Broken(said, rule.__name__)
 
 
 def judged(questions: Iterable[tuple[Iterable[Rule], Facts]]) -> Verdict:
