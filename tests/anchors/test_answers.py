@@ -34,9 +34,9 @@ def test_options_are_spelled_out(function) -> None:
 
 @pytest.mark.parametrize("function", [sl.simulate, sl.find_capacity])
 def test_other_tasks_are_refused(function) -> None:
-    with pytest.raises(sl.InputError, match=r"workload.task is pretrain; allowed: a scenario of task serve"):
+    with pytest.raises(sl.InputError, match=r"workload.task is pretrain; allowed: "):
         function(steps())
-    with pytest.raises(sl.InputError, match=r"list is no scenario; allowed: "):
+    with pytest.raises(sl.InputError, match=r"list is not a scenario; allowed: "):
         function([serving()])
 
 
@@ -48,5 +48,5 @@ def test_the_capacity_is_found_with_its_interval() -> None:
     assert isinstance(found, sl.Capacity)
     (at,) = [one for one in found.tried if one.rate == found.rate]
     assert at.good >= 0.9
-    with pytest.raises(sl.InputError, match=r"needs workload.slo"):
+    with pytest.raises(sl.InputError, match=r"workload.slo"):
         sl.find_capacity(serving())

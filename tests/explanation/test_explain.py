@@ -163,12 +163,12 @@ def test_what_no_change_makes_fit_is_sent_to_what_tries_more():
     assert found.answer.fits is False
     assert not found.advice
     assert NOTHING_FITS in found.sentences
-    assert change(found).says == "nothing that was tried makes it fit"
+    assert "no candidate change" in change(found).says
 
 
 def test_of_a_tiny_operator_the_start_is_named_as_what_takes_the_time():
     tiny = {**OPERATOR, "workload": {**OPERATOR["workload"], "m": 16, "n": 16, "k": 16}}
-    assert "nearly all of the time is to start it" in " ".join(sl.explain(sl.load(tiny)).sentences)
+    assert "launch overhead" in " ".join(sl.explain(sl.load(tiny)).sentences)
     assert not [one for one in sl.explain(sl.load(tiny)).sentences if "Memory bandwidth takes" in one]
     assert "nearly all" not in " ".join(sl.explain(sl.load(OPERATOR)).sentences)
 
@@ -234,9 +234,9 @@ def test_the_answer_is_plain_json():
         ("20990101", "no run '20990101'"),
         ("latest", "is empty"),
         ("nothing.yaml", "'nothing.yaml'"),
-        ("examples/sweep-llama-2-7b.yaml", "holds 12; explain takes one of them"),
-        ("examples/many.csv#99", "the file holds"),
-        (["examples/many.csv", "examples/operators.yaml"], "is no trace"),
+        ("examples/sweep-llama-2-7b.yaml", "has 12 results"),
+        ("examples/many.csv#99", "the file has"),
+        (["examples/many.csv", "examples/operators.yaml"], "is not a trace"),
         (7, "not int"),
     ],
 )
@@ -256,7 +256,7 @@ def test_a_prediction_of_many_plans_is_refused():
     scenario = sl.load(DEEP)
     many = replace(scenario, plan=replace(scenario.plan, micro_batch=np.array([1, 2])))
     answer = sl.predict(many)
-    with pytest.raises(sl.InputError, match="explain takes one of them"):
+    with pytest.raises(sl.InputError, match="explain needs one"):
         sl.explain(answer)
     assert sl.explain(answer[0]).whole_s == pytest.approx(answer[0].step_time_s)
 
@@ -270,12 +270,12 @@ def test_settings_of_a_result_are_refused(tmp_path):
 
 
 def test_a_scenario_for_something_else_than_a_trace_is_refused():
-    with pytest.raises(sl.InputError, match="is no trace"):
+    with pytest.raises(sl.InputError, match="is not a trace"):
         sl.explain(sl.load(OPERATOR), scenario="examples/llama-2-7b-zero2-8xa800.yaml")
 
 
 def test_settings_of_a_trace_without_a_scenario_are_refused():
-    with pytest.raises(sl.InputError, match="--scenario FILE names what it is of"):
+    with pytest.raises(sl.InputError, match="--scenario FILE"):
         sl.explain("tests/traces/recorded/eager.json.gz", settings=["plan.micro_batch=2"])
 
 

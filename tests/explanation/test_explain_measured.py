@@ -50,7 +50,7 @@ def test_modules_of_disturbed_steps_are_not_compared(measured):
     file.write_text(json.dumps(said))
     found = sl.explain(file)
     sentences = " ".join(found.sentences)
-    assert "steps of their own" in sentences
+    assert "separate steps" in sentences
     assert "predicted by module" not in sentences
     shares = [float(part.share) for part in modules(found)]
     assert sum(shares) == pytest.approx(1)

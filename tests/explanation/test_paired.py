@@ -28,7 +28,7 @@ def test_the_ratio_of_the_same_requests_is_known_better_than_either_time() -> No
 def test_only_requests_that_both_completed_count() -> None:
     status = [0] * 199 + [1]
     one, other = outcome(ARRIVALS), outcome(ARRIVALS, status=status)
-    assert "199 requests" in in_words(one, other)
+    assert "199 matched requests" in in_words(one, other)
 
 
 def test_other_loads_are_not_paired() -> None:
@@ -51,7 +51,7 @@ def test_files_profiles_and_scenarios_of_one_load_are_paired(tmp_path) -> None:
         rows = {row.quantity: row for row in found.rows if row.level == "request"}
         assert rows["ttft_s.mean"].ratio == pytest.approx(fast.ttft_s["mean"] / slow.ttft_s["mean"])
         assert rows["ttft_s.mean"].verdict == "faster"
-        assert "100 requests" in found.requests
+        assert "100 matched requests" in found.requests
         assert found.faster is None
         assert not found.warnings
 

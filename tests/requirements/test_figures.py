@@ -48,15 +48,15 @@ def test_no_two_figures_of_a_task_have_the_same_short_name(task):
     ("task", "name", "said"),
     [
         (TRAINING, "mfuu", "did you mean 'mfu'?"),
-        (TRAINING, "ttft", "no figure of task training; allowed: fits, step_time"),
+        (TRAINING, "ttft", "not a figure of task training; allowed: fits, step_time"),
         (SERVING, "ttft", "allowed: ttft_mean, ttft_p50, ttft_p90, ttft_p99"),
-        (SERVING, "ttft_p95", "allowed: ttft_p50, ttft_p90, ttft_p99; --set workload.slo.percentile=95 adds that one"),
-        (SERVING, "tpot_s.p99.9", "--set workload.slo.percentile=99.9 adds"),
-        (TRAINING, "step_time_p95", "no figure"),
+        (SERVING, "ttft_p95", "allowed: ttft_p50, ttft_p90, ttft_p99; add it with --set workload.slo.percentile=95"),
+        (SERVING, "tpot_s.p99.9", "--set workload.slo.percentile=99.9"),
+        (TRAINING, "step_time_p95", "not a figure"),
         (SERVING, "mfu", "ttft_mean/p50/p90/p99"),
-        (OPERATOR, "fits", "no figure of task operator"),
-        (TRAINING, "", "no figure"),
-        (SERVING, "pools", "no figure"),
+        (OPERATOR, "fits", "not a figure of task operator"),
+        (TRAINING, "", "not a figure"),
+        (SERVING, "pools", "not a figure"),
     ],
 )
 def test_another_name_is_refused(task, name, said):

@@ -138,8 +138,8 @@ def _known_of(scenario: "ServingScenario", anchor: "Anchored | Iterable[Given] |
     """What anchors teach about a served load; refuses other tasks."""
     task = getattr(getattr(scenario, "workload", None), "task", None)
     if task != "serve":
-        said = f"workload.task is {task}" if task else f"{type(scenario).__name__} is no scenario"
-        raise InputError(f"{said}; allowed: a scenario of task serve, as sightline.load returns one")
+        said = f"workload.task is {task}" if task else f"{type(scenario).__name__} is not a scenario"
+        raise InputError(f"{said}; allowed: a scenario with task serve, such as from sightline.load")
     if not anchor:
         return None
     known = anchored(anchor)
@@ -162,8 +162,8 @@ def check_server(known: "Anchored", scenario: "ServingScenario") -> None:
     if asked not in measured:
         (engine, device), name = next(iter(measured.items()))
         raise InputError(
-            f"anchor '{name}' was measured with {engine} on {device}, the scenario has {asked[0]} on {asked[1]}: a "
-            "server says nothing about others; anchor with a run of the same engine and device"
+            f"anchor '{name}' was measured with {engine} on {device}, but the scenario uses {asked[0]} on "
+            f"{asked[1]}; use an anchor with the same engine and device"
         )
 
 
@@ -201,7 +201,7 @@ def loads_of(scenarios: Sequence[Any]) -> "list[ServingScenario]":
     found = [one for one in scenarios if isinstance(one, ServingScenario)]
     if len(found) < len(scenarios):
         others = sorted({one.workload.task for one in scenarios} - {"serve"})
-        raise InputError(f"workload.task is {', '.join(others)}; simulate takes serve, predict the others")
+        raise InputError(f"workload.task is {', '.join(others)}; simulate supports serve (use predict for other tasks)")
     return found
 
 

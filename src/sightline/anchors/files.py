@@ -34,17 +34,17 @@ def save_anchor(store: Store, name: str, document: Mapping[str, Any]) -> None:
 
 def check_name(store: Store, name: str) -> None:
     """Refuse a name that would be no file's, or that ``--anchor`` takes for something else."""
-    refused = f"'{name}' can't name an anchor"
+    refused = f"'{name}' is not a valid anchor name"
     if not ID.fullmatch(name):
-        raise InputError(f"{refused}: letters, digits, '.', '-' and '_' can, the first a letter or digit")
+        raise InputError(f"{refused}; allowed: letters, digits, '.', '-' and '_', starting with a letter or digit")
     if len(name) > LONGEST:
-        raise InputError(f"{refused}: it has {len(name)} characters, {LONGEST} are the most")
+        raise InputError(f"{refused}; allowed: up to {LONGEST} characters (it has {len(name)})")
     if name.lower() == LATEST:
-        raise InputError(f"{refused}: --anchor {LATEST} is the latest stored run")
+        raise InputError(f"{refused}: {LATEST} is the latest stored run")
     if name.lower().endswith(ENDINGS):
-        raise InputError(f"{refused}: what ends in {', '.join(ENDINGS)} is a file")
+        raise InputError(f"{refused}: names ending in {', '.join(ENDINGS)} are files")
     if any(run.startswith(name) for run in store.storage.folders()):
-        raise InputError(f"{refused}: a stored run begins with that")
+        raise InputError(f"{refused}: the id of a stored run starts with it")
 
 
 def anchor_names(store: Store) -> list[str]:
@@ -66,9 +66,9 @@ def read_anchor(store: Store, name: str) -> dict[str, Any]:
         found = json.loads(store.storage.read(f"{FOLDER}/{name}.json"))
         schema = int(found["schema"])
     except (ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
-        raise InputError(f"the saved anchor '{name}' cannot be read: {error}") from error
+        raise InputError(f"saved anchor '{name}' cannot be read: {error}") from error
     if schema > SCHEMA:
-        raise InputError(f"the saved anchor '{name}' was written by a newer Sightline ({found.get('version')})")
+        raise InputError(f"saved anchor '{name}' was written by a newer version of Sightline ({found.get('version')})")
     return dict(found)
 
 

@@ -62,8 +62,8 @@ def anchor_of_figures(
     means = {key: _mean(measured[key]) for key in QUANTITIES if key in measured}
     if not any(means.values()):
         raise InputError(
-            f"anchor '{name}' has no measured time to learn from; serving learns from {LOG} (a table of requests), or "
-            f"from the means of {' and '.join(QUANTITIES)}"
+            f"anchor '{name}' has no measured time; needed for serving: {LOG} (a table of requests), or the "
+            f"means of {' and '.join(QUANTITIES)}"
         )
     return anchor_of_load(without_rows(name, scenario, {key: of for key, of in means.items() if of}), unused)
 
@@ -86,7 +86,7 @@ def _logged(name: str, scenario: ServingScenario, path: Path) -> ServedLoad:
     impossible = np.flatnonzero((first_s <= arrival_s) | (last_s < first_s))
     if impossible.size:
         one = f"measured.{LOG}: row {impossible[0] + 1} of '{path}'"
-        raise InputError(f"{one} has its first token before it arrives, or its last token before its first")
+        raise InputError(f"{one} has its first token before its arrival, or its last token before its first")
     shared = {
         key: np.nan_to_num(columns[key]).astype(np.int64) for key in OPTIONAL if key in columns and key != "think_s"
     }
@@ -116,10 +116,10 @@ def _table(path: Path) -> Any:
         return polars.read_parquet(path)
     except FileNotFoundError:
         beside = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []
-        raise InputError(f"measured.{LOG}: there is no file '{path}'{nearest(path.name, beside)}") from None
+        raise InputError(f"measured.{LOG}: file '{path}' does not exist{nearest(path.name, beside)}") from None
     except polars_faults(OSError) as error:
         reason = first_line(error)
-        raise InputError(f"measured.{LOG}: '{path}' cannot be read as CSV or Parquet: {reason}") from None
+        raise InputError(f"measured.{LOG}: '{path}' is not valid CSV or Parquet: {reason}") from None
 
 
 def _ids(column: Any) -> NDArray[np.int64]:
@@ -141,7 +141,7 @@ def _columns(table: Any, path: Path) -> dict[str, NDArray[Any]]:
         if key in IDS:
             columns[key] = _ids(table[key])
             continue
-        no_numbers = InputError(f"measured.{LOG}: column {key} of '{path}' is not all numbers")
+        no_numbers = InputError(f"measured.{LOG}: column {key} of '{path}' has values that are not numbers")
         if table[key].dtype.is_nested():
             raise no_numbers
         try:
@@ -150,9 +150,7 @@ def _columns(table: Any, path: Path) -> dict[str, NDArray[Any]]:
             raise no_numbers from error
         least = -LARGEST if key == "priority" else 0.0
         if not (np.isnan(columns[key]) | ((columns[key] >= least) & (columns[key] <= LARGEST))).all():
-            raise InputError(
-                f"measured.{LOG}: column {key} of '{path}' has numbers below {least:g} or above {LARGEST:g}"
-            )
+            raise InputError(f"measured.{LOG}: column {key} of '{path}' has numbers outside {least:g} to {LARGEST:g}")
     unknown = [key for key in NEEDED if np.isnan(columns[key]).any()]
     if unknown:
         raise InputError(f"measured.{LOG}: column {', '.join(unknown)} of '{path}' has empty cells")
@@ -185,7 +183,7 @@ def of_documents(documents: Sequence[Mapping[str, Any]]) -> list[Anchor]:
 def _of_document(one: Mapping[str, Any]) -> Anchor:
     scenario = load(dict(one["scenario"]))
     if not isinstance(scenario, ServingScenario):
-        raise InputError("a load is of task serve")
+        raise InputError("allowed: a scenario with task serve")
     columns: dict[str, Any] = {
         key: np.array(column, np.float64 if key.endswith("_s") else np.int64) for key, column in one["requests"].items()
     }
@@ -228,13 +226,11 @@ def anchor_of_trace(word: str | Path) -> Anchor:
     """
     trace, _, question = str(word).rpartition(SEPARATOR)
     if not trace:
-        raise InputError(
-            f"--anchor: '{word}' is a trace, which does not say what ran; write {word}{SEPARATOR}SCENARIO.yaml"
-        )
+        raise InputError(f"--anchor: '{word}' is a trace without a scenario; write {word}{SEPARATOR}SCENARIO.yaml")
     found = load(Path(question))
     scenarios = found if isinstance(found, list) else [found]
     if len(scenarios) != 1 or not isinstance(scenarios[0], Scenario):
-        raise InputError(f"--anchor: '{question}' has to hold one scenario of training, which '{trace}' is a trace of")
+        raise InputError(f"--anchor: '{question}' must hold the training scenario of '{trace}'")
     return anchor_of(scenarios[0], {"step_time_s": _step_time_s(trace)}, str(word))
 
 
@@ -243,7 +239,7 @@ def _step_time_s(trace: str) -> float:
 
     ranks = read_job([trace]).ranks
     if not all(rank.steps.are_named for rank in ranks):
-        raise InputError(f"'{trace}' has no steps to learn from; call profiler.step() after each step of the job")
+        raise InputError(f"'{trace}' has no steps; call profiler.step() after each step of the job")
     return sum(rank.whole_ns for rank in ranks) / len(ranks) / 1e9
 
 
@@ -300,7 +296,7 @@ def _anchor(given: Any, store: str | None) -> Anchor:
             return _of_scenarios(_listed(load(dict(given))), str(given.get("name") or "the anchor"))
         case str() | Path():
             return _of_word(given, open_store(store))
-    raise InputError(f"an anchor is a profile, a run, a scenario, a file or a name, not {type(given).__name__}")
+    raise InputError(f"an anchor must be a profile, run, scenario, file or name, not {type(given).__name__}")
 
 
 def _of_word(word: str | Path, store: Store) -> Anchor:
@@ -311,10 +307,10 @@ def _of_word(word: str | Path, store: Store) -> Anchor:
     if path.is_file():
         return _of_file(path)
     if path.is_dir() and ("/" in name or isinstance(word, Path)):
-        raise InputError(f"--anchor: '{path}' is a folder; an anchor is a file, a stored run or a saved name")
+        raise InputError(f"--anchor: '{path}' is a folder; allowed: a file, a stored run or a saved anchor")
     if isinstance(word, Path) or "/" in name or path.suffix.lower() in ENDINGS:
         beside = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []
-        raise InputError(f"--anchor: there is no file '{path}'{nearest(path.name, beside)}")
+        raise InputError(f"--anchor: file '{path}' does not exist{nearest(path.name, beside)}")
     saved = anchor_names(store)
     if name in saved:
         return of_document(read_anchor(store, name), name)
@@ -322,7 +318,7 @@ def _of_word(word: str | Path, store: Store) -> Anchor:
     if name == LATEST or any(name and run.startswith(name) for run in runs):
         return _of_run(store.find(name), store)
     near = nearest(name, (*saved, *runs))
-    raise InputError(f"--anchor '{name}' is no file, no saved anchor and no run in '{store.place}'{near}")
+    raise InputError(f"--anchor '{name}' is not a file, saved anchor or run in '{store.place}'{near}")
 
 
 def _of_file(path: Path) -> Anchor:
@@ -337,9 +333,7 @@ def _of_file(path: Path) -> Anchor:
 def _of_run(run: Run, store: Store) -> Anchor:
     if run.status != "ok":
         reason = f" ({run.reason})" if run.reason else ""
-        raise InputError(
-            f"run '{run.id}' is {run.status.replace('_', ' ')}{reason}; only a run that ended ok can be an anchor"
-        )
+        raise InputError(f"run '{run.id}' is {run.status.replace('_', ' ')}{reason}; an anchor must have status ok")
     records = store.samples(run).to_dicts() if run.scenario.get("workload", {}).get("task") == "serve" else []
     if records:
         from sightline.simulation.replay import outcome_of
@@ -351,14 +345,14 @@ def _of_run(run: Run, store: Store) -> Anchor:
 
 def _of_result(scenario: Mapping[str, Any], result: Mapping[str, Any], name: str) -> Anchor:
     if result.get("source") == "predicted":
-        raise InputError(f"'{name}' is a prediction; only what was measured teaches about your cluster")
+        raise InputError(f"'{name}' is a prediction; an anchor must be a measurement")
     found = _listed(load({key: value for key, value in scenario.items() if key != "measured"}))
     return _anchor_of(found[0], {key: result[key] for key in _every_time() if key in result}, name)
 
 
 def _of_profile(profile: Profile) -> Anchor:
     if profile.source != "measured":
-        raise InputError(f"an anchor is {profile.source}; only a profile that was measured teaches about your cluster")
+        raise InputError(f"the profile is {profile.source}; an anchor must be a measurement")
     name = profile.scenario.name or "the measured profile"
     if isinstance(profile.scenario, ServingScenario) and profile.outcome is not None:
         return anchor_of_outcome(name, profile.scenario, profile.outcome)
@@ -413,9 +407,9 @@ def of_document(document: Mapping[str, Any], name: str) -> Anchor:
         scenarios = [_listed(load(dict(one)))[0] for one in document["measurements"]]
         loads = _loads_of(document)
     except InputError as error:
-        raise InputError([f"the saved anchor '{name}' cannot be read: {said}" for said in error.problems]) from error
+        raise InputError([f"saved anchor '{name}' cannot be read: {said}" for said in error.problems]) from error
     except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
-        raise InputError(f"the saved anchor '{name}' cannot be read: {error}") from error
+        raise InputError(f"saved anchor '{name}' cannot be read: {error}") from error
     return joined([*([_of_scenarios(scenarios, name)] if scenarios or not loads else []), *loads], name)
 
 

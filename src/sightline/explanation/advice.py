@@ -100,14 +100,18 @@ def try_changes(own: Profile, subject: Subject, known: "Anchored | None" = None,
     if subject.scenario is None:
         return Tries(advice=[])
     work = _Work(own, subject, known)
-    single = [one for change in progress.over(work.candidates, "trying changes") if (one := work.tried([change]))]
+    single = [
+        one for change in progress.over(work.candidates, "trying candidate changes") if (one := work.tried([change]))
+    ]
     found = _distinct(work.helpful(single))
     # Pairs of a load would take minutes, and what fits already by a single change needs no second one.
     if own.task is not SERVING and len(found) < MOST and (own.fits is not False or not found):
         used = _decisions(one for one, _ in found)
         left = [one for one in single if not _decisions([one]) & {*used, NUMERICS}]
         pairs = list(islice(_pairs(left, own), _MOST_PAIRS))
-        both = [one for pair in progress.over(pairs, "trying pairs of changes") if (one := work.tried(list(pair)))]
+        both = [
+            one for pair in progress.over(pairs, "trying pairs of candidate changes") if (one := work.tried(list(pair)))
+        ]
         found = sorted([*found, *_distinct(work.helpful(both))], key=lambda one: one[0].whole_s)[:MOST]
     return Tries(advice=[work.advice(one, gains) for one, gains in found], single=single)
 
@@ -284,12 +288,11 @@ def _correlation(own: Profile, other: Profile, known: "Anchored | None") -> floa
 
 
 NOTHING_FITS = (
-    "No change that was tried makes it fit: `sightline predict` tries several at once, other frameworks and devices."
+    "No single change makes it fit. `sightline predict` also tries combined changes, other frameworks and other "
+    "devices."
 )
 """Said where nothing is advised for a plan that does not fit."""
-NOTHING_HELPS = (
-    "No single change of the plan, and no pair of those that were tried, saves more than the prediction may be off."
-)
+NOTHING_HELPS = "No candidate change, and no pair of them, saves more than the uncertainty of the prediction."
 _STARTS = 0.1
 """Share of an operator's time that its work takes, below which what starts it takes nearly all."""
 _TIGHT = 0.9
@@ -302,8 +305,8 @@ _NUMBERS = {
     "device.l2_bandwidth": "the device's L2 bandwidth",
     "device.l2_bytes": "the size of the device's L2 cache",
     "device.vector_flops": "the device's vector FLOP/s",
-    "intra_node.bandwidth": "the bandwidth of the links in a node",
-    "intra_node.latency_s": "the latency of the links in a node",
+    "intra_node.bandwidth": "the bandwidth of the links within a node",
+    "intra_node.latency_s": "the latency of the links within a node",
     "network.bandwidth_per_node": "the bandwidth of the network",
     "network.latency_s": "the latency of the network",
 }
@@ -330,8 +333,8 @@ def _limits(own: Profile) -> Iterator[str]:
     least = max(known, key=lambda one: one.alone_s or 0.0, default=None)
     if own.task is OPERATOR and least is not None and least.alone_s and least.alone_s < _STARTS * whole:
         yield (
-            f"Its work takes {seconds(least.alone_s)} of {seconds(whole)}; nearly all of the time is to start it, and "
-            "latency."
+            f"The work takes {seconds(least.alone_s)} of {seconds(whole)}; nearly all of the time is launch "
+            "overhead and latency."
         )
         return
     name = LIMIT_NAMES.get(first.limit, first.limit)
@@ -342,17 +345,17 @@ def _limits(own: Profile) -> Iterator[str]:
     yield f"{said}."
     if least is not None and least.alone_s:
         yield (
-            f"If only {LIMIT_NAMES.get(least.limit, least.limit).removeprefix('exposed ')} held, "
+            f"If nothing but {LIMIT_NAMES.get(least.limit, least.limit).removeprefix('exposed ')} limited it, "
             f"{WHOLE_NAMES.get(own.task.whole, 'it')} would take {seconds(least.alone_s)}, "
-            f"{percent(least.alone_s / whole)} of that: the same work cannot take less."
+            f"{percent(least.alone_s / whole)} of that. This is the lower bound for the same work."
         )
 
 
 def _exposed(own: Profile) -> Iterator[str]:
     exposed, hidden = exposed_communication_s(own), overlapped_s(own.rows)
     if exposed > 0.005 * float(own.whole_s or 0.0):
-        behind = f", {seconds(hidden)} runs behind computation" if hidden > 0.005 * float(own.whole_s) else ""
-        yield f"Nothing hides {seconds(exposed)} of communication{behind}."
+        behind = f"; {seconds(hidden)} is overlapped" if hidden > 0.005 * float(own.whole_s) else ""
+        yield f"{seconds(exposed)} of communication is exposed{behind}."
 
 
 def memory_sentences(own: Profile, single: Sequence[Tried] = ()) -> Iterator[str]:
@@ -367,8 +370,8 @@ def memory_sentences(own: Profile, single: Sequence[Tried] = ()) -> Iterator[str
     name = max(parts, key=parts.__getitem__)
     freed = [f"{named(one.told)} frees {size / GIB:.1f} GiB" for one, size in savings(own, single)]
     yield (
-        f"The fullest device {memory_needed(own)}, of which {name.replace('_', ' ')} {parts[name] / GIB:.1f} GiB"
-        f"{'; ' if freed else ''}{', '.join(freed)}."
+        f"The fullest device {memory_needed(own)}, including {parts[name] / GIB:.1f} GiB of "
+        f"{name.replace('_', ' ')}{'; ' if freed else ''}{', '.join(freed)}."
     )
 
 
@@ -389,6 +392,6 @@ def _hardware(own: Profile, known: "Anchored | None") -> Iterator[str]:
     if number is not None and abs(found[number]) >= _DOMINATES:
         less = "less" if found[number] < 0 else "more"
         yield (
-            f"The time hangs most on {_NUMBERS[number]}: 10 % more of it gives about {10 * abs(found[number]):.0f} % "
+            f"The time depends most on {_NUMBERS[number]}: 10 % more gives about {10 * abs(found[number]):.0f} % "
             f"{less} time."
         )

@@ -236,7 +236,7 @@ def _sum(a: Cell, b: Cell) -> Cell:
 
 RATES = ("tokens_per_s", "output_tokens_per_s")
 """What the faster one has more of, by task: also plans of different batches can be ranked by it."""
-A, B, UNSEEN, UNKNOWN = "A", "B", "no difference that the uncertainty lets one see", "nothing can be said"
+A, B, UNSEEN, UNKNOWN = "A", "B", "no difference within the uncertainty", "not comparable"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,7 +244,7 @@ class Faster:
     """Which of two predictions is the faster."""
 
     verdict: str
-    """A, B, "no difference that the uncertainty lets one see" where the interval holds 1, or "nothing can be said"."""
+    """A, B, "no difference within the uncertainty" where the interval holds 1, or "not comparable"."""
     sentence: str
     quantity: str = ""
     """The result key by which they are ranked."""
@@ -266,8 +266,8 @@ def faster(a: Side, b: Side, correlation: float) -> Faster | None:
     spreads = [spread_of(side.figures[key], side.intervals.get(key)) for side in (a, b)]
     if spreads[0] is None or spreads[1] is None:
         bare = " and ".join(name for name, spread in zip((A, B), spreads, strict=True) if spread is None)
-        what = f"{bare} {'have' if ' and ' in bare else 'has'} no interval, as a bound (framework: reference) has none"
-        return Faster(verdict=UNKNOWN, sentence=f"{what}: {UNKNOWN} about which is the faster")
+        what = f"{bare} {'have' if ' and ' in bare else 'has'} no interval (framework: reference is a bound)"
+        return Faster(verdict=UNKNOWN, sentence=f"{what}: {UNKNOWN}")
     ratio = b.figures[key] / a.figures[key]
     return _ranked(key, ratio, ratio_spread(spreads[0], spreads[1], correlation), correlation)
 
@@ -278,12 +278,12 @@ def _ranked(key: str, ratio: float, spread: Spread, correlation: float) -> Faste
     verdict = UNSEEN if low <= 1.0 <= high else A if ratio < 1.0 else B
     first, chance = (A, likely) if likely >= 0.5 else (B, 1.0 - likely)
     chance = min(chance, 0.99)
-    odds = f"{first} is the faster with a probability of {'over ' * (chance == 0.99)}{percent(chance)}"
+    odds = f"{first} is faster with a probability of {'over ' * (chance == 0.99)}{percent(chance)}"
     if abs(likely - 0.5) < 0.005:
-        odds = "either is as likely the faster"
+        odds = "both are equally likely to be faster"
     span = f"B reaches {ratio:.3g} x the tokens/s of A (80 %: {low:.3g} to {high:.3g})"
     said = f"{verdict}: {span}, {odds}" if verdict == UNSEEN else f"{odds}: {span}"
-    shared = "" if correlation else "; their errors are taken as independent"
+    shared = "" if correlation else "; errors are assumed independent"
     return Faster(
         verdict=verdict,
         sentence=said + shared,

@@ -88,7 +88,7 @@ def in_words(a: Outcome, b: Outcome) -> str:
     ends = {key: np.quantile(ratio, EIGHT_IN_TEN) for key, ratio in ratios.items()}
     said = [f"{SERVING.metrics[key].label} {low:.3g} to {high:.3g}" for key, (low, high) in ends.items()]
     count = max((ratio.size for ratio in ratios.values()), default=0)
-    return f"B / A of 8 in 10 of {count:,} requests, one by one: {', '.join(said)}" if said else ""
+    return f"B / A for 80 % of {count:,} matched requests: {', '.join(said)}" if said else ""
 
 
 def _both(a: Outcome, b: Outcome) -> Mapping[str, tuple[Floats, Floats]]:
@@ -149,7 +149,7 @@ class Difference:
     """With which the interval holds the ratio: 0.99 where a side is measured or both served the same requests, 0.8
     between the key figures of two predictions."""
     verdict: str
-    """What b is: faster, slower (of bytes and utilization: more, less), no difference found, nothing can be said, only
+    """What b is: faster, slower (of bytes and utilization: more, less), no difference found, not comparable, only
     in a, only in b."""
 
 
@@ -192,7 +192,7 @@ def check_levels(levels: Iterable[str]) -> tuple[str, ...]:
     if wrong or not asked:
         listed = ", ".join(LEVELS)
         said = [f"level is '{word}'; allowed: {listed}{nearest(word, LEVELS)}" for word in wrong]
-        raise InputError(said or f"no level is asked for; allowed: {listed}")
+        raise InputError(said or f"level is empty; allowed: {listed}")
     return tuple(level for level in LEVELS if level in asked)
 
 
@@ -204,8 +204,8 @@ def compare_sides(a: Side, b: Side, levels: Sequence[str] = LEVELS, known: "Anch
     """
     if a.kind is not b.kind:
         raise InputError(
-            f"{a.name} is of {a.kind.name}, {b.name} of {b.kind.name}, so nothing can be said about which is the "
-            "faster; compare takes two of one kind"
+            f"{a.name} is a {a.kind.name} result and {b.name} a {b.kind.name} result; compare needs two results "
+            "of the same task"
         )
     shared = shared_error(a, b, known)
     paired = is_same_load(a.outcome, b.outcome)
@@ -292,9 +292,11 @@ def _without_table(a: Side, b: Side, levels: Sequence[str]) -> Iterator[str]:
         return
     for side in (a, b):
         if not side.cells:
-            yield f"{side.name} has no table: modules and operators are not compared"
+            yield f"{side.name} has no table, so modules and operators are not compared"
         elif side.whole_modules and "operator" in levels:
-            yield f"{side.name} does not split every module by operator: the operators of {_few(side)} are not compared"
+            yield (
+                f"{side.name} does not split every module by operator; the operators of {_few(side)} are not compared"
+            )
 
 
 def _few(side: Side) -> str:
@@ -308,7 +310,7 @@ def _without_interval(a: Side, b: Side) -> Iterator[str]:
         return
     for side in (a, b):
         if side.is_bare:
-            yield f"how far {side.name} may be off is not known: intervals of ratios leave that out"
+            yield f"the uncertainty of {side.name} is unknown and not part of the intervals"
 
 
 def under_common_names(a: Side, b: Side) -> tuple[Side, Side]:
@@ -352,11 +354,11 @@ def unfair(a: Side, b: Side) -> Iterator[str]:
     for key in ("model", "cluster"):
         first, second = a.scenario.get(key), b.scenario.get(key)
         if first and second and _name(first) != _name(second):
-            yield f"the {key}s differ: {_name(first)} and {_name(second)}"
+            yield f"{key}s differ: {_name(first)} and {_name(second)}"
         elif key == "model" and (found := differing(a.scenario, b.scenario, key)):
-            yield f"the models differ: {_listed(found)}"
+            yield f"models differ: {_listed(found)}"
     if found := differing(a.scenario, b.scenario, "workload"):
-        yield f"the workloads differ: {_listed(found)}"
+        yield f"workloads differ: {_listed(found)}"
 
 
 def _unanswered(a: Side, b: Side) -> Iterator[str]:
@@ -368,15 +370,15 @@ def _unanswered(a: Side, b: Side) -> Iterator[str]:
         if missing and side.answered is not None:
             why = ", ".join(f"{count:,} {reason}" for reason, count in side.unanswered.items())
             yield (
-                f"{side.name} lacks {missing:,} of {counted(side.answered + missing, 'request')} ({why}): its times "
-                "and rates are those of the others"
+                f"{side.name} lacks {missing:,} of {counted(side.answered + missing, 'request')} ({why}); times "
+                "and rates cover the others"
             )
 
 
 def about(a: Side, b: Side) -> str:
     """Return how the plans differ; empty where they do not."""
     found = differing(a.scenario, b.scenario, "plan")
-    return f"the plans differ: {_listed(found)}" if found else ""
+    return f"plans differ: {_listed(found)}" if found else ""
 
 
 def differing(a: Mapping[str, Any], b: Mapping[str, Any], part: str) -> dict[str, tuple[Any, Any]]:
@@ -447,7 +449,7 @@ def compare(
 def _unanchored(a: Side, b: Side) -> Iterator[str]:
     for side in (a, b):
         if not side.is_measured and not side.is_anchored:
-            yield f"{side.name} was predicted before without the anchor, which does not change it: give its scenario"
+            yield f"{side.name} is a stored prediction, which --anchor cannot correct; give its scenario"
 
 
 def comparison_to_dict(comparison: Comparison) -> dict[str, Any]:

@@ -69,7 +69,7 @@ def explain(
         traced = _scenario(scenario, settings)
         return explain_trace(subject.paths, scenario=traced, known=known, progress=progress)
     if of_trace:
-        raise InputError(f"--scenario says what a trace is of; '{subject.name or 'what is explained'}' is no trace")
+        raise InputError(f"--scenario applies to traces; '{subject.name or 'this input'}' is not a trace")
     if subject.measured is not None:
         from sightline.explanation.measured import explain_measured, explain_watched, is_watched
 
@@ -84,7 +84,7 @@ def _scenario(
 ) -> Any:
     """The scenario of a trace, loaded where it is a file or a mapping."""
     if given is None and settings:
-        raise InputError("--set changes a scenario, and a trace has none: --scenario FILE names what it is of")
+        raise InputError("--set needs a scenario; add --scenario FILE for a trace")
     if given is None:
         return None
     source: Any = given
@@ -94,7 +94,7 @@ def _scenario(
         return source
     found = load(source, settings)
     if isinstance(found, list):
-        raise InputError(f"a trace is of one scenario; '{given}' holds {len(found)}")
+        raise InputError(f"--scenario needs one scenario; '{given}' has {len(found)}")
     return found
 
 

@@ -29,8 +29,8 @@ _MOST = 3
 _ALIKE = 1.2
 """Times as long as the whole that steps which measure modules may take: hooks cost them some per cent."""
 _SLOWED = (
-    "Modules were measured in steps of their own, which took {}, as on a machine that does other work too: they are "
-    "not compared with the prediction."
+    "Modules were measured in separate steps, which took {}, probably because the machine was busy; they are not "
+    "compared with the prediction."
 )
 _OF_PHASES = {**dict.fromkeys(COMMUNICATION, "network"), BUBBLE: "bubble", HOST: "host"}
 
@@ -85,7 +85,7 @@ def _anchored(subject: Subject, predicted: Profile, with_run: "Anchored") -> tup
     try:
         return answer(subject.scenario, with_run), []
     except InputError as error:
-        return predicted, [f"gains are those of the plain prediction: {error.problems[0]}"]
+        return predicted, [f"gains are from the uncorrected prediction: {error.problems[0]}"]
 
 
 def _joined(subject: Subject, known: "Anchored | None") -> "tuple[Anchored | None, list[str]]":
@@ -97,7 +97,7 @@ def _joined(subject: Subject, known: "Anchored | None") -> "tuple[Anchored | Non
     try:
         return anchored([subject.given]), []
     except InputError as error:
-        return None, [f"gains are those of the plain prediction: {error.problems[0]}"]
+        return None, [f"gains are from the uncorrected prediction: {error.problems[0]}"]
 
 
 def measured_limits(side: Side, rows: Sequence[Row], predicted: Profile | None) -> list[Limit]:
@@ -249,14 +249,14 @@ def _parts(measured: Mapping[str, Any], whole: float) -> Iterator[str]:
     parts = sorted((measured.get("parts") or {}).items(), key=lambda item: -item[1])[:_MOST_PARTS]
     if parts:
         listed = ", ".join(f"{name} {seconds(took)} ({percent(took / whole)})" for name, took in parts)
-        yield f"Of the parts that the job names, {listed}."
+        yield f"Named parts of the job: {listed}."
 
 
 def _rest(limits: Mapping[str, float]) -> Iterator[str]:
     if UNMATCHED in limits:
         yield (
-            "The watch knows no scenario, so what limits the rest of the step is unknown: watch it with its scenario, "
-            "or record a trace by torch.profiler and explain that."
+            "The watch has no scenario, so the limits of the rest of the step are unknown. Watch the job with "
+            "its scenario, or explain a torch.profiler trace."
         )
     else:
-        yield "What limits the rest of the step is predicted from its scenario, and scaled to the measured step."
+        yield "The limits of the rest of the step are predicted from the scenario and scaled to the measured step."

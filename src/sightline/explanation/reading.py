@@ -44,7 +44,7 @@ def file_of(
     if path.is_file():
         return path, number
     if is_path or "/" in name or path.suffix.lower() in (*ENDINGS, ".gz"):
-        raise InputError(f"there is no file '{path}'{nearest(path.name, _files_beside(path))}")
+        raise InputError(f"file '{path}' does not exist{nearest(path.name, _files_beside(path))}")
     if name != LATEST and (near := nearest(name, words)):
         raise InputError(f"no run '{name}' in '{store.place}'{near}")
     return None
@@ -68,9 +68,9 @@ def chosen(found: Sequence[_One], number: int | None, name: str, verb: str = "co
         InputError: There are several and no number says which, or none of that number.
     """
     if number is None and len(found) > 1:
-        raise InputError(f"'{name}' holds {len(found)}; {verb} takes one of them, such as {name}#1")
+        raise InputError(f"'{name}' has {len(found)} results; {verb} needs one, such as {name}#1")
     if number is not None and not 1 <= number <= len(found):
-        raise InputError(f"there is no '{name}': the file holds {len(found)}")
+        raise InputError(f"'{name}' does not exist; the file has {len(found)}")
     return found[(number or 1) - 1]
 
 
@@ -106,7 +106,7 @@ def sides_of(a: Asked, b: Asked, store: Store, known: "Anchored | None" = None) 
         InputError: Some name stands for nothing, or for nothing that can be compared.
     """
     if _is_predicted(a) and _is_predicted(b):
-        raise InputError("'predicted' is the prediction of the other side: name a run, a result or a scenario there")
+        raise InputError("'predicted' predicts the other argument; give a run, a result or a scenario there")
     if _is_predicted(a):
         second = _side(b, store, known)
         return _predicted_side(second, known), second
@@ -120,7 +120,7 @@ def _is_predicted(asked: Asked) -> bool:
 
 def _predicted_side(side: Side, known: "Anchored | None") -> Side:
     if not side.scenario:
-        raise InputError(f"'{side.name}' does not say which scenario it is of, so nothing can be predicted for it")
+        raise InputError(f"'{side.name}' has no scenario, so it cannot be predicted")
     return predicted(side.scenario, PREDICTED, f"'{side.name}'", known)
 
 
@@ -142,7 +142,9 @@ def side_of_run(run: Run, store: Store, used: str = "compared") -> Side:
     """
     if run.status != "ok":
         reason = f" ({run.reason})" if run.reason else ""
-        raise InputError(f"run '{run.id}' is {run.status.replace('_', ' ')}{reason}; only what ended ok can be {used}")
+        raise InputError(
+            f"run '{run.id}' is {run.status.replace('_', ' ')}{reason}; only a run with status ok can be {used}"
+        )
     rows = store.rows(run).to_dicts()
     with _as_results(f"run '{run.id}'"):
         side = side_of_result(
@@ -213,15 +215,15 @@ def _kind_of_result(result: Mapping[str, Any], scenario: Mapping[str, Any], name
     stated = None if task is None else task_of(str(task))
     if task is not None and stated is None:
         known = ", ".join(t for k in TASKS for t in k.workloads)
-        raise InputError(f"{name} is of task {task}; compare takes {known}")
+        raise InputError(f"{name} has task {task}; compare supports {known}")
     kind = stated or next((kind for kind in TASKS if figure_of(result, kind.whole) is not None), TASKS[0])
     if figure_of(result, kind.whole) is None:
         if none := _unanswered(result):
             why = ", ".join(f"{count:,} {reason}" for reason, count in none.items())
-            raise InputError(f"'{name}' answered no request ({why}), so that it has no times to compare")
+            raise InputError(f"'{name}' answered no request ({why}), so it has no times to compare")
         several = result.get("results")
         held = f"{len(several)} operators of a suite" if isinstance(several, Sequence) else f"no {kind.whole}"
-        raise InputError(f"'{name}' holds {held}; compare takes the result of one scenario")
+        raise InputError(f"'{name}' has {held}; compare needs the result of one scenario")
     return kind
 
 
@@ -306,7 +308,7 @@ def _as_results(what: str) -> Iterator[None]:
     try:
         yield
     except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
-        raise InputError(f"{what} is no result as predict and measure write it: {error}") from error
+        raise InputError(f"{what} is not a result written by predict or measure: {error}") from error
 
 
 def _read(mapping: Mapping[str, Any], name: str) -> Side:

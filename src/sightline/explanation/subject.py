@@ -90,10 +90,7 @@ def _of_words(words: Sequence[str], settings: Sequence[str] | Mapping[str, Any],
         return _of_word(words[0], settings, store)
     others = [word for word in words if not is_trace(Path(word))]
     if others:
-        raise InputError(
-            f"several files are explained together only where they are the traces of one job's ranks; {others[0]!r} is "
-            "no trace"
-        )
+        raise InputError(f"several files must be traces of the ranks of one job; {others[0]!r} is not a trace")
     return TraceFiles(paths=[Path(word) for word in words])
 
 
@@ -113,7 +110,7 @@ def _of_word(
     if file is not None:
         return _of_file(name, *file, settings)
     if settings:
-        raise InputError("--set changes the scenario of a file; a run was measured as it is")
+        raise InputError("--set applies to scenario files, not to a measured run")
     return _of_run(store.find(name), store)
 
 
@@ -121,7 +118,7 @@ def _of_file(name: str, path: Path, number: int | None, settings: Sequence[str] 
     source = read_source(read_stdin() if name == "-" else path)
     if is_answer(source.documents[0].mapping):
         if settings:
-            raise InputError(f"--set changes the scenario of a file; '{name}' holds a result")
+            raise InputError(f"--set applies to scenario files; '{name}' holds a result")
         return _of_result_file(path, number, name)
     stated = read_overrides(settings)
     found = read_all([source], stated).scenarios
@@ -166,7 +163,7 @@ def _of_profile(profile: Profile) -> Subject:
     from sightline.explanation.reading import side_of_profile
 
     if np.ndim(profile.whole_s):
-        raise InputError("the profile is of many plans; explain takes one of them, such as profile[0]")
+        raise InputError("the profile holds several plans; explain needs one, such as profile[0]")
     plain = _of_question(profile.scenario, "")
     if profile.source == "predicted":
         return replace(plain, profile=profile)
@@ -190,7 +187,7 @@ def _of_result_file(path: Path, number: int | None, name: str) -> Subject:
     side, words = side_of_file(path, number, name), [str(path)]
     if not side.is_measured:
         if not side.scenario:
-            raise InputError(f"'{name}' does not say which scenario it is of, so nothing can be predicted for it")
+            raise InputError(f"'{name}' has no scenario, so it cannot be predicted")
         return replace(_of_question(_scenario_of(side), name), words=words)
     documents = [document.mapping for document in read_source(path).documents]
     first = documents[(number or 1) - 1]

@@ -77,7 +77,7 @@ _OF_A_RUN = ("total_tokens", "steps", "run_time_s", "energy_j", "cost_usd")
 _OF_AN_OBJECTIVE = ("goodput_requests_per_s", "good_share", "capacity_requests_per_s")
 """Figures of a load that need an objective."""
 _LOWER = (">=", ">")
-_NO_INTERVAL = " (no interval is known)"
+_NO_INTERVAL = " (no interval)"
 _EXACT = ("usd_per_hour", "total_tokens", "steps", "model_flops", "hardware_flops", "peak_flops", "flops", "bytes")
 """Figures that follow from the scenario alone, so that no prediction errs about them."""
 
@@ -112,7 +112,7 @@ def judged(requirement: Requirement, profile: Profile, *, whole_interval: bool =
         has_error = not (requirement.figure.words or key in _EXACT)
         met = _meets(requirement, value, interval if whole_interval else None)
         met = met and not (whole_interval and has_error and interval is None)
-        where = " in the whole interval" if whole_interval and has_error else ""
+        where = " over the whole interval" if whole_interval and has_error else ""
         sentence = _sentence(requirement, profile, value, interval, where)
     return Judged(
         require=requirement.require,
@@ -161,17 +161,17 @@ def _fitting(profile: Profile, interval: Interval | None, *, whole_interval: boo
     serves = profile.task is SERVING
     cache = float(profile.memory_bytes["kv_cache"]) if serves else 0.0
     needed, usable = float(profile.memory_bytes["total"]) - cache, float(profile.usable_bytes)
-    said = f"fits is {'true' if profile.fits else 'false'}: {needed / GIB:.1f} of {usable / GIB:.1f} GiB are needed"
+    said = f"fits is {'true' if profile.fits else 'false'}: needs {needed / GIB:.1f} of {usable / GIB:.1f} GiB"
     if serves:
-        said += f" without the KV cache, which has {cache / GIB:.1f} GiB"
+        said += f" without the KV cache ({cache / GIB:.1f} GiB)"
     if interval is not None and interval[1] is not None:
         said += f" (80 % interval {interval[0] / GIB:.1f} to {interval[1] / GIB:.1f} GiB)"
     elif whole_interval:
         said += _NO_INTERVAL
     if not (serves or profile.fits) and needed <= usable:
-        said += ", but what is offloaded does not fit into the memory of the hosts"
+        said += ", but the offloaded state does not fit in host memory"
     if whole_interval:
-        said += ": in the whole interval it is required"
+        said += ": required over the whole interval"
     return bool(profile.fits) and not (whole_interval and (interval is None or profile.tight)), said
 
 
@@ -179,14 +179,14 @@ def _sentence(requirement: Requirement, profile: Profile, value: Any, interval: 
     """The figure with its interval, and what is required of it ``where``."""
     if isinstance(requirement.bound, str):
         word = "other than " if requirement.operator == "!=" else ""
-        known = "not known" if value is None else value
-        return f"{requirement.name} is {known}: {word}{requirement.bound} is required"
+        known = "unknown" if value is None else value
+        return f"{requirement.name} is {known}; required: {word}{requirement.bound}"
     written, bound = Notation.of(requirement), float(requirement.bound or 0.0)
-    asked = f"{_IN_WORDS[requirement.operator]} {written.beside(bound, value)}{where} is required"
+    asked = f"required: {_IN_WORDS[requirement.operator]} {written.beside(bound, value)}{where}"
     if value is None:
-        return f"{requirement.name} is not known{_reason(profile, requirement.figure.key)}: {asked}"
+        return f"{requirement.name} is unknown{_reason(profile, requirement.figure.key)}; {asked}"
     spread = _spread(interval, bound, written) if interval or not where else _NO_INTERVAL
-    return f"{requirement.name} is {written.beside(value, bound)}{spread}: {asked}"
+    return f"{requirement.name} is {written.beside(value, bound)}{spread}; {asked}"
 
 
 def _spread(interval: Interval | None, bound: float, written: Notation) -> str:
@@ -194,19 +194,19 @@ def _spread(interval: Interval | None, bound: float, written: Notation) -> str:
     if interval is None:
         return ""
     low, high = interval
-    ends = f"from {written.beside(low, bound)} on" if high is None else written.between(low, high, bound)
+    ends = f"from {written.beside(low, bound)}" if high is None else written.between(low, high, bound)
     return f" (80 % interval {ends})"
 
 
 def _reason(profile: Profile, key: str) -> str:
     """Why a figure is not known, where that is known."""
     if profile.task is TRAINING and key in _OF_A_RUN and profile.scenario.workload.total_tokens is None:
-        return ", for workload.total_tokens is not stated"
+        return " (set workload.total_tokens)"
     if key.startswith("cost_usd") and profile.scenario.cluster.usd_per_hour is None:
-        return ", for a device has no price"
+        return " (a device has no price)"
     if profile.task is SERVING and key in _OF_AN_OBJECTIVE and profile.scenario.workload.slo is None:
-        return ", for workload.slo is not stated"
-    return ", for the plan does not fit in memory" if profile.fits is False else ""
+        return " (set workload.slo)"
+    return " (the plan does not fit in memory)" if profile.fits is False else ""
 
 
 _CAPACITY = "capacity_requests_per_s"
@@ -238,7 +238,7 @@ class Checked:
         """Warnings of the prediction; also that a plan does not fit, where that was not asked."""
         found = [*self.profile.scenario.warnings, *self.profile.warnings]
         if self.profile.fits is False and FITS not in {one.key for one in self.required}:
-            found.append("the plan does not fit in memory, and nothing requires that it does: add 'fits'")
+            found.append("the plan does not fit in memory; add 'fits' to require it")
         return list(dict.fromkeys(found))
 
     @property

@@ -101,11 +101,11 @@ def named(name: str, figures: Mapping[str, Figure], task: str) -> Figure:
     percentile = _PERCENTILE.fullmatch(name.strip().lower())
     if percentile and (parts := [spelled for spelled in by_name if spelled.startswith(f"{short(percentile[1])}_p")]):
         raise InputError(
-            f"{show(name)} is no percentile of the results; allowed: {', '.join(parts)}; "
-            f"--set workload.slo.percentile={percentile[2]} adds that one"
+            f"{show(name)} is not a percentile in the results; allowed: {', '.join(parts)}; add it with --set "
+            f"workload.slo.percentile={percentile[2]}"
         )
     names = [*by_name, *_OTHER_NAMES]
-    raise InputError(f"{show(name)} is no figure of task {task}; allowed: {_listed(by_name)}{nearest(name, names)}")
+    raise InputError(f"{show(name)} is not a figure of task {task}; allowed: {_listed(by_name)}{nearest(name, names)}")
 
 
 def short(key: str) -> str:
@@ -168,7 +168,7 @@ _EXACT = ("==", "!=")
 _FORM = re.compile(r"\s*([^<>=!≥≤]*?)\s*(?:([<>=!≥≤]+)\s*(.*?))?\s*", re.DOTALL)
 _JOINED = re.compile(r"\s+and\s+|\s*&+\s*|\s*;\s*", re.IGNORECASE)
 """What somebody may type between requirements instead of a comma."""
-_QUOTED = "in quotes, for a shell takes > and < for files"
+_QUOTED = "in quotes: the shell treats `>` and `<` as redirection"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,7 +198,7 @@ def split(require: str | Iterable[str]) -> list[str]:
     lists = [require] if isinstance(require, str) else list(require)
     found = [one.strip() for several in lists for one in several.split(",")]
     if not found or not all(found):
-        raise InputError("--require names nothing between its commas; write such as --require 'fits,mfu>=0.35'")
+        raise InputError("--require has an empty requirement; write it as 'fits,mfu>=0.35'")
     return list(dict.fromkeys(found))
 
 
@@ -228,7 +228,7 @@ def _read(text: str, figures: Mapping[str, Figure], task: str) -> Requirement:
     figure = named(name, figures, task)
     if figure.key == FITS:
         if sign:
-            raise InputError(f"{FITS} takes no bound; write {FITS} alone")
+            raise InputError(f"{FITS} takes no bound; write {FITS}")
         return Requirement(require=text, name=name, figure=figure)
     if not sign:
         raise InputError(f"{name} has no bound; write '{name}{_example(figure)}', {_QUOTED}")
@@ -242,7 +242,7 @@ def _operator(name: str, sign: str, figure: Figure) -> str:
     if sign in allowed:
         return sign
     if sign in _EXACT:
-        raise InputError(f"{name} is no count, and hardly ever equal to a bound; allowed: {', '.join(allowed)}")
+        raise InputError(f"{name} is not a count; allowed: {', '.join(allowed)}")
     near = _ALIKE.get(sign) or nearest(sign, allowed)
     hint = f" - did you mean '{near}'?" if near in allowed else ""
     raise InputError(f"the operator of {name} is {show(sign)}; allowed: {', '.join(allowed)}{hint}")
@@ -254,7 +254,7 @@ def _bound(name: str, sign: str, written: str, figure: Figure) -> float | str:
     if figure.words:
         if written not in figure.words:
             near = nearest(written, figure.words)
-            raise InputError(f"{name} is required to be {show(written)}; allowed: {', '.join(figure.words)}{near}")
+            raise InputError(f"the bound of {name} is {show(written)}; allowed: {', '.join(figure.words)}{near}")
         return written
     limit = BY_KEY.get(figure.key) or BY_KEY.get(figure.key.partition(".")[0])
     if limit is not None:

@@ -12,12 +12,12 @@ from sightline.explanation.traced.explain import explain_trace
 
 RECORDED = Path(__file__).parents[2] / "traces" / "recorded"
 SAID = {
-    "input": "waits .* for it: raise DataLoader",
+    "input": "raise num_workers",
     "launches": "launch-bound",
     "all-reduce": "mostly all-reduce",
-    "eager": "Attention is eager",
-    "uneven": "uneven: .* for rank 1",
-    "recompute": "Activation checkpointing runs parts of the model again",
+    "eager": "Eager attention",
+    "uneven": "Balance .* for rank 1",
+    "recompute": "Activation checkpointing reruns",
 }
 """By planted fault what the advice says."""
 
@@ -55,8 +55,8 @@ def test_advice_names_the_faults_of_jobs_that_run_here(tmp_path):
 def test_a_job_without_an_accelerator_is_spoken_of_as_one_of_the_processor(fault):
     explanation = found_in(RECORDED, fault)
     said = " ".join([*explanation.sentences, *(one.sentence for one in explanation.advice)])
-    assert "processor" in said
-    assert not re.search("device|kernels (bound|that)|the host|CUDA|pin_memory|flash_attention_2", said)
+    assert "CPU" in said
+    assert not re.search("device|kernels bound|the host|CUDA|pin_memory|flash_attention_2", said)
 
 
 def test_a_job_with_an_accelerator_is_not(tmp_path):
@@ -76,7 +76,7 @@ def test_a_processor_that_runs_no_operator_is_said_to(tmp_path):
         trace.event("cpu_op", "aten::mm", at, 4000.0)
         trace.event("python_function", "train.py(30): evaluate", at + 4000, 6000.0)
     first = explain_trace([trace.write(tmp_path)]).advice[0].sentence
-    assert "The processor runs no operator for 6 ms of 10 ms (60 %), longest in train.py(30): evaluate" in first
+    assert "6 ms of 10 ms (60 %), longest in train.py(30): evaluate" in first
 
 
 def test_advice_is_ranked_by_its_gain_and_says_what_the_step_would_take():
@@ -84,7 +84,7 @@ def test_advice_is_ranked_by_its_gain_and_says_what_the_step_would_take():
     gains = [one.gain_s for one in explanation.advice]
     assert gains == sorted(gains, reverse=True)
     assert all(one.gain == pytest.approx(one.gain_s / explanation.whole_s) for one in explanation.advice)
-    assert all("With this the step would take about" in one.sentence for one in explanation.advice)
+    assert all("The step would then take about" in one.sentence for one in explanation.advice)
 
 
 def job(tmp_path, fill, steps=3, length=1000.0, **of):
@@ -130,7 +130,7 @@ def test_kernels_that_begin_when_they_are_launched_are_launch_bound(tmp_path):
     explanation = job(tmp_path, fill)
     assert limits(explanation)["launches"] == pytest.approx(900, rel=0.02)
     assert "launch-bound" in explanation.advice[0].sentence
-    assert "20 launches a step" in explanation.advice[0].sentence
+    assert "20 launches per step" in explanation.advice[0].sentence
 
 
 def test_gaps_behind_kernels_that_were_launched_long_ago_are_idle(tmp_path):
@@ -151,7 +151,7 @@ def test_communication_counts_only_where_nothing_computes(tmp_path):
     explanation = job(tmp_path, fill)
     assert explanation.exposed_communication_s == pytest.approx(495e-6)
     assert explanation.hidden_communication_s == pytest.approx(300e-6)
-    assert any("hides 300 us" in one for one in explanation.sentences)
+    assert any(one.startswith("300 us of ") for one in explanation.sentences)
     assert is_whole(explanation)
 
 
@@ -238,9 +238,9 @@ def test_with_its_scenario_a_trace_is_held_against_the_prediction(tmp_path):
     trace.event("python_function", "nn.Module: LlamaMLP_0", 0.0, 100.0)
     trace.kernel("sm90_xmma_gemm_bf16", 5.0, step_us - 5.0, at=0.0)
     explanation = explain_trace([trace.write(tmp_path)], scenario=scenario)
-    assert any("takes 2.00 x as long" in one for one in explanation.sentences)
-    assert any("of the phases forward" in one for one in explanation.sentences)
-    assert any("of the modules mlp" in one for one in explanation.sentences)
+    assert any("2.00 x" in one for one in explanation.sentences)
+    assert any("by phases: forward" in one for one in explanation.sentences)
+    assert any("by modules: mlp" in one for one in explanation.sentences)
     assert explanation.scenario["plan"]["zero_stage"] == 2
     assert explanation.advice[0].set["plan.offload"] == "none"
     assert "plan.offload=none" in explanation.advice[0].command
@@ -252,4 +252,4 @@ def test_a_cut_trace_is_doubted_and_advises_nothing(tmp_path):
     place.write_bytes(whole[:3000])
     explanation = explain_trace([place])
     assert explanation.advice == ()
-    assert "no change is advised" in explanation.warnings[1]
+    assert "no change is recommended" in explanation.warnings[1]

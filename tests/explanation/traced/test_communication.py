@@ -105,7 +105,7 @@ def test_a_middle_stage_without_named_peers_is_told_what_is_known(tmp_path):
     assert limits(found)["network"] == pytest.approx(400)
     assert found.phases["communication_exposed"] == pytest.approx(5100e-6)
     assert "Find out what sends and receives wait for" in first(found)
-    assert "does not tell whether they wait for the other rank" in first(found)
+    assert "does not show whether" in first(found)
     [overlap] = [one for one in found.advice if "Overlap communication" in one.sentence]
     assert overlap.gain_s == pytest.approx(400e-6)
     assert sum(limits(found).values()) == pytest.approx(STEP)
@@ -151,8 +151,8 @@ def test_a_job_that_sends_buckets_already_is_not_told_to(tmp_path):
         backward(trace, at + 9820, 150, at + 40)
 
     said = first(job(tmp_path, fill, 1))
-    assert "sends buckets during the backward pass already" in said
-    assert "start it in buckets" not in said
+    assert "bf16_compress_hook" in said
+    assert "gradient_as_bucket_view" not in said
 
 
 def test_a_middle_stage_next_to_an_edge_waits_in_a_bubble(tmp_path):
@@ -212,7 +212,7 @@ def test_waits_for_the_slow_loader_of_one_rank_are_waits_for_input(tmp_path):
     found = job(tmp_path, fill, 2)
     assert found.input_wait_s == pytest.approx(5000e-6)
     assert "imbalance" not in limits(found)
-    assert "rank 1 that waits" in found.advice[0].sentence
+    assert "Rank 1 waits" in found.advice[0].sentence
     assert sum(limits(found).values()) == pytest.approx(STEP)
 
 
@@ -225,7 +225,7 @@ def test_one_slow_collective_is_named_and_other_ranks_are_asked_for(tmp_path):
         trace.collective(at + 6725, 3200, at=at + 210)
 
     said = job(tmp_path, fill, 1).advice[0].sentence
-    assert "4 all-reduces take 3.2 ms each, where the median of its kind takes 150 us (no sizes are recorded" in said
+    assert "4 all-reduces take 3.2 ms each, while the median of its type takes 150 us" in said
     assert "sightline explain rank-*.json.gz" in said
 
 
@@ -234,4 +234,4 @@ def test_a_collective_that_takes_far_longer_than_its_bytes_need_is_named(tmp_pat
         trace.kernel(GEMM, at + 10, 4000, at=at)
         trace.collective(at + 4015, 5900, at=at + 5, **{"In msg nelems": 1000})
 
-    assert any("far longer than its 1,000 elements need" in one for one in job(tmp_path, fill, 1).sentences)
+    assert any("its 1,000 elements" in one for one in job(tmp_path, fill, 1).sentences)

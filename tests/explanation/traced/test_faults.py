@@ -45,7 +45,7 @@ def test_launches_without_kernels_are_doubted_and_nothing_is_advised(tmp_path):
     trace.event("cuda_runtime", "cudaLaunchKernel", 10.0, 5.0, correlation=1)
     found = explain_trace([trace.write(tmp_path)])
     assert found.advice == ()
-    assert "none is recorded" in found.warnings[0]
+    assert "not recorded" in found.warnings[0]
 
 
 def test_the_timeline_of_a_prediction_is_called_one(tmp_path):
@@ -77,7 +77,7 @@ def test_a_device_of_which_nothing_is_recorded_is_named(tmp_path):
     trace.step(1, 0.0, STEP)
     trace.event("cpu_op", "aten::mm", 0.0, 6000.0)
     found = explain_trace([trace.write(tmp_path)])
-    assert "no kernel of the NVIDIA H100 80GB HBM3 is recorded" in found.warnings[0]
+    assert "NVIDIA H100 80GB HBM3" in found.warnings[0]
     assert "H100" not in found.title
 
 
@@ -111,7 +111,7 @@ def test_long_steps_of_kernels_are_advised_to_have_batches_alike(tmp_path):
         trace.kernel(GEMM, at + 10, 29_900 if number == 2 else 9900, at=at)
 
     said = first(job(tmp_path, fill, [STEP, STEP, 30_000.0, STEP]))
-    assert "make batches alike" in said
+    assert "equalize batches" in said
     assert "checkpoints" not in said
 
 
@@ -121,7 +121,7 @@ def test_of_two_steps_none_is_called_the_long_one(tmp_path):
 
     found = job(tmp_path, fill, [STEP, 30_000.0])
     assert not found.advice
-    assert any("Steps are uneven: from 10 ms to 30 ms" in one for one in found.sentences)
+    assert any("from 10 ms to 30 ms" in one for one in found.sentences)
 
 
 @pytest.mark.parametrize("trains", [True, False])
@@ -148,7 +148,7 @@ def test_communication_of_every_fourth_step_counts(tmp_path):
     found = job(tmp_path, fill, [30_000.0 if n % 4 == 3 else STEP for n in range(8)])
     assert found.whole_s == pytest.approx(15e-3)
     assert found.exposed_communication_s == pytest.approx(5.2e-3, rel=0.05)
-    assert any("2 of 8 steps take 30 ms where the others take 10 ms" in one for one in found.sentences)
+    assert any("2 of 8 steps take 30 ms, the others 10 ms" in one for one in found.sentences)
     assert "all-reduce" in first(found)
 
 
@@ -218,7 +218,7 @@ def test_an_optimizer_on_the_processor_is_named_and_no_synchronization(tmp_path)
         copied(trace, at + 7450, 2400, 40_000_000)
 
     said = [one.sentence for one in job(tmp_path, fill).advice]
-    assert "updates on the processor (DeepSpeedCPUAdam)" in said[0]
+    assert "(DeepSpeedCPUAdam)" in said[0]
     assert "longest in DeepSpeedCPUAdam" in said[1]
     assert not any("Synchronize less" in one for one in said)
 
@@ -264,7 +264,7 @@ def test_gaps_that_nothing_explains_are_advised_on(tmp_path):
         trace.kernel(GEMM, at + 7000, 2990, at=at + 10)
 
     said = first(job(tmp_path, fill))
-    assert "Record what the gaps are" in said
+    assert "Record the cause" in said
     assert "with_stack=True" in said
 
 
@@ -289,7 +289,7 @@ def test_softmax_between_batched_products_of_other_shapes_is_no_attention(tmp_pa
         product(trace, at + 6030, at + 20, experts)
 
     said = [one.sentence for one in job(tmp_path, fill).advice]
-    assert any("Attention is eager" in one for one in said) is is_attention
+    assert any("Eager attention" in one for one in said) is is_attention
 
 
 def test_softmax_behind_a_linear_layer_is_no_attention(tmp_path):
@@ -299,4 +299,4 @@ def test_softmax_behind_a_linear_layer_is_no_attention(tmp_path):
         trace.kernel("softmax_warp_forward", at + 4030, 3000, at=at + 20, op="aten::_softmax")
         trace.kernel(GEMM, at + 7040, 2000, at=at + 30, op="aten::bmm")
 
-    assert not any("Attention is eager" in one.sentence for one in job(tmp_path, fill).advice)
+    assert not any("Eager attention" in one.sentence for one in job(tmp_path, fill).advice)

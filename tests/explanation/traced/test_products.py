@@ -50,15 +50,15 @@ def test_products_of_few_rows_are_the_first_advice_with_the_time_at_the_rate_of_
     found = explained(tmp_path, (16, 1024, 1024), large=(8192, 8192, 8192))
     first = found.advice[0]
     assert first is advice(found)
-    assert "1,904 of them a step take 4 us each" in first.sentence
+    assert "1,904 per step take 4 us each" in first.sentence
     assert "561 TFLOP/s" in first.sentence
-    assert "has 16 rows now" in first.sentence
+    assert "16 rows" in first.sentence
     assert first.gain_s == pytest.approx(1904 * (4e-6 - 2 * 16 * 1024**2 / 561e12), rel=0.01)
 
 
 def test_without_large_products_the_rate_is_that_predicted_for_the_device(tmp_path):
     found = advice(explained(tmp_path, (16, 1024, 1024)))
-    assert re.search(r"large ones reach \d+ TFLOP/s", found.sentence)
+    assert re.search(r"large ones \d+ TFLOP/s", found.sentence)
     assert 0.5 * 1904 * 4e-6 < found.gain_s < 1904 * 4e-6
 
 
@@ -78,9 +78,9 @@ def test_long_products_are_no_small_ones(tmp_path):
 
 
 def test_fusing_is_advised_where_products_read_the_same_input_one_after_another(tmp_path):
-    assert "fuse the products" in advice(explained(tmp_path, (16, 1024, 1024))).sentence
+    assert "fuse products" in advice(explained(tmp_path, (16, 1024, 1024))).sentence
     apart = explained(tmp_path, (16, 1024, 1024), between=1.0, follows="vectorized_elementwise_kernel")
-    assert "fuse the products" not in advice(apart).sentence
+    assert "fuse products" not in advice(apart).sentence
 
 
 def test_graphs_are_advised_where_the_device_waits_for_launches_too(tmp_path):
@@ -92,7 +92,7 @@ def test_graphs_are_advised_where_the_device_waits_for_launches_too(tmp_path):
             product(trace, begin + 6, 4, begin, (16, 1024, 1024))
     said = [one.sentence for one in explain_trace([trace.write(tmp_path)]).advice]
     assert "launch-bound" in said[0]
-    assert "CUDA graphs remove the waits" in said[1]
+    assert "CUDA graphs" in said[1]
 
 
 def test_all_kernels_of_a_product_count_as_one(tmp_path):

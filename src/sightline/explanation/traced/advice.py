@@ -47,9 +47,9 @@ def network(figures: Figures) -> Iterator[Fault]:
     room = max(figures.phase_s("forward", "backward", "recompute") - figures.overlapped_s, 0.0)
     yield Fault(
         min(exposed, room),
-        "Overlap communication with computation. "
-        f"What nothing hides, mostly {'of unknown kind' if kind == UNNAMED else kind}, takes {part(figures, exposed)}: "
-        f"{_how(figures, kind)}; at best all that the passes could hide is saved.{_slow(figures)}",
+        "Overlap communication with computation. Exposed communication, mostly "
+        f"{'of unknown type' if kind == UNNAMED else kind}, takes {part(figures, exposed)}: "
+        f"{_how(figures, kind)}. At best, all that the passes can overlap is saved.{_slow(figures)}",
         {},
     )
 
@@ -59,26 +59,27 @@ def _how(figures: Figures, kind: str) -> str:
     return {
         "all-reduce": _all_reduces(figures),
         "all-gather": "prefetch the next layer's weights (FSDP's forward and backward prefetch), or shard less",
-        "reduce-scatter": "let it overlap with the backward pass, or accumulate more micro-batches per step",
-        "all-to-all": "overlap the exchange (of experts, for instance) with computation, or keep it inside a node",
+        "reduce-scatter": "overlap it with the backward pass, or accumulate more micro-batches per step",
+        "all-to-all": "overlap the exchange (such as of experts) with computation, or keep it within a node",
     }.get(kind, "overlap it with computation, or send less")
 
 
 def _all_reduces(figures: Figures) -> str:
     if figures.reduced_in_forward > _IN_FORWARD:
         return (
-            "many stand inside of the forward pass, as those of tensor parallelism do, and what follows needs their "
-            "result: use fewer tensor-parallel ranks, keep them inside a node, or overlap by parts (asynchronous "
-            "tensor parallelism, two micro-batches in turn)"
+            "many are in the forward pass, as with tensor parallelism, and the next operator needs their result: "
+            "use fewer tensor-parallel ranks, keep them within a node, or overlap in parts (asynchronous tensor "
+            "parallelism, two alternating micro-batches)"
         )
     if figures.has_buckets:
         return (
-            "DistributedDataParallel sends buckets during the backward pass already: accumulate gradients of several "
-            "micro-batches under no_sync(), send them in 16 bits (bf16_compress_hook), or try another bucket_cap_mb"
+            "DistributedDataParallel already sends buckets during the backward pass: accumulate gradients of "
+            "several micro-batches under no_sync(), send them in 16 bits (bf16_compress_hook), or try another "
+            "bucket_cap_mb"
         )
     return (
-        "start it in buckets during the backward pass (DistributedDataParallel does; bucket_cap_mb sets their size, "
-        "gradient_as_bucket_view saves a copy)"
+        "start it in buckets during the backward pass (as DistributedDataParallel does; bucket_cap_mb sets their "
+        "size, gradient_as_bucket_view saves a copy)"
     )
 
 
@@ -95,16 +96,16 @@ def imbalance(figures: Figures) -> Iterator[Fault]:
     others = [rank.compute_s for rank in figures.ranks if rank is not slow]
     usual = sum(others) / len(others) if others else slow.compute_s
     cause = (
-        f"it computes {seconds(slow.compute_s)} where the others compute {seconds(usual)}: balance the batches "
+        f"it computes for {seconds(slow.compute_s)}, the others for {seconds(usual)}: balance the batches "
         "(tokens per rank, not samples)"
         if slow.compute_s > 1.1 * usual
-        else "it computes no longer than the others: look at its input and its host"
+        else "it does not compute longer than the others: check its input and its host"
     )
     yield Fault(
         waits,
-        "Balance the ranks. "
-        f"They are uneven: on average a rank waits {part(figures, waits)} in collectives for rank {slow.rank}, which "
-        f"comes last; {cause}, and check that its {'device' if figures.has_device else 'processor'} is not slower.",
+        f"Balance the ranks. On average, a rank waits {part(figures, waits)} in collectives for rank "
+        f"{slow.rank}, which arrives last; {cause}, and check that its "
+        f"{'device' if figures.has_device else 'CPU'} is not slower.",
         {},
     )
 
@@ -114,9 +115,8 @@ def bubble(figures: Figures) -> Iterator[Fault]:
     waits = figures.limits.get("bubble", 0.0)
     yield Fault(
         0.5 * waits,
-        "Shrink the pipeline bubble. "
-        f"Stages wait {part(figures, waits)} for each other: twice as many micro-batches, or an interleaved "
-        "schedule, would halve that.",
+        f"Shrink the pipeline bubble. Stages wait {part(figures, waits)} for each other. Twice the "
+        "micro-batches, or an interleaved schedule, would halve that.",
         {},
     )
 
@@ -125,17 +125,15 @@ def transfers(figures: Figures) -> Iterator[Fault]:
     """Yield what is lost in slow sends and receives of which the trace does not say what they wait for."""
     waits = figures.limits.get("transfers", 0.0)
     look = (
-        "explain the traces of all ranks together, those of the first and the last stage among them: sightline explain "
-        "rank-*.json.gz"
+        "explain the traces of all ranks together, including the first and last stage: sightline explain rank-*.json.gz"
         if len(figures.ranks) < figures.world_size or len(figures.ranks) == 1
-        else "look at what the other rank does meanwhile, in its trace alone"
+        else "check in the trace of the other rank what it does meanwhile"
     )
     yield Fault(
         waits,
-        "Find out what sends and receives wait for. "
-        f"Those that take longer than the fastest of their kind and size add {part(figures, waits)}. The trace does "
-        "not tell whether they wait for the other rank (another pipeline stage, or a neighbor in a ring) or for the "
-        f"link: {look}; at best all of it is saved.",
+        "Find out what sends and receives wait for. Those slower than the fastest of their type and size add "
+        f"{part(figures, waits)}. The trace does not show whether they wait for the other rank (another pipeline "
+        f"stage, or the next rank in a ring) or for the link: {look}. At best, all of it is saved.",
         {},
     )
 
@@ -168,7 +166,10 @@ def lost(figures: Figures, small: SmallProducts) -> Lost | None:
     rates = {name: rate for name in small.flops if (rate := _rate(figures, small, name)) > 0}
     if not rates or set(rates) != set(small.flops):
         gain = 0.5 * small.count * small.shortest_s
-        why = "their FLOPs are not known (record_shapes=True tells them); half as many, of twice the size, would save"
+        why = (
+            "their FLOPs are unknown (record them with record_shapes=True); half the number at twice the size "
+            "would save"
+        )
         return Lost(gain, _sentence(figures, small, f"{why} {seconds(gain)} at best"))
     best_s = sum(small.flops[name] / rate for name, rate in rates.items())
     if best_s > _FILLED * small.known_s:
@@ -176,8 +177,8 @@ def lost(figures: Figures, small: SmallProducts) -> Lost | None:
     fastest = max(rates.values())
     own = sum(small.flops.values()) / small.known_s
     why = (
-        f"they reach {format_quantity(own, FLOPS)}, large ones reach {format_quantity(fastest, FLOPS)} on this device; "
-        f"at that rate they would take {seconds(best_s)}, which is the best case"
+        f"they reach {format_quantity(own, FLOPS)}, large ones {format_quantity(fastest, FLOPS)} on this device; "
+        f"at best they would take {seconds(best_s)}"
     )
     return Lost(small.known_s - best_s, _sentence(figures, small, why))
 
@@ -185,24 +186,24 @@ def lost(figures: Figures, small: SmallProducts) -> Lost | None:
 def _sentence(figures: Figures, small: SmallProducts, why: str) -> str:
     each = seconds(small.exposed_s / small.count)
     return (
-        f"Make the matrix products larger. {small.count:,.0f} of them a step take {each} each, "
+        f"Make the matrix products larger. {small.count:,.0f} per step take {each} each, "
         f"{part(figures, small.exposed_s)}, too short to fill the device: {why}. "
         f"{'; '.join(_remedies(figures, small))}."
     )
 
 
 def _remedies(figures: Figures, small: SmallProducts) -> list[str]:
-    rows = f" (a product has {small.rows:,} rows now)" if small.rows >= 0 else ""
+    rows = f" (currently {small.rows:,} rows per product)" if small.rows >= 0 else ""
     more = (
-        "Raise the micro-batch, with as many fewer accumulation steps where the batch has to stay"
+        "Raise the micro-batch, with fewer accumulation steps to keep the batch"
         if figures.trains
         else "Raise the batch"
     )
     found = [f"{more}{rows}"]
     if small.shared_input >= _SHARED:
-        found.append("fuse the products that read the same input, as queries, keys and values, or gate and up, do")
+        found.append("fuse products that read the same input, such as query, key and value, or gate and up")
     if figures.limits.get("launches", 0.0) > _GAPS * figures.whole_s:
-        found.append("CUDA graphs remove the waits for launches between them")
+        found.append("use CUDA graphs to remove the launch gaps between them")
     return found
 
 
@@ -256,7 +257,7 @@ def _advice(fault: Fault, figures: Figures) -> Advice:
         set=fault.set,
         gain_s=fault.gain_s,
         gain=fault.gain_s / figures.whole_s,
-        sentence=f"{fault.sentence} With this the step would take about {left}.",
+        sentence=f"{fault.sentence} The step would then take about {left}.",
         command=fault.command,
     )
 
@@ -266,13 +267,15 @@ def _input(figures: Figures) -> Iterator[Fault]:
     late, pinned = "", ""
     if figures.late_for_input_s > 0.1 * waits:
         slow = max(figures.ranks, key=lambda rank: rank.behind_s)
-        late = f" It is rank {slow.rank} that waits, and the others wait for it in collectives."
+        late = f" Rank {slow.rank} waits for input, and the others wait for it in collectives."
     if figures.pageable_s - figures.pageable_others_s > 0.1 * waits:
-        pinned = " Batches are copied from pageable memory: pin_memory=True and non_blocking=True let copies overlap."
+        pinned = (
+            " Batches are copied from pageable memory; use pin_memory=True and non_blocking=True to overlap the copies."
+        )
     yield Fault(
         waits,
-        f"Load the input sooner. The step waits {part(figures, waits)} for it: raise DataLoader's num_workers "
-        f"or prefetch_factor, or prepare samples beforehand.{late}{pinned}",
+        f"Load the input earlier. The step waits {part(figures, waits)} for it: raise num_workers or "
+        f"prefetch_factor of the DataLoader, or preprocess the samples.{late}{pinned}",
         {},
     )
 
@@ -284,13 +287,13 @@ def _launches(figures: Figures) -> Iterator[Fault]:
     leads = waits >= max(figures.limits.values(), default=0.0)
     bound = "The step is launch-bound: launches" if leads else "Launches"
     on_device = (
-        f"Launch fewer, larger kernels. {bound} take {part(figures, waits)}, while the device waits for the host "
-        f"({figures.launches:,.0f} launches a step, {each} of waiting each): use torch.compile or CUDA graphs, "
+        f"Launch fewer, larger kernels. {bound} take {part(figures, waits)} while the device waits for the host "
+        f"({figures.launches:,.0f} launches per step, {each} of waiting each): use torch.compile or CUDA graphs, "
         f"{larger}."
     )
     on_processor = (
-        f"Call fewer, larger operators. {bound} take {part(figures, waits)}, on the processor "
-        f"({figures.launches:,.0f} calls a step, {each} each with the gaps between them): use torch.compile, {larger}."
+        f"Call fewer, larger operators. {bound} take {part(figures, waits)} on the CPU ({figures.launches:,.0f} "
+        f"calls per step, {each} each including gaps): use torch.compile, {larger}."
     )
     yield Fault(waits, on_device if figures.has_device else on_processor, {})
 
@@ -309,9 +312,9 @@ def _eager(figures: Figures) -> Iterator[Fault]:
         yield Fault(
             # A fused kernel computes the same products but writes no scores.
             stored,
-            "Use flash attention. "
-            f"Attention is eager: it takes {part(figures, core)}, of which {seconds(stored)} is softmax, "
-            f"masks and copies of scores in memory: choose a fused kernel ({kernels}, plan.attention: flash).",
+            f"Use flash attention. Eager attention takes {part(figures, core)}, including {seconds(stored)} for "
+            f"softmax, masks and copies of scores in memory: choose a fused kernel ({kernels}, plan.attention: "
+            "flash).",
             {"plan.attention": "flash"},
         )
 
@@ -320,10 +323,9 @@ def _recompute(figures: Figures) -> Iterator[Fault]:
     again = figures.phases.get("recompute", 0.0)
     yield Fault(
         again,
-        "Recompute less, as far as memory allows. "
-        f"Activation checkpointing runs parts of the model again in the backward pass: {part(figures, again)}. It "
-        "saves memory; where some is left, checkpoint fewer layers, or only the operators that are cheap to run again "
-        "(selective recomputation), or free memory by sharding; at best all of it is saved.",
+        "Recompute less if memory allows. Activation checkpointing reruns parts of the model in the backward "
+        f"pass: {part(figures, again)}. If memory is left, checkpoint fewer layers, or only operators that are "
+        "cheap to rerun (selective recomputation), or free memory by sharding. At best, all of it is saved.",
         {"plan.recompute": "none"},
     )
 
@@ -332,9 +334,8 @@ def _synchronization(figures: Figures) -> Iterator[Fault]:
     waits = figures.reasons[Reason.SYNCHRONIZATION] + figures.reasons[Reason.TO_HOST]
     yield Fault(
         waits,
-        "Synchronize less often. "
-        f"The device stands still {part(figures, waits)} after the host waited for it: avoid .item(), .cpu(), nonzero "
-        "and torch.cuda.synchronize() inside the step, or do them every few steps.",
+        f"Synchronize less often. The device is idle {part(figures, waits)} after the host waited for it: avoid "
+        ".item(), .cpu(), nonzero and torch.cuda.synchronize() in the step, or call them every few steps.",
         {},
     )
 
@@ -343,15 +344,14 @@ def _host(figures: Figures) -> Iterator[Fault]:
     waits = figures.reasons[Reason.HOST] - max(figures.long_parts.get("host", 0.0), 0.0)
     inside = f", longest in {figures.slow_call}" if figures.slow_call else ""
     idle = (
-        f"The device stands still {part(figures, waits)} while the host launches nothing{inside}: look for "
-        "allocations, "
+        f"The device is idle {part(figures, waits)} while the host launches nothing{inside}: look for allocations, "
         if figures.has_device
-        else f"The processor runs no operator for {part(figures, waits)}{inside}: look for "
+        else f"The CPU runs no operator for {part(figures, waits)}{inside}: look for "
     )
     yield Fault(
         waits,
-        "Move other work out of the step. "
-        f"{idle}logging, checkpoints, metrics or Python work, and move it to another thread.",
+        f"Move other work out of the step. {idle}logging, checkpoints, metrics or Python code, and move it to "
+        "another thread.",
         {},
     )
 
@@ -362,23 +362,23 @@ def _offload(figures: Figures) -> Iterator[Fault]:
     if pageable > 0.5 * copies:
         yield Fault(
             copies,
-            "Pin the memory that the step copies from. "
-            f"Copies to the device, other than those of the input, take {part(figures, copies)} in which nothing else "
-            "runs, mostly from pageable memory, which makes the host wait for each: pin_memory() with "
-            "non_blocking=True lets them overlap, or keep the tensors on the device; at best all of it is saved.",
+            "Pin the memory that the step copies from. Copies to the device, other than input, take "
+            f"{part(figures, copies)} in which nothing else runs, mostly from pageable memory, so the host waits "
+            "for each: use pin_memory() with non_blocking=True, or keep the tensors on the device. At best, all "
+            "of it is saved.",
             {},
         )
         return
     which = (
-        f"The optimizer updates on the processor ({figures.cpu_optimizer}); gradients and weights are copied"
+        f"The optimizer runs on the CPU ({figures.cpu_optimizer}); gradients and weights are copied"
         if figures.cpu_optimizer
-        else "What is offloaded to the host's memory is copied to the device"
+        else "State offloaded to host memory is copied to the device"
     )
     yield Fault(
         copies,
-        "Offload less, or copy sooner. "
-        f"{which} in {part(figures, copies)} in which nothing else runs: copy early on a stream of its own from pinned "
-        "memory, or keep more of it on the device if it fits; at best all of it is saved.",
+        f"Offload less, or copy earlier. {which} in {part(figures, copies)} in which nothing else runs: copy "
+        "early on a separate stream from pinned memory, or keep more on the device if it fits. At best, all of "
+        "it is saved.",
         {},
     )
 
@@ -387,9 +387,8 @@ def _starting(figures: Figures) -> Iterator[Fault]:
     waits = figures.reasons[Reason.STARTING]
     yield Fault(
         waits,
-        "Profile later steps. "
-        f"Compilation, loading of kernels and set-up of libraries take {part(figures, waits)}, which steps after the "
-        "first do not repeat: torch.profiler.schedule(wait=5, warmup=2, active=3) leaves them out.",
+        f"Profile later steps. Compilation, kernel loading and library setup take {part(figures, waits)} and "
+        "happen only once: skip them with torch.profiler.schedule(wait=5, warmup=2, active=3).",
         {},
     )
 
@@ -402,16 +401,16 @@ def _long(figures: Figures) -> Iterator[Fault]:
     if most == "network" or long.reasons_ns[Reason.STARTING] > 0.5 * long.extra_ns:
         return
     how = {
-        "compute": "make batches alike (tokens, not samples), and run evaluation apart from training",
-        "host": "do checkpoints, evaluation and logging less often or in another thread",
-        "input": "load more batches ahead, for the slow ones among them",
-    }.get(most, "look at what only these steps do")
+        "compute": "equalize batches (tokens, not samples), and run evaluation separately",
+        "host": "run checkpoints, evaluation and logging less often or in another thread",
+        "input": "prefetch more batches to cover slow ones",
+    }.get(most, "check what only these steps do")
     which = f"{long.steps} of {long.of} steps take" if long.steps > 1 else f"One of {long.of} steps takes"
     yield Fault(
         long.extra_ns / 1e9,
-        "Shorten the long steps. "
-        f"{which} {seconds(long.long_ns / 1e9)} where the others take {seconds(long.usual_ns / 1e9)}, mostly for "
-        f"{fills(figures)}: {how}; at best all of it is saved.",
+        f"Shorten the long steps. {which} {seconds(long.long_ns / 1000000000.0)}, the others "
+        f"{seconds(long.usual_ns / 1000000000.0)}, mostly due to {fills(figures)}: {how}. At best, all of it is "
+        "saved.",
         {},
     )
 
@@ -419,17 +418,18 @@ def _long(figures: Figures) -> Iterator[Fault]:
 def _idle(figures: Figures) -> Iterator[Fault]:
     gaps = figures.limits.get("idle", 0.0)
     known = (
-        f"the next kernel was launched in time but waited, and streams wait for events {figures.stream_waits:,.0f} "
-        "times a step: look for wait_stream, record_stream and events between streams"
+        "the next kernel was launched in time but waited, and streams wait for events "
+        f"{figures.stream_waits:,.0f} times per step: look for wait_stream, record_stream and events between "
+        "streams"
         if figures.stream_waits
-        else "the next kernel was launched in time but waited for another stream, an event or something outside of "
+        else "the next kernel was launched in time but waited for another stream, an event or something outside "
         "the trace"
     )
     yield Fault(
         gaps,
-        "Record what the gaps are. "
-        f"Nothing runs for {part(figures, gaps)}, and the trace does not say why: {known}. Record with_stack=True, "
-        "CUDA and CPU activities, all threads and all ranks; at best all of it is saved.",
+        f"Record the cause of the gaps. Nothing runs for {part(figures, gaps)}, and the trace does not show why: "
+        f"{known}. Record with_stack=True, CUDA and CPU activities, all threads and all ranks. At best, all of "
+        "it is saved.",
         {},
     )
 

@@ -44,7 +44,7 @@ class Predicted:
         if not whole:
             return []
         ratio = figures.whole_s / whole
-        found = [f"The prediction for the scenario is {seconds(whole)}; the traced step takes {ratio:.2f} x as long."]
+        found = [f"The predicted step takes {seconds(whole)}; the traced step takes {ratio:.2f} x that."]
         pairs = (
             ("phases", _phases(self.profile.phases), _phases(figures.phases)),
             ("modules", _modules(self.profile.rows), _modules(figures.rows)),
@@ -59,7 +59,7 @@ class Predicted:
                 if abs(apart[name]) > _WORTH * figures.whole_s
             ]
             if listed:
-                found.append(f"Farthest from the prediction are of the {level} {', '.join(listed)}.")
+                found.append(f"Largest differences by {level}: {', '.join(listed)}.")
         return found
 
     def faults(self, figures: Figures) -> list[Fault]:
@@ -67,7 +67,7 @@ class Predicted:
         return [
             Fault(
                 one.gain * figures.whole_s,
-                f"{one.sentence} That is predicted, and scaled to the traced step.",
+                f"{one.sentence} Predicted and scaled to the traced step.",
                 dict(one.set),
                 one.command,
             )
@@ -170,27 +170,23 @@ def _is_whole(job: "Job", figures: Figures) -> bool:
 def _doubts(figures: Figures, *, is_cut: bool) -> Iterator[str]:
     """What makes the figures less than those of a step."""
     if figures.is_predicted:
-        yield (
-            "the trace is the timeline of a prediction, which tells less than the prediction itself, so no change is "
-            "advised: sightline explain the scenario"
-        )
+        yield ("the trace is the timeline of a prediction, so no change is recommended; explain the scenario instead")
     if is_cut:
-        yield "events behind the cut are missing and count as waits, so no change is advised: record the trace again"
+        yield (
+            "the trace is cut off and missing events count as waits, so no change is recommended; record the "
+            "trace again"
+        )
     elif figures.lacks_kernels:
         yield (
-            "kernels are launched but none is recorded, so only the host's operators are known and no change is "
-            "advised: record ProfilerActivity.CUDA, with no other profiler running"
+            "kernels are launched but not recorded, so no change is recommended; record ProfilerActivity.CUDA "
+            "with no other profiler running"
         )
     elif figures.device and not figures.has_device:
         yield (
-            f"no kernel of the {figures.device} is recorded; if the job ran there, its operators only launch kernels: "
-            "record ProfilerActivity.CUDA too"
+            f"no kernel of the {figures.device} is recorded; if the job ran there, also record ProfilerActivity.CUDA"
         )
     if not figures.has_steps:
-        yield (
-            "the trace has no ProfilerStep annotations, so all of it counts as one step; call profiler.step() after "
-            "each step to see steps"
-        )
+        yield ("the trace has no ProfilerStep annotations and counts as one step; call profiler.step() after each step")
 
 
 def _title(paths: Sequence[str | Path], figures: Figures) -> str:

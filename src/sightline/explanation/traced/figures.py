@@ -293,20 +293,20 @@ SPENT = {
     "network": "exposed communication",
     "imbalance": "waits for slower ranks",
     "bubble": "waits for other pipeline stages",
-    "transfers": "sends and receives that take longer than the fastest of their kind",
+    "transfers": "sends and receives slower than the fastest of their type",
     "input": "waits for input",
-    "offload": "copies from the host's memory",
+    "offload": "copies from host memory",
     "launches": "waits for the host to launch kernels",
     "host": "waits for the host",
-    "unmatched": "kernels that match no known operator",
-    "idle": "gaps that nothing in the trace explains",
+    "unmatched": "unknown kernels",
+    "idle": "unexplained gaps",
 }
 _ON_PROCESSOR = {
     "compute": "operators bound by compute",
     "memory": "operators bound by memory",
     "launches": "calls of small operators",
-    "host": "time in which no operator runs",
-    "unmatched": "operators of unknown kinds",
+    "host": "time without operators",
+    "unmatched": "unknown operators",
 }
 """The same of a job that has no accelerator, where they differ."""
 _WORTH = 0.01
@@ -346,7 +346,7 @@ def _spent(figures: Figures) -> Iterator[str]:
         yield f"It goes to {', '.join(parts)}."
     if not figures.has_device:
         lacks = f"no kernel of the {figures.device}" if figures.device else "no accelerator"
-        yield f"The trace has {lacks}: what is explained are the operators that the processor (CPU) runs."
+        yield f"The trace has {lacks}; the explanation covers CPU operators."
 
 
 def spent(figures: Figures, limit: str) -> str:
@@ -364,8 +364,8 @@ def _communication(figures: Figures) -> Iterator[str]:
     exposed, hidden = figures.communication_s, figures.overlapped_s
     if exposed + hidden > _WORTH * figures.whole_s:
         waits = any(figures.limits.get(name, 0.0) > 0 for name in ("imbalance", "bubble", "transfers"))
-        without = ", waits in it left out" if waits else ""
-        yield f"Of {seconds(exposed + hidden)} of communication{without}, computation hides {seconds(hidden)}."
+        without = ", without waits" if waits else ""
+        yield f"{seconds(hidden)} of {seconds(exposed + hidden)} of communication{without} is overlapped."
 
 
 def _slow(figures: Figures) -> Iterator[str]:
@@ -380,17 +380,16 @@ def slow_one(figures: Figures) -> str:
     which = f"{slow.found} {slow.kind}s take" if slow.found > 1 else f"One {slow.kind} takes"
     each = " each" if slow.found > 1 else ""
     they = "they" if slow.found > 1 else "it"
-    kind = "its kind and size" if slow.size >= 0 else "its kind"
+    kind = "its type and size" if slow.size >= 0 else "its type"
     sizes = "" if slow.size >= 0 else f" (no sizes are recorded, so {they} may move more bytes)"
     compared = (
-        f"where the median of {kind} takes {seconds(slow.usual_ns / 1e9)}{sizes}"
+        f"while the median of {kind} takes {seconds(slow.usual_ns / 1000000000.0)}{sizes}"
         if slow.usual_ns
-        else f"which is far longer than its {slow.size:,} elements need on a link of 5 GB/s"
+        else f"far longer than its {slow.size:,} elements need on a 5 GB/s link"
     )
     alone = len(figures.ranks) == 1
     other = (
-        f"; {they} may wait for a slower rank, which the traces of the other ranks would show: sightline explain "
-        "rank-*.json.gz"
+        f"; {they} may wait for a slower rank; explain the traces of all ranks: sightline explain rank-*.json.gz"
         if alone
         else ""
     )
@@ -403,18 +402,19 @@ def _unmatched(figures: Figures) -> Iterator[str]:
         names = sorted(figures.unmatched, key=lambda name: (-figures.unmatched[name], name))
         listed = ", ".join(f"'{name[:60]}'" for name in names[:3])
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-        what = "Kernels that match no known operator" if figures.has_device else "Operators of unknown kinds"
+        what = "Unknown kernels" if figures.has_device else "Unknown operators"
         yield f"{what} take {seconds(total)}: {listed}{more}."
 
 
 def _uneven(figures: Figures) -> Iterator[str]:
     if figures.has_steps and figures.all_steps > 1 and figures.longest_s > _UNEVEN * figures.shortest_s:
-        yield f"Steps are uneven: from {seconds(figures.shortest_s)} to {seconds(figures.longest_s)}."
+        yield f"Step times vary from {seconds(figures.shortest_s)} to {seconds(figures.longest_s)}."
     if (long := figures.long) is not None:
         which = f"{long.steps} of {long.of} steps take" if long.steps > 1 else f"One of {long.of} steps takes"
         yield (
-            f"{which} {seconds(long.long_ns / 1e9)} where the others take {seconds(long.usual_ns / 1e9)}: the rest is "
-            f"mostly {fills(figures)}. That adds {seconds(long.extra_ns / 1e9)} to the mean step."
+            f"{which} {seconds(long.long_ns / 1000000000.0)}, the others "
+            f"{seconds(long.usual_ns / 1000000000.0)}, mostly due to {fills(figures)}. That adds "
+            f"{seconds(long.extra_ns / 1000000000.0)} to the mean step."
         )
 
 
