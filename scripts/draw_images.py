@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from sightline.exploration.listed import BUILT_IN
+from sightline.exploration import BUILT_IN
 from sightline.report.charts import rendering
 from sightline.report.charts.serving.measured_rates import RateMeasured, measured_rates_chart
 from sightline.validation.serving.suite import RATE, Log, MeasuredRun, answers_of

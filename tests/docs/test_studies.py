@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from sightline.exploration import BUILT_IN
 from sightline.exploration.explore import explore
-from sightline.exploration.listed import BUILT_IN
 
 ROOT = Path(__file__).parents[2]
 STUDIES = [name for name in BUILT_IN if find_spec(f"sightline.exploration.studies.{name.replace('-', '_')}")]

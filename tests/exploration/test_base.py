@@ -3,8 +3,7 @@
 import pytest
 
 from sightline.errors import InputError
-from sightline.exploration.base import base_of, name_of
-from sightline.exploration.request import StudyRequest
+from sightline.exploration.base import StudyRequest, base_of, name_of
 
 BASE = {"model": "llama-2-7b", "workload": {"task": "generate", "batch": 1}}
 

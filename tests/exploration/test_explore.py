@@ -5,9 +5,9 @@ from importlib import import_module
 import pytest
 
 from sightline.errors import InputError
+from sightline.exploration import BUILT_IN
+from sightline.exploration.answer import study_to_dict
 from sightline.exploration.explore import QUICK, check, explore, is_name, read_view
-from sightline.exploration.listed import BUILT_IN
-from sightline.exploration.results import study_to_dict
 
 
 @pytest.mark.parametrize("name", BUILT_IN)

@@ -3,7 +3,7 @@
 import pytest
 
 from sightline.errors import InputError
-from sightline.exploration.fastest import fastest, fastest_if_any
+from sightline.exploration.base import fastest, fastest_if_any
 from sightline.progress import SILENT, Cancelled, Progress
 
 SCENARIO = {

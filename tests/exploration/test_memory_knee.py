@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sightline.exploration.memory_knee import elasticities, knee_of, with_numbers
+from sightline.exploration.knees import elasticities, knee_of, with_numbers
 from sightline.loading import generation_from_mapping
 
 BANDWIDTH = np.geomspace(0.5e12, 20e12, 60)

@@ -8,7 +8,7 @@ import pytest
 from generation_scenarios import generation
 from training_scenarios import training
 
-from sightline.exploration.mesh import possible_points
+from sightline.exploration.base import possible_points
 from sightline.scenario.rules import breaks_no_rule
 
 DEGREES = np.array([1.0, 2.0, 3.0, 8.0])

@@ -7,8 +7,8 @@ import pytest
 from study_bases import GENERATION, TRAINING
 
 from sightline.errors import InputError
+from sightline.exploration.base import in_view
 from sightline.exploration.optimize import best_split, step_time
-from sightline.exploration.views import in_view
 from sightline.loading import load
 from sightline.technology.budget import Budget
 from sightline.technology.limits import buildable

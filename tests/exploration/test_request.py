@@ -2,7 +2,7 @@
 
 import pytest
 
-from sightline.exploration.request import StudyRequest
+from sightline.exploration.base import StudyRequest
 
 
 @pytest.mark.parametrize(

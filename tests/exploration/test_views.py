@@ -3,7 +3,7 @@
 import pytest
 
 from sightline import catalog
-from sightline.exploration.views import IDEAL_FRAMEWORK, in_view, said_of
+from sightline.exploration.base import IDEAL_FRAMEWORK, in_view, said_of
 
 
 def test_training_and_generation_have_the_same_ideal_shares():

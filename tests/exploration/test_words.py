@@ -2,7 +2,8 @@
 
 import pytest
 
-from sightline.exploration.words import carbon, count, energy, usd
+from sightline.exploration.budget_narrative import carbon, count, energy
+from sightline.exploration.budget_narrative import usd_amount as usd
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ from io import StringIO
 from sightline.report.charts.accuracy import cells_chart
 from sightline.report.suite import suite_page, suite_terminal
 from sightline.reproduction.arxiv_2311_03687.cells import Cell, Table
-from sightline.reproduction.arxiv_2311_03687.measured import Answered
-from sightline.reproduction.arxiv_2311_03687.results import suite_to_list
+from sightline.reproduction.arxiv_2311_03687.measured import Answered, suite_to_list
 
 
 def _answered(row, column, status="ok", measured=None, predicted=None, **more):

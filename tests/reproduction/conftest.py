@@ -2,14 +2,14 @@
 
 import pytest
 
-from sightline.reproduction import ledger
+from sightline.reproduction import reproduce
 from sightline.reproduction.reproduce import SOURCES
 
 
 @pytest.fixture(scope="session")
 def ours():
     """The judged number of a finding, such as ``finetuning.a18``, in each of its interpretations."""
-    findings = {id_: finding for source in SOURCES for id_, finding in ledger.read(source).items()}
+    findings = {id_: finding for source in SOURCES for id_, finding in reproduce.read(source).items()}
 
     def of(answers, ask):
         finding = findings[answers.__name__.upper()]

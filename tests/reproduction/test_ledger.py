@@ -3,8 +3,8 @@
 import pytest
 
 from sightline.errors import InputError
-from sightline.reproduction import ledger
-from sightline.reproduction.outcome import Finding
+from sightline.reproduction import reproduce
+from sightline.reproduction.answer import Finding
 from sightline.reproduction.reproduce import SOURCES
 
 FINDING = {"finding": "it is fast", "expected": "about 2", "criterion": "ratio from 1 to 3", "low": 1, "high": 3}
@@ -12,7 +12,7 @@ FINDING = {"finding": "it is fast", "expected": "about 2", "criterion": "ratio f
 
 def read(**changes):
     stated = {key: value for key, value in (FINDING | changes).items() if value is not ...}
-    return ledger.findings_of({"A1": stated}, "findings/study.yaml")["A1"]
+    return reproduce.findings_of({"A1": stated}, "findings/study.yaml")["A1"]
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_an_edited_ledger_is_refused_with_the_key(changes, said):
 @pytest.mark.parametrize("stated", [None, [], "A1", {}, {"A1": "fast"}, {"first": FINDING}])
 def test_what_is_no_ledger_is_refused(stated):
     with pytest.raises(InputError, match="allowed"):
-        ledger.findings_of(stated, "findings/study.yaml")
+        reproduce.findings_of(stated, "findings/study.yaml")
 
 
 def test_ends_count_unless_an_ordering_is_strict():
@@ -56,13 +56,13 @@ def test_ends_count_unless_an_ordering_is_strict():
 def test_a_finding_is_interpreted_as_another_that_is_free(other):
     stated = {"A1": FINDING, "A2": FINDING | {"interpreted_as": other}, "A3": FINDING | {"interpreted_as": "A1"}}
     with pytest.raises(InputError, match=rf"A2.interpreted_as is '{other}'; allowed: another finding without it"):
-        ledger.findings_of(stated, "findings/study.yaml")
-    assert ledger.findings_of(stated | {"A2": FINDING}, "findings/study.yaml")["A3"].interpreted_as == "A1"
+        reproduce.findings_of(stated, "findings/study.yaml")
+    assert reproduce.findings_of(stated | {"A2": FINDING}, "findings/study.yaml")["A3"].interpreted_as == "A1"
 
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_every_finding_of_a_source_can_be_judged(source):
-    findings = ledger.read(source)
+    findings = reproduce.read(source)
     assert findings
     assert all(isinstance(one, Finding) and one.id == id_ for id_, one in findings.items())
     numbers = [int(id_[1:]) for id_ in findings]

@@ -7,8 +7,8 @@ import pytest
 
 from sightline.errors import InputError
 from sightline.progress import Progress
-from sightline.reproduction import ledger
-from sightline.reproduction.outcome import Finding, Interpretation, Outcome
+from sightline.reproduction import reproduce as ledger
+from sightline.reproduction.answer import Finding, Interpretation, Outcome
 from sightline.reproduction.reproduce import SOURCES, chosen_of, reproduce, source_of
 
 STATED = Path(__file__).parents[2] / "docs" / "accuracy" / "reproduced.json"

@@ -5,12 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from sightline.reproduction import ledger
-from sightline.reproduction.answer import Reproduction
+from sightline.reproduction import reproduce as ledger
+from sightline.reproduction.answer import Finding, Interpretation, OpenSetting, Outcome, Reproduction, taken
 from sightline.reproduction.arxiv_2311_03687 import modules
 from sightline.reproduction.asking import Ask
-from sightline.reproduction.open_settings import OpenSetting, taken
-from sightline.reproduction.outcome import Finding, Interpretation, Outcome
 from sightline.reproduction.reproduce import SOURCES, reproduce, source_of
 
 LINKS = OpenSetting(name="links", choices={"slow": 1, "fast": 2})

@@ -6,7 +6,7 @@ from html import unescape
 import pytest
 
 from sightline.errors import InputError
-from sightline.exploration.listed import BUILT_IN
+from sightline.exploration import BUILT_IN
 from sightline.progress import SILENT
 from sightline.web.asked import Asked
 from sightline.web.views.explore import job
@@ -69,8 +69,8 @@ def test_a_study_of_ones_own_varies_the_scenario_of_the_form():
 def test_the_file_of_a_study_of_ones_own_gives_the_same_answer():
     import re
 
+    from sightline.exploration.answer import study_to_dict
     from sightline.exploration.explore import explore as answered
-    from sightline.exploration.results import study_to_dict
 
     result = found(**OWN, search="tensor_parallel")
     (file,) = re.findall(r'data-file="study.yaml">([^<]*)<', result["piece"]["html"])

@@ -57,7 +57,7 @@ def suites(incomplete: str) -> list[str]:
 
 def studies(incomplete: str) -> list[str]:
     """Return built-in studies."""
-    from sightline.exploration.listed import BUILT_IN
+    from sightline.exploration import BUILT_IN
 
     return _beginning(incomplete, list(BUILT_IN))
 

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
-from sightline.quantities import as_python
+from sightline.profile import BOUNDS, LEVEL_NAMES, MEMORY_PARTS, Task
+from sightline.profile.results import stamped
+from sightline.quantities import as_json, as_python
 
 if TYPE_CHECKING:
     import polars
@@ -114,3 +116,88 @@ def columns_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
     words = {key for row in rows for key, value in row.items() if isinstance(value, str)}
     keys = dict.fromkeys(key for row in rows for key in row)
     return {key: [row.get(key, "" if key in words else float("nan")) for row in rows] for key in keys}
+
+
+BOUND_BY: Final = Column(label="bound by", values=LEVEL_NAMES)
+_DERIVED: Final[Mapping[str, Column]] = {
+    "cost_usd_per_million_tokens": Column(label="rent", unit="USD", per="per million tokens"),
+    "energy_j_per_token": Column(label="energy", unit="J", per="per token"),
+    "power_w": Column(label="power", unit="W", per="per device"),
+    "device_cost_usd": Column(label="cost of making", unit="USD", per="per device"),
+    "device_peak_flops": Column(label="peak in bf16", unit="FLOP/s"),
+    "device_l2_bytes": Column(label="L2 capacity", unit="B"),
+    "device_frequency_hz": Column(label="clock", unit="Hz"),
+    "device_tdp_w": Column(label="power limit", unit="W"),
+    "carbon_kg": Column(label="carbon", unit="kg"),
+    "carbon_kg_per_million_tokens": Column(label="carbon", unit="kg", per="per million tokens"),
+}
+"""Results that studies work out themselves."""
+
+
+def memory_name(part: str) -> str:
+    """Return what readers call a part of memory."""
+    return part.replace("kv_cache", "KV cache")
+
+
+def memories(names: Iterable[str]) -> Column:
+    """Return a column of memories of the catalog, which are written as products are: ``HBM3E``."""
+    return Column(label="memory", values={name: name.upper().replace("BEYOND-", "beyond ") for name in names})
+
+
+def by_level(key: str, unit: str, label: str = "{}") -> dict[str, Column]:
+    """Return a column for each level; ``{}`` stands for the level in keys and labels."""
+    return {key.format(level): Column(label=label.format(name), unit=unit) for level, name in LEVEL_NAMES.items()}
+
+
+def result_columns(task: Task) -> dict[str, Column]:
+    """Return the columns of all results of a task that a study may report, by their keys."""
+    units = {"count": "", "word": ""}
+    found = {
+        key: Column(label=metric.label, unit=units.get(metric.unit, metric.unit))
+        for key, metric in task.figures.items()
+    }
+    memory = {f"memory_bytes.{part}": Column(label=f"memory of {memory_name(part)}", unit="B") for part in MEMORY_PARTS}
+    phases = {f"phases.{name}": Column(label=name.replace("_", " "), unit="s") for name in task.phases}
+    limits = {f"limits.{name}": Column(label=f"time limited by {name}", unit="s") for name in BOUNDS}
+    return {
+        **found,
+        **_DERIVED,
+        **memory,
+        "memory_bytes.total": Column(label="memory", unit="B"),
+        **phases,
+        **limits,
+        **by_level("levels.{}", "s", "time bound by {}"),
+        "bound_level": BOUND_BY,
+        "exposed_share": Column(label="exposed communication", unit="share"),
+        "bubble_share": Column(label="pipeline bubbles", unit="share"),
+    }
+
+
+def study_to_dict(answer: StudyAnswer) -> dict[str, Any]:
+    """Return the documented keys of a study's answer; a figure that a row lacks is null."""
+    columns = [_listed(values) for values in answer.columns.values()]
+    return stamped(
+        {
+            "study": answer.study,
+            "title": answer.title,
+            "axes": {key: as_json(list(values)) for key, values in answer.axes.items()},
+            "rows": [dict(zip(answer.columns, row, strict=True)) for row in zip(*columns, strict=True)],
+            "summary": as_json(answer.summary),
+            "assumptions": list(answer.assumptions),
+            "reading": list(answer.reading),
+            "warnings": list(answer.warnings),
+        }
+    )
+
+
+def _listed(values: Sequence[Any] | np.ndarray) -> list[Any]:
+    """A column as JSON has it: of a million figures not one by one."""
+    column = np.asarray(values) if isinstance(values, np.ndarray) else None
+    if column is None or column.dtype.kind not in "fiubU":
+        listed: list[Any] = as_json(list(values))
+        return listed
+    if column.dtype.kind != "f" or np.isfinite(column).all():
+        return list(column.tolist())
+    objects = column.astype(object)
+    objects[~np.isfinite(column)] = None
+    return list(objects.tolist())

@@ -1,13 +1,83 @@
 """The base scenario of a built-in study: as the study states it, with what the request sets."""
 
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, get_args
 
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.content import fix_mappings
 from sightline.errors import InputError
-from sightline.exploration.request import StudyRequest
+from sightline.exploration.answer import View
+from sightline.frameworks import read_framework
 from sightline.loading.checks import with_value
-from sightline.quantities import show
+from sightline.loading.loader import Asked
+from sightline.planning.search import plan
+from sightline.profile import Profile
+from sightline.progress import SILENT, Progress
+from sightline.quantities import percent, show
+from sightline.scenario import GenerationScenario, Scenario
+from sightline.scenario.rules import TRAINING_RULES, broken_by, facts_of, verdict
+from sightline.scenario.rules.rulebook import masks_of
 from sightline.validators import length_of
+
+IDEAL_FRAMEWORK = "reference"
+"""The framework, and the engine, of the ideal view: fixed shares of every rate, no launches, all usual fusions."""
+
+
+def said_of(view: View, more: str = "") -> str:
+    """Return what a study assumes by a view, and ``more`` where it assumes more: a part of a sentence."""
+    if view == "ideal":
+        ideal = read_framework(IDEAL_FRAMEWORK).ideal
+        peak, bandwidth = (1.0, 1.0) if ideal is None else (ideal.peak, ideal.bandwidth)
+        shares = f"{percent(peak)} of their peak and {percent(bandwidth)} of every bandwidth"
+        said = f"Ideal view: devices reach {shares}, without launches and with all usual fusions"
+    else:
+        said = "Calibrated view: devices reach what kernels reach today, as far as they were measured"
+    return f"{said}; {more}." if more else f"{said}."
+
+
+def in_view(scenario: Mapping[str, Any], view: View) -> dict[str, Any]:
+    """Return a scenario's mapping as a view sees it.
+
+    The ideal view, which papers of hardware assume, replaces the framework or the engine, and so what they keep in
+    memory too; the calibrated one leaves the scenario as it is stated. A plan that is no mapping is left for loading to
+    refuse.
+    """
+    stated = scenario.get("plan") or {}
+    if view == "calibrated" or not isinstance(stated, Mapping):
+        return dict(scenario)
+    plan = {key: value for key, value in stated.items() if key != "framework_version"}
+    return with_value({**scenario, "plan": plan}, "plan.framework", IDEAL_FRAMEWORK)
+
+
+Views = Literal["ideal", "calibrated", "both"]
+"""Which views of devices a study answers for."""
+VIEWS: tuple[View, ...] = get_args(View)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StudyRequest:
+    """What a study is asked; every field has the default of ``sightline explore STUDY``."""
+
+    quick: bool = False
+    """A small version of the study, a second's work: fewer values of each axis, small simulations, the same columns."""
+    view: Views | None = None
+    """Which view of devices, None for the study's own."""
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    """Values of ``--set``, by dotted key of the study's base scenario; what a study varies itself is not overridden."""
+    progress: Progress = SILENT
+    """Is told how far the study is, and may stop it: call ``check`` where it can stop."""
+
+    def __post_init__(self) -> None:
+        fix_mappings(self)
+
+    def views(self, default: Views) -> tuple[View, ...]:
+        """Return the views that are asked for, those of ``default`` where none is named."""
+        asked = self.view or default
+        return VIEWS if asked == "both" else (asked,)
+
 
 LENGTHS = ("sequence_length", "prompt_tokens", "output_tokens")
 """Keys of a workload that may be written in short, such as ``4k``."""
@@ -59,3 +129,80 @@ def _in_numbers(base: dict[str, Any]) -> dict[str, Any]:
     read = {key: length_of(work[key]) for key in LENGTHS if key in work}
     lengths = {key: int(value) for key, value in read.items() if isinstance(value, float) and value.is_integer()}
     return {**base, "workload": {**work, **lengths}} if lengths else base
+
+
+TIED = 10
+"""Plans among which the fastest is looked for: a search puts the simplest of those first that it cannot tell apart."""
+Restricted = Mapping[str, object]
+"""Values that fields of a plan may have, by field: a list, or None for all that are valid."""
+
+
+def fastest(scenario: Mapping[str, Any], fields: Restricted, progress: Progress) -> Profile:
+    """Return the prediction of the fastest plan that fits.
+
+    Args:
+        scenario: A scenario of training as a mapping.
+        fields: Fields of its plan that are searched.
+        progress: Asked between searches whether to stop.
+
+    Raises:
+        InputError: every mistake in the scenario, or that no plan fits.
+        Cancelled: somebody asked to stop.
+    """
+    found = fastest_if_any(scenario, fields, progress)
+    if found is None:
+        raise InputError(f"no plan of {name_of(scenario['model'])} fits on {name_of(scenario['cluster'])}")
+    return found
+
+
+def fastest_if_any(scenario: Mapping[str, Any], fields: Restricted | None, progress: Progress) -> Profile | None:
+    """Return what `fastest` does, None where no plan fits; without ``fields``, of all that the plan leaves open."""
+    progress.check()
+    stated = {} if fields is None else fields
+    within = {name: {"any": list(values)} for name, values in stated.items() if isinstance(values, list | tuple)}
+    free = None if fields is None else [name for name, values in fields.items() if values is None]
+    answer = plan({**scenario, "plan": {**scenario["plan"], **within}}, free=free, top=TIED)
+    return min((found.profile for found in answer.plans), key=lambda one: float(one.step_time_s), default=None)
+
+
+def possible_points(scenario: Asked, left: NDArray[np.bool_], count: Callable[[str, int], None]) -> NDArray[np.bool_]:
+    """Return which of the points that are left break no rule of plans.
+
+    Args:
+        scenario: A scenario whose plan, workload and cluster hold arrays that broadcast.
+        left: Points that are possible but for the rules, in the shape of all points.
+        count: Is told of the others: a sentence, and of how many points it is the reason.
+    """
+    if isinstance(scenario, GenerationScenario):
+        judged = verdict(scenario)
+        for rule, broken_points in judged.rejected.items():
+            count(_in_words(rule), broken_points)
+        return np.asarray(left & judged.valid)
+    if not isinstance(scenario, Scenario):
+        return left
+    for name, mask in masks_of(TRAINING_RULES, facts_of(scenario)):
+        broken = left & ~mask
+        if broken.any():
+            count(_sentence(scenario, name, np.argwhere(broken)[0]), int(np.count_nonzero(broken)))
+        left = left & mask
+    return left
+
+
+def _sentence(scenario: Scenario, rule: str, place: NDArray[np.intp]) -> str:
+    """What a rule says of the first point that breaks it."""
+
+    def at(value: Any) -> Any:
+        if not isinstance(value, np.ndarray) or not value.ndim:
+            return value
+        one = value[tuple(int(i) if n > 1 else 0 for i, n in zip(place[-value.ndim :], value.shape, strict=True))]
+        return int(one) if float(one) == int(one) else float(one)
+
+    fields: dict[str, Any] = {name: at(getattr(scenario.plan, name)) for name in scenario.plan.__dataclass_fields__}
+    work: dict[str, Any] = {name: at(getattr(scenario.workload, name)) for name in ("global_batch",)}
+    one = replace(scenario, plan=replace(scenario.plan, **fields), workload=replace(scenario.workload, **work))
+    said = next((str(broken) for broken in broken_by(one) if broken.rule == rule), "")
+    return said or _in_words(rule)
+
+
+def _in_words(rule: str) -> str:
+    return f"the rule about {rule.replace('_', ' ')} is broken"

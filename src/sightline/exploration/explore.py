@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast, get_args
 
 from sightline.errors import InputError, nearest
+from sightline.exploration import BUILT_IN
 from sightline.exploration.answer import StudyAnswer
-from sightline.exploration.listed import BUILT_IN
-from sightline.exploration.request import StudyRequest, Views
+from sightline.exploration.base import StudyRequest, Views
 from sightline.loading.loader import Overrides, read_overrides
 from sightline.progress import SILENT, Cancelled, Progress, watched
 from sightline.quantities import show

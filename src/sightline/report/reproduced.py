@@ -9,9 +9,7 @@ from sightline.report.outline import Entries, Entry, Outline, Rows, Shown, Studi
 from sightline.report.pieces import BAD, GOOD, PERHAPS, Said
 from sightline.report.studies.csv import study_to_csv
 from sightline.report.units import digits
-from sightline.reproduction.answer import ReproducedTable, Reproduction
-from sightline.reproduction.outcome import Finding, Outcome
-from sightline.reproduction.results import reproduction_to_dict
+from sightline.reproduction.answer import Finding, Outcome, ReproducedTable, Reproduction, reproduction_to_dict
 
 HEADINGS = (
     "",

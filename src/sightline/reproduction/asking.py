@@ -1,9 +1,9 @@
 """What findings and tables ask of the model: predictions and simulations, each made once."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from sightline.anchors import predict, simulate
 from sightline.exploration.answer import StudyAnswer
@@ -12,8 +12,8 @@ from sightline.planning.answer import PlanAnswer
 from sightline.planning.search import plan
 from sightline.profile import Profile
 from sightline.progress import SILENT, Progress
-from sightline.reproduction.answer import ReproducedTable
-from sightline.reproduction.outcome import Interpretation
+from sightline.reproduction.answer import Interpretation, ReproducedTable
+from sightline.runs import Store
 from sightline.scenario import ServingScenario
 from sightline.validation.suite import Result
 from sightline.validation.validate import validate
@@ -82,3 +82,36 @@ Findings = Mapping[str, Callable[[Ask], Sequence[Interpretation]]]
 """What answers findings in each of their interpretations, by id."""
 Tables = Mapping[str, Callable[[Ask], ReproducedTable]]
 """What makes tables, by id."""
+
+
+class Measured(Protocol):
+    """What measures a source's tables on the machine at hand."""
+
+    def __call__(self, store: Store, *, small: bool, progress: Progress) -> Sequence[ReproducedTable]:
+        """Return the tables; runs are kept in the store, and ``small`` has few of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """What is assumed of settings that a source does not state."""
+
+    sentence: str
+    about: Collection[str] = ()
+    """Ids of the findings and tables that rest on it; empty where all of the source do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """What reproduces a source."""
+
+    findings: Findings
+    tables: Tables
+    assumptions: Sequence[Assumption]
+    measured: Measured | None = None
+    """None where nothing of it can be measured."""
+    without_pictures: Collection[str] = ()
+    """Ids of the tables that are rows alone."""
+
+    def assumed(self, ids: Collection[str]) -> Sequence[str]:
+        """Return what is assumed for findings and tables."""
+        return [one.sentence for one in self.assumptions if not one.about or not set(ids).isdisjoint(one.about)]

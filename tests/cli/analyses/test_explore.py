@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from sightline.exploration import BUILT_IN
 from sightline.exploration.explore import QUICK
-from sightline.exploration.listed import BUILT_IN
 
 STUDIES = sorted((Path(__file__).parents[3] / "examples" / "studies").glob("*.yaml"))
 STUDY = """

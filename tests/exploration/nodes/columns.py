@@ -1,6 +1,6 @@
 """A small table of nodes, one row each."""
 
-from sightline.exploration.nodes.times import SHARES
+from sightline.exploration.node_times import SHARES
 
 NODES = ("12nm", "7nm", "3nm", "1nm")
 

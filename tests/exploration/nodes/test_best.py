@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.exploration.nodes.best import best_of
+from sightline.exploration.node_times import best_of
 
 SEEDS = st.integers(0, 2**32 - 1)
 

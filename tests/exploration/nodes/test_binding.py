@@ -1,6 +1,6 @@
 """What binds from node to node."""
 
-from sightline.exploration.nodes.binding import binding
+from sightline.exploration.node_narrative import binding
 from tests.exploration.nodes.columns import columns
 
 TIMES = [16.0, 4.0, 1.0, 0.25]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sightline.exploration.nodes.devices import AXES, POWER_W, SITES, Choices, Fabric, devices
+from sightline.exploration.node_times import AXES, POWER_W, SITES, Choices, Fabric, devices
 
 CHOICES = Choices(nodes=("12nm", "7nm", "1nm"), memories=("hbm2", "hbm4"), l2_shares=(0.1, 0.3), stacks=(2, 4))
 FABRIC = Fabric(link="nvlink3", network="infiniband-hdr")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sightline.exploration.nodes.gains import gains, steps_between, summary
+from sightline.exploration.node_narrative import gains, steps_between, summary
 from tests.exploration.nodes.columns import NODES, columns
 
 COLUMNS = columns([16.0, 4.0, 1.0, 0.125], ["compute", "compute", "dram", "network"])

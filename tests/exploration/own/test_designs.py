@@ -7,8 +7,8 @@ from study_bases import GENERATION, TECHNOLOGY, TRAINING, at_point
 
 from sightline.errors import InputError
 from sightline.exploration.explore import explore
-from sightline.exploration.own.asked.search_keys import design_axis
-from sightline.exploration.own.points import mesh
+from sightline.exploration.own import grid as mesh
+from sightline.exploration.own.request import design_axis
 from sightline.loading import load
 from sightline.prediction import predict
 from sightline.progress import Progress

@@ -127,8 +127,8 @@ def test_ranges_multiply_or_step():
 
 @given(st.floats(1e9, 1e14), st.floats(1.01, 50), st.floats(1.1, 10))
 def test_a_range_begins_at_its_start_and_stays_below_its_end(low, ratio, factor):
-    from sightline.exploration.own.asked.axes import read_axes
-    from sightline.exploration.own.asked.numbers import number_keys
+    from sightline.exploration.own.axes import read_axes
+    from sightline.exploration.own.numbers import number_keys
     from sightline.loading.checks import Complaints
 
     key, complaints = "cluster.device.memory_bandwidth", Complaints()

@@ -6,7 +6,7 @@ import pytest
 from study_bases import TRAINING
 
 from sightline.exploration.explore import explore
-from sightline.exploration.own.asked.names import named
+from sightline.exploration.own.axes import named
 
 OURS = {"node": "3nm", "memory": "hbm3", "stacks": 5}
 

@@ -6,8 +6,8 @@ import pytest
 from study_bases import GENERATION, OPERATOR, SERVING, TECHNOLOGY, TRAINING, at_point
 
 from sightline.errors import InputError
+from sightline.exploration.base import in_view
 from sightline.exploration.explore import explore
-from sightline.exploration.views import in_view
 from sightline.loading import load
 from sightline.prediction import predict
 
@@ -140,7 +140,7 @@ def test_a_plan_that_does_not_fit_is_a_point():
 
 
 def test_blocks_do_not_change_the_answer(monkeypatch):
-    from sightline.exploration.own.points import mesh
+    from sightline.exploration.own import grid
 
     axes = {
         "cluster.device.memory_bandwidth": {"from": "1 TB/s", "to": "5 TB/s", "steps": 7},
@@ -148,7 +148,7 @@ def test_blocks_do_not_change_the_answer(monkeypatch):
         "cluster.network.latency": ["1 us", "2 us", "3 us"],
     }
     whole = explore({"base": TRAINING, "axes": axes})
-    monkeypatch.setattr(mesh.blocks, "__defaults__", (4,))
+    monkeypatch.setattr(grid.blocks, "__defaults__", (4,))
     parts = explore({"base": TRAINING, "axes": axes})
     assert parts.columns["step_time_s"] == pytest.approx(whole.columns["step_time_s"])
     assert list(parts.columns["bound_level"]) == list(whole.columns["bound_level"])

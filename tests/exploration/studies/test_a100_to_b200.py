@@ -5,11 +5,20 @@ from math import prod
 import pytest
 
 from sightline.errors import InputError
-from sightline.exploration.answer import StudyAnswer
+from sightline.exploration.answer import StudyAnswer, study_to_dict
 from sightline.exploration.explore import explore
-from sightline.exploration.generations import ALL, NAMES, NEW, Ladder
-from sightline.exploration.results import study_to_dict
-from sightline.exploration.studies.a100_to_b200 import BASE, BEST, DEVICES, FULLY_RECOMPUTED, OF_2021, QUICKLY_SEARCHED
+from sightline.exploration.studies.a100_to_b200 import (
+    ALL,
+    BASE,
+    BEST,
+    DEVICES,
+    FULLY_RECOMPUTED,
+    NAMES,
+    NEW,
+    OF_2021,
+    QUICKLY_SEARCHED,
+    Ladder,
+)
 from sightline.loading.clusters.cluster import read_cluster
 from sightline.progress import SILENT
 

@@ -7,8 +7,7 @@ import pytest
 from sightline.errors import InputError
 from sightline.exploration.explore import explore
 from sightline.exploration.footprint import Electricity
-from sightline.exploration.training_budget.known import known_trainings
-from sightline.exploration.training_budget.trained import shape_of
+from sightline.exploration.training_budget import known_trainings, shape_of
 from sightline.loading.models.config import read_model
 from sightline.progress import Progress
 from sightline.quantities import DAY

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sightline.errors import InputError
-from sightline.exploration.request import StudyRequest
+from sightline.exploration.base import StudyRequest
 from sightline.exploration.studies.dram import CASES, SECONDS, study
 from sightline.progress import Cancelled, Progress
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from sightline.errors import InputError
-from sightline.exploration.nodes.times import ONE_PLAN, SHARES
-from sightline.exploration.request import StudyRequest
+from sightline.exploration.base import StudyRequest
+from sightline.exploration.node_times import ONE_PLAN, SHARES
 from sightline.exploration.studies.technology_nodes import MEMORIES, NODES, SEARCH, study
 
 

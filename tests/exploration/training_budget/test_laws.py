@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.exploration.training_budget.laws import LAWS, PF_DAY, ChinchillaLaw, flops_to_match, tokens_of
+from sightline.exploration.training_budget import LAWS, PF_DAY, ChinchillaLaw, flops_to_match, tokens_of
 
 CHINCHILLA = [law for law in LAWS.values() if isinstance(law, ChinchillaLaw)]
 FLOPS = st.floats(1e18, 1e28)

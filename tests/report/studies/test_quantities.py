@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.exploration.answer import Column
-from sightline.exploration.columns import BOUND_BY
+from sightline.exploration.answer import BOUND_BY, Column
 from sightline.report.studies.quantities import NOTHING, quantity_of
 
 

@@ -7,8 +7,15 @@ from sightline.errors import InputError
 from sightline.loading.clusters import read_cluster
 from sightline.measurement.machine import Hardware
 from sightline.reproduction.arxiv_2311_03687.cells import made_small, suite_tables
-from sightline.reproduction.arxiv_2311_03687.grid import FINETUNING, PRETRAINING, QUICK, plan_of, step
-from sightline.reproduction.arxiv_2311_03687.settings import A800, trained
+from sightline.reproduction.arxiv_2311_03687.settings import (
+    A800,
+    FINETUNING,
+    PRETRAINING,
+    QUICK,
+    plan_of,
+    step,
+    trained,
+)
 
 PROCESSOR = Hardware(device=read_cluster("this-machine").device, count=2)
 SERVER = Hardware(device=read_cluster("8x a800-sxm-80gb").device, count=8)

@@ -6,21 +6,28 @@ import numpy as np
 import pytest
 
 from sightline.loading import load
-from sightline.reproduction.arxiv_2311_03687 import burst_tables, serving
-from sightline.reproduction.arxiv_2311_03687.bursts import (
+from sightline.reproduction.arxiv_2311_03687 import serving
+from sightline.reproduction.arxiv_2311_03687 import serving as burst_tables
+from sightline.reproduction.arxiv_2311_03687.settings import (
+    A800,
+    DEPLOYMENT,
     LIGHTLLM,
     NOTHING,
     REPLICAS,
+    REQUEST,
+    RTX_3090,
+    RTX_4090,
+    SEVEN,
+    SEVENTY,
     SPLIT,
     TGI,
+    THIRTEEN,
     TOKENS,
     VLLM,
     Burst,
     burst,
     served,
 )
-from sightline.reproduction.arxiv_2311_03687.open_settings import DEPLOYMENT, REQUEST
-from sightline.reproduction.arxiv_2311_03687.settings import A800, RTX_3090, RTX_4090, SEVEN, SEVENTY, THIRTEEN
 from sightline.reproduction.asking import Ask
 
 

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from sightline.reproduction.arxiv_2407_14645 import inference
-from sightline.reproduction.arxiv_2407_14645.inference import b2, b7, b8, b9, latencies, published
+from sightline.reproduction import arxiv_2407_14645
+from sightline.reproduction.arxiv_2407_14645 import b2, b7, b8, b9, latencies, published
 from sightline.reproduction.asking import Ask
 
 
@@ -24,7 +24,7 @@ def test_every_published_latency_is_listed(ask):
 def test_no_latency_of_the_faulty_series_is_judged(ours, monkeypatch):
     """All of 13B is left out, also what is slower than 7B; the table lists it and the sentence has the whole error."""
     cases = [
-        inference.Published(
+        arxiv_2407_14645.Published(
             scenario={
                 "model": model,
                 "cluster": "1x a100-sxm-80gb",
@@ -35,7 +35,7 @@ def test_no_latency_of_the_faulty_series_is_judged(ours, monkeypatch):
         )
         for model, seconds in (("llama-2-7b", 1.0), ("llama-2-13b", 0.5), ("llama-2-13b", 2.0), ("llama-2-70b", 0.8))
     ]
-    monkeypatch.setattr(inference, "published", lambda: cases)
+    monkeypatch.setattr(arxiv_2407_14645, "published", lambda: cases)
 
     class Told:
         def profile(self, _):

@@ -5,8 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from sightline.exploration.studies.a100_to_b200 import OF_2021
-from sightline.reproduction.arxiv_2407_14645.open_settings import PLAN, SCALING, VIEW
-from sightline.reproduction.arxiv_2407_14645.technology import b4, b5, b6, in_order
+from sightline.reproduction.arxiv_2407_14645 import PLAN, SCALING, VIEW, b4, b5, b6, in_order
 from sightline.reproduction.asking import Ask
 
 ORDER = ("compute", "memory", "network")

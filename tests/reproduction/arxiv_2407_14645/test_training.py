@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from sightline.reproduction.arxiv_2407_14645.training import ALL_SIZES, SCALED, TIMES, b1, b3, times
+from sightline.reproduction.arxiv_2407_14645 import ALL_SIZES, SCALED, TIMES, b1, b3, times
 from sightline.reproduction.asking import Ask
 
 

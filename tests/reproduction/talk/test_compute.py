@@ -3,7 +3,7 @@
 import pytest
 
 from sightline.reproduction.asking import Ask
-from sightline.reproduction.talk.compute import c1, c2, c3, flops, gap
+from sightline.reproduction.talk import c1, c2, c3, flops, gap
 
 
 @pytest.fixture(scope="module")

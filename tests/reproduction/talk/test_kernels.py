@@ -1,7 +1,7 @@
 """Kernels of attention and the compiler."""
 
 from sightline.reproduction.asking import Ask
-from sightline.reproduction.talk.kernels import kernels
+from sightline.reproduction.talk import kernels
 
 
 def test_fused_attention_and_the_compiler_are_faster_than_eager_ones():

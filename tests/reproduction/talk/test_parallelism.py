@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from sightline.reproduction.asking import Ask
-from sightline.reproduction.talk.parallelism import NEW, OLD, STRATEGIES, TOGETHER, c4, c5, mixed, plans, strategies
+from sightline.reproduction.talk import NEW, OLD, STRATEGIES, TOGETHER, c4, c5, mixed, plans, strategies
 
 
 @pytest.fixture(scope="module")

@@ -90,7 +90,7 @@ def _again(study: str, settings: list[str] | None) -> list[str]:
 
 def _show_list(*, as_json: bool) -> None:
     """Print the built-in studies, and how one of one's own is written."""
-    from sightline.exploration.listed import BUILT_IN
+    from sightline.exploration import BUILT_IN
 
     def table() -> Any:
         from sightline.report.studies.listing import studies_table
@@ -107,7 +107,7 @@ class _Report(Report):
     answer: "StudyAnswer"
 
     def document(self) -> Any:
-        from sightline.exploration.results import study_to_dict
+        from sightline.exploration.answer import study_to_dict
 
         return study_to_dict(self.answer)
 

@@ -17,8 +17,8 @@ from sightline.quantities import counted
 if TYPE_CHECKING:
     from sightline.report.outline import Outline
     from sightline.reproduction.answer import Reproduction
+    from sightline.reproduction.asking import Source
     from sightline.reproduction.reproduce import Chosen
-    from sightline.reproduction.source import Source
 
 
 @takes_options
@@ -126,7 +126,7 @@ class _Report(OutlinedReport):
     without_chart = "stopped before the table was computed"
 
     def document(self) -> Any:
-        from sightline.reproduction.results import reproduction_to_dict
+        from sightline.reproduction.answer import reproduction_to_dict
 
         return reproduction_to_dict(self.answer)
 

@@ -170,7 +170,7 @@ class _SuiteReport(Report):
     cluster: str
 
     def document(self) -> Any:
-        from sightline.reproduction.arxiv_2311_03687.results import suite_to_list
+        from sightline.reproduction.arxiv_2311_03687.measured import suite_to_list
 
         return suite_to_list(self.suite)
 

@@ -9,20 +9,25 @@ import numpy as np
 
 from sightline.errors import InputError
 from sightline.exploration.answer import StudyAnswer, View
+from sightline.exploration.base import VIEWS, StudyRequest, in_view
 from sightline.exploration.footprint import Electricity
-from sightline.exploration.own.asked.axes import Axis
-from sightline.exploration.own.asked.cells import NO_PLAN, Cell, Impossible, Open, Read, Reasons, cells, loaded
-from sightline.exploration.own.asked.file import StudyFile, read_study
-from sightline.exploration.own.points.designs import best_designs, count_without, devices_each
-from sightline.exploration.own.points.mesh import Points, evaluate, points_of, put_profile
-from sightline.exploration.own.points.scalars import as_scalars
-from sightline.exploration.own.points.table import Part, columns_of
-from sightline.exploration.own.points.technology import Around, Devices, count_reasons, devices_of
-from sightline.exploration.own.points.variation import Index, Variation
-from sightline.exploration.own.told.found import Found
-from sightline.exploration.own.told.reading import told
-from sightline.exploration.request import VIEWS, StudyRequest
-from sightline.exploration.views import in_view
+from sightline.exploration.own.axes import NO_PLAN, Axis, Cell, Impossible, Open, Read, Reasons, cells, loaded
+from sightline.exploration.own.findings import Found
+from sightline.exploration.own.grid import (
+    Index,
+    Part,
+    Points,
+    Variation,
+    as_scalars,
+    columns_of,
+    evaluate,
+    points_of,
+    put_profile,
+)
+from sightline.exploration.own.narrative import told
+from sightline.exploration.own.request import StudyFile, read_study
+from sightline.exploration.own.search import best_designs, count_without, devices_each
+from sightline.exploration.own.technology import Around, Devices, count_reasons, devices_of
 from sightline.loading.checks import Complaints
 from sightline.loading.loader import Asked
 from sightline.prediction import needs_equal_devices
@@ -176,7 +181,7 @@ def _varied(
     if isinstance(varied.base, ServingScenario):
         points = _simulated(varied.base, study.keys, electricity, progress)
     elif isinstance(asked, Space):
-        from sightline.exploration.own.points.searched import search_points
+        from sightline.exploration.own.search import search_points
 
         points = search_points(freed(asked, study.search), varied, study.keys, reasons, progress)
     elif study.search:

@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sightline.errors import InputError
-from sightline.exploration.answer import Column, Figure, StudyAnswer, columns_of
-from sightline.exploration.base import base_of
-from sightline.exploration.columns import BOUND_BY
-from sightline.exploration.request import StudyRequest
+from sightline.exploration.answer import BOUND_BY, Column, Figure, StudyAnswer, columns_of
+from sightline.exploration.base import StudyRequest, base_of
 from sightline.loading import generation_from_mapping
 from sightline.loading.checks import with_value
 from sightline.prediction.roofline_table import Phase, roofline_table

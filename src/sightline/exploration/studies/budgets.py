@@ -12,23 +12,30 @@ from typing import Any
 
 import numpy as np
 
-from sightline.exploration.answer import Column, Figure, StudyAnswer, View, columns_of
-from sightline.exploration.base import base_of
-from sightline.exploration.columns import result_columns
+from sightline.exploration.answer import Column, Figure, StudyAnswer, View, columns_of, result_columns
+from sightline.exploration.base import StudyRequest, base_of
+from sightline.exploration.budget_narrative import assumptions_of, reading_of, summary_of
 from sightline.exploration.footprint import GRID_KG_PER_KWH, PUE, Electricity, power_w, rent_usd
 from sightline.exploration.growth import fit_growth
-from sightline.exploration.request import StudyRequest
-from sightline.exploration.training_budget.asked import DEVICES, LAW, Asked, read_asked, rented_by, usd_per_hour
-from sightline.exploration.training_budget.known import known_trainings
-from sightline.exploration.training_budget.laws import (
+from sightline.exploration.training_budget import (
+    DEVICES,
     FLOPS_PER_PARAMETER_AND_TOKEN,
+    LAW,
     LAWS,
+    PLAN,
+    SEQUENCE_LENGTH,
+    Asked,
     ChinchillaLaw,
+    Rented,
+    Trained,
+    best_trained,
     flops_to_match,
+    known_trainings,
+    read_asked,
+    rented_by,
     tokens_of,
+    usd_per_hour,
 )
-from sightline.exploration.training_budget.reading import assumptions_of, reading_of, summary_of
-from sightline.exploration.training_budget.trained import PLAN, SEQUENCE_LENGTH, Rented, Trained, best_trained
 from sightline.profile import TRAINING
 from sightline.progress import Cancelled, Progress
 from sightline.quantities import DAY

@@ -12,13 +12,18 @@ from typing import Any
 import numpy as np
 
 from sightline.errors import InputError
-from sightline.exploration.answer import Column, Figure, StudyAnswer, View, columns_of
-from sightline.exploration.base import base_of, name_of
-from sightline.exploration.columns import by_level, memories, result_columns
-from sightline.exploration.knees import Knee
-from sightline.exploration.memory_knee import STARTS, Floats, knee_of, most_along, with_numbers
-from sightline.exploration.request import StudyRequest
-from sightline.exploration.views import in_view, said_of
+from sightline.exploration.answer import (
+    Column,
+    Figure,
+    StudyAnswer,
+    View,
+    by_level,
+    columns_of,
+    memories,
+    result_columns,
+)
+from sightline.exploration.base import StudyRequest, base_of, in_view, name_of, said_of
+from sightline.exploration.knees import STARTS, Floats, Knee, knee_of, most_along, with_numbers
 from sightline.loading import generation_from_mapping
 from sightline.prediction import predict
 from sightline.profile import GENERATION, LEVELS

@@ -11,11 +11,8 @@ from typing import Any
 import numpy as np
 
 from sightline import catalog
-from sightline.exploration.answer import Column, Figure, StudyAnswer, View, columns_of
-from sightline.exploration.base import base_of
-from sightline.exploration.columns import memory_name, result_columns
-from sightline.exploration.request import StudyRequest
-from sightline.exploration.views import in_view, said_of
+from sightline.exploration.answer import Column, Figure, StudyAnswer, View, columns_of, memory_name, result_columns
+from sightline.exploration.base import StudyRequest, base_of, in_view, said_of
 from sightline.loading import scenario_from_mapping
 from sightline.prediction import predict
 from sightline.profile import MEMORY_PARTS, TRAINING, Profile

@@ -9,13 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from sightline.errors import InputError
-from sightline.exploration.answer import Column, Figure, StudyAnswer, View, columns_of
-from sightline.exploration.base import base_of, name_of
-from sightline.exploration.columns import result_columns
-from sightline.exploration.fastest import Restricted, fastest
-from sightline.exploration.request import StudyRequest
-from sightline.exploration.training_budget.laws import LAWS
-from sightline.exploration.views import in_view, said_of
+from sightline.exploration.answer import Column, Figure, StudyAnswer, View, columns_of, result_columns
+from sightline.exploration.base import Restricted, StudyRequest, base_of, fastest, in_view, name_of, said_of
+from sightline.exploration.training_budget import LAWS
 from sightline.profile import TRAINING, Profile
 from sightline.quantities import percent
 

@@ -11,17 +11,26 @@ from typing import Any
 import numpy as np
 
 from sightline.errors import InputError
-from sightline.exploration.answer import Column, Figure, StudyAnswer, View
-from sightline.exploration.base import base_of, name_of
-from sightline.exploration.columns import BOUND_BY, by_level, memories
-from sightline.exploration.nodes.best import Best
-from sightline.exploration.nodes.devices import DIE_AREA_M2, POWER_W, SITES, Choices, Fabric, devices
-from sightline.exploration.nodes.ends import ends, said_of_ends
-from sightline.exploration.nodes.gains import NODES, speedups, summary
-from sightline.exploration.nodes.reading import reading
-from sightline.exploration.nodes.times import PER_NODE, SERVED_ON, SHARES, TASKS, Plans, Search, generation, trainings
-from sightline.exploration.request import StudyRequest
-from sightline.exploration.views import said_of
+from sightline.exploration.answer import BOUND_BY, Column, Figure, StudyAnswer, View, by_level, memories
+from sightline.exploration.base import StudyRequest, base_of, name_of, said_of
+from sightline.exploration.node_narrative import NODES, ends, reading, said_of_ends, speedups, summary
+from sightline.exploration.node_times import (
+    DIE_AREA_M2,
+    PER_NODE,
+    POWER_W,
+    SERVED_ON,
+    SHARES,
+    SITES,
+    TASKS,
+    Best,
+    Choices,
+    Fabric,
+    Plans,
+    Search,
+    devices,
+    generation,
+    trainings,
+)
 from sightline.profile import LEVELS
 from sightline.quantities import show
 from sightline.technology.law import law

@@ -8,8 +8,8 @@ import numpy as np
 
 from sightline.errors import InputError
 from sightline.exploration.answer import Column, Figure, StudyAnswer, columns_of
+from sightline.exploration.base import StudyRequest
 from sightline.exploration.growth import CONFIDENCE, Growth, fit_growth, records
-from sightline.exploration.request import StudyRequest
 from sightline.loading.checks import Complaints, Keys, check
 from sightline.quantities import percent
 from sightline.technology.launches import Launch, in_dollars_of, launches

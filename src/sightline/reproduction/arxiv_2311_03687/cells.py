@@ -9,8 +9,7 @@ from typing import Any, Literal
 
 from sightline import catalog
 from sightline.measurement.machine import Hardware
-from sightline.reproduction.arxiv_2311_03687.grid import FINETUNING, PRETRAINING, QUICK, SEQUENCE, step
-from sightline.reproduction.arxiv_2311_03687.settings import MODELS
+from sightline.reproduction.arxiv_2311_03687.settings import FINETUNING, MODELS, PRETRAINING, QUICK, SEQUENCE, step
 
 SUITE = "2311.03687"
 PROMPT, OUTPUT = 512, 128

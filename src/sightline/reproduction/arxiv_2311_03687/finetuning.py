@@ -8,25 +8,31 @@ from typing import Any
 from sightline.exploration.answer import Column, Figure
 from sightline.profile import Profile
 from sightline.quantities import GIB, percent
-from sightline.reproduction.answer import ReproducedTable, table
-from sightline.reproduction.arxiv_2311_03687.columns import MEMORY, MODEL, ROW, THROUGHPUT
-from sightline.reproduction.arxiv_2311_03687.figures import memory_gib, rate, rate_in_words, ratio
-from sightline.reproduction.arxiv_2311_03687.open_settings import ADAPTERS, COMBINED, FLASH_ROWS, as_described
+from sightline.reproduction.answer import Choice, Interpretation, ReproducedTable, judged, table, taken
 from sightline.reproduction.arxiv_2311_03687.settings import (
     A800,
+    ADAPTERS,
     CARDS,
+    COMBINED,
+    FLASH_ROWS,
+    MEMORY,
+    MODEL,
     MODELS,
     NAMES,
     OUT_OF_MEMORY,
+    ROW,
     SEVEN,
     SEVENTY,
     THIRTEEN,
+    THROUGHPUT,
+    as_described,
+    memory_gib,
+    rate,
+    rate_in_words,
+    ratio,
     trained,
 )
 from sightline.reproduction.asking import Ask, Findings, Tables
-from sightline.reproduction.open_settings import Choice, taken
-from sightline.reproduction.outcome import Interpretation
-from sightline.reproduction.statements import judged
 
 Adapters = Choice[Mapping[str, Any]]
 

@@ -18,7 +18,7 @@ from sightline.progress import SILENT, Progress
 from sightline.quantities import counted
 from sightline.reproduction.answer import ReproducedTable, table
 from sightline.reproduction.arxiv_2311_03687.cells import SUITE, Cell, Table, named, suite_tables
-from sightline.reproduction.arxiv_2311_03687.columns import MODEL, ROW
+from sightline.reproduction.arxiv_2311_03687.settings import MODEL, ROW
 from sightline.runs import Store
 
 
@@ -176,3 +176,27 @@ def _predicted(scenario: Any) -> tuple[dict[str, Any], str]:
         return flatten(predict(scenario).to_dict()), ""
     except InputError as error:
         return {}, "; ".join(error.problems)
+
+
+def suite_to_list(suite: MeasuredSuite) -> list[dict[str, Any]]:
+    """Return the suite for ``--json``: a mapping per table, its cells with status, measured and predicted figures."""
+    return [
+        {
+            "table": table.name,
+            "title": table.title,
+            "cells": [
+                {
+                    "row": a.cell.row,
+                    "column": a.cell.column,
+                    "status": a.status,
+                    "reason": a.reason,
+                    "shimmed": a.shimmed,
+                    "measured": {key: a.measured.get(key) for key in table.quantities},
+                    "predicted": {key: a.predicted.get(key) for key in table.quantities},
+                    "scenario": a.cell.scenario,
+                }
+                for a in cells
+            ],
+        }
+        for table, cells in suite
+    ]

@@ -4,13 +4,10 @@ from itertools import pairwise, product
 
 from sightline.profile import Profile
 from sightline.quantities import percent
-from sightline.reproduction.arxiv_2311_03687.open_settings import EXPOSED, FLASH_GAIN, TIMED_BATCH, TIMED_PASS
+from sightline.reproduction.answer import Choice, Interpretation, judged, taken
 from sightline.reproduction.arxiv_2311_03687.pretraining import largest
-from sightline.reproduction.arxiv_2311_03687.settings import A800, trained
+from sightline.reproduction.arxiv_2311_03687.settings import A800, EXPOSED, FLASH_GAIN, TIMED_BATCH, TIMED_PASS, trained
 from sightline.reproduction.asking import Ask, Findings
-from sightline.reproduction.open_settings import Choice, taken
-from sightline.reproduction.outcome import Interpretation
-from sightline.reproduction.statements import judged
 
 NORMS = ("attention norm", "mlp norm")
 ATTENTION = ("qkv", "rope", "attention core", "output projection")

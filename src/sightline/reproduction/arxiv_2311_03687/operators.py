@@ -8,24 +8,23 @@ from sightline import catalog
 from sightline.exploration.answer import Column, Figure
 from sightline.profile import Profile
 from sightline.quantities import GIB
-from sightline.reproduction.answer import ReproducedTable, table
-from sightline.reproduction.arxiv_2311_03687.columns import BATCH, PLATFORM, TIME
-from sightline.reproduction.arxiv_2311_03687.grid import SEQUENCE
-from sightline.reproduction.arxiv_2311_03687.open_settings import as_described
+from sightline.reproduction.answer import Interpretation, ReproducedTable, judged, table, taken
 from sightline.reproduction.arxiv_2311_03687.settings import (
     A800,
+    BATCH,
     CARDS,
     GPUS,
     NAMES,
+    PLATFORM,
     PLATFORMS,
     RTX_3090,
     RTX_3090_NVLINK,
+    SEQUENCE,
     SEVEN,
+    TIME,
+    as_described,
 )
 from sightline.reproduction.asking import Ask, Findings, Tables
-from sightline.reproduction.open_settings import taken
-from sightline.reproduction.outcome import Interpretation
-from sightline.reproduction.statements import judged
 
 KIB, MIB = 2**10, 2**20
 SIZES = tuple(4 * KIB * 4**power for power in range(10))

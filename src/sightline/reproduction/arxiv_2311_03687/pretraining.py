@@ -3,29 +3,29 @@
 from collections.abc import Iterator
 from itertools import pairwise, product
 
-from sightline.reproduction.arxiv_2311_03687.figures import memory_gib, rate, rate_in_words, ratio
-from sightline.reproduction.arxiv_2311_03687.grid import PRETRAINING
-from sightline.reproduction.arxiv_2311_03687.open_settings import (
+from sightline.reproduction.answer import Interpretation, taken
+from sightline.reproduction.arxiv_2311_03687.settings import (
+    A800,
     CARD,
+    CARDS,
     COMPARED_BATCH,
     EQUAL_BATCH,
     EXPOSED,
-    ZERO,
-    as_described,
-)
-from sightline.reproduction.arxiv_2311_03687.settings import (
-    A800,
-    CARDS,
     NAMES,
     OUT_OF_MEMORY,
+    PRETRAINING,
     RTX_3090,
     RTX_4090,
     SEVEN,
+    ZERO,
+    as_described,
+    memory_gib,
+    rate,
+    rate_in_words,
+    ratio,
     trained,
 )
 from sightline.reproduction.asking import Ask, Findings
-from sightline.reproduction.open_settings import taken
-from sightline.reproduction.outcome import Interpretation
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 """Samples per GPU, or of Megatron-LM's only replica, that are tried."""

@@ -7,27 +7,32 @@ from typing import Any
 
 from sightline.exploration.answer import Column, Figure
 from sightline.quantities import percent
-from sightline.reproduction.answer import ReproducedTable, table
-from sightline.reproduction.arxiv_2311_03687.columns import PLATFORM, THROUGHPUT
-from sightline.reproduction.arxiv_2311_03687.figures import rate, ratio
-from sightline.reproduction.arxiv_2311_03687.grid import PRETRAINING, QUICK
-from sightline.reproduction.arxiv_2311_03687.open_settings import AS_DESCRIBED, HOST_MEMORY, LINKS, SERVERS, Parts
+from sightline.reproduction.answer import Choice, Interpretation, ReproducedTable, table, taken
 from sightline.reproduction.arxiv_2311_03687.settings import (
     A800,
+    AS_DESCRIBED,
     GPUS,
+    HOST_MEMORY,
+    LINKS,
     MODELS,
     NAMES,
+    PLATFORM,
     PLATFORMS,
+    PRETRAINING,
+    QUICK,
     RTX_3090,
     RTX_3090_NVLINK,
     RTX_4090,
+    SERVERS,
     SEVEN,
     THIRTEEN,
+    THROUGHPUT,
+    Parts,
+    rate,
+    ratio,
     trained,
 )
 from sightline.reproduction.asking import Ask, Asked, Findings, Tables
-from sightline.reproduction.open_settings import Choice, taken
-from sightline.reproduction.outcome import Interpretation
 
 BATCH_PER_GPU = 2
 

@@ -1,7 +1,6 @@
 """What reproduces arXiv 2311.03687."""
 
 from sightline.reproduction.arxiv_2311_03687 import (
-    burst_tables,
     finetuning,
     measured,
     modules,
@@ -11,8 +10,9 @@ from sightline.reproduction.arxiv_2311_03687 import (
     serving,
     tables,
 )
-from sightline.reproduction.arxiv_2311_03687.grid import SEQUENCE
-from sightline.reproduction.source import Assumption, Source
+from sightline.reproduction.arxiv_2311_03687 import serving as burst_tables
+from sightline.reproduction.arxiv_2311_03687.settings import SEQUENCE
+from sightline.reproduction.asking import Assumption, Source
 
 _TRAINING = {
     **pretraining.FINDINGS,

@@ -7,12 +7,28 @@ from typing import Any
 from sightline.exploration.answer import Column, Figure
 from sightline.profile import Profile
 from sightline.reproduction.answer import ReproducedTable, table
-from sightline.reproduction.arxiv_2311_03687.columns import BATCH, FITS, MEMORY, MODEL, PLATFORM, ROW, THROUGHPUT, TIME
-from sightline.reproduction.arxiv_2311_03687.figures import rate
-from sightline.reproduction.arxiv_2311_03687.grid import FINETUNING, PRETRAINING, QUICK
 from sightline.reproduction.arxiv_2311_03687.modules import layer_times
 from sightline.reproduction.arxiv_2311_03687.pretraining import BATCHES, largest
-from sightline.reproduction.arxiv_2311_03687.settings import A800, MODELS, NAMES, OUT_OF_MEMORY, PLATFORMS, trained
+from sightline.reproduction.arxiv_2311_03687.settings import (
+    A800,
+    BATCH,
+    FINETUNING,
+    FITS,
+    MEMORY,
+    MODEL,
+    MODELS,
+    NAMES,
+    OUT_OF_MEMORY,
+    PLATFORM,
+    PLATFORMS,
+    PRETRAINING,
+    QUICK,
+    ROW,
+    THROUGHPUT,
+    TIME,
+    rate,
+    trained,
+)
 from sightline.reproduction.asking import Ask, Tables
 
 WHERE: Mapping[str, Column] = {"platform": PLATFORM, "model": MODEL}

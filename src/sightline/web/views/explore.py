@@ -36,7 +36,7 @@ def job(asked: Asked) -> "Request":
 
 
 def _study(asked: Asked) -> str:
-    from sightline.exploration.listed import BUILT_IN
+    from sightline.exploration import BUILT_IN
 
     return asked.option("study") or next(iter(BUILT_IN))
 
@@ -57,8 +57,8 @@ def _own(asked: Asked) -> Mapping[str, Any]:
 
 def context(asked: Asked) -> Mapping[str, Any]:
     """Return the studies to choose from, and the fields of the form."""
-    from sightline.exploration.listed import BUILT_IN
-    from sightline.exploration.request import VIEWS
+    from sightline.exploration import BUILT_IN
+    from sightline.exploration.base import VIEWS
 
     chosen = _study(asked)
     what, workload, plan = groups()

@@ -19,8 +19,8 @@ MOST_POINTS: Final = 100_000
 
 def work(mapping: Mapping[str, Any], options: Mapping[str, Any], progress: Progress) -> Mapping[str, Any]:
     """Return what the study finds; ``mapping`` is a study, or of a built-in one ``{study: NAME}`` and ``set``."""
+    from sightline.exploration.answer import study_to_dict
     from sightline.exploration.explore import explore
-    from sightline.exploration.results import study_to_dict
     from sightline.loading.sources import without_files
     from sightline.report import pieces
     from sightline.report.pages.study import study_piece
@@ -64,7 +64,7 @@ def _placed(problem: str, settings: Mapping[str, Any], axes: Any) -> str:
 
 def source_of(mapping: Mapping[str, Any]) -> tuple[Any, Mapping[str, Any]]:
     """Return the name of a built-in study with its settings, or the study itself."""
-    from sightline.exploration.listed import BUILT_IN
+    from sightline.exploration import BUILT_IN
 
     if not mapping.keys() <= {"study", "set"}:
         return mapping, {}

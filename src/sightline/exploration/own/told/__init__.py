@@ -1,1 +1,0 @@
-"""What a study says: best points, what binds where, break-evens, pictures and sentences."""

@@ -1,1 +1,0 @@
-"""The findings and tables of arXiv 2407.14645."""

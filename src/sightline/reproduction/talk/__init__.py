@@ -1,1 +1,0 @@
-"""The findings and tables of the talk."""
