@@ -84,9 +84,7 @@ def suites(data: str) -> dict[str, Any]:
     drawn = draw(validation_chart([r for r in results if r.kind != "operators"]), "accuracy.svg")
     (DOCS / "images" / "accuracy.svg").write_text(str(drawn), encoding="utf-8")
     write_readings(chosen)
-    return {
-        "suites": [{"kind": r.kind, "goal": goals[r.suite], **r.to_dict(), "half_width": r.half_width} for r in results]
-    }
+    return {"suites": [{"kind": r.kind, "goal": goals[r.suite], **r.to_dict()} for r in results]}
 
 
 def rankings(data: str) -> dict[str, Any]:

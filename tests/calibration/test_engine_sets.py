@@ -8,7 +8,8 @@ from sightline.calibration.engine_sets import EAGER, SETS, fits_of, separate_lin
 from sightline.calibration.inference import PRIORS
 from sightline.catalog import entry, names
 from sightline.validation import suites
-from sightline.validation.engine_cases import cases_of, source_of
+from sightline.validation.engine_cases import cases_of
+from sightline.validation.suite import publisher
 
 PUBLISHED = suites()
 OWN = {suite.name: suite for suite in PUBLISHED}
@@ -39,9 +40,13 @@ def test_a_set_counts_fit_cases_of_its_engine_and_lines_only():
 
 
 def test_sources_are_repositories_or_whoever_is_named_first():
-    assert source_of(OWN["lmdeploy-static-batch"]) == source_of(OWN["lmdeploy-first-token"]) == "InternLM/lmdeploy"
+    assert (
+        publisher(OWN["lmdeploy-static-batch"].source)
+        == publisher(OWN["lmdeploy-first-token"].source)
+        == "InternLM/lmdeploy"
+    )
     stated = replace(OWN["lmdeploy-static-batch"], source="docs.nvidia.com guide, a table; read from a data folder")
-    assert source_of(stated) == "docs.nvidia.com guide"
+    assert publisher(stated.source) == "docs.nvidia.com guide"
 
 
 def test_engines_that_launch_from_python_start_at_its_launches():

@@ -46,6 +46,22 @@ def test_several_scenarios_are_a_list_in_the_order_asked(in_process, example):
     assert [r["scenario"]["plan"]["zero_stage"] for r in json.loads(out)] == [3, 0, 2]
 
 
+def test_bad_rows_of_a_table_are_skipped_and_counted_by_reason(in_process, tmp_path):
+    header = "model,cluster.devices,workload.task,workload.sequence_length,workload.global_batch,plan.zero_stage\n"
+    rows = "".join(f"llama-2-7b,8x a800-sxm-80gb,{task},350,16,{stage}\n" for task, stage in TABLE)
+    (tmp_path / "rows.csv").write_text(header + rows)
+    code, out, err = in_process("predict", tmp_path / "rows.csv", "--json")
+    assert (code, out) == (2, "")
+    code, out, err = in_process("predict", tmp_path / "rows.csv", "--skip-invalid", "--json")
+    assert code == 0
+    assert [one["scenario"]["plan"]["zero_stage"] for one in json.loads(out)] == [2, 3]
+    assert "2 of 4 scenarios skipped" in err
+    assert "1 x plan.zero_stage is 9" in err
+
+
+TABLE = (("pretrain", 2), ("pretrain", 9), ("generate", 1), ("pretrain", 3))
+
+
 def test_several_files_are_a_list_too(in_process, example):
     code, out, _ = in_process("predict", example, example, "--json")
     assert code == 0

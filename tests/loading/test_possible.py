@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.errors import InputError
+from sightline.errors import InputError, WorkError
 from sightline.loading import load, read_all
 from sightline.loading.loader import Loaded
-from sightline.progress import Cancelled, Progress, State
+from sightline.progress import SILENT, Cancelled, Progress, State
 
 BASE: dict[str, Any] = {
     "model": "llama-2-7b",
@@ -143,3 +143,37 @@ def test_what_was_measured_is_compared_only_with_the_scenario_it_was_measured_of
     loaded = read_all([MEASURED], overrides, sweeps)
     assert {bool(one.measured) for one in loaded.scenarios} == {is_kept}
     assert any("ignored" in remark for remark in loaded.remarks()) is not is_kept
+
+
+WRONG = BASE | {"plan": {"framework": "megatron", "tensor_parallel": 3}}
+
+
+def test_scenarios_with_mistakes_are_skipped_and_counted_by_reason() -> None:
+    wrong = [WRONG, WRONG | {"plan": {"framework": "megatron", "tensor_parallel": 5}}, BASE | {"model": "none"}]
+    loaded = read_all([[BASE, *wrong]], skip_invalid=True)
+    assert len(loaded.scenarios) == len(loaded.cells) == 1
+    assert [mapping for mapping, _ in loaded.skipped] == wrong
+    counted, heads, model = loaded.not_answered()
+    assert counted.startswith("3 of 4 ")
+    assert heads.startswith("2 x plan.tensor_parallel is 3")
+    assert model.startswith("1 x model is 'none'")
+
+
+def test_where_every_scenario_has_mistakes_they_are_refused() -> None:
+    with pytest.raises(InputError, match=r"2 x plan\.tensor_parallel is 3"):
+        read_all([[WRONG, WRONG]], skip_invalid=True)
+
+
+def test_scenarios_that_cannot_be_answered_are_taken_out() -> None:
+    def answer(scenario: Any) -> int:
+        if scenario.name == "b":
+            raise WorkError("no answer")
+        return int(scenario.workload.global_batch)
+
+    named = [BASE | {"name": name} for name in "abc"]
+    loaded = read_all([named])
+    with pytest.raises(WorkError):
+        loaded.answered_by(answer, SILENT, "answering", skip_invalid=False)
+    assert loaded.answered_by(answer, SILENT, "answering", skip_invalid=True) == [16, 16]
+    assert [scenario.name for scenario in loaded.scenarios] == ["a", "c"]
+    assert [(scenario.name, reason) for scenario, reason in loaded.skipped] == [("b", "no answer")]

@@ -48,7 +48,7 @@ def test_a_split_without_answers_has_no_errors():
 
 
 def test_results_have_the_documented_keys():
-    keys = "suite quantity split cases unanswered mape median_ape p90_ape max_ape bias coverage"
+    keys = "suite quantity split cases unanswered mape median_ape p90_ape max_ape bias coverage half_width"
     assert list(result_of("suite", "step_time_s", "fit", []).to_dict()) == keys.split()
 
 

@@ -16,11 +16,18 @@ def read(
     settings: "Sequence[str] | None",
     sweeps: "Sequence[str] | None",
     progress: Progress = SILENT,
+    *,
+    skip_invalid: bool = False,
 ) -> "Loaded":
-    """Return the scenarios of all files; say on stderr how many cells of sweeps cannot be, and why."""
+    """Return the scenarios of all files; say on stderr how many cells of sweeps cannot be, and why.
+
+    With ``skip_invalid``, scenarios with mistakes are left out (``Loaded.skipped``).
+    """
     from sightline.loading import read_all
 
-    loaded = read_all(files, settings or (), sweeps or (), possible_only=True, progress=progress)
+    loaded = read_all(
+        files, settings or (), sweeps or (), possible_only=True, skip_invalid=skip_invalid, progress=progress
+    )
     for remark in loaded.remarks():
         output.print_remark(remark)
     return loaded

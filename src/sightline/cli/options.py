@@ -75,6 +75,10 @@ Sweeps = Annotated[
         autocompletion=completion.keys,
     ),
 ]
+SkipInvalid = Annotated[
+    bool,
+    typer.Option("--skip-invalid", help="Answer the scenarios that can be answered and count the others by reason."),
+]
 Sort = Annotated[
     str | None,
     typer.Option(

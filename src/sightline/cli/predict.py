@@ -15,6 +15,7 @@ from sightline.cli.options import (
     RunStore,
     SaveAnchor,
     Settings,
+    SkipInvalid,
     Sort,
     Sweeps,
     Top,
@@ -55,6 +56,7 @@ def predict(
     ] = None,
     settings: Settings = None,
     sweeps: Sweeps = None,
+    skip_invalid: SkipInvalid = False,
     sort: Sort = None,
     top: Top = None,
     store: RunStore = None,
@@ -84,11 +86,13 @@ def predict(
     first = first_of(top, MOST_TOP)
     # Files may be pipes that somebody else writes, so Ctrl-C ends the reading at once.
     with progress_bar(stops=False) as reading:
-        loaded = asked.read(files, settings, sweeps, reading)
+        loaded = asked.read(files, settings, sweeps, reading, skip_invalid=skip_invalid)
     _refuse_pictures(loaded.scenarios, written.chart, trace)
     known = anchored_by(anchor, save_anchor, store)
     with progress_bar() as progress:
-        answers = _predict_all(loaded.scenarios, known, progress, in_full=first is None)
+        answers = _predict_all(loaded, known, progress, in_full=first is None, skip_invalid=skip_invalid)
+    for remark in loaded.not_answered():
+        output.print_remark(remark)
     if known is None and any(one.measured for one in loaded.scenarios):
         output.print_remark("the scenario has measurements; use --anchor FILE to correct the prediction with them")
     again = given(files, settings, sweeps)
@@ -171,14 +175,16 @@ def _refuse_pictures(scenarios: "list[Asked]", picture: str | None, trace: str |
 
 
 def _predict_all(
-    scenarios: "list[Asked]", known: "Anchored | None", progress: "Progress", *, in_full: bool
+    loaded: "Loaded", known: "Anchored | None", progress: "Progress", *, in_full: bool, skip_invalid: bool
 ) -> "list[Profile]":
     """Return the predictions; ``in_full`` with their intervals, which every table shows and which take longest."""
     from sightline.prediction import predict as predict_one
 
-    answers = []
-    for scenario in progress.over(scenarios, "predicting"):
-        answers.append(predict_one(scenario, anchor=known))
-        if in_full and len(scenarios) > 1:
-            _ = answers[-1].interval
-    return answers
+    several = len(loaded.scenarios) > 1
+
+    def answer(scenario: "Asked") -> "Profile":
+        found = predict_one(scenario, anchor=known)
+        _ = found.interval if in_full and several else None
+        return found
+
+    return loaded.answered_by(answer, progress, "predicting", skip_invalid=skip_invalid)

@@ -1,14 +1,15 @@
 """Turn sources into scenarios: overrides, sweeps, and all mistakes of a file in one error."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import chain
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
-from sightline.errors import InputError, nearest
+from sightline.errors import InputError, SightlineError, nearest
 from sightline.loading.checks import Complaints, check_sweep, dotted, key_value, swept, with_value
 from sightline.loading.parts import MEASURED, SCENARIO
 from sightline.loading.plan import PLAN, TASKS
@@ -25,9 +26,11 @@ if TYPE_CHECKING:
 
 Asked: TypeAlias = "Scenario | OperatorScenario | GenerationScenario | ServingScenario"
 """What a scenario file may ask for."""
+Answer = TypeVar("Answer")
 Cell: TypeAlias = Mapping[str, Any]
 """Values of the swept keys of one scenario, as they were typed; empty without a sweep."""
 
+_FIGURE = re.compile(r"\d[\d,.]*")
 _MOST_SENTENCES = 8
 """Sentences of impossible cells that are said one by one; of more, one is said for each rule."""
 
@@ -41,6 +44,8 @@ class Loaded:
     """Of each scenario, what a sweep gave it."""
     impossible: list[tuple[Broken, str]] = field(default_factory=list)
     """The first rule that each of the other cells breaks, and the sentence with the file before it."""
+    skipped: list[tuple[Any, str]] = field(default_factory=list)
+    """With ``skip_invalid``, the mappings that cannot be read, the scenarios that cannot be answered, and why."""
     is_list: bool = False
     """Whether a list was asked for: several files, a list, a table, several documents, or a sweep."""
 
@@ -67,10 +72,40 @@ class Loaded:
         yield f"{counted}: {', '.join(f'{len(said):,} by {rule}' for rule, said in by_rule.items())}"
         yield from (f"{rule}: {said[0]}" for rule, said in by_rule.items())
 
+    def answered_by(
+        self, answer: Callable[[Asked], Answer], progress: Progress, what: str, *, skip_invalid: bool
+    ) -> list[Answer]:
+        """Return the answer to each scenario, as far as the work is not stopped.
+
+        With ``skip_invalid``, scenarios that cannot be answered are taken out and counted instead of refused. Raise
+        `SightlineError` as ``answer`` does, or where no scenario is left.
+        """
+        answers: list[Answer] = []
+        for scenario in progress.over(list(self.scenarios), what):
+            try:
+                answers.append(answer(scenario))
+            except SightlineError as error:
+                if not skip_invalid:
+                    raise
+                del self.scenarios[len(answers)], self.cells[len(answers)]
+                self.skipped.append((scenario, error.problems[0]))
+        self.raise_if_nothing_is_possible()
+        return answers
+
+    def not_answered(self) -> Iterator[str]:
+        """Yield how many scenarios were skipped, and why."""
+        if self.skipped:
+            yield f"{len(self.skipped):,} of {len(self.skipped) + len(self.scenarios):,} scenarios skipped"
+            yield from (
+                f"{count:,} x {reason}" for reason, count in by_reason(said for _, said in self.skipped).items()
+            )
+
     def raise_if_nothing_is_possible(self) -> None:
-        """Raise `InputError` where no cell of the sweep is possible."""
-        if self.scenarios or not self.impossible:
+        """Raise `InputError` where no scenario is left."""
+        if self.scenarios or not (self.impossible or self.skipped):
             return
+        if self.skipped:
+            raise InputError(list(self.not_answered()))
         sentences = list(dict.fromkeys(said for _, said in self.impossible))
         if len(sentences) > _MOST_SENTENCES:
             by_rule = _by_rule(self.impossible)
@@ -84,6 +119,14 @@ def _by_rule(impossible: Sequence[tuple[Broken, str]]) -> dict[str, list[str]]:
     for broken, _ in impossible:
         found.setdefault(broken.rule.replace("_", " "), []).append(str(broken))
     return dict(sorted(found.items(), key=lambda item: -len(item[1])))
+
+
+def by_reason(sentences: Iterable[str]) -> dict[str, int]:
+    """Return how many sentences say each thing, the most frequent first; those that differ in figures say the same."""
+    found: dict[str, list[str]] = {}
+    for said in sentences:
+        found.setdefault(_FIGURE.sub("", said), []).append(said)
+    return {said[0]: len(said) for said in sorted(found.values(), key=len, reverse=True)}
 
 
 def is_impossible(error: InputError) -> bool:
@@ -217,19 +260,21 @@ def read_all(
     sweeps: Sweeps = (),
     *,
     possible_only: bool = False,
+    skip_invalid: bool = False,
     progress: Progress = SILENT,
 ) -> Loaded:
     """Return the scenarios of all sources in order, with their values of swept keys.
 
-    With ``possible_only``, cells of sweeps that break a rule of plans are counted instead of refused. Raise
-    `InputError` with every mistake in any source, or where no cell is possible.
+    With ``possible_only``, cells of sweeps that break a rule of plans are counted instead of refused; with
+    ``skip_invalid``, so is every scenario with a mistake. Raise `InputError` with every mistake in any source, or where
+    no scenario is left.
     """
     set_values, sweep_values = read_overrides(overrides), _sweeps(sweeps)
     loaded, problems, asked = Loaded(), dict[str, None](), list(sources)
     loaded.is_list = len(asked) > 1
     for source in asked:
         try:
-            read = read_source(source)
+            read = read_source(source, skip_invalid=skip_invalid)
         except InputError as error:
             problems |= dict.fromkeys(error.problems)
             continue
@@ -239,6 +284,9 @@ def read_all(
             document = replace(written, mapping=question_of(written.mapping))
             given = set_values, sweep_values
             said = _add(loaded, document, read.folder, given, possible_only=possible_only, progress=progress)
+            if said and skip_invalid:
+                loaded.skipped.append((document.mapping, said[0]))
+                continue
             for problem in said:
                 places.setdefault(problem, []).append(document.place)
         problems |= dict.fromkeys(_placed(problem, *where) for problem, where in places.items())
@@ -342,6 +390,8 @@ def _expanded(
     document: Document, overrides: Mapping[str, Any], sweeps: Mapping[str, list[Any]]
 ) -> tuple[Iterable[tuple[Cell, Mapping[str, Any]]], int]:
     """The mappings that a document stands for after overrides and sweeps, and how many a sweep makes; 0 without one."""
+    if document.problems:
+        raise InputError(document.problems)
     if not isinstance(document.mapping, Mapping):
         raise InputError(
             f"a scenario is {show(document.mapping)}; allowed: a mapping with model, cluster, workload and plan"

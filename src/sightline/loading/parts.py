@@ -68,6 +68,8 @@ def _words(value: Any) -> str:
 
 
 TEXTS = ("source", "bottleneck", "evidence", "note", "date", "requests")
+NO_FIGURES = (*TEXTS, "fits", "steps")
+"""Keys whose values are no figures of a result."""
 MEASURED: Keys = {
     **each(_words, " ".join(TEXTS)),
     **each(_amount(SECONDS), "step_time_s run_time_s forward_pass_s time_s"),

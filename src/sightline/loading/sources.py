@@ -70,6 +70,8 @@ class Document:
     mapping: Any
     place: str = ""
     """What a message calls it: "rows.csv, row 3"; empty for a mapping handed over in Python."""
+    problems: tuple[str, ...] = ()
+    """Why a row of a table holds no mapping."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -91,11 +93,20 @@ def question_of(mapping: Any) -> Any:
     return {key: value for key, value in mapping["scenario"].items() if key != "measured"}
 
 
-def read_source(source: object) -> Source:
+def read_source(source: object, *, skip_invalid: bool = False) -> Source:
     """Return the scenarios of a path, ``-`` (standard input), a text of several lines, a mapping or a list of them.
 
-    What was read already is returned as it is: standard input can be read once only.
+    What was read already is returned as it is: standard input can be read once only. Rows of a table that cannot be
+    read are refused, or with ``skip_invalid`` are documents with ``problems``.
     """
+    read = _read(source)
+    problems = [f"{row.place}: {problem}" for row in read.documents for problem in row.problems]
+    if problems and not skip_invalid:
+        raise InputError(problems)
+    return read
+
+
+def _read(source: object) -> Source:
     if isinstance(source, Source):
         return source
     if isinstance(source, Mapping) or _is_list(source):
@@ -270,7 +281,11 @@ def _csv_rows(text: str, place: str) -> Iterator[Document]:
             if not any(cell.strip() for cell in cells):
                 continue
             rows += 1
-            yield Document(mapping=_row(header, cells, rows), place=f"{place}, row {rows}")
+            at = f"{place}, row {rows}"
+            try:
+                yield Document(mapping=_row(header, cells), place=at)
+            except InputError as error:
+                yield Document(mapping={}, place=at, problems=error.problems)
     except csv.Error as error:
         raise InputError(f"not valid CSV at line {reader.line_num}: {error}") from None
     if not rows:
@@ -289,9 +304,9 @@ def _refuse_headers(header: list[str]) -> None:
         )
 
 
-def _row(header: list[str], cells: list[str], row: int) -> dict[str, Any]:
+def _row(header: list[str], cells: list[str]) -> dict[str, Any]:
     if len(cells) > len(header):
-        raise InputError(f"row {row} has {len(cells)} cells for {len(header)} columns")
+        raise InputError(f"{len(cells)} cells for {len(header)} columns")
     mapping: dict[str, Any] = {}
     # The shorter key first: `cluster` before `cluster.network.latency`, which adds to it.
     for key, cell in sorted(zip(header, cells, strict=False), key=lambda pair: pair[0].count(".")):

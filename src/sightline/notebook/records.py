@@ -21,13 +21,14 @@ def validation(results: Sequence[Result], *, with_charts: bool = False) -> View:
     """Return the errors of several parts of suites."""
     from sightline.report.charts.accuracy import validation_chart
 
-    headings = ("suite", "quantity", "part", "cases", "unanswered", "mean", "median", "largest", "bias", "inside")
+    errors = ("mean", "median", "largest", "bias", "inside", "half-width")
+    headings = ("suite", "quantity", "part", "cases", "unanswered", *errors)
     rows = [
         (
             *(one.suite, accuracy.quantity_name(one.quantity), one.split, f"{one.cases:,}", f"{one.unanswered:,}"),
             *map(_percent, (one.mape, one.median_ape, one.max_ape)),
             "-" if one.bias is None else percent(one.bias, 1, signed=True),
-            _percent(one.coverage),
+            *map(_percent, (one.coverage, one.half_width)),
         )
         for one in results
     ]

@@ -3,11 +3,12 @@
 from sightline.validation.operators.suite import OperatorSuite
 from sightline.validation.serving import ServingSuite
 from sightline.validation.suite import Answer, Case, Result, Suite
-from sightline.validation.validate import choose, evaluate, suites, validate, work_of
+from sightline.validation.validate import MeasuredFiles, choose, evaluate, suites, validate, work_of
 
 __all__ = [
     "Answer",
     "Case",
+    "MeasuredFiles",
     "OperatorSuite",
     "Result",
     "ServingSuite",

@@ -1,6 +1,5 @@
 """The measurements of published suites that engines' constants are fitted to."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 
 from sightline.calibration.engine_sets import EngineSet, separate_lines
@@ -9,7 +8,7 @@ from sightline.catalog.index import release_line
 from sightline.loading import generation_from_mapping
 from sightline.prediction.generation.policies import price_workers
 from sightline.scenario import GenerationScenario
-from sightline.validation.suite import Case, Suite
+from sightline.validation.suite import Case, Suite, publisher
 
 
 def _family(scenario: GenerationScenario) -> str:
@@ -65,7 +64,7 @@ def _measured(case: Case, suite: Suite, of: EngineSet, weight: float) -> Measure
         group=GROUPS[of.group](scenario),
         pair=_pair(scenario) if of.group == "served" else "",
         sure=case.alternative is None,
-        source=source_of(suite),
+        source=publisher(suite.source),
     )
 
 
@@ -75,9 +74,3 @@ def _is_of(case: Case, of: EngineSet) -> bool:
     version = str(plan.get("framework_version", ""))
     chosen = release_line(version, of.lines) if of.lines else not release_line(version, separate_lines(of.engine))
     return plan["framework"] in (of.engine, *of.others) and bool(chosen)
-
-
-def source_of(suite: Suite) -> str:
-    """Return who measured a suite: the repository that its source begins with, or the words before the first comma."""
-    named = re.match(r"[\w.-]+/[\w.-]+", suite.source)
-    return named[0] if named else re.split(r"[,;(]", suite.source)[0].strip()

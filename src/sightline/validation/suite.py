@@ -3,6 +3,7 @@
 Its errors have statistics here, too.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from hashlib import sha256
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.calibration.error_figures import typical_half_width
+from sightline.loading.loader import by_reason
 from sightline.profile.results import stamped
 
 Split = Literal["fit", "test", "left-out"]
@@ -59,6 +61,12 @@ class Suite:
     """What the project set itself for the test part, in words."""
     locked: bool = False
     """No estimate, goal or gate sees it: a source that tells whether the others' errors hold elsewhere."""
+
+
+def publisher(source: str) -> str:
+    """Return who measured: the repository that a source begins with, or the words before the first comma."""
+    named = re.match(r"[\w.-]+/[\w.-]+", source)
+    return named[0] if named else re.split(r"[,;(]", source)[0].strip()
 
 
 def split_of(*family: object, seed: int = SPLIT_SEED) -> Literal["fit", "test"]:
@@ -123,7 +131,8 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the documented result keys."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("kind", "answers")}
+        figures = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("kind", "answers")}
+        return {**figures, "half_width": self.half_width}
 
 
 def figures_of(errors: Sequence[float] | NDArray[np.float64]) -> dict[str, Any]:
@@ -154,9 +163,16 @@ def result_of(suite: str, quantity: str, split: Split, answers: Sequence[Answer]
 
 
 def results_to_dict(results: Sequence[Result], *, cases: bool = False) -> dict[str, Any]:
-    """Return the results under the documented keys, on request with every case."""
+    """Return the results under the documented keys, with the cases without an answer by reason.
+
+    ``cases`` adds every case.
+    """
     suites = [
-        result.to_dict() | ({"answers": [_answer_to_dict(a) for a in result.answers]} if cases else {})
+        {
+            **result.to_dict(),
+            "reasons": by_reason(of.reason for of in result.answers if of.predicted is None),
+            **({"answers": [_answer_to_dict(of) for of in result.answers]} if cases else {}),
+        }
         for result in results
     ]
     return stamped({"suites": suites})

@@ -4,24 +4,30 @@ import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
-from typing import Any, TypeAlias, get_args
+from typing import Any, Self, TypeAlias, get_args
 
 from sightline import catalog
 from sightline.catalog import entry, names
 from sightline.errors import InputError, SightlineError, nearest
+from sightline.loading import read_all, to_mapping
+from sightline.loading.loader import Loaded, read_scenario
+from sightline.loading.parts import NO_FIGURES
 from sightline.prediction.training.memory import RESERVED
 from sightline.profile import BETWEEN_PASSES, Profile, StageMemory
+from sightline.profile.results import flatten
 from sightline.progress import SILENT, Cancelled, Progress, watched
 from sightline.scenario import GenerationScenario, Scenario
 from sightline.validation.adapters import LINES, READERS
 from sightline.validation.operators.suite import OperatorSuite, results_of
 from sightline.validation.rows import LeftOutError, Row, case_of, lines_of, row_of_cells
 from sightline.validation.serving import ServingSuite, serving_results, serving_suites
-from sightline.validation.suite import Answer, Case, Kind, Result, Split, Suite, result_of
+from sightline.validation.suite import Answer, Case, Kind, Result, Split, Suite, publisher, result_of
 
 KINDS: Mapping[str, Kind] = {"pretrain": "training", "finetune": "training", "generate": "generation"}
 
@@ -114,6 +120,26 @@ _TABLE = 100
 
 Predict: TypeAlias = Callable[[Any], Any]
 """A scenario, of training or generation, into its profile."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MeasuredFiles:
+    """Scenarios of files that say what was measured of them."""
+
+    loaded: Loaded
+    skip_invalid: bool = False
+    """Whether scenarios that cannot be answered are counted instead of refused."""
+
+    @classmethod
+    def read(cls, files: Sequence[object], *, skip_invalid: bool = False, progress: Progress = SILENT) -> Self:
+        """Read files; raise `InputError` for mistakes in them and where nothing was measured."""
+        loaded = read_all(files, skip_invalid=skip_invalid, progress=progress)
+        without = sum(not any(_cases_of({"measured": of.measured})) for of in loaded.scenarios)
+        if without and not skip_invalid:
+            raise InputError(f"{without:,} of {len(loaded.scenarios):,} scenarios have {NOT_MEASURED}")
+        return cls(loaded=loaded, skip_invalid=skip_invalid)
+
+
 AnySuite: TypeAlias = Suite | ServingSuite | OperatorSuite
 
 
@@ -121,16 +147,24 @@ AnySuite: TypeAlias = Suite | ServingSuite | OperatorSuite
 def validate(
     names: str | Sequence[str] | None = None,
     *,
+    files: str | Path | Sequence[object] = (),
+    skip_invalid: bool = False,
     data: Path | str | None = None,
     predict: Predict | None = None,
     progress: Progress = SILENT,
 ) -> list[Result]:
     """Predict every case of the chosen suites (all when None) and return the errors of each suite's two splits.
 
-    ``names`` are names of suites, beginnings of them, or patterns with ``*``. ``data`` is a folder with the public data
-    sets; ``predict`` replaces `sightline.prediction.predict`.
+    ``names`` are names of suites, beginnings of them, or patterns with ``*``. ``files`` hold scenarios with what was
+    measured of them; with them and no ``names``, no suite is chosen. ``skip_invalid`` leaves out their scenarios that
+    cannot be answered. ``data`` is a folder with the public data sets; ``predict`` replaces
+    `sightline.prediction.predict`.
     """
-    return evaluate(choose(names, data), predict, progress)
+    chosen: list[AnySuite | MeasuredFiles] = [] if files and names is None else [*choose(names, data)]
+    if files:
+        several = [files] if isinstance(files, str | Path) else files
+        chosen.append(MeasuredFiles.read(several, skip_invalid=skip_invalid, progress=progress))
+    return evaluate(chosen, predict, progress)
 
 
 WITHOUT_DATA = (
@@ -173,19 +207,67 @@ def _require_unlocked(names: str | Sequence[str], *, locked: bool) -> None:
             raise InputError([f"the suite '{name}' {how}"])
 
 
-def evaluate(chosen: Sequence[AnySuite], predict: Predict | None = None, progress: Progress = SILENT) -> list[Result]:
+def evaluate(
+    chosen: Sequence[AnySuite | MeasuredFiles], predict: Predict | None = None, progress: Progress = SILENT
+) -> list[Result]:
     """Predict the chosen suites and return the errors of each suite's splits; if stopped, of those that are done."""
     results: list[Result] = []
-    progress.begin(sum(map(work_of, chosen)), "validating")
+    # Files are a stage of their own.
+    suites = [suite for suite in chosen if not isinstance(suite, MeasuredFiles)]
+    progress.begin(sum(map(work_of, suites)), "validating")
     with suppress(Cancelled):
-        for suite in chosen:
+        for suite in suites:
             progress.check()
             if isinstance(suite, OperatorSuite | ServingSuite):
                 results += results_of(suite) if isinstance(suite, OperatorSuite) else serving_results(suite)
                 progress.advance(work_of(suite))
             else:
                 results += _results(suite, predict or _predict_at(suite), progress)
+        for files in chosen:
+            if isinstance(files, MeasuredFiles):
+                progress.check()
+                results += _file_results(files, predict or predict_any, progress)
     return results
+
+
+_Key: TypeAlias = tuple[Kind, str, str]
+"""Kind, source and quantity of a measurement."""
+
+
+def _file_results(files: MeasuredFiles, predict: Predict, progress: Progress) -> list[Result]:
+    """The errors by source and quantity; every scenario is asked as any user would ask."""
+
+    def answer(scenario: Any) -> list[tuple[_Key, Answer]]:
+        cases = list(_cases_of(scenario))
+        if not cases:
+            raise InputError(NOT_MEASURED)
+        profile = predict(scenario)
+        return [(key, _answer(case, key[-1], lambda _: profile)) for key, case in cases]
+
+    loaded = files.loaded
+    answered = chain(*loaded.answered_by(answer, progress, "validating", skip_invalid=files.skip_invalid))
+    skipped = [(key, Answer(case=case, reason=why)) for of, why in loaded.skipped for key, case in _cases_of(of)]
+    answers: dict[_Key, list[Answer]] = {}
+    for key, found in (*answered, *skipped):
+        answers.setdefault(key, []).append(found)
+    return [result_of(source, quantity, "test", of, kind) for (kind, source, quantity), of in answers.items()]
+
+
+NOT_MEASURED = "no measured figure, such as measured.step_time_s"
+_FILE_KINDS: Mapping[str, Kind] = {**KINDS, "serve": "serving", "operator": "operators"}
+
+
+def _cases_of(stated: Any) -> Iterator[tuple[_Key, Case]]:
+    """The figures that a scenario, or its mapping, says were measured of it, as far as they can be read."""
+    scenario = stated if isinstance(stated, Mapping) else to_mapping(stated) if hasattr(stated, "measured") else {}
+    workload, measured = (
+        part if isinstance(part := scenario.get(key), Mapping) else {} for key in ("workload", "measured")
+    )
+    kind = _FILE_KINDS.get(str(workload.get("task")), "training")
+    source = publisher(str(measured.get("source", ""))) or "no source stated"
+    for quantity, value in flatten(measured).items():
+        if isinstance(value, int | float) and value > 0 and quantity not in NO_FIGURES:
+            yield (kind, source, quantity), Case(scenario=scenario, measured=value, split="test")
 
 
 def work_of(suite: AnySuite) -> int:
@@ -222,10 +304,9 @@ def _step_at_site(suite: Suite) -> Predict:
 def _generation_at_site(suite: Suite) -> Predict:
     from sightline.prediction.generation.predict import predict_generation
     from sightline.prediction.generation.sites import MeasuredSite, source_site
-    from sightline.validation.engine_cases import source_of
 
     def predict(scenario: GenerationScenario) -> Profile:
-        site = source_site(source_of(suite), scenario.plan.engine.name, scenario.cluster.device)
+        site = source_site(publisher(suite.source), scenario.plan.engine.name, scenario.cluster.device)
         return predict_generation(scenario, known=MeasuredSite(name=site))
 
     return predict
@@ -276,7 +357,7 @@ def _results(suite: Suite, predict: Predict, progress: Progress) -> list[Result]
     answers = []
     for case in suite.cases:
         progress.check()
-        answers.append(_answer(case, suite.quantity, predict))
+        answers.append(_answer(case, suite.quantity, partial(_profile, predict=predict)))
         progress.advance()
     by_split = {split: [a for a in answers if a.case.split == split] for split in get_args(Split)}
     return [result_of(suite.name, suite.quantity, split, part, suite.kind) for split, part in by_split.items() if part]
@@ -286,28 +367,36 @@ A_BOUND = "no framework of the catalog offers the plan: the answer is a bound, a
 """Why a case has no answer where only the ideal framework takes its plan."""
 
 
-def _answer(case: Case, quantity: str, predict: Predict) -> Answer:
+def _answer(case: Case, quantity: str, profile_of: Callable[[Mapping[str, Any]], Any]) -> Answer:
     """Return the prediction for a case; one that cannot be asked or answered says why."""
     try:
-        profile = _profile(case.scenario, predict)
+        profile = profile_of(case.scenario)
         value = quantity_of(quantity, profile, case.stage)
         if case.baseline is not None:
-            value /= quantity_of(quantity, _profile(case.baseline, predict), case.stage)
-        readings = [profile] if case.alternative is None else [profile, _profile(case.alternative, predict)]
+            value /= quantity_of(quantity, profile_of(case.baseline), case.stage)
+        readings = [profile] if case.alternative is None else [profile, profile_of(case.alternative)]
     except SightlineError as error:
         return Answer(case=case, reason=str(error))
-    known = [span for reading in readings if (span := reading.interval.get(quantity)) is not None]
-    if any(getattr(reading, "evidence", {}).get("framework") == "datasheet" for reading in readings):
+    known = [span for of in readings if (span := of.interval.get(_key_of(quantity, of))) is not None]
+    evidence = [getattr(of, "evidence", {}) for of in readings]
+    if any(isinstance(of, Mapping) and of.get("framework") == "datasheet" for of in evidence):
         return Answer(case=case, reason=A_BOUND)
-    interval = (min(float(low) for low, _ in known), max(float(high) for _, high in known)) if known else None
+    highs = [value if high is None else float(high) for _, high in known]
+    interval = (min(float(low) for low, _ in known), max(highs)) if known else None
     return Answer(case=case, predicted=value, interval=interval)
 
 
 def _profile(scenario: Mapping[str, Any], predict: Predict) -> Any:
-    from sightline.loading import generation_from_mapping, scenario_from_mapping
+    return predict(read_scenario(scenario, Path()))
 
-    generates = scenario["workload"]["task"] == "generate"
-    return predict(generation_from_mapping(scenario) if generates else scenario_from_mapping(scenario))
+
+def predict_any(scenario: Any) -> Profile:
+    """Return the prediction of a scenario of any task; a load is simulated."""
+    from sightline.prediction import predict
+    from sightline.scenario import ServingScenario
+    from sightline.simulation.simulate import simulate
+
+    return simulate(scenario) if isinstance(scenario, ServingScenario) else predict(scenario)
 
 
 PASSES = ("loss", "backward of a layer")
@@ -341,4 +430,19 @@ def quantity_of(name: str, profile: Any, stage: int = 0) -> float:
     """Return a quantity of a profile, of that pipeline stage where it is one stage's, by a suite's ``quantity``."""
     if name in OF_A_STAGE:
         return float(OF_A_STAGE[name](profile.stages[stage]))
-    return float(QUANTITIES[name](profile) if name in QUANTITIES else getattr(profile, name))
+    if name in QUANTITIES:
+        return float(QUANTITIES[name](profile))
+    key, _, part = _key_of(name, profile).partition(".")
+    value: Any = getattr(profile, key, None)
+    value = value.get(part) if part else value
+    if value is None:
+        raise InputError("the plan does not fit in memory" if profile.fits is False else f"no prediction of {name}")
+    return float(value)
+
+
+def _key_of(quantity: str, profile: Any) -> str:
+    """The key under which the profile has a quantity: times of a load have statistics, a plain one is their mean."""
+    name, _, part = quantity.partition(".")
+    if not isinstance(getattr(profile, name, None), Mapping):
+        return name
+    return f"{name}.{part or {'memory_bytes': 'total'}.get(name, 'mean')}"

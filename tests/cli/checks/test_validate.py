@@ -7,7 +7,7 @@ import pytest
 from sightline.validation import evaluate
 
 KEYS = {"suite", "quantity", "split", "cases", "unanswered", "mape", "median_ape", "p90_ape", "max_ape", "bias"}
-KEYS |= {"coverage"}
+KEYS |= {"coverage", "half_width", "reasons"}
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +40,8 @@ def evaluated_once(monkeypatch, evaluated):
 def test_the_errors_of_each_suite_are_a_table(in_process):
     code, out, err = in_process("validate")
     assert (code, err) == (0, "")
-    assert out.splitlines()[1].split() == ["part", "cases", "mean", "median", "p90", "max", "bias", "inside"]
+    headings = ["part", "cases", "mean", "median", "p90", "max", "bias", "inside", "half-width"]
+    assert out.splitlines()[1].split() == headings
     assert any("test" in line and "%" in line for line in out.splitlines())
 
 
@@ -217,5 +218,5 @@ def test_coverage_refuses_what_it_has_not(in_process, options, said):
 
 def test_errors_are_lines_of_csv_too(in_process):
     header, *lines = in_process("validate", "korthikanti-2022-table5", "--csv")[1].splitlines()
-    assert set(header.split(",")) == KEYS
+    assert set(header.split(",")) == KEYS - {"reasons"}
     assert lines

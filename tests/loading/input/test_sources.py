@@ -193,7 +193,7 @@ def test_problems_say_which_scenario(tmp_path: Path) -> None:
         ("a.csv", b"model,model\n1,2\n", "column 'model' appears twice"),
         ("a.csv", b"model,,x\n1,2,3\n", "column 2 "),
         ("a.csv", b"model,cluster\n", "no rows"),
-        ("a.csv", b"model,cluster\na,b,c\n", "row 1 has 3 cells for 2 columns"),
+        ("a.csv", b"model,cluster\na,b,c\n", "row 1: 3 cells for 2 columns"),
         ("a.csv", b"model,plan.\na,b\n", "'plan.' is not a key"),
         ("a.csv", b"plan,plan.x\na,b\n", "plan.x cannot be set"),
         ("a.csv", b'model,plan\na,"[1"\n', "not valid YAML"),

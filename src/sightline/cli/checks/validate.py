@@ -9,21 +9,23 @@ import typer
 from sightline.cli import completion, output, reports
 from sightline.cli.checks.coverage import show_coverage
 from sightline.cli.next_step import try_next
-from sightline.cli.options import only, takes_options
+from sightline.cli.options import SkipInvalid, only, takes_options
 from sightline.cli.progress_bar import end_if_stopped, progress_bar
 from sightline.cli.reports import Report, ReportOptions
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
     from sightline.progress import Progress
-    from sightline.validation import Result
+    from sightline.validation import MeasuredFiles, Result
 
 
+FILES = (".csv", ".yaml", ".yml", ".json")
+"""What names of scenario files end in; other names are of suites."""
 Chosen = Annotated[
-    str | None,
+    list[str] | None,
     typer.Argument(
-        metavar="[SUITE]",
-        help="A suite, the start of its name, or a pattern with *.",
+        metavar="[SUITE|FILE]...",
+        help="A suite, the start of its name, or a pattern with *; or a scenario file with measured.* keys.",
         show_default=False,
         autocompletion=completion.suites,
     ),
@@ -55,10 +57,11 @@ Locked = Annotated[
 
 @takes_options
 def validate(
-    suite: Chosen = None,
+    suites: Chosen = None,
     data: Data = None,
     left_out: LeftOut = False,
     locked: Locked = False,
+    skip_invalid: SkipInvalid = False,
     cases: Annotated[
         bool, typer.Option("--cases", help="List every case with its predicted and measured value.")
     ] = False,
@@ -75,6 +78,9 @@ def validate(
     With --left-out, each training source is predicted from its framework name and date, without its measurements. With
     --locked, predict the sources that are never used for fitting or tuning.
 
+    A FILE holds your own measurements: a table of scenarios (.csv, .yaml or .json) with keys such as
+    measured.step_time_s and measured.source. Its errors are listed by source and quantity.
+
     With --coverage, list for every operator and format of a device, technique of a framework and feature of an engine
     whether its prediction is calibrated, extrapolated, from the datasheet, or unsupported.
 
@@ -83,6 +89,7 @@ def validate(
       sightline validate
       sightline validate --data DIR
       sightline validate korthikanti-2022-table5 --cases
+      sightline validate measured.csv --skip-invalid
       sightline validate "matmul*h100*" --data DIR
       sightline validate --data DIR --json
       sightline validate --data DIR --left-out
@@ -92,25 +99,30 @@ def validate(
       sightline validate h100-sxm-80gb --coverage
     """
     written.check()
+    asked = suites or []
     if coverage:
         if left_out or locked or cases:
             raise InputError("--coverage cannot be combined with --left-out, --locked or --cases")
-        show_coverage(suite, written)
+        if len(asked) > 1:
+            raise InputError(f"--coverage takes one name or pattern, not {len(asked)}")
+        show_coverage(asked[0] if asked else None, written)
         return
-    if left_out and locked:
-        raise InputError("--left-out cannot be combined with --locked: locked sources are never used for fitting")
+    files = [name for name in asked if name == "-" or name.lower().endswith(FILES)]
+    names = [name for name in asked if name not in files] or None
+    _check(files, left_out=left_out, locked=locked, skip_invalid=skip_invalid)
+    measured = _read(files, skip_invalid=skip_invalid)
     with progress_bar(tables=True) as progress:
         if left_out:
-            results, means = _left_out(suite, data, progress)
+            results, means = _left_out(names, data, progress)
         else:
-            results, means = _run(suite, data, progress, locked=locked), {}
+            results, means = _run(names, data, measured, progress, locked=locked), {}
     reports.write(_Report(results, means, cases), written)
     end_if_stopped(progress)
     if not written.are_tables:
         return
-    if data is None and suite is None and not locked:
+    if data is None and not asked and not locked:
         output.print_text("\nTo include the larger training, generation and operator data sets, use --data DIR.\n")
-    if not (cases or left_out or locked):
+    if not (cases or left_out or locked or files):
         data_too = [] if data is None else ["--data", str(data)]
         try_next("validate", max(results, key=lambda result: result.mape or 0.0).suite, *data_too, "--cases")
 
@@ -160,28 +172,59 @@ class _Report(Report):
         return validation_markdown(self.results, command=command)
 
 
-def _run(suite: str | None, data: Path | None, progress: "Progress", *, locked: bool) -> "list[Result]":
+def _check(files: list[str], *, left_out: bool, locked: bool, skip_invalid: bool) -> None:
+    """Refuse options that do not go together."""
+    if left_out and locked:
+        raise InputError("--left-out cannot be combined with --locked: locked sources are never used for fitting")
+    if files and (left_out or locked):
+        raise InputError(
+            f"--{'left-out' if left_out else 'locked'} applies to published suites; '{files[0]}' is a file"
+        )
+    if skip_invalid and not files:
+        raise InputError("--skip-invalid needs a FILE with scenarios")
+
+
+def _read(files: list[str], *, skip_invalid: bool) -> "list[MeasuredFiles]":
+    """The scenarios of files, if there are any."""
+    from sightline.validation import MeasuredFiles
+
+    if not files:
+        return []
+    with progress_bar(stops=False) as reading:
+        return [MeasuredFiles.read(files, skip_invalid=skip_invalid, progress=reading)]
+
+
+def _run(
+    names: list[str] | None, data: Path | None, measured: "list[MeasuredFiles]", progress: "Progress", *, locked: bool
+) -> "list[Result]":
+    """The errors of the suites of these names and of files; without either, of all suites."""
     from sightline.validation import choose, evaluate
 
     _require_folder(data)
-    return evaluate(choose(suite, data, locked=locked), progress=progress)
+    suites = choose(names, data, locked=locked) if names or not measured else ()
+    results = evaluate([*suites, *measured], progress=progress)
+    for remark in (said for of in measured for said in of.loaded.not_answered()):
+        output.print_remark(remark)
+    return results
 
 
-def _left_out(suite: str | None, data: Path | None, progress: "Progress") -> "tuple[list[Result], dict[str, Any]]":
+def _left_out(
+    names: list[str] | None, data: Path | None, progress: "Progress"
+) -> "tuple[list[Result], dict[str, Any]]":
     """Leave the sources of the chosen suites out, one after the other: their errors, and what they let one expect."""
     from sightline.validation import choose, left_out, suites
     from sightline.validation.left_out import shipped, source_steps
 
     _require_folder(data)
     steps = source_steps(suites(data))
-    chosen = None if suite is None else {one.name for one in choose(suite, data)}
+    chosen = None if names is None else {one.name for one in choose(names, data)}
     wanted = {step.source for step in steps if chosen is None or step.suite in chosen}
     if not wanted:
-        raise InputError(f"--left-out: '{suite}' has no timed training steps")
+        raise InputError(f"--left-out: '{', '.join(names or ())}' has no timed training steps")
     found = shipped(steps, progress)
     sources = left_out.sources_left_out(steps, found, wanted, progress)
     means = left_out.expected_of(sources)
-    if suite is None:
+    if names is None:
         means["unmeasured_devices"] = left_out.unmeasured_devices(steps, found)
     more = {"left_out_suites": left_out.figures_of_suites(sources), "constants": left_out.steps_of_constants(found)}
     return left_out.results_left_out(sources), {"left_out": means, **more}

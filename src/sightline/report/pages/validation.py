@@ -9,7 +9,7 @@ from sightline.report.pieces import FAINT, Piece, Said
 from sightline.report.terminal import accuracy
 from sightline.validation import Result
 
-COLUMNS = ("suite", "quantity", "part", "cases", "mean error", "median", "p90", "max", "bias", "inside")
+COLUMNS = ("suite", "quantity", "part", "cases", "mean error", "median", "p90", "max", "bias", "inside", "half-width")
 TITLE = "Predicted and measured"
 _MOST_CASES = 300
 """Cases of one part of a suite; more are in the JSON of the command."""
@@ -48,8 +48,8 @@ def validation_piece(results: Sequence[Result], *, cases: bool = False, level: i
 _RIGHT = [False, False, False, *(True for _ in COLUMNS[3:])]
 FOOTNOTE = (
     "Errors are relative to the measured value. A bias above 0 means that predictions are too high. `inside` is "
-    "the share of 80 % intervals that contain the measured value. Constants were fitted to part `fit`; part "
-    "`test` was held out."
+    "the share of 80 % intervals that contain the measured value, `half-width` their median half-width. Constants were "
+    "fitted to part `fit`; part `test` was held out."
 )
 
 

@@ -44,13 +44,13 @@ def error_table(results: "Sequence[Result]") -> RenderableType:
 def _errors(results: "Sequence[Result]") -> Listing:
     """The errors of suites of one kind, under the name of each suite and its quantity."""
     cells = list(zip(*map(error_cells, results), strict=True))
-    headings = ("cases", "mean", "median", "p90", "max", "bias", "inside")
+    headings = ("cases", "mean", "median", "p90", "max", "bias", "inside", "half-width")
     return Listing(
         labels=[Column(heading="part", cells=[f"  {part}" for part in cells[0]], is_number=False)],
         figures=[Column(heading=heading, cells=column) for heading, column in zip(headings, cells[1:], strict=True)],
         groups=[f"{result.suite}: {quantity_name(result.quantity)}" for result in results],
         group_style="bold",
-        least=("inside", "p90"),
+        least=("p90", "max"),
     )
 
 
@@ -86,8 +86,10 @@ def by_kind(results: "Sequence[Result]") -> "dict[str, dict[str, list[Result]]]"
 
 def quantity_name(quantity: str) -> str:
     """Return the name of a quantity for people."""
-    known = {"ttft_s": "time to first token", "tpot_s": "time per output token"}
-    return known.get(quantity) or quantity.replace("tokens_per_s", "tokens/s").removesuffix("_s").replace("_", " ")
+    known = {"ttft_s": "time to first token", "tpot_s": "time per output token", "itl_s": "time between tokens"}
+    name, _, part = quantity.partition(".")
+    said = known.get(name) or name.replace("s_per_s", "s/s").removesuffix("_s").replace("_", " ")
+    return f"{said}, {part}" if part else said
 
 
 def case_table(result: "Result") -> RenderableType:
@@ -124,11 +126,11 @@ def case_label(answer: "Answer") -> str:
 
 
 def error_cells(result: "Result") -> list[str]:
-    """Return a result's part, cases, mean, median, p90 and largest error, bias, and how many intervals hold."""
+    """Return a result's part and cases, its mean, median, p90 and largest error, its bias, coverage and half-width."""
     unanswered = f" ({result.unanswered} unanswered)" if result.unanswered else ""
     sizes = [_error(value) for value in (result.mape, result.median_ape, result.p90_ape, result.max_ape)]
-    inside = NOTHING if result.coverage is None else percent(result.coverage)
-    return [result.split, f"{result.cases}{unanswered}", *sizes, _error(result.bias, signed=True), inside]
+    interval = (NOTHING if of is None else percent(of) for of in (result.coverage, result.half_width))
+    return [result.split, f"{result.cases}{unanswered}", *sizes, _error(result.bias, signed=True), *interval]
 
 
 def _error(value: float | None, *, signed: bool = False) -> str:
