@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache, wraps
 from marshal import dumps
-from typing import Any, Generic, NoReturn, ParamSpec, TypeVar, dataclass_transform
+from typing import Any, Generic, NoReturn, ParamSpec, TypeVar, cast, dataclass_transform
 
 import numpy as np
 
@@ -187,7 +187,7 @@ def remembered(
         @wraps(function)
         def answer(*args: P.args, **kwargs: P.kwargs) -> R:
             try:
-                key = dumps((args, kwargs), 0) if as_written else content((args, kwargs), largest_array)
+                key = dumps(cast(Any, (args, kwargs)), 0) if as_written else content((args, kwargs), largest_array)
             except (LargeArrayError, ValueError):  # arrays, and what no file holds
                 return function(*args, **kwargs)
             result = results.get(key)

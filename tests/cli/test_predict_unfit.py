@@ -14,7 +14,7 @@ def asked(tmp_path):
 
 
 def test_predict_names_the_commands_that_make_it_fit(in_process, asked):
-    code, out, _ = in_process("predict", asked, "--set", "workload.global_batch=4")
+    code, out, _ = in_process("predict", asked, "--set", "workload.global_batch=4", "--nearest")
     assert code == 0
     joined = " ".join(out.replace("\\\n", " ").split())
     assert "sightline predict" in joined
@@ -24,10 +24,12 @@ def test_predict_names_the_commands_that_make_it_fit(in_process, asked):
 
 
 def test_json_has_the_nearest_plans_beside_the_advice(in_process, asked):
-    code, out, _ = in_process("predict", asked, "--json")
+    code, out, _ = in_process("predict", asked, "--json", "--nearest")
     assert code == 0
     document = json.loads(out)
     assert document["advice"]
     assert all(near["fits"] for near in document["nearest"])
     assert {"set", "sentence", "command", "step_time_s"} <= document["nearest"][0].keys()
-    assert "nearest" not in json.loads(in_process("predict", asked, "--json", "--set", "model=gpt-125m")[1])
+    fitting = ("--nearest", "--set", "model=gpt-125m")
+    for options in ((), fitting):
+        assert "nearest" not in json.loads(in_process("predict", asked, "--json", *options)[1])

@@ -52,13 +52,14 @@ def test_every_question_has_an_answer_in_words(client, query, status, said):
     assert client.get(f"/predict?{query}").status_code == 200
 
 
-def test_the_document_of_a_plan_that_does_not_fit_names_the_nearest_that_do(client):
+def test_the_document_of_a_plan_that_does_not_fit_is_that_of_the_interface_which_may_name_the_nearest_that_do(client):
     query = "model=llama-3-70b&cluster=8x+h100-sxm-80gb&workload.task=pretrain&workload.sequence_length=4096&workload.global_batch=64&plan.tensor_parallel=8&plan.micro_batch=2"
     found = client.get(f"/predict/answer.json?{query}").json()
-    assert found["nearest"]
     scenario = client.get(f"/predict/scenario.yaml?{query}").text
     same = client.post("/api/v1/predict", json={"scenario": yaml.safe_load(scenario)}).json()
     assert found.keys() == same.keys()
+    asked = {"scenario": yaml.safe_load(scenario), "options": {"nearest": True}}
+    assert client.post("/api/v1/predict", json=asked).json()["nearest"]
 
 
 @pytest.mark.parametrize("part", ["better", "why", "answer.json", "answer.csv", "scenario.yaml", "report.html"])

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sightline.loading.loader import Asked, Cell, Loaded
+    from sightline.planning.answer import NearestPlan
     from sightline.prediction.anchoring import Anchored
     from sightline.profile import Profile
     from sightline.progress import Progress
@@ -60,6 +61,10 @@ def predict(
     sort: Sort = None,
     top: Top = None,
     store: RunStore = None,
+    nearest: Annotated[
+        bool,
+        typer.Option("--nearest", help="If no single change makes the plan fit, search for the nearest that does."),
+    ] = False,
 ) -> None:
     """Predict training, generation or a single operator: time, memory, and whether it fits.
 
@@ -75,6 +80,7 @@ def predict(
       sightline predict scenario.yaml --chart prediction.svg
       sightline predict scenario.yaml --html report.html --markdown report.md
       sightline predict scenario.yaml --set plan.zero_stage=3 --json
+      sightline predict scenario.yaml --nearest
       sightline predict scenario.yaml --sweep plan.micro_batch=1,2,4 --csv
       sightline predict examples/sweep-llama-2-7b.yaml --sort memory_bytes.total --top 5
       sightline predict examples/operators.yaml
@@ -101,17 +107,30 @@ def predict(
         from sightline.report.chrome.trace import chrome_trace
 
         output.write_file(trace, chrome_trace(answers[0]))
-    reports.write(_report(answers, loaded, order, known, again), written)
+    plans = _nearest(answers, known, again) if nearest else ()
+    reports.write(_report(answers, loaded, order, known, again, plans), written)
     end_if_stopped(progress)
     if written.are_tables and again:
         try_next(*_next_step(answers, again, written.chart or written.html))
 
 
+def _nearest(answers: "list[Profile]", known: "Anchored | None", again: list[str]) -> "Sequence[NearestPlan]":
+    """Return the nearest plans that fit, if the only plan does not and no single change makes it fit."""
+    from sightline.planning.unfit import nearest_to
+
+    command = shlex.join(("sightline", "predict", *(again or ["FILE"])))
+    return nearest_to(answers[0], command, known) if len(answers) == 1 else ()
+
+
 def _report(
-    answers: "list[Profile]", loaded: "Loaded", order: list[int], known: "Anchored | None", again: list[str]
+    answers: "list[Profile]",
+    loaded: "Loaded",
+    order: list[int],
+    known: "Anchored | None",
+    again: list[str],
+    nearest: "Sequence[NearestPlan]",
 ) -> ProfilesReport:
     """The report of the answers, of which stdout holds those in ``order``; ``again`` asks for them again."""
-    command = shlex.join(("sightline", "predict", *(again or ["FILE"])))
 
     def documents(shown: "Sequence[Profile]") -> list[dict[str, Any]]:
         from sightline.planning.unfit import prediction_to_dict
@@ -123,7 +142,7 @@ def _report(
             )
         if loaded.is_list:
             return [one.to_dict(tables=with_tables) for one in shown]
-        return [prediction_to_dict(one, command, known) for one in shown]
+        return [prediction_to_dict(one, nearest) for one in shown]
 
     return ProfilesReport(
         answers=answers,
@@ -131,7 +150,7 @@ def _report(
         is_list=loaded.is_list,
         cells=loaded.cells[: len(answers)],
         order=order,
-        command=command,
+        nearest=nearest,
         would_help=lambda: changes_of(answers, again, known),
     )
 
@@ -143,7 +162,11 @@ def _next_step(answers: "list[Profile]", again: list[str], picture: str | None) 
         return []
     if len(answers) > 1:
         return [] if picture or len(tasks) > 1 else ["predict", *again, "--chart", "sweep.svg"]
+    from sightline.prediction.changes import needs_several
+
     is_training = "training" in tasks
+    if is_training and needs_several(answers[0]):
+        return ["predict", *again, "--nearest"]
     return ["plan" if is_training and not answers[0].fits and has("plan") else "sensitivity", *again]
 
 

@@ -10,6 +10,7 @@ from sightline.cli.reports import Report, ReportOptions
 
 if TYPE_CHECKING:
     from sightline.explanation.answer import Advice
+    from sightline.planning.answer import NearestPlan
     from sightline.profile import Profile
 
 
@@ -30,8 +31,8 @@ class ProfilesReport(Report):
     """Of each its values of the keys that were swept, as they were typed."""
     order: Sequence[int] | None = None
     """Positions of those that stdout holds, in their order; all of them where it is None."""
-    command: str = "sightline predict FILE"
-    """What was typed, to which changes are added that make a plan fit."""
+    nearest: "Sequence[NearestPlan]" = ()
+    """Plans that fit in place of the only one, which does not."""
     would_help: "Callable[[], Sequence[Advice]]" = no_changes
     """Finds what would help the only answer most; asked for reports alone, for it takes long."""
 
@@ -57,7 +58,7 @@ class ProfilesReport(Report):
         """Return the tables of one, or the table of several."""
         from sightline.report.terminal.profile import tables
 
-        return tables(self.answers, self.cells, self.order, self.command)
+        return tables(self.answers, self.cells, self.order, self.nearest)
 
     def csv(self) -> str:
         """Return a line for each."""

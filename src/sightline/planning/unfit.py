@@ -39,23 +39,6 @@ def _nearest(profile: Profile, command: str, known: "Anchored | None") -> Sequen
     return nearest_plans(unmet, partial(predict, anchor=known), command)
 
 
-def nearest_to_unfit(profile: Profile, command: str, known: "Anchored | None" = None) -> dict[str, Any]:
-    """Return the key of the nearest plans that fit, where one that was asked for does not and no single change helps.
-
-    Args:
-        profile: What was asked for.
-        command: The command that predicts it, which those of the nearest plans extend.
-        known: What runs of one's own cluster teach.
-    """
-    if profile.fits is not False:
-        return {}
-    found = nearest_to(profile, command, known)
-    return {"nearest": [nearest_to_dict(one) for one in found]} if found else {}
-
-
-def prediction_to_dict(profile: Profile, command: str, known: "Anchored | None" = None) -> dict[str, Any]:
-    """Return what ``sightline predict --json`` prints of one prediction: its tables, and plans that fit if it does not.
-
-    The arguments are those of `nearest_to_unfit`.
-    """
-    return profile.to_dict(tables=True) | nearest_to_unfit(profile, command, known)
+def prediction_to_dict(profile: Profile, nearest: Sequence[NearestPlan]) -> dict[str, Any]:
+    """Return what ``sightline predict --json --nearest`` prints of one prediction: its tables, and plans that fit."""
+    return profile.to_dict(tables=True) | ({"nearest": list(map(nearest_to_dict, nearest))} if nearest else {})

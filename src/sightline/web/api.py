@@ -200,15 +200,15 @@ def _state(jobs: Jobs, job: Job) -> dict[str, Any]:
 
 
 def predicted(scenario: Any, options: Mapping[str, Any]) -> Any:
-    """Return what ``sightline predict --json`` prints."""
-    from sightline.planning.unfit import prediction_to_dict
+    """Return what ``sightline predict --json`` prints, with the option ``nearest`` what ``--nearest`` adds."""
+    from sightline.planning.unfit import nearest_to, prediction_to_dict
     from sightline.prediction import predict
 
-    loaded = _read(scenario, options, "predict")
+    loaded = _read(scenario, options, "predict", "nearest")
     answers = [predict(one) for one in loaded.scenarios]
     if loaded.is_list:
         return [answer.to_dict(tables=True) for answer in answers]
-    return prediction_to_dict(answers[0], "sightline predict FILE")
+    return prediction_to_dict(answers[0], nearest_to(answers[0]) if options.get("nearest") else ())
 
 
 def explained(scenario: Any, options: Mapping[str, Any]) -> Any:
@@ -220,8 +220,8 @@ def explained(scenario: Any, options: Mapping[str, Any]) -> Any:
     return documents if loaded.is_list else documents[0]
 
 
-def _read(scenario: Any, options: Mapping[str, Any], kind: str) -> "Loaded":
-    checked(kind, options, ())
+def _read(scenario: Any, options: Mapping[str, Any], kind: str, *allowed: str) -> "Loaded":
+    checked(kind, options, allowed)
     return read([scenario])
 
 

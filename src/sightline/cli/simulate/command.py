@@ -1,6 +1,5 @@
 """The command ``sightline simulate``."""
 
-import shlex
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -209,7 +208,6 @@ def _report(
         is_list=loaded.is_list,
         cells=cells,
         order=order,
-        command=shlex.join(("sightline", "simulate", *(again or ["FILE"]))),
         would_help=lambda: changes_of(answers, again, known) if is_explained else (),
         drawn=[one.profile for one in found[0].tried] if len(found) == 1 else answers,
     )

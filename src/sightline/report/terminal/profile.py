@@ -1,7 +1,7 @@
 """Profiles of any task as compact text: one scenario in full, several as a table."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -12,7 +12,9 @@ from sightline.report import labels, summary, units
 from sightline.report.measured import measured_sentences
 from sightline.report.terminal import parts
 
-PREDICT = "sightline predict FILE"
+if TYPE_CHECKING:
+    from sightline.planning.answer import NearestPlan
+
 COLORS = {
     "forward": "blue",
     "queue": "yellow",
@@ -34,12 +36,12 @@ def tables(
     profiles: Sequence[Profile],
     cells: Sequence[Mapping[str, Any]] = (),
     order: Sequence[int] | None = None,
-    command: str = PREDICT,
+    nearest: "Sequence[NearestPlan]" = (),
 ) -> list[RenderableType]:
     """Return, for each task, a block for one profile and a table for several.
 
-    ``cells`` holds each profile's values of swept keys, ``order`` the positions of those that are shown, ``command``
-    what was typed.
+    ``cells`` holds each profile's values of swept keys, ``order`` the positions of those that are shown, ``nearest``
+    plans that fit in place of a single one that does not.
     """
     shown = range(len(profiles)) if order is None else order
     found: list[RenderableType] = []
@@ -47,7 +49,7 @@ def tables(
         asked = [p for p in profiles if p.task is task]
         chosen = [i for i in shown if profiles[i].task is task]
         if len(asked) == 1 and chosen:
-            found.append(_served(asked[0]) if task is SERVING else one(asked[0], command))
+            found.append(_served(asked[0]) if task is SERVING else one(asked[0], nearest))
         elif chosen:
             # Most commands show one profile, and start faster without this.
             from sightline.report.terminal.several import several
@@ -56,11 +58,8 @@ def tables(
     return [*found, *(Text(line) for line in summary.anchor_sentences(profiles))]
 
 
-def one(profile: Profile, command: str = PREDICT) -> RenderableType:
-    """Return a single profile: headline figures, phases, modules, memory, measurements, what would fit.
-
-    ``command`` is what was typed, to which changes are added.
-    """
+def one(profile: Profile, nearest: "Sequence[NearestPlan]" = ()) -> RenderableType:
+    """Return a single profile: headline figures, phases, modules, memory, measurements, what would fit."""
     blocks: list[RenderableType] = [
         Text(labels.title(profile.scenario), style="bold"),
         *(Text(line, style="dim") for line in labels.subtitle(profile.scenario)),
@@ -73,7 +72,7 @@ def one(profile: Profile, command: str = PREDICT) -> RenderableType:
     for sentences, style in ((measured_sentences(profile), ""), (profile.advice, "red")):
         if sentences:
             blocks += [Text(), *(parts.Sentence(sentence, style=style) for sentence in sentences)]
-    return Group(*blocks, *([] if profile.fits is not False else _nearest(profile, command)))
+    return Group(*blocks, *_nearest(nearest))
 
 
 def _served(profile: Profile) -> RenderableType:
@@ -83,12 +82,11 @@ def _served(profile: Profile) -> RenderableType:
     return served(profile, _breakdown(profile) if profile.phases else None)
 
 
-def _nearest(profile: Profile, command: str) -> Iterator[RenderableType]:
+def _nearest(nearest: "Sequence[NearestPlan]") -> Iterator[RenderableType]:
     """Yield what would fit in place of a plan that does not, with the command that tries it."""
-    from sightline.planning.unfit import nearest_to
-    from sightline.report.plans.sentences import setting
+    for near in nearest:
+        from sightline.report.plans.sentences import setting
 
-    for near in nearest_to(profile, command):
         yield Text()
         yield parts.Sentence(f"{setting(near.set)}: {near.sentence}")
         yield parts.Command(near.command)

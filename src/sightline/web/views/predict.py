@@ -98,9 +98,7 @@ def _why(asked: Asked) -> "Piece":
 def _json(asked: Asked) -> "Response":
     import json
 
-    from sightline.planning.unfit import prediction_to_dict
-
-    document = prediction_to_dict(_profile(asked.scenario_query), "sightline predict scenario.yaml")
+    document = _profile(asked.scenario_query).to_dict(tables=True)
     return attached(json.dumps(document, indent=2, allow_nan=False), "prediction.json")
 
 
