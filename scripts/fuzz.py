@@ -1,15 +1,16 @@
 """Every reader on wrong inputs: each may be answered or refused in a sentence, with bounded memory and time.
 
-    python scripts/fuzz.py [READER ...] --seconds 600 --seed 1     look for defects; the time is shared by the readers
-    python scripts/fuzz.py --again FOLDER ...                      ask about kept inputs again
+    python scripts/fuzz.py [READER ...] --seconds 600     look for defects; the time is shared by the readers
+    python scripts/fuzz.py --again FOLDER ...             ask about kept inputs again
 
-The same seed makes the same inputs. An input that ends otherwise - in a traceback, in a process that dies, beyond the
-time or memory that one may take - is kept in a folder with its files, and the exit code is 1. What a fresh process answers
-is unstable: it is counted and printed, not kept.
+The same seed makes the same inputs. Without --seed, each search draws a new one and prints it. An input that ends
+otherwise - in a traceback, in a process that dies, beyond the time or memory that one may take - is kept in a folder with
+its files, and the exit code is 1. What a fresh process answers is unstable: it is counted and printed, not kept.
 """
 
 import argparse
 import os
+import secrets
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -32,7 +33,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("readers", nargs="*", metavar="READER", help=f"of {', '.join(READERS)}; none means all")
     parser.add_argument("--seconds", type=float, default=60.0, help="for all readers together")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(10**9), help="default: a new one each time")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="readers at the same time")
     parser.add_argument("--out", type=Path, default=Path("fuzz-defects"), help="where inputs with defects are kept")
     parser.add_argument("--again", type=Path, nargs="+", metavar="FOLDER", help="kept inputs")
@@ -43,6 +44,7 @@ def main() -> int:
         return again(asked.again)
     if unknown := [name for name in asked.readers if name not in READERS]:
         parser.error(f"no reader {', '.join(unknown)}; known: {', '.join(READERS)}")
+    print(f"seed {asked.seed}", flush=True)
     return look(asked.readers or list(READERS), asked.seconds, asked.seed, asked.workers, asked.out)
 
 
