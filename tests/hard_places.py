@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from waiting import PATIENCE_S
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 TRAINING = EXAMPLES / "llama-2-7b-zero2-8xa800.yaml"
 GENERATION = EXAMPLES / "llama-2-7b-generate-a100.yaml"
@@ -47,14 +49,14 @@ def run(name, folder, *before, environment=None, cwd=None, **streams):
     whole = {key: value for key, value in {**os.environ, **changed}.items() if value is not None}
     streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams}
     command = [*before, sys.executable, "-m", "sightline", *words]
-    return subprocess.run(command, env=whole, cwd=cwd or folder, check=False, timeout=300, **streams)
+    return subprocess.run(command, env=whole, cwd=cwd or folder, check=False, timeout=PATIENCE_S, **streams)
 
 
 def is_possible(*before):
     """Return whether this machine runs a command behind such words."""
     if shutil.which(before[0]) is None:
         return False
-    return subprocess.run([*before, "true"], capture_output=True, check=False, timeout=60).returncode == 0
+    return subprocess.run([*before, "true"], capture_output=True, check=False, timeout=PATIENCE_S).returncode == 0
 
 
 def check_quiet(answer, code=0):

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from waiting import PATIENCE_S
+
 SHOTS = Path(os.environ.get("SIGHTLINE_SHOTS", Path(tempfile.gettempdir()) / "shots"))
 
 
@@ -26,7 +28,7 @@ def running(*options: str, environment: dict[str, str] | None = None) -> Iterato
         yield found[0], process
     finally:
         process.terminate()
-        process.wait(timeout=60)
+        process.wait(timeout=PATIENCE_S)
         process.stdout.close()
 
 
@@ -52,7 +54,7 @@ def opened(browser, server, **options):
     context = browser.new_context(base_url=server, **{"viewport": {"width": 1280, "height": 900}, **options})
     page = context.new_page()
     # Work of the page takes many times longer on a machine that does other work too; only a failure waits this long.
-    page.set_default_timeout(120_000)
+    page.set_default_timeout(1000 * PATIENCE_S)
     seen = Seen(page, server)
     page.seen = seen
     yield page
@@ -65,6 +67,11 @@ def opened(browser, server, **options):
 def ready(page):
     """Wait until the page has drawn its charts."""
     page.wait_for_selector("html[data-drawn]")
+
+
+def drawn_again(page):
+    """Wait until the page has been drawn twice more: what had come before has been taken up then."""
+    return page.evaluate("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
 
 
 def assert_no_sideways_scroll(page):

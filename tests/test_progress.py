@@ -7,6 +7,7 @@ import threading
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from waiting import PATIENCE_S
 
 from sightline.errors import SightlineError
 from sightline.progress import SILENT, Cancelled, Progress, State
@@ -85,5 +86,7 @@ sys.exit(0 if progress.cancelled and table.height == 1 else 3)
 
 
 def test_ctrl_c_while_a_table_is_worked_on_only_cancels():
-    ended = subprocess.run([sys.executable, "-c", WRITES], capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(
+        [sys.executable, "-c", WRITES], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
     assert (ended.returncode, ended.stderr) == (0, "")

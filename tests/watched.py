@@ -1,8 +1,6 @@
 """Jobs for tests of watches: scenarios that a loop can play, and steps as a loop reports them."""
 
-import time
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from sightline.loading import load
 from sightline.watching.expected import Expected, expected_of
@@ -47,13 +45,3 @@ def expected(mapping) -> Expected:
 def steps(times: Sequence[float], first: int = 1, **figures) -> list[Step]:
     """Return steps of these seconds; figures are the same for all."""
     return [Step(number=first + at, time_s=time, **figures) for at, time in enumerate(times)]
-
-
-def until(condition: Callable[[], Any], patience_s: float = 60.0) -> Any:
-    """Wait for what happens beside this thread, however slow the machine is."""
-    end = time.monotonic() + patience_s
-    while not (found := condition()):
-        if time.monotonic() > end:
-            raise AssertionError("it did not happen")
-        time.sleep(0.01)
-    return found

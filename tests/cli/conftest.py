@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from waiting import PATIENCE_S
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 EXAMPLE = EXAMPLES / "llama-2-7b-zero2-8xa800.yaml"
@@ -20,7 +21,7 @@ def run(tmp_path: Path) -> Run:
     def run(*arguments: object, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "sightline", *map(str, arguments)]
         return subprocess.run(
-            command, check=False, capture_output=True, text=True, input=stdin, cwd=tmp_path, timeout=120
+            command, check=False, capture_output=True, text=True, input=stdin, cwd=tmp_path, timeout=PATIENCE_S
         )
 
     return run

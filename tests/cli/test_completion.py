@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from waiting import PATIENCE_S
 
 from sightline.cli import completion
 from sightline.cli.app import COMMANDS
@@ -21,7 +22,7 @@ def completed(line, tmp_path, **variables):
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=PATIENCE_S,
     )
     assert (answer.returncode, answer.stderr) == (0, "")
     return answer.stdout.split()

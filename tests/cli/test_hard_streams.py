@@ -5,10 +5,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
+from pathlib import Path
 
 import pytest
 from hard_places import COMMANDS, TRAINING, check_quiet, run
+from waiting import PATIENCE_S, until
 
 C = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": None}
 """The locale of C, without what Python does about it."""
@@ -52,7 +53,7 @@ def test_boxes_bars_and_dots_have_ascii_that_looks_like_them(name, looks, tmp_pa
 def predicted(tmp_path, environment, *more):
     command = [sys.executable, "-m", "sightline", "predict", str(TRAINING), *more]
     whole = {key: value for key, value in {**os.environ, **environment}.items() if value is not None}
-    answer = subprocess.run(command, env=whole, cwd=tmp_path, capture_output=True, check=False, timeout=120)
+    answer = subprocess.run(command, env=whole, cwd=tmp_path, capture_output=True, check=False, timeout=PATIENCE_S)
     check_quiet(answer)
     return answer.stdout
 
@@ -108,6 +109,10 @@ def test_terminals_may_be_narrow_and_dumb(name, tmp_path):
     assert b"\x1b" not in answer.stdout
 
 
+MOMENTS = ("_multiarray_umath", "_yaml", "mtrand")
+"""Libraries that a command loads: as it begins, when it reads its first file, and when it predicts."""
+
+
 @pytest.fixture
 def interruptible():
     """A child started in the background would ignore Ctrl-C, as shells have it."""
@@ -117,17 +122,18 @@ def interruptible():
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says what a process has loaded")
 @pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)])
-@pytest.mark.parametrize("after_s", [0.4, 1.2, 2.4])
+@pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("name", ["chart", "plan", "validate"])
-def test_a_signal_ends_a_command_without_a_traceback(name, number, code, after_s, tmp_path):
+def test_a_signal_ends_a_command_without_a_traceback(name, number, code, moment, tmp_path):
     words = [str(word).replace("{out}", str(tmp_path)) for word in COMMANDS[name]]
     command = [sys.executable, "-m", "sightline", *words]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
-    time.sleep(after_s)
+    until(lambda: process.poll() is not None or moment in Path(f"/proc/{process.pid}/maps").read_text())
     process.send_signal(number)
-    said = process.communicate(timeout=120)[1].decode()
+    said = process.communicate(timeout=PATIENCE_S)[1].decode()
     # A command may have ended before.
     assert process.returncode in (0, code)
     assert [line for line in filter(None, said.splitlines()) if not line.startswith("sightline: ")] == []
@@ -144,5 +150,5 @@ def test_the_page_ends_quietly(number, tmp_path):
     with subprocess.Popen(command, env=home, **pipes) as process:
         assert "Ctrl-C" in process.stdout.readline()
         process.send_signal(number)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, out, err) == (0, "", "")

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from waiting import PATIENCE_S
 
 from sightline.cli import progress_bar as bars
 
@@ -26,7 +27,7 @@ def test_a_terminal_sees_progress_and_stdout_stays_json(example):
     command = [sys.executable, "-c", AT_ONCE, "predict", str(example), *SWEEP]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=follower, text=True) as process:
         os.close(follower)
-        out, _ = process.communicate(timeout=60)
+        out, _ = process.communicate(timeout=PATIENCE_S)
     seen = read_all(leader)
     assert process.returncode == 0
     assert len(json.loads(out)) == 40

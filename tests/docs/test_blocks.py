@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from waiting import PATIENCE_S
 
 from sightline.cli.main import run
 
@@ -87,7 +88,7 @@ def test_a_block_runs(language, text, capsys):
 def run_by_a_shell(script):
     """Run a block as people paste it."""
     command = ["bash", "-euo", "pipefail", "-c", script]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert answer.returncode == 0, answer.stderr
     assert "Traceback" not in answer.stderr
 

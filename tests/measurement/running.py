@@ -1,6 +1,5 @@
 """What the tests of measurement share: a model, and looking for processes that were left behind."""
 
-import time
 from pathlib import Path
 
 TINY = {
@@ -26,13 +25,3 @@ def alive(mark):
             if mark.encode() in line and state.rpartition(")")[2].split()[0] != "Z":
                 found.append(int(folder.name))
     return found
-
-
-def gone(mark, within_s=15):
-    """Whether no such process is left, now or a little later."""
-    deadline = time.monotonic() + within_s
-    while alive(mark):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True

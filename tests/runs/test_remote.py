@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from waiting import PATIENCE_S
 
 from sightline.errors import WorkError
 from sightline.runs import open_store
@@ -46,7 +47,7 @@ def s3():
     yield "s3://bucket/runs"
     patch.undo()
     server.stdin.close()
-    server.wait(timeout=20)
+    server.wait(timeout=PATIENCE_S)
     server.stdout.close()
     server.stderr.close()
 

@@ -24,7 +24,6 @@ def fuzz(monkeypatch):
 
     monkeypatch.setattr(campaign, "serve", planted_defects.serve)
     monkeypatch.setattr(campaign, "CPU_S", planted_defects.CPU_S)
-    monkeypatch.setattr(campaign, "IDLE_S", 5.0)
     return fuzz
 
 
@@ -53,7 +52,9 @@ def look(fuzz, monkeypatch, tmp_path, capsys):
         ("death", "the process died"),
     ],
 )
-def test_a_planted_defect_is_found_and_kept(fuzz, look, capsys, kind, problem):
+def test_a_planted_defect_is_found_and_kept(fuzz, look, capsys, monkeypatch, kind, problem):
+    if kind == "wait":
+        monkeypatch.setattr("fuzzing.campaign.IDLE_S", 2.0)
     code, out, kept = look(kind)
     assert (code, out.splitlines()[0].split()) == (1, ["reader", "1", "defect"])
     assert f"{kept}/reader-7-0: 1 x " in out

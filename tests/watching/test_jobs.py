@@ -9,7 +9,8 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from watched import TINY, until
+from waiting import PATIENCE_S, until
+from watched import TINY
 
 import sightline as sl
 from sightline import watching
@@ -69,7 +70,7 @@ def start(tmp_path, store):
 
 
 def ended(process):
-    output, errors = process.communicate(timeout=120)
+    output, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, errors
     return output, errors
 
@@ -197,6 +198,6 @@ def test_the_trainer_is_watched_with_a_scenario_of_its_own(start, store):
 def test_the_example_runs_and_says_what_the_documentation_shows(store):
     example = Path(__file__).parents[2] / "examples" / "watching" / "watch_tiny_llama.py"
     command = [sys.executable, str(example), "--steps", "45", "--store", store]
-    said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
+    said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE_S)
     assert "longer sequences: 128 tokens a sample, not 64" in said.stderr
     assert watching.read_one("latest", store).run.status == "ok"

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from waiting import PATIENCE_S
 from watched import LARGE, TINY
 
 import sightline as sl
@@ -126,7 +127,7 @@ def test_the_command_that_is_named_finds_the_plan_again(tmp_path, monkeypatch):
     words = shlex.split(answer["command"])
     assert words[:2] == ["sightline", "plan"]
     command = [sys.executable, "-m", "sightline", *words[1:], "--json"]
-    said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+    said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE_S)
     best = json.loads(said.stdout)["plans"][0]
     assert best["step_time_s"] <= 1.003 * answer["best_s"]
     assert (tmp_path / "replan-1.launch" / "launch.sh").is_file()

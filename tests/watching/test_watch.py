@@ -9,7 +9,8 @@ import resource
 from time import sleep
 
 import pytest
-from watched import TINY, until
+from waiting import until
+from watched import TINY
 
 import sightline as sl
 from sightline import watching
@@ -105,7 +106,7 @@ def test_parts_and_input_are_timed(store):
             watch.step()
     measured = open_store(store).find(watch.id).result["measurement"]
     assert measured["parts"]["all_reduce"] >= 0.004
-    assert measured["input_wait_s"] < 0.004
+    assert measured["input_wait_s"] < measured["parts"]["all_reduce"]
 
 
 @pytest.mark.slow

@@ -2,10 +2,10 @@
 
 import os
 import signal
-import time
 
 import pytest
 from page_checks import running
+from waiting import PATIENCE_S, until
 
 from sightline.web.jobs import Jobs, Request
 from sightline.web.security import Refusal
@@ -30,12 +30,9 @@ def jobs(tmp_path):
     found.close()
 
 
-def ended(jobs, identifier, until=60):
+def ended(jobs, identifier):
     """The job once it has ended."""
-    end = time.monotonic() + until
-    while not (job := jobs.get(identifier)).ended and time.monotonic() < end:
-        time.sleep(0.05)
-    return job
+    return until(lambda: (job := jobs.get(identifier)).ended and job)
 
 
 def test_a_job_is_done_once_and_kept(jobs, tmp_path):
@@ -59,10 +56,10 @@ def test_a_mistake_is_a_sentence(jobs):
     assert any("did you mean 'llama-3-8b'" in problem for problem in job.problems)
 
 
-def test_a_job_that_is_stopped_keeps_what_it_found(jobs, tmp_path):
+def test_a_job_that_is_stopped_keeps_what_it_found(jobs, tmp_path, monkeypatch):
+    monkeypatch.setattr("sightline.web.jobs.jobs.MOST_STOPPING_S", PATIENCE_S)
     job = jobs.start(Request(kind="plan", mapping=LONG))
-    while jobs.get(job.id).done == 0 and not jobs.get(job.id).ended:
-        time.sleep(0.02)
+    until(lambda: jobs.get(job.id).done or jobs.get(job.id).ended)
     assert jobs.cancel(job.id).state == "stopping"
     assert ended(jobs, job.id).state == "cancelled"
     assert jobs.result(job.id) is None
@@ -79,8 +76,7 @@ def test_a_job_that_is_stopped_keeps_what_it_found(jobs, tmp_path):
 def test_work_that_does_not_stop_is_ended(jobs, monkeypatch):
     monkeypatch.setattr("sightline.web.jobs.jobs.MOST_STOPPING_S", 0)
     job = jobs.start(Request(kind="plan", mapping=LONG))
-    while jobs.get(job.id).state == "waiting":
-        time.sleep(0.02)
+    until(lambda: jobs.get(job.id).state != "waiting")
     jobs.cancel(job.id)
     assert ended(jobs, job.id).state == "cancelled"
     assert jobs.partial(job.id) is None
@@ -97,15 +93,14 @@ def test_a_killed_server_loses_nothing_that_is_finished(tmp_path):
 
     environment = {"SIGHTLINE_JOBS": str(tmp_path)}
     with running(environment=environment) as (address, process):
-        done = httpx2.post(
-            f"{address}/api/v1/simulate", json={"scenario": QUICK, "options": {"intervals": False}}
-        ).json()
-        with httpx2.stream("GET", f"{address}/api/v1/jobs/{done['id']}/events", timeout=60) as events:
+        quick = {"scenario": QUICK, "options": {"intervals": False}}
+        done = httpx2.post(f"{address}/api/v1/simulate", json=quick, timeout=PATIENCE_S).json()
+        with httpx2.stream("GET", f"{address}/api/v1/jobs/{done['id']}/events", timeout=PATIENCE_S) as events:
             assert '"state": "done"' in list(events.iter_lines())[-2]
-        cut = httpx2.post(f"{address}/api/v1/plan", json=LONG).json()
+        cut = httpx2.post(f"{address}/api/v1/plan", json=LONG, timeout=PATIENCE_S).json()
         os.kill(process.pid, signal.SIGKILL)
-    with running(environment=environment) as (address, _):
-        assert httpx2.get(f"{address}/api/v1/jobs/{done['id']}").json()["result"]["completed"] == 4
-        found = httpx2.get(f"{address}/api/v1/jobs/{cut['id']}").json()
-        assert found["state"] in ("interrupted", "done")
-        assert httpx2.delete(f"{address}/api/v1/jobs/{cut['id']}").status_code == 200
+    with running(environment=environment) as (address, _), httpx2.Client(timeout=PATIENCE_S) as client:
+        kept = f"{address}/api/v1/jobs"
+        assert client.get(f"{kept}/{done['id']}").json()["result"]["completed"] == 4
+        assert client.get(f"{kept}/{cut['id']}").json()["state"] in ("interrupted", "done")
+        assert client.delete(f"{kept}/{cut['id']}").status_code == 200

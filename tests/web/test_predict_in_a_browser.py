@@ -4,9 +4,11 @@ import csv
 import io
 import json
 import re
+from collections import Counter
 
 import pytest
-from page_checks import assert_accessible, assert_no_sideways_scroll, opened, ready, screenshot
+from page_checks import assert_accessible, assert_no_sideways_scroll, drawn_again, opened, ready, screenshot
+from waiting import until
 
 from sightline.report.charts.numbers import csv_of
 
@@ -97,12 +99,16 @@ def test_a_pasted_config_is_a_model(page):
 def test_only_the_newest_question_is_answered(page):
     page.goto(GENERATE)
     ready(page)
+    pending = Counter()
+    page.on("request", lambda one: pending.update([one.url]))
+    for event in ("requestfinished", "requestfailed"):
+        page.on(event, lambda one: pending.subtract([one.url]))
     field = page.get_by_label("batch", exact=True)
     for batch in (1, 2, 8, 32):
         field.fill(str(batch))
         field.dispatch_event("change")
     page.wait_for_selector("#answer:has-text('batch 32')")
-    page.wait_for_timeout(600)
+    until(lambda: drawn_again(page) and not +pending)
     assert "batch 32" in page.locator("#answer").inner_text()
 
 

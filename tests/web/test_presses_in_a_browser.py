@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from page_checks import ready
+from page_checks import drawn_again, ready
 
 pytestmark = pytest.mark.slow
 ASKED = (
@@ -55,7 +55,7 @@ def test_a_press_is_not_lost_when_the_form_moves_below_it(page, button):
     with page.expect_response(re.compile(question)) as answer:
         answers.open()
     answer.value.finished()
-    page.wait_for_timeout(200)
+    drawn_again(page)
     page.mouse.up()
     page.wait_for_selector("#answer >> text=/8 clients/")
 

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from page_checks import running
+from waiting import PATIENCE_S
 
 LONG = {
     "model": "llama-3-70b",
@@ -17,7 +18,7 @@ LONG = {
 
 def start(*options):
     command = [sys.executable, "-m", "sightline", "ui", "--no-browser", *options]
-    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=PATIENCE_S)
 
 
 def test_a_port_that_is_taken_is_a_sentence():
@@ -43,9 +44,9 @@ def test_ctrl_c_ends_the_server_and_its_jobs(tmp_path):
     import httpx2
 
     with running(environment={"SIGHTLINE_JOBS": str(tmp_path)}) as (address, process):
-        assert httpx2.post(f"{address}/api/v1/plan", json=LONG, timeout=60).status_code == 202
+        assert httpx2.post(f"{address}/api/v1/plan", json=LONG, timeout=PATIENCE_S).status_code == 202
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=PATIENCE_S) == 0
 
 
 @pytest.mark.slow

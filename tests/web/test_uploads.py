@@ -1,10 +1,10 @@
 """Traces that are sent: bounded, never opened by a name of the request, and gone when their job has ended."""
 
-import time
 from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
+from waiting import until
 
 from sightline.errors import InputError
 from sightline.web import uploads
@@ -34,15 +34,14 @@ def client(jobs):
         yield found
 
 
-def explained(client, address, until=60):
+def explained(client, address):
     """What the page shows once the job has ended."""
-    end = time.monotonic() + until
-    while time.monotonic() < end:
-        shown = client.get(f"{address}&fragment=1").text
-        if 'data-state="waiting"' not in shown and 'data-state="running"' not in shown:
-            return shown
-        time.sleep(0.05)
-    raise AssertionError("the job does not end")
+
+    def shown():
+        text = client.get(f"{address}&fragment=1").text
+        return text if not any(f'data-state="{state}"' in text for state in ("waiting", "running")) else None
+
+    return until(shown)
 
 
 @pytest.mark.slow

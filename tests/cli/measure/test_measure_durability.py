@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import uuid
 from pathlib import Path
 
@@ -16,6 +15,8 @@ import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
+
+from waiting import PATIENCE_S, until
 
 from sightline.measurement.processes.tree import marked
 from sightline.runs import open_store
@@ -72,19 +73,18 @@ def started(tmp_path):
 
 def ended(process):
     """Its exit code, stdout and stderr."""
-    out, err = process.communicate(timeout=300)
+    out, err = process.communicate(timeout=PATIENCE_S)
     return process.returncode, out, err
 
 
 def wait_for_samples(store, count, process):
     """The journal of the run at hand, once it holds so many samples."""
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and process.poll() is None:
-        for journal in Path(store).glob("*/samples.jsonl"):
-            if journal.read_bytes().count(b"\n") >= count:
-                return journal
-        time.sleep(0.01)
-    pytest.fail(f"no samples came; it said {process.communicate()[1] if process.poll() is not None else 'nothing'}")
+
+    def full():
+        assert process.poll() is None, process.communicate()[1]
+        return [path for path in Path(store).glob("*/samples.jsonl") if path.read_bytes().count(b"\n") >= count]
+
+    return until(full)[0]
 
 
 def without(tmp_path, *packages):
@@ -175,10 +175,7 @@ def test_two_ranks_that_are_stopped_leave_their_samples_and_no_process(
     assert len(started.left()) >= 4, "the command, the supervisor, the case and two ranks"
     process.send_signal(end)
     assert ended(process) == (code, "", words)
-    deadline = time.monotonic() + 15
-    while started.left() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert started.left() == []
+    until(lambda: not started.left())
     (run,) = open_store(str(store)).runs()
     assert run.status == "interrupted"
     assert open_store(str(store)).samples(run).height >= 5

@@ -8,6 +8,7 @@ import sys
 
 import polars as pl
 import pytest
+from waiting import PATIENCE_S, until
 
 from sightline.planning.training import distributed
 from sightline.sweeps.chunks import SweepFolder
@@ -126,10 +127,9 @@ def test_ctrl_c_at_a_terminal_ends_the_workers_too(file, tmp_path):
         text=True,
         start_new_session=True,
     ) as process:
-        while process.poll() is None and not list((tmp_path / "search").glob("parts/*.parquet")):
-            pass
+        until(lambda: process.poll() is not None or list((tmp_path / "search").glob("parts/*.parquet")))
         os.killpg(process.pid, signal.SIGINT)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode in (0, 130), err
     assert json.loads(out)["plans"]
     assert "Traceback" not in err

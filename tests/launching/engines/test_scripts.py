@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from generation_scenarios import generation
+from waiting import PATIENCE_S
 
 from sightline.launching import save, write
 
@@ -38,7 +39,7 @@ def calls(tmp_path):
         log = tmp_path / f"calls-{node}"
         environment = {"PATH": f"{folder}:{os.environ['PATH']}", "CALLS": str(log)}
         names = {"NODE_RANK": str(node), "HOSTS": "first second third fourth"}
-        subprocess.run(["bash", script], env=environment | names, check=True, timeout=60)
+        subprocess.run(["bash", script], env=environment | names, check=True, timeout=PATIENCE_S)
         return sorted(log.read_text().splitlines())
 
     return run

@@ -11,6 +11,7 @@ import yaml
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from launching.launched import asked, fields_that_differ, launched, plans, possible, read_back
+from waiting import PATIENCE_S
 
 from sightline.errors import InputError
 from sightline.launching import read, save, write
@@ -234,7 +235,7 @@ def test_the_script_trains_a_step(plan, tmp_path):
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=PATIENCE_S,
         env={**os.environ, "ACCELERATE_USE_CPU": "true", "CUDA_VISIBLE_DEVICES": ""},
         check=False,
     )

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from measurement.running import alive, gone
+from measurement.running import alive
+from waiting import PATIENCE_S, until
 
 from sightline.errors import WorkError
 from sightline.measurement.processes.isolation import FINISHED, Status, run_case
@@ -24,7 +25,7 @@ def mark():
     return f"mark-{uuid.uuid4().hex}"
 
 
-def run(name, on_sample=None, limit_s=60.0, variables=None, **arguments):
+def run(name, on_sample=None, limit_s=PATIENCE_S, variables=None, **arguments):
     return run_case(f"{CASES}:{name}", arguments, limit_s, on_sample, variables=variables)
 
 
@@ -48,7 +49,7 @@ def test_samples_come_while_the_case_runs(mark):
     with pytest.raises(WorkError, match="disk is full"):
         run("starts_daemons_and_hangs", stop, mark=mark)
     assert came == [True]
-    assert gone(mark)
+    until(lambda: not alive(mark))
 
 
 @pytest.mark.parametrize(
@@ -77,15 +78,19 @@ def test_what_was_printed_last_is_kept():
 
 def test_a_hang_ends_at_its_limit_with_all_its_processes(mark):
     samples = []
-    outcome = run("starts_daemons_and_hangs", samples.append, 1.0, mark=mark)
-    assert (outcome.status, outcome.reason) == ("timeout", "it did not end within 1 s")
+    # A busy machine may take longer than the first limits to start the case.
+    for limit_s in (1, 8, 64, 512):
+        outcome = run("starts_daemons_and_hangs", samples.append, float(limit_s), mark=mark)
+        assert (outcome.status, outcome.reason) == ("timeout", f"it did not end within {limit_s} s")
+        assert not alive(mark)
+        if samples:
+            break
     assert len(samples) == 1
-    assert gone(mark, within_s=0)
 
 
 def test_what_a_case_leaves_running_is_ended(mark):
     assert run("starts_daemons_and_returns", mark=mark).status == "ok"
-    assert gone(mark, within_s=0)
+    assert not alive(mark)
 
 
 def test_a_case_has_variables_and_a_scratch_folder_of_its_own():
@@ -107,7 +112,7 @@ def test_ctrl_c_interrupts_the_case(mark):
     outcome = run("starts_daemons_and_hangs", press, mark=mark)
     assert (outcome.status, outcome.reason) == ("interrupted", "it was interrupted")
     assert len(samples) == 1
-    assert gone(mark, within_s=0)
+    assert not alive(mark)
     assert "interrupted" not in FINISHED
 
 
@@ -120,7 +125,7 @@ def test_a_keeper_that_is_killed_leaves_nothing(mark, tmp_path, monkeypatch):
 
     outcome = run("starts_daemons_and_hangs", kill_keeper, mark=mark)
     assert (outcome.status, outcome.reason) == ("crashed", "the process that watches the case ended with -9")
-    assert gone(mark)
+    until(lambda: not alive(mark))
     assert [*tmp_path.iterdir()] == []
 
 
@@ -136,4 +141,4 @@ def test_a_caller_that_is_killed_leaves_nothing(mark, tmp_path):
     caller.kill()
     caller.wait()
     caller.stdout.close()
-    assert gone(mark)
+    until(lambda: not alive(mark))

@@ -10,7 +10,8 @@ import uuid
 from pathlib import Path
 
 import pytest
-from measurement.running import gone
+from measurement.running import alive
+from waiting import PATIENCE_S, until
 
 from sightline.measurement.machine import record_environment
 from sightline.measurement.processes.suite import Case, run_suite
@@ -25,7 +26,9 @@ def store(tmp_path):
 
 
 def case(name, **arguments):
-    return Case(name=name.replace("_", " "), entry=f"{CASES}:{name}", arguments=arguments, limit_s=60, variables={})
+    return Case(
+        name=name.replace("_", " "), entry=f"{CASES}:{name}", arguments=arguments, limit_s=PATIENCE_S, variables={}
+    )
 
 
 def test_cases_are_stored_in_order(store):
@@ -112,7 +115,7 @@ def survive(tmp_path, cases, kills, turn_s, seed):
             killed += suite.poll() is None
             suite.kill()
         code = suite.wait()
-        assert gone(mark)
+        until(lambda: not alive(mark))
         check_readable(store, log)
         if code == 0:
             break
@@ -121,8 +124,7 @@ def survive(tmp_path, cases, kills, turn_s, seed):
 
 def wait_until_started(log, suite):
     before = len(started(log))
-    while len(started(log)) == before and suite.poll() is None:
-        time.sleep(0.01)
+    until(lambda: len(started(log)) > before or suite.poll() is not None)
 
 
 def started(log):

@@ -31,6 +31,8 @@ BEHAVIORS = (
     "busy",
     "slow",
 )
+SLOW_S = 2.0
+"""How long a slow server takes for the first token of an odd request."""
 
 
 def event(**keys):
@@ -86,7 +88,7 @@ class Server:
         if odd and self.behavior == "echo":
             return web.Response(status=403, text=f"bad key {key}")
         if odd and self.behavior == "slow":
-            await asyncio.sleep(0.7)
+            await asyncio.sleep(SLOW_S)
         stream = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await stream.prepare(request)
         await self.stream(stream, request, body["max_tokens"], prompt_tokens, self.behavior if odd else "well")

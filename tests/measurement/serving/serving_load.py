@@ -5,12 +5,13 @@ import asyncio
 import numpy as np
 from aiohttp import web
 from measurement.serving.misbehaving import Server
+from waiting import PATIENCE_S
 
 from sightline.measurement.serving.load import ClientSettings, send_load
 from sightline.measurement.serving.stream import Limits
 from sightline.simulation.load import Requests
 
-PATIENT = Limits(stall_s=0.3, total_s=20.0)
+PATIENT = Limits(stall_s=PATIENCE_S, total_s=PATIENCE_S)
 
 
 def load(count=24, *, spacing_s=0.005, **columns):

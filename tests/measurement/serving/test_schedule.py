@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from waiting import PATIENCE_S
 
 from sightline.measurement.serving.load import all_rows, closed_loop, open_loop, sleep_until
 from sightline.simulation.load import Requests
@@ -71,4 +72,4 @@ def test_users_begin_one_after_the_other():
 
 
 def test_a_time_that_has_passed_is_not_waited_for():
-    assert asyncio.run(asyncio.wait_for(sleep_until(time.perf_counter_ns() - 10**9), 5.0)) is None
+    assert asyncio.run(asyncio.wait_for(sleep_until(time.perf_counter_ns() - 10**9), PATIENCE_S)) is None

@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from measurement.running import TINY
+from waiting import PATIENCE_S
 
 from sightline.errors import InputError
 from sightline.loading import scenario_from_mapping, to_mapping
@@ -349,7 +350,7 @@ def test_two_nodes_on_one_machine_measure_together(tmp_path) -> None:
         subprocess.Popen([*command, str(rank)], cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True)
         for rank in range(2)
     ]
-    answers = [node.communicate(timeout=300)[0] for node in nodes]
+    answers = [node.communicate(timeout=PATIENCE_S)[0] for node in nodes]
     assert [node.returncode for node in nodes] == [0, 0]
     assert json.loads(answers[0])["measurement"]["implementation"] == "ddp"
     assert answers[1] == ""
