@@ -188,6 +188,31 @@ def locked_table() -> str:
     return markdown_table(["source", "cases", "mean error", "bias", "80 % intervals hold"], rows)
 
 
+def baseline_table() -> str:
+    """Return the errors of published measurements before anything was fitted to them, by source and quantity."""
+    found = figures("baseline")
+    rows = [
+        [
+            row["source"] + (f", `{row['variant']}`" if row["variant"] else ""),
+            f"{row['kind']}: `{row['quantity']}`",
+            f"{row['cases'] - sum(row['unanswered'].values())} of {row['cases']}",
+            *(percent(row["mape"]), percent(row["bias"], signed=True)),
+            *(_whole(row["coverage"]), _half(row["half_width"])),
+            str(row["said_not_to_fit"] or "-"),
+        ]
+        for row in found["sources"]
+    ]
+    heads = ["source", "quantity", "answered", "mean error", "bias", "80 % intervals hold", "typical half-width"]
+    failed = [
+        f"Of {of['plans']} plans that ran out of memory (`{of['file']}`), {of['said_to_fit']} are predicted to fit."
+        for of in found["out_of_memory"]
+    ]
+    reasons = {reason: count for row in found["sources"] for reason, count in row["unanswered"].items()}
+    refused = [f"Unanswered: {count} x {reason}." for reason, count in reasons.items()]
+    table = markdown_table([*heads, "ran, predicted not to fit"], rows)
+    return "\n\n".join((f"Predicted on {found['asked']}.", table, *failed, *refused))
+
+
 def published_plans() -> str:
     """Return how close plans of published trainings come to the best ones of a search."""
     cases, compared = figures("plans")["plans"], ("of_all", "of_its_recomputation")

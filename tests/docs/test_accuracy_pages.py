@@ -33,6 +33,7 @@ def test_the_page_is_what_was_printed(pages):
     page, suites = pages
     assert part("expect") == page.expectations()
     assert part("locked") == page.locked_table()
+    assert part("baseline") == page.baseline_table()
     assert part("plans") == page.published_plans()
     assert part("sweeps") == page.sweeps_table()
     assert part("suites") == suites.summary_table()

@@ -1,0 +1,150 @@
+"""Ask every scenario of a folder of published measurements, and print its errors beside the stored baseline.
+
+    python scripts/published_baseline.py DIR [--store]
+
+The folder holds scenarios with measured.* keys as CSV and YAML. Nothing of it was fitted when the baseline was stored
+in docs/accuracy/baseline.json, by source and quantity; --store replaces it, and its table in docs/accuracy.md.
+"""
+
+import argparse
+import csv
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from accuracy_page import DOCS, FIGURES, baseline_table, percent
+from generated import replace_part
+
+from sightline.cli.progress_bar import progress_bar
+from sightline.loading.checks import with_value
+from sightline.loading.loader import by_reason
+from sightline.loading.sources import read_source
+from sightline.progress import Progress
+from sightline.quantities import significant
+from sightline.validation import MeasuredFiles, evaluate
+from sightline.validation.suite import Result, publisher
+from sightline.validation.validate import predict_any
+
+STORED = FIGURES / "baseline.json"
+VARIANTS: Mapping[str, tuple[str, str]] = {
+    # What a source does not say, and what else a user may take it to be.
+    "aleph-alpha-13b-65b.csv": ("plan.tensor_overlap", "backward"),
+}
+SHOWN = ("mape", "median_ape", "bias", "coverage", "half_width")
+Row = dict[str, Any]
+
+
+def main() -> None:
+    """Print the errors of today, and store them if that is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path, metavar="DIR", help="folder with the measurements")
+    parser.add_argument("--store", action="store_true", help="store them as the baseline")
+    options = parser.parse_args()
+    with progress_bar() as progress:
+        found = asked(options.data, progress)
+    stored = json.loads(STORED.read_text("utf-8")) if STORED.exists() else {"sources": []}
+    for line in compared(found["sources"], stored["sources"]):
+        print(line)
+    if options.store:
+        STORED.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        replace_part(DOCS / "accuracy.md", "baseline", baseline_table())
+
+
+def asked(folder: Path, progress: Progress) -> dict[str, Any]:
+    """Return the errors by source and quantity, and how many of the plans that ran out of memory are said to fit."""
+    measured, failed = files_of(folder)
+    rows = [row for source in (measured, *variants(folder)) for row in _rows(*source, progress)]
+    return {
+        "asked": datetime.now(UTC).date().isoformat(),
+        "sources": rows,
+        "out_of_memory": [_out_of_memory(path, progress) for path in failed],
+    }
+
+
+def files_of(folder: Path) -> tuple[tuple[list[Any], str], list[Path]]:
+    """Return the files of scenarios with measured figures, and those of plans of which only the source is stated."""
+    tables = {path: _header(path) for path in sorted(folder.rglob("*.csv"))}
+    figures = {
+        path: [key for key in header if key.startswith("measured.") and key != "measured.source"]
+        for path, header in tables.items()
+        if "measured.source" in header
+    }
+    with_figures = [path for path, keys in figures.items() if keys]
+    return ([*with_figures, *sorted(folder.rglob("*.yaml"))], ""), [path for path, keys in figures.items() if not keys]
+
+
+def _header(path: Path) -> list[str]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return next(csv.reader(file), [])
+
+
+def variants(folder: Path) -> Iterator[tuple[list[Any], str]]:
+    """Yield tables asked in another way, and how."""
+    for name, (key, value) in VARIANTS.items():
+        for path in folder.rglob(name):
+            documents = read_source(path).documents
+            yield [[with_value(one.mapping, key, value) for one in documents]], f"{key} {value}"
+
+
+def _rows(files: Sequence[Any], variant: str, progress: Progress) -> list[Row]:
+    """The errors of files by source and quantity, with the plans that ran and are said not to fit."""
+    unfit: Counter[tuple[str, str]] = Counter()
+
+    def predict(scenario: Any) -> Any:
+        profile = predict_any(scenario)
+        unfit[profile.task.name, publisher(str(scenario.measured.get("source", "")))] += profile.fits is False
+        return profile
+
+    results = evaluate([MeasuredFiles.read(files, skip_invalid=True, progress=progress)], predict, progress)
+    return [_row(result, variant, unfit[result.kind, result.suite]) for result in sorted(results, key=_key)]
+
+
+def _key(result: Result) -> tuple[str, str, str]:
+    return result.kind, result.suite, result.quantity
+
+
+def _row(result: Result, variant: str, unfit: int) -> Row:
+    figures = result.to_dict()
+    return {
+        "source": result.suite,
+        "kind": result.kind,
+        "quantity": result.quantity,
+        "variant": variant,
+        "cases": result.cases,
+        "unanswered": by_reason(of.reason for of in result.answers if of.predicted is None),
+        "said_not_to_fit": unfit,
+        **{key: None if figures[key] is None else significant(figures[key], 4) for key in SHOWN},
+    }
+
+
+def _out_of_memory(path: Path, progress: Progress) -> Row:
+    """How many of the plans of a file, all of which ran out of memory, are said to fit."""
+    from sightline.loading import read_all
+    from sightline.prediction import predict
+
+    loaded = read_all([path], skip_invalid=True)
+    fits = loaded.answered_by(lambda of: bool(predict(of).fits), progress, "predicting", skip_invalid=True)
+    reasons = by_reason(reason for _, reason in loaded.skipped)
+    return {"file": path.stem, "plans": len(fits), "said_to_fit": sum(fits), "unanswered": reasons}
+
+
+def compared(rows: Sequence[Row], stored: Sequence[Row]) -> Iterator[str]:
+    """Yield a line for each source and quantity: the errors of today, and the mean error of the baseline."""
+    before = {_name(row): row["mape"] for row in stored}
+    for row in rows:
+        cases = f"{row['cases'] - sum(row['unanswered'].values())} of {row['cases']}"
+        errors = (
+            f"error {percent(row['mape'])}, bias {percent(row['bias'], signed=True)}, inside {percent(row['coverage'])}"
+        )
+        yield f"{_name(row)}: {cases}, {errors}, half-width {percent(row['half_width'])}; baseline {percent(before.get(_name(row)))}"
+
+
+def _name(row: Row) -> str:
+    return " ".join(filter(None, (row["source"], row["kind"], row["quantity"], row["variant"])))
+
+
+if __name__ == "__main__":
+    main()
