@@ -1,11 +1,12 @@
 """Write what the documentation takes from the code: the commands, the lists of the catalog, the sentences of a check."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import typer.main
-from generated import markdown_table, replace_part
+from generated import csv_text, markdown_table, replace_part
 
 from sightline.catalog import KINDS, entry, names
 from sightline.cli.app import command_line
@@ -16,21 +17,28 @@ from sightline.report.requirements import requirements_lines
 from sightline.requirements.check import check
 
 DOCS = Path(__file__).parents[1] / "docs"
+OFFERS = DOCS / "offers.csv"
+SHARED = 5
+"""Commands from which on an option is described once for all."""
+LISTED = ("models", "devices", "interconnects", "networks", "hosts", "clusters", "frameworks", "engines")
+"""Kinds of entries that scenarios name."""
 
 
 def main() -> None:
-    """Rewrite the generated parts."""
-    replace_part(DOCS / "commands.md", "commands", commands())
-    replace_part(DOCS / "catalog.md", "entries", entries())
-    replace_part(DOCS / "scenario.md", "frameworks", frameworks())
-    replace_part(DOCS / "scenario.md", "engines", engines())
-    replace_part(DOCS / "checking.md", "checked", checked())
+    """Rewrite the generated parts and the table of what frameworks and engines offer."""
+    for page, part in PARTS:
+        replace_part(DOCS / f"{page}.md", part.__name__, part())
+    OFFERS.write_text(offers(), encoding="utf-8")
 
 
 def commands() -> str:
-    """Return a section per command: what it does, its arguments and options, examples."""
-    group: Any = typer.main.get_command(command_line())
-    return "\n\n".join(_command(name, command) for name, command in all_commands(group).items())
+    """Return the options that many commands share, then a section per command: its own arguments and options, examples."""
+    every = all_commands(typer.main.get_command(command_line()))
+    counted = Counter(_row(parameter) for command in every.values() for parameter in command.params)
+    shared = {row for row, count in counted.items() if count >= SHARED}
+    table = markdown_table(["option", "meaning"], [list(row) for row in counted if row in shared])
+    intro = f"## Options of many commands\n\n{table}\n\n`-h` or `--help` shows the help of any command."
+    return "\n\n".join([intro, *(_command(name, command, shared) for name, command in every.items())])
 
 
 def all_commands(group: Any, prefix: str = "") -> dict[str, Any]:
@@ -42,38 +50,43 @@ def all_commands(group: Any, prefix: str = "") -> dict[str, Any]:
     return found
 
 
-def _command(name: str, command: Any) -> str:
+def _command(name: str, command: Any, shared: Collection[tuple[str, str]]) -> str:
     text, _, examples = command.help.partition("\b")
-    example_lines = [line.strip() for line in examples.splitlines() if line.strip().startswith(("sightline", "cat"))]
-    rows = [[_spelling(parameter), parameter.help or ""] for parameter in command.params]
-    rows.append(["`-h`, `--help`", "Show help and exit."])
-    table = markdown_table(["argument or option", "meaning"], rows)
-    block = "```text\n" + "\n".join(example_lines) + "\n```"
-    return f"## sightline {name}\n\n{text.strip()}\n\n{table}\n\n{block}"
+    lines = [line.strip() for line in examples.splitlines() if line.strip().startswith(("sightline", "cat"))]
+    rows = [_row(parameter) for parameter in command.params]
+    own = [list(row) for row in rows if row not in shared]
+    parts = [f"## sightline {name}", text.strip()]
+    if own:
+        parts.append(markdown_table(["argument or option", "meaning"], own))
+    if also := [spelling.partition("` `")[0].strip("`") for spelling, _ in rows if (spelling, _) in shared]:
+        parts.append(f"Also: {_quoted(also)}.")
+    return "\n\n".join([*parts, "```text\n" + "\n".join(lines) + "\n```"])
 
 
-def _spelling(parameter: Any) -> str:
+def _row(parameter: Any) -> tuple[str, str]:
+    """How an argument or option is written, and what it means."""
     if parameter.param_type_name == "argument":
-        return f"`{parameter.metavar}`"
-    names_of_it = ", ".join(f"`{option}`" for option in parameter.opts)
-    return names_of_it if parameter.is_flag else f"{names_of_it} `{parameter.metavar}`"
+        return f"`{parameter.metavar or parameter.name.upper()}`", parameter.help or ""
+    spelling = _quoted((*parameter.opts, *parameter.secondary_opts))
+    takes = "" if parameter.is_flag else f" `{parameter.metavar or parameter.type.name.upper()}`"
+    return spelling + takes, parameter.help or ""
 
 
 def entries() -> str:
-    """Return the names of all entries by kind."""
-    return "\n\n".join(
-        f"**{kind}** ({len(names(kind))}): " + ", ".join(f"`{n}`" for n in names(kind)) for kind in KINDS
-    )
+    """Return the names of the entries that scenarios name, and how many there are of the other kinds."""
+    listed = [f"**{kind}** ({len(names(kind))}): {_quoted(names(kind))}" for kind in KINDS if kind in LISTED]
+    others = ", ".join(f"{kind} ({len(names(kind))})" for kind in KINDS if kind not in LISTED)
+    return "\n\n".join([*listed, f"Other kinds: {others}. `sightline catalog KIND` lists their names."])
 
 
 def frameworks() -> str:
-    """Return what each framework of training offers and takes by default."""
-    return _offers("frameworks", "framework")
+    """Return the release lines of each framework of training."""
+    return _release_lines("frameworks", "framework")
 
 
 def engines() -> str:
-    """Return what each engine of generation offers and takes by default."""
-    return _offers("engines", "engine")
+    """Return the release lines of each engine of generation."""
+    return _release_lines("engines", "engine")
 
 
 def checked() -> str:
@@ -83,28 +96,34 @@ def checked() -> str:
     return "```text\n" + "\n".join(lines) + "\n```"
 
 
-def _offers(kind: str, heading: str) -> str:
-    rows = []
-    for name in names(kind):
-        versions = ", ".join(f"`{version}`" for version in entry(kind, name).get("versions", {}))
-        offers = "; ".join(_by_version(kind, name, "offers", lambda key, values: f"`{key}`: {_listed(values)}"))
-        defaults = ", ".join(_by_version(kind, name, "defaults", lambda key, value: f"`{key}: {value}`"))
-        rows.append([f"`{name}`", versions or "-", offers or "everything", defaults or "-"])
-    return markdown_table([heading, "versions", "offers", "defaults"], rows)
+def _release_lines(kind: str, heading: str) -> str:
+    rows = [[f"`{name}`", _quoted(entry(kind, name).get("versions", {})) or "-"] for name in names(kind)]
+    return markdown_table([heading, "release lines"], rows)
 
 
-def _by_version(kind: str, name: str, field: str, written: Callable[[str, Any], str]) -> Iterator[str]:
-    """Each key of a field as the newest version has it, and behind it what the versions that differ have."""
+def offers() -> str:
+    """Return what each framework and engine offers and takes by default, and the release lines that differ."""
+    rows = [
+        (kind, name, field, *line)
+        for kind in ("frameworks", "engines")
+        for name in names(kind)
+        for field in ("offers", "defaults")
+        for line in _by_version(kind, name, field)
+    ]
+    return csv_text(["kind", "name", "what", "key", "values", "release lines that differ"], rows)
+
+
+def _by_version(kind: str, name: str, field: str) -> Iterator[tuple[str, str, str]]:
+    """Each key of a field, as the newest version has it, and what the versions that differ have."""
     newest = _behavior(kind, name, "", field)
     older = {version: _behavior(kind, name, version, field) for version in entry(kind, name).get("versions", {})}
     for key in dict.fromkeys((*newest, *(key for stated in older.values() for key in stated))):
         others: dict[str, list[str]] = {}
         for version, stated in older.items():
             if stated.get(key) != newest.get(key):
-                others.setdefault(_listed(stated[key]) if key in stated else "not offered", []).append(f"`{version}`")
+                others.setdefault(_listed(stated[key]) if key in stated else "not offered", []).append(version)
         differing = "; ".join(f"{', '.join(versions)}: {values}" for values, versions in others.items())
-        now = written(key, newest[key]) if key in newest else f"`{key}`: not offered"
-        yield f"{now} ({differing})" if differing else now
+        yield key, _listed(newest[key]) if key in newest else "not offered", differing
 
 
 def _behavior(kind: str, name: str, version: str, field: str) -> Mapping[str, Any]:
@@ -133,6 +152,20 @@ def _listed(values: Any) -> str:
         if values is None
         else str(values)
     )
+
+
+def _quoted(values: Iterable[str]) -> str:
+    return ", ".join(f"`{value}`" for value in values)
+
+
+PARTS: Sequence[tuple[str, Callable[[], str]]] = (
+    ("commands", commands),
+    ("catalog", entries),
+    ("scenario", frameworks),
+    ("scenario", engines),
+    ("checking", checked),
+)
+"""Pages and the functions that write their parts of the same name."""
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 """What the documentation takes from the code is up to date and complete."""
 
+import csv
 import importlib.util
+import re
 import sys
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from sightline.loading.operations import HEAD, OPERATORS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
+NOW = "run scripts/update_reference.py"
 KEYS = [parts.SCENARIO, training.WORKLOAD, generation.GENERATE, plan.PLAN, plan.SPECULATION, plan.POOL]
 KEYS += [serving.SERVE, arrivals.ARRIVAL, serving.SESSIONS, serving.SLO, serving.REQUESTS]
 KEYS += [serving_plan.TIER, serving_plan.ADAPTERS, serving_plan.AUTOSCALE]
@@ -31,16 +34,29 @@ def update_reference():
     sys.path.remove(str(ROOT / "scripts"))
 
 
-def test_the_table_of_frameworks_has_what_differs_between_release_lines(update_reference):
-    (row,) = [line for line in update_reference.frameworks().splitlines() if line.startswith("| `megatron` |")]
-    for said in (
-        "`zero_stage`: 0, 1, 3 (`2019`, `2022`, `0.2`: 0, 1)",
-        "`attention: flash` (`2019`, `2022`: eager)",
-        "`tensor_overlap: all` (`2019`: none; `2022`: backward)",
-        "`overlap_gradient_reduce: True` (`2019`, `2022`: False)",
-        "`fp8_recipe: current` (`2019`, `2022`, `0.2`, `0.5`, `0.8`, `0.10`, `0.12`: delayed)",
-    ):
-        assert said in row
+def test_the_table_of_offers_has_what_differs_between_release_lines(update_reference):
+    rows = {
+        (row["what"], row["key"]): row
+        for row in csv.DictReader(update_reference.offers().splitlines())
+        if row["name"] == "megatron"
+    }
+    stated = {
+        ("offers", "zero_stage"): ("0, 1, 3", "2019, 2022, 0.2: 0, 1"),
+        ("defaults", "attention"): ("flash", "2019, 2022: eager"),
+        ("defaults", "tensor_overlap"): ("all", "2019: none; 2022: backward"),
+        ("defaults", "overlap_gradient_reduce"): ("True", "2019, 2022: False"),
+        ("defaults", "fp8_recipe"): ("current", "2019, 2022, 0.2, 0.5, 0.8, 0.10, 0.12: delayed"),
+    }
+    for key, (values, differing) in stated.items():
+        assert (rows[key]["values"], rows[key]["release lines that differ"]) == (values, differing)
+
+
+def test_the_table_of_offers_is_up_to_date(update_reference):
+    assert (DOCS / "offers.csv").read_text(encoding="utf-8") == update_reference.offers(), NOW
+
+
+def test_no_argument_or_option_takes_nothing(update_reference):
+    assert not re.findall(r"`None`|<bool>", update_reference.commands())
 
 
 @pytest.mark.parametrize(
@@ -55,7 +71,7 @@ def test_the_table_of_frameworks_has_what_differs_between_release_lines(update_r
 )
 def test_generated_parts_are_up_to_date(update_reference, page, part):
     text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
-    assert getattr(update_reference, part)().strip() in text, "run scripts/update_reference.py"
+    assert getattr(update_reference, part)().strip() in text, NOW
 
 
 def test_every_command_and_option_has_help(update_reference):

@@ -12,7 +12,6 @@ from sightline.prediction.generation.heterogeneous import assignments, on_group
 from sightline.prediction.generation.policies import transfer_s
 from sightline.prediction.generation.replica import Worker
 from sightline.scenario import Cluster, Disaggregation, GenerationPlan, KvTier, Network, ServingScenario
-from sightline.simulation import times as packed
 from sightline.simulation.autoscaling import Scaling, usual_target
 from sightline.simulation.engine.state import (
     ANSWER,
@@ -32,7 +31,7 @@ from sightline.simulation.load import Floats, MeanLengths
 from sightline.simulation.outcome import ANY_NUMBER
 from sightline.simulation.policies.listed import POLICIES
 from sightline.simulation.serve import Deployment, Pool
-from sightline.simulation.times import CONTEXT_BITS, axis_points, prompt_attention_seconds, step_seconds
+from sightline.simulation.times import CONTEXT_BITS, axis_points, packed, prompt_attention_seconds, step_seconds
 
 NONE = np.zeros(2)
 """Of replicas that send nothing."""
