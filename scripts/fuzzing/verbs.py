@@ -150,8 +150,8 @@ def request(arguments: Sequence[str]) -> str:
 def _client() -> Any:
     from starlette.testclient import TestClient
 
-    from sightline.web.app import create_app
     from sightline.web.jobs import Jobs
+    from sightline.web.server import create_app
 
     return TestClient(
         create_app(Jobs(Path(os.environ["SIGHTLINE_JOBS"]))),

@@ -5,7 +5,7 @@ import pytest
 import sightline as sl
 from sightline.loading import to_mapping
 from sightline.report.runs import texts_of_scenario
-from sightline.web.asked import Asked
+from sightline.web.request import Asked
 
 SCENARIO = {
     "name": "a step",

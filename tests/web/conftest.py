@@ -11,8 +11,8 @@ def client(tmp_path_factory):
     """The application without a server: ``client.get("/predict?model=...")``."""
     from starlette.testclient import TestClient
 
-    from sightline.web.app import create_app
     from sightline.web.jobs import Jobs
+    from sightline.web.server import create_app
 
     jobs = Jobs(tmp_path_factory.mktemp("jobs"))
     with TestClient(create_app(jobs), base_url="http://127.0.0.1:8750", follow_redirects=False) as found:

@@ -8,7 +8,7 @@ import pytest
 from sightline.errors import InputError
 from sightline.exploration import BUILT_IN
 from sightline.progress import SILENT
-from sightline.web.asked import Asked
+from sightline.web.request import Asked
 from sightline.web.views.explore import job
 from sightline.web.work import explore
 

@@ -57,7 +57,7 @@ def test_a_mistake_is_a_sentence(jobs):
 
 
 def test_a_job_that_is_stopped_keeps_what_it_found(jobs, tmp_path, monkeypatch):
-    monkeypatch.setattr("sightline.web.jobs.jobs.MOST_STOPPING_S", PATIENCE_S)
+    monkeypatch.setattr("sightline.web.jobs.MOST_STOPPING_S", PATIENCE_S)
     job = jobs.start(Request(kind="plan", mapping=LONG))
     until(lambda: jobs.get(job.id).done or jobs.get(job.id).ended)
     assert jobs.cancel(job.id).state == "stopping"
@@ -74,7 +74,7 @@ def test_a_job_that_is_stopped_keeps_what_it_found(jobs, tmp_path, monkeypatch):
 
 
 def test_work_that_does_not_stop_is_ended(jobs, monkeypatch):
-    monkeypatch.setattr("sightline.web.jobs.jobs.MOST_STOPPING_S", 0)
+    monkeypatch.setattr("sightline.web.jobs.MOST_STOPPING_S", 0)
     job = jobs.start(Request(kind="plan", mapping=LONG))
     until(lambda: jobs.get(job.id).state != "waiting")
     jobs.cancel(job.id)

@@ -6,7 +6,7 @@ from html import unescape
 import pytest
 
 from sightline.progress import SILENT
-from sightline.web.asked import Asked
+from sightline.web.request import Asked
 from sightline.web.views.plan import VIEW, job
 from sightline.web.work.plan import work
 

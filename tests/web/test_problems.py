@@ -3,7 +3,7 @@
 import pytest
 
 from sightline.errors import InputError, SightlineError, WorkError
-from sightline.web.problems import as_json
+from sightline.web.security import as_json
 
 ADDRESSES = [
     "/api/v1/nothing",

@@ -9,9 +9,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from sightline.progress import SILENT
-from sightline.web.app import create_app
-from sightline.web.asked import Asked
 from sightline.web.jobs import Jobs
+from sightline.web.request import Asked
+from sightline.web.server import create_app
 from sightline.web.views.serve import CAPACITY, CURVE, job
 from sightline.web.work.simulate import work
 

@@ -8,8 +8,8 @@ from waiting import until
 
 from sightline.errors import InputError
 from sightline.web import uploads
-from sightline.web.app import create_app
 from sightline.web.jobs import Jobs
+from sightline.web.server import create_app
 
 TRACE = Path(__file__).parents[2] / "examples" / "traces" / "slow-loader.json.gz"
 SCENARIO = {

@@ -147,7 +147,7 @@ def _results(options: CalibrateOptions) -> tuple[Sequence[Mapping[str, Any]], Ma
     if options.tables is not None:
         names = ", ".join(path.name for path in options.tables)
         return _results_in(options.tables), {}, f"sightline calibrate --from {names}"
-    from sightline.cli.measure.command import results_of_suite
+    from sightline.cli.measure import results_of_suite
     from sightline.loading.clusters.this_machine import THIS_MACHINE
     from sightline.measurement.calibrate import measured_models
     from sightline.runs import open_store

@@ -3,13 +3,20 @@
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
-from sightline.cli import completion
+from sightline.cli import completion, output
 from sightline.errors import InputError
+from sightline.progress import SILENT, Progress
 from sightline.quantities import show
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sightline.loading.loader import Loaded
+    from sightline.prediction.anchoring import Anchored
 
 Files = Annotated[
     list[str],
@@ -206,3 +213,48 @@ def _typed(one: Field[Any], hint: Any) -> Any:
     told = dict(one.metadata)
     names = told.pop("names") or (f"--{one.name.replace('_', '-')}",)
     return Annotated[hint, typer.Option(*names, show_default=bool(one.default), **told)]
+
+
+def read(
+    files: "Sequence[str]",
+    settings: "Sequence[str] | None",
+    sweeps: "Sequence[str] | None",
+    progress: Progress = SILENT,
+    *,
+    skip_invalid: bool = False,
+) -> "Loaded":
+    """Return the scenarios of all files; say on stderr how many cells of sweeps cannot be, and why.
+
+    With ``skip_invalid``, scenarios with mistakes are left out (``Loaded.skipped``).
+    """
+    from sightline.loading import read_all
+
+    loaded = read_all(
+        files, settings or (), sweeps or (), possible_only=True, skip_invalid=skip_invalid, progress=progress
+    )
+    for remark in loaded.remarks():
+        output.print_remark(remark)
+    return loaded
+
+
+def anchored_by(anchors: list[str] | None, name: str | None, store: str | None) -> "Anchored | None":
+    """Return what the anchors teach, kept under a ``name`` if there is one; None without any.
+
+    Raises:
+        InputError: Some anchor teaches nothing, or there is nothing to keep under the name.
+    """
+    if not anchors:
+        if name is not None:
+            raise InputError(f"--save-anchor '{name}' requires --anchor")
+        return None
+    from sightline.anchors import anchored, save
+    from sightline.anchors.files import check_name
+    from sightline.runs import open_store
+
+    if name is not None:
+        check_name(open_store(store), name)
+    known = anchored(anchors, store)
+    if name is not None:
+        save(known, name, store)
+        output.print_remark(f"saved anchor '{name}'")
+    return known

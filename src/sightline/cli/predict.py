@@ -5,9 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sightline.cli import asked, output, reports
-from sightline.cli.advised import changes_of
-from sightline.cli.anchored import anchored_by
+from sightline.cli import options, output, reports
 from sightline.cli.next_step import given, has, try_next
 from sightline.cli.options import (
     Anchors,
@@ -19,12 +17,12 @@ from sightline.cli.options import (
     Sort,
     Sweeps,
     Top,
+    anchored_by,
     first_of,
     takes_options,
 )
-from sightline.cli.profiles import ProfilesReport
 from sightline.cli.progress_bar import end_if_stopped, progress_bar
-from sightline.cli.reports import ReportOptions
+from sightline.cli.reports import ProfilesReport, ReportOptions, changes_of
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
@@ -92,7 +90,7 @@ def predict(
     first = first_of(top, MOST_TOP)
     # Files may be pipes that somebody else writes, so Ctrl-C ends the reading at once.
     with progress_bar(stops=False) as reading:
-        loaded = asked.read(files, settings, sweeps, reading, skip_invalid=skip_invalid)
+        loaded = options.read(files, settings, sweeps, reading, skip_invalid=skip_invalid)
     _refuse_pictures(loaded.scenarios, written.chart, trace)
     known = anchored_by(anchor, save_anchor, store)
     with progress_bar() as progress:

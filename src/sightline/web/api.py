@@ -1,7 +1,8 @@
 """The interface for programs: the command line's answers over HTTP, described by an OpenAPI document."""
 
+import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -9,23 +10,47 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import anyio
 from fastapi import Body, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from sightline.errors import InputError, SightlineError
 from sightline.quantities import show
-from sightline.web.asked import read
-from sightline.web.bounded import bounded
 from sightline.web.jobs import Job, Jobs
 from sightline.web.jobs import Request as Work
-from sightline.web.jobs.http import STALE, job_events
-from sightline.web.problems import refused
-from sightline.web.security import Refusal
+from sightline.web.request import read
+from sightline.web.security import Refusal, bounded, refused
 from sightline.web.work import checked
 
 if TYPE_CHECKING:
     from sightline.loading.loader import Loaded
+    from sightline.web.jobs import Jobs
+
+_EVERY_S: Final = 0.1
+STALE: Final = "there is no such job; it was forgotten, or belongs to another release: ask again"
+"""What is said of an unknown job."""
+
+
+async def job_events(request: Request) -> Response:
+    """Answer with server-sent events, one for each change until the job has ended."""
+    jobs: Jobs = request.app.state.jobs
+    identifier = request.path_params["identifier"]
+    if jobs.get(identifier) is None:
+        return refused(STALE, 404)
+    return StreamingResponse(
+        _states(jobs, identifier), media_type="text/event-stream", headers={"cache-control": "no-store"}
+    )
+
+
+async def _states(jobs: "Jobs", identifier: str) -> AsyncIterator[str]:
+    told: dict[str, Any] | None = None
+    while (found := jobs.get(identifier)) is not None:
+        if (document := found.to_dict()) != told:
+            told = document
+            yield f"data: {json.dumps(document)}\n\n"
+        if found.ended:
+            return
+        await asyncio.sleep(_EVERY_S)
 
 
 class Problem(BaseModel):

@@ -1,11 +1,17 @@
 """Files that pages name: style, script, and Vega out of the installed vl-convert, each under a name of its content."""
 
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from importlib import resources
 from typing import Final
+
+from sightline.web.worker import default_place, write_whole
 
 _KINDS: Final = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
 """Media types by ending."""
@@ -33,8 +39,6 @@ def _version(name: str) -> str:
 def content(name: str) -> bytes:
     """Return a file's bytes; raise `FileNotFoundError` for a name that pages do not use."""
     if name == VEGA:
-        from sightline.web.vega import bundle
-
         with _making:
             return bundle(_version(VEGA))
     if name == CHART_COLORS:
@@ -60,3 +64,33 @@ def _own() -> Mapping[str, bytes]:
     folder = resources.files("sightline.web") / "static"
     found = {file.name: file.read_bytes() for file in folder.iterdir() if file.name.rpartition(".")[2] in _KINDS}
     return {**found, "shared.css": STYLE.encode(), CHARTS: charts_script().encode()}
+
+
+_MOST_SECONDS: Final = 60
+_PRINT: Final = "from sightline.web.assets import print_bundle; print_bundle()"
+
+
+@cache
+def bundle(version: str) -> bytes:
+    """Return the script; ``version`` names those of the packages that it is made of."""
+    path = default_place().with_name("page") / f"vega-{version}.js"
+    with suppress(OSError):
+        return path.read_bytes()
+    made = subprocess.run(  # noqa: S603 - this interpreter, and a constant
+        [sys.executable, "-c", _PRINT], stdout=subprocess.PIPE, check=True, timeout=_MOST_SECONDS
+    ).stdout
+    with suppress(OSError):
+        write_whole(path, made)
+    return made
+
+
+def print_bundle() -> None:
+    """Write the script to standard output."""
+    from sightline.report.document_script import vega_script
+
+    script = vega_script().encode()
+    try:
+        sys.stdout.buffer.write(script)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os._exit(0)  # the server has ended meanwhile; the interpreter would complain when it flushes

@@ -1,22 +1,24 @@
 """Further addresses of views: parts of an answer, and answers as files."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from sightline.errors import SightlineError
-from sightline.web.asked import Asked
-from sightline.web.bounded import bounded
-from sightline.web.problems import refused
+from sightline.web.request import Asked
+from sightline.web.security import bounded, refused
 
 if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
     from sightline.report.pieces import Piece
+    from sightline.web.jobs import Request as Work
 
 _KINDS: Final = {
     "json": "application/json",
@@ -52,3 +54,28 @@ def attached(text: str, name: str) -> Response:
     """Return a text as a file that browsers save."""
     kept = {"content-disposition": f'attachment; filename="{name}"', "cache-control": "no-store"}
     return Response(text, media_type=_KINDS[name.rpartition(".")[2]], headers=kept)
+
+
+NOT_DONE = "this is not done yet, or was forgotten: start it again"
+"""What is said where there is no result."""
+
+
+def result_files(job: Callable[[Asked], "Work | None"], names: Mapping[str, str | None]) -> Sequence["BaseRoute"]:
+    """Return a route for each file of a result: by its name, which of the ``files``; None for the document as JSON."""
+    return [_route(job, name, file) for name, file in names.items()]
+
+
+def _route(job: Callable[[Asked], "Work | None"], name: str, file: str | None) -> "BaseRoute":
+    async def respond(request: Request) -> Response:
+        asked = Asked.of(request.query_params.multi_items())
+        try:
+            work = await run_in_threadpool(job, asked)
+        except SightlineError as error:
+            return refused(error.problems)
+        result = await run_in_threadpool(request.app.state.jobs.found, work.id) if work else None
+        if result is None or (file is not None and file not in result.get("files", {})):
+            return refused(NOT_DONE, 404)
+        text = json.dumps(result["document"], indent=2) if file is None else result["files"][file]
+        return attached(text, name)
+
+    return Route(f"/{name}", respond)

@@ -12,11 +12,9 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from sightline.errors import InputError, SightlineError
 from sightline.report.pieces import joined
 from sightline.web import assets
-from sightline.web.asked import Asked
-from sightline.web.bounded import bounded
 from sightline.web.fields import START
-from sightline.web.problems import refused
-from sightline.web.security import Refusal
+from sightline.web.request import Asked
+from sightline.web.security import Refusal, bounded, refused
 from sightline.web.views import View, views
 
 if TYPE_CHECKING:

@@ -1,9 +1,35 @@
 """Who may ask the local server, and what a browser may do with its answers."""
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
-from typing import Any, Final, TypeAlias
+import json
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
-from sightline.web.problems import as_json
+import anyio
+
+from sightline.errors import InputError
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
+
+
+def document(problems: str | Sequence[str]) -> dict[str, Any]:
+    """Return what programs read of mistakes: ``error``, the first sentence, and ``problems``, all of them."""
+    found = [problems] if isinstance(problems, str) else list(problems)
+    return {"error": found[0], "problems": found}
+
+
+def as_json(problems: str | Sequence[str]) -> bytes:
+    """Return the document as JSON; what of a request is no text, and is repeated, becomes question marks."""
+    return json.dumps(document(problems), ensure_ascii=False).encode("utf-8", "replace")
+
+
+def refused(problems: str | Sequence[str], status: int = 422, headers: Mapping[str, str] | None = None) -> "Response":
+    """Return the answer to a request with mistakes."""
+    from starlette.responses import Response
+
+    return Response(as_json(problems), status, dict(headers or {}), media_type="application/json")
+
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -131,3 +157,21 @@ async def _refuse(refusal: Refusal, send: Send) -> None:
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(said)).encode())]
     await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
     await send({"type": "http.response.body", "body": said})
+
+
+Result = TypeVar("Result")
+MOST_SECONDS: Final = 30
+_MOST_AT_ONCE: Final = 8
+"""Answers that are worked on at the same time, those that nobody waits for any more among them."""
+
+
+async def bounded(answer: Callable[[], Result]) -> Result:
+    """Return what a function answers in a thread; raise `InputError` once it takes too long."""
+    with anyio.move_on_after(MOST_SECONDS):
+        return await anyio.to_thread.run_sync(answer, limiter=_working(), abandon_on_cancel=True)
+    raise InputError(f"the answer takes longer than {MOST_SECONDS} seconds; the command line has no limit")
+
+
+@cache
+def _working() -> anyio.CapacityLimiter:
+    return anyio.CapacityLimiter(_MOST_AT_ONCE)

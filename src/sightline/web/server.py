@@ -3,10 +3,22 @@
 import signal
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+
 from sightline.errors import InputError
+from sightline.web import assets, uploads
+from sightline.web.jobs import Jobs
+from sightline.web.pages import respond, start
+from sightline.web.security import App, Guard, Receive, Scope, Send, refused
+from sightline.web.views import View, views
 
 HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 8750
@@ -30,7 +42,6 @@ def serve(listening: socket.socket, ready: Callable[[], None]) -> None:
     import uvicorn
 
     from sightline.web import assets
-    from sightline.web.app import create_app
     from sightline.web.jobs import Jobs
 
     class Server(uvicorn.Server):
@@ -62,8 +73,85 @@ def serve(listening: socket.socket, ready: Callable[[], None]) -> None:
 
 def _warm_up() -> None:
     """Load what the first page needs, so that nobody waits for it."""
-    from sightline.web.asked import Asked
     from sightline.web.fields import START
+    from sightline.web.request import Asked
     from sightline.web.views import predict
 
     predict.answer(Asked(START))
+
+
+def create_app(jobs: Jobs | None = None) -> App:
+    """Return the application, for any server of the ASGI kind that is bound to loopback."""
+    kept = jobs or Jobs()
+    routes: list[BaseRoute] = [
+        Route("/", _home),
+        Route("/static/{version}/{name}", _file),
+        *(Route(f"/{view.name}", _page(view), methods=["GET"]) for view in views()),
+        *(Route(f"/{view.name}/start", _start(view), methods=["POST"]) for view in views() if view.job),
+        Mount("/api/v1", _OnDemand(kept)),
+        *(Mount(f"/{view.name}", routes=list(view.routes)) for view in views() if view.routes),
+    ]
+    application = Starlette(routes=routes, exception_handlers={HTTPException: _nothing_there})
+    application.state.jobs = kept
+    return Guard(application, {uploads.PATH: uploads.most_bytes()})
+
+
+class _OnDemand:
+    """The interface for programs, made when first asked: FastAPI takes longer to load than everything else."""
+
+    def __init__(self, jobs: Jobs) -> None:
+        self._jobs = jobs
+        self._lock = threading.Lock()
+        self._made: App | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        await (await run_in_threadpool(self.make))(scope, receive, send)
+
+    def make(self) -> App:
+        """Return the interface, made once."""
+        with self._lock:
+            if self._made is None:
+                from sightline.web.api import create_api
+
+                self._made = create_api(self._jobs)
+            return self._made
+
+
+async def _nothing_there(request: Request, error: Exception) -> Response:
+    """Answer an address that is none of the pages: programs get JSON."""
+    status = getattr(error, "status_code", 400)
+    said = str(getattr(error, "detail", error))
+    headers = getattr(error, "headers", None)
+    if request.url.path.startswith("/api/"):
+        return refused(said, status, headers)
+    return PlainTextResponse(f"{said}\n", status, headers)
+
+
+async def _home(_: Request) -> Response:
+    return RedirectResponse("/predict")
+
+
+def _page(view: View) -> Callable[[Request], Awaitable[Response]]:
+    async def page(request: Request) -> Response:
+        return await respond(view, request)
+
+    return page
+
+
+def _start(view: View) -> Callable[[Request], Awaitable[Response]]:
+    async def begun(request: Request) -> Response:
+        return await start(view, request)
+
+    return begun
+
+
+def _file(request: Request) -> Response:
+    """A file that pages name; not a coroutine, as the first one that asks for Vega waits until it is made."""
+    name = request.path_params["name"]
+    try:
+        body = assets.content(name)
+    except FileNotFoundError:
+        return PlainTextResponse("there is no such file\n", 404)
+    kept = {"cache-control": "public, max-age=31536000, immutable"}
+    return Response(body, media_type=assets.media_type(name), headers=kept)

@@ -12,9 +12,8 @@ from starlette.routing import Route
 
 from sightline.errors import InputError, SightlineError
 from sightline.quantities import BYTES, parse_quantity
-from sightline.web.asked import Asked
-from sightline.web.problems import refused
-from sightline.web.security import Refusal
+from sightline.web.request import Asked
+from sightline.web.security import Refusal, refused
 
 if TYPE_CHECKING:
     from starlette.routing import BaseRoute

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sightline.cli import asked, completion, output, reports
+from sightline.cli import completion, options, output, reports
 from sightline.cli.next_step import given, try_next
 from sightline.cli.options import Settings, Sweeps, only, takes_options
 from sightline.cli.reports import Report, ReportOptions
@@ -56,7 +56,7 @@ def roofline(
       sightline roofline examples/llama-2-7b-zero2-8xa800.yaml --chart roofline.svg
     """
     written.check()
-    loaded = asked.read([file], settings, sweeps)
+    loaded = options.read([file], settings, sweeps)
     if (
         written == ReportOptions(chart=written.chart)
         and written.chart

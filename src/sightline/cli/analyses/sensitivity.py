@@ -3,12 +3,11 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from sightline.cli import asked, output, reports
-from sightline.cli.advised import changes_of
+from sightline.cli import options, output, reports
 from sightline.cli.next_step import given, has, try_next
 from sightline.cli.options import Anchors, Files, RunStore, Settings, Sweeps, only, takes_options
 from sightline.cli.progress_bar import end_if_stopped, progress_bar
-from sightline.cli.reports import Report, ReportOptions
+from sightline.cli.reports import Report, ReportOptions, changes_of
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ def sensitivity(
     written.check()
     known = anchored(anchor, store) if anchor else None
     with progress_bar(stops=False) as reading:
-        loaded = asked.read(files, settings, sweeps, reading)
+        loaded = options.read(files, settings, sweeps, reading)
     with progress_bar() as progress:
         found = [of(scenario, anchor=known) for scenario in progress.over(loaded.scenarios, "varying inputs")]
     output.warn(warning for one in found for warning in (*one.answer.scenario.warnings, *one.answer.warnings))

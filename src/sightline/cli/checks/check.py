@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sightline.cli import asked, completion, output, reports
-from sightline.cli.anchored import anchored_by
+from sightline.cli import completion, output, reports
+from sightline.cli import options as asked
 from sightline.cli.main import FAILED
-from sightline.cli.options import Anchors, Files, RunStore, Settings, Sweeps, only, takes_options
+from sightline.cli.options import Anchors, Files, RunStore, Settings, Sweeps, anchored_by, only, takes_options
 from sightline.cli.progress_bar import end_if_stopped, progress_bar
 from sightline.cli.reports import OutlinedReport, ReportOptions
 

@@ -7,16 +7,49 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sightline.cli import completion, output, reports
-from sightline.cli.checks.coverage import show_coverage
 from sightline.cli.next_step import try_next
 from sightline.cli.options import SkipInvalid, only, takes_options
 from sightline.cli.progress_bar import end_if_stopped, progress_bar
-from sightline.cli.reports import Report, ReportOptions
+from sightline.cli.reports import OutlinedReport, Report, ReportOptions
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
     from sightline.progress import Progress
+    from sightline.report.outline import Outline
     from sightline.validation import MeasuredFiles, Result
+    from sightline.validation.coverage import Cell
+
+
+def show_coverage(chosen: str | None, written: ReportOptions) -> None:
+    """Write the coverage of the devices, frameworks and engines of a name or a pattern, or of all."""
+    from sightline.validation.coverage import coverage
+
+    if written.chart is not None or written.charts is not None:
+        raise InputError("--coverage has no chart; allowed: --json, --csv, --html, --markdown")
+    with progress_bar(tables=True) as progress:
+        cells = coverage(chosen, progress)
+    reports.write(_CoverageReport(cells), written)
+    end_if_stopped(progress)
+
+
+@dataclass(frozen=True)
+class _CoverageReport(OutlinedReport):
+    cells: "list[Cell]"
+
+    def document(self) -> Any:
+        from sightline.validation.coverage import coverage_to_dict
+
+        return coverage_to_dict(self.cells)
+
+    def outline(self) -> "Outline":
+        from sightline.report.coverage import coverage_outline
+
+        return coverage_outline(self.cells)
+
+    def csv(self) -> str:
+        from sightline.report.coverage import coverage_to_csv
+
+        return coverage_to_csv(self.cells)
 
 
 FILES = (".csv", ".yaml", ".yml", ".json")

@@ -6,7 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from sightline.web.asked import Asked
+from sightline.web.request import Asked
 
 if TYPE_CHECKING:
     from starlette.routing import BaseRoute

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 from sightline.errors import InputError
-from sightline.web.asked import Asked
 from sightline.web.fields import START
+from sightline.web.request import Asked
 from sightline.web.views import View
 
 if TYPE_CHECKING:

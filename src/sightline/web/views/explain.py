@@ -3,9 +3,8 @@
 from typing import TYPE_CHECKING, Final
 
 from sightline.web import uploads
-from sightline.web.asked import Asked
 from sightline.web.fields import TRAINING, groups
-from sightline.web.links import with_change
+from sightline.web.request import Asked, with_change
 from sightline.web.views import View
 from sightline.web.views.runs import MOST, RUN, address, found
 

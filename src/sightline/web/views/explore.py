@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from sightline.web.asked import Asked, lines
+from sightline.web.downloads import result_files
 from sightline.web.fields import completed, groups
-from sightline.web.results import result_files
+from sightline.web.request import Asked, lines
 from sightline.web.views import View
 
 if TYPE_CHECKING:

@@ -5,11 +5,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 
-from sightline.web.asked import Asked
 from sightline.web.downloads import attached, download, later
 from sightline.web.fields import TRAINING, form_state, groups
-from sightline.web.links import with_change
 from sightline.web.pages import render
+from sightline.web.request import Asked, with_change
 from sightline.web.views import View
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from sightline.web.asked import Asked
+from sightline.web.downloads import result_files
 from sightline.web.fields import Field, Group, completed, groups
-from sightline.web.results import result_files
+from sightline.web.request import Asked
 from sightline.web.views import View
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from sightline.errors import InputError
-from sightline.web.asked import Asked
+from sightline.web.downloads import result_files
 from sightline.web.fields import TRAINING, groups
-from sightline.web.results import result_files
+from sightline.web.request import Asked
 from sightline.web.views import View
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 from sightline.errors import InputError
-from sightline.web.asked import Asked
+from sightline.web.request import Asked
 from sightline.web.views import View
 
 if TYPE_CHECKING:

@@ -84,7 +84,7 @@ def _as_fields(options: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _query(values: Mapping[str, Any]) -> str:
     from sightline.loading.sources import as_text
-    from sightline.web.asked import CONFIG
+    from sightline.web.request import CONFIG
 
     model = values.get("model")
     stated = {key: as_text(value) for key, value in values.items() if key != "model" and value not in (None, "")}

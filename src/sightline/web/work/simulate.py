@@ -38,7 +38,7 @@ def work(mapping: Mapping[str, Any], options: Mapping[str, Any], progress: Progr
 def check(mapping: Mapping[str, Any], options: Mapping[str, Any]) -> "tuple[Loaded, list[ServingScenario]]":
     """Return the loads that are asked for; raise `InputError` with the mistakes that are found before they run."""
     from sightline.anchors.answers import loads_of
-    from sightline.web.asked import read
+    from sightline.web.request import read
 
     loaded = read([mapping], MOST_LOADS)
     loads = loads_of(loaded.scenarios)

@@ -40,7 +40,7 @@ def _explained(scenario: Any, progress: Progress, sent: Path, name: str) -> "Exp
 
 def _scenario(stated: Any) -> Any:
     """The scenario that a trace is of, if any; no file that it names is opened."""
-    from sightline.web.asked import read
+    from sightline.web.request import read
 
     if stated is None:
         return None
@@ -55,7 +55,7 @@ def _shown(explanation: "Explanation", name: str, scenario: Any) -> "Piece":
     from sightline.report.explained.page import explained_piece
     from sightline.report.explained.why import better_piece
     from sightline.report.runs import texts_of_scenario
-    from sightline.web.links import with_change
+    from sightline.web.request import with_change
 
     better = better_piece(explanation, with_change(texts_of_scenario(scenario))) if scenario else None
     return pieces.joined(pieces.headline(f"Trace {name}", 2), explained_piece(explanation, "explained", better=better))

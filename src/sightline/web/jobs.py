@@ -1,4 +1,4 @@
-"""The jobs of a server: one process each, a few at a time, the same request once."""
+"""Long work of the page: in processes of its own, which tell how far they are and can be ended."""
 
 import math
 import threading
@@ -10,14 +10,16 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
-from sightline.web.jobs import worker
-from sightline.web.jobs.folder import PARTIAL, RESULT, Folder, default_place
-from sightline.web.jobs.request import KINDS, OF_FILES, Job, Request
+from sightline.web import worker
 from sightline.web.security import Refusal
+from sightline.web.worker import KINDS, OF_FILES, PARTIAL, RESULT, Folder, Job, Request, default_place
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
     from multiprocessing.context import SpawnProcess
+
+__all__ = ["Job", "Jobs", "Request"]
+
 
 MOST_RUNNING: Final = 2
 MOST_WAITING: Final = 12

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
+    from sightline.explanation.answer import Advice
     from sightline.loading.loader import Asked as Scenario
     from sightline.loading.loader import Loaded
 
@@ -166,3 +167,14 @@ def _config(text: str) -> Mapping[str, Any]:
     if not isinstance(found, Mapping):
         raise InputError(f"{CONFIG}: a config.json is a mapping in braces")
     return found
+
+
+def with_change(stated: Mapping[str, str]) -> "Callable[[Advice], str]":
+    """Return what links advice to the prediction of a scenario with the change; empty for one that is none of it."""
+    from sightline.loading.sources import as_text
+
+    def link(advice: "Advice") -> str:
+        changed = {key: as_text(value) for key, value in advice.set.items()}
+        return f"/predict?{urlencode({**stated, **changed})}" if changed else ""
+
+    return link

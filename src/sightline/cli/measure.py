@@ -4,12 +4,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sightline.cli import output, reports
-from sightline.cli.measure.files import measure_files, outcome
-from sightline.cli.measure.options import PAPER_SUITE, STANDARD_SUITE, SUITES, MeasureOptions, refuse_idle
+from sightline.cli.measured_files import (
+    PAPER_SUITE,
+    STANDARD_SUITE,
+    SUITES,
+    MeasureOptions,
+    measure_files,
+    outcome,
+    refuse_idle,
+)
 from sightline.cli.options import takes_options
-from sightline.cli.profiles import ProfilesReport
 from sightline.cli.progress_bar import progress_bar
-from sightline.cli.reports import Report
+from sightline.cli.reports import ProfilesReport, Report
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
@@ -195,3 +201,6 @@ def _machine() -> list[str]:
     kinds = ", ".join(dict.fromkeys(str(gpu["name"]) for gpu in gpus))
     what = f"{len(gpus)} x {kinds}" if gpus else f"{cpu['model']}, {cpu['cores']} cores"
     return [what, ", ".join(f"{name} {version}" for name, version in environment["libraries"].items())]
+
+
+__all__ = ["measure"]

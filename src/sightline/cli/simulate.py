@@ -1,18 +1,29 @@
 """The command ``sightline simulate``."""
 
 from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sightline.cli import asked, output, reports
-from sightline.cli.advised import changes_of
-from sightline.cli.anchored import anchored_by
+from sightline.cli import options as asked
+from sightline.cli import output, reports
 from sightline.cli.next_step import given, try_next
-from sightline.cli.options import Anchors, Files, RunStore, SaveAnchor, Settings, Sort, Sweeps, takes_options
-from sightline.cli.profiles import ProfilesReport
+from sightline.cli.options import (
+    Anchors,
+    Files,
+    RunStore,
+    SaveAnchor,
+    Settings,
+    Sort,
+    Sweeps,
+    anchored_by,
+    takes_options,
+)
 from sightline.cli.progress_bar import end_if_stopped, progress_bar
-from sightline.cli.reports import ReportOptions
+from sightline.cli.reports import ProfilesReport, ReportOptions, changes_of
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,6 +35,8 @@ if TYPE_CHECKING:
     from sightline.progress import Progress
     from sightline.scenario import ServingScenario
     from sightline.simulation.capacity import Capacity
+    from sightline.simulation.load import Integers
+    from sightline.simulation.outcome import Outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +145,6 @@ def _simulated(
     scenarios: "list[ServingScenario]", options: SimulateOptions, known: "Anchored | None", progress: "Progress"
 ) -> "tuple[list[Profile], list[Capacity], SimulateOptions]":
     """The answers, the capacities that were searched, and the options that are still to be followed."""
-    from sightline.cli.simulate.streamed import streamed
     from sightline.simulation.simulate import is_long
 
     if len(scenarios) == 1 and not options.capacity and (options.stream or is_long(scenarios[0])):
@@ -150,7 +162,6 @@ def _beside_measured(
 ) -> None:
     """Simulate the very requests of a measured run, and show both."""
     from sightline.anchors import simulate as simulate_one
-    from sightline.cli.simulate.measured import ReplayReport, replayed, served_run
 
     shown = served_run(replay, options.store)
     answer = simulate_one(scenario, anchor=known or (), load=[shown.outcome.requests], intervals=options.intervals)
@@ -248,3 +259,127 @@ def _check_curve(path: str, scenarios: "list[ServingScenario]") -> None:
             f"--chart '{path}' draws one scenario, or three or more that differ only in workload.arrival.rate or "
             "workload.arrival.concurrency"
         )
+
+
+__all__ = ["simulate"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ServedRun:
+    """A measured load."""
+
+    name: str
+    scenario: "ServingScenario"
+    outcome: "Outcome"
+
+
+def served_run(asked: str, store: str | None) -> ServedRun:
+    """Return a stored run of serving.
+
+    Raises:
+        InputError: There is no such run, it measured something else, or it did not end well.
+    """
+    from sightline.loading.serving import serving_from_mapping
+    from sightline.runs import open_store
+    from sightline.simulation.replay import outcome_of
+
+    runs = open_store(store)
+    run = runs.find(asked)
+    if run.scenario.get("workload", {}).get("task") != "serve":
+        raise InputError(f"run '{run.id}' is not a serving run; --replay needs a run of task serve")
+    if run.status != "ok":
+        raise InputError(f"run '{run.id}' is {run.status}; --replay needs a run with status ok")
+    scenario = serving_from_mapping(dict(run.scenario))
+    return ServedRun(name=run.id, scenario=scenario, outcome=outcome_of(runs.samples(run).to_dicts()))
+
+
+def replayed(run: ServedRun, profile: "Profile", path: str | None) -> list[dict[str, Any]]:
+    """Return measured and simulated times beside each other; every request goes into the file at ``path``."""
+    from sightline.runs.store import as_parquet
+    from sightline.simulation.replay import compared_requests, compared_statistics
+
+    if profile.outcome is None:
+        return []
+    if path is not None:
+        output.write_file(path, as_parquet(compared_requests(run.outcome, profile.outcome)))
+    return compared_statistics(run.outcome, profile.outcome)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayReport(ProfilesReport):
+    """The simulation of a measured run's requests, beside that run."""
+
+    run: ServedRun
+    rows: list[dict[str, Any]]
+    """Measured and simulated times; none where the plan does not fit."""
+
+    @classmethod
+    def of(cls, profile: "Profile", run: ServedRun, rows: list[dict[str, Any]]) -> "ReplayReport":
+        """Return the report of one simulation."""
+        more = {"replay": rows} if rows else {}
+        documents = lambda shown: [one.to_dict() | more for one in shown]  # noqa: E731
+        return cls(answers=[profile], documents=documents, is_list=False, run=run, rows=rows)
+
+    def tables(self) -> Any:
+        """Return the simulation's tables, and both runs beside each other."""
+        from sightline.report.terminal.replay import replay_table
+
+        yield from super().tables()
+        if self.rows:
+            yield replay_table(self.rows)
+
+    def chart(self, *room: Any) -> dict[str, Any] | None:
+        """Draw every request as measured and as simulated."""
+        from sightline.report.charts.serving.replay import replay_chart
+
+        return replay_chart(self.run.outcome, self.answers[0], *room)
+
+
+def streamed(
+    scenario: "ServingScenario",
+    requests: str | None,
+    progress: "Progress",
+    *,
+    intervals: bool,
+    known: "Anchored | None" = None,
+) -> "Profile":
+    """Return the profile of a load of which no rows are kept; they go to ``requests`` in order of their ends."""
+    from sightline.anchors import simulate
+
+    run = partial(simulate, scenario, anchor=known or (), intervals=intervals, streamed=True, progress=progress)
+    if requests is None:
+        return run()
+    try:
+        # Beside the file, where there is room for it.
+        with TemporaryDirectory(prefix=".sightline-", dir=Path(requests).absolute().parent) as folder:
+            pieces = _Pieces(Path(folder))
+            profile = run(rows=pieces.write)
+            pieces.join(Path(requests))
+    except OSError as error:
+        raise InputError(f"cannot write '{requests}': {(error.strerror or str(error)).lower()}") from error
+    output.print_remark(f"wrote {requests}")
+    return profile
+
+
+class _Pieces:
+    """Parquet files of a table's pieces in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._written = 0
+
+    def write(self, numbers: "Integers", piece: "Outcome") -> None:
+        """Write a piece."""
+        from sightline.simulation.results.figures import request_table
+
+        request_table(piece, numbers).write_parquet(self._folder / f"{self._written:08}.parquet", compression="zstd")
+        self._written += 1
+
+    def join(self, path: Path) -> None:
+        """Write all pieces as one file, none of them as a whole in memory."""
+        import polars
+
+        if self._written:
+            whole = self._folder / "whole"
+            polars.scan_parquet(self._folder / "*.parquet").sink_parquet(whole, compression="zstd")
+            whole.replace(path)

@@ -1,22 +1,238 @@
 """``sightline plan``: the best plans for what a scenario leaves open."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from sightline.cli import output, reports
-from sightline.cli.options import takes_options
-from sightline.cli.plan.launch import Launched, check_folder, first_launched, save_launch
-from sightline.cli.plan.options import PlanOptions
+from sightline.cli.options import Anchors, RunStore, Settings, Workers, first_of, option, takes_options
 from sightline.cli.progress_bar import end_if_stopped, progress_bar
-from sightline.cli.reports import Report
+from sightline.cli.reports import Report, ReportOptions
 from sightline.errors import InputError
+from sightline.quantities import percent
 
 if TYPE_CHECKING:
-    from sightline.planning.answer import PlanAnswer
+    from sightline.launching import Launch
+    from sightline.planning.answer import PlanAnswer, RankedPlan
     from sightline.profile import Profile
     from sightline.progress import Progress
+
+_MOST_PROBLEMS = 3
+"""Reasons for which plans cannot be launched that are printed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Launched:
+    """The plan that is launched, if there is one, and why none before it is."""
+
+    plan: "RankedPlan | None" = None
+    launch: "Launch | None" = None
+    is_shown: bool = True
+    """Whether the plan is in the table."""
+    problems: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """Why plans before it cannot be launched, with their ranks."""
+    is_alone: bool = True
+    """Whether nothing else was searched for what can be launched."""
+
+    @property
+    def named(self) -> str:
+        """What the plan is called."""
+        return f"plan {self.plan.rank}" if self.plan and self.is_shown else "the best launchable plan"
+
+
+def check_folder(folder: str) -> None:
+    """Refuse a folder that cannot be written, before the search."""
+    from sightline.launching.launch import check_folder
+
+    try:
+        check_folder(folder)
+    except InputError as error:
+        raise InputError([f"--launch: {problem}" for problem in error.problems]) from None
+
+
+def first_launched(answer: "PlanAnswer", launchable: "Callable[[], PlanAnswer] | None") -> Launched:
+    """Return the first plan that its framework can run with how it is launched.
+
+    Args:
+        answer: Of the search.
+        launchable: Searches again for what can be launched alone, where no plan of the answer can be; None where that
+            search was already such.
+    """
+    found = _first(answer, is_shown=True)
+    if found.plan is not None or launchable is None or not answer.plans:
+        return found
+    other = _first(launchable(), is_shown=False)
+    return replace(other, is_shown=False, problems=found.problems, is_alone=False)
+
+
+def _first(answer: "PlanAnswer", *, is_shown: bool) -> Launched:
+    from sightline.launching import write
+    from sightline.scenario.rules.techniques import briefly
+
+    problems: dict[str, list[int]] = {}
+    for one in answer.plans:
+        try:
+            launch = write(one.profile.scenario)
+        except InputError as error:
+            for problem in error.problems:
+                problems.setdefault(briefly(problem), []).append(one.rank)
+        else:
+            return Launched(plan=one, launch=launch, is_shown=is_shown, problems=problems)
+    return Launched(problems=problems)
+
+
+def save_launch(launched: Launched, folder: str, answer: "PlanAnswer") -> None:
+    """Write the launch after the answer; where there is none, say why, which fails unless the search was stopped."""
+    from sightline.quantities import counted
+
+    said = list(_said(launched.problems))
+    if launched.plan is None:
+        nor = "" if launched.is_alone else ", and the search found no other"
+        none = f"none of the {counted(len(answer.plans), 'plan')} shown can be launched{nor}"
+        said.append(none if answer.plans else "no plan found")
+        said = [f"--launch: {problem}" for problem in said]
+        if not answer.stopped:
+            raise InputError(said)
+    for problem in said:
+        output.print_remark(problem)
+    if launched.plan is None or launched.launch is None:
+        return
+    from sightline.launching import save
+
+    script, *others = save(launched.launch, folder)
+    files = f" and {counted(len(others), 'file')}" if others else ""
+    behind = _behind(launched, answer)
+    output.print_remark(f"wrote {script}{files}: {launched.named} with {launched.launch.framework}{behind}")
+    for sentence in launched.launch.without_counterpart:
+        output.print_remark(sentence)
+
+
+def _said(problems: Mapping[str, Sequence[int]]) -> Iterator[str]:
+    """Sentences about plans that cannot be launched, those about the first ones first."""
+    from sightline.report.plans.sentences import ranks
+
+    for problem, places in list(problems.items())[:_MOST_PROBLEMS]:
+        yield f"plan{'s' if len(places) > 1 else ''} {ranks(places)} cannot be launched: {problem}"
+
+
+def _behind(launched: Launched, answer: "PlanAnswer") -> str:
+    """By how much the plan is behind the first one, where it is another of as large a batch."""
+    first, one = answer.plans[0], launched.plan
+    if one is None or one is first or answer.objective not in ("time", "cost", "energy", "memory"):
+        return ""
+    batches = {getattr(plan.profile.scenario.workload, "global_batch", None) for plan in (first, one)}
+    if answer.pareto_axes or len(batches) > 1 or not first.value > 0:
+        return ""
+    from sightline.report.plans.sentences import compared_by
+
+    return f", whose {compared_by(answer)} is {percent(one.value / first.value - 1, 1)} above plan 1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOptions:
+    """What is looked for, where, and in which form it is answered."""
+
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="A scenario file (YAML or JSON). Fields it leaves out are searched. Use - to read from stdin.",
+        ),
+    ] = ""
+    objective: str | None = option(
+        None,
+        "Objective. Training: time (default), cost, energy, memory, batch. Generation: throughput (default), "
+        "latency, interactivity, cost, energy, memory, users. Serving: goodput (default), cost, users, energy.",
+        metavar="NAME",
+    )
+    pareto: str | None = option(
+        None, "Find the Pareto-optimal plans for two objectives, such as time,cost.", metavar="X,Y"
+    )
+    top: str | None = option(
+        None, "Show the best N plans, at most 1000. Default: 10; 5 for serving; 15 with --pareto.", metavar="N"
+    )
+    devices: str | None = option(
+        None,
+        "Devices to search instead of the scenario's: '64x NAME', '8..1024x NAME' (doubling), or a device name, "
+        "which keeps the device count.",
+        metavar="NAME,...",
+    )
+    max_memory: str | None = option(None, "Memory limit per device, such as '70 GB'.", metavar="SIZE")
+    deadline: str | None = option(None, "Longest run time, such as 30d.", metavar="TIME")
+    budget: str | None = option(None, "Highest cost of the run in USD, such as 1M.", metavar="USD")
+    ttft: str | None = option(None, "Limit for time to first token, such as '300 ms'.", metavar="TIME")
+    tpot: str | None = option(None, "Limit for time per output token, such as '10 ms'.", metavar="TIME")
+    think_time: str | None = option(
+        None, "Time a user takes between an answer and the next request, such as '30 s'.", metavar="TIME"
+    )
+    price: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--price",
+            metavar="NAME=USD_PER_HOUR",
+            help="Override the catalog price of a device. Can be repeated.",
+            show_default=False,
+        ),
+    ] = None
+    availability: str | None = option(
+        None,
+        "Share of wall-clock time in which the run makes progress. Default: from the size of the cluster.",
+        metavar="SHARE",
+    )
+    launchable: bool = option(False, "Search only plans that the framework supports and can launch.")
+    launch: str | None = option(
+        None, "Write the launch command and files of the best launchable plan to this folder.", metavar="DIR"
+    )
+    workers: Workers = None
+    where: str | None = option(
+        None,
+        "Save partial results as Parquet files, so that a stopped search can resume.",
+        metavar="DIR|URL",
+    )
+    anchor: Anchors = None
+    settings: Settings = None
+    reports: ReportOptions = field(default_factory=ReportOptions)
+    store: RunStore = None
+
+    @property
+    def first(self) -> int | None:
+        """How many plans are asked for; None for the usual number."""
+        from sightline.planning.search import MOST_TOP
+
+        return first_of(self.top, MOST_TOP)
+
+    def as_asked(self, command: str) -> str:
+        """Return a command for the same scenario."""
+        words = ["sightline", command, self.file]
+        for name, given in (("--anchor", self.anchor), ("--set", self.settings)):
+            words += [word for value in given or () for word in (name, value)]
+        return shlex.join(words)
+
+    def again(self, *more: str) -> str:
+        """Return the command as it was typed, without what writes its answer, and with ``more``."""
+        values = {
+            "--objective": self.objective,
+            "--pareto": self.pareto,
+            "--devices": self.devices,
+            "--max-memory": self.max_memory,
+            "--deadline": self.deadline,
+            "--budget": self.budget,
+            "--ttft": self.ttft,
+            "--tpot": self.tpot,
+            "--think-time": self.think_time,
+            "--availability": self.availability,
+            "--workers": self.workers,
+            "--where": self.where,
+        }
+        words = [word for name, value in values.items() if value is not None for word in (name, value)]
+        words += [word for value in self.price or () for word in ("--price", value)]
+        words += ["--launchable"] if self.launchable and "--launchable" not in more else []
+        return " ".join([self.as_asked("plan"), *map(shlex.quote, (*words, *more))])
+
 
 Commands = Sequence[tuple[str, str]]
 """What commands are for, and what to type."""
@@ -227,3 +443,6 @@ def _next(answer: "PlanAnswer", options: PlanOptions, launched: Launched) -> Com
     if options.reports.chart is None and options.reports.html is None:
         found.append(("write a report with tables and charts", options.again("--html", "plan.html")))
     return found
+
+
+__all__ = ["plan"]
