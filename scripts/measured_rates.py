@@ -21,10 +21,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from sightline.report import units
+from sightline.answers import units
+from sightline.profile.metrics import metric_of
 from sightline.report.charts import rendering
 from sightline.report.charts.serving.measured_rates import RateMeasured, measured_rates_chart
-from sightline.report.terminal.replay import LABELS
 from sightline.runs import open_store
 
 RATE, COUNT = "workload.arrival.rate", "workload.requests.count"
@@ -116,16 +116,19 @@ def _beside(answer: Mapping[str, Any], run: str, *, anchors: bool) -> RateMeasur
     )
 
 
+_TIMES = ("ttft_s", "tpot_s", "latency_s")
+
+
 def _print(beside: Mapping[float, RateMeasured]) -> None:
     """Print a line for each rate and time."""
     table = Table(box=None, pad_edge=False, header_style="dim")
     for heading in ("rate", "mean", "measured", "simulated", "error"):
         table.add_column(heading, justify="left" if heading == "mean" else "right")
     for rate, one in beside.items():
-        for number, (key, label) in enumerate(LABELS.items()):
+        for number, key in enumerate(_TIMES):
             said = f"{rate:g}/s{' (anchor)' if one.anchors else ''}" if number == 0 else ""
             times = [units.seconds(figures[key]) for figures in (one.measured, one.simulated)]
-            table.add_row(said, label, *times, f"{100 * one.error(key):+.1f} %")
+            table.add_row(said, metric_of(key).spoken, *times, f"{100 * one.error(key):+.1f} %")
     Console().print(table)
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import typer.main
 from generated import csv_text, markdown_table, replace_part
 
+from sightline.answers.requirements import requirements_lines
 from sightline.catalog import KINDS, entry, names
 from sightline.cli.app import command_line
 from sightline.frameworks import read_engine, read_framework
 from sightline.frameworks.choices import choices_of
 from sightline.loading import read_all
-from sightline.report.requirements import requirements_lines
 from sightline.requirements.check import check
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -12,7 +12,7 @@ from typing import Any
 
 from generated import csv_text, markdown_table, replace_part
 
-from sightline.report.reproduced import line_of, missed
+from sightline.answers.reproduction import line_of, missed
 from sightline.reproduction.answer import Reproduction
 from sightline.reproduction.reproduce import SOURCES, reproduce
 

@@ -6,9 +6,9 @@ import re
 import pytest
 
 from sightline import __version__
+from sightline.answers.catalog import entry_outline
 from sightline.catalog import KINDS, entry, names
 from sightline.profile.results import SCHEMA
-from sightline.report.terminal.catalog import entry_table, meaning_of
 
 
 def test_the_kinds_are_listed_with_their_numbers(in_process):
@@ -75,7 +75,7 @@ def test_json_gives_the_same_entries(in_process):
 def test_every_entry_has_a_table():
     for kind in KINDS:
         for name in names(kind):
-            assert entry_table(kind, name, dict(entry(kind, name)), meaning_of(kind, name)), (kind, name)
+            assert entry_outline(kind, name, dict(entry(kind, name))), (kind, name)
 
 
 def test_entries_of_every_kind_are_shown(in_process):

@@ -40,7 +40,7 @@ def test_the_resolved_scenario_predicts_the_same(in_process, run, generate):
 def test_each_kind_has_its_table(in_process, generate, example):
     code, out, err = in_process("predict", generate, example, example.parent / "operators.yaml")
     assert (code, err) == (0, "")
-    for said in ("step time", "TTFT", "FLOP/s"):
+    for said in ("step", "TTFT", "FLOP/s"):
         assert said in out
 
 

@@ -72,8 +72,8 @@ def test_a_run_of_training_is_a_page_with_its_time_its_machine_and_its_predictio
         "torch 2.9",
         "busy machine: others computed",
         "measured 1.50 x predicted",
-        "device time by module",
-        "memory of the fullest device",
+        "Device time by module",
+        "Memory of the fullest device",
     ):
         assert said in words, said
     assert re.search(r"sightline compare \S+ predicted", out)

@@ -211,7 +211,7 @@ def test_what_makes_a_comparison_unfair_is_said(override, sentence):
 
 
 def test_files_of_results_have_the_tables_that_their_scenarios_still_give(place):
-    from sightline.report.csv_lines import to_csv
+    from sightline.render.csv import to_csv
 
     profile = sl.predict(sl.load(TRAINING))
     (place / "one.json").write_text(json.dumps(profile.to_dict()))
@@ -229,7 +229,7 @@ def test_files_of_results_have_the_tables_that_their_scenarios_still_give(place)
 
 
 def test_a_file_of_a_bound_can_be_compared(place):
-    from sightline.report.csv_lines import to_csv
+    from sightline.render.csv import to_csv
 
     profile = sl.predict(sl.load(TRAINING | {"plan": {"framework": "reference", "micro_batch": 1}}))
     (place / "bound.json").write_text(json.dumps(profile.to_dict()))

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from strategies import right_scenarios
 
 import sightline as sl
+from sightline.answers.explanation import change
 from sightline.explanation.advice import NOTHING_FITS, NOTHING_HELPS
 from sightline.loading.loader import read_overrides
 from sightline.prediction.changes import decisions
 from sightline.quantities import GIB
-from sightline.report.explained.answer import change
 
 DEEP = {
     "model": "llama-2-7b",

@@ -9,7 +9,7 @@ from serving_scenarios import serving
 
 import sightline as sl
 from sightline.explanation.comparison import in_words, is_same_load, pairs
-from sightline.report.csv_lines import to_csv
+from sightline.render.csv import to_csv
 
 ARRIVALS = tuple(np.linspace(0.0, 60.0, 200))
 PREFILLS = 0.2 + 0.1 * np.random.default_rng(1).random(200)

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sightline as sl
+from sightline.answers import comparison as words
 from sightline.explanation.comparison import compare_sides
 from sightline.explanation.reading import side_of_profile
-from sightline.report import comparison as words
 
 
 def lasting(profile, factor, spread):

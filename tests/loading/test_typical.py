@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from sightline.answers.labels import subtitle
 from sightline.errors import InputError
 from sightline.loading import load
 from sightline.loading.plan import NOT_NAMED
-from sightline.report.labels import subtitle
 
 TRAINING = {"sequence_length": 2048, "global_batch": 32}
 

@@ -9,12 +9,10 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 import sightline as sl
+from sightline.answers.outline import Outline
 from sightline.notebook import load_ipython_extension, unload_ipython_extension
-from sightline.notebook.formatters import TYPES
-from sightline.notebook.outlines import outlined
-from sightline.notebook.view import WIDE, chart_bundle
-from sightline.on_demand import named
-from sightline.report.outline import Outline
+from sightline.notebook.formatters import TYPES, view_by
+from sightline.render.notebook import WIDE, View, chart_bundle
 from sightline.runs import Run
 from sightline.validation.coverage import cells_of
 
@@ -111,7 +109,7 @@ CASES = {
 }
 WITHOUT_NAME = ("roofline", "validation", "capacity", "reproduction", "reproduced table")
 """Which do not show the name of a scenario."""
-WITHOUT_CHART = ("explanation", "requirements", "reproduction")
+WITHOUT_CHART = ("requirements", "reproduction")
 LONG = ("capacity", "serving", "comparison", "plans", "study")
 """Whose charts take long to draw."""
 ALL = [pytest.param(case, marks=[pytest.mark.slow] if case == "capacity" else []) for case in CASES]
@@ -127,7 +125,7 @@ def answer(case):
 
 def view(case):
     found = answer(case)
-    return named(f"sightline.notebook.{TYPES[f'{type(found).__module__}:{type(found).__name__}']}")(found)
+    return view_by(TYPES[f"{type(found).__module__}:{type(found).__name__}"], found)
 
 
 @pytest.fixture(scope="module")
@@ -196,7 +194,7 @@ def test_charts_are_live_and_pictures_on_a_ground_of_their_own(case):
 
 def test_a_scenario_says_what_was_left_to_the_framework(shell):
     html = shown(shell, asked("pretrain", zero_stage=2))["text/html"]
-    stated, defaults = html.split("at their defaults")
+    stated, _, defaults = html.partition("At their defaults")
     assert "zero_stage: 2" in stated
     assert "optimizer" in defaults
     assert "plan.framework is not set" in stated
@@ -214,8 +212,8 @@ def test_lists_of_one_kind_of_answer_are_a_table_and_others_stay_lists(shell):
 def test_what_is_required_is_marked_and_several_scenarios_have_a_line_each(shell):
     one = answer("requirements")
     html = shown(shell, one)["text/html"]
-    assert '<td class="good">' in html
-    assert '<td class="bad">' in html
+    assert '<dd class="good">' in html
+    assert '<dd class="bad">' in html
     assert "1 of 2 requirements is met" in html
     assert shown(shell, [one, one])["text/html"].count("❌") == 2
 
@@ -227,7 +225,7 @@ def test_warnings_and_footnotes_of_an_outline_are_in_its_text_too(shell):
     for one in too_large.warnings:
         assert f"warning: {one}" in " ".join(data["text/plain"].split())
     outline = Outline(title="a title", footnotes=["a footnote"])
-    assert "a footnote" in outlined(outline).bundle()["text/plain"]
+    assert "a footnote" in View(outline).bundle()["text/plain"]
 
 
 def test_a_reproduction_shows_findings_and_folds_what_is_behind_them(shell):
@@ -277,7 +275,11 @@ def test_registering_imports_nothing_heavy():
     ).stdout.splitlines()
     assert not {"numpy", "altair", "rich", "polars"} & {name.partition(".")[0] for name in others.split()}
     assert "sightline.notebook.formatters" in ours.split()
-    assert not {name for name in ours.split() if name.startswith(("sightline.report", "sightline.profile"))}
+    assert not {
+        name
+        for name in ours.split()
+        if name.startswith(("sightline.answers", "sightline.render", "sightline.report", "sightline.profile"))
+    }
 
 
 def test_outside_of_ipython_nothing_is_registered():

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 import sightline as sl
+from sightline.answers.plan_sentences import can_be_set, settings
 from sightline.content import fields_of
 from sightline.loading.clusters.cluster import read_cluster
 from sightline.planning.clusters import cluster_settings, devices_setting, is_of_catalog, is_usual, reads_back, resizer
 from sightline.planning.rationale.relaxed import larger_clusters, roomier_clusters
-from sightline.report.plans.sentences import can_be_set, settings
 
 MADE = {"technology": {"node": "3nm", "memory": "hbm4"}}
 FASTER = {"same_as": "h100-sxm-80gb", "memory_bandwidth": "5 TB/s"}

@@ -5,10 +5,10 @@ from types import SimpleNamespace
 import pytest
 from generation_scenarios import generation
 
+from sightline.answers import comparison, several, summary
 from sightline.explanation.reading import side_of_result
 from sightline.profile import SERVING, Profile
 from sightline.profile.results import answer_to_dict, figure_of
-from sightline.report import comparison, ranking, summary
 
 ASKED = generation()
 SERVED = SimpleNamespace(
@@ -53,17 +53,17 @@ def test_a_part_of_a_metric_is_a_figure():
 
 def test_tables_show_parts_of_metrics():
     profile = served(goodput_requests_per_s=None)
-    assert ("mean TTFT", "500 ms") in summary.headline(profile)
-    assert "goodput" not in dict(summary.headline(profile))
+    assert "mean TTFT 500 ms" in summary.speeds(profile)
+    assert not [said for said in summary.speeds(profile) if "goodput" in said]
     cells = {column.key: column.cells for column in summary.compared([profile, served(1.0)])}
     assert cells["ttft_s.p90"] == ["1.00 s", "2.00 s"]
     assert cells["goodput_requests_per_s"] == ["-", "1.00"]
-    assert summary.interval_sentences(profile)[0].startswith("80 % interval 1.40 s to 1.60 s")
+    assert any(said.endswith("(80 %: 1.40 s to 1.60 s)") for said in summary.speeds(profile, in_full=True))
 
 
 def test_results_are_ordered_by_parts_of_metrics():
     profiles = [served(1.0), served(0.25), served(0.5)]
-    assert ranking.ranked(profiles, key="ttft_s.p90") == [1, 2, 0]
+    assert several.ranked(profiles, key="ttft_s.p90") == [1, 2, 0]
 
 
 def test_parts_are_found_in_results_and_in_lines_of_csv():

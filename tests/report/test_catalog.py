@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
-from rich.console import Console
+from rendered import text
 
 from sightline import catalog
+from sightline.answers.catalog import COLUMNS, entries_outline, entry_outline, model_rows
 from sightline.loading.models import resolve_model
-from sightline.report.terminal.catalog import COLUMNS, entries_table, entry_table, model_rows
 
 
 def rows(name):
@@ -34,36 +34,31 @@ def test_windows_and_formats():
 
 @pytest.mark.parametrize("name", catalog.names("models"))
 def test_every_model_has_words(name):
-    for _, text in rows(name):
-        assert text
-        assert "None" not in text
+    for _, words in rows(name):
+        assert words
+        assert "None" not in words
 
 
 @pytest.mark.parametrize("kind", list(COLUMNS))
 def test_no_column_of_a_list_is_empty(kind):
-    table = entries_table(kind, {name: catalog.entry(kind, name) for name in catalog.names(kind)})
-    assert [column.heading for column in table.figures if not any(column.cells)] == []
+    (table,) = entries_outline(kind, {name: catalog.entry(kind, name) for name in catalog.names(kind)}).parts
+    columns = zip(table.headings, zip(*table.rows, strict=True), strict=True)
+    assert [heading for heading, cells in columns if not any(cells)] == []
 
 
 @pytest.mark.parametrize("width", [60, 80])
 @pytest.mark.parametrize("kind", list(COLUMNS))
 def test_no_name_or_figure_of_a_list_is_cut(kind, width):
-    listing = entries_table(kind, {name: catalog.entry(kind, name) for name in catalog.names(kind)})
-    lines = [line.plain for line in listing.lines(width)]
+    outline = entries_outline(kind, {name: catalog.entry(kind, name) for name in catalog.names(kind)})
+    lines = text(outline, width).splitlines()
     assert max(len(line.rstrip()) for line in lines) <= width
     shown = "".join("".join(lines).split())
-    assert all(
-        "".join(cell.split()) in shown for column in listing.figures[:2] for cell in column.cells if len(cell) < 9
-    )
+    assert all("".join(cell.split()) in shown for row in outline.parts[0].rows for cell in row[1:3] if len(cell) < 9)
 
 
 def test_an_entry_has_one_spelling_of_switches_and_whole_numbers():
-    console = Console(width=200)
-    with console.capture() as said:
-        console.print(
-            entry_table("devices", "mine", {"switch": True, "either": [False, True], "bucket": 5e8, "share": 0.9})
-        )
-    rows = dict(line.split(maxsplit=1) for line in said.get().splitlines() if line.strip() and "  " in line)
+    outline = entry_outline("devices", "mine", {"switch": True, "either": [False, True], "bucket": 5e8, "share": 0.9})
+    rows = dict(line.split(maxsplit=1) for line in text(outline, 200).splitlines() if line.strip() and "  " in line)
     shown = {key: rows[key].strip() for key in ("switch", "either", "bucket", "share")}
     assert shown == {"switch": "yes", "either": "no; yes", "bucket": "500,000,000", "share": "0.9"}
 
@@ -71,10 +66,7 @@ def test_an_entry_has_one_spelling_of_switches_and_whole_numbers():
 @pytest.mark.parametrize("width", [60, 80])
 def test_prices_are_not_cut(width):
     entries = {name: catalog.entry("prices", name) for name in catalog.names("prices")}
-    console = Console(width=width)
-    with console.capture() as said:
-        console.print(entries_table("prices", entries))
-        for name, entry in entries.items():
-            console.print(entry_table("prices", name, entry))
-    assert "…" not in said.get()
-    assert max(len(line.rstrip()) for line in said.get().splitlines()) <= width
+    outlines = [entries_outline("prices", entries), *(entry_outline("prices", n, one) for n, one in entries.items())]
+    for shown in (text(outline, width) for outline in outlines):
+        assert "…" not in shown
+        assert max(len(line.rstrip()) for line in shown.splitlines()) <= width

@@ -2,11 +2,11 @@
 
 import pytest
 
+from sightline.answers import comparison as words
 from sightline.explanation.comparison import compare_sides
 from sightline.explanation.reading import side_of_profile
-from sightline.report import comparison as words
+from sightline.render.csv import comparison_to_csv
 from sightline.report.charts.comparison import comparison_bars
-from sightline.report.comparison import comparison_to_csv
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import sightline as sl
 from sightline.loading import operation_from_mapping
 from sightline.loading.sources import cell_value
 from sightline.profile.results import flatten
-from sightline.report.csv_lines import csv_text, to_csv
+from sightline.render.csv import csv_text, to_csv
 
 
 def operator():

@@ -2,9 +2,8 @@
 
 import pytest
 
-from sightline.report import pieces
-from sightline.report.document import MOST_BYTES, document
-from sightline.report.document_size import LEAST_ROWS, fitted
+from sightline.render import html as pieces
+from sightline.render.document import LEAST_ROWS, MOST_BYTES, document, fitted
 
 HEADINGS = ("cluster", "step")
 

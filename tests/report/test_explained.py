@@ -1,21 +1,19 @@
 """An explanation as text, page, Markdown, CSV and picture: what a reader sees, whatever it holds."""
 
-import io
 from dataclasses import replace
 
 import pytest
-from rich.console import Console
+from rendered import text
 
+from sightline.answers.explanation import MOST_MODULES, explained_outline, modules
 from sightline.explanation.answer import Advice, Explanation, Limit
 from sightline.profile import Row
+from sightline.render.csv import explained_to_csv
+from sightline.render.document import outline_page
+from sightline.render.markdown import outline_markdown
 from sightline.report.charts.explained import COLORS, explained_chart
 from sightline.report.charts.index import charts_of
 from sightline.report.charts.numbers import data_of
-from sightline.report.explained.answer import MOST_MODULES, modules
-from sightline.report.explained.csv import explained_to_csv
-from sightline.report.explained.markdown import explained_markdown
-from sightline.report.explained.page import explained_page
-from sightline.report.explained.terminal import explained
 
 ADVICE = Advice(
     set={"plan.zero_stage": 1},
@@ -53,9 +51,7 @@ EMPTY = Explanation(
 
 
 def _printed(explanation, width):
-    screen = io.StringIO()
-    Console(file=screen, width=width, color_system=None).print(explained(explanation))
-    return screen.getvalue()
+    return text(explained_outline(explanation), width)
 
 
 @pytest.mark.parametrize("width", [60, 80, 200])
@@ -81,17 +77,17 @@ def test_modules_beyond_the_longest_are_added_up():
     found = modules(MEASURED)
     assert len(found) == MOST_MODULES
     assert found[-1].label == "everything else"
-    assert sum(part.value for part in found) == pytest.approx(sum(row.exposed_s for row in MEASURED.rows))
+    assert sum(part.share for part in found) == pytest.approx(sum(row.exposed_s for row in MEASURED.rows))
 
 
 def test_the_page_and_markdown_show_names_as_they_are_written():
-    page, text = explained_page(MEASURED), explained_markdown(MEASURED)
+    page, markdown = outline_page(explained_outline(MEASURED)), outline_markdown(explained_outline(MEASURED))
     assert "A job &lt;script&gt;" in page
     assert "&lt;b&gt;less" in page
-    assert "<script>" not in text
-    assert ADVICE.command in text
+    assert "<script>" not in markdown
+    assert ADVICE.command in markdown
     assert "a busy machine" in page
-    assert "a busy machine" in text
+    assert "a busy machine" in markdown
 
 
 def test_csv_has_rows_or_else_phases():
@@ -109,5 +105,5 @@ def test_the_chart_has_a_bar_for_each_limit_and_a_tick_for_each_known_distance()
 
 
 def test_what_holds_nothing_is_written_too():
-    assert "nothing" in explained_page(EMPTY)
-    assert "nothing" in explained_markdown(EMPTY)
+    assert "nothing" in outline_page(explained_outline(EMPTY))
+    assert "nothing" in outline_markdown(explained_outline(EMPTY))

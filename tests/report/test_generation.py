@@ -7,20 +7,13 @@ from dataclasses import replace
 
 import pytest
 from generation_scenarios import generation
-from rich.console import Console
+from rendered import profile_text
+from rendered import profiles_page as page
 
-from sightline.report import labels, summary
+from sightline.answers import labels, summary
+from sightline.render.csv import to_csv
 from sightline.report.charts.profile import profile_chart
 from sightline.report.charts.rendering import draw
-from sightline.report.csv_lines import to_csv
-from sightline.report.pages.profiles import page
-from sightline.report.terminal import profile as terminal
-
-
-def render(renderable, width=80):
-    console = Console(file=io.StringIO(), width=width, color_system=None)
-    console.print(renderable)
-    return console.file.getvalue()
 
 
 def texts(profiles):
@@ -33,7 +26,7 @@ def plan_of(profile, **changes):
 
 
 def test_one_prediction_says_everything_a_reader_asks(generation):
-    text = render(terminal.one(generation))
+    text = " ".join(profile_text(generation).split())
     for said in (
         "Llama-2-7B on 2 x H100",
         "batch 8, 512 tokens in, 101 out",
@@ -41,13 +34,14 @@ def test_one_prediction_says_everything_a_reader_asks(generation):
         "500 ms",
         "20.0 ms",
         "2.50 s",
-        "323 (162 per device)",
+        "323 tokens/s (162 per device)",
         "memory",
         "fits: 10.0 GiB of 71.7 GiB",
         "1 Wh",
         "per million tokens",
-        "80 % intervals: TTFT 400 ms to 625 ms, TPOT 16.0 ms to 25.0 ms",
-        "this engine: calibrated",
+        "TTFT 500 ms (80 %: 400 ms to 625 ms)",
+        "TPOT 20.0 ms (80 %: 16.0 ms to 25.0 ms)",
+        "calibrated: constants of this engine",
         "60.0 %",
         "decode: mlp",
         "KV cache",
@@ -56,7 +50,7 @@ def test_one_prediction_says_everything_a_reader_asks(generation):
 
 
 def test_without_spreads_nothing_is_said_of_intervals(generation):
-    assert summary.interval_sentences(generation.replace(interval={})) == []
+    assert "80 %" not in profile_text(generation.replace(interval={}))
 
 
 def test_formats_are_named_where_they_are_not_plain(generation):
@@ -103,7 +97,7 @@ def test_what_is_no_curve_is_drawn_as_bars(generation):
 
 def test_the_page_holds_the_figures_and_the_scenario(generation):
     text = page([generation])
-    for said in ("<dd>500 ms</dd>", "tensor_parallel: 2", "Time by module and phase", "80 % intervals"):
+    for said in ("<dd>500 ms</dd>", "tensor_parallel: 2", "Time by module and phase", "(80 %: 400 ms to 625 ms)"):
         assert said in text
 
 

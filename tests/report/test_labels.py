@@ -2,7 +2,7 @@
 
 from training_scenarios import training
 
-from sightline.report.labels import variant_labels
+from sightline.answers.labels import variant_labels
 
 
 def test_what_a_release_line_does_by_itself_is_no_difference() -> None:

@@ -7,12 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from sightline.answers.outline import Outline, Rows
+from sightline.answers.several import profiles_outline
 from sightline.cli.main import run
 from sightline.explanation.answer import Advice
-from sightline.report.markdown.answers import profiles_markdown
-from sightline.report.markdown.outline import outline_markdown
-from sightline.report.markdown.text import escaped, fenced, table
-from sightline.report.outline import Outline, Rows
+from sightline.render.markdown import escaped, fenced, outline_markdown, table
 
 _CHANGE = Advice(
     set={"plan.micro_batch": 4},
@@ -24,7 +23,7 @@ _CHANGE = Advice(
 
 
 def test_a_profile_is_a_verdict_a_table_and_a_folded_scenario(profile):
-    text = profiles_markdown([profile], command="sightline predict a.yaml", changes=[_CHANGE])
+    text = outline_markdown(profiles_outline([profile], changes=[_CHANGE]), command="sightline predict a.yaml")
     assert text.startswith("### Llama-2-7B, ZeRO-2, 8 x A800\n")
     assert "fits: 60.0 GiB of 80.0 GiB" in text
     assert r"micro\_batch: 4: 8 % less time" in text
@@ -36,13 +35,13 @@ def test_a_profile_is_a_verdict_a_table_and_a_folded_scenario(profile):
 
 
 def test_what_does_not_fit_says_what_would(too_large):
-    text = profiles_markdown([too_large])
+    text = outline_markdown(profiles_outline([too_large]))
     assert "❌ **fits in memory**" in text
     assert "recompute full would fit" in text
 
 
 def test_several_are_a_line_each(build, make_scenario):
-    text = profiles_markdown([build(scenario=make_scenario(micro_batch=size)) for size in (1, 2)])
+    text = outline_markdown(profiles_outline([build(scenario=make_scenario(micro_batch=size)) for size in (1, 2)]))
     lines = [line for line in text.splitlines() if line.startswith("|")]
     assert len(lines) == 4
     assert len({line.count(" | ") for line in lines}) == 1
@@ -85,7 +84,7 @@ def test_markdown_on_stdout_stands_alone(capsys):
     assert run(["predict", "examples/llama-2-7b-zero2-8xa800.yaml", "--markdown", "-"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("### ")
-    assert "| time by phase |  | share |" in out
+    assert "| Step time by phase |  | share |" in out
 
 
 def test_stdout_holds_one_form(capsys):

@@ -6,12 +6,11 @@ from html import unescape
 import pytest
 from study_answers import nodes
 
-from sightline.notebook.view import plain
-from sightline.report.markdown.outline import outline_markdown
-from sightline.report.outline import Entries, Entry, Outline, Rows, Shown, Studies
-from sightline.report.pages.outline import outline_page
-from sightline.report.pieces import BAD, GOOD, Said
-from sightline.report.terminal.outline import outline_text
+from sightline.answers.outline import BAD, GOOD, Entries, Entry, Outline, Rows, Said, Shown, Studies
+from sightline.render.document import outline_page
+from sightline.render.markdown import outline_markdown
+from sightline.render.notebook import plain
+from sightline.render.terminal import outline_text
 
 OUTLINE = Outline(
     title="An answer <of> several parts",
@@ -47,7 +46,7 @@ OUTLINE = Outline(
     assumptions=["No paging."],
     footnotes=["Ask again."],
     warnings=["a warning", "a warning"],
-    scenario="model: llama-2-7b\n",
+    scenario={"model": "llama-2-7b"},
 )
 EVERYWHERE = ("An answer", "From a source.", "one of two", "within the range", "A sentence.", "12.2", "all channels")
 EVERYWHERE += ("Missed", "Nine were expected.", "predicted only", "No paging.")
@@ -97,4 +96,4 @@ def test_markdown_marks_verdicts_and_folds_the_scenario():
 
 
 def test_a_page_holds_a_picture_for_each_study():
-    assert 'id="chart-t1"' in outline_page(OUTLINE)
+    assert 'id="chart-t1-study"' in outline_page(OUTLINE)

@@ -4,12 +4,11 @@ import re
 import shutil
 
 import pytest
+from rendered import profiles_page as page
 
-from sightline.report import pieces
+from sightline.render import html
+from sightline.render.document import chart_page, document
 from sightline.report.charts.profile import profile_chart
-from sightline.report.charts.rendering import draw
-from sightline.report.document import document
-from sightline.report.pages.profiles import page
 
 
 @pytest.fixture(scope="module")
@@ -53,13 +52,13 @@ def test_several_scenarios_are_compared_first_and_open_on_demand(browser, tmp_pa
     profiles = [build(scenario=make_scenario(micro_batch=m)) for m in (1, 2)]
     tab, complaints = opened(browser, tmp_path, page(profiles))
     assert complaints == []
-    assert "2 scenarios compared" in tab.inner_text("h1")
+    assert "by micro_batch" in tab.inner_text("h1")
     tab.locator("main > details > summary").nth(1).click()
     assert tab.locator("#chart1-time svg").is_visible()
 
 
 def test_a_chart_alone_is_a_page_too(browser, tmp_path, profile):
-    tab, complaints = opened(browser, tmp_path, draw(profile_chart([profile]), "chart.html"))
+    tab, complaints = opened(browser, tmp_path, chart_page(profile_chart([profile])))
     assert complaints == []
     assert "80.0 GiB" in tab.inner_text("#chart")
 
@@ -106,9 +105,9 @@ def test_a_sweep_has_a_column_for_each_key_as_it_was_typed(build, make_scenario)
 def test_a_wide_table_scrolls_on_a_phone_and_keeps_its_sentences_readable(browser, tmp_path):
     sentence = "scaling efficiency from 1 to 8 GPUs, batch 2, 4-bit weights"
     rows = [("A1", sentence, "almost linear", "0.967", "at least 0.950", sentence)]
-    table = pieces.table(("", *"abcde"), rows, numbers=(False, False, False, True, True, False))
+    table = html.table(("", *"abcde"), rows, numbers=(False, False, False, True, True, False))
     file = tmp_path / "page.html"
-    file.write_text(document("Wide", pieces.joined(table)), encoding="utf-8")
+    file.write_text(document("Wide", html.joined(table)), encoding="utf-8")
     tab = browser.new_context(offline=True, viewport={"width": 400, "height": 800}).new_page()
     tab.goto(file.as_uri())
     region = tab.locator(".scroll")

@@ -7,9 +7,9 @@ from html.parser import HTMLParser
 import pytest
 
 from sightline.cli.main import run
-from sightline.report import document as documents
-from sightline.report import pieces
-from sightline.report.document import document
+from sightline.render import document as documents
+from sightline.render import html
+from sightline.render.document import document
 
 EXAMPLE = "examples/llama-2-7b-zero2-8xa800.yaml"
 GENERATION = "examples/llama-2-70b-generate-4xh100.yaml"
@@ -92,8 +92,8 @@ def bar(values):
 
 def test_a_page_leaves_out_the_charts_that_it_has_no_room_for():
     many = [{"a": i, "b": i} for i in range(20_000)]
-    charts = [pieces.chart(f"chart{i}", bar(many), label=f"number {i}") for i in range(5)]
-    text = document("Many", pieces.joined(*charts))
+    charts = [html.chart(f"chart{i}", bar(many), label=f"number {i}") for i in range(5)]
+    text = document("Many", html.joined(*charts))
     assert len(text.encode()) <= documents.MOST_BYTES
     assert "a chart of number 4" in text
     assert 'id="chart0"' in text
@@ -101,7 +101,7 @@ def test_a_page_leaves_out_the_charts_that_it_has_no_room_for():
 
 
 def test_a_page_without_charts_carries_no_drawing_library():
-    text = document("Short", pieces.joined(pieces.headline("Short")), command="sightline predict <x>")
+    text = document("Short", html.joined(html.headline("Short")), command="sightline predict <x>")
     assert len(text) < 10_000
     assert "<script" not in text
     assert "<code>sightline predict &lt;x&gt;</code>" in text
@@ -109,7 +109,7 @@ def test_a_page_without_charts_carries_no_drawing_library():
 
 def test_texts_of_a_scenario_stay_texts():
     hostile = '</script><img src=x onerror="alert(1)">'
-    text = document(hostile, pieces.chart("chart", bar([{"a": hostile, "b": 1}]), label=hostile))
+    text = document(hostile, html.chart("chart", bar([{"a": hostile, "b": 1}]), label=hostile))
     assert "<img" not in text.partition("<body>")[2].replace(hostile, "") or "<img src" not in text
     embedded = text.partition('id="sightline-charts">')[2].partition("</script>")[0]
     assert json.loads(embedded)["chart"][0]["data"]["values"][0]["a"] == hostile

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sightline.answers.several import ranked
 from sightline.errors import InputError
-from sightline.report.ranking import ranked
 
 
 def test_what_fits_comes_first_and_then_the_fastest(build):

@@ -10,7 +10,7 @@ from sightline.loading import operation_from_mapping
 from sightline.prediction import predict
 from sightline.profile.results import flatten
 from sightline.quantities import as_json
-from sightline.report.csv_lines import to_csv
+from sightline.render.csv import to_csv
 
 KEYS = {
     "scenario",

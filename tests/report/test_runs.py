@@ -3,8 +3,8 @@
 import pytest
 
 import sightline as sl
+from sightline.answers.questions import texts_of_scenario
 from sightline.loading import to_mapping
-from sightline.report.runs import texts_of_scenario
 from sightline.web.request import Asked
 
 SCENARIO = {

@@ -7,10 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from drawn_charts import as_drawn
-from rich.console import Console
+from rendered import profiles_page as page
+from rendered import text
 from served_outcomes import outcome
 from serving_scenarios import serving
 
+from sightline.answers.several import profiles_outline
+from sightline.answers.summary import fit_sentence
 from sightline.profile import Profile
 from sightline.report.charts.drawing import PHONE, SCREEN
 from sightline.report.charts.index import charts_of
@@ -19,9 +22,6 @@ from sightline.report.charts.serving.chart import serving_chart
 from sightline.report.charts.serving.measured_rates import RateMeasured, measured_rates_chart
 from sightline.report.charts.serving.replay import replay_chart
 from sightline.report.chrome.serving import MOST_ITERATIONS, load_trace, serving_trace
-from sightline.report.pages.profiles import page
-from sightline.report.summary import fit_sentence
-from sightline.report.terminal.profile import tables
 from sightline.simulation.outcome import NO_ROOM, Lifetimes
 from sightline.simulation.results import figures_of, summary_of
 from sightline.simulation.results.figures import request_table
@@ -47,11 +47,7 @@ def served(
 
 
 def shown(profiles: list[Profile], width: int) -> str:
-    console = Console(width=width, record=True, force_terminal=False)
-    with console.capture() as captured:
-        for table in tables(profiles):
-            console.print(table)
-    return captured.get()
+    return text(profiles_outline(profiles), width)
 
 
 @pytest.mark.parametrize("width", [60, 80])

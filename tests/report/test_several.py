@@ -3,20 +3,15 @@
 import io
 
 import pytest
+import rendered
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from sightline.report import units
-from sightline.report.terminal.listing import Column, Listing
-from sightline.report.terminal.profile import tables
-from sightline.report.terminal.several import several
-
-
-def render(renderable, width=80):
-    console = Console(file=io.StringIO(), width=width, color_system=None)
-    console.print(renderable)
-    return console.file.getvalue()
+from sightline.answers import units
+from sightline.answers.several import profiles_outline
+from sightline.render.terminal import outline_text
+from sightline.render.terminal_parts import Column, Listing
 
 
 def swept(build, make_scenario):
@@ -33,7 +28,7 @@ def swept(build, make_scenario):
 
 def test_every_swept_key_has_a_column_in_the_units_that_were_typed(build, make_scenario):
     profiles, cells = swept(build, make_scenario)
-    text = render(several(profiles, cells))
+    text = rendered.text(profiles_outline(profiles, cells))
     assert [line.split()[:3] for line in text.splitlines()[-3:]] == [
         ["1", "400", "Gbit/s"],
         ["2", "50", "GB/s"],
@@ -45,18 +40,18 @@ def test_every_swept_key_has_a_column_in_the_units_that_were_typed(build, make_s
 
 def test_what_all_share_is_said_once_and_what_differs_is_a_column(build, make_scenario):
     profiles, cells = swept(build, make_scenario)
-    text = render(several(profiles, cells), 200)
+    text = rendered.text(profiles_outline(profiles, cells), 200)
     assert text.count(f"{units.money(profiles[0].usd_per_hour)} per hour") == 1
     assert text.count("bound by compute") == 1
     assert "fits" in text.splitlines()[-4]
-    assert "all fit in 80.0 GiB" in render(several(profiles[:2], cells[:2]), 200)
+    assert "all fit in 80.0 GiB" in rendered.text(profiles_outline(profiles[:2], cells[:2]), 200)
 
 
 def test_interval_evidence_and_price_are_there(build, make_scenario):
     profiles, cells = swept(build, make_scenario)
     of = [{"framework": word} for word in ("calibrated", "extrapolated", "calibrated")]
     known = [p.replace(evidence=e, interval={"step_time_s": (0.1, 3.0)}) for p, e in zip(profiles, of, strict=True)]
-    text = render(several(known, cells), 200)
+    text = rendered.text(profiles_outline(known, cells), 200)
     for said in ("80 %", "± 50 %", "evidence", "extrapolated", "per hour", "rent"):
         assert said in text
 
@@ -64,10 +59,10 @@ def test_interval_evidence_and_price_are_there(build, make_scenario):
 def test_the_best_that_fits_is_bold(generations):
     cells = [{"workload.batch": p.scenario.workload.batch} for p in generations]
     console = Console(file=io.StringIO(), width=120, force_terminal=True, color_system="standard", legacy_windows=False)
-    console.print(several(generations, cells))
+    console.print(outline_text(profiles_outline(generations, cells)))
     lines = console.file.getvalue().splitlines()[-4:]
     assert ["\x1b[1m" in line or "\x1b[1;" in line for line in lines] == [False, False, True, False]
-    assert "no" in render(several(generations, cells), 120).splitlines()[-1].split()
+    assert "no" in rendered.text(profiles_outline(generations, cells), 120).splitlines()[-1].split()
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
@@ -75,7 +70,7 @@ def test_nothing_is_wider_than_the_terminal_or_cut(build, make_scenario, generat
     plans = swept(build, make_scenario)
     batches = generations, [{"workload.batch": p.scenario.workload.batch} for p in generations]
     for profiles, cells in (plans, batches, (plans[0], [])):
-        text = render(several(profiles, cells), width)
+        text = rendered.text(profiles_outline(profiles, cells), width)
         assert "…" not in text
         assert max(len(line.rstrip()) for line in text.splitlines()) <= width
         for profile in profiles:
@@ -84,13 +79,13 @@ def test_nothing_is_wider_than_the_terminal_or_cut(build, make_scenario, generat
 
 def test_names_are_shown_where_they_differ(build, make_scenario):
     profiles, cells = swept(build, make_scenario)
-    assert "scenario" not in render(several(profiles, cells), 200)
-    assert "micro_batch 2" in render(several(profiles), 200)
+    assert "scenario" not in rendered.text(profiles_outline(profiles, cells), 200)
+    assert "micro_batch 2" in rendered.text(profiles_outline(profiles), 200)
 
 
 def test_only_the_chosen_are_shown_in_their_order(build, make_scenario):
     profiles, cells = swept(build, make_scenario)
-    text = "".join(render(table, 120) for table in tables(profiles, cells, [2, 0]))
+    text = rendered.text(profiles_outline(profiles, cells, order=[2, 0]), 120)
     assert "first 2 of 3" in text
     assert [line.split()[0] for line in text.splitlines()[-2:]] == ["4", "1"]
 

@@ -1,10 +1,12 @@
 """The report of a measured suite: measured beside predicted, outcomes in their cells, reasons at the end."""
 
 import json
-from io import StringIO
 
+from rendered import text
+
+from sightline.answers.suite import suite_outline
+from sightline.render.document import outline_page
 from sightline.report.charts.accuracy import cells_chart
-from sightline.report.suite import suite_page, suite_terminal
 from sightline.reproduction.arxiv_2311_03687.cells import Cell, Table
 from sightline.reproduction.arxiv_2311_03687.measured import Answered, suite_to_list
 
@@ -29,7 +31,7 @@ SUITE = [(Table(name="t", title="A & B", quantities=("tokens_per_s", "memory_byt
 
 
 def test_the_page_shows_measured_beside_predicted_and_says_why_cells_are_empty():
-    page = suite_page("The suite", ["two cores"], SUITE)
+    page = outline_page(suite_outline("The suite", SUITE, ["two cores"]))
     assert "A &amp; B" in page
     assert "two cores" in page
     assert ">1,000<" in page
@@ -40,12 +42,8 @@ def test_the_page_shows_measured_beside_predicted_and_says_why_cells_are_empty()
 
 
 def test_the_terminal_shows_a_dash_for_out_of_memory():
-    from rich.console import Console
-
-    console = Console(width=100, record=True, file=StringIO())
-    console.print(suite_terminal(SUITE))
-    lines = console.export_text().splitlines()
-    (line,) = [line for line in lines if line.startswith("Z2")]
+    lines = text(suite_outline("The suite", SUITE), 100).splitlines()
+    line = lines[lines.index("Z2") + 1]
     assert line.split()[-2:] == ["-", "900"]
 
 

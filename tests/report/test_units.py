@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.report import units
+from sightline.answers import units
 
 
 @pytest.mark.parametrize(

@@ -333,13 +333,14 @@ def test_a_watch_moves_to_another_store_with_its_stream(store, tmp_path):
 def test_a_watch_reads_well_in_runs_show(store):
     from rich.console import Console
 
-    from sightline.report.terminal.stored import page
+    from sightline.answers.runs import run_outline
+    from sightline.render.terminal import outline_text
 
     watch = sl.watch({**TINY, "cluster": "4x this-machine"}, store=store, show=False, replan=False, devices=2)
     play(watch, seconds=0.002)
     opened = open_store(store)
     console = Console(width=80, record=True, file=io.StringIO())
-    console.print(page(opened.find(watch.id), opened))
+    console.print(outline_text(run_outline(opened.find(watch.id), opened)))
     text = console.export_text()
     assert "step time" in text
     assert "fewer devices: 2 of 4 devices work" in text

@@ -25,7 +25,7 @@ def run(tmp_path_factory: pytest.TempPathFactory):
 def test_the_start_shows_limits_and_time(client: TestClient) -> None:
     shown = client.get("/explain")
     assert shown.status_code == 200
-    for said in ("What limits it", "distance to it", "Time by module", "Time by phase, module and operator"):
+    for said in ("What limits the", "distance to limit", "Longest modules", "Time by phase, module and operator"):
         assert said in shown.text, said
     assert "sightline explain rank*.json" in shown.text
 
@@ -33,7 +33,7 @@ def test_the_start_shows_limits_and_time(client: TestClient) -> None:
 def test_time_unfolds_from_phases_to_operators(client: TestClient) -> None:
     shown = client.get(f"/explain?{SLOW}&fragment=1").text
     assert re.search(r"<details><summary>forward: [^<]+</summary><details><summary>mlp: ", shown)
-    assert "operators of mlp" in shown
+    assert "operator and time" in shown
 
 
 def test_advice_leads_to_its_prediction(client: TestClient) -> None:

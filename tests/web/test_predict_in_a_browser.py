@@ -10,7 +10,7 @@ import pytest
 from page_checks import assert_accessible, assert_no_sideways_scroll, drawn_again, opened, ready, screenshot
 from waiting import until
 
-from sightline.report.charts.numbers import csv_of
+from sightline.render.csv import csv_of
 
 pytestmark = pytest.mark.slow
 GENERATE = "/predict?model=llama-3-8b&cluster=2x+h100-sxm-80gb&workload.task=generate&workload.batch=4&workload.prompt_tokens=512&workload.output_tokens=64"

@@ -212,14 +212,14 @@ def _draw(calibrations: "list[Calibration]", chart: str) -> None:
 
 
 def _print(calibrations: "list[Calibration]", paths: dict[str, Path], use: str, *, as_json: bool) -> None:
+    from sightline.answers.calibration import calibration_outline
     from sightline.calibration.writing import calibration_to_dict
-    from sightline.report.terminal.accuracy import calibration_tables
 
     written = [f"wrote {path}" for path in paths.values()]
     output.show(
         lambda: [calibration_to_dict(c, str(paths[c.part]) if c.part in paths else None) for c in calibrations],
         lambda: [
-            *(t for c in calibrations for t in calibration_tables(c)),
+            *map(calibration_outline, calibrations),
             *filter(None, ["\n".join([*written, use]).strip()]),
         ],
         json=as_json,

@@ -53,7 +53,7 @@ def catalog(
 
     if kind is None:
         listing = {k: list(names(k)) for k in KINDS}
-        output.show(lambda: listing, lambda: [_report().kinds_table(listing)], json=as_json)
+        output.show(lambda: listing, lambda: [_answers().kinds_outline(listing)], json=as_json)
         _go_on(as_json, "catalog", "devices")
         return
     of = kind_of(kind, (ANCHORS,))
@@ -62,13 +62,13 @@ def catalog(
             output.print_remark(remark)
         name = name_of(of, name)
         one = dict(entry(of, name))
-        table = lambda: [_report().entry_table(of, name, one, _report().meaning_of(of, name))]  # noqa: E731 - a form like the others
-        output.show(lambda: stamped({"kind": of, "name": name, **one}), table, json=as_json)
+        document = stamped({"kind": of, "name": name, **one})
+        output.show(lambda: document, lambda: [_answers().entry_outline(of, name, one)], json=as_json)
         _go_on(as_json, *_use(of, name))
     else:
         several = {n: dict(entry(of, n)) for n in names(of)}
         documents = lambda: [stamped({"name": n, **fields}) for n, fields in several.items()]  # noqa: E731 - as above
-        output.show(documents, lambda: [_report().entries_table(of, several)], json=as_json)
+        output.show(documents, lambda: [_answers().entries_outline(of, several)], json=as_json)
         _go_on(as_json, "catalog", of, next(iter(several)))
 
 
@@ -87,7 +87,7 @@ def _anchors(name: str | None, store: str | None, *, as_json: bool, delete: bool
     """Show all saved anchors, or show or delete one."""
     from sightline.anchors import listing
     from sightline.anchors.files import delete_anchor, read_anchor
-    from sightline.report.terminal.anchors import anchor_table, listing_table
+    from sightline.answers.catalog import anchor_outline, anchors_outline
     from sightline.runs import open_store
 
     opened = open_store(store)
@@ -98,14 +98,14 @@ def _anchors(name: str | None, store: str | None, *, as_json: bool, delete: bool
         output.show(lambda: {"deleted": name}, lambda: [f"deleted anchor '{name}'"], json=as_json)
     elif name is not None:
         one = read_anchor(opened, name)
-        output.show(lambda: one, lambda: [anchor_table(one)], json=as_json)
+        output.show(lambda: one, lambda: [anchor_outline(one)], json=as_json)
     else:
         found = listing(store)
         none = f"no anchors in {opened.place}; save one with `sightline predict FILE --anchor RUN --save-anchor NAME`"
-        output.show(lambda: found, lambda: [listing_table(found) if found else none], json=as_json)
+        output.show(lambda: found, lambda: [anchors_outline(found) if found else none], json=as_json)
 
 
-def _report() -> Any:
-    from sightline.report.terminal import catalog
+def _answers() -> Any:
+    from sightline.answers import catalog
 
     return catalog

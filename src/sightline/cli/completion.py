@@ -92,8 +92,8 @@ def requirements(incomplete: str) -> list[str]:
 
 def results(incomplete: str) -> list[str]:
     """Return results that answers are sorted by."""
+    from sightline.answers.several import AS_ASKED
     from sightline.profile import TASKS
-    from sightline.report.ranking import AS_ASKED
 
     metrics = (key for task in TASKS for key, metric in task.figures.items() if metric.unit != "word")
     return _beginning(incomplete, [AS_ASKED, *dict.fromkeys(metrics), "memory_bytes.total"])

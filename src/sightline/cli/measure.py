@@ -21,6 +21,7 @@ from sightline.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from sightline.answers.outline import Outline
     from sightline.measurement.processes.suite import Measured, Step
     from sightline.reproduction.arxiv_2311_03687.measured import MeasuredSuite
     from sightline.runs import Store
@@ -180,16 +181,10 @@ class _SuiteReport(Report):
 
         return suite_to_list(self.suite)
 
-    def tables(self) -> Any:
-        from sightline.report.suite import suite_terminal
+    def outline(self) -> "Outline":
+        from sightline.answers.suite import suite_outline
 
-        return [suite_terminal(self.suite)]
-
-    def page(self, command: str) -> str:
-        from sightline.report.suite import suite_page
-
-        title = f"The study of arXiv {PAPER_SUITE} on {self.cluster}"
-        return suite_page(title, _machine(), self.suite, command=command)
+        return suite_outline(f"The study of arXiv {PAPER_SUITE} on {self.cluster}", self.suite, _machine())
 
 
 def _machine() -> list[str]:

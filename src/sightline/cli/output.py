@@ -14,6 +14,8 @@ from sightline.errors import InputError, WorkError
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from sightline.answers.outline import Outline
+
 ENDINGS: Mapping[str, Sequence[str]] = {
     "--chart": (".svg", ".png", ".html", ".csv"),
     "--html": (".html", ".htm"),
@@ -68,20 +70,22 @@ def why_unwritable(path: str) -> str:
 
 def show(
     document: Callable[[], Any],
-    tables: Callable[[], "Iterable[RenderableType | str]"],
+    tables: Callable[[], "Iterable[Outline | str]"],
     *,
     json: bool,
     one: bool = False,
     csv: Callable[[], str] | None = None,
+    in_full: bool = False,
 ) -> None:
     """Print an answer in the form that is asked for: as a JSON document, as CSV, or as tables for people.
 
     Args:
         document: The JSON document, or a list of them.
-        tables: What people read, tables and texts, a blank line between two.
+        tables: What people read, outlines and texts, a blank line between two.
         json: Whether the document is asked for.
         one: Print the only document of a list without the list.
         csv: Lines of CSV, if they are asked for.
+        in_full: Whether people read details too.
     """
     if json:
         found = document()
@@ -94,20 +98,26 @@ def show(
             if isinstance(table, str):
                 print_text(f"{table}\n")
             else:
-                print_table(table)
+                from sightline.render.terminal import outline_text
+
+                print_table(outline_text(table, in_full=in_full))
 
 
 def draw(path: str, chart: dict[str, Any], narrow: Callable[[], dict[str, Any]] | None = None) -> None:
     """Write a chart's specification in the form that the path's ending asks for; a page gets a ``narrow`` one too."""
     if Path(path).suffix.lower() == ".csv":
-        from sightline.report.charts.numbers import csv_of
+        from sightline.render.csv import csv_of
 
         write_file(path, csv_of(chart))
         return
+    if Path(path).suffix.lower() == ".html":
+        from sightline.render.document import chart_page
+
+        write_file(path, chart_page(chart, narrow() if narrow else None))
+        return
     from sightline.report.charts.rendering import draw as drawn
 
-    is_page = narrow is not None and Path(path).suffix.lower() == ".html"
-    write_file(path, drawn(chart, path, narrow() if is_page and narrow else None))
+    write_file(path, drawn(chart, path))
 
 
 def warn(warnings: Iterable[str]) -> None:

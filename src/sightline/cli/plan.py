@@ -16,6 +16,7 @@ from sightline.errors import InputError
 from sightline.quantities import percent
 
 if TYPE_CHECKING:
+    from sightline.answers.outline import Outline
     from sightline.launching import Launch
     from sightline.planning.answer import PlanAnswer, RankedPlan
     from sightline.profile import Profile
@@ -113,7 +114,7 @@ def save_launch(launched: Launched, folder: str, answer: "PlanAnswer") -> None:
 
 def _said(problems: Mapping[str, Sequence[int]]) -> Iterator[str]:
     """Sentences about plans that cannot be launched, those about the first ones first."""
-    from sightline.report.plans.sentences import ranks
+    from sightline.answers.plan_sentences import ranks
 
     for problem, places in list(problems.items())[:_MOST_PROBLEMS]:
         yield f"plan{'s' if len(places) > 1 else ''} {ranks(places)} cannot be launched: {problem}"
@@ -127,7 +128,7 @@ def _behind(launched: Launched, answer: "PlanAnswer") -> str:
     batches = {getattr(plan.profile.scenario.workload, "global_batch", None) for plan in (first, one)}
     if answer.pareto_axes or len(batches) > 1 or not first.value > 0:
         return ""
-    from sightline.report.plans.sentences import compared_by
+    from sightline.answers.plan_sentences import compared_by
 
     return f", whose {compared_by(answer)} is {percent(one.value / first.value - 1, 1)} above plan 1"
 
@@ -371,13 +372,13 @@ class _Report(Report):
 
         return plans_to_dict(self.answer, launches(self.answer))
 
-    def tables(self) -> Any:
-        from sightline.report.terminal.plan import plan_text
+    def outline(self) -> "Outline":
+        from sightline.answers.plan import plan_outline
 
-        return [plan_text(self.answer, self.commands)]
+        return plan_outline(self.answer, self.commands)
 
     def csv(self) -> str:
-        from sightline.report.plans.csv import plans_to_csv
+        from sightline.render.csv import plans_to_csv
 
         return plans_to_csv(self.answer)
 
@@ -388,16 +389,6 @@ class _Report(Report):
 
     def charted(self) -> "PlanAnswer":
         return self.answer
-
-    def page(self, command: str) -> str:
-        from sightline.report.pages.plans import plan_page
-
-        return plan_page(self.answer, self.commands, command=command)
-
-    def as_markdown(self, command: str) -> str:
-        from sightline.report.markdown.answers import plan_markdown
-
-        return plan_markdown(self.answer, command=command)
 
 
 def _load_of(profile: "Profile", options: PlanOptions) -> dict[str, Any]:
@@ -412,9 +403,9 @@ def _next(answer: "PlanAnswer", options: PlanOptions, launched: Launched) -> Com
     """What to try next, each with the command that does it; nothing for a question from stdin."""
     if not answer.plans or options.file == "-":
         return []
+    from sightline.answers.plan_sentences import can_be_set, most_surely, settings
     from sightline.launching.launch import starting
     from sightline.loading.sources import as_options
-    from sightline.report.plans.sentences import can_be_set, most_surely, settings
 
     found: list[tuple[str, str]] = []
     best = next((one for one in answer.plans if one.launchable and can_be_set(answer, one)), None)

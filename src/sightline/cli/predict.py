@@ -174,7 +174,7 @@ def _order(
     """Return the positions of the answers that are shown, in order; as asked unless one of the options says more."""
     if sort is None and (len(answers) < 2 or (as_asked and top is None)):
         return list(range(len(answers)))[:top]
-    from sightline.report.ranking import ranked
+    from sightline.answers.several import ranked
 
     return ranked(answers, cells, sort or "")[:top]
 

@@ -14,13 +14,11 @@ from sightline.cli.progress_bar import progress_bar
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
+    from sightline.answers.outline import Outline
     from sightline.explanation.answer import Advice
     from sightline.planning.answer import NearestPlan
     from sightline.prediction.anchoring import Anchored
     from sightline.profile import Profile
-    from sightline.report.outline import Outline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +52,8 @@ class Report:
 
     is_list = True
     """Whether a JSON document that is a list stays one where it has a single element."""
+    in_full: bool = False
+    """Whether the terminal shows details too."""
     without_chart = ""
     """Why there is no chart where ``chart`` returns None."""
 
@@ -61,9 +61,17 @@ class Report:
         """Return the JSON document."""
         raise NotImplementedError
 
-    def tables(self) -> "Iterable[RenderableType | str]":
-        """Return what people read, tables and texts."""
+    def outline(self) -> "Outline":
+        """Return what the answer says."""
         raise NotImplementedError
+
+    def kept_outline(self) -> "Outline":
+        """Return what it says in a file, for which also what takes longer is worked out."""
+        return self.outline()
+
+    def tables(self) -> "Iterable[Outline | str]":
+        """Return what people read in a terminal."""
+        return [self.outline()]
 
     def csv(self) -> str:
         """Return lines of CSV."""
@@ -79,45 +87,22 @@ class Report:
 
     def page(self, command: str) -> str:
         """Return a page that says which command asks for it."""
-        raise NotImplementedError
+        from sightline.render.document import outline_page
+
+        return outline_page(self.kept_outline(), command=command)
 
     def as_markdown(self, command: str) -> str:
         """Return Markdown that says which command asks for it."""
-        raise NotImplementedError
+        from sightline.render.markdown import outline_markdown
+
+        return outline_markdown(self.kept_outline(), command=command)
 
     def show(self, options: ReportOptions) -> None:
         """Print the answer as JSON, as CSV or as tables."""
         csv = self.csv if options.as_csv else None
-        output.show(self.document, self.tables, json=options.as_json, one=not self.is_list, csv=csv)
-
-
-class OutlinedReport(Report):
-    """An answer that is outlined once; its texts and pages are the outline's."""
-
-    in_full = False
-    """Whether the terminal shows details too."""
-
-    def outline(self) -> "Outline":
-        """Return what the answer says."""
-        raise NotImplementedError
-
-    def tables(self) -> "Iterable[RenderableType | str]":
-        """Return the outline as text."""
-        from sightline.report.terminal.outline import outline_text
-
-        return [outline_text(self.outline(), in_full=self.in_full)]
-
-    def page(self, command: str) -> str:
-        """Return the outline as a page."""
-        from sightline.report.pages.outline import outline_page
-
-        return outline_page(self.outline(), command=command)
-
-    def as_markdown(self, command: str) -> str:
-        """Return the outline as Markdown."""
-        from sightline.report.markdown.outline import outline_markdown
-
-        return outline_markdown(self.outline(), command=command)
+        output.show(
+            self.document, self.tables, json=options.as_json, one=not self.is_list, csv=csv, in_full=self.in_full
+        )
 
 
 def write(report: Report, options: ReportOptions) -> None:
@@ -159,8 +144,8 @@ def write_chart(path: str, report: Report) -> None:
 
 def _write_charts(folder: str, answer: Any) -> None:
     """Write every chart of an answer into a folder, as a picture and as numbers."""
+    from sightline.render.csv import csv_of
     from sightline.report.charts.index import charts_of
-    from sightline.report.charts.numbers import csv_of
     from sightline.report.charts.rendering import draw
 
     found = charts_of(answer)
@@ -216,15 +201,21 @@ class ProfilesReport(Report):
         """Return a document for each."""
         return self.documents(self._shown())
 
-    def tables(self) -> Any:
-        """Return the tables of one, or the table of several."""
-        from sightline.report.terminal.profile import tables
+    def outline(self) -> "Outline":
+        """Return one in full, or several with a line each."""
+        from sightline.answers.several import profiles_outline
 
-        return tables(self.answers, self.cells, self.order, self.nearest)
+        return profiles_outline(self.answers, self.cells, order=self.order, nearest=self.nearest)
+
+    def kept_outline(self) -> "Outline":
+        """Return all of them, with what would help the only one."""
+        from sightline.answers.several import profiles_outline
+
+        return profiles_outline(self.answers, self.cells, changes=self.changes, nearest=self.nearest)
 
     def csv(self) -> str:
         """Return a line for each."""
-        from sightline.report.csv_lines import to_csv
+        from sightline.render.csv import to_csv
 
         cells = self.cells if self.order is None or not self.cells else [self.cells[i] for i in self.order]
         return to_csv(self._shown(), cells)
@@ -238,18 +229,6 @@ class ProfilesReport(Report):
     def charted(self) -> "Sequence[Profile]":
         """Return the profiles."""
         return self.answers
-
-    def page(self, command: str) -> str:
-        """Return the page of one or several."""
-        from sightline.report.pages.profiles import page
-
-        return page(self.answers, self.cells, command=command, changes=self.changes)
-
-    def as_markdown(self, command: str) -> str:
-        """Return Markdown of one or several."""
-        from sightline.report.markdown.answers import profiles_markdown
-
-        return profiles_markdown(self.answers, self.cells, command=command, changes=self.changes)
 
 
 def changes_of(answers: "Sequence[Profile]", words: Sequence[str], known: "Anchored | None") -> "list[Advice]":

@@ -10,8 +10,7 @@ from sightline.cli.options import AsJson, Html, RunStore
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
+    from sightline.answers.outline import Outline
     from sightline.runs import Run, Store
 
 runs = typer.Typer(
@@ -49,15 +48,14 @@ def list_runs(suite: _Suite = None, status: _Status = None, store: RunStore = No
       sightline runs list
       sightline runs list --status ok --json
     """
+    from sightline.answers.runs import runs_outline, summary
     from sightline.profile.results import stamped
-    from sightline.report.runs import summary
-    from sightline.report.terminal.runs import listing
 
     opened = _open(store)
     chosen = _chosen(opened, suite, status)
     none = f"no runs in {opened.place}"
     documents = lambda: [stamped(summary(run)) for run in chosen]  # noqa: E731 - a form like the table
-    output.show(documents, lambda: [listing(chosen) if chosen else none], json=as_json)
+    output.show(documents, lambda: [runs_outline(chosen) if chosen else none], json=as_json)
 
 
 @runs.command()
@@ -82,9 +80,7 @@ def show(
     from dataclasses import asdict
 
     output.check({"--html": html}, json=as_json)
-    from sightline.report.runs import age
-    from sightline.report.terminal.runs import in_full
-    from sightline.report.terminal.stored import page
+    from sightline.answers.runs import age, in_full, run_outline
 
     opened = _open(store)
     found = opened.find(run)
@@ -93,15 +89,15 @@ def show(
         rows, samples = opened.rows(found), opened.samples(found)
         return {**asdict(found), "rows": rows.to_dicts(), "samples": samples.to_dicts()}
 
-    def text() -> "list[RenderableType]":
+    def text() -> "list[Outline]":
         if full:
             return [in_full(found, opened.rows(found), opened.samples(found))]
-        return [page(found, opened, f"{age(found)} ago")]
+        return [run_outline(found, opened, since=f"{age(found)} ago")]
 
     if html is not None:
-        from sightline.report.pages.run import run_page
+        from sightline.render.document import outline_page
 
-        output.write_file(html, run_page(found, opened, command=reports.typed()))
+        output.write_file(html, outline_page(run_outline(found, opened), command=reports.typed()))
     output.show(document, text, json=as_json)
 
 
@@ -121,12 +117,12 @@ def query(
       sightline runs query "SELECT name, step_time_s FROM runs ORDER BY step_time_s"
       sightline runs query "SELECT module, sum(time_s) FROM rows GROUP BY module" --json
     """
-    from sightline.report.terminal.runs import answer
+    from sightline.answers.runs import query_outline
     from sightline.runs.exchange import query as ask
 
     columns, found = ask(_open(store), sql)
     documents = [dict(zip(columns, row, strict=True)) for row in found]
-    output.show(lambda: documents, lambda: [answer(columns, found)], json=as_json)
+    output.show(lambda: documents, lambda: [query_outline(columns, found)], json=as_json)
 
 
 @runs.command()

@@ -29,6 +29,7 @@ from sightline.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sightline.answers.outline import Outline
     from sightline.loading.loader import Loaded
     from sightline.prediction.anchoring import Anchored
     from sightline.profile import Profile
@@ -185,11 +186,8 @@ class _Report(ProfilesReport):
     def charted(self) -> "Sequence[Profile]":
         return self.drawn
 
-    def page(self, command: str) -> str:
-        return self._of_drawn().page(command)
-
-    def as_markdown(self, command: str) -> str:
-        return self._of_drawn().as_markdown(command)
+    def kept_outline(self) -> "Outline":
+        return self._of_drawn().kept_outline()
 
     def _of_drawn(self) -> ProfilesReport:
         cells = self.cells if len(self.cells) == len(self.drawn) else ()
@@ -209,7 +207,7 @@ def _report(
     again = given(options.files, options.settings, options.sweeps)
     cells, order = loaded.cells[: len(answers)], None
     if options.sort is not None:
-        from sightline.report.ranking import ranked
+        from sightline.answers.several import ranked
 
         order = ranked(answers, cells, options.sort)
     is_explained = not found and answers[0].outcome is not None
@@ -322,11 +320,12 @@ class ReplayReport(ProfilesReport):
 
     def tables(self) -> Any:
         """Return the simulation's tables, and both runs beside each other."""
-        from sightline.report.terminal.replay import replay_table
+        from sightline.answers.outline import Outline
+        from sightline.answers.serving import replay_rows
 
         yield from super().tables()
         if self.rows:
-            yield replay_table(self.rows)
+            yield Outline(title="", parts=[replay_rows(self.rows)])
 
     def chart(self, *room: Any) -> dict[str, Any] | None:
         """Draw every request as measured and as simulated."""

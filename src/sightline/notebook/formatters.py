@@ -8,30 +8,30 @@ from sightline.on_demand import named
 from sightline.progress import watch_by
 
 TYPES = {
-    "sightline.scenario.training:Scenario": "scenarios:scenario",
-    "sightline.scenario.generation:GenerationScenario": "scenarios:scenario",
-    "sightline.scenario.serving:ServingScenario": "scenarios:scenario",
-    "sightline.scenario.operation:OperatorScenario": "scenarios:scenario",
-    "sightline.profile.profile:Profile": "profiles:profile",
-    "sightline.simulation.capacity:Capacity": "profiles:capacity",
-    "sightline.planning.answer:PlanAnswer": "plans:plans",
-    "sightline.exploration.answer:StudyAnswer": "studies:study",
-    "sightline.explanation.comparison:Comparison": "analyses:comparison",
-    "sightline.explanation.answer:Explanation": "analyses:explanation",
-    "sightline.prediction.sensitivity:Sensitivity": "analyses:sensitivity",
-    "sightline.prediction.roofline_table:RooflineTable": "analyses:roofline",
-    "sightline.validation.suite:Result": "records:validated",
-    "sightline.runs.store:Run": "records:run",
-    "sightline.requirements.check:Checked": "outlines:required",
-    "sightline.reproduction.answer:Reproduction": "outlines:reproduced",
+    "sightline.scenario.training:Scenario": "scenarios:scenario_outline",
+    "sightline.scenario.generation:GenerationScenario": "scenarios:scenario_outline",
+    "sightline.scenario.serving:ServingScenario": "scenarios:scenario_outline",
+    "sightline.scenario.operation:OperatorScenario": "scenarios:scenario_outline",
+    "sightline.profile.profile:Profile": "answers:profile",
+    "sightline.simulation.capacity:Capacity": "answers:capacity",
+    "sightline.planning.answer:PlanAnswer": "answers:plans",
+    "sightline.exploration.answer:StudyAnswer": "answers:study",
+    "sightline.explanation.comparison:Comparison": "answers:comparison",
+    "sightline.explanation.answer:Explanation": "answers:explanation",
+    "sightline.prediction.sensitivity:Sensitivity": "answers:sensitivity",
+    "sightline.prediction.roofline_table:RooflineTable": "answers:roofline",
+    "sightline.validation.suite:Result": "answers:validated",
+    "sightline.runs.store:Run": "answers:run",
+    "sightline.requirements.check:Checked": "answers:required",
+    "sightline.reproduction.answer:Reproduction": "answers:reproduced",
 }
-"""What each type is shown by: a function of this package from an object to a `View`."""
+"""What outlines each type: a function of this package."""
 SEVERAL = {
-    "sightline.profile.profile:Profile": "profiles:profiles",
-    "sightline.validation.suite:Result": "records:validation",
-    "sightline.runs.store:Run": "records:runs",
-    "sightline.requirements.check:Checked": "outlines:required_of_all",
-    "sightline.validation.coverage_cells:Cell": "outlines:covered",
+    "sightline.profile.profile:Profile": "answers:profiles",
+    "sightline.validation.suite:Result": "answers:validation",
+    "sightline.runs.store:Run": "answers:runs",
+    "sightline.requirements.check:Checked": "answers:required_of_all",
+    "sightline.validation.coverage_cells:Cell": "answers:covered",
 }
 """The same of lists of one type."""
 CHANNELS = ("ipython_display_formatter", "mimebundle_formatter")
@@ -72,13 +72,14 @@ def _path_of(kind: type) -> str:
     return f"{kind.__module__}:{kind.__name__}"
 
 
-def _view(function: str, answer: Any) -> Any:
-    return named(f"sightline.notebook.{function}")(answer)
+def view_by(function: str, answer: Any) -> Any:
+    """Return what a notebook shows of an answer, which a function of this package outlines."""
+    return named("sightline.render.notebook:View")(named(f"sightline.notebook.{function}")(answer))
 
 
 def _bundle_by(function: str) -> Callable[[Any], dict[str, Any]]:
     def bundle(answer: Any) -> dict[str, Any]:
-        found: dict[str, Any] = _view(function, answer).bundle()
+        found: dict[str, Any] = view_by(function, answer).bundle()
         return found
 
     return bundle
@@ -86,7 +87,7 @@ def _bundle_by(function: str) -> Callable[[Any], dict[str, Any]]:
 
 def _display_by(function: str) -> Callable[[Any], None]:
     def display(answer: Any) -> None:
-        _view(function, answer).publish()
+        view_by(function, answer).publish()
 
     return display
 

@@ -4,26 +4,34 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from sightline.answers import labels, units
+from sightline.answers.outline import Outline, Rows, Said
 from sightline.loading import to_mapping
-from sightline.notebook import pieces
-from sightline.notebook.view import View
 from sightline.quantities import as_json
-from sightline.report import labels, units
 
 _DERIVED = ("data_parallel", "tensor_overlap", "framework")
 """Choices that follow from others, or are said by the plan's words."""
 _UNSAID: tuple[Any, ...] = (None, "none", 0, 0.0, False, [], {})
 
 
-def scenario(asked: Any) -> View:
+def scenario_outline(asked: Any) -> Outline:
     """Return a scenario of any task: model, cluster, workload, plan, and what is left at its default."""
-    title = labels.title(asked)
     pairs = [("task", asked.workload.task), *_model(asked), *_cluster(asked), ("workload", _workload(asked))]
-    pairs += _plan(asked)
     defaults = _defaults(asked)
-    html = pieces.title(title) + pieces.rows_of(pairs) + pieces.warned(asked.warnings)
-    html += pieces.folded(f"at their defaults: {len(defaults)} choices", pieces.rows_of(defaults.items()))
-    return View(html=html, text=_text(title, [*pairs, ("defaults", _joined(defaults))], asked.warnings))
+    return Outline(
+        title=labels.title(asked),
+        said=[Said(asks=name, says=said) for name, said in (*pairs, *_plan(asked)) if said],
+        parts=[
+            Rows(
+                title=f"At their defaults: {len(defaults)} choices",
+                headings=("", ""),
+                rows=list(defaults.items()),
+                numbers=False,
+                is_folded=True,
+            )
+        ],
+        warnings=asked.warnings,
+    )
 
 
 def _model(asked: Any) -> list[tuple[str, str]]:
@@ -89,17 +97,3 @@ def _said(value: Any) -> str:
 
 def _joined(choices: Mapping[str, str]) -> str:
     return ", ".join(f"{key}: {said}" for key, said in choices.items())
-
-
-def _text(title: str, pairs: list[tuple[str, str]], warnings: Any) -> Any:
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
-
-    from sightline.report.terminal.parts import Sentence
-
-    table = Table.grid(padding=(0, 2, 0, 0))
-    for name, said in pairs:
-        if said:
-            table.add_row(Text(name), Text(said, overflow="fold"))
-    return Group(Text(title), table, *(Sentence(f"warning: {one}") for one in warnings))

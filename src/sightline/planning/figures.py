@@ -1,23 +1,14 @@
 """What serving plans are compared by: objectives, limits, and the two figures of a Pareto front."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from operator import attrgetter
+from typing import Any
 
 import numpy as np
 
 from sightline.errors import InputError, nearest
 from sightline.profile import Profile
-
-
-class Figure(NamedTuple):
-    """A figure of a plan."""
-
-    of: Callable[[Profile], Any]
-    more_is_better: bool = False
-
-
-def _metric(key: str, *, more_is_better: bool = False) -> Figure:
-    return Figure(lambda profile: getattr(profile, key), more_is_better)
+from sightline.profile.metrics import metric_of
 
 
 def _tokens_per_s_per_user(profile: Profile) -> Any:
@@ -30,17 +21,17 @@ def _energy_j(profile: Profile) -> Any:
     return profile.energy_j / (work.batch * work.output_tokens) * 1e6
 
 
-FIGURES: Mapping[str, Figure] = {
-    "output_tokens_per_s_per_device": _metric("output_tokens_per_s_per_device", more_is_better=True),
-    "output_tokens_per_s": _metric("output_tokens_per_s", more_is_better=True),
-    "output_tokens_per_s_per_user": Figure(_tokens_per_s_per_user, more_is_better=True),
-    "ttft_s": _metric("ttft_s"),
-    "tpot_s": _metric("tpot_s"),
-    "latency_s": _metric("latency_s"),
-    "cost_usd_per_million_tokens": _metric("cost_usd_per_million_tokens"),
-    "energy_j_per_million_tokens": Figure(_energy_j),
-    "memory_bytes.total": Figure(lambda profile: profile.memory_bytes["total"]),
-    "batch": Figure(lambda profile: profile.scenario.workload.batch, more_is_better=True),
+FIGURES: Mapping[str, Callable[[Profile], Any]] = {
+    "output_tokens_per_s_per_device": attrgetter("output_tokens_per_s_per_device"),
+    "output_tokens_per_s": attrgetter("output_tokens_per_s"),
+    "output_tokens_per_s_per_user": _tokens_per_s_per_user,
+    "ttft_s": attrgetter("ttft_s"),
+    "tpot_s": attrgetter("tpot_s"),
+    "latency_s": attrgetter("latency_s"),
+    "cost_usd_per_million_tokens": attrgetter("cost_usd_per_million_tokens"),
+    "energy_j_per_million_tokens": _energy_j,
+    "memory_bytes.total": lambda profile: profile.memory_bytes["total"],
+    "batch": attrgetter("scenario.workload.batch"),
 }
 """By result key; those that a result does not have are of searches alone. ``batch`` is the users at a time."""
 
@@ -69,23 +60,28 @@ def figure_key(name: str) -> str:
     return key
 
 
+def more_is_better(key: str) -> bool:
+    """Return whether more of a figure is better."""
+    return metric_of(key).better == "higher"
+
+
 def figure(key: str, profile: Profile, count: int) -> Any:
     """Return a figure of each plan of a list; NaN where nobody knows it."""
-    value = FIGURES[key].of(profile)
+    value = FIGURES[key](profile)
     return np.broadcast_to(np.nan if value is None else np.asarray(value, dtype=float), count)
 
 
 def within(key: str, values: Any, limit: float) -> Any:
     """Whether figures meet a limit: at most so much, at least of what more is better; unknown ones do not."""
-    return values >= limit if FIGURES[key].more_is_better else values <= limit
+    return values >= limit if more_is_better(key) else values <= limit
 
 
 def missed_by(key: str, values: Any, limit: float) -> Any:
     """Return the factor by which figures miss a limit; 1 or less where they meet it."""
-    return limit / values if FIGURES[key].more_is_better else values / limit
+    return limit / values if more_is_better(key) else values / limit
 
 
 def ascending(key: str, values: Any) -> Any:
     """Return figures with a sign that puts the best first; unknown ones come last."""
-    signed = -values if FIGURES[key].more_is_better else values
+    signed = -values if more_is_better(key) else values
     return np.where(np.isnan(signed), np.inf, signed)

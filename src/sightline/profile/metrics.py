@@ -1,9 +1,9 @@
 """What a profile of each task consists of: its metrics and their formulas, its phases, its short tables."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -28,12 +28,20 @@ def _always(_: "Profile") -> bool:
     return True
 
 
-class Metric(NamedTuple):
-    """One figure of a profile; its key in the task's ``metrics`` is its result key."""
+_HIGHER_IS_BETTER = ("tokens/s", "requests/s", "FLOP/s", "B/s", "share")
+_LOWER_IS_BETTER = ("s", "B", "J", "USD")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Metric:
+    """One figure of a profile: all that anybody has to know to show it, in one place.
+
+    Its key in the task's ``metrics`` is its result key.
+    """
 
     unit: Unit
     label: str
-    """A short name for tables and charts."""
+    """Its name in tables and charts."""
     meaning: str
     formula: "Formula | None" = None
     """How it follows from the other metrics; None for one that a prediction or measurement states."""
@@ -41,11 +49,23 @@ class Metric(NamedTuple):
     """Whether a scenario has this metric at all; one that applies and is unknown is None."""
     parts: tuple[str, ...] = ()
     """Of a metric that is a mapping: its keys, such as ``mean`` and ``p90``. The part's own key is ``ttft_s.p90``."""
+    short: str = ""
+    """The heading of a narrow column; the label without ``time`` unless stated."""
+    spoken: str = ""
+    """Its name in a sentence; the label unless stated."""
+    better: Literal["lower", "higher", "neither", ""] = ""
+    """Which of two values is better; that of its unit unless stated."""
+
+    def __post_init__(self) -> None:
+        usual = "higher" if self.unit in _HIGHER_IS_BETTER else "lower" if self.unit in _LOWER_IS_BETTER else "neither"
+        for name, value in (("short", self.label.removesuffix(" time")), ("spoken", self.label), ("better", usual)):
+            object.__setattr__(self, name, getattr(self, name) or value)
 
     def of_part(self, part: str) -> "Metric":
         """Return the declaration of one part."""
-        named = f"mean {self.label}" if part == "mean" else f"{self.label} {part}"
-        return self._replace(label=named, parts=())
+        label, spoken = (f"mean {name}" if part == "mean" else f"{name} {part}" for name in (self.label, self.spoken))
+        short = self.short if part == "mean" else f"{self.short} {part}"
+        return replace(self, label=label, short=short, spoken=spoken, parts=())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -232,6 +252,7 @@ def _peak_flops(profile: "Profile") -> Any:
     return sum(part.devices * part.device.peak_flops[dtype] for part in cluster.groups) / cluster.devices
 
 
+_RENT = Metric("USD", "cost per hour", "Rent of all devices for an hour.", _usd_per_hour, _has_price, short="$/hour")
 _TRAINING = {
     "step_time_s": Metric("s", "step time", "One optimizer step."),
     "tokens_per_s": Metric("tokens/s", "tokens/s", "Tokens trained per second on the whole cluster.", _tokens_per_s),
@@ -255,7 +276,7 @@ _TRAINING = {
         "s", "forward pass", "A micro-batch's forward pass on the first stage, with the host's time per micro-batch."
     ),
     "energy_per_step_j": Metric("J", "energy of a step", "Joules of all devices in one step."),
-    "usd_per_hour": Metric("USD", "rent per hour", "Rent of all devices for an hour.", _usd_per_hour, _has_price),
+    "usd_per_hour": _RENT,
     "total_tokens": Metric(
         "tokens", "whole run", "Tokens of the whole run.", lambda p: p.scenario.workload.total_tokens, _has_length
     ),
@@ -265,15 +286,20 @@ _TRAINING = {
     "cost_usd": Metric("USD", "rent", "Rent of all devices for the whole run.", _cost_of_run_usd, _has_length),
 }
 _GENERATION = {
-    "ttft_s": Metric("s", "TTFT", "From the batch's arrival to the first token of all its sequences."),
-    "tpot_s": Metric("s", "TPOT", "Mean time per output token of a sequence after the first."),
+    "ttft_s": Metric(
+        "s", "TTFT", "From the batch's arrival to the first token of all its sequences.", spoken="time to first token"
+    ),
+    "tpot_s": Metric(
+        "s", "TPOT", "Mean time per output token of a sequence after the first.", spoken="time per output token"
+    ),
     "latency_s": Metric("s", "latency", "From arrival to the last token.", _latency_s),
     "output_tokens_per_s": Metric("tokens/s", "tokens/s", "Tokens generated on the whole cluster.", _output_rate),
     "output_tokens_per_s_per_device": Metric(
-        "tokens/s", "tokens/s per device", "Tokens generated per device.", _per_device("output_tokens_per_s")
+        *("tokens/s", "tokens/s per device", "Tokens generated per device.", _per_device("output_tokens_per_s")),
+        short="tok/s/device",
     ),
     "energy_j": Metric("J", "energy", "Joules of all devices for the whole batch."),
-    "usd_per_hour": Metric("USD", "rent per hour", "Rent of all devices for an hour.", _usd_per_hour, _has_price),
+    "usd_per_hour": _RENT,
     "cost_usd": Metric(
         "USD",
         "rent",
@@ -281,7 +307,9 @@ _GENERATION = {
         lambda p: _rent_usd(p, _batch_s(p)),
     ),
     "cost_usd_per_million_tokens": Metric(
-        "USD", "rent per million tokens", "Rent of all devices per million generated tokens.", _per_million_tokens_usd
+        *("USD", "cost per million tokens", "Rent of all devices per million generated tokens."),
+        _per_million_tokens_usd,
+        short="$/M tokens",
     ),
 }
 _OPERATOR = {
@@ -298,20 +326,20 @@ _OPERATOR = {
 }
 
 
-def _of_requests(unit: Unit, label: str, meaning: str) -> Metric:
-    """A figure that each request has: its mean and percentiles."""
-    return Metric(unit, label, meaning, parts=STATISTICS)
+def _of_requests(label: str, meaning: str, spoken: str = "") -> Metric:
+    """A time that each request has: its mean and percentiles."""
+    return Metric("s", label, meaning, parts=STATISTICS, spoken=spoken)
 
 
 _SERVING = {
-    "ttft_s": _of_requests("s", "TTFT", "Time to first token: from a request's arrival to its first token."),
-    "tpot_s": _of_requests("s", "TPOT", "A request's mean time per output token after the first."),
+    "ttft_s": _of_requests("TTFT", "From a request's arrival to its first token.", "time to first token"),
+    "tpot_s": _of_requests("TPOT", "A request's mean time per output token after the first.", "time per output token"),
     "itl_s": _of_requests(
-        "s",
         "ITL",
-        "Inter-token latency: every time between two tokens, of all requests; those that come together count as one.",
+        "Every time between two tokens, of all requests; those that come together count as one.",
+        "inter-token latency",
     ),
-    "latency_s": _of_requests("s", "latency", "From a request's arrival to its last token."),
+    "latency_s": _of_requests("latency", "From a request's arrival to its last token."),
     "output_tokens_per_s": Metric("tokens/s", "tokens/s", "Tokens generated per second on the whole cluster."),
     "requests_per_s": Metric("requests/s", "requests/s", "Completed requests per second of the run."),
     "goodput_requests_per_s": Metric(
@@ -356,13 +384,14 @@ _SERVING = {
         "requests/s", "capacity", "The highest rate of arrivals that meets the workload's slo, if it was searched for."
     ),
     "energy_j": Metric("J", "energy", "Joules of all devices during the run, idle time included."),
-    "usd_per_hour": Metric("USD", "rent per hour", "Rent of all devices for an hour.", _usd_per_hour, _has_price),
+    "usd_per_hour": _RENT,
     "cost_usd_per_million_tokens": Metric(
         "USD",
-        "rent per million tokens",
+        "cost per million tokens",
         "Rent of all devices per million generated tokens, idle time included; autoscaled replicas while they exist.",
         lambda p: _rent_usd(p, _existing(p) * 1e6 / p.output_tokens_per_s) if p.output_tokens_per_s else None,
         _has_price,
+        short="$/M tokens",
     ),
 }
 
@@ -432,3 +461,45 @@ TASKS = (TRAINING, GENERATION, SERVING, OPERATOR)
 def task_of(workload: str) -> Task | None:
     """Return the task that answers a ``workload.task``; None for one that none answers yet."""
     return next((task for task in TASKS if workload in task.workloads), None)
+
+
+OTHERS: Mapping[str, Metric] = {
+    "memory_bytes.total": Metric("B", "memory", "Of the fullest device.", spoken="memory of the fullest device"),
+    "calendar_time_s": Metric("s", "calendar time", "Seconds of the whole run, with the time that failures cost."),
+    "most_users": Metric(
+        *("count", "users", "Users served at a time within memory and limits."),
+        spoken="concurrent users",
+        better="higher",
+    ),
+    "output_tokens_per_s_per_user": Metric(
+        "tokens/s", "tokens/s per user", "Tokens per second that a user sees after the first.", short="tok/s/user"
+    ),
+    "goodput_requests_per_s_per_device": Metric(
+        *("requests/s", "goodput per device", "Requests per second and device within every limit of the slo."),
+        short="goodput/device",
+    ),
+    "goodput_requests_per_usd": Metric(
+        *("count", "requests per dollar", "Requests within every limit of the slo per US dollar of rent."),
+        short="requests/$",
+        better="higher",
+    ),
+    "energy_j_per_million_tokens": Metric(
+        *("J", "energy per million output tokens", "Joules of all devices per million generated tokens."),
+        short="energy/M output",
+    ),
+    "global_batch": Metric("count", "batch", "Samples of an optimizer step.", better="higher"),
+    "batch": Metric(
+        "count", "batch", "Sequences that are generated at a time.", spoken="sequences in flight", better="higher"
+    ),
+}
+"""Figures of plans that searches work out beside the metrics of their profiles."""
+
+
+@cache
+def metric_of(key: str) -> Metric:
+    """Return the declaration of a result key of whichever task declares it; of an unknown one a plain number."""
+    name, _, part = key.partition(".")
+    found = next((task.metrics[name] for task in TASKS if name in task.metrics), None)
+    if found is None:
+        return OTHERS.get(key) or Metric("count", key.removesuffix("_s").replace("_", " "), "")
+    return found.of_part(part) if part else found

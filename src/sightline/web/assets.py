@@ -58,8 +58,7 @@ def media_type(name: str) -> str:
 @cache
 def _own() -> Mapping[str, bytes]:
     """All files of the folder, read once: no name in a request becomes a path."""
-    from sightline.report.document_script import CHARTS, charts_script
-    from sightline.report.document_style import STYLE
+    from sightline.render.document import CHARTS, STYLE, charts_script
 
     folder = resources.files("sightline.web") / "static"
     found = {file.name: file.read_bytes() for file in folder.iterdir() if file.name.rpartition(".")[2] in _KINDS}
@@ -86,7 +85,7 @@ def bundle(version: str) -> bytes:
 
 def print_bundle() -> None:
     """Write the script to standard output."""
-    from sightline.report.document_script import vega_script
+    from sightline.render.document import vega_script
 
     script = vega_script().encode()
     try:

@@ -17,7 +17,7 @@ from sightline.web.security import bounded, refused
 if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
-    from sightline.report.pieces import Piece
+    from sightline.render.html import Piece
     from sightline.web.jobs import Request as Work
 
 _KINDS: Final = {

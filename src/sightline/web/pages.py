@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from sightline.errors import InputError, SightlineError
-from sightline.report.pieces import joined
+from sightline.render.html import joined
 from sightline.web import assets
 from sightline.web.fields import START
 from sightline.web.request import Asked
@@ -20,7 +20,7 @@ from sightline.web.views import View, views
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-    from sightline.report.pieces import Piece
+    from sightline.render.html import Piece
     from sightline.web.jobs import Jobs
     from sightline.web.jobs import Request as Work
 

@@ -40,8 +40,8 @@ def evaluated_once(monkeypatch, evaluated):
 def test_the_errors_of_each_suite_are_a_table(in_process):
     code, out, err = in_process("validate")
     assert (code, err) == (0, "")
-    headings = ["part", "cases", "mean", "median", "p90", "max", "bias", "inside", "half-width"]
-    assert out.splitlines()[1].split() == headings
+    headings = ["part", "cases", "error", "median", "p90", "max", "bias", "inside", "half-width"]
+    assert any(line.split() == headings for line in out.splitlines())
     assert any("test" in line and "%" in line for line in out.splitlines())
 
 
@@ -168,7 +168,7 @@ def test_errors_are_readable_in_a_narrow_terminal(in_process, monkeypatch, width
     code, out, _ = in_process("validate", "korthikanti-2022*", "--cases")
     assert code == 0
     assert max(map(len, out.splitlines())) <= width
-    for said in ("korthikanti-2022-table5: step time", "korthikanti-2022-fig1: layer activation bytes", "median"):
+    for said in ("korthikanti-2022-table5, step time", "korthikanti-2022-fig1, layer activation bytes", "median"):
         assert said in out
 
 
@@ -176,13 +176,13 @@ def test_errors_are_readable_in_a_narrow_terminal(in_process, monkeypatch, width
     ("chosen", "said"),
     [
         ("vllm", "978 (9)"),
-        ("rtx-40*", "numbers: "),
+        ("rtx-40*", "numbers operators"),
     ],
 )
 def test_coverage_says_what_its_numbers_are(in_process, chosen, said):
     out = in_process("validate", chosen, "--coverage")[1]
     assert said in " ".join(out.split())
-    assert out.count("978 (9) is") + out.count("numbers: how") == 1
+    assert " ".join(out.split()).count("978 (9) means") + " ".join(out.split()).count("numbers operators") == 1
 
 
 def test_coverage_of_a_device_has_reasons(in_process):

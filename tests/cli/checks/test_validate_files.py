@@ -75,7 +75,7 @@ def test_csv_and_tables_have_the_same_figures(in_process, table):
     assert float(row["half_width"]) > 0
     code, out, _ = in_process("validate", path, "--cases")
     assert code == 0
-    assert all(said in out for said in ("our/cluster: step time", "half-width", "good"))
+    assert all(said in out for said in ("our/cluster, step time", "half-width", "good"))
 
 
 def test_a_bad_row_is_refused_with_its_place(in_process, table):

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from sightline.answers.plan import plan_outline
+from sightline.answers.plan_sentences import settings
 from sightline.errors import InputError
 from sightline.launching.registry import ENGINE_WRITERS
 from sightline.loading import load, to_mapping
 from sightline.planning.search import plan
-from sightline.report.plans.sentences import settings
-from sightline.report.terminal.plan import plan_text
 
 
 def asked(**stated: Any) -> dict[str, Any]:
@@ -70,8 +70,8 @@ def test_a_front_is_in_order_of_its_first_figure():
 
 
 def test_an_answer_can_be_shown():
-    assert plan_text(plan(asked(), top=3))
-    assert plan_text(plan(asked(), tpot="1 us"))
+    assert plan_outline(plan(asked(), top=3))
+    assert plan_outline(plan(asked(), tpot="1 us"))
 
 
 @pytest.mark.parametrize("stated", [{"disaggregate": True}, {"disaggregate": False}])

@@ -7,13 +7,13 @@ import pytest
 from planning.serving.questions import QUESTION
 from rich.console import Console
 
+from sightline.answers import plan_columns, units
+from sightline.answers.plan import plan_outline
 from sightline.launching import write
 from sightline.planning.answer import plans_to_dict
 from sightline.planning.search import plan
-from sightline.report import units
+from sightline.render.terminal import outline_text
 from sightline.report.charts.plan import plan_chart
-from sightline.report.plans import columns
-from sightline.report.terminal.plan import plan_text
 
 
 def test_an_objective_that_nobody_keeps_leads_to_the_nearest() -> None:
@@ -33,12 +33,12 @@ def test_limits_are_drawn_against_the_percentile_that_has_to_keep_them(percentil
     drawn, times = json.dumps(plan_chart(found)), found.plans[0].profile.ttft_s
     assert f"P{percentile} of TTFT" in drawn
     assert units.seconds(times[f"p{percentile}"]) in drawn
-    assert f"TTFT p{percentile}" in [column.heading for column in columns.figures(found)]
+    assert f"TTFT p{percentile}" in [column.heading for column in plan_columns.figures(found)]
 
 
 def test_an_answer_is_shown_drawn_and_launched(answer) -> None:
     shown = StringIO()
-    Console(width=140, file=shown).print(plan_text(answer))
+    Console(width=140, file=shown).print(outline_text(plan_outline(answer)))
     text = shown.getvalue()
     assert all(heading in text for heading in ("goodput/device", "capacity", "users", "p90"))
     assert plan_chart(answer)

@@ -3,8 +3,8 @@
 import pytest
 from planning.serving.questions import PLAN, QUESTION
 
+from sightline.answers import plan_sentences
 from sightline.planning.search import plan
-from sightline.report.plans import sentences
 
 
 def test_other_choices_lose_or_do_not_fit(answer) -> None:
@@ -22,7 +22,7 @@ def test_other_choices_lose_or_do_not_fit(answer) -> None:
 def test_a_change_is_that_of_the_objective_itself(answer) -> None:
     rates = {str(one.set): one for one in answer.neighbours if one.loss is not None}
     best = answer.plans[0].figures["capacity_requests_per_s"]
-    said = [*sentences.neighbours(answer), *sentences.gains(answer)]
+    said = [*plan_sentences.neighbours(answer), *plan_sentences.gains(answer)]
     for (_, change, sentence), one in zip([row for row in said if row[1] != "-"], rates.values(), strict=True):
         its = float(sentence.partition("up to ")[2].partition(" ")[0])
         assert float(change.removesuffix(" %")) == pytest.approx(100 * (its / best - 1), abs=1)

@@ -2,9 +2,9 @@
 
 import pytest
 
+from sightline.answers import plan_sentences
 from sightline.planning.answer import plans_to_dict
 from sightline.planning.search import plan
-from sightline.report.plans import sentences
 
 TUNED = {
     "model": "llama-3.1-8b",
@@ -50,7 +50,7 @@ def test_they_are_in_every_form():
     keys = {key for one in answer.alternatives for key in one.set}
     assert keys == {"cluster", "plan.adapter"}
     assert plans_to_dict(answer)["neighbours"][0]["set"] == answer.alternatives[0].set
-    assert ("adapter none", "-", "no plan that fits and meets the limits") in sentences.alternatives(answer)
+    assert ("adapter none", "-", "no plan that fits and meets the limits") in plan_sentences.alternatives(answer)
 
 
 def test_one_value_and_fronts_have_none():
@@ -68,7 +68,7 @@ def test_rent_is_that_of_all_devices():
 def test_gains_and_losses_are_told_apart():
     question = TRAINED | {"cluster": "8x h100-sxm-80gb", "plan": {"framework": "megatron", "tensor_parallel": 2}}
     answer = plan(question, launchable=True)
-    gains, losses = sentences.gains(answer), sentences.neighbours(answer)
+    gains, losses = plan_sentences.gains(answer), plan_sentences.neighbours(answer)
     assert all(figure.startswith("-") and figure != "-" for _, figure, _ in gains)
     assert not any(figure.startswith("-") and figure != "-" for _, figure, _ in losses)
     assert all(reason for *_, reason in gains)

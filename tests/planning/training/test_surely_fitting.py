@@ -4,10 +4,10 @@ import json
 
 import pytest
 
+from sightline.answers.plan_sentences import most_surely, perhaps_too_large
 from sightline.planning.answer import plans_to_dict
 from sightline.planning.search import plan
-from sightline.report.plans.csv import plans_to_csv
-from sightline.report.plans.sentences import most_surely, perhaps_too_large
+from sightline.render.csv import plans_to_csv
 
 ASKED = {
     "model": "llama-3-70b",

@@ -11,6 +11,7 @@ import pytest
 from chart_answers import ANSWERS
 from drawn_charts import SEEN_BY, as_drawn, boxes, contrast, drawn, lab
 
+from sightline.render.csv import csv_of
 from sightline.report.charts import drawing, index, numbers, rendering
 
 WIDTH_OF_A_PHONE = 400
@@ -179,7 +180,7 @@ def test_predictions_say_what_they_rest_on(answer, name):
 
 
 def test_numbers_are_csv_too():
-    rows = list(csv.DictReader(io.StringIO(numbers.csv_of(spec_of("devices", "scaling")))))
+    rows = list(csv.DictReader(io.StringIO(csv_of(spec_of("devices", "scaling")))))
     assert {row["devices"] for row in rows} == {"8", "16", "32", "64"}
     assert all(float(row["rate"]) > 0 for row in rows if row.get("rate"))
 

@@ -10,6 +10,7 @@ import pytest
 from chart_answers import ANSWERS, GENERATION, LOAD, training
 
 import sightline as sl
+from sightline.render.csv import csv_of
 from sightline.report.charts import index, numbers
 from sightline.report.charts.drawing import in_si, of
 
@@ -143,7 +144,7 @@ def test_rates_at_which_nothing_is_answered_are_left_out():
 
 def test_whether_something_fits_is_true_or_false_to_readers_of_csv():
     chart = next(one for one in index.charts_of(ANSWERS["batches"]()) if one.name == "throughput-latency")
-    assert pl.read_csv(io.StringIO(numbers.csv_of(chart.wide)))["fits"].dtype == pl.Boolean
+    assert pl.read_csv(io.StringIO(csv_of(chart.wide)))["fits"].dtype == pl.Boolean
 
 
 def test_names_of_any_kind_are_read_back_by_csv_and_by_polars():
@@ -151,7 +152,7 @@ def test_names_of_any_kind_are_read_back_by_csv_and_by_polars():
     profile = sl.predict(replace(training(), name=name))
     other = sl.predict(replace(training(micro_batch=2), name="second"))
     chart = next(one for one in index.charts_of([profile, other]) if one.name == "time")
-    text = numbers.csv_of(chart.wide)
+    text = csv_of(chart.wide)
     assert name in {row["row"] for row in csv.DictReader(io.StringIO(text))}
     frame = pl.read_csv(io.StringIO(text))
     assert frame["end_s"].dtype == pl.Float64

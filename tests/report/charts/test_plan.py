@@ -11,6 +11,7 @@ from drawn_charts import SEEN_BY, drawn, lab, texts
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sightline.render.document import chart_page
 from sightline.report.charts import drawing, rendering, stacks
 from sightline.report.charts.axes import axis, decade_ticks
 from sightline.report.charts.front import Point, box_of, overlap, placed
@@ -142,7 +143,7 @@ def test_pictures_have_colors_for_dark_screens_but_not_for_print(path):
 
 def test_a_page_holds_the_narrow_form_too():
     wide, narrow = (plan_chart(plan_answers.trained(), room=room) for room in (drawing.SCREEN, drawing.PHONE))
-    schemas = [rendering.draw(wide, "a.html", *room).count('"$schema"') for room in ((), (narrow,))]
+    schemas = [chart_page(wide, *room).count('"$schema"') for room in ((), (narrow,))]
     assert schemas[1] == schemas[0] + 1
 
 

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline.exploration.answer import Column, Figure, StudyAnswer
+from sightline.render.csv import csv_of
 from sightline.report.charts import drawing
-from sightline.report.charts.numbers import csv_of
 from sightline.report.charts.studies.chart import study_chart
 from sightline.report.charts.studies.colors import DARK_TEXT, LEVEL_COLORS, LIGHT_TEXT, colors_of, part_of
 

@@ -10,7 +10,7 @@ import pytest
 from sightline.loading import load, to_mapping
 from sightline.planning.answer import plans_to_dict
 from sightline.quantities import as_json
-from sightline.report.plans.csv import plans_to_csv
+from sightline.render.csv import plans_to_csv
 
 DOCUMENTED = {"objective", "evaluated", "feasible", "rejected", "seconds", "plans", "pareto", "nearest", "neighbours"}
 

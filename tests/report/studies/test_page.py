@@ -5,7 +5,13 @@ from html.parser import HTMLParser
 
 import study_answers
 
-from sightline.report.pages.study import study_page
+from sightline.answers.study import study_outline
+from sightline.render.csv import study_to_csv
+from sightline.render.document import outline_page
+
+
+def page_of(answer):
+    return outline_page(study_outline(answer, csv=study_to_csv(answer)))
 
 
 class Text(HTMLParser):
@@ -30,7 +36,7 @@ class Text(HTMLParser):
 
 def test_a_page_says_all_of_a_study():
     answer = replace(study_answers.nodes(), warnings=("HBM4 is <estimated>.",))
-    page = Text(study_page(answer))
+    page = Text(page_of(answer))
     said = "".join(page.said)
     for sentence in (answer.title, *answer.reading, *answer.assumptions, "Warning: HBM4 is <estimated>."):
         assert sentence in said
@@ -40,20 +46,20 @@ def test_a_page_says_all_of_a_study():
 
 
 def test_a_page_has_a_form_of_its_pictures_for_phones():
-    page = study_page(study_answers.nodes())
+    page = page_of(study_answers.nodes())
     assert "window.innerWidth" in page
     assert 'src="http' not in page
 
 
 def test_long_tables_are_cut_and_complete_as_csv():
     answer = study_answers.grid(20)
-    page = Text(study_page(answer))
+    page = Text(page_of(answer))
     said = "".join(page.said)
     assert page.tags.count("tr") == 1 + 200
-    assert "200 more rows" in said
+    assert "200 more; use --csv or --json" in said
     assert said.count("\n") > 400
 
 
 def test_a_page_of_very_many_rows_says_where_they_are():
-    said = "".join(Text(study_page(replace(study_answers.grid(80), figures=()))).said)
-    assert "(6,400); use --csv" in said
+    said = "".join(Text(outline_page(study_outline(replace(study_answers.grid(80), figures=())))).said)
+    assert "6,200 more; use --csv or --json" in said

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sightline.answers.study_columns import NOTHING, quantity_of
 from sightline.exploration.answer import BOUND_BY, Column
-from sightline.report.studies.quantities import NOTHING, quantity_of
 
 
 @pytest.mark.parametrize(

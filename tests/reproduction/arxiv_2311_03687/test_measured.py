@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from sightline.answers.study_columns import columns_of
 from sightline.errors import InputError
 from sightline.progress import SILENT
-from sightline.report.studies.table import columns_of
 from sightline.reproduction.arxiv_2311_03687 import measured
 from sightline.reproduction.arxiv_2311_03687.cells import Cell, Table
 from sightline.reproduction.arxiv_2311_03687.measured import Answered, tables_at_hand

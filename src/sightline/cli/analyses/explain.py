@@ -12,6 +12,7 @@ from sightline.cli.progress_bar import end_if_stopped, progress_bar
 from sightline.cli.reports import Report, ReportOptions
 
 if TYPE_CHECKING:
+    from sightline.answers.outline import Outline
     from sightline.explanation.answer import Explanation
 
 _ASKED = typer.Argument(
@@ -76,13 +77,13 @@ class _Report(Report):
     def document(self) -> Any:
         return self.found.to_dict()
 
-    def tables(self) -> Any:
-        from sightline.report.explained.terminal import explained
+    def outline(self) -> "Outline":
+        from sightline.answers.explanation import explained_outline
 
-        return [explained(self.found)]
+        return explained_outline(self.found)
 
     def csv(self) -> str:
-        from sightline.report.explained.csv import explained_to_csv
+        from sightline.render.csv import explained_to_csv
 
         return explained_to_csv(self.found)
 
@@ -93,16 +94,6 @@ class _Report(Report):
 
     def charted(self) -> "Explanation":
         return self.found
-
-    def page(self, command: str) -> str:
-        from sightline.report.explained.page import explained_page
-
-        return explained_page(self.found, command=command)
-
-    def as_markdown(self, command: str) -> str:
-        from sightline.report.explained.markdown import explained_markdown
-
-        return explained_markdown(self.found, command=command)
 
 
 def _next(found: "Explanation", again: list[str]) -> list[str]:

@@ -12,6 +12,7 @@ from sightline.cli.progress_bar import end_if_stopped, progress_bar
 from sightline.cli.reports import Report, ReportOptions
 
 if TYPE_CHECKING:
+    from sightline.answers.outline import Outline
     from sightline.exploration.answer import StudyAnswer
 
 OWN = """To run your own study, describe it in a file and run `sightline explore FILE`:
@@ -93,13 +94,17 @@ def _show_list(*, as_json: bool) -> None:
     from sightline.exploration import BUILT_IN
 
     def table() -> Any:
-        from sightline.report.studies.listing import studies_table
+        from sightline.answers.study import studies_outline
 
-        return [studies_table(BUILT_IN), OWN]
+        return [studies_outline(BUILT_IN), OWN]
 
     output.show(lambda: [{"study": name, "asks": asks} for name, asks in BUILT_IN.items()], table, json=as_json)
     if not as_json:
         try_next("explore", next(iter(BUILT_IN)))
+
+
+_MOST_CSV = 5_000
+"""Rows of the CSV text inside a page; with more it would load slowly."""
 
 
 @dataclass(frozen=True)
@@ -111,13 +116,18 @@ class _Report(Report):
 
         return study_to_dict(self.answer)
 
-    def tables(self) -> Any:
-        from sightline.report.studies.text import study_text
+    def outline(self) -> "Outline":
+        from sightline.answers.study import study_outline
 
-        return [study_text(self.answer)]
+        return study_outline(self.answer)
+
+    def kept_outline(self) -> "Outline":
+        from sightline.answers.study import study_outline
+
+        return study_outline(self.answer, csv=self.csv() if len(self.answer) <= _MOST_CSV else "")
 
     def csv(self) -> str:
-        from sightline.report.studies.csv import study_to_csv
+        from sightline.render.csv import study_to_csv
 
         return study_to_csv(self.answer)
 
@@ -128,13 +138,3 @@ class _Report(Report):
 
     def charted(self) -> "StudyAnswer":
         return self.answer
-
-    def page(self, command: str) -> str:
-        from sightline.report.pages.study import study_page
-
-        return study_page(self.answer, command=command)
-
-    def as_markdown(self, command: str) -> str:
-        from sightline.report.markdown.answers import study_markdown
-
-        return study_markdown(self.answer, command=command)

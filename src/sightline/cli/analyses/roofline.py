@@ -14,6 +14,7 @@ from sightline.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sightline.answers.outline import Outline
     from sightline.prediction.roofline_table import AnyScenario, RooflineTable
     from sightline.profile import Profile
 
@@ -89,7 +90,7 @@ class _Report(Report):
     is_list: bool
 
     def _names(self) -> list[str]:
-        from sightline.report import labels
+        from sightline.answers import labels
 
         return labels.variant_labels([group[0].scenario for group in self.groups])
 
@@ -101,13 +102,13 @@ class _Report(Report):
 
         return rooflines_to_list([table for group in self.groups for table in group])
 
-    def tables(self) -> Any:
-        from sightline.report.terminal.analysis import classification
+    def outline(self) -> "Outline":
+        from sightline.answers.analysis import roofline_outline
 
-        return map(classification, self._names(), self.groups)
+        return roofline_outline(self.charted())
 
     def csv(self) -> str:
-        from sightline.report.terminal.analysis import rooflines_to_csv
+        from sightline.render.csv import rooflines_to_csv
 
         return rooflines_to_csv(self.charted())
 
@@ -115,11 +116,6 @@ class _Report(Report):
         from sightline.report.charts.rooflines.matmuls import roofline_chart
 
         return roofline_chart(self.charted(), *room)
-
-    def page(self, command: str) -> str:
-        from sightline.report.pages.roofline import roofline_page
-
-        return roofline_page(self.charted(), command=command)
 
 
 def _has_others(scenarios: "Sequence[object]") -> bool:

@@ -11,6 +11,7 @@ from sightline.cli.reports import Report, ReportOptions, changes_of
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
+    from sightline.answers.outline import Outline
     from sightline.prediction.anchoring import Anchored
     from sightline.prediction.sensitivity import Sensitivity
 
@@ -70,10 +71,16 @@ class _Report(Report):
 
         return list(map(sensitivity_to_dict, self.found))
 
-    def tables(self) -> Any:
-        from sightline.report.terminal.analysis import sensitivity_table
+    def outline(self) -> "Outline":
+        from sightline.answers.analysis import sensitivities_outline
 
-        return map(sensitivity_table, self.found)
+        return sensitivities_outline(self.found)
+
+    def kept_outline(self) -> "Outline":
+        from sightline.answers.analysis import sensitivities_outline
+
+        changes = [changes_of([one.answer], self.again, self.known) for one in self.found]
+        return sensitivities_outline(self.found, changes)
 
     def chart(self, *room: Any) -> dict[str, Any] | None:
         from sightline.report.charts.sensitivity import sensitivity_chart
@@ -82,9 +89,3 @@ class _Report(Report):
 
     def charted(self) -> "Sensitivity":
         return self.found[0]
-
-    def page(self, command: str) -> str:
-        from sightline.report.pages.sensitivity import sensitivity_page
-
-        changes = [changes_of([one.answer], self.again, self.known) for one in self.found]
-        return sensitivity_page(self.found, command=command, changes=changes)

@@ -10,11 +10,11 @@ from sightline.cli import options as asked
 from sightline.cli.main import FAILED
 from sightline.cli.options import Anchors, Files, RunStore, Settings, Sweeps, anchored_by, only, takes_options
 from sightline.cli.progress_bar import end_if_stopped, progress_bar
-from sightline.cli.reports import OutlinedReport, ReportOptions
+from sightline.cli.reports import Report, ReportOptions
 
 if TYPE_CHECKING:
+    from sightline.answers.outline import Outline
     from sightline.loading.loader import Loaded
-    from sightline.report.outline import Outline
     from sightline.requirements.check import Checked
 
 
@@ -81,7 +81,7 @@ def check(
 
 
 @dataclass(frozen=True)
-class _Report(OutlinedReport):
+class _Report(Report):
     checked: "list[Checked]"
     loaded: "Loaded"
     is_list: bool
@@ -96,12 +96,12 @@ class _Report(OutlinedReport):
         return [{**one, "warnings": [*left_out, *one["warnings"]]} for one in documents]
 
     def tables(self) -> Any:
-        from sightline.report.requirements import requirements_lines
+        from sightline.answers.requirements import requirements_lines
 
         return requirements_lines(self.checked, impossible=len(self.loaded.impossible))
 
     def outline(self) -> "Outline":
-        from sightline.report.requirements import requirements_outline
+        from sightline.answers.requirements import requirements_outline
 
         impossible = len(self.loaded.impossible)
         return requirements_outline(self.checked, impossible=impossible, left_out=list(self.loaded.not_possible()))

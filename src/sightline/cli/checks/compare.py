@@ -11,6 +11,7 @@ from sightline.cli.options import Anchors, RunStore, takes_options
 from sightline.cli.reports import Report, ReportOptions
 
 if TYPE_CHECKING:
+    from sightline.answers.outline import Outline
     from sightline.explanation.comparison import Comparison
 
 _SHOWN = "step,request,phase,memory,module"
@@ -80,13 +81,13 @@ class _Report(Report):
 
         return comparison_to_dict(self.comparison)
 
-    def tables(self) -> Any:
-        from sightline.report.comparison import comparison_table
+    def outline(self) -> "Outline":
+        from sightline.answers.comparison import comparison_outline
 
-        return [comparison_table(self.comparison)]
+        return comparison_outline(self.comparison)
 
     def csv(self) -> str:
-        from sightline.report.comparison import comparison_to_csv
+        from sightline.render.csv import comparison_to_csv
 
         return comparison_to_csv(self.comparison)
 
@@ -97,13 +98,3 @@ class _Report(Report):
 
     def charted(self) -> "Comparison":
         return self.comparison
-
-    def page(self, command: str) -> str:
-        from sightline.report.pages.comparison import comparison_page
-
-        return comparison_page(self.comparison, command=command)
-
-    def as_markdown(self, command: str) -> str:
-        from sightline.report.markdown.answers import comparison_markdown
-
-        return comparison_markdown(self.comparison, command=command)

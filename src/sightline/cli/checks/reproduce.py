@@ -10,12 +10,12 @@ from sightline.cli import completion, output, reports
 from sightline.cli.next_step import try_next
 from sightline.cli.options import RunStore, only, takes_options
 from sightline.cli.progress_bar import end_if_stopped, progress_bar
-from sightline.cli.reports import OutlinedReport, ReportOptions
+from sightline.cli.reports import Report, ReportOptions
 from sightline.errors import InputError
 from sightline.quantities import counted
 
 if TYPE_CHECKING:
-    from sightline.report.outline import Outline
+    from sightline.answers.outline import Outline
     from sightline.reproduction.answer import Reproduction
     from sightline.reproduction.asking import Source
     from sightline.reproduction.reproduce import Chosen
@@ -119,7 +119,7 @@ def _check_chart(source: "Source", tables: Sequence[str]) -> None:
 
 
 @dataclass(frozen=True)
-class _Report(OutlinedReport):
+class _Report(Report):
     answer: "Reproduction"
     in_full: bool
     """Whether findings and tables were named, so that the terminal shows all of them."""
@@ -131,7 +131,7 @@ class _Report(OutlinedReport):
         return reproduction_to_dict(self.answer)
 
     def outline(self) -> "Outline":
-        from sightline.report.reproduced import reproduced_outline
+        from sightline.answers.reproduction import reproduced_outline
 
         return reproduced_outline(self.answer)
 
@@ -146,6 +146,6 @@ class _Report(OutlinedReport):
         return self.answer
 
     def csv(self) -> str:
-        from sightline.report.reproduced import reproduced_to_csv
+        from sightline.render.csv import reproduced_to_csv
 
         return reproduced_to_csv(self.answer)

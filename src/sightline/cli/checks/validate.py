@@ -10,12 +10,12 @@ from sightline.cli import completion, output, reports
 from sightline.cli.next_step import try_next
 from sightline.cli.options import SkipInvalid, only, takes_options
 from sightline.cli.progress_bar import end_if_stopped, progress_bar
-from sightline.cli.reports import OutlinedReport, Report, ReportOptions
+from sightline.cli.reports import Report, ReportOptions
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
+    from sightline.answers.outline import Outline
     from sightline.progress import Progress
-    from sightline.report.outline import Outline
     from sightline.validation import MeasuredFiles, Result
     from sightline.validation.coverage import Cell
 
@@ -33,7 +33,7 @@ def show_coverage(chosen: str | None, written: ReportOptions) -> None:
 
 
 @dataclass(frozen=True)
-class _CoverageReport(OutlinedReport):
+class _CoverageReport(Report):
     cells: "list[Cell]"
 
     def document(self) -> Any:
@@ -42,12 +42,12 @@ class _CoverageReport(OutlinedReport):
         return coverage_to_dict(self.cells)
 
     def outline(self) -> "Outline":
-        from sightline.report.coverage import coverage_outline
+        from sightline.answers.coverage import coverage_outline
 
         return coverage_outline(self.cells)
 
     def csv(self) -> str:
-        from sightline.report.coverage import coverage_to_csv
+        from sightline.render.csv import coverage_to_csv
 
         return coverage_to_csv(self.cells)
 
@@ -173,16 +173,14 @@ class _Report(Report):
         return results_to_dict(self.results, cases=self.cases) | self.means
 
     def tables(self) -> Any:
-        from sightline.report.terminal import accuracy
+        from sightline.answers.validation import expected_outline
 
-        if self.cases:
-            yield from map(accuracy.case_table, self.results)
-        yield accuracy.error_table(self.results)
+        yield self.outline()
         if self.means:
-            yield accuracy.expected_table(self.means["left_out"])
+            yield expected_outline(self.means["left_out"])
 
     def csv(self) -> str:
-        from sightline.report.csv_lines import csv_text
+        from sightline.render.csv import csv_text
 
         return csv_text([result.to_dict() for result in self.results])
 
@@ -194,15 +192,10 @@ class _Report(Report):
     def charted(self) -> "list[Result]":
         return self.results
 
-    def page(self, command: str) -> str:
-        from sightline.report.pages.validation import validation_page
+    def outline(self) -> "Outline":
+        from sightline.answers.validation import validation_outline
 
-        return validation_page(self.results, cases=self.cases, command=command)
-
-    def as_markdown(self, command: str) -> str:
-        from sightline.report.markdown.answers import validation_markdown
-
-        return validation_markdown(self.results, command=command)
+        return validation_outline(self.results, cases=self.cases)
 
 
 def _check(files: list[str], *, left_out: bool, locked: bool, skip_invalid: bool) -> None:

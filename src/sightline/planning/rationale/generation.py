@@ -8,7 +8,7 @@ import numpy as np
 
 from sightline.loading.sources import with_settings
 from sightline.planning.answer import LazySequence, NearestPlan, Neighbour, PlanAnswer, by_loss
-from sightline.planning.figures import FIGURES, figure_key, missed_by
+from sightline.planning.figures import FIGURES, figure_key, missed_by, more_is_better
 from sightline.planning.generation.evaluation import with_most_users
 from sightline.planning.generation.search import search
 from sightline.planning.generation.space import GenerationSpace
@@ -67,10 +67,10 @@ def explained_generation(
 
 def small(key: str, profile: Profile) -> Any:
     """Return a figure of which less is better: the inverse of one of which more is."""
-    value: Any = FIGURES[key].of(profile)
+    value: Any = FIGURES[key](profile)
     if value is None:
         return None
-    return 1.0 / np.asarray(value, dtype=float) if FIGURES[key].more_is_better else value
+    return 1.0 / np.asarray(value, dtype=float) if more_is_better(key) else value
 
 
 def _neighbours(
@@ -108,7 +108,7 @@ def compared(best: Profile, other: Profile, limits: Limits) -> str:
         for label, its, own in (("TTFT", other.ttft_s, best.ttft_s), ("TPOT", other.tpot_s, best.tpot_s))
         if abs(its / own - 1) >= SEEN
     ]
-    missed = [key for key, limit in limits.items() if missed_by(key, FIGURES[key].of(other), limit) > 1]
+    missed = [key for key, limit in limits.items() if missed_by(key, FIGURES[key](other), limit) > 1]
     said += [f"misses the limit of {BY_KEY[key][1].label if key in BY_KEY else key}" for key in missed]
     return ", ".join(said) or "both latencies are the same"
 

@@ -8,11 +8,11 @@ import altair as alt
 import numpy as np
 from numpy.typing import NDArray
 
+from sightline.answers.validation import by_kind, case_label, quantity_name
 from sightline.quantities import percent
 from sightline.report.charts import drawing
 from sightline.report.charts.axes import decade_ticks
 from sightline.report.charts.drawing import SCREEN, Room
-from sightline.report.terminal.accuracy import by_kind, case_label, quantity_name
 
 if TYPE_CHECKING:
     from sightline.validation import Result
@@ -195,7 +195,9 @@ def _kernel_panel(panel: Panel, most_points: int) -> Any:
     return drawn.properties(width=_KERNEL_WIDTH, height=_KERNEL_HEIGHT, title=drawing.heading(panel.title, said))
 
 
-def cells_chart(cells: Sequence[tuple[str, str, float | None, float | None]]) -> dict[str, Any] | None:
+def cells_chart(
+    cells: Sequence[tuple[str, str, float | None, float | None]], _: Room = SCREEN
+) -> dict[str, Any] | None:
     """Return the dots of a table's first quantity; None where nothing was measured.
 
     Args:

@@ -7,7 +7,7 @@ from typing import Any
 
 import altair as alt
 
-from sightline.report import units
+from sightline.answers import units
 from sightline.report.charts import drawing
 
 _SPREAD_OF_LOG = 12.0

@@ -5,10 +5,10 @@ from typing import Any
 
 import altair as alt
 
+from sightline.answers import comparison as words
+from sightline.answers import units
 from sightline.explanation.compared import UNKNOWN
 from sightline.explanation.comparison import NO_DIFFERENCE, Comparison, Difference
-from sightline.report import comparison as words
-from sightline.report import units
 from sightline.report.charts import drawing
 from sightline.report.charts.drawing import SCREEN, Room
 from sightline.report.charts.stacks import names_of

@@ -5,8 +5,8 @@ from typing import Any
 
 import altair as alt
 
+from sightline.answers import labels, summary
 from sightline.profile import GENERATION, Profile
-from sightline.report import labels, summary
 from sightline.report.charts import drawing
 from sightline.report.charts.axes import decade_ticks
 from sightline.report.charts.drawing import SCREEN, Room

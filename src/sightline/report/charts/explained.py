@@ -5,13 +5,13 @@ from typing import Any
 
 import altair as alt
 
+from sightline.answers import units
+from sightline.answers.explanation import interval_of, whole_name
 from sightline.explanation.answer import Explanation
 from sightline.profile import IDLE_PHASES
-from sightline.report import units
 from sightline.report.charts import drawing
 from sightline.report.charts.drawing import SCREEN, Room
 from sightline.report.charts.stacks import names_of
-from sightline.report.explained.answer import WHOLE_WORDS, interval_of
 
 COLORS: Mapping[str, str] = {
     "compute": "#174a8c",
@@ -35,7 +35,7 @@ def explained_chart(explanation: Explanation, room: Room = SCREEN, *, titled: bo
 
     A page that has the title above it needs none that is ``titled``.
     """
-    whole = WHOLE_WORDS.get(explanation.whole, explanation.whole)
+    whole = whole_name(explanation)
     panels = [_limits(explanation, whole, room)]
     if any(row.module and float(row.exposed_s) > 0 for row in explanation.rows):
         panels.append(_modules(explanation, whole, room))

@@ -36,13 +36,6 @@ def _says_what(values: Sequence[Mapping[str, Any]]) -> bool:
     return any(key == "about" or key not in LOOKS for key in words)
 
 
-def csv_of(spec: Spec) -> str:
-    """Return the numbers that a chart draws as lines of CSV under their names."""
-    from sightline.report.csv_lines import cell_of, csv_text
-
-    return csv_text([{key: cell_of(of) for key, of in row.items()} for row in data_of(spec)])
-
-
 def _tables(part: Any, datasets: Mapping[str, Any], title: str) -> Iterator[tuple[str, Sequence[dict[str, Any]]]]:
     """The data of each mark but texts, which repeat what others draw, below the title of its panel."""
     if isinstance(part, list):

@@ -6,10 +6,10 @@ from typing import Any
 
 import altair as alt
 
+from sightline.answers import labels, units
 from sightline.prediction.schedules.simulation import BACKWARD, FORWARD, INPUT, TRANSFER, WEIGHT, Span
 from sightline.prediction.schedules.timeline import HOST, OMITTED, ONCE, drawn_micro_batches, timeline
 from sightline.profile import TRAINING, Profile
-from sightline.report import labels, units
 from sightline.report.charts import drawing
 from sightline.report.charts.drawing import SCREEN, Room
 

@@ -6,16 +6,16 @@ from typing import Any
 
 import altair as alt
 
+from sightline.answers import plan_columns, plan_sentences, summary
 from sightline.planning.answer import PlanAnswer, RankedPlan
 from sightline.profile import overlapped_s
-from sightline.report import summary
+from sightline.profile.metrics import metric_of
 from sightline.report.charts import drawing, stacks
 from sightline.report.charts.axes import Axis, axis
 from sightline.report.charts.drawing import SCREEN, Room
 from sightline.report.charts.front import Ends, Point, Region, front_panel
 from sightline.report.charts.limits import Bar, limit_panel
 from sightline.report.charts.scaling import LEAST_POINTS, Scale, scaling_panels
-from sightline.report.plans import columns, sentences
 
 _MOST = 12
 """Plans whose time and memory are drawn."""
@@ -28,8 +28,6 @@ _FOLLOWS = {
     **dict.fromkeys(("output_tokens_per_s", "output_tokens_per_s_per_device"), ("latency_s", True)),
 }
 """The time that a figure follows from, and whether it is a rate: less where the time is longer."""
-_PLAIN = ("none", "no", "-", "0")
-"""Choices that go without saying in the name of a row."""
 
 
 def plan_chart(answer: PlanAnswer, room: Room = SCREEN, *, titled: bool = True) -> dict[str, Any]:
@@ -41,14 +39,14 @@ def plan_chart(answer: PlanAnswer, room: Room = SCREEN, *, titled: bool = True) 
         titled: Whether it says what it shows, as it has to on its own.
     """
     if not answer.plans:
-        nothing = drawing.of([{"text": sentences.searched(answer)}]).mark_text().encode(text=alt.Text("text:N"))
-        return drawing.configure(nothing, sentences.title(answer), room=room)
+        nothing = drawing.of([{"text": plan_sentences.searched(answer)}]).mark_text().encode(text=alt.Text("text:N"))
+        return drawing.configure(nothing, plan_sentences.title(answer), room=room)
     asked = _promised(answer) or answer.limits
     panels = [*_trade(answer, asked, room), *_limits(answer, asked, room), stacks_panel(answer, room)]
     chart = alt.concat(*panels, columns=1, spacing=30, align="none").resolve_scale(
         color="independent", shape="independent"
     )
-    title = sentences.title(answer) if titled else ""
+    title = plan_sentences.title(answer) if titled else ""
     return drawing.configure(chart, title, _lines(answer) if titled else (), room)
 
 
@@ -56,13 +54,13 @@ def _lines(answer: PlanAnswer) -> list[str]:
     """What the picture shows, and what it rests on."""
     first = answer.plans[0].profile
     evidence = first.evidence.get("framework") if isinstance(first.evidence, Mapping) else None
-    lines = [*sentences.subtitle(answer), sentences.searched(answer)]
+    lines = [*plan_sentences.subtitle(answer), plan_sentences.searched(answer)]
     if any(one.profile.interval for one in answer.plans):
         said = f"; {summary.EVIDENCE_OF.get(first.task.name, 'evidence')}: {evidence}" if evidence else ""
         lines.append(f"Thin lines are 80 % intervals{said}.")
     if any(overlapped_s(one.profile.rows) > 0 for one in answer.plans[:_MOST]):
         lines.append("Red strips below the bars are overlapped communication.")
-    return [*lines, *sentences.standing(answer), *summary.anchor_sentences([one.profile for one in answer.plans])]
+    return [*lines, *plan_sentences.standing(answer), *summary.anchor_sentences([one.profile for one in answer.plans])]
 
 
 def stacks_panel(answer: PlanAnswer, room: Room = SCREEN) -> Any:
@@ -79,23 +77,12 @@ def row_of(answer: PlanAnswer, plan: RankedPlan, room: Room = SCREEN) -> str:
     """Return the name of a plan's row: its rank, and where there is room what it alone does."""
     if not room.side_by_side:
         return f"plan {plan.rank}"
-    position = next(i for i, one in enumerate(answer.plans) if one is plan)
-    told = {column.key for column in columns.figures(answer)}
-    chosen = [c for c in columns.choices(answer) if c.key not in (*told, *columns.DERIVED)]
-    words = [_words(column, position) for column in chosen if column.cells[position] not in _PLAIN]
-    return f"{plan.rank}: {', '.join(words)}".rstrip(": ")
-
-
-def _words(column: columns.Column, position: int) -> str:
-    cell = column.cells[position]
-    if column.key == columns.HARDWARE:
-        return f"{cell} devices" if column.is_number else cell
-    return f"{column.heading} {cell}"
+    return plan_columns.name_of(answer, plan)
 
 
 def _trade(answer: PlanAnswer, limits: Mapping[str, float], room: Room) -> Iterator[Any]:
     """The Pareto front if one was asked for, or the curve over numbers of devices if these vary."""
-    if answer.pareto and columns.front_axes(answer):
+    if answer.pareto and plan_columns.front_axes(answer):
         yield front(answer, limits, room)
     scales = _scales(answer)
     lines = {scale.line for scale in scales}
@@ -105,36 +92,36 @@ def _trade(answer: PlanAnswer, limits: Mapping[str, float], room: Room) -> Itera
 
 def front(answer: PlanAnswer, limits: Mapping[str, float], room: Room = SCREEN) -> Any:
     """Return the panel of the Pareto front."""
-    keys = list(columns.front_axes(answer))
+    keys = list(plan_columns.front_axes(answer))
     across, up = (_axis(answer, key) for key in keys)
-    there = [one for one in answer.plans if all(columns.value(one, key) is not None for key in keys)]
+    there = [one for one in answer.plans if all(plan_columns.value(one, key) is not None for key in keys)]
     points = [_point(answer, one, keys) for one in there]
-    title = " and ".join(columns.name(key, answer.plans[0]) for key in keys)
+    title = " and ".join(plan_columns.name(key) for key in keys)
     title = f"Pareto front: {title}"
-    return front_panel(points, across, up, title=title, region=_region(answer, keys, limits), room=room)
+    return front_panel(points, across, up, title=title, region=_region(keys, limits), room=room)
 
 
 def front_chart(answer: PlanAnswer, room: Room = SCREEN) -> dict[str, Any] | None:
     """Return the Pareto front alone, with what was asked for; None where no front was asked for."""
-    if not answer.plans or not answer.pareto or not columns.front_axes(answer):
+    if not answer.plans or not answer.pareto or not plan_columns.front_axes(answer):
         return None
     has = "thin line" if any(one.profile.interval for one in answer.plans) else ""
-    lines = [sentences.searched(answer), drawing.basis([one.profile.evidence for one in answer.plans], has)]
+    lines = [plan_sentences.searched(answer), drawing.basis([one.profile.evidence for one in answer.plans], has)]
     panel = front(answer, _promised(answer) or answer.limits, room)
     # In a concatenation the panel keeps its own title, which says what is shaded.
-    return drawing.configure(alt.vconcat(panel), sentences.title(answer), [line for line in lines if line], room)
+    return drawing.configure(alt.vconcat(panel), plan_sentences.title(answer), [line for line in lines if line], room)
 
 
 def _axis(answer: PlanAnswer, key: str) -> Axis:
-    values = [found for one in answer.plans if (found := columns.value(one, key)) is not None]
+    values = [found for one in answer.plans if (found := plan_columns.value(one, key)) is not None]
     shown = [one for position, one in enumerate(answer.plans) if position in answer.pareto or one.rank == 1]
     values += [end for one in shown for end in interval_of(one, key) or ()]
-    better = "more" if columns.more_is_better(key) else "less"
-    return axis(key, columns.name(key, answer.plans[0]), values, best=better)
+    better = "more" if metric_of(key).better == "higher" else "less"
+    return axis(key, plan_columns.name(key), values, best=better)
 
 
 def _point(answer: PlanAnswer, plan: RankedPlan, keys: list[str]) -> Point:
-    x, y = (columns.value(plan, key) or 0.0 for key in keys)
+    x, y = (plan_columns.value(plan, key) or 0.0 for key in keys)
     ends = [interval_of(plan, key) for key in keys]
     return Point(
         x=x,
@@ -150,10 +137,10 @@ def _point(answer: PlanAnswer, plan: RankedPlan, keys: list[str]) -> Point:
 
 def interval_of(plan: RankedPlan, key: str) -> Ends | None:
     """Return the 80 % interval of a figure; one that follows from a time has that time's, turned round for a rate."""
-    interval, value = plan.profile.interval, columns.value(plan, key)
+    interval, value = plan.profile.interval, plan_columns.value(plan, key)
     time, is_rate = _FOLLOWS.get(key, (key, False))
     ends = interval.get(key) or interval.get(time)
-    whole = columns.value(plan, key if key in interval else time)
+    whole = plan_columns.value(plan, key if key in interval else time)
     if ends is None or ends[1] is None or not value or not whole:
         return None
     low, high = float(ends[0]), float(ends[1])
@@ -162,15 +149,13 @@ def interval_of(plan: RankedPlan, key: str) -> Ends | None:
     return value * low / whole, value * high / whole
 
 
-def _region(answer: PlanAnswer, keys: list[str], limits: Mapping[str, float]) -> Region | None:
+def _region(keys: list[str], limits: Mapping[str, float]) -> Region | None:
     """What was allowed of the figures on the axes; a time per token is the reciprocal of a user's rate."""
     asked = {key: limits[key] for key in keys if key in limits}
-    said = [
-        f"at most a {columns.name(key, answer.plans[0])} of {columns.shown(key, most)}" for key, most in asked.items()
-    ]
-    rate = 1 / limits["tpot_s"] if "tpot_s" in limits and keys[0] == columns.SERVING_AXES[0] else None
+    said = [f"at most a {plan_columns.name(key)} of {plan_columns.shown(key, most)}" for key, most in asked.items()]
+    rate = 1 / limits["tpot_s"] if "tpot_s" in limits and keys[0] == plan_columns.SERVING_AXES[0] else None
     if rate is not None:
-        said.append(f"at least {columns.shown(keys[0], rate)} {columns.name(keys[0], answer.plans[0])}")
+        said.append(f"at least {plan_columns.shown(keys[0], rate)} {plan_columns.name(keys[0])}")
     if not said:
         return None
     return Region(label=" and ".join(said), x_most=asked.get(keys[0]), y_most=asked.get(keys[1]), x_least=rate)
@@ -183,22 +168,24 @@ def _promised(answer: PlanAnswer) -> dict[str, float]:
         return {}
     from sightline.planning.serving.layouts import limits_of
 
-    return {columns.at_percentile(key, slo.percentile): limit for key, limit in limits_of(slo).items()}
+    return {plan_columns.at_percentile(key, slo.percentile): limit for key, limit in limits_of(slo).items()}
 
 
 def _limits(answer: PlanAnswer, limits: Mapping[str, float], room: Room) -> Iterator[Any]:
     """A panel for each limit that no axis of the front shows: what the plans take of it."""
-    on_axes = columns.front_axes(answer)
+    on_axes = plan_columns.front_axes(answer)
     for key, limit in limits.items():
-        there = [(one, value) for one in answer.plans[:_MOST] if (value := columns.value(one, key)) is not None]
-        if key in (*on_axes, columns.MEMORY) or not there:
+        there = [(one, value) for one in answer.plans[:_MOST] if (value := plan_columns.value(one, key)) is not None]
+        if key in (*on_axes, plan_columns.MEMORY) or not there:
             continue
         bars = [
-            Bar(row=row_of(answer, one, room), value=v, text=columns.shown(key, v), interval=interval_of(one, key))
+            Bar(row=row_of(answer, one, room), value=v, text=plan_columns.shown(key, v), interval=interval_of(one, key))
             for one, v in there
         ]
-        label = columns.name(key, answer.plans[0])
-        yield limit_panel(key, label[:1].upper() + label[1:], bars, limit, f"at most {columns.shown(key, limit)}", room)
+        label = plan_columns.name(key)
+        yield limit_panel(
+            key, label[:1].upper() + label[1:], bars, limit, f"at most {plan_columns.shown(key, limit)}", room
+        )
 
 
 def _scales(answer: PlanAnswer) -> list[Scale]:

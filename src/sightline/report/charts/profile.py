@@ -5,8 +5,8 @@ from typing import Any
 
 import altair as alt
 
+from sightline.answers import labels, summary, units
 from sightline.profile import IDLE_PHASES, SERVING, Profile, overlapped_s
-from sightline.report import labels, summary, units
 from sightline.report.charts import drawing, stacks
 from sightline.report.charts.curve import curve_chart
 from sightline.report.charts.drawing import SCREEN, Room

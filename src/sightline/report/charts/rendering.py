@@ -1,4 +1,4 @@
-"""How charts become SVG, PNG, or an HTML page without a network, and their colors in the dark."""
+"""How charts become SVG or PNG, and their colors in the dark."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -22,22 +22,15 @@ _IN_THE_DARK = {
 """Colors that have another one where the reader's screen is dark, in the chart and in every picture of it."""
 
 
-def draw(spec: dict[str, Any], path: str, narrow: dict[str, Any] | None = None) -> str | bytes:
-    """Return the chart in the form that the path's ending asks for; a page shows ``narrow`` on narrow screens."""
+def draw(spec: dict[str, Any], path: str) -> str | bytes:
+    """Return the chart as PNG or SVG, as the path's ending asks for; `sightline.render.document` makes pages."""
     import vl_convert
 
-    ending = Path(path).suffix.lower()
-    if ending == ".png":
+    if Path(path).suffix.lower() == ".png":
         png: bytes = vl_convert.vegalite_to_png(spec, vl_version=vega_lite_version(), scale=_PNG_SCALE)
         return png
-    if ending == ".svg":
-        svg: str = vl_convert.vegalite_to_svg(spec, vl_version=vega_lite_version())
-        return svg.replace(">", f"><style>{dark_style()}</style>", 1)
-    from sightline.report.document import document
-    from sightline.report.pieces import chart
-
-    title = _title(spec)
-    return document(title, chart("chart", spec, narrow, label=title))
+    svg: str = vl_convert.vegalite_to_svg(spec, vl_version=vega_lite_version())
+    return svg.replace(">", f"><style>{dark_style()}</style>", 1)
 
 
 def in_the_dark() -> Mapping[str, str]:
@@ -61,9 +54,3 @@ def dark_style() -> str:
 def vega_lite_version() -> str:
     """Return the Vega-Lite version that the installed Altair writes, as vl-convert names it: major.minor."""
     return ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
-
-
-def _title(spec: dict[str, Any]) -> str:
-    title = spec.get("title", "Sightline")
-    text = title.get("text", "Sightline") if isinstance(title, dict) else title
-    return " ".join(text) if isinstance(text, list) else str(text)

@@ -2,14 +2,14 @@
 
 from typing import Any
 
+from sightline.answers import labels
+from sightline.answers.analysis import LABELS
 from sightline.exploration.answer import Column, Figure, StudyAnswer
 from sightline.prediction.sensitivity import Sensitivity
-from sightline.report import labels
 from sightline.report.charts import drawing
 from sightline.report.charts.drawing import SCREEN, Room
 from sightline.report.charts.studies.data import Picture
 from sightline.report.charts.studies.factors import tornado
-from sightline.report.terminal.analysis import LABELS
 
 _NAMES = {"ttft_s": "Time to first token", "tpot_s": "Time per output token"}
 _NEGLIGIBLE = 0.005

@@ -6,8 +6,8 @@ from typing import Any
 
 import altair as alt
 
+from sightline.answers import summary, units
 from sightline.profile import COMMUNICATION, Profile, overlapped_s
-from sightline.report import summary, units
 from sightline.report.charts import drawing
 from sightline.report.charts.drawing import SCREEN, Room
 

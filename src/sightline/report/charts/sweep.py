@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
+from sightline.answers import labels
 from sightline.exploration.answer import Column, Figure, StudyAnswer
 from sightline.profile import Profile
 from sightline.quantities import percent
-from sightline.report import labels
 from sightline.report.charts import drawing
 from sightline.report.charts.drawing import SCREEN, Room
 from sightline.report.charts.studies.data import Picture

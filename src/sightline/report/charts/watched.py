@@ -1,13 +1,16 @@
 """A watched job over its steps: what a step takes next to what was predicted, and what else was seen."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import altair as alt
 
 from sightline.report.charts import drawing
 from sightline.report.charts.axes import axis
 from sightline.report.charts.drawing import SCREEN, Room
+
+if TYPE_CHECKING:
+    from sightline.watching import WatchRecord
 
 MOST_POINTS = 600
 """Lines about steps that are drawn; of more every n-th."""
@@ -40,6 +43,11 @@ def watched_chart(
     if predicted:
         said.append("Dashed: the predicted time with its 80 % interval.")
     return drawing.configure(alt.vconcat(*panels, spacing=20), "Step time", said, room)
+
+
+def record_chart(record: "WatchRecord", room: Room = SCREEN) -> dict[str, Any] | None:
+    """Return the chart of a watched job; None before its second step."""
+    return watched_chart(record.steps, record.about.get("predicted") or {}, room)
 
 
 def _times(lines: Sequence[Mapping[str, Any]], predicted: Mapping[str, Any], room: Room) -> Any:

@@ -11,7 +11,7 @@ from sightline.web.request import Asked
 if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
-    from sightline.report.pieces import Piece
+    from sightline.render.html import Piece
     from sightline.web.jobs import Request
 
 LISTED: Final = ("predict", "explain", "plan", "serve", "explore", "runs", "watch", "validate", "catalog")

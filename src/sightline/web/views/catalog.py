@@ -12,7 +12,8 @@ from sightline.web.views import View
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sightline.report.pieces import Link, Piece
+    from sightline.answers.outline import Link
+    from sightline.render.html import Piece
 
 KIND, NAME, WORD = "kind", "name", "word"
 """The fields: a kind of entries, one entry, and a word that entries hold."""
@@ -20,30 +21,31 @@ KIND, NAME, WORD = "kind", "name", "word"
 
 def answer(asked: Asked) -> "Piece":
     """Return the kinds, the entries of one, or one entry."""
+    from sightline.answers.catalog import entries_outline, entry_outline, kinds_outline
     from sightline.catalog import KINDS, entry, kind_of, names
-    from sightline.report import pieces
-    from sightline.report.pages.catalog import entries_piece, entry_piece, kinds_piece
+    from sightline.render.html import outline_piece
 
     if KIND not in asked.values:
-        return kinds_piece({kind: names(kind) for kind in KINDS}, address)
+        return outline_piece(kinds_outline({kind: names(kind) for kind in KINDS}, address))
     kind = _named(KIND, kind_of, asked.option(KIND))
     if name := asked.option(NAME):
         fields = _named(NAME, lambda written: entry(kind, written), name)
-        return pieces.joined(entry_piece(kind, name, fields, list(_links(kind, name))), _covered(kind, name))
-    return entries_piece(kind, {name: entry(kind, name) for name in names(kind)}, address, asked.option(WORD))
+        outline = entry_outline(kind, name, fields, list(_links(kind, name)))
+        return outline_piece(outline, level=3, title_level=2) + _covered(kind, name)
+    entries = {name: entry(kind, name) for name in names(kind)}
+    return outline_piece(entries_outline(kind, entries, address, asked.option(WORD)))
 
 
 def _covered(kind: str, name: str) -> "Piece":
     """What predictions with a device or a framework rest on, folded; engines take too long for a page."""
-    from sightline.report import pieces
-    from sightline.report.coverage import TITLE, coverage_outline
-    from sightline.report.pages.outline import outline_piece
+    from sightline.answers.coverage import TITLE, coverage_outline
+    from sightline.render import html
     from sightline.validation.coverage import KINDS, cells_of
 
     quick = {of: table for table, of in KINDS.items() if table != "features"}
     if kind not in quick:
-        return pieces.Piece()
-    return pieces.folded(TITLE, outline_piece(coverage_outline(list(cells_of(quick[kind], name)))))
+        return html.Piece()
+    return html.folded(TITLE, html.outline_piece(coverage_outline(list(cells_of(quick[kind], name)))))
 
 
 def _named(field: str, find: Any, written: str) -> Any:
@@ -61,7 +63,7 @@ def address(kind: str, name: str) -> str:
 
 def _links(kind: str, name: str) -> "Iterator[Link]":
     """What leads on from an entry: to its kind, and to a prediction with it."""
-    from sightline.report.pieces import Link
+    from sightline.answers.outline import Link
 
     yield Link(f"All {kind}", address(kind, ""))
     values = {"models": {"model": name}, "devices": {"cluster": f"8x {name}"}, "clusters": {"cluster": name}}.get(kind)

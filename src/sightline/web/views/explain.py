@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from sightline.explanation.answer import Explanation
-    from sightline.report.pieces import Piece
+    from sightline.render.html import Piece
 
 TASKS: Final = (*TRAINING, "generate")
 
@@ -22,23 +22,26 @@ def answer(asked: Asked) -> "Piece":
     """Return the limits, the advice, and the time by phase, module and operator, of the scenario or of a run."""
     from sightline.explanation.explain import explain
     from sightline.prediction import predict
-    from sightline.report.explained.why import traces_piece
-    from sightline.report.pieces import Piece
+    from sightline.render.html import Piece, folded, paragraphs, text
 
     if uploads.TRACE in asked.values:
         return Piece()
     if RUN in asked.values:
         return _of_run(asked)
     explanation = explain(predict(asked.scenario()))
-    return _shown(explanation, asked.scenario_values) + traces_piece()
+    said = "For traces of several ranks, and traces too large to upload, use the command line:"
+    command = text("sightline explain rank*.json", said)
+    more = folded("Explain the traces of several ranks", paragraphs([said]), command)
+    return _shown(explanation, asked.scenario_values) + more
 
 
 def _of_run(asked: Asked) -> "Piece":
     """Explain a stored run, next to its prediction."""
+    from sightline.answers.outline import Link
+    from sightline.answers.questions import texts_of_scenario
     from sightline.explanation.explain import explain
     from sightline.loading.sources import without_files
-    from sightline.report import pieces
-    from sightline.report.runs import texts_of_scenario
+    from sightline.render import html
     from sightline.runs import open_store
 
     store = open_store()
@@ -46,23 +49,23 @@ def _of_run(asked: Asked) -> "Piece":
         run = found(RUN, asked, store)
         stated = texts_of_scenario(run.scenario)
         shown = _shown(explain(run, store=store.place), stated)
-    return pieces.joined(
-        pieces.headline(run.name, 2),
-        pieces.buttons([pieces.Link(f"run {run.id}", address(run.id)), pieces.Link("All runs", "/runs")]),
+    return html.joined(
+        html.headline(run.name, 2),
+        html.buttons([Link(f"run {run.id}", address(run.id)), Link("All runs", "/runs")]),
         shown,
     )
 
 
 def _shown(explanation: "Explanation", stated: "Mapping[str, str]") -> "Piece":
-    from sightline.report.explained.page import explained_piece
-    from sightline.report.explained.why import better_piece
+    from sightline.answers.explanation import explained_outline
+    from sightline.render.html import outline_piece
 
-    return explained_piece(explanation, "explained", better=better_piece(explanation, with_change(stated)))
+    return outline_piece(explained_outline(explanation, link=with_change(stated)))
 
 
 def context(asked: Asked) -> "Mapping[str, Any]":
     """Return the fields of the form, which runs and traces have not, the runs to choose from, and the largest trace."""
-    from sightline.report.runs import choices
+    from sightline.answers.runs import choices
     from sightline.runs import open_store
 
     return {

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from sightline.explanation.answer import Explanation
     from sightline.profile import Profile
-    from sightline.report.pieces import Piece
+    from sightline.render.html import Piece
 
 TASKS: Final = (*TRAINING, "generate")
 _AT_ONCE: Final = ("time", "memory")
@@ -27,18 +27,19 @@ _KEPT: Final = 64
 
 def answer(asked: Asked) -> "Piece":
     """Return everything about the prediction; why it is so comes after it."""
-    from sightline.report.pages.charts import charts_piece
-    from sightline.report.pages.profile import label_of, profile_piece
-    from sightline.report.pieces import joined
+    from sightline.answers.outline import Charts
+    from sightline.answers.profile import label_of, profile_outline
+    from sightline.render.html import charts_piece, joined, outline_piece
 
     profile, query = _profile(asked.scenario_query), asked.scenario_query
     narrow = not asked.is_wide
-    shown = charts_piece(profile, label_of(profile), "predict", narrow=narrow, names=_AT_ONCE, titled=False)
+    label = label_of(profile)
+    charts = Charts(answer=profile, label=label, start="predict", is_narrow=narrow, names=_AT_ONCE, titled=False)
     better = render("later.html", address=f"/predict/better?{query}", lines=7)
     why = render("later.html", address=f"/predict/why?{query}", lines=30)
     tools = render("predict_tools.html", query=query, command=_command(asked))
-    between = joined(better, shown, tools, why)
-    return profile_piece(profile, "predict", charts=0, between=between)
+    inserted = joined(better, charts_piece(charts), tools, why)
+    return outline_piece(profile_outline(profile, most_charts=0), inserted=inserted)
 
 
 def form(asked: Asked) -> Mapping[str, Any]:
@@ -78,20 +79,24 @@ def _explanation(query: str) -> "Explanation":
 
 def _better(asked: Asked) -> "Piece":
     """Changes that would help, as links."""
-    from sightline.report.explained.why import better_piece
+    from sightline.answers.explanation import better
+    from sightline.answers.outline import Outline
+    from sightline.render.html import outline_piece
 
-    return better_piece(_explanation(asked.scenario_query), with_change(asked.scenario_values))
+    part = better(_explanation(asked.scenario_query), with_change(asked.scenario_values))
+    return outline_piece(Outline(title="", parts=[part]))
 
 
 def _why(asked: Asked) -> "Piece":
     """What limits the prediction, and further charts."""
-    from sightline.report.explained.why import limits_piece
-    from sightline.report.pages.charts import charts_piece
-    from sightline.report.pages.profile import label_of
+    from sightline.answers.explanation import limits_outline
+    from sightline.answers.outline import Charts
+    from sightline.answers.profile import label_of
+    from sightline.render.html import charts_piece, outline_piece
 
     profile = _profile(asked.scenario_query)
-    further = charts_piece(profile, label_of(profile), "more", narrow=not asked.is_wide, but=_AT_ONCE)
-    return limits_piece(_explanation(asked.scenario_query)) + further
+    further = Charts(answer=profile, label=label_of(profile), start="more", is_narrow=not asked.is_wide, but=_AT_ONCE)
+    return outline_piece(limits_outline(_explanation(asked.scenario_query))) + charts_piece(further)
 
 
 def _json(asked: Asked) -> "Response":
@@ -102,7 +107,7 @@ def _json(asked: Asked) -> "Response":
 
 
 def _csv(asked: Asked) -> "Response":
-    from sightline.report.csv_lines import csv_text, line_of
+    from sightline.render.csv import csv_text, line_of
 
     return attached(csv_text([line_of(_profile(asked.scenario_query))]), "prediction.csv")
 
@@ -112,10 +117,12 @@ def _scenario(asked: Asked) -> "Response":
 
 
 def _report(asked: Asked) -> "Response":
-    from sightline.report.pages.profiles import page
+    from sightline.answers.profile import profile_outline
+    from sightline.render.document import outline_page
 
     query = asked.scenario_query
-    found = page([_profile(query)], command="sightline predict scenario.yaml", changes=_explanation(query).advice)
+    outline = profile_outline(_profile(query), changes=_explanation(query).advice)
+    found = outline_page(outline, command="sightline predict scenario.yaml")
     return attached(found, "prediction.html")
 
 

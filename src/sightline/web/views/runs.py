@@ -9,7 +9,8 @@ from sightline.web.request import Asked
 from sightline.web.views import View
 
 if TYPE_CHECKING:
-    from sightline.report.pieces import Link, Piece
+    from sightline.answers.outline import Link
+    from sightline.render.html import Piece
     from sightline.runs import Run, Store
 
 MOST: Final = 200
@@ -20,9 +21,9 @@ RUN, WITH, PREDICTED = "run", "with", "predicted"
 
 def answer(asked: Asked) -> "Piece":
     """Return the list, the run that is asked for, or its comparison."""
+    from sightline.answers.runs import run_outline, runs_outline
     from sightline.loading.sources import without_files
-    from sightline.report.pages.run import run_piece
-    from sightline.report.pages.runs import runs_piece
+    from sightline.render.html import outline_piece
     from sightline.runs import open_store
 
     store = open_store()
@@ -31,14 +32,15 @@ def answer(asked: Asked) -> "Piece":
             return _compared(asked, store)
         if RUN in asked.values:
             run = found(RUN, asked, store)
-            return run_piece(run, store, level=2, links=_links(run))
+            return outline_piece(run_outline(run, store, links=list(_links(run))), title_level=2)
         runs, count = store.newest(MOST)
-        return runs_piece(runs, count, store.place, lambda run: address(run.id))
+        return outline_piece(runs_outline(runs, count, store.place, lambda run: address(run.id)))
 
 
 def _compared(asked: Asked, store: "Store") -> "Piece":
+    from sightline.answers.comparison import comparison_outline
     from sightline.explanation.comparison import compare
-    from sightline.report.pages.comparison import comparison_piece
+    from sightline.render.html import outline_piece
 
     other = asked.option(WITH)
     if RUN not in asked.values:
@@ -46,7 +48,7 @@ def _compared(asked: Asked, store: "Store") -> "Piece":
     # Runs, not their names, which might be those of files.
     b = PREDICTED if other == PREDICTED else found(WITH, asked, store)
     comparison = compare(found(RUN, asked, store), b, store=store.place)
-    return comparison_piece(comparison, level=2)
+    return outline_piece(comparison_outline(comparison), title_level=2)
 
 
 def found(field: str, asked: Asked, store: "Store") -> "Run":
@@ -64,8 +66,8 @@ def address(run: str, other: str = "") -> str:
 
 def _links(run: "Run") -> "Iterator[Link]":
     """What leads on from a run."""
-    from sightline.report.pages.runs import is_comparable
-    from sightline.report.pieces import Link
+    from sightline.answers.outline import Link
+    from sightline.answers.runs import is_comparable
     from sightline.watching.stream import SUITE
 
     yield Link("All runs", "/runs")
@@ -78,7 +80,7 @@ def _links(run: "Run") -> "Iterator[Link]":
 
 def context(asked: Asked) -> Mapping[str, Any]:
     """Return the runs to choose from, and which are chosen."""
-    from sightline.report.runs import choices
+    from sightline.answers.runs import choices
     from sightline.runs import open_store
 
     store = open_store()

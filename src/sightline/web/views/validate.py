@@ -10,7 +10,7 @@ from sightline.web.request import Asked
 from sightline.web.views import View
 
 if TYPE_CHECKING:
-    from sightline.report.pieces import Piece
+    from sightline.render.html import Piece
     from sightline.web.jobs import Request
 
 TASKS: Final = (*TRAINING, "generate")
@@ -21,15 +21,17 @@ ALL: Final = "all"
 
 def answer(asked: Asked) -> "Piece":
     """Return how far to trust the prediction of the scenario: its interval, and the cases most like it."""
+    from sightline.answers.validation import trust_outline
     from sightline.prediction import predict
-    from sightline.report.pages.trust import trust_piece
+    from sightline.render.html import outline_piece
     from sightline.scenario import GenerationScenario, Scenario
     from sightline.validation.nearest import nearest_cases
 
     scenario = asked.scenario()
     if not isinstance(scenario, Scenario | GenerationScenario):
         raise InputError(f"workload.task is {asked.option('workload.task')}; allowed here: {', '.join(TASKS)}")
-    return trust_piece(predict(scenario), nearest_cases(scenario))
+    outline = trust_outline(predict(scenario), nearest_cases(scenario))
+    return outline_piece(outline, level=3, title_level=2)
 
 
 def job(asked: Asked) -> "Request | None":

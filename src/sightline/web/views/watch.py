@@ -11,7 +11,8 @@ from sightline.web.views import View
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sightline.report.pieces import Link, Piece
+    from sightline.answers.outline import Link
+    from sightline.render.html import Piece
     from sightline.watching import WatchRecord
 
 JOB: Final = "job"
@@ -20,15 +21,16 @@ JOB: Final = "job"
 
 def answer(asked: Asked) -> "Piece":
     """Return the list of jobs, or the one that is asked for."""
-    from sightline.report.pages.watched import watch_piece, watches_piece
+    from sightline.answers.watched import watch_outline, watches_outline
+    from sightline.render.html import outline_piece
     from sightline.runs import open_store
     from sightline.watching import read
 
     if JOB in asked.values:
         one = _found(asked)
-        return watch_piece(one, list(_links(one)))
+        return outline_piece(watch_outline(one, list(_links(one))), title_level=2)
     store = open_store()
-    return watches_piece(read(store), store.place, lambda name: f"/watch?{urlencode({JOB: name})}")
+    return outline_piece(watches_outline(read(store), store.place, lambda name: f"/watch?{urlencode({JOB: name})}"))
 
 
 def _found(asked: Asked) -> "WatchRecord":
@@ -42,7 +44,7 @@ def _found(asked: Asked) -> "WatchRecord":
 
 def _links(one: "WatchRecord") -> "Iterator[Link]":
     """What leads on from a job."""
-    from sightline.report.pieces import Link
+    from sightline.answers.outline import Link
 
     yield Link("All jobs", "/watch")
     if one.run.status == "ok":

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from sightline.errors import InputError, nearest
 
 if TYPE_CHECKING:
-    from sightline.report.pieces import Piece
+    from sightline.render.html import Piece
 
 
 def found(document: Any, piece: "Piece") -> Mapping[str, Any]:
@@ -17,7 +17,7 @@ def found(document: Any, piece: "Piece") -> Mapping[str, Any]:
 
 def piece_of(result: Mapping[str, Any]) -> "Piece":
     """Return what the page shows of a result."""
-    from sightline.report.pieces import Drawing, Piece
+    from sightline.render.html import Drawing, Piece
 
     stored = result["piece"]
     charts = {
@@ -28,13 +28,14 @@ def piece_of(result: Mapping[str, Any]) -> "Piece":
 
 def partial_piece_of(result: Mapping[str, Any]) -> "Piece":
     """Return what the page shows of work that was stopped, which begins with how far it was."""
-    from sightline.report import pieces
+    from sightline.answers.outline import PERHAPS
+    from sightline.render import html
 
     what, done, total = (result["stopped"][key] for key in ("what", "done", "total"))
     far = f", at {done:,} of {total:,}" if total else ""
     when = f"after {what}" if done == total else f"while {what}{far}"
     said = f"A part of the answer: stopped {when if what else 'at the start'}. It shows what was found until then."
-    return pieces.joined(pieces.paragraphs([said], pieces.PERHAPS), piece_of(result))
+    return html.joined(html.paragraphs([said], PERHAPS), piece_of(result))
 
 
 def checked(kind: str, options: Mapping[str, Any], allowed: Sequence[str]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from sightline.quantities import show
 from sightline.web.work import checked, found
 
 if TYPE_CHECKING:
-    from sightline.report.pieces import Piece
+    from sightline.render.html import Piece
 
 OPTIONS: Final = ("quick", "view")
 """Options of ``sightline explore`` that a request may give."""
@@ -19,19 +19,19 @@ MOST_POINTS: Final = 100_000
 
 def work(mapping: Mapping[str, Any], options: Mapping[str, Any], progress: Progress) -> Mapping[str, Any]:
     """Return what the study finds; ``mapping`` is a study, or of a built-in one ``{study: NAME}`` and ``set``."""
+    from sightline.answers.study import study_outline
     from sightline.exploration.answer import study_to_dict
     from sightline.exploration.explore import explore
     from sightline.loading.sources import without_files
-    from sightline.report import pieces
-    from sightline.report.pages.study import study_piece
-    from sightline.report.studies.csv import study_to_csv
+    from sightline.render import html
+    from sightline.render.csv import study_to_csv
 
     given = checked("explore", options, OPTIONS)
     check(mapping, given)
     source, overrides = source_of(mapping)
     with without_files():
         answer = explore(source, **given, overrides=overrides, progress=progress)
-        piece = pieces.section(answer.title, study_piece(answer), _again(mapping, given))
+        piece = html.section(answer.title, html.outline_piece(study_outline(answer), level=3), _again(mapping, given))
         return {**found(study_to_dict(answer), piece), "files": {"study.csv": study_to_csv(answer)}}
 
 
@@ -81,14 +81,14 @@ def _again(mapping: Mapping[str, Any], options: Mapping[str, Any]) -> "Piece":
     import yaml
 
     from sightline.loading.sources import as_options
-    from sightline.report import pieces
+    from sightline.render import html
 
     source, overrides = source_of(mapping)
     own = not isinstance(source, str)
     words = ["sightline explore", "study.yaml" if own else source]
     words += ["--quick"] if options.get("quick") else []
     words += ["--view", options["view"]] if "view" in options else []
-    command = pieces.text(" ".join((*words, *as_options(overrides))), "command", file="explore.sh")
+    command = html.text(" ".join((*words, *as_options(overrides))), "command", file="explore.sh")
     file = yaml.safe_dump(dict(mapping), sort_keys=False, allow_unicode=True, width=100) if own else ""
-    written = pieces.text(file, "study", file="study.yaml") if own else ""
-    return pieces.folded("The same on the command line", command, written)
+    written = html.text(file, "study", file="study.yaml") if own else ""
+    return html.folded("The same on the command line", command, written)

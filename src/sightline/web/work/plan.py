@@ -25,17 +25,19 @@ MOST_SPACES: Final = 64
 
 def work(mapping: Mapping[str, Any], options: Mapping[str, Any], progress: Progress) -> Mapping[str, Any]:
     """Return the best plans."""
+    from sightline.answers.plan import plan_outline
     from sightline.loading.sources import without_files
     from sightline.planning.answer import launches, plans_to_dict
     from sightline.planning.search import plan
-    from sightline.report.pages.plans import plan_piece
-    from sightline.report.plans.csv import plans_to_csv
+    from sightline.render.csv import plans_to_csv
+    from sightline.render.html import outline_piece
 
     given = checked("plan", options, OPTIONS)
     check(mapping, given)
     with without_files():
         answer = plan(mapping, **given, progress=progress)
-        piece = plan_piece(answer, addresses=_addresses(answer, mapping), tries=_tries(answer, mapping, given))
+        addresses, tries = _addresses(answer, mapping), _tries(answer, mapping, given)
+        piece = outline_piece(plan_outline(answer, addresses=addresses, tries=tries))
         document = plans_to_dict(answer, launches(answer))
         return {**found(document, piece), "files": {"plans.csv": plans_to_csv(answer) if answer.plans else ""}}
 
@@ -54,7 +56,7 @@ def check(mapping: Mapping[str, Any], options: Mapping[str, Any]) -> None:
 
 def _addresses(answer: "PlanAnswer", mapping: Mapping[str, Any]) -> Mapping[int, str]:
     """The page of each plan's prediction, or of its load."""
-    from sightline.report.plans.asked import asked_alone
+    from sightline.answers.questions import asked_alone
 
     view = "serve" if answer.plans and answer.plans[0].profile.task.name == "serving" else "predict"
     return {one.rank: f"/{view}?{_query(asked_alone(answer, one, mapping))}" for one in answer.plans}
@@ -62,7 +64,7 @@ def _addresses(answer: "PlanAnswer", mapping: Mapping[str, Any]) -> Mapping[int,
 
 def _tries(answer: "PlanAnswer", mapping: Mapping[str, Any], options: Mapping[str, Any]) -> Sequence[str]:
     """The search that finds each of the nearest plans."""
-    from sightline.report.plans.asked import asked_with
+    from sightline.answers.questions import asked_with
 
     def address(settings: Mapping[str, Any]) -> str:
         of_scenario = {key: value for key, value in settings.items() if key.replace("-", "_") not in OPTIONS}

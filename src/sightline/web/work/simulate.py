@@ -24,15 +24,16 @@ _MOST_ROWS: Final = 20_000
 def work(mapping: Mapping[str, Any], options: Mapping[str, Any], progress: Progress) -> Mapping[str, Any]:
     """Return the figures of one load, or of a sweep of them."""
     from sightline.anchors.answers import simulated
-    from sightline.report.pages.serving import serving_piece
+    from sightline.answers.serving import serving_outline
+    from sightline.render.html import outline_piece
 
     given = checked("simulate", options, OPTIONS)
     loaded, loads = check(mapping, given)
     capacity, intervals = bool(given.get("capacity")), bool(given.get("intervals", True))
     answers, capacities = simulated(loads, progress, capacity=capacity, intervals=intervals)
     documents = [answer.to_dict() for answer in answers]
-    piece = serving_piece(answers, capacities, loaded.cells[: len(answers)], think_s=_think_s(given))
-    return {**found(documents if loaded.is_list else documents[0], piece), "files": _files(answers)}
+    outline = serving_outline(answers, capacities, loaded.cells[: len(answers)], think_s=_think_s(given))
+    return {**found(documents if loaded.is_list else documents[0], outline_piece(outline)), "files": _files(answers)}
 
 
 def check(mapping: Mapping[str, Any], options: Mapping[str, Any]) -> "tuple[Loaded, list[ServingScenario]]":

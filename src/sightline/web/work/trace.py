@@ -11,7 +11,7 @@ from sightline.web.work import checked, found
 
 if TYPE_CHECKING:
     from sightline.explanation.answer import Explanation
-    from sightline.report.pieces import Piece
+    from sightline.render.html import Piece
 
 OPTIONS = ("name",)
 """What the trace is called by who sent it; no file is looked for under it."""
@@ -51,11 +51,11 @@ def _scenario(stated: Any) -> Any:
 
 
 def _shown(explanation: "Explanation", name: str, scenario: Any) -> "Piece":
-    from sightline.report import pieces
-    from sightline.report.explained.page import explained_piece
-    from sightline.report.explained.why import better_piece
-    from sightline.report.runs import texts_of_scenario
+    from sightline.answers.explanation import explained_outline
+    from sightline.answers.questions import texts_of_scenario
+    from sightline.render.html import outline_piece
     from sightline.web.request import with_change
 
-    better = better_piece(explanation, with_change(texts_of_scenario(scenario))) if scenario else None
-    return pieces.joined(pieces.headline(f"Trace {name}", 2), explained_piece(explanation, "explained", better=better))
+    link = with_change(texts_of_scenario(scenario)) if scenario else None
+    outline = replace(explained_outline(explanation, link=link), title=f"Trace {name}")
+    return outline_piece(outline, title_level=2)

@@ -9,12 +9,13 @@ from sightline.web.work import checked, found
 
 def work(mapping: Mapping[str, Any], options: Mapping[str, Any], progress: Progress) -> Mapping[str, Any]:
     """Return the errors of the suites; ``mapping`` is ``{suite: NAME}``, or empty for all of them."""
-    from sightline.report.pages.validation import validation_piece
+    from sightline.answers.validation import validation_outline
+    from sightline.render.html import outline_piece
     from sightline.validation import choose, evaluate
     from sightline.validation.suite import results_to_dict
 
     checked("validate", options, ())
     suite = mapping.get("suite")
     results = evaluate(choose(suite), progress=progress)
-    piece = validation_piece(results, cases=suite is not None, level=2)
+    piece = outline_piece(validation_outline(results, cases=suite is not None), title_level=2)
     return found(results_to_dict(results, cases=suite is not None), piece)

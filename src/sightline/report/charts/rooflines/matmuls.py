@@ -5,11 +5,11 @@ from typing import Any
 
 import altair as alt
 
+from sightline.answers.analysis import ridges
 from sightline.prediction.roofline_table import RooflineRow, RooflineTable
 from sightline.report.charts import drawing
 from sightline.report.charts.axes import decade_ticks
 from sightline.report.charts.drawing import SCREEN, Room
-from sightline.report.terminal.analysis import ridges
 
 _WIDTH, _HEIGHT, _COLUMNS, _MOST = 340, 270, 2, 12
 _SHAPES = ("circle", "triangle-up", "triangle-down", "square", "diamond", "cross", "triangle-right", "triangle-left")

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import altair as alt
 
+from sightline.answers import labels, summary, units
 from sightline.explanation.limits import peaks_of
 from sightline.profile import IDLE_PHASES, Profile, Row
 from sightline.program.formats import HALF_SUMS
-from sightline.report import labels, summary, units
 from sightline.report.charts import drawing
 from sightline.report.charts.axes import decade_ticks
 from sightline.report.charts.drawing import SCREEN, Room

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sightline.answers import summary
 from sightline.profile import Profile, Row
-from sightline.report import summary
 from sightline.report.charts import drawing
 
 _LEFT, _RIGHT = 0.5, 3.0

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from sightline.answers import labels
 from sightline.profile import Profile
-from sightline.report import labels
 from sightline.report.charts import drawing
 from sightline.report.charts.drawing import SCREEN, Room
 from sightline.report.charts.serving.course import course_panel, lines_of

@@ -5,8 +5,8 @@ from typing import Any
 import altair as alt
 import numpy as np
 
+from sightline.answers import labels, summary, units
 from sightline.profile import Profile
-from sightline.report import labels, summary, units
 from sightline.report.charts import drawing
 from sightline.report.charts.drawing import SCREEN, Room
 from sightline.report.charts.serving.rates import legend

@@ -7,9 +7,9 @@ import altair as alt
 import numpy as np
 from numpy.typing import NDArray
 
+from sightline.answers import labels
 from sightline.profile import Profile
 from sightline.quantities import percent
-from sightline.report import labels
 from sightline.report.charts import drawing
 from sightline.report.charts.axes import decade_ticks
 from sightline.report.charts.drawing import SCREEN, Room

@@ -6,7 +6,7 @@ from typing import Any
 
 import altair as alt
 
-from sightline.report import units
+from sightline.answers import units
 from sightline.report.charts import drawing
 from sightline.report.charts.accuracy import MEASURED, PREDICTED
 from sightline.report.charts.axes import decade_ticks

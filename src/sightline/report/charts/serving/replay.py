@@ -5,8 +5,8 @@ from typing import Any
 import altair as alt
 import numpy as np
 
+from sightline.answers import labels
 from sightline.profile import Profile
-from sightline.report import labels
 from sightline.report.charts import drawing
 from sightline.report.charts.axes import decade_ticks
 from sightline.report.charts.drawing import SCREEN, Room

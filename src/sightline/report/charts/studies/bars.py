@@ -6,6 +6,7 @@ from typing import Any
 
 import altair as alt
 
+from sightline.answers.study_columns import NOUNS
 from sightline.profile import LEVELS
 from sightline.report.charts import drawing
 from sightline.report.charts.axes import Axis
@@ -23,7 +24,6 @@ from sightline.report.charts.studies.data import (
 )
 from sightline.report.charts.studies.lines import about
 from sightline.report.charts.studies.rows import Names, names_of
-from sightline.report.studies.quantities import NOUNS
 
 _COLUMNS_HEIGHT = 220
 _FEWEST_COLUMNS = 4

@@ -11,12 +11,12 @@ import altair as alt
 import numpy as np
 from numpy.typing import NDArray
 
+from sightline.answers.study_columns import Quantity, numeric, quantity_of
 from sightline.exploration.answer import Figure, StudyAnswer
 from sightline.quantities import as_python
 from sightline.report.charts import drawing
 from sightline.report.charts.axes import Axis
 from sightline.report.charts.drawing import Room
-from sightline.report.studies.quantities import Quantity, numeric, quantity_of
 
 Rows = list[dict[str, Any]]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import altair as alt
 
-from sightline.report import units
+from sightline.answers import units
 from sightline.report.charts import drawing
 from sightline.report.charts.axes import Axis
 from sightline.report.charts.studies.data import CHARACTER, Picture, Place, Rows, axis_of, number

@@ -8,13 +8,13 @@ from typing import Any
 import altair as alt
 import numpy as np
 
+from sightline.answers.study_columns import numeric
 from sightline.report.charts import drawing
 from sightline.report.charts.studies.colors import DARK_TEXT, LIGHT_TEXT
 from sightline.report.charts.studies.data import CHARACTER, Picture, Place, Rows
 from sightline.report.charts.studies.lines import about, crossed, names_axis
 from sightline.report.charts.studies.rows import LINE, Names, names_of
 from sightline.report.charts.studies.shades import FigureShades, LevelShades, Shades
-from sightline.report.studies.quantities import numeric
 
 _MOST_CELLS = 48
 """Values of an axis that are drawn; of more, evenly chosen ones."""

@@ -6,13 +6,13 @@ from typing import Any
 
 import altair as alt
 
+from sightline.answers.study_columns import NOUNS
 from sightline.exploration.growth import records
 from sightline.report.charts import drawing
 from sightline.report.charts.axes import Axis
 from sightline.report.charts.front import Point, placed
 from sightline.report.charts.studies.colors import DASHES, colors_of, dashes_of, in_order
 from sightline.report.charts.studies.data import CHARACTER, Picture, Place, Rows, axis_of, number, ticks_of, units_of
-from sightline.report.studies.quantities import NOUNS
 
 _HEIGHT, _LOW = 280, 200
 """Height of a single panel, and of one of several."""

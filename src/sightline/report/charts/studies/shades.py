@@ -5,13 +5,13 @@ from typing import Any, Literal
 
 import altair as alt
 
-from sightline.report import units
+from sightline.answers import units
+from sightline.answers.study_columns import Quantity
 from sightline.report.charts import drawing
 from sightline.report.charts.axes import decade_ticks
 from sightline.report.charts.studies.colors import DARK_TEXT, LIGHT_TEXT, colors_of, in_order, text_on
 from sightline.report.charts.studies.data import Picture, number
 from sightline.report.charts.studies.lines import crossed
-from sightline.report.studies.quantities import Quantity
 
 _SPREAD = 12.0
 """Largest over smallest value from which colors are logarithmic."""

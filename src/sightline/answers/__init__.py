@@ -1,0 +1,1 @@
+"""What every kind of answer says, outlined once: headline, tables, bars, charts, sentences and next steps."""

@@ -1,0 +1,190 @@
+"""A search of plans: the best ones, how sure the order is, why others lose, what was searched and what to try next."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from sightline.answers import plan_columns, plan_sentences
+from sightline.answers.outline import (
+    BAD,
+    Cell,
+    Charts,
+    Lines,
+    Link,
+    Outline,
+    Part,
+    Rows,
+    Said,
+    Section,
+    Step,
+    Steps,
+    Text,
+)
+from sightline.answers.profile import COSTS, profile_outline
+from sightline.answers.profile import short_answer as of_profile
+from sightline.errors import InputError
+from sightline.planning.answer import PlanAnswer
+
+Commands = Sequence[tuple[str, str]]
+"""What to try next: what each is for, and what to type."""
+_MOST_DETAILS = 3
+"""Plans shown in full; with more the page would load slowly."""
+
+
+def plan_outline(
+    answer: PlanAnswer,
+    commands: Commands = (),
+    *,
+    addresses: Mapping[int, str] | None = None,
+    tries: Sequence[str] = (),
+) -> Outline:
+    """Return what a search of plans found.
+
+    Args:
+        answer: Of a search.
+        commands: What to try next.
+        addresses: Of the page of each plan's prediction, by rank, where there are such pages.
+        tries: Addresses of the searches in which each of the nearest plans is found, in place of their commands.
+    """
+    return Outline(
+        title=plan_sentences.title(answer),
+        about=plan_sentences.subtitle(answer),
+        said=list(short_answer(answer)),
+        warnings=answer.warnings,
+        parts=[
+            _nearest(answer, tries),
+            *(_best(answer, addresses or {}) if answer.plans else []),
+            Section(parts=lambda: _launch(answer), is_long=True),
+            *_reasons(answer),
+            *_searched(answer),
+            Steps(title="Try next", steps=[Step(*one) for one in commands]),
+            Section(title="The best plans", parts=lambda: list(_in_full(answer)), is_long=True),
+        ],
+        assumptions=plan_sentences.assumptions(answer),
+        scenario=answer.plans[0].profile.scenario if answer.plans else None,
+    )
+
+
+def short_answer(answer: PlanAnswer) -> Iterator[Said]:
+    """Yield the best plan and its short answer; where nothing fits, that."""
+    if not answer.plans:
+        none = "none found before the search was stopped" if answer.stopped else "none meets the request"
+        yield Said(asks="best plan", says=none, kind=BAD)
+        return
+    best = answer.plans[0]
+    yield Said(asks="best plan", says=plan_sentences.best_in_words(answer))
+    rent = plan_sentences.rent(answer)
+    lines = of_profile(best.profile)
+    yield from (replace(line, says=rent) if rent and line.asks == COSTS else line for line in lines)
+    if reasons := plan_sentences.why_it_wins(answer):
+        yield Said(asks="rationale", says=reasons)
+
+
+def _best(answer: PlanAnswer, addresses: Mapping[int, str]) -> Iterator[Part]:
+    """The best plans, how sure their order is and what binds them, and their chart."""
+    marks = (*plan_sentences.obstacles(answer), *plan_sentences.perhaps_too_large(answer), *_front(answer))
+    standing = (*plan_sentences.standing(answer), *plan_sentences.binding(answer))
+    yield _table(answer, addresses)
+    yield Lines(lines=[*plan_sentences.whole_run(answer), *standing, *marks])
+    yield _chart(answer)
+
+
+def _table(answer: PlanAnswer, addresses: Mapping[int, str]) -> Rows:
+    """The best plans: the choices in which they differ, then figures; each with a way to its prediction if any."""
+    figures = plan_columns.figures(answer)
+    told = {column.key for column in figures}
+    chosen = [column for column in plan_columns.choices(answer) if column.key not in told]
+    shown = [*chosen, *figures]
+    headings = {column.key: column.heading for column in shown}
+    marks = [plan_sentences.marked(answer, position) for position in range(len(answer.plans))]
+    names: list[Cell] = [
+        Link(mark, addresses[one.rank], f"plan {one.rank} in full") if one.rank in addresses else mark
+        for one, mark in zip(answer.plans, marks, strict=True)
+    ]
+    return Rows(
+        title="The best plans",
+        headings=["plan", *(column.heading for column in shown)],
+        rows=list(zip(names, *(column.cells for column in shown), strict=True)),
+        numbers=[False, *(column.is_number for column in shown)],
+        labels=1 + len(chosen),
+        drops=[headings[key] for key in plan_columns.least_needed(answer) if key in headings],
+        strong=[position for position, one in enumerate(answer.plans) if one.rank == 1],
+    )
+
+
+def _front(answer: PlanAnswer) -> list[str]:
+    """What the mark of the Pareto front means."""
+    is_said = answer.pareto_axes is not None or len(answer.pareto) < len(answer.plans)
+    if not (answer.pareto and is_said):
+        return []
+    which = "*" if len(answer.pareto) < len(answer.plans) else "all plans are"
+    return [f"{which} on the Pareto front: no other plan is better in both"]
+
+
+def _chart(answer: PlanAnswer) -> Charts:
+    said = "; ".join(f"plan {plan_columns.name_of(answer, one)}" for one in answer.plans[:5])
+    label = f"plans found: {said}"
+    return Charts(answer=answer, label=label, names=("plans",), titled=False)
+
+
+def _nearest(answer: PlanAnswer, tries: Sequence[str]) -> Steps:
+    """Changes under which something fits; as links where there are pages of searches."""
+    found = plan_sentences.nearest(answer)
+    if answer.nearest and len(tries) >= len(found):
+        steps = [Step("", link=Link(said, address)) for (said, _), address in zip(found, tries, strict=False)]
+    else:
+        steps = [Step(*one) for one in found]
+    return Steps(title="Nearest plans that fit", steps=steps)
+
+
+def _reasons(answer: PlanAnswer) -> Iterator[Rows]:
+    """Why the best plan is the best, and what would be better."""
+    compared = plan_sentences.compared_by(answer)
+    for title, first, rows in (
+        ("Best plan for each other value", "instead", plan_sentences.alternatives(answer)),
+        ("Alternatives", "instead", plan_sentences.neighbours(answer)),
+        ("Better, but excluded", "instead", plan_sentences.gains(answer)),
+        ("Better hardware", "part", plan_sentences.hardware(answer)),
+    ):
+        yield Rows(
+            title=f"{title}: {compared}",
+            headings=(first, compared, ""),
+            rows=rows,
+            numbers=(False, True, False),
+            sentences=True,
+            is_folded=True,
+        )
+
+
+def _searched(answer: PlanAnswer) -> Iterator[Part]:
+    """What was searched, and what of it was left out and why."""
+    counts = [plan_sentences.searched(answer), *plan_sentences.left_out(answer)]
+    yield Lines(title="Search space", lines=counts)
+    for title, headings, rows in (
+        ("", ("exceed", "limit", ""), plan_sentences.beyond_limits(answer)),
+        ("Invalid, by rule", ("invalid", "rule", ""), plan_sentences.rejections(answer)),
+    ):
+        yield Rows(title=title, headings=headings, rows=rows, numbers=(True, False, False), sentences=True)
+
+
+def _launch(answer: PlanAnswer) -> list[Part]:
+    """The command and the files that run the first plan that its framework can run; nothing where none can."""
+    from sightline.launching import write
+    from sightline.launching.launch import SCRIPT, script_of
+
+    for one in answer.plans:
+        if not one.launchable:
+            continue
+        try:
+            launch = write(one.profile.scenario)
+        except InputError:
+            continue
+        files = {SCRIPT: script_of(launch), **launch.files}
+        texts = [Text(title=name, text=text, file=name, is_open=name == SCRIPT) for name, text in files.items()]
+        return [Section(title=f"Run plan {one.rank} with {launch.framework}", parts=texts)]
+    return []
+
+
+def _in_full(answer: PlanAnswer) -> Iterator[Section]:
+    for one in answer.plans[:_MOST_DETAILS]:
+        full = profile_outline(one.profile, start=f"plan{one.rank}", most_charts=2, is_narrow=False)
+        yield Section(title=f"Plan {plan_columns.name_of(answer, one)}", parts=[full], is_folded=True)

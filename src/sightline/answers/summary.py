@@ -1,0 +1,384 @@
+"""What people read of a profile's figures, phases, modules and memory, as texts with units."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sightline.answers import units
+from sightline.profile import COMMUNICATION, IDLE_PHASES, MEMORY_PARTS, SERVING, Profile
+from sightline.profile.results import answer_to_dict, flatten
+from sightline.quantities import Number, percent
+
+LABELS = {
+    "communication_exposed": "exposed communication",
+    "pipeline_bubble": "pipeline bubble",
+    "kv_cache": "KV cache",
+}
+"""Names of phases and memory parts for people, where they differ from the key."""
+
+_FORMATS: Mapping[str, Any] = {
+    "s": units.seconds,
+    "tokens": lambda value: f"{units.count(value)} tokens",
+    "FLOP": lambda value: units.rate(value, "FLOP"),
+    "FLOP/s": lambda value: units.rate(value, "FLOP/s"),
+    "requests/s": lambda value: f"{units.digits(value)}/s",
+    "B": units.size,
+    "B/s": lambda value: units.rate(value, "B/s"),
+    "J": units.energy,
+    "USD": units.money,
+    "share": units.percent,
+}
+_HEADINGS = {
+    "fits": "fits",
+    "memory": "memory GiB",
+    "bottleneck": "bound by",
+    "interval": "80 %",
+    "evidence": "evidence",
+    "usd_per_hour": "per hour",
+    "cost_usd_per_million_tokens": "per M tokens",
+}
+EVIDENCE_OF = {
+    "training": "evidence for this framework and device",
+    "generation": "evidence for this engine",
+    "serving": "evidence for this engine",
+}
+_MOST_MODULES, _MOST_OF_TRAINING, _MANY_PHASES = 7, 4, 6
+_PASSES = {"forward": "forward", "backward": "forward", "recompute": "forward"}
+"""Phases of training in which the same modules run, by the one that stands for them."""
+
+
+NOTHING = "-"
+"""What stands for a figure that is not known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Compared:
+    """A column of a table with one line per scenario."""
+
+    key: str
+    heading: str
+    cells: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Part:
+    """One part of a whole: its key, its name for people, its size and its share."""
+
+    key: str
+    label: str
+    value: float
+    share: float
+
+
+def figure(profile: Profile, key: str) -> str:
+    """Return a metric with its unit; a dash for one that is unknown or zero."""
+    value = profile.figure(key)
+    return shown(value, profile.task.declared(key).unit) if value else NOTHING
+
+
+def shown(value: Any, unit: str) -> str:
+    """Return a value with its unit as people read it."""
+    return value if isinstance(value, str) else str(_FORMATS.get(unit, units.digits)(float(value)))
+
+
+def figures(profile: Profile, keys: Iterable[str]) -> list[tuple[str, str]]:
+    """Return label and value of the metrics that are known."""
+    metrics = profile.task.figures
+    return [(metrics[key].label, figure(profile, key)) for key in keys if profile.figure(key) is not None]
+
+
+def verdicts(profile: Profile) -> list[tuple[str, str]]:
+    """Return what bounds the time, and whether memory is enough or what the answer rests on."""
+    if profile.memory_bytes:
+        return [("bottleneck", str(profile.bottleneck or NOTHING)), ("memory", fit_sentence(profile))]
+    if how := profile.measurement:
+        return [("made by", str(how["implementation"])), ("evidence", f"{how['repeats']} repeats")]
+    return [("bound by", str(profile.bottleneck)), ("evidence", str(profile.evidence))]
+
+
+def bound_by(profile: Profile) -> str:
+    """Return what bounds the time; of a load in words that nobody takes for the size of the memory."""
+    if profile.task.name != "serving" or profile.bottleneck is None:
+        return NOTHING if profile.bottleneck is None else str(profile.bottleneck)
+    from sightline.simulation.results.iterations import in_words
+
+    return in_words(profile.bottleneck)
+
+
+def serving_sentences(profile: Profile) -> Iterator[str]:
+    """Yield whether a served load keeps its objective, what limits it, and how many replicas autoscaling had."""
+    if profile.task.name != "serving":
+        return
+    kept, slo = profile.good_share, profile.scenario.workload.slo
+    if kept is not None and slo is not None:
+        verdict = "SLO met" if keeps_slo(profile) else "SLO missed"
+        share = f"{units.percent(kept)} of the requests meet every limit, {float(slo.percentile):g} % required"
+        yield f"{share}: {verdict}."
+    if profile.limited_by:
+        yield f"{profile.limited_by[:1].upper()}{profile.limited_by[1:]}."
+    if said := _replicas_sentence(profile):
+        yield f"{said}."
+
+
+def _replicas_sentence(profile: Profile) -> str:
+    """Return how many replicas an autoscaled server had; empty for others."""
+    found = profile.replicas
+    if not found:
+        return ""
+    fewest, most = f"{found['min']:.0f}", f"{found['max']:.0f}"
+    between = most if fewest == most else f"{fewest} to {most}"
+    noun = "replica" if between == "1" else "replicas"
+    return (
+        f"Autoscaling used {between} {noun}, {found['mean']:.3g} on average: {profile.replica_s:,.0f} replica-seconds"
+    )
+
+
+def speeds(profile: Profile, *, in_full: bool = False) -> list[str]:
+    """Return the task's headline as phrases; ``in_full`` with 80 % intervals of times, and rates per device."""
+    found = []
+    for key in profile.task.headline:
+        if profile.figure(key) is None:
+            continue
+        metric, each = profile.task.figures[key], f"{key}_per_device"
+        shown, is_unit = figure(profile, key), metric.label == metric.unit
+        more = f" (80 %: {span})" if metric.unit == "s" and (span := interval_of(profile, key)) else ""
+        if each in profile.task.details and profile.figure(each) is not None:
+            more = f" ({figure(profile, each)} per device)"
+        said = f"{metric.label} {shown}"
+        if is_unit:
+            said = shown if shown.endswith(metric.unit) else f"{shown.removesuffix('/s')} {metric.unit}"
+        found.append(said + more * in_full)
+    return found
+
+
+def in_a_line(profile: Profile) -> str:
+    """Return the headline as one line of a chart's subtitle."""
+    return " · ".join([*speeds(profile), f"bound by {bound_by(profile)}", fit_sentence(profile)])
+
+
+def compared(profiles: Sequence[Profile]) -> list[Compared]:
+    """Return the columns of a table with one line per scenario, without those that say nothing of any."""
+    task = profiles[0].task
+    is_run = all(p.measurement and not p.memory_bytes for p in profiles)
+    headings = {**_HEADINGS, "bottleneck": "made by"} if is_run else _HEADINGS
+    promised = _promised_percentiles(profiles)
+    found = (
+        Compared(
+            key=key,
+            heading=headings.get(key) or task.declared(key).label.removesuffix(" time"),
+            cells=[_cell(profile, key) for profile in profiles],
+        )
+        for key in (key.replace(".p90", f".{promised}") for key in task.compared)
+    )
+    return [column for column in found if {*column.cells} != {NOTHING}]
+
+
+def _promised_percentiles(profiles: Sequence[Profile]) -> str:
+    """The percentile that the objective of all loads is about; p90 where there is none, or loads differ."""
+    objectives = [getattr(profile.scenario.workload, "slo", None) for profile in profiles]
+    promised = {"p90" if one is None else f"p{float(one.percentile):g}" for one in objectives}
+    return promised.pop() if len(promised) == 1 else "p90"
+
+
+def _cell(profile: Profile, key: str) -> str:
+    match key:
+        case "fits":
+            return ("yes" if profile.fits else "no") + (", tight" if profile.tight else "")
+        case "memory":
+            return units.gib(float(profile.memory_bytes["total"])).removesuffix(" GiB")
+        case "interval":
+            return spread(profile)
+        case "evidence" if profile.memory_bytes:
+            return str(profile.evidence.get("framework", NOTHING)) if profile.source == "predicted" else NOTHING
+        case "bottleneck" | "evidence":
+            return verdicts(profile)[key == "evidence"][1]
+        case _:
+            return _without_unit(figure(profile, key), profile.task.declared(key).unit)
+
+
+def _without_unit(shown: str, unit: str) -> str:
+    """A figure without what its heading says already: 709 T in a column of FLOP/s."""
+    return (
+        shown.removesuffix(unit)
+        if unit in ("FLOP/s", "B/s")
+        else shown.removesuffix("/s")
+        if unit == "requests/s"
+        else shown
+    )
+
+
+def spread(profile: Profile) -> str:
+    """The interval's upper end over the time, less one; a dash without an interval."""
+    _, high = profile.interval.get(profile.task.whole, (0.0, 0.0))
+    return f"± {percent(float(high) / float(profile.whole_s) - 1)}" if high and profile.whole_s else NOTHING
+
+
+def best(profiles: Sequence[Profile]) -> list[bool]:
+    """Return which of several profiles that fit has most of what its task counts as best."""
+    key = profiles[0].task.best
+    rates = [float(p.figure(key) or -1.0) if p.fits and key else -1.0 for p in profiles]
+    return [rate == max(rates) and rate > 0 for rate in rates]
+
+
+def keeps_slo(profile: Profile) -> bool:
+    """Return whether as many requests as the objective of a load asks kept its limits; true without one."""
+    # The other tasks need nothing of the simulator.
+    from sightline.simulation.results.totals import meets
+
+    slo = profile.scenario.workload.slo
+    return slo is None or meets(profile.good_share, slo)
+
+
+def phases(profile: Profile) -> list[Part]:
+    """Return the phases that take any time, in the order they are declared."""
+    return parts(profile.task.phases, profile.phases, float(profile.whole_s))
+
+
+def memory(profile: Profile) -> list[Part]:
+    """Return the parts of the fullest device's memory that hold anything."""
+    return parts(MEMORY_PARTS, profile.memory_bytes, float(profile.scenario.cluster.device.memory_bytes))
+
+
+def modules(profile: Profile) -> list[tuple[str, dict[str, float]]]:
+    """Return exposed seconds by module and phase, the module that takes longest first."""
+    table: dict[str, dict[str, float]] = {}
+    for row in profile.rows:
+        cell = table.setdefault(row.module, {})
+        cell[row.phase] = cell.get(row.phase, 0.0) + float(row.exposed_s)
+    ranked = sorted(table.items(), key=lambda item: -sum(item[1].values()))
+    return [(module, times) for module, times in ranked if sum(times.values()) > 0]
+
+
+def longest_modules(profile: Profile) -> list[Part]:
+    """Return device time by module, longest first; of very many the rest is added up, communication apart.
+
+    Passes of a training step are added up; what is not computed in a pass, such as collectives, and the passes of
+    generation have the phase in front.
+    """
+    times: dict[tuple[str, str], float] = {}
+    for module, by_phase in modules(profile):
+        for phase, seconds in by_phase.items():
+            if phase not in IDLE_PHASES:
+                key = (_PASSES.get(phase, phase), module)
+                times[key] = times.get(key, 0.0) + seconds
+    ranked = sorted(((key, s) for key, s in times.items() if s > 0), key=lambda item: -item[1])
+    shown = ranked[: _most_modules(profile)]
+    rest = ranked[len(shown) :]
+    whole = float(profile.whole_s)
+    found = [Part(key=p, label=_module_label(p, m), value=s, share=s / whole) for (p, m), s in shown]
+    is_named = any(part.key in COMMUNICATION for part in found)
+    communication = "other communication" if is_named else LABELS[COMMUNICATION[0]]
+    for phase, label in (("", "other modules"), (COMMUNICATION[0], communication)):
+        others = [one for one in rest if (one[0][0] in COMMUNICATION) == bool(phase)]
+        names = {_module_label(*address) for address, _ in others}
+        other = sum(s for _, s in others)
+        if others:
+            found.append(
+                Part(key=phase, label=names.pop() if len(names) == 1 else label, value=other, share=other / whole)
+            )
+    return found
+
+
+def _most_modules(profile: Profile) -> int:
+    """How many modules are named, so that a prediction stays one screen."""
+    if profile.task.name != "training":
+        return _MOST_MODULES
+    return _MOST_OF_TRAINING - (len(phases(profile)) > _MANY_PHASES)
+
+
+def _module_label(phase: str, module: str) -> str:
+    named = phase.removesuffix("_exposed")
+    return module if phase in _PASSES or named == module else f"{named}: {module}"
+
+
+def anchor_sentences(profiles: Sequence[Profile]) -> list[str]:
+    """Return what own runs taught, a sentence for each of them."""
+    found = (f"anchored to {one['from']}: {one['sentence']}" for profile in profiles for one in profile.anchor)
+    return list(dict.fromkeys(found))
+
+
+def fit_sentence(profile: Profile) -> str:
+    """Return whether the fullest device's memory is enough, with both figures; tight where an interval says perhaps.
+
+    What is offloaded may be more than the memory of the hosts. An engine that serves gives its KV cache all memory that
+    is left, which is no need.
+    """
+    cache = float(profile.memory_bytes.get("kv_cache", 0.0)) if profile.task is SERVING else 0.0
+    needed, usable = float(profile.memory_bytes["total"]) - cache, float(profile.usable_bytes)
+    unfit = "fits, but not its offloaded state" if needed <= usable else "does not fit"
+    verdict = ("fits" if profile.fits else unfit) + (", tight" if profile.tight else "")
+    kept = f" without the KV cache ({units.gib(cache)})" if cache else ""
+    return f"{verdict}: {units.gib(needed)} of {units.gib(usable)}{kept}"
+
+
+def parts(keys: Iterable[str], values: Mapping[str, Any], whole: float) -> list[Part]:
+    """Return the parts of ``whole`` that are more than nothing, in the order of ``keys``."""
+    return [
+        Part(key=key, label=LABELS.get(key, key), value=float(values[key]), share=float(values[key]) / whole)
+        for key in keys
+        if float(values.get(key, 0.0)) != 0.0
+    ]
+
+
+def _ends(low: Number, high: Number | None) -> str:
+    """An interval of times in words; one without an upper end is a bound."""
+    least = units.seconds(float(low))
+    return f"at least {least}" if high is None else f"{least} to {units.seconds(float(high))}"
+
+
+def interval_of(profile: Profile, key: str) -> str:
+    """Return the 80 % interval of a time in words; empty where it has none."""
+    ends = profile.interval.get(key)
+    return "" if ends is None else _ends(*ends)
+
+
+_ABOUT = ("source", "note", "date", "evidence")
+"""Measured keys that say where figures come from."""
+
+
+def measured_sentences(profile: Profile) -> list[str]:
+    """Return, for each figure that somebody measured, how far the prediction is from it, or that it has none."""
+    measured, predicted = flatten(profile.scenario.measured), flatten(answer_to_dict(profile))
+    source = f" ({measured['source']})" if "source" in measured else ""
+    found = {key: (value, _counterpart(key, predicted)) for key, value in measured.items() if key not in _ABOUT}
+    sentences = [
+        f"measured {key} {_stated(value)}{source}: predicted {_against(value, prediction)}"
+        for key, (value, prediction) in found.items()
+        if prediction is not None and value is not None
+    ]
+    without = [key for key, (_, prediction) in found.items() if prediction is None]
+    if without:
+        can = (
+            *profile.task.headline,
+            *profile.task.details,
+            *(["memory_bytes", "fits"] if profile.memory_bytes else []),
+        )
+        sentences.append(f"measured {', '.join(without)}: not predicted; compared: {', '.join(can)}")
+    return sentences
+
+
+def _counterpart(key: str, predicted: Mapping[str, Any]) -> Any:
+    """What is predicted of a measured key: a plain figure is a whole, and a mean that of all requests."""
+    return next(
+        (
+            predicted[same]
+            for same in (key, f"{key}.total", f"{key}.mean", key.removesuffix(".mean"))
+            if same in predicted
+        ),
+        None,
+    )
+
+
+def _stated(value: Any) -> str:
+    return units.digits(float(value), 4) if _is_plain_number(value) else str(value).lower()
+
+
+def _against(value: Any, prediction: Any) -> str:
+    """A prediction next to what was measured: the difference of numbers, else the prediction."""
+    if _is_plain_number(value) and _is_plain_number(prediction) and value:
+        return percent(float(prediction) / float(value) - 1, 1, signed=True)
+    return _stated(prediction)
+
+
+def _is_plain_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

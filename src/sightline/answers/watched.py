@@ -1,0 +1,111 @@
+"""Watched jobs: the list of them, and one with its steps, its prediction and what it departed from."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from sightline.answers import units
+from sightline.answers.outline import (
+    BAD,
+    FAINT,
+    GOOD,
+    PERHAPS,
+    Charts,
+    Lines,
+    Link,
+    Links,
+    Outline,
+    Part,
+    Rows,
+    Said,
+    Section,
+    Step,
+    Steps,
+)
+from sightline.answers.runs import HOW_TO_WATCH, age, columns_of, label_of
+from sightline.watching import WatchRecord
+from sightline.watching.screen import gap, summary
+
+_SILENT = 20.0
+"""How many times the seconds between two lines a running job says nothing before the page says so."""
+_LEAST_SILENT_S = 30.0
+
+
+def watches_outline(records: Sequence[WatchRecord], place: str, address: Callable[[str], str]) -> Outline:
+    """Return the list of watched jobs, newest first; where there is none, how to watch one.
+
+    Args:
+        records: The watches, oldest first.
+        place: Of the store.
+        address: Returns the address that opens a watch by its id.
+    """
+    if not records:
+        none = f"The run store '{place}' has no watched jobs yet. Watch a job from its program:"
+        return Outline(title="", parts=[Steps(title="", steps=[Step(none, HOW_TO_WATCH)])])
+    newest = list(reversed(records))
+    columns = columns_of([one.run for one in newest])
+    kept = {heading: columns[heading] for heading in ("age", "model", "status")}
+    rows = [
+        (Link(label_of(one.run), address(one.id)), *cells, summary(one.last) if one.last else "no step yet")
+        for one, *cells in zip(newest, *kept.values(), strict=True)
+    ]
+    return Outline(title="", parts=[Rows(title="", headings=("job", *kept, "last seen"), rows=rows, numbers=False)])
+
+
+def watch_outline(one: WatchRecord, links: Sequence[Link] = (), now: datetime | None = None) -> Outline:
+    """Return one watched job: how it is, its chart, and what was said of it, newest first.
+
+    Args:
+        one: The watch with all its lines.
+        links: What leads on from it.
+        now: When it is looked at.
+    """
+    predicted = one.about.get("predicted") or {}
+    said = summary(one.last) if one.last else "no step yet"
+    return Outline(
+        title=label_of(one.run),
+        said=list(_short_answer(one, predicted, now or datetime.now(UTC))),
+        parts=[
+            Links(links=links),
+            Charts(answer=one, label=f"step time by step: {said}", start="watched", function=_CHART),
+            Section(title="Events", parts=[part for e in reversed(one.events) for part in _event(e)]),
+        ],
+    )
+
+
+_CHART = "sightline.report.charts.watched:record_chart"
+
+
+def _short_answer(one: WatchRecord, predicted: Mapping[str, Any], now: datetime) -> Iterator[Said]:
+    yield Said(asks="job", says=_state(one, now), kind=GOOD if one.is_running or one.run.status == "ok" else BAD)
+    last = one.last
+    if not last:
+        return
+    yield Said(asks="how fast", says=summary(last, " · "))
+    if last.get("gap") is not None and predicted:
+        low, high = predicted["interval"]["step_time_s"]
+        is_inside = low <= last["step_time_s"] <= high
+        told = f"{units.seconds(predicted['step_time_s'])} (80 %: {units.seconds(low)} to {units.seconds(high)})"
+        yield Said(asks="predicted", says=f"{told}: {gap(last['gap'])}", kind=GOOD if is_inside else PERHAPS)
+
+
+def _state(one: WatchRecord, now: datetime) -> str:
+    """Whether it runs, for how long, and since when a job that should run says nothing."""
+    if not one.is_running:
+        return f"{one.run.status.replace('_', ' ')}{f': {one.run.reason}' if one.run.reason else ''}"
+    try:
+        ran_s = (now - datetime.fromisoformat(one.run.created)).total_seconds()
+    except ValueError:
+        return "running"
+    quiet_s = ran_s - float(one.last.get("elapsed_s", 0.0))
+    patience_s = max(_LEAST_SILENT_S, _SILENT * float(one.about.get("every_s") or 1.0))
+    silent = f", silent for {units.seconds(quiet_s)}" if quiet_s > patience_s else ""
+    return f"running for {age(one.run, now)}{silent}"
+
+
+def _event(event: Mapping[str, Any]) -> Iterator[Part]:
+    kind = {"departure": PERHAPS, "note": FAINT}.get(str(event.get("kind")), "")
+    command = str(event.get("command") or "")
+    said = str(event.get("sentence", "")).replace(f"; see `{command}`", "")
+    yield Lines(lines=[f"step {event['step']:,}: {said}" if event.get("step") else said], kind=kind)
+    yield Steps(title="", steps=[Step("", command)] if command else [])

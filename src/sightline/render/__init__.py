@@ -1,0 +1,1 @@
+"""Renderers of outlined answers, one for each medium: terminal, HTML, Markdown, notebook and CSV."""

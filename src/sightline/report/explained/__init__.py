@@ -1,1 +1,0 @@
-"""Explanations as text for a terminal, as a page, as Markdown and as CSV."""

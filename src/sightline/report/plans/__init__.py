@@ -1,1 +1,0 @@
-"""The answer of a search of plans, as people and programs read it."""

@@ -1,1 +1,0 @@
-"""Answers as compact text, with colour on a terminal."""
