@@ -19,16 +19,16 @@ DOCS = Path(__file__).parents[1] / "docs"
 FIGURES = DOCS / "accuracy"
 AIM, ALIKE, MANY = 0.05, 0.95, 10
 """How much slower than the best a plan may be, and a rank correlation for sweeps of so many plans."""
-COLUMNS = ["what you ask", "mean error", "80 % intervals hold", "typical half-width", "from"]
+COLUMNS = ["case", "mean error", "inside 80 % interval", "typical half-width", "measured on"]
 ANCHORED = {
-    "one anchor": "with one measured step of your cluster as an anchor",
+    "one anchor": "with one measured step of your cluster",
     "three anchors": "with three measured steps",
     "one anchor of the same model and cluster": "with one measured step of the same model and devices",
 }
 SERVED = {"ttft_s": "time to first token", "tpot_s": "time per token", "latency_s": "latency"}
 SERVERS: Mapping[str, Callable[[str], bool]] = {
-    "**Serving** with vLLM under load, nothing measured": lambda suite: "anchored" not in suite,
-    "Serving with vLLM and one measured load of the server as an anchor": lambda suite: "anchored" in suite,
+    "**Serving** with vLLM, no anchor": lambda suite: "anchored" not in suite,
+    "Serving with vLLM, one measured load of the server as an anchor": lambda suite: "anchored" in suite,
 }
 """What is asked of a loaded server, and which suites of real ones that are not full tell how far off it is."""
 
@@ -56,13 +56,13 @@ Row = tuple[str, str, str, str, str]
 
 def _training() -> Iterable[Row]:
     found = figures("left-out")["left_out"]
-    asked = "**Training** on your own cluster, framework named, nothing measured"
+    asked = "**Training** on your own cluster, no anchor"
     yield _of_sources(f"{asked}: dense models", found["dense"])
     yield _of_sources(f"{asked}: mixtures of experts", found["experts"])
-    yield _of_sources("of these, fine-tuning, mostly of small batches on few devices", found["fine-tuning"])
+    yield _of_sources("of these, fine-tuning, mostly small batches on few devices", found["fine-tuning"])
     devices = found["unmeasured_devices"]
     left = f"{devices['sources']} architectures left out, {devices['rows']} steps"
-    yield _row("Training on a device whose whole architecture nobody measured", devices, left)
+    yield _row("Training on a device of an architecture that nobody measured", devices, left)
 
 
 def _of_sources(asked: str, found: Mapping[str, Any]) -> Row:
@@ -94,8 +94,8 @@ def _generation() -> Iterable[Row]:
     for what in ("source", "device"):
         of = found[f"{what} left out"]
         asked = {
-            "source": "**Generation** with a fitted engine, of a source that no fit saw",
-            "device": "Generation with a fitted engine, on a device that it was never fitted on",
+            "source": "**Generation** with a fitted engine, new source",
+            "device": "Generation with a fitted engine, new device",
         }
         width = {"mape": of["mean"], "coverage": of["coverage"], "half_width": float(np.expm1(of["half_width"]))}
         counted = {"source": f"{of['groups']} sources", "device": "every device"}[what]
@@ -115,9 +115,9 @@ def _serving() -> Iterable[Row]:
         for key, said in SERVED.items():
             timed = [one for one in of if one["quantity"] in (f"{key}.p50", f"{key}.mean")]
             yield _of_runs(f"{asked}: {said}", timed, "that no fit saw")
-    yield _of_runs("Serving with a full vLLM server: requests per second", full, "that no fit saw")
-    asked = "Serving closed loops with vLLM, SGLang and TensorRT-LLM, fitted to times per token"
-    for group, named in ((sampled, asked), (apart, "The same with prefill and decode apart")):
+    yield _of_runs("Serving with a saturated vLLM server: requests per second", full, "that no fit saw")
+    asked = "Serving closed loops with vLLM, SGLang and TensorRT-LLM"
+    for group, named in ((sampled, asked), (apart, "The same, disaggregated")):
         for key, said in SERVED.items():
             if of := [one for one in group if one["quantity"] == f"{key}.mean"]:
                 yield _of_runs(f"{named}: {said}", of, "of InferenceX that no fit saw")
@@ -146,9 +146,9 @@ def _operators() -> Iterable[Row]:
     yield _row("**Single operators** on measured devices", found, f"test parts of {len(measured)} tables")
     known = [row for row in figures("operators")["rows"] if row["half_width"] is not None]
     siblings = [row for row in known if row["distance"] == "same architecture"]
-    yield _of_devices("Single operators on a device of which only others of the architecture were measured", siblings)
+    yield _of_devices("Single operators, only other devices of the architecture measured", siblings)
     unmeasured = [row for row in known if row["distance"] != "same architecture"]
-    yield _of_devices("Single operators on a device whose whole architecture nobody measured", unmeasured)
+    yield _of_devices("Single operators on an architecture that nobody measured", unmeasured)
 
 
 def _of_devices(asked: str, rows: Sequence[Mapping[str, Any]]) -> Row:
@@ -165,9 +165,7 @@ def _of_devices(asked: str, rows: Sequence[Mapping[str, Any]]) -> Row:
     )
     middle = percent(median(row["median"] for row in rows))
     devices = len({row["device"] for row in rows})
-    return _row(
-        asked, asdict(found), f"{devices} devices left out, {len(rows)} tables, the median of their medians {middle}"
-    )
+    return _row(asked, asdict(found), f"{devices} devices left out, {len(rows)} tables, median of the medians {middle}")
 
 
 def _is_measured(result: Mapping[str, Any]) -> bool:
@@ -185,7 +183,7 @@ def locked_table() -> str:
         [of["suite"], str(of["cases"]), percent(of["mape"]), percent(of["bias"], signed=True), _whole(of["coverage"])]
         for of in figures("locked")["suites"]
     ]
-    return markdown_table(["source", "cases", "mean error", "bias", "80 % intervals hold"], rows)
+    return markdown_table(["source", "cases", "mean error", "bias", "inside 80 % interval"], rows)
 
 
 def baseline_table() -> str:
@@ -219,8 +217,10 @@ def published_plans() -> str:
     reached, alike = (sum(case[of] <= 1 + AIM for case in cases) for of in compared)
     rows = [[case["name"], case["source"], *(_slower(case[of]) for of in compared)] for case in cases]
     told = f"{reached} of {len(cases)} plans are within {AIM:.0%} of the best".replace("%", " %")
-    table = markdown_table(["training", "source", "slower than the best", "than the best that recomputes alike"], rows)
-    return f"{told}, {alike} of the best that recomputes as they do.\n\n{table}"
+    table = markdown_table(
+        ["training", "source", "slower than the best", "than the best with the same recomputation"], rows
+    )
+    return f"{told}, {alike} of the best with the same recomputation.\n\n{table}"
 
 
 def _slower(ratio: float) -> str:
@@ -248,7 +248,7 @@ def reading_rules() -> str:
     """Return how many rules of reading name single days or images of their source."""
     counts = {name: sum(map(_names_a_run, _launch_rules(name))) for name in names("published")}
     told = [f"`{name}`: {count}" for name, count in counts.items() if count and not _borrows(name)]
-    return f"Rules of reading that name single days or images of their source: {', '.join(told) or 'none'}."
+    return f"Reading rules that name single days or images of a source: {', '.join(told) or 'none'}."
 
 
 def _launch_rules(name: str) -> Sequence[Mapping[str, Any]]:

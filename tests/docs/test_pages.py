@@ -6,6 +6,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 TERMS = 60
+WORDS = 70_000
 
 
 def text(page):
@@ -22,3 +23,8 @@ def test_the_glossary_is_short_and_in_order():
     terms = [term.lower() for term in re.findall(r"^(?:- )?\*\*([^*]+)\*\*: ", "\n".join(lines), re.MULTILINE)]
     assert 40 <= len(terms) <= TERMS
     assert terms == sorted(set(terms))
+
+
+def test_the_documentation_stays_short():
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *DOCS.rglob("*.md")]
+    assert sum(len(page.read_text(encoding="utf-8").split()) for page in pages) <= WORDS

@@ -1,6 +1,7 @@
 """Files that the documentation names are there."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,11 @@ def test_modules_that_a_page_names_exist(page):
     )
     ours = {path for path in named if path.split("/")[0] in _tops()}
     assert not sorted(path for path in ours if not any((place / path).exists() for place in PLACES))
+
+
+def test_the_linters_exceptions_are_for_files_that_exist():
+    lint = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["ruff"]["lint"]
+    assert [path for path in lint["per-file-ignores"] if "/" in path and not any(ROOT.glob(path))] == []
 
 
 def _tops() -> set[str]:
