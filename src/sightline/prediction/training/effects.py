@@ -218,7 +218,7 @@ def gradient(
     causes = causes_of(scenario, beliefs, site)
     at, effects = shifts(beliefs, causes), _effects(tuple(causes.items()))
     moving = [place for place, of_constant in enumerate(effects) if of_constant]
-    along = np.tile(list(at.values()), (len(moving) + 1, 1))
+    along = np.tile(np.array(list(at.values()), dtype=float), (len(moving) + 1, 1))
     along[range(1, len(moving) + 1), moving] += STEP
     logarithm = np.broadcast_to(np.log(seconds(shifted(scenario, dict(zip(at, along.T, strict=True))))), len(along))
     slopes = zip(moving, ((logarithm[1:] - logarithm[0]) / STEP).tolist(), strict=True)
