@@ -46,7 +46,7 @@ def test_what_is_gained_elsewhere_is_told_too():
 
 
 def test_equal_plans_take_as_long():
-    assert slower_because(PROFILE, PROFILE) == "takes as long"
+    assert slower_because(PROFILE, PROFILE) == "takes the same time"
 
 
 def test_the_part_of_memory_that_differs_most_is_named():
@@ -57,4 +57,4 @@ def test_the_part_of_memory_that_differs_most_is_named():
 def test_memory_and_time_of_a_plan_are_its_own():
     needed = memory_needed(PROFILE)
     assert f"{PROFILE.usable_bytes / GIB:.1f} GiB" in needed
-    assert needs_and_step(PROFILE).startswith(f"{needed} and ")
+    assert needs_and_step(PROFILE).startswith(f"{needed}, ")

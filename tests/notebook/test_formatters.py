@@ -214,7 +214,7 @@ def test_what_is_required_is_marked_and_several_scenarios_have_a_line_each(shell
     html = shown(shell, one)["text/html"]
     assert '<dd class="good">' in html
     assert '<dd class="bad">' in html
-    assert "1 of 2 requirements is met" in html
+    assert "1 of 2 requirements" in html
     assert shown(shell, [one, one])["text/html"].count("❌") == 2
 
 

@@ -42,9 +42,7 @@ def test_limits_of_another_task_are_refused_by_name(task, wrong, said):
 
 @pytest.mark.parametrize(("name", "milliseconds"), [("ttft", 300), ("tpot", "10")])
 def test_milliseconds_without_their_unit_are_not_taken_for_seconds(name, milliseconds):
-    with pytest.raises(
-        InputError, match=f"{name} is '?{milliseconds}'?, which is {milliseconds} seconds; write its unit"
-    ):
+    with pytest.raises(InputError, match=f"{name} is '?{milliseconds}'?, which is {milliseconds} seconds; add a unit"):
         read_limits(**{name: milliseconds})
     assert read_limits(**{name: f"{milliseconds} s"}) == {name: float(milliseconds)}
     assert read_limits(**{name: 0.3}) == {name: 0.3}

@@ -40,7 +40,7 @@ def test_everything_wrong_is_said_at_once():
 def test_what_a_price_rests_on_is_said_with_its_date():
     device = training(model="gpt-125m").cluster.device
     assert entry("prices", device.name)["date"] in said_of_price(device)
-    assert said_of_price(replace(device, usd_per_hour=1.23)).endswith("as given")
+    assert said_of_price(replace(device, usd_per_hour=1.23)).endswith("from --price")
     assert "unknown" in said_of_price(replace(device, usd_per_hour=None))
 
 
@@ -49,5 +49,5 @@ def test_a_short_name_is_the_device_of_the_scenario_that_it_can_only_mean():
         "a100-sxm-80gb": 2.0,
         "h100-pcie-80gb": 3.0,
     }
-    with pytest.raises(InputError, match="names the device 'a100'"):
+    with pytest.raises(InputError, match="device 'a100'"):
         read_prices(["a100=2"], own=["a100-sxm-80gb", "a100-pcie-80gb"])

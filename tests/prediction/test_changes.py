@@ -37,7 +37,7 @@ def test_what_does_not_fit_is_a_result_with_every_number():
     assert profile.rows
     needed = profile.memory_bytes["total"] / GIB
     assert profile.advice[0] == (
-        f"does not fit: {needed:.1f} GiB of 80.0 GiB, of which optimizer "
+        f"does not fit: {needed:.1f} GiB of 80.0 GiB, including optimizer "
         f"{profile.memory_bytes['optimizer'] / GIB:.1f} GiB"
     )
 

@@ -93,7 +93,7 @@ def test_fine_tuning_takes_the_same_step_as_pretraining():
 
 def test_warnings_of_loading_stay_with_the_answer():
     profile = predict(training(model="gpt-125m", sequence_length=100_000, plan={"micro_batch": 1}))
-    assert any("beyond the 2048 tokens" in warning for warning in profile.warnings)
+    assert any("exceeds the 2048 tokens" in warning for warning in profile.warnings)
 
 
 def test_flash_attention_saves_memory_and_time_on_long_sequences():

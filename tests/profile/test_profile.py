@@ -207,9 +207,9 @@ def test_a_figure_given_as_a_function_is_computed_once_and_when_it_is_read():
 
 
 def test_a_profile_takes_and_has_what_its_task_declares_and_never_changes():
-    with pytest.raises(TypeError, match="a profile of training has no ttft_s"):
+    with pytest.raises(TypeError, match="a training profile has no ttft_s"):
         profile(ttft_s=1.0)
-    with pytest.raises(AttributeError, match="a profile of training has no ttft_s"):
+    with pytest.raises(AttributeError, match="a training profile has no ttft_s"):
         _ = profile().ttft_s
     with pytest.raises(AttributeError, match="replace"):
         profile().step_time_s = 1.0
@@ -217,7 +217,7 @@ def test_a_profile_takes_and_has_what_its_task_declares_and_never_changes():
 
 def test_a_profile_shows_itself_in_a_line_and_in_a_notebook():
     assert repr(profile()) == (
-        "<predicted profile of training: step_time_s=2, tokens_per_s=1000, mfu=0.3205, hfu=0.4006, fits=True>"
+        "<predicted training profile: step_time_s=2, tokens_per_s=1000, mfu=0.3205, hfu=0.4006, fits=True>"
     )
     assert "step_time_s=1 to 4" in repr(many())
     assert "<td>mfu</td><td>0.3205</td>" in profile()._repr_html_()

@@ -140,7 +140,7 @@ def test_clients_of_a_closed_loop_are_answered():
 
 def test_what_is_assumed_of_the_target_is_said():
     told = simulate(scaled(target=None, count=20), intervals=False).warnings
-    assert any(said.startswith("plan.autoscale.target is not stated: 70 requests in flight") for said in told)
+    assert any(said.startswith("plan.autoscale.target is not set; using 70 requests in flight") for said in told)
     assert usual_target(10) == 7.0
 
 

@@ -23,13 +23,16 @@ def _scenario(model="llama-2-7b", cluster="4x a100-sxm-80gb", **plan):
 @pytest.mark.parametrize(
     ("plan", "said"),
     [
-        ({"framework": "lightllm", "speculative": {"tokens": 3, "acceptance": 0.7}}, "plan.speculative is stated"),
-        ({"kv_tiers": TIERS, "prefix_cache": False}, "plan.kv_tiers needs plan.prefix_cache true"),
-        ({"kv_tiers": TIERS, "framework": "tgi"}, "plan.kv_tiers is not simulated of tgi"),
-        ({"kv_tiers": TIERS, "framework_version": "0.6"}, "plan.kv_tiers is not simulated of vllm 0.6"),
+        (
+            {"framework": "lightllm", "speculative": {"tokens": 3, "acceptance": 0.7}},
+            "plan.speculative is not supported",
+        ),
+        ({"kv_tiers": TIERS, "prefix_cache": False}, "plan.kv_tiers requires plan.prefix_cache true"),
+        ({"kv_tiers": TIERS, "framework": "tgi"}, "plan.kv_tiers is not supported for tgi"),
+        ({"kv_tiers": TIERS, "framework_version": "0.6"}, "plan.kv_tiers is not supported for vllm 0.6"),
         (
             {"kv_tiers": TIERS, "disaggregate": {"prefill": {"replicas": 2}, "decode": {"replicas": 2}}},
-            "plan.kv_tiers is not simulated with plan.disaggregate",
+            "plan.kv_tiers cannot be combined with plan.disaggregate",
         ),
         ({"lora_adapters": {"count": 4, "loaded": 2}}, "plan.lora_adapters.loaded is 2"),
         ({"autoscale": {"min": 1, "max": 8, "startup": 30}}, "plan.autoscale.max is 8; allowed: up to plan.replicas 4"),
@@ -38,9 +41,9 @@ def _scenario(model="llama-2-7b", cluster="4x a100-sxm-80gb", **plan):
                 "autoscale": {"min": 1, "max": 2, "startup": 30},
                 "disaggregate": {"prefill": {"replicas": 2}, "decode": {"replicas": 2}},
             },
-            "plan.autoscale is not simulated with plan.disaggregate",
+            "plan.autoscale is not supported with plan.disaggregate",
         ),
-        ({"framework_version": "0.2", "prefix_cache": True}, "plan.prefix_cache is true; simulated of vllm 0.2"),
+        ({"framework_version": "0.2", "prefix_cache": True}, "plan.prefix_cache is true; supported for vllm 0.2"),
         ({"framework_version": "0.6", "chunked_prefill": True}, "plan.chunked_prefill is true"),
         ({"framework": "sglang", "chunked_prefill": False}, "plan.chunked_prefill is false"),
         ({"framework": "fastertransformer", "max_batched_tokens": 512}, "plan.max_batched_tokens is 512"),

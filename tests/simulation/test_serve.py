@@ -161,7 +161,7 @@ def test_whole_prompts_beyond_the_budget_are_refused_and_the_keys_named():
     longer = int((found.outcome.requests.prompt_tokens > 1024).sum())
     assert longer
     assert found.refused == {"longer than plan.max_batched_tokens": longer}
-    (said,) = [one for one in found.warnings if "refused" in one]
+    (said,) = [one for one in found.warnings if "rejected" in one]
     assert all(key in said for key in ("plan.max_batched_tokens, 1,024", "plan.chunked_prefill is false", "4,096"))
 
 
@@ -175,7 +175,7 @@ def test_a_load_that_nobody_serves_is_warned_of():
     load = [Requests(arrival_s=np.zeros(3), prompt_tokens=np.full(3, 9000), output_tokens=np.ones(3, np.int64))]
     found = sl.simulate(_scenario(), load=load, intervals=False)
     assert (found.completed, found.refused) == (0, {"longer than the context": 3})
-    assert any("3 of 3 requests were refused because" in said and "4,096" in said for said in found.warnings)
+    assert any("3 of 3 requests" in said and "4,096" in said for said in found.warnings)
 
 
 def test_more_replicas_than_the_memory_has_room_for_are_told(monkeypatch):
@@ -183,9 +183,7 @@ def test_more_replicas_than_the_memory_has_room_for_are_told(monkeypatch):
         raise MemoryError
 
     monkeypatch.setattr("sightline.simulation.serve.new_fleet", without_room)
-    with pytest.raises(
-        WorkError, match=r"too little memory to simulate 1 replica of 256 sequences; a smaller plan.max"
-    ):
+    with pytest.raises(WorkError, match=r"too little memory to simulate 1 replica with 256 sequences; .*plan.max"):
         sl.simulate(_scenario("vllm"), intervals=False)
 
 

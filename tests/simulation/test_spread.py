@@ -8,7 +8,7 @@ import pytest
 import sightline as sl
 from sightline.prediction.generation.predict import engine_constants
 from sightline.prediction.generation.replica import worker_of
-from sightline.simulation import times as packed
+from sightline.simulation.times import packed
 from sightline.simulation.cache import alike
 from sightline.simulation.deployment import deployment_of, facts_of
 from sightline.simulation.load import Requests

@@ -126,7 +126,7 @@ def test_recovery_is_said_and_the_link_is_what_it_was():
     assert (one.cause, detector.link_factor) == ("link", pytest.approx(4.0))
     (back,) = found(detector, steps([1.0] * 60, 121, parts={"all_reduce": 0.2}))
     assert (back.cause, back.can_replan, detector.link_factor) == ("recovered", False, 1.0)
-    assert back.sentence == "recovered: a step takes 1 s again, not 1.6 s"
+    assert back.sentence == "recovered: a step takes 1 s again, down from 1.6 s"
 
 
 def test_slow_stretches_that_come_and_go_are_said_once():
@@ -192,7 +192,7 @@ def test_longer_sequences_are_the_cause_of_steps_that_they_slow(large):
     longer = steps(noisy(2.2 * second, 60), 41, sequence_length=8192)
     (one,) = found(DepartureDetector(expected=large), usual, longer)
     assert (one.cause, one.sequence_length) == ("sequences", 8192)
-    assert "8,192 tokens a sample, not 4,096" in one.sentence
+    assert "8,192 tokens per sample, expected 4,096" in one.sentence
 
 
 def test_sequences_are_longer_than_the_scenario_says_from_the_beginning(large):
@@ -212,9 +212,9 @@ def test_fewer_devices_are_said_once_and_then_expected(large):
     detector = DepartureDetector(expected=large)
     one = detector.see_devices(3, 5)
     assert (one.cause, one.devices) == ("devices", 3)
-    assert "3 of 4 devices" in one.sentence
+    assert "3 of 4" in one.sentence
     assert detector.see_devices(3, 6) is None
-    assert detector.see_devices(4, 7).sentence == "more devices: 4 devices work, not 3"
+    assert detector.see_devices(4, 7).sentence == "more devices: 4 are running, up from 3"
 
 
 def test_devices_that_nobody_knows_are_none(large):

@@ -59,5 +59,5 @@ def test_what_is_not_there_is_told(client, query, said):
 )
 def test_what_predictions_with_it_rest_on_stands_below(client, query, said):
     shown = client.get(f"/catalog?{query}").text
-    assert "What predictions rest on" in shown
-    assert said in shown.partition("What predictions rest on")[2]
+    assert "Evidence behind predictions" in shown
+    assert said in shown.partition("Evidence behind predictions")[2]

@@ -44,7 +44,7 @@ def test_the_form_as_it_stands_asks_what_its_address_asks():
     [
         ("model", "lama-3-8b", "did you mean 'llama-3-8b'"),
         ("plan.zero_stage", "7", "plan.zero_stage is 7"),
-        ("deadline", "2", "write its unit"),
+        ("deadline", "2", "add a unit"),
         ("objective", "tim", "did you mean 'time'"),
         ("top", "1000", "a whole number from 1 to 50"),
         ("price", "h100-sxm-80gb", "NAME=USD_PER_HOUR"),
@@ -118,7 +118,7 @@ def test_a_pasted_config_stays_in_the_links():
 def test_where_nothing_fits_the_nearest_plans_are_links(client):
     values = {"model": "llama-3-70b", "cluster": "2x rtx-4090", "workload.task": "finetune"}
     html = found(**values)["piece"]["html"]
-    assert "none fits what was asked" in html
+    assert "none meets the request" in html
     near = [unescape(link) for link in re.findall(r'<a href="(/plan\?[^"]+)"', html)]
     assert near
     assert "plan.framework=" in near[0]

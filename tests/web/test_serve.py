@@ -43,7 +43,7 @@ def test_a_model_and_a_cluster_are_enough(client):
 def test_a_load_has_percentiles_and_a_row_for_each_request():
     result = found(**{"workload.slo.ttft": "1 s"})
     assert "p99" in result["piece"]["html"]
-    assert "keep every limit" in result["piece"]["html"]
+    assert "meet every limit" in result["piece"]["html"]
     rows = list(csv.DictReader(result["files"]["requests.csv"].splitlines()))
     assert len(rows) == 40
     assert all(row["status"] == "completed" for row in rows)
@@ -55,7 +55,7 @@ def test_the_highest_rate_has_a_curve_and_its_users():
     result = found(**values)
     assert result["document"]["capacity_requests_per_s"] > 20
     assert "curve-throughput-latency" in result["piece"]["charts"]
-    assert re.search(r"[\d,]+ users who think 10", result["piece"]["html"])
+    assert re.search(r"[\d,]+ users with 10", result["piece"]["html"])
 
 
 def test_several_rates_are_a_curve():

@@ -189,8 +189,8 @@ def load_processor(family: str, dtype: str) -> ProcessorConstants:
         return from_mapping(formats.get(dtype, next(iter(formats.values()))), stated["cores"], framework_bytes)
     except KeyError as missing:
         raise InputError(
-            f"calibrations/{family}/{PROCESSOR}.yaml has no {missing}, which this version needs; 'sightline calibrate "
-            "--measure --overwrite' measures it anew"
+            f"calibrations/{family}/{PROCESSOR}.yaml has no {missing}; recreate it with `sightline calibrate "
+            "--measure --overwrite`"
         ) from None
 
 

@@ -101,7 +101,7 @@ def with_counts(names: Iterable[str], usual: Callable[[], Sequence[int]]) -> lis
 
 def _doubled(low: int, high: int, name: str) -> list[int]:
     if not 1 <= low <= high:
-        raise InputError(f"devices is '{name}'; allowed: a range that doubles, such as 8..1024x h100-sxm-80gb")
+        raise InputError(f"devices is '{name}'; allowed: a doubling range, such as 8..1024x h100-sxm-80gb")
     return [low * 2**doublings for doublings in range((high // low).bit_length())]
 
 
@@ -128,7 +128,9 @@ def read_prices(texts: Iterable[str], own: Iterable[str] = ()) -> dict[str, floa
             problems.append(f"price is '{text}'; allowed: NAME=USD_PER_HOUR, such as h100-sxm-80gb=2.50")
         elif device not in known:
             near = nearest(device, known)
-            problems.append(f"price names the device '{name.strip()}'{near}; `sightline catalog devices` lists all")
+            problems.append(
+                f"price has unknown device '{name.strip()}'{near}; list all with `sightline catalog devices`"
+            )
         else:
             try:
                 found[device] = parse_quantity(price.strip(), USD_PER_HOUR, zero=True)
@@ -169,10 +171,10 @@ def said_of_price(device: Device) -> str:
     """Return what a device's price is and rests on, with its date; that nobody knows one, if so."""
     price = device.usd_per_hour
     if price is None:
-        return "unknown; --price gives one"
+        return "unknown; set it with --price"
     amount = f"{float(price):.2f} USD per hour"
     known = catalog.entry("devices", device.name) if device.name in catalog.names("devices") else {}
     if "price" not in known or parse_quantity(known["price"], USD_PER_HOUR) != price:
-        return f"{amount}, as given"
+        return f"{amount}, from --price"
     source, evidence = (known.get(key, {}).get("price", "") for key in ("sources", "evidences"))
     return ", ".join(part for part in (amount, evidence, source) if part)

@@ -56,7 +56,7 @@ def figure_key(name: str) -> str:
     key = OBJECTIVES.get(name, name)
     if key not in FIGURES:
         allowed = (*OBJECTIVES, *FIGURES)
-        raise InputError(f"objective is '{name}'; allowed of generation: {', '.join(allowed)}{nearest(name, allowed)}")
+        raise InputError(f"objective is '{name}'; allowed for generation: {', '.join(allowed)}{nearest(name, allowed)}")
     return key
 
 

@@ -34,17 +34,13 @@ class Limit(NamedTuple):
 
 
 LIMITS: Final[Mapping[str, Limit]] = {
-    "max_memory": Limit(
-        "memory_bytes.total", "memory", BYTES, "memory", "need more memory than there is", 1e9, "70 GB"
-    ),
+    "max_memory": Limit("memory_bytes.total", "memory", BYTES, "memory", "exceed the memory", 1e9, "70 GB"),
     "deadline": Limit(
-        "calendar_time_s", "deadline", SECONDS, "calendar time", "take longer than the deadline", 60.0, "30d' or '72h"
+        "calendar_time_s", "deadline", SECONDS, "calendar time", "exceed the deadline", 60.0, "30d' or '72h"
     ),
-    "budget": Limit("cost_usd", "budget", USD, "cost", "cost more than the budget"),
-    "ttft": Limit(
-        "ttft_s", "ttft_s", SECONDS, "TTFT", "take longer to the first token than allowed", 0.0, "300 ms", 60.0
-    ),
-    "tpot": Limit("tpot_s", "tpot_s", SECONDS, "TPOT", "take longer per further token than allowed", 0.0, "10 ms", 1.0),
+    "budget": Limit("cost_usd", "budget", USD, "cost", "exceed the budget"),
+    "ttft": Limit("ttft_s", "ttft_s", SECONDS, "TTFT", "exceed the time to first token", 0.0, "300 ms", 60.0),
+    "tpot": Limit("tpot_s", "tpot_s", SECONDS, "TPOT", "exceed the time per output token", 0.0, "10 ms", 1.0),
 }
 """By the name under which each is given, also as an option."""
 BY_KEY: Final[Mapping[str, tuple[str, Limit]]] = {limit.key: (name, limit) for name, limit in LIMITS.items()}
@@ -98,7 +94,7 @@ def read_limit(name: str, value: object, limit: Limit) -> float:
     if not limit.least <= amount <= limit.most and _is_plain(value):
         unit = {BYTES: "bytes", SECONDS: "seconds"}[limit.dimension]
         said = f"{name} is {show(value)}, which is {amount:g} {unit}"
-        raise InputError(f"{said}; write its unit, such as '{limit.example}'")
+        raise InputError(f"{said}; add a unit, such as '{limit.example}'")
     return amount
 
 

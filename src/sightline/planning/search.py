@@ -122,7 +122,7 @@ def _kind_of(spaces: Sequence[Space[Any]]) -> type:
     """The only kind of scenario that is searched."""
     kinds = {type(space.scenario) for space in spaces}
     if len(kinds) > 1:
-        raise InputError("scenarios have the workload.task of training and of generation; allowed: one kind at a time")
+        raise InputError("the scenarios mix training and generation; allowed: one of them")
     return kinds.pop()
 
 
@@ -171,27 +171,28 @@ _SEARCHES = {Scenario: _of_training, GenerationScenario: _of_generation, Serving
 
 _REFUSED: Mapping[type, Mapping[str, str]] = {
     Scenario: {
-        **dict.fromkeys(("ttft", "tpot"), "is for workload.task generate and serve; this one is training"),
-        "think_time": "is for workload.task serve; this one is training",
+        **dict.fromkeys(("ttft", "tpot"), "applies to workload.task generate and serve, not to training"),
+        "think_time": "applies to workload.task serve, not to training",
     },
     GenerationScenario: {
         **dict.fromkeys(
-            ("deadline", "budget", "availability", "workers", "where"), "is for training; workload.task is generate"
+            ("deadline", "budget", "availability", "workers", "where"),
+            "applies to training, not to workload.task generate",
         ),
-        "think_time": "is for workload.task serve; this one is generate",
+        "think_time": "applies to workload.task serve, not to generate",
     },
     ServingScenario: {
-        "pareto": "is for training and workload.task generate; of a load only the layouts that promise the most by one "
-        "objective are simulated",
-        "max_memory": "is for training and workload.task generate; an engine that serves takes its share of a device, "
-        "plan.memory_fraction, whatever it serves",
-        "anchor": "is for training and workload.task generate; `sightline simulate --anchor` corrects one plan that "
-        "serves",
-        "deadline": "is for training; a load has no end",
-        "budget": "is for training; a service is rented by the hour, and objective cost finds the least rent",
-        "availability": "is for training; a load is served while all devices run",
-        "workers": "is for training; a search of plans that serve runs in one process",
-        "where": "is for training; a search of plans that serve keeps no parts",
+        "pareto": "applies to training and workload.task generate; for serving, only the most promising layouts for "
+        "one objective are simulated",
+        "max_memory": "applies to training and workload.task generate; a serving engine always takes "
+        "plan.memory_fraction of the device",
+        "anchor": "applies to training and workload.task generate; correct one serving plan with `sightline simulate "
+        "--anchor`",
+        "deadline": "applies to training",
+        "budget": "applies to training; use objective cost for the cheapest service",
+        "availability": "applies to training",
+        "workers": "applies to training; a serving search runs in one process",
+        "where": "applies to training; a serving search saves no parts",
     },
 }
 """Why options are refused that are for other tasks, by kind of scenario."""
@@ -199,7 +200,7 @@ _REFUSED: Mapping[type, Mapping[str, str]] = {
 
 def _refuse_others(kind: type, options: Options) -> None:
     """Refuse options that are for another kind of task."""
-    end = "; workload.task is serve" if kind is ServingScenario else ""
+    end = " (workload.task is serve)" if kind is ServingScenario else ""
     stated = {name: why for name, why in _REFUSED[kind].items() if options[name] is not None}
     if stated:
         raise InputError([f"{name} {why}{end}" for name, why in stated.items()])

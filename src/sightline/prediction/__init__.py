@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 A_LOAD = (
-    "workload.task is 'serve', a load of many requests: `sightline simulate` answers it; predicted is one batch alone, "
-    "with task: generate and batch, prompt_tokens, output_tokens"
+    "workload.task is 'serve'; use `sightline simulate`, or predict a single batch with task: generate, batch, "
+    "prompt_tokens and output_tokens"
 )
 """Why a load is not predicted."""
 
@@ -22,9 +22,7 @@ A_LOAD = (
 def needs_equal_devices(cluster: Cluster, what: str) -> None:
     """Raise `InputError` for a cluster of unlike devices where only equal ones are predicted."""
     if cluster.groups:
-        raise InputError(
-            f"cluster.devices is {cluster.in_words}; {what} is predicted on equal devices only, not on unlike devices"
-        )
+        raise InputError(f"cluster.devices is {cluster.in_words}; heterogeneous devices are not supported for {what}")
 
 
 def predict(
@@ -50,7 +48,7 @@ def predict(
         if isinstance(scenario, ServingScenario):
             raise InputError(A_LOAD)
     if anchor is not None:
-        needs_equal_devices(scenario.cluster, "what own runs teach")
+        needs_equal_devices(scenario.cluster, "anchors")
         return anchor.predict(scenario)
     if isinstance(scenario, Scenario):
         from sightline.prediction.training.predict import predict as predict_step

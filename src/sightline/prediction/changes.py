@@ -268,8 +268,8 @@ def does_not_fit(profile: Profile) -> str:
     largest = max(parts, key=parts.__getitem__)
     needed, usable = profile.memory_bytes["total"] / GIB, profile.usable_bytes / GIB
     if needed <= usable:
-        return "does not fit: what it offloads is more than the memory of its hosts"
-    return f"does not fit: {needed:.1f} GiB of {usable:.1f} GiB, of which {largest} {parts[largest] / GIB:.1f} GiB"
+        return "does not fit: the offloaded state exceeds host memory"
+    return f"does not fit: {needed:.1f} GiB of {usable:.1f} GiB, including {largest} {parts[largest] / GIB:.1f} GiB"
 
 
 def what_would_fit(profile: Profile, predict: Callable[[Any], Profile]) -> Sequence[str]:
@@ -350,56 +350,56 @@ LIMIT_NAMES: Mapping[str, str] = {
 }
 """What limits are called in a sentence."""
 _UP: Mapping[str, str] = {
-    "zero_stage": "more of the weights' states is sharded, which frees memory and moves more bytes",
-    "micro_batch": "kernels are larger and fewer, so that they fill the device better and are launched less often",
-    "tensor_parallel": "more devices share every layer, its weights and its reads of the cache",
-    "pipeline_parallel": "more devices share the layers, with less to exchange than within a layer",
+    "zero_stage": "more of the model state is sharded, which frees memory and moves more bytes",
+    "micro_batch": "kernels are larger and fewer, so they use the device better and need fewer launches",
+    "tensor_parallel": "more devices share every layer, its weights and its cache reads",
+    "pipeline_parallel": "more devices share the layers, with less communication than within a layer",
     "context_parallel": "more devices share every sequence",
-    "data_parallel": "attention keeps whole sequences on each device, without exchanges inside of a layer",
-    "expert_parallel": "experts are spread over more devices, each of them whole",
-    "virtual_stages": "stages of smaller chunks fill and drain the pipeline sooner",
-    "max_batched_tokens": "an iteration takes more tokens of prompts, so that requests wait for fewer of them",
+    "data_parallel": "attention keeps whole sequences on each device, without communication within a layer",
+    "expert_parallel": "whole experts are spread over more devices",
+    "virtual_stages": "smaller stage chunks fill and drain the pipeline faster",
+    "max_batched_tokens": "iterations process more prompt tokens, so requests wait for fewer iterations",
     "max_sequences": "more requests run at once",
 }
 _DOWN: Mapping[str, str] = {
-    "zero_stage": "each device keeps more of the states, so that fewer bytes move for them",
+    "zero_stage": "each device holds more of the model state, so less is communicated",
     "micro_batch": "there are more micro-batches, which shrinks the bubble and the saved activations",
-    "tensor_parallel": "fewer devices share a layer: its all-reduces are smaller or gone, and its matmuls larger",
-    "pipeline_parallel": "fewer stages leave a smaller bubble",
-    "context_parallel": "fewer devices exchange keys and values of a sequence",
+    "tensor_parallel": "fewer devices share a layer, so all-reduces are smaller or gone and matmuls larger",
+    "pipeline_parallel": "fewer stages shrink the bubble",
+    "context_parallel": "fewer devices exchange the keys and values of a sequence",
     "data_parallel": "fewer devices exchange tokens between attention and experts",
-    "expert_parallel": "tokens travel to experts among fewer devices",
-    "virtual_stages": "chunks are larger, so that stages exchange activations less often",
-    "max_batched_tokens": "iterations are shorter, so that tokens wait less for prompts of others",
-    "max_sequences": "fewer requests share an iteration, so that each token comes sooner",
+    "expert_parallel": "tokens are exchanged between fewer devices",
+    "virtual_stages": "chunks are larger, so stages exchange activations less often",
+    "max_batched_tokens": "iterations are shorter, so tokens wait less for other prompts",
+    "max_sequences": "fewer requests share an iteration, so each token comes sooner",
 }
 _VALUES: Mapping[tuple[str, str], str] = {
-    ("recompute", "none"): "activations are saved, so that nothing of the forward pass runs again",
-    ("recompute", "selective"): "only the attention's large activations are computed again",
-    ("recompute", "full"): "layers save their input alone, which frees memory, and run forward again",
+    ("recompute", "none"): "activations are saved, so nothing of the forward pass is recomputed",
+    ("recompute", "selective"): "only the large attention activations are recomputed",
+    ("recompute", "full"): "layers save only their input, which frees memory but reruns the forward pass",
     ("attention", "flash"): "fused attention does not write the scores to device memory",
-    ("attention", "eager"): "attention is matmuls and a softmax of its own",
-    ("schedule", "zero-bubble"): "weight gradients fill the pipeline's bubble",
-    ("schedule", "1f1b"): "stages exchange less often than in an interleaved schedule",
-    ("schedule", "interleaved"): "stages of smaller chunks fill and drain the pipeline sooner",
+    ("attention", "eager"): "attention runs as matmuls and a separate softmax",
+    ("schedule", "zero-bubble"): "weight gradients fill the pipeline bubble",
+    ("schedule", "1f1b"): "stages communicate less often than with an interleaved schedule",
+    ("schedule", "interleaved"): "smaller stage chunks fill and drain the pipeline faster",
     ("sequence_parallel", "true"): "norms and dropout are split over the tensor-parallel ranks instead of repeated",
-    ("sequence_parallel", "false"): "all-reduces take the place of gathers and scatters",
+    ("sequence_parallel", "false"): "all-reduces replace gathers and scatters",
     ("compile", "true"): "fused element-wise kernels read memory once and are launched once",
     ("fused_loss", "true"): "the loss makes no 32-bit copy of the logits",
-    ("overlap_gradient_reduce", "true"): "gradients are reduced while the backward pass goes on",
-    ("overlap_parameter_gather", "true"): "weights are gathered while the forward pass goes on",
-    ("expert_overlap", "true"): "tokens of one micro-batch travel while another is computed",
-    ("tensor_overlap", "all"): "collectives of tensor parallelism run behind matmuls",
-    ("offload", "none"): "states stay on the device instead of crossing the host's link",
+    ("overlap_gradient_reduce", "true"): "gradients are reduced during the backward pass",
+    ("overlap_parameter_gather", "true"): "weights are gathered during the forward pass",
+    ("expert_overlap", "true"): "tokens of one micro-batch are exchanged while another is computed",
+    ("tensor_overlap", "all"): "tensor-parallel collectives are overlapped with matmuls",
+    ("offload", "none"): "state stays on the device instead of crossing the host link",
     ("cuda_graphs", "true"): "a decode iteration is launched as one graph instead of kernel by kernel",
-    ("chunked_prefill", "true"): "prompts are cut into pieces that share iterations with decodes",
-    ("chunked_prefill", "false"): "prompts are prefilled in whole iterations of their own",
-    ("prefix_cache", "true"): "prompts that begin alike are prefilled once",
-    ("router", "least-load"): "requests go to the replica with the least to do",
+    ("chunked_prefill", "true"): "prompts are split into chunks that share iterations with decoding",
+    ("chunked_prefill", "false"): "prompts are prefilled in separate iterations",
+    ("prefix_cache", "true"): "shared prompt prefixes are prefilled once",
+    ("router", "least-load"): "requests go to the least loaded replica",
     ("dtype", "fp8"): "matmuls run at the rate of 8-bit formats",
     ("dtype", "bf16"): "matmuls run at the rate of 16-bit formats",
-    ("optimizer", "adamw-8bit"): "the optimizer's moments take a quarter of the bytes",
-    ("gradient_reduce_dtype", "bf16"): "gradients travel with half of the bytes",
+    ("optimizer", "adamw-8bit"): "optimizer moments take a quarter of the bytes",
+    ("gradient_reduce_dtype", "bf16"): "gradient communication takes half of the bytes",
     ("quantization", "fp8"): "weights take half of the bytes and matmuls run at the 8-bit rate",
     ("quantization", "w8a8"): "weights take half of the bytes and matmuls run at the 8-bit rate",
     ("quantization", "w4a16"): "weights take a quarter of the bytes that each token reads",
@@ -474,7 +474,7 @@ def sentence(
     relative = f", {percent:.0f} % {verb}{span}" if whole else ""
     parts.append(f"{name} would take {seconds(now)}{relative}")
     because = slower_because(own, other) if whole and own.phases and other.phases else ""
-    if because and because != "takes as long":
+    if because and because != "takes the same time":
         parts[-1] += f", with {because}"
     if other.memory_bytes and not (other.task is SERVING and own.fits):
         parts[-1] += f", and it {memory_needed(other)}" + (", tight" if other.tight else "")
@@ -508,7 +508,7 @@ WORDS: Mapping[str, str] = {
     "prefill": "prefill",
     "decode": "decoding",
     "communication": "communication",
-    "transfer": "transfer of the cache",
+    "transfer": "KV cache transfer",
     "queue": "waiting in the queue",
     "decode_queue": "waiting to decode",
 }
@@ -529,7 +529,7 @@ def slower_because(best: Profile, other: Profile) -> str:
     unmet = sorted(against, key=lambda key: -abs(against[key]))[:2]
     named = [key for key in unmet if abs(against[key]) >= TELLING * abs(whole)] or unmet[:1]
     if not named:
-        return "takes as long"
+        return "takes the same time"
     said = " and ".join(_amount(key, against[key]) for key in named)
     gained = max((key for key in changes if key not in against), key=lambda key: abs(changes[key]), default=None)
     if gained is not None and abs(changes[gained]) >= TELLING * abs(whole):
@@ -557,4 +557,4 @@ def memory_needed(profile: Profile) -> str:
 
 def needs_and_step(profile: Profile) -> str:
     """Return what a training plan needs of a device's memory, and how long a step takes."""
-    return f"{memory_needed(profile)} and {format_quantity(float(profile.step_time_s), SECONDS)} a step"
+    return f"{memory_needed(profile)}, step time {format_quantity(float(profile.step_time_s), SECONDS)}"

@@ -35,9 +35,9 @@ def not_calibrated(rows: int, sources: int, kind: str, of: str, known: str = "")
     if rows >= FEWEST_ROWS and sources >= FEWEST_SOURCES:
         return ""
     lacking = f"{kind}s of two sources" if sources < FEWEST_SOURCES else f"{FEWEST_ROWS} {kind}s"
-    own = f"calibrated needs {lacking}, or a run of your own"
+    own = f"`calibrated` requires {lacking}, or an anchor"
     if not rows:
-        return f"no published {kind} of {of} is known{f' ({known})' if known else ''}; {own}"
+        return f"no published {kind} of {of}{f' ({known})' if known else ''}; {own}"
     return f"{rows} {kind}{'s' * (rows > 1)} of {of} from {sources} source{'s' * (sources > 1)}; {own}"
 
 

@@ -132,7 +132,7 @@ def roofline(scenario: AnyScenario, device: str | Device | None = None) -> Roofl
     """
     if not isinstance(scenario, GenerationScenario):
         task = scenario.workload.task
-        raise InputError(f"workload.task is '{task}'; a roofline is of scenarios whose task is generate")
+        raise InputError(f"workload.task is '{task}'; allowed for this table: generate")
     if device is None:
         return roofline_table(scenario)
     other = read_device(device) if isinstance(device, str) else device

@@ -88,7 +88,7 @@ def sensitivity(scenario: AnyScenario, *, anchor: "Anchored | None" = None) -> S
     Raises:
         InputError: what `predict` raises.
     """
-    needs_equal_devices(scenario.cluster, "how an answer moves with a device's figures")
+    needs_equal_devices(scenario.cluster, "sensitivity to device figures")
     answer = predict(scenario, anchor=anchor)
     near = neighbours(answer.scenario, anchor) if answer.task is TRAINING else []
     return Sensitivity(answer=answer, elasticity=elasticities(answer.scenario, anchor), neighbours=near)

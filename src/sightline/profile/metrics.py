@@ -283,7 +283,7 @@ _TRAINING = {
     "steps": Metric("count", "steps", "Optimizer steps of the whole run.", _steps, _has_length),
     "run_time_s": Metric("s", "run time", "Seconds of the whole run.", _of_run("step_time_s"), _has_length),
     "energy_j": Metric("J", "energy", "Joules of the whole run.", _of_run("energy_per_step_j"), _has_length),
-    "cost_usd": Metric("USD", "rent", "Rent of all devices for the whole run.", _cost_of_run_usd, _has_length),
+    "cost_usd": Metric("USD", "rent", "Cost of all devices for the whole run.", _cost_of_run_usd, _has_length),
 }
 _GENERATION = {
     "ttft_s": Metric(
@@ -303,26 +303,31 @@ _GENERATION = {
     "cost_usd": Metric(
         "USD",
         "rent",
-        "Rent of all devices for the batch; in a steady loop for its share of the time.",
+        "Cost of all devices for the batch; under a steady load, for its share of the time.",
         lambda p: _rent_usd(p, _batch_s(p)),
     ),
     "cost_usd_per_million_tokens": Metric(
-        *("USD", "cost per million tokens", "Rent of all devices per million generated tokens."),
+        *("USD", "cost per million tokens", "Cost of all devices per million generated tokens."),
         _per_million_tokens_usd,
         short="$/M tokens",
     ),
 }
 _OPERATOR = {
     "time_s": Metric(
-        "s", "time", "One execution on a device, or of a collective on all; without the host's launch to a GPU."
+        "s",
+        "time",
+        "One execution on a device, or of a collective on all devices, without the launch time of the host.",
     ),
     "flops": Metric("FLOP", "FLOPs", "Floating-point operations; causal attention counts unmasked scores."),
-    "bytes": Metric("B", "bytes", "Least bytes to and from device memory; of a collective, its buffer."),
-    "flops_per_s": Metric("FLOP/s", "FLOP/s", "FLOP/s reached.", _reached("flops")),
+    "bytes": Metric("B", "bytes", "Minimum bytes to and from device memory; for a collective, its buffer."),
+    "flops_per_s": Metric("FLOP/s", "FLOP/s", "Achieved FLOP/s.", _reached("flops")),
     "bytes_per_s": Metric(
-        "B/s", "bytes/s", "Bytes per second; of a collective, nccl-tests' algorithm bandwidth.", _reached("bytes")
+        "B/s",
+        "bytes/s",
+        "Bytes per second; for a collective, the algorithm bandwidth of nccl-tests.",
+        _reached("bytes"),
     ),
-    "bound": Metric("word", "bound by", "compute, memory or network: the longest leg of the predicted roofline."),
+    "bound": Metric("word", "bound by", "compute, memory or network: the slowest part of the predicted roofline."),
 }
 
 
@@ -336,59 +341,62 @@ _SERVING = {
     "tpot_s": _of_requests("TPOT", "A request's mean time per output token after the first.", "time per output token"),
     "itl_s": _of_requests(
         "ITL",
-        "Every time between two tokens, of all requests; those that come together count as one.",
+        "Time between two tokens, over all requests; tokens that arrive together count as one.",
         "inter-token latency",
     ),
     "latency_s": _of_requests("latency", "From a request's arrival to its last token."),
     "output_tokens_per_s": Metric("tokens/s", "tokens/s", "Tokens generated per second on the whole cluster."),
     "requests_per_s": Metric("requests/s", "requests/s", "Completed requests per second of the run."),
     "goodput_requests_per_s": Metric(
-        "requests/s", "goodput", "Completed requests per second that meet every limit of the workload's slo."
+        "requests/s", "goodput", "Completed requests per second that meet every limit of workload.slo."
     ),
-    "good_share": Metric("share", "good", "Share of all requests that were answered within every limit of the slo."),
-    "completed": Metric("count", "completed", "Requests that got their last token."),
-    "failed": Metric("count", "failed", "Requests that were sent and ended in an error; a simulation has none."),
-    "refused": Metric("count", "refused", "Requests that the engine did not take, by reason."),
+    "good_share": Metric("share", "good", "Share of all requests answered within every limit of workload.slo."),
+    "completed": Metric("count", "completed", "Requests that received their last token."),
+    "failed": Metric("count", "failed", "Requests that ended in an error; none in a simulation."),
+    "refused": Metric("count", "refused", "Requests that the engine rejected, by reason."),
     "queue_s": Metric("s", "queue", "Mean time from a request's arrival to the first iteration that processes it."),
     "duration_s": Metric("s", "duration", "From the first arrival to the last token."),
-    "preemptions": Metric("count", "preemptions", "How often a running request lost its place in the KV cache."),
-    "prefix_hit_rate": Metric("share", "prefix hits", "Share of the prompts' tokens that the prefix cache held."),
+    "preemptions": Metric("count", "preemptions", "Number of times a running request was evicted from the KV cache."),
+    "prefix_hit_rate": Metric("share", "prefix hits", "Share of prompt tokens found in the prefix cache."),
     "kv_tiers": Metric(
         "share",
         "KV tiers",
-        "Of the memories behind the prefix cache, by name: share of the prompts' tokens loaded from it, mean seconds "
-        "of a request's loads.",
+        "For each memory tier behind the prefix cache: share of prompt tokens loaded from it, and mean load time "
+        "of a request in seconds.",
     ),
     "kv_use": Metric(
-        "share", "KV cache", "Share of the KV cache that running requests hold, over time.", parts=("mean", "max")
+        "share", "KV cache", "Share of the KV cache used by running requests, over time.", parts=("mean", "max")
     ),
     "transfer_s": Metric(
-        "s", "transfer", "Mean time of a prompt's keys and values between replicas, waiting for the ports included."
+        "s",
+        "transfer",
+        "Mean transfer time of a prompt's keys and values between replicas, including waiting for ports.",
     ),
     "pools": Metric(
         "share",
         "pools",
-        "Of unlike replicas, pool by pool: how many, busy and waiting shares of the time, use of the KV cache.",
+        "For heterogeneous replicas, by pool: number of replicas, busy and waiting shares of the time, and KV "
+        "cache use.",
     ),
     "replicas": Metric(
         "count",
         "replicas",
-        "Of an autoscaled server: how many replicas there are, those that start or finish included.",
+        "For an autoscaled server: number of replicas, including those that start or finish.",
         applies=_autoscales,
         parts=("mean", "min", "max"),
     ),
     "replica_s": Metric(
-        "s", "replica time", "Of an autoscaled server: seconds of all its replicas, added up.", applies=_autoscales
+        "s", "replica time", "For an autoscaled server: total seconds of all replicas.", applies=_autoscales
     ),
     "capacity_requests_per_s": Metric(
-        "requests/s", "capacity", "The highest rate of arrivals that meets the workload's slo, if it was searched for."
+        "requests/s", "capacity", "The highest request rate that meets workload.slo, if searched."
     ),
-    "energy_j": Metric("J", "energy", "Joules of all devices during the run, idle time included."),
+    "energy_j": Metric("J", "energy", "Joules of all devices during the run, including idle time."),
     "usd_per_hour": _RENT,
     "cost_usd_per_million_tokens": Metric(
         "USD",
         "cost per million tokens",
-        "Rent of all devices per million generated tokens, idle time included; autoscaled replicas while they exist.",
+        "Cost of all devices per million generated tokens, including idle time; autoscaled replicas while they run.",
         lambda p: _rent_usd(p, _existing(p) * 1e6 / p.output_tokens_per_s) if p.output_tokens_per_s else None,
         _has_price,
         short="$/M tokens",

@@ -247,16 +247,16 @@ class Profile:
     def __init__(self, *, scenario: Any, source: str, **given: Any) -> None:
         task = task_of(scenario.workload.task)
         if task is None:
-            raise TypeError(f"no profile answers the task {scenario.workload.task}")
+            raise TypeError(f"no profile for task {scenario.workload.task}")
         unknown = [key for key in given if key not in _DEFAULTS and key not in task.metrics]
         if unknown:
-            raise TypeError(f"a profile of {task.name} has no {', '.join(unknown)}")
+            raise TypeError(f"a {task.name} profile has no {', '.join(unknown)}")
         values = {**_DEFAULTS, **{key: _plain(value) for key, value in given.items()}}
         object.__setattr__(self, "task", task)
         object.__setattr__(self, "_given", {"scenario": scenario, "source": source, **values})
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a profile is immutable; replace({name}=...) returns a changed copy")
+        raise AttributeError(f"a profile is immutable; use replace({name}=...) for a changed copy")
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -269,7 +269,7 @@ class Profile:
             return value
         metric = self.task.metrics.get(name)
         if metric is None:
-            raise AttributeError(f"a profile of {self.task.name} has no {name}")
+            raise AttributeError(f"a {self.task.name} profile has no {name}")
         return None if metric.formula is None else as_python(metric.formula(self))
 
     def __reduce__(self) -> Any:
@@ -364,7 +364,7 @@ class Profile:
 
     def __repr__(self) -> str:
         figures = ", ".join(f"{key}={_shown(value)}" for key, value in self._headline().items())
-        return f"<{self.source} profile of {self.task.name}: {figures}>"
+        return f"<{self.source} {self.task.name} profile: {figures}>"
 
     def _repr_html_(self) -> str:
         """A small table for notebooks."""

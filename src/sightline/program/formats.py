@@ -49,9 +49,7 @@ def conversion(kernel: str, used: MatmulFormat, device: Device) -> tuple[str, ..
     native = MATMUL_FORMATS[kernel].compute_dtype
     if native in (MODEL_DTYPE, used.compute_dtype):
         return ()
-    return (
-        f"{device.name} has no {native} products: {kernel} weights are converted to {used.compute_dtype} on the way",
-    )
+    return (f"{device.name} has no {native} matmul: {kernel} weights are converted to {used.compute_dtype}",)
 
 
 ATTENTION_KEPT = frozenset({"nvfp4"})

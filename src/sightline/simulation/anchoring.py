@@ -126,7 +126,7 @@ class ServedLoad:
     def __post_init__(self) -> None:
         """Refuse a load of which nothing was measured."""
         if not self.cells:
-            raise InputError(f"anchor '{self.name}' has no request that was answered, so that it teaches nothing")
+            raise InputError(f"anchor '{self.name}' has no answered request")
 
     @cached_property
     def cells(self) -> Sequence[Cell]:

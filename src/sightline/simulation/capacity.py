@@ -109,8 +109,8 @@ def searched_as(scenario: ServingScenario) -> str:
     """Return what of the stated arrivals a search for one rate leaves out, in words; empty where it is nothing."""
     asked = scenario.workload.arrival
     if asked.process not in OPEN:
-        return f"workload.arrival.process {asked.process} has no rate, so that requests arrive as a Poisson process"
-    return "workload.arrival.ramp is left out: one rate holds from the first request to the last" if asked.ramp else ""
+        return f"workload.arrival.process {asked.process} has no rate; using a Poisson process"
+    return "workload.arrival.ramp is ignored; each simulation uses one constant rate" if asked.ramp else ""
 
 
 def longer(scenario: ServingScenario, needed: float) -> ServingScenario:
@@ -168,9 +168,9 @@ def highest_rate(
     """
     slo = scenario.workload.slo
     if slo is None:
-        raise InputError("a search for the highest rate needs workload.slo, such as {ttft: 1 s, percentile: 90}")
+        raise InputError("--capacity requires workload.slo, such as {ttft: 1 s, percentile: 90}")
     tried: dict[float, Tried] = {}
-    progress.begin(None, "searching the highest rate")
+    progress.begin(None, "searching for the highest rate")
 
     def keeps(rate: float) -> bool:
         progress.check()
@@ -239,12 +239,12 @@ def _in_words(found: Tried | None, tried: tuple[Tried, ...], slo: Slo) -> str:
     if found is not None:
         said = f"up to {found.rate:.4g} requests per second meet the SLO"
         lasts_s, latency_s = found.profile.duration_s, found.profile.latency_s["mean"]
-        wait, what = max((latency_s, "a request's latency"), (_waiting_s(slo), "the limit on waiting"))
+        wait, what = max((latency_s, "a request's latency"), (_waiting_s(slo), "the latency limit"))
         if lasts_s >= ENOUGH * wait:
             return said
         return (
-            f"{said} in a run of {lasts_s:.3g} s, {lasts_s / wait:.3g} times {what}: with more requests "
-            "(workload.requests.count, or a longer trace) queues show whether they go on growing"
+            f"{said} in a run of {lasts_s:.3g} s, {lasts_s / wait:.3g} times {what}; simulate more requests "
+            "(workload.requests.count, or a longer trace) to see whether queues keep growing"
         )
     best = max(tried, key=lambda one: one.lasting)
     if not best.profile.completed:
@@ -252,8 +252,8 @@ def _in_words(found: Tried | None, tried: tuple[Tried, ...], slo: Slo) -> str:
         return f"no rate meets the SLO: no request is answered, {why}"
     of = "the requests" if best.good <= best.late else "the last third of the requests"
     return (
-        f"no rate meets the SLO: at {best.rate:.3g} requests per second {100 * best.lasting:.3g} % of "
-        f"{of} keep its limits, {slo.percentile:g} % have to{_missed(best.profile, slo)}"
+        f"no rate meets the SLO: at {best.rate:.3g} requests per second, {100 * best.lasting:.3g} % of {of} meet "
+        f"its limits, {slo.percentile:g} % required{_missed(best.profile, slo)}"
     )
 
 
@@ -261,8 +261,8 @@ def _unbroken(fastest: Tried) -> str:
     """That a load is too short for the question."""
     requests = fastest.profile.completed or 0
     return (
-        f"no rate breaks the SLO: even when all {requests:,} requests come at once enough of them keep its limits; "
-        "the highest rate needs more requests (workload.requests.count, or a longer trace) or a tighter limit"
+        f"no rate misses the SLO, even when all {requests:,} requests arrive at once; to find the highest rate, "
+        "use more requests (workload.requests.count, or a longer trace) or tighter limits"
     )
 
 
@@ -273,8 +273,8 @@ def _missed(profile: Profile, slo: Slo) -> str:
     found = answered(profile.outcome)
     reached = {key: _reached(getattr(found, key), slo) for key in ("ttft_s", "tpot_s", "latency_s")}
     return "".join(
-        f"; {slo.percentile:g} % have {key.removesuffix('_s').upper() if key != 'latency_s' else 'latency'} up to "
-        f"{reached[key]:.3g} s, workload.slo.{key.removesuffix('_s')} is {getattr(slo, key):.3g} s"
+        f"; {slo.percentile:g} % have {key.removesuffix('_s').upper() if key != 'latency_s' else 'latency'} up "
+        f"to {reached[key]:.3g} s, workload.slo.{key.removesuffix('_s')} is {getattr(slo, key):.3g} s"
         for key in reached
         if getattr(slo, key) is not None and reached[key] > getattr(slo, key)
     )

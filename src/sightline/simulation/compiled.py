@@ -103,10 +103,10 @@ class EntryCompiler(PartCompiler):
 
 COMPILED = ("compiled.py", "outcome.py", "times.py", "engine/*.py", "policies/*.py")
 """Modules that have compiled functions, or constants of theirs."""
-REMARK = "compiling the simulator for this machine, which is done once and takes about half a minute"
+REMARK = "compiling the simulator for this machine (once, about half a minute)"
 REMARK_UNKEPT = (
-    "compiling the simulator, which takes about half a minute and every time, for no folder can be written to keep it; "
-    "XDG_CACHE_HOME may name one"
+    "compiling the simulator (about half a minute, every time, because no cache folder is writable; set "
+    "XDG_CACHE_HOME to one)"
 )
 """What whoever waits for it is told, and whoever will wait again."""
 F = TypeVar("F", bound=Callable[..., Any])

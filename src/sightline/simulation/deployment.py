@@ -84,7 +84,7 @@ def _clusters(scenario: ServingScenario, split: Disaggregation) -> tuple[Cluster
     ways = list(assignments(scenario))
     if len(ways) > 1:
         names = " or ".join(prefill.device.name for prefill, _ in ways)
-        raise InputError(f"plan.disaggregate.prefill.device is missing; needed where both kinds fit: {names}")
+        raise InputError(f"plan.disaggregate.prefill.device is missing; needed because both fit: {names}")
     return ways[0]
 
 

@@ -396,8 +396,8 @@ def _stretch(arrival: Arrival, trace: Trace) -> float:
         count += columns["prompt_tokens"].size
     if last == first:
         raise InputError(
-            f"workload.arrival.rate is {arrival.rate:g}, but all requests of {trace.path} arrive at one time; allowed: "
-            "a trace with times, or workload.arrival.process poisson, gamma or constant"
+            f"workload.arrival.rate is {arrival.rate:g}, but all requests of {trace.path} arrive at once; "
+            "allowed: a trace with times, or workload.arrival.process poisson, gamma or constant"
         )
     return (count - 1) / (last - first) / arrival.rate
 

@@ -203,8 +203,8 @@ def _new(deployment: Deployment) -> _Simulation:
     except MemoryError:
         replicas, most = sum(facts.replicas for facts in pools), max(facts.max_sequences for facts in pools)
         raise WorkError(
-            f"this machine has too little memory to simulate {counted(replicas, 'replica')} of {most:,} sequences; a "
-            "smaller plan.max_sequences or fewer plan.replicas take less"
+            f"too little memory to simulate {counted(replicas, 'replica')} with {most:,} sequences; reduce "
+            "plan.max_sequences or plan.replicas"
         ) from None
 
 

@@ -162,7 +162,7 @@ def _profile_streamed(
     summary = run(scenario, rows=rows)
     again = run if intervals and not progress.cancelled else None
     profile = _profile(server, scenario, summary, again, remarks, is_drawn=load is None)
-    stopped = (f"it was stopped after {summary.totals.requests:,} requests",) if progress.cancelled else ()
+    stopped = (f"stopped after {summary.totals.requests:,} requests",) if progress.cancelled else ()
     return profile.replace(summary=summary, warnings=(*profile.warnings, *stopped))
 
 
@@ -200,9 +200,9 @@ def _too_short(scenario: ServingScenario, figures: Mapping[str, Any]) -> Iterato
         return
     if lasts_s < ENOUGH * latency_s:
         yield (
-            f"the run lasts {lasts_s / latency_s:.3g} times a request's latency, so that the server's empty beginning "
-            f"shows in its figures; from {_rounded(shape.count * ENOUGH * latency_s / lasts_s):,} requests "
-            "(workload.requests.count) on it hardly does"
+            f"the run lasts only {lasts_s / latency_s:.3g} times a request's latency, so the empty start affects "
+            f"the results; use at least {_rounded(shape.count * ENOUGH * latency_s / lasts_s):,} requests "
+            "(workload.requests.count)"
         )
 
 
@@ -218,8 +218,7 @@ def _load_warnings(server: Server, figures: Mapping[str, Any]) -> Iterator[str]:
     if scale is not None and scale.target is None:
         target = usual_target(server.pools[0].facts.max_sequences)
         yield (
-            f"plan.autoscale.target is not stated: {target:g} requests in flight for each replica, as Knative has it "
-            "by default"
+            f"plan.autoscale.target is not set; using {target:g} requests in flight per replica, the Knative default"
         )
     facts = [of.facts for of in server.pools]
     yield from unserved_warnings(figures["refused"], figures["completed"], server.scenario, facts)
@@ -258,7 +257,7 @@ def find_capacity(
         found = replace(found, sentence=f"{found.sentence}; {as_searched}")
     if longer is not scenario and longer.workload.requests is not None:
         count = longer.workload.requests.count
-        said = f"{found.sentence}; {count:,} requests were drawn, so that queues show if they grow"
+        said = f"{found.sentence}; simulated {count:,} requests to see whether queues grow"
         found = replace(found, sentence=said)
     if not intervals or found.rate is None:
         return found
@@ -295,7 +294,7 @@ def _warnings(scenario: ServingScenario) -> Iterator[str]:
     if engine.serving.assumed:
         which = ", ".join(engine.serving.assumed)
         whence = f" ({engine.serving.source})" if engine.serving.source else ""
-        yield f"the scheduler of {engine.name} is assumed, not read in its sources: {which}{whence}"
+        yield f"the scheduler of {engine.name} is assumed, not taken from its source code: {which}{whence}"
 
 
 def _unfit(server: Server, scenario: ServingScenario, requests: int) -> Profile:
@@ -304,8 +303,8 @@ def _unfit(server: Server, scenario: ServingScenario, requests: int) -> Profile:
     needed, usable = float(fullest.room.memory_bytes["total"]) / 2**30, fullest.usable_bytes / 2**30
     where = f"of {fullest.plan.name} " if fullest.plan.name else ""
     sentence = (
-        f"{needed:.1f} GiB {where}are needed without any KV cache, {usable:.1f} GiB are there: no request can be "
-        "served; more devices (plan.tensor_parallel) or fewer bits (plan.quantization) would make room"
+        f"needs {needed:.1f} GiB {where}without KV cache, has {usable:.1f} GiB, so no request can be served; use "
+        "more devices (plan.tensor_parallel) or fewer bits (plan.quantization)"
     )
     return Profile(
         **_about(server, scenario),

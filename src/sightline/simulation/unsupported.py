@@ -40,12 +40,12 @@ def _not_simulated(plan: GenerationPlan) -> Iterator[str]:
     adapters = plan.lora_adapters
     if adapters is not None and adapters.loaded is not None and adapters.loaded < adapters.count:
         yield (
-            f"plan.lora_adapters.loaded is {adapters.loaded}; simulated: all in device memory, "
+            f"plan.lora_adapters.loaded is {adapters.loaded}; supported: all in device memory, "
             f"plan.lora_adapters.count {adapters.count}"
         )
     if plan.attention_data_parallel > 1:
         yield (
-            f"plan.attention_data_parallel is {show(plan.attention_data_parallel)}; allowed once a plan was read: 1, "
+            f"plan.attention_data_parallel is {show(plan.attention_data_parallel)}; allowed in a Scenario: 1, "
             "with its groups as plan.data_parallel"
         )
 
@@ -59,11 +59,11 @@ def _not_scaled(scenario: ServingScenario) -> Iterator[str]:
         "plan.disaggregate": plan.disaggregate is not None,
         "plan.kv_tiers": bool(plan.kv_tiers),
         "plan.data_parallel above 1": bool(plan.data_parallel > 1),
-        "a cluster of unlike devices": bool(scenario.cluster.groups),
+        "heterogeneous devices": bool(scenario.cluster.groups),
     }
     for name, stated in others.items():
         if stated:
-            yield f"plan.autoscale is not simulated with {name}; equal replicas that schedule by themselves are"
+            yield f"plan.autoscale is not supported with {name}"
     if scale.most > plan.replicas and not any(others.values()):
         yield (
             f"plan.autoscale.max is {scale.most}; allowed: up to plan.replicas {plan.replicas}, for which the cluster "
@@ -77,17 +77,17 @@ def _not_of_the_policy(plan: GenerationPlan) -> Iterator[str]:
     usual = {**engine.defaults, **engine.serving.defaults}
     release = f"{engine.name} {engine.version}".rstrip()
     if policy not in CUTS_BY_CHOICE and plan.chunked_prefill != usual.get("chunked_prefill", False):
-        yield f"plan.chunked_prefill is {show(plan.chunked_prefill)}; simulated of {release}: only its default"
+        yield f"plan.chunked_prefill is {show(plan.chunked_prefill)}; supported for {release}: its default"
     if plan.disaggregate is not None and plan.speculative is not None:
-        yield "plan.speculative is not simulated with plan.disaggregate; one of them is"
+        yield "plan.speculative cannot be combined with plan.disaggregate"
     if plan.disaggregate is not None and policy not in DISAGGREGATED:
-        yield f"plan.disaggregate is not simulated of {release}; simulated: {', '.join(DISAGGREGATED)}"
+        yield f"plan.disaggregate is not supported for {release}; supported: {', '.join(DISAGGREGATED)}"
     if policy in WITHOUT_PREFIX_CACHE and plan.prefix_cache:
-        yield f"plan.prefix_cache is true; simulated of {release}: false"
+        yield f"plan.prefix_cache is true; supported for {release}: false"
     if policy not in WITH_DRAFTS and plan.speculative is not None:
-        yield f"plan.speculative is stated; simulated under a load of {', '.join(WITH_DRAFTS)}, not of {release}"
+        yield f"plan.speculative is not supported for {release}; supported: {', '.join(WITH_DRAFTS)}"
     if policy in WITHOUT_BUDGET and plan.max_batched_tokens:
-        yield f"plan.max_batched_tokens is {show(plan.max_batched_tokens)}; {release}, as simulated, has no such limit"
+        yield f"plan.max_batched_tokens is {show(plan.max_batched_tokens)}; {release} has no such limit"
 
 
 def _tiers_without_use(plan: GenerationPlan) -> Iterator[str]:
@@ -97,8 +97,8 @@ def _tiers_without_use(plan: GenerationPlan) -> Iterator[str]:
         return
     if engine.serving.policy not in WITH_TIERS:
         release = f"{engine.name} {engine.version}".rstrip()
-        yield f"plan.kv_tiers is not simulated of {release}; simulated: {', '.join(WITH_TIERS)}"
+        yield f"plan.kv_tiers is not supported for {release}; supported: {', '.join(WITH_TIERS)}"
     elif not plan.prefix_cache:
-        yield "plan.kv_tiers needs plan.prefix_cache true, whose blocks the tiers keep"
+        yield "plan.kv_tiers requires plan.prefix_cache true"
     if plan.disaggregate is not None:
-        yield "plan.kv_tiers is not simulated with plan.disaggregate; one of them is"
+        yield "plan.kv_tiers cannot be combined with plan.disaggregate"

@@ -198,19 +198,19 @@ def grows(medians: Sequence[float]) -> bool:
 def of_slower(found: Cause, before: Window, now: Window, share: float) -> str:
     """Return what is said of steps of which this share has become slower."""
     ratio = now.step_time_s / before.step_time_s
-    took = f"{_time(now.step_time_s)}, {ratio:.2g} x the {_time(before.step_time_s)} of before"
+    took = f"{_time(now.step_time_s)}, {ratio:.2g} x the previous {_time(before.step_time_s)}"
     one = "a step" if share >= RARE else f"{percent(share)} of the steps take"
     takes = f"{one} {took}" if share < RARE else f"one takes {took}"
-    of = f"it takes {found.factor:.2g} x as long as it did"
+    of = f"it takes {found.factor:.2g} x the previous time"
     match found.cause:
         case "link":
-            return f"slower link: {found.part} takes {found.factor:.2g} x as long as it did, and a step {took}"
+            return f"slower link: {found.part} takes {found.factor:.2g} x the previous time, and a step {took}"
         case "input":
-            return f"slower input: the step waits {_time(now.wait_s)} for it and takes {took}"
+            return f"slower input: the step waits {_time(now.wait_s)} for input and takes {took}"
         case "part":
             return f"slower {found.part}: {of}, and a step {took}"
         case "growing":
-            return f"steps take longer and longer: now {took}"
+            return f"steps are getting slower: now {took}"
         case _:
             return f"slower steps: {takes}"
 
@@ -220,26 +220,29 @@ def of_assumption(steady_s: float, predicted_s: float, interval: tuple[float, fl
     low, high = map(_time, interval)
     return (
         f"slower than predicted from the start: a steady step takes {_time(steady_s)}, "
-        f"{steady_s / predicted_s:.2g} x the predicted {_time(predicted_s)} (80 %: {low} to {high}); "
-        "a slower link or fewer devices than the scenario says may be why"
+        f"{steady_s / predicted_s:.2g} x the predicted {_time(predicted_s)} (80 %: {low} to {high}); check for a "
+        "slower link or fewer devices than in the scenario"
     )
 
 
 def of_recovered(now_s: float, slow_s: float) -> str:
     """Return what is said of steps that are as fast again as they were."""
-    return f"recovered: a step takes {_time(now_s)} again, not {_time(slow_s)}"
+    return f"recovered: a step takes {_time(now_s)} again, down from {_time(slow_s)}"
 
 
 def of_sequences(lengths: Sequence[float], expected: float, *, longer: bool) -> str:
     """Return what is said of samples that have become longer or shorter."""
-    return f"{'longer' if longer else 'shorter'} sequences: {median(lengths):,.0f} tokens a sample, not {expected:,.0f}"
+    return (
+        f"{'longer' if longer else 'shorter'} sequences: {median(lengths):,.0f} tokens per sample, expected "
+        f"{expected:,.0f}"
+    )
 
 
 def of_devices(count: int, before: int) -> str:
     """Return what is said of another number of devices."""
     if count < before:
-        return f"fewer devices: {count} of {before} devices work"
-    return f"more devices: {count} devices work, not {before}"
+        return f"fewer devices: {count} of {before} are running"
+    return f"more devices: {count} are running, up from {before}"
 
 
 def figures_of(departure: Departure) -> Mapping[str, object]:
@@ -361,7 +364,7 @@ class DepartureDetector:
             return None
         self._is_full = True
         said = f"{format_quantity(used, BYTES)} of {format_quantity(total, BYTES)} ({percent(used / total)})"
-        return self._departure("memory", f"memory is nearly full: {said} are in use", step, factor=used / total)
+        return self._departure("memory", f"memory is nearly full: {said} in use", step, factor=used / total)
 
     def _learn(self, step: Step) -> None:
         """Take a step into the baseline, or into the history since then."""

@@ -63,10 +63,10 @@ def scenario_of(source: object) -> Scenario:
 
         source = load(source)
     if isinstance(source, list):
-        raise InputError(f"the file holds {len(source)} scenarios; a watch takes one: sl.watch(sl.load(FILE)[0])")
+        raise InputError(f"the file has {len(source)} scenarios; a watch needs one: sl.watch(sl.load(FILE)[0])")
     if not isinstance(source, Scenario):
         task = getattr(getattr(source, "workload", None), "task", type(source).__name__)
-        raise InputError(f"workload.task is {task}; watched are pretrain and finetune")
+        raise InputError(f"workload.task is {task}; allowed: pretrain, finetune")
     return source
 
 

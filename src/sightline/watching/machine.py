@@ -121,4 +121,4 @@ class Quiet:
             if part not in self.failed:
                 self.failed.add(part)
                 said = " ".join(str(error).split()) or type(error).__name__
-                LOGGER.warning("sightline.watch: %s failed: %s; the job goes on without that", part, said)
+                LOGGER.warning("sightline.watch: %s failed: %s; the job continues without it", part, said)

@@ -89,7 +89,7 @@ class Observer:
         if self._thread.is_alive():
             return False
         self._tick(last=True)
-        with self.quiet("planning again"):
+        with self.quiet("replanning"):
             self._hear(self._searches.end(LINGER_S if wait else 0.0))
         return True
 
@@ -109,14 +109,14 @@ class Observer:
             steps = self._reader.read(samples_of_replica(self.expected), last=last)
             self._new += steps
             self._recent.extend(steps)
-        with self.quiet("looking for departures"):
+        with self.quiet("detecting changes"):
             self._judge(steps)
         with self.quiet(STORE):
             self._write(last=last)
         with self.quiet("the terminal"):
             if self.screen.is_due(last=last) and self._recent and (steps or last):
                 self.screen.figures(summary(self._line(self._recent)), last=last)
-        with self.quiet("planning again"):
+        with self.quiet("replanning"):
             self._hear(self._searches.tend(self.detector, "" if self.stream is None else self.stream.folder))
 
     def _expect(self) -> None:
@@ -128,7 +128,7 @@ class Observer:
             self.expected = expected_of(scenario())
         except Exception as error:  # noqa: BLE001 - of models and arguments there are many
             reason = "; ".join(str(error).splitlines()) or type(error).__name__
-            self.note(f"no scenario can be derived, so only what is measured is told: {reason}")
+            self.note(f"no scenario could be derived, so only measurements are shown: {reason}")
             return
         self.detector, self._has_baseline = DepartureDetector(expected=self.expected), False
         self._about()

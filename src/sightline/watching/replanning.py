@@ -118,45 +118,45 @@ def _of_devices(scenario: Scenario, now: Scenario, there: int | None) -> list[st
 
     used = int(now.cluster.devices)
     if there is not None and used < there:
-        said = f"{used} of the {there} devices, which whole replicas of {devices_of_replica(now)} fill"
+        said = f"{used} of the {there} devices, in whole replicas of {devices_of_replica(now)}"
     elif used != scenario.cluster.devices:
         said = f"{used} device{'s' * (used != 1)}"
     else:
         return []
     batch = now.workload.global_batch
-    return [said if batch == scenario.workload.global_batch else f"{said} and {batch:,.0f} samples a step"]
+    return [said if batch == scenario.workload.global_batch else f"{said} and {batch:,.0f} samples per step"]
 
 
 def _of_samples(scenario: Scenario, now: Scenario) -> list[str]:
     length = now.workload.sequence_length
-    return [] if length == scenario.workload.sequence_length else [f"{length:,.0f} tokens a sample"]
+    return [] if length == scenario.workload.sequence_length else [f"{length:,.0f} tokens per sample"]
 
 
 def _of_link(question: Mapping[str, Any]) -> list[str]:
     factor = question.get("link_factor") or 1.0
-    return [f"links that take {factor:.2g} x as long"] if 1.0 < factor < float("inf") else []
+    return [f"links {factor:.2g} x slower"] if 1.0 < factor < float("inf") else []
 
 
 def factor_assumption(factor: float) -> list[str]:
     """Return what is assumed of a step that takes this many times its prediction."""
     if abs(factor - 1.0) < UNEXPLAINED:
         return []
-    return [f"every plan takes {factor:.2g} x its prediction, as the one that runs does"]
+    return [f"every plan takes {factor:.2g} x its prediction, like the current plan"]
 
 
 def no_plan_sentence(now: Scenario, evaluated: int, *, leaves_room: bool) -> str:
     """Return what is said where no plan was found."""
     framework, devices = now.plan.framework.name, int(now.cluster.devices)
     if not evaluated:
-        return f"{framework} offers no plan that can run this on {devices} device{'s' * (devices != 1)}"
-    room = " and leaves room" if leaves_room else ""
-    return f"of the {evaluated:,} plans that {framework} offers none fits{room}"
+        return f"{framework} has no plan for this on {devices} device{'s' * (devices != 1)}"
+    room = " with enough memory to spare" if leaves_room else ""
+    return f"none of the {evaluated:,} {framework} plans fits{room}"
 
 
 def kept_plan_sentence(evaluated: int, cause: str, assumptions: Sequence[str]) -> str:
     """Return what is said where no other plan saves enough."""
-    said = f"the plan that runs is still the best of {evaluated:,} that were searched"
-    said += "" if cause in ("devices", "sequences") else "; look for the cause in the job itself"
+    said = f"the current plan is still the best of {evaluated:,} searched"
+    said += "" if cause in ("devices", "sequences") else "; the cause is in the job itself"
     return said + _assuming(assumptions)
 
 
@@ -174,11 +174,11 @@ def gain_sentence(
     gain = 1.0 - best_s / present_s
     much = f"{percent(abs(gain))} {'less' if gain > 0 else 'more'} time"
     ends = "" if interval is None else f"80 %: {_interval(interval, gain)}; "
-    times = f"{ends}predicted {_time(best_s)} a step, {_time(present_s)} with the plan that runs"
+    times = f"{ends}predicted step time {_time(best_s)}, {_time(present_s)} with the current plan"
     verb = "would" if is_advised else "may"
     said = f"{_worded(present.scenario, settings)} {verb} take {much} ({times})"
     if not is_advised:
-        said += ": too uncertain to restart for"
+        said += ": too uncertain to justify a restart"
     return said + _assuming(assumptions)
 
 
@@ -187,8 +187,10 @@ def replacement_sentence(
 ) -> str:
     """Return what is said where the plan that ran cannot run any more."""
     devices = int(now.cluster.devices)
-    took = f"{_time(float(best.step_time_s))} a step (predicted)"
-    said = f"the plan cannot run on the devices that are left; on {devices} {_worded(now, settings)} is the fastest"
+    took = f"predicted step time {_time(float(best.step_time_s))}"
+    said = (
+        f"the current plan cannot run on the remaining devices; on {devices}, {_worded(now, settings)} is the fastest"
+    )
     return f"{said}: {took}" + _assuming(assumptions)
 
 

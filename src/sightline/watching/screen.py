@@ -75,7 +75,7 @@ def summary(line: Mapping[str, Any], between: str = "   ") -> str:
     if line.get("tokens_per_s"):
         parts.append(format_quantity(line["tokens_per_s"], TOKENS_PER_SECOND))
     if line.get("mfu") is not None:
-        impossible = " (more than the devices can do: not the scenario's model)" if line["mfu"] > 1.0 else ""
+        impossible = " (more than the devices can do: the model differs from the scenario)" if line["mfu"] > 1.0 else ""
         parts.append(f"MFU {percent(line['mfu'], 1)}" + impossible)
     if line.get("memory_bytes"):
         parts.append(f"memory {format_quantity(line['memory_bytes'], BYTES)}")
@@ -93,7 +93,7 @@ _WAIT_WORTH: Final = 0.01
 def _step(line: Mapping[str, Any]) -> str:
     low, high = line["spread_s"]
     time = format_quantity(line["step_time_s"], SECONDS)
-    return f"{time} a step" if line["steps"] < 2 else f"{time} a step ({_range(low, high)})"
+    return f"{time} per step" if line["steps"] < 2 else f"{time} per step ({_range(low, high)})"
 
 
 def _range(low: float, high: float) -> str:
@@ -122,13 +122,13 @@ def baseline_sentence(baseline: Window, expected: Expected | None) -> str:
     if low <= baseline.step_time_s <= high:
         return said
     share = baseline.step_time_s / expected.step_time_s - 1.0
-    return f"{said}: {gap(share)}, outside of the 80 % interval; later departures are judged against what it takes"
+    return f"{said}: {gap(share)}, outside the 80 % interval; later changes are relative to the measured step time"
 
 
 def replan_sentence(answer: Mapping[str, Any]) -> str:
     """Return what a search found, with the command that shows it."""
     if "error" in answer:
-        return f"no better plan can be said: {answer['error']}"
+        return f"no better plan found: {answer['error']}"
     command = answer.get("command") if answer.get("advised") else ""
     return f"{answer['sentence']}; see `{command}`" if command else str(answer["sentence"])
 

@@ -166,14 +166,14 @@ def read_one(watch: str, store: Store | str | None = None, *, since: int = 0, si
     opened = _opened(store)
     run = _latest(opened) if watch == "latest" else opened.find(watch)
     if run.suite != SUITE:
-        raise InputError(f"run '{run.id}' was measured, not watched; `sightline runs show {run.id}` shows it")
+        raise InputError(f"run '{run.id}' was measured, not watched; show it with `sightline runs show {run.id}`")
     return _record(opened, run, since, since_event)
 
 
 def _latest(store: Store) -> Run:
     runs = [run for run in store.runs() if run.suite == SUITE]
     if not runs:
-        raise InputError(f"the store of runs '{store.place}' has no watch")
+        raise InputError(f"the run store '{store.place}' has no watched job")
     return runs[-1]
 
 

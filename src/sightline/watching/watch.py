@@ -73,7 +73,7 @@ class Watch:
     def __enter__(self) -> Self:
         """Begin to watch: the first step is counted from here on."""
         if self._observer is None and machine.rank() == 0:
-            with self._quiet("beginning to watch"):
+            with self._quiet("starting the watch"):
                 self._begin()
         return self
 
@@ -290,7 +290,7 @@ class WatchCallback:
         """Begin the watch, if nobody has."""
         if self._owns:
             # The Trainer tells nobody when a training ends in an error.
-            error = RuntimeError("the training before did not come to its end")
+            error = RuntimeError("the previous training did not finish")
             self.watch.__exit__(RuntimeError, error, None)
         if not getattr(args, "disable_tqdm", True):
             self.watch.without_line()
@@ -447,5 +447,5 @@ def _device() -> str:
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
     found = catalog_name({"name": properties.name, "memory_bytes": float(properties.total_memory)})
     if found is None:
-        raise InputError(f"cluster: the catalog has no device called '{properties.name}'")
+        raise InputError(f"cluster: unknown device '{properties.name}'")
     return found

@@ -56,7 +56,7 @@ def test_one_more_kind_of_device_never_lowers_the_best_throughput(slower):
 def test_devices_that_only_hold_the_others_up_are_left_out():
     answer = plan(asked(H100, "1x rtx-3090"))
     assert answer.plans[0].profile.scenario.cluster.in_words == "8 x h100-sxm-80gb"
-    assert "the best plan runs on 8 x h100-sxm-80gb alone, of 8 x h100-sxm-80gb + 1 x rtx-3090" in answer.warnings
+    assert "the best plan uses only 8 x h100-sxm-80gb of 8 x h100-sxm-80gb + 1 x rtx-3090" in answer.warnings
 
 
 def test_what_does_not_fit_saves_memory_before_it_is_given_up():
@@ -143,7 +143,7 @@ def test_contradictions_are_refused_as_on_equal_devices(stated):
 
 @pytest.mark.parametrize("given", [{"workers": "local:2"}, {"where": "found"}])
 def test_who_searches_is_refused_on_unlike_devices(given):
-    with pytest.raises(InputError, match=f"{next(iter(given))} is for searches on equal devices"):
+    with pytest.raises(InputError, match=f"{next(iter(given))} needs devices of one type"):
         plan(asked(A100, H100), **given)
 
 

@@ -61,8 +61,8 @@ def test_every_command_asks_for_a_plan_that_fits(question):
 def test_a_single_change_comes_first():
     _, found = asked(LARGE)
     assert found[0].set == {"plan.micro_batch": 1}
-    assert "USD an hour" in found[0].sentence
-    assert "x as long" in found[0].sentence
+    assert "USD per hour" in found[0].sentence
+    assert "x the time" in found[0].sentence
 
 
 def test_several_changes_and_adapters_where_the_question_has_no_plan():
@@ -130,7 +130,7 @@ def test_a_search_that_finds_plans_has_no_nearest_and_says_what_it_rests_on():
     assert not answer.nearest
     assert answer.neighbours
     assert answer.hardware
-    assert "of the calendar time" in answer.assumptions["progress"]
+    assert "of wall-clock time" in answer.assumptions["progress"]
     assert all(one.loss is None or one.loss > -0.02 for one in answer.neighbours)
 
 
@@ -230,7 +230,7 @@ def test_the_memory_of_a_host_that_nobody_stated_is_said():
     question = SMALL | {"plan": {"framework": "deepspeed", "zero_stage": 0, "offload": "none"}}
     described = [one.sentence for one in plan(question, launchable=True).nearest if "plan.offload" in one.set]
     assert described
-    assert all("of host memory a node, assumed (epyc-7742)" in sentence for sentence in described)
+    assert all("of host memory per node, assumed (epyc-7742)" in sentence for sentence in described)
     offloading = SMALL | {"plan": {"framework": "deepspeed", "offload": {"any": ["none", "optimizer"]}}}
     assert "GiB of host memory" in plan(offloading, launchable=True).assumptions["offloading"]
 

@@ -79,7 +79,7 @@ def test_what_cannot_be_says_why():
     _, around = found(model="gpt-3-175b", plan=LARGE["plan"] | {"virtual_stages": 12})
     twice = by_choice(around)["virtual_stages", 24]
     assert twice.loss is None
-    assert "cannot be: plan.pipeline_parallel is 8" in twice.sentence
+    assert "invalid: plan.pipeline_parallel is 8" in twice.sentence
 
 
 def test_what_the_framework_does_not_offer_is_named_only_if_it_is_better():
@@ -91,7 +91,7 @@ def test_what_the_framework_does_not_offer_is_named_only_if_it_is_better():
     bubble = by_choice(around)["schedule", "zero-bubble"]
     assert bubble.loss is not None
     assert bubble.loss < 0
-    assert "megatron offers gpipe, 1f1b, interleaved" in bubble.sentence
+    assert "gpipe, 1f1b, interleaved" in bubble.sentence
 
 
 def test_only_searched_fields_have_neighbours():

@@ -87,11 +87,11 @@ def test_the_settings_of_a_plan_load_as_that_plan(stated):
 
 
 def test_what_belongs_to_training_is_refused():
-    with pytest.raises(InputError, match="deadline is for training"):
+    with pytest.raises(InputError, match="deadline applies to training"):
         plan(asked(), deadline="30d")
     training = {"model": "llama-2-7b", "cluster": "8x a800-sxm-80gb"}
     work = {"task": "pretrain", "sequence_length": 350, "global_batch": 16}
-    with pytest.raises(InputError, match=r"tpot is for workload\.task generate"):
+    with pytest.raises(InputError, match=r"tpot applies to workload\.task generate"):
         plan({**training, "workload": work}, tpot="1 s")
 
 

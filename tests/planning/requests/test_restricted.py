@@ -54,7 +54,7 @@ def test_a_value_without_a_valid_plan_is_a_warning():
 
 def test_several_scenarios_are_refused_by_name():
     several = "\n---\n".join(f"name: {name}\nmodel: llama-3.2-1b\ncluster: 1x h100-sxm" for name in ("first", "second"))
-    with pytest.raises(InputError, match="2 scenarios are given: 'first', 'second'; allowed: one"):
+    with pytest.raises(InputError, match=r"got 2 scenarios .*'first', 'second'"):
         load_spaces(several)
 
 
@@ -82,7 +82,7 @@ def test_evaluated_plans_are_feasible_or_beyond_a_limit(limits):
 
 
 def test_stated_layers_of_stages_are_not_searched():
-    with pytest.raises(InputError, match=r"plan.stage_layers is 8, 8; allowed: left out, for a search spreads"):
+    with pytest.raises(InputError, match=r"plan.stage_layers is 8, 8"):
         plan(asked({"pipeline_parallel": 2, "stage_layers": [8, 8]}))
 
 

@@ -30,7 +30,7 @@ def test_a_rate_beyond_the_devices_names_the_fewest_that_serve_it() -> None:
     found = plan({**QUESTION, "cluster": "1x h100-sxm-80gb"}, **RENT)
     assert not found.plans
     near = found.nearest[0]
-    assert "serve the stated load" in near.sentence
+    assert "serve the load" in near.sentence
     more = plan({**QUESTION, "cluster": near.set["cluster"]}, **RENT)
     assert more.plans[0].profile.scenario.cluster.devices == near.plan.profile.scenario.cluster.devices
 

@@ -89,5 +89,5 @@ def test_rent_needs_a_price() -> None:
     (space,) = spaces_of(QUESTION)
     cluster = space.scenario.cluster
     unpriced = replace(cluster, device=replace(cluster.device, usd_per_hour=None))
-    with pytest.raises(InputError, match="the price of h100-sxm-80gb is not known"):
+    with pytest.raises(InputError, match="the price of h100-sxm-80gb is unknown"):
         search([replace(space, scenario=replace(space.scenario, cluster=unpriced))], "cost")

@@ -37,7 +37,7 @@ def test_each_is_the_best_of_a_search_of_that_value_alone(question, objective):
         alone = plan(question, objective=objective, launchable=True, overrides=one.set)
         if one.loss is None:
             assert not alone.plans
-            assert one.sentence == "no plan that fits and meets the limits"
+            assert one.sentence == "no plan fits and meets the limits"
         else:
             least = min(plan.value for plan in alone.plans)
             assert one.loss == pytest.approx(least / min(first.value, answer.plans[1].value) - 1, abs=2e-3)
@@ -50,7 +50,7 @@ def test_they_are_in_every_form():
     keys = {key for one in answer.alternatives for key in one.set}
     assert keys == {"cluster", "plan.adapter"}
     assert plans_to_dict(answer)["neighbours"][0]["set"] == answer.alternatives[0].set
-    assert ("adapter none", "-", "no plan that fits and meets the limits") in plan_sentences.alternatives(answer)
+    assert ("adapter none", "-", "no plan fits and meets the limits") in plan_sentences.alternatives(answer)
 
 
 def test_one_value_and_fronts_have_none():

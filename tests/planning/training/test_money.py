@@ -43,7 +43,7 @@ def test_numbers_that_can_be_meant_in_the_base_unit_need_none(size, time_s):
 @given(st.floats(1e-3, 59.0))
 def test_a_unit_that_is_stated_is_taken_as_it_is(seconds):
     assert read_run_limits(deadline=f"{seconds!r} s").deadline_s == pytest.approx(seconds)
-    with pytest.raises(InputError, match="write its unit"):
+    with pytest.raises(InputError, match="add a unit"):
         read_run_limits(deadline=seconds)
 
 

@@ -264,7 +264,7 @@ def test_launchable_plans_of_torchtitan_split_sequences_with_matrices():
         ({"objective": "tim"}, "objective is 'tim'; allowed: time, cost, energy, memory, batch - did you mean 'time'?"),
         ({"pareto": ("time",)}, "pareto is 'time'"),
         ({"top": 0}, "top is 0"),
-        ({"deadline": "30d"}, "deadline needs workload.total_tokens"),
+        ({"deadline": "30d"}, "deadline requires workload.total_tokens"),
         ({"free": ["tensor_paralel"]}, "did you mean 'tensor_parallel'?"),
         ({"max_memory": "much"}, "'much'"),
     ],

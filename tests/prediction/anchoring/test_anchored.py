@@ -92,7 +92,7 @@ def test_a_slow_network_is_learned_where_it_binds():
         plan={"framework": "megatron", "tensor_parallel": 8, "micro_batch": 1, "zero_stage": 1},
     )
     taught = sl.predict(scenario, anchor=[_measured(scenario, 1.4)]).anchor[0]
-    assert "your network delivers" in taught["sentence"]
+    assert "your network" in taught["sentence"]
     network = next(one for one in taught["learned"] if one["constant"] == "collective_slowdown")
     assert network["value"] > 1.1 * network["assumed"]
     assert network["interval"][0] < network["value"] < network["interval"][1]
@@ -118,7 +118,7 @@ def test_a_micro_batch_is_chosen_with_what_was_learned():
     [(_steps(), {"step_time_s": 0.05}), (_requests(), {"ttft_s": 1e-4}), (_requests(), {"tpot_s": 1e-5})],
 )
 def test_faster_than_physics_is_refused_with_both_numbers(scenario, measured):
-    with pytest.raises(InputError, match=r"measured .* s, but .* s is the least that"):
+    with pytest.raises(InputError, match=r"measured .* s, but .* needs at least .* s"):
         sl.predict(scenario, anchor=[replace(scenario, measured=measured, name="own")])
 
 
@@ -130,12 +130,12 @@ def test_an_anchor_may_leave_the_micro_batch_open():
 
 
 def test_another_task_teaches_nothing():
-    with pytest.raises(InputError, match="the anchors measured training, the scenario is generation"):
+    with pytest.raises(InputError, match="the anchors measured training, but the scenario is generation"):
         sl.predict(_requests(), anchor=[_measured(_steps())])
     operator = sl.load(
         {"cluster": "1x a100-sxm-80gb", "workload": {"task": "operator", "operator": "copy", "elements": 1e6}}
     )
-    with pytest.raises(InputError, match="a single operator has no framework"):
+    with pytest.raises(InputError, match="single operators"):
         sl.predict(operator, anchor=[_measured(_steps())])
 
 
@@ -205,11 +205,11 @@ def test_another_device_or_framework_is_warned_about():
         plan={"framework": "deepspeed", "zero_stage": 2, "micro_batch": 2},
     )
     answer = sl.predict(elsewhere, anchor=[own])
-    assert any("anchored on a800-sxm-80gb, asked for h100-sxm-80gb" in warning for warning in answer.warnings)
+    assert any("anchored on a800-sxm-80gb, predicting h100-sxm-80gb" in warning for warning in answer.warnings)
     moved = answer.step_time_s / sl.predict(elsewhere).step_time_s
     assert 1.0 < moved < 1.2
     other = sl.predict(_steps(framework="fsdp", zero_stage=3), anchor=[own])
-    assert any("anchored with deepspeed, asked for fsdp" in warning for warning in other.warnings)
+    assert any("anchored with deepspeed, predicting fsdp" in warning for warning in other.warnings)
 
 
 def test_another_device_and_framework_leave_what_all_have_in_common():
@@ -220,7 +220,7 @@ def test_another_device_and_framework_leave_what_all_have_in_common():
         plan={"framework": "fsdp", "zero_stage": 3, "micro_batch": 1},
     )
     warnings = sl.predict(elsewhere, anchor=[_measured(_steps(), 1.2)]).warnings
-    said = "anchored with deepspeed on a800-sxm-80gb, asked for fsdp on h100-sxm-80gb"
+    said = "anchored with deepspeed on a800-sxm-80gb, predicting fsdp on h100-sxm-80gb"
     assert [said in warning for warning in warnings if warning.startswith("anchored")] == [True]
 
 
@@ -232,9 +232,9 @@ def _of_model(model):
 @pytest.mark.parametrize(
     ("measured", "asked", "said"),
     [
-        ("llama-2-7b", "mixtral-8x7b", "asked for mixtral-8x7b with experts: nothing was measured of those"),
-        ("mixtral-8x7b", "llama-2-7b", "asked for llama-2-7b without experts: what was learned of those says nothing"),
-        ("gpt-1.3b", "llama-2-7b", "anchored on gpt-1.3b, asked for llama-2-7b: what was learned of the host"),
+        ("llama-2-7b", "mixtral-8x7b", "predicting mixtral-8x7b with experts"),
+        ("mixtral-8x7b", "llama-2-7b", "predicting llama-2-7b without experts"),
+        ("gpt-1.3b", "llama-2-7b", "anchored on gpt-1.3b, predicting llama-2-7b"),
     ],
 )
 def test_another_model_is_warned_about(measured, asked, said):
@@ -297,7 +297,7 @@ def test_a_surprising_anchor_leaves_a_wider_interval():
 
 @pytest.mark.parametrize(
     ("factor", "question"),
-    [(1000.0, "is it in ms?"), (8.0, "is its unit right"), (0.19, "(is its unit right|is the least that)")],
+    [(1000.0, "is it in ms?"), (8.0, "check its unit"), (0.19, "(check its unit|needs at least)")],
 )
 def test_an_anchor_far_off_its_prediction_is_refused_with_both_numbers(factor, question):
     own = _measured(_steps(), factor)
@@ -314,7 +314,7 @@ def test_tokens_far_off_their_prediction_are_refused_too():
 def test_an_anchor_of_another_task_is_said_to_be_left_out():
     known = anchored([_measured(_steps()), replace(_measured(_requests()), name="requests")])
     for asked, name in ((_steps(), "requests"), (_requests(), "own")):
-        (said,) = [w for w in sl.predict(asked, anchor=known).warnings if "is left out" in w]
+        (said,) = [w for w in sl.predict(asked, anchor=known).warnings if "is ignored" in w]
         assert said.startswith(f"anchor '{name}' measured")
 
 
@@ -336,7 +336,7 @@ def test_tokens_faster_than_the_weights_of_their_own_format_can_be_read_are_refu
     device = asked.cluster.device
     weights = float(sl.predict(asked).memory_bytes["weights"])
     too_fast = 0.6 * weights / (device.memory_bandwidth * asked.cluster.devices)
-    with pytest.raises(InputError, match="the least that"):
+    with pytest.raises(InputError, match="needs at least"):
         sl.predict(asked, anchor=[replace(asked, measured={"tpot_s": too_fast})])
 
 

@@ -26,14 +26,14 @@ def test_a_release_that_was_measured_needs_no_remark():
 
 def test_another_release_says_whose_constants_it_takes():
     (said,) = borrowed_releases("lmdeploy", "0.6")
-    assert said == "lmdeploy 0.6 was not measured: its constants are those of 0.2"
+    assert said == "no measurement of lmdeploy 0.6; using the constants of 0.2"
     (said,) = borrowed_releases("tensorrt-llm", "0.10")
-    assert said.endswith("those of 0.5, 0.6, 0.7, 0.8, 0.9")
+    assert said.endswith(" 0.5, 0.6, 0.7, 0.8, 0.9")
 
 
 def test_a_set_of_measurements_without_releases_says_so():
     (said,) = borrowed_releases("llama.cpp", "b4000")
-    assert said.endswith("those of another release")
+    assert said.endswith("of another release")
     assert borrowed_releases("llama.cpp", "b1671") == ()
 
 
@@ -55,7 +55,7 @@ def test_a_release_line_of_its_own_has_its_own_constants():
 
 def test_a_set_of_few_rows_or_one_source_is_not_calibrated():
     said = missing_measurements("sglang")
-    assert "runs of sglang from 1 source; calibrated needs runs of two sources, or a run of your own" in said
+    assert "runs of sglang from 1 source" in said
     assert load_inference("sglang")[1] == "extrapolated"
     on_fitted = generation(cluster="1x h200-sxm-141gb", plan={"framework": "sglang"})
     assert predict_generation(on_fitted).missing == {"framework": said}
@@ -102,7 +102,7 @@ def test_an_engine_is_not_calibrated_on_a_device_that_it_was_never_measured_on()
     """The terminal prints what is missing, in one sentence."""
     plan = {"framework": "tensorrt-llm", "framework_version": "0.8"}
     found = predict_generation(generation(cluster="1x mi300x", plan=plan))
-    assert found.missing["framework"].startswith("no published run of tensorrt-llm 0.8 on mi300x is known")
+    assert found.missing["framework"].startswith("no published run of tensorrt-llm 0.8 on mi300x")
     assert found.evidence["framework"] == "extrapolated"
     known = predict_generation(generation(cluster="1x h100-sxm-80gb", plan=plan))
     assert (known.missing, known.evidence["framework"]) == ({}, "calibrated")
@@ -171,7 +171,7 @@ def test_a_date_and_an_old_release_have_the_constants_of_their_time():
 
     assert step_s("2023-10") == step_s("0.2") > 1.3 * step_s("0.15")
     (said,) = borrowed_releases("vllm", "0.3")
-    assert said == "vllm 0.3 was not measured: its constants are those of 0.2"
+    assert said == "no measurement of vllm 0.3; using the constants of 0.2"
 
 
 def test_a_date_beyond_the_catalog_s_is_said():

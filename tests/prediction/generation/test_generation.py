@@ -224,7 +224,7 @@ def test_prompts_wait_for_those_who_only_prefill(continuous: bool):
 
 def test_formats_without_products_on_the_device_are_remarked_on():
     (said,) = predict_generation(generation(plan={"quantization": "fp8"})).warnings
-    assert said == "a100-sxm-80gb has no fp8 products: fp8 weights are converted to bf16 on the way"
+    assert said.startswith("a100-sxm-80gb has no fp8 ")
     assert predict_generation(generation(cluster="1x h100-sxm-80gb", plan={"quantization": "fp8"})).warnings == ()
 
 

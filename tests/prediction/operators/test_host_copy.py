@@ -64,7 +64,7 @@ def test_where_the_memory_is_the_host_s_a_copy_stays_in_it():
     [
         ({"direction": "host-to-devise"}, "did you mean 'host-to-device'"),
         ({"direction": "host-to-device", "host_memory": "locked"}, "workload.host_memory"),
-        ({"host_memory": "pageable"}, "with the direction device-to-device"),
+        ({"host_memory": "pageable"}, "with direction device-to-device"),
         ({"operator": "norm", "direction": "host-to-device"}, "direction is not a known key"),
     ],
 )

@@ -142,9 +142,9 @@ def test_a_host_too_small_for_what_is_offloaded_does_not_fit() -> None:
     small = {"same_as": "epyc-7742", "memory": "50 GB"}
     step = profile(8, zero_stage=3, offload=["optimizer", "parameters"], host=small)
     assert not step.fits
-    assert any("of each host's 50 GB of memory" in sentence for sentence in step.warnings)
+    assert any("of 50 GB of host memory" in sentence for sentence in step.warnings)
     assert step.memory_bytes["total"] < step.usable_bytes
-    assert step.advice[0] == "does not fit: what it offloads is more than the memory of its hosts"
+    assert step.advice[0] == "does not fit: the offloaded state exceeds host memory"
     assert step.stages[0].items["in the host's memory"] > 0
 
 
@@ -156,7 +156,7 @@ def test_an_update_on_the_host_is_bound_by_it() -> None:
 
 
 def test_quantized_weights_that_nobody_trains_are_remarked_on() -> None:
-    assert any("weights kept in nf4 are not trained" in sentence for sentence in profile(quantization="nf4").warnings)
+    assert any("weights in nf4 are not trained" in sentence for sentence in profile(quantization="nf4").warnings)
     assert profile(adapter={"kind": "qlora"}).warnings == ()
 
 

@@ -63,5 +63,5 @@ def test_a_batch_of_half_a_billion_takes_no_longer_than_one_of_hundreds():
 def test_a_batch_that_replicas_cannot_share_is_refused():
     scenario = training(model="gpt-125m", cluster="8x a100-sxm-80gb", global_batch=8, plan={"micro_batch": 1})
     uneven = replace(scenario, workload=replace(scenario.workload, global_batch=12))
-    with pytest.raises(InputError, match=r"workload\.global_batch: 12 can't be divided among 8 replicas"):
+    with pytest.raises(InputError, match=r"workload\.global_batch 12 .* 8"):
         predict(with_micro_batch(uneven, None))

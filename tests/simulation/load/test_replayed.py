@@ -50,7 +50,7 @@ def test_a_process_sends_the_requests_of_the_trace_at_its_own_times(tmp_path):
 
 def test_times_that_are_all_the_same_have_no_rate(tmp_path):
     path = trace(tmp_path, "prompt_tokens,output_tokens\n5,6\n7,8\n")
-    with pytest.raises(InputError, match=r"workload.arrival.rate is 2, but all requests of .* arrive at one time"):
+    with pytest.raises(InputError, match=r"workload.arrival.rate is 2, but all requests of .* arrive at once"):
         whole(replay(path, Arrival(process="trace", rate=2.0)))
     assert whole(replay(path)).arrival_s.tolist() == [0.0, 0.0]
 

@@ -36,12 +36,12 @@ def told(
     ("sentence", "case"),
     [
         ("mostly because the KV cache is full", {"kv": FULL, "waiting": 3}),
-        ("as many run as plan.max_sequences allows", {"kv": [(0.0, 2.0, 100)], "waiting": 3, "max_sequences": 1}),
-        ("as large as plan.max_batched_tokens allows", {"kv": [(0.0, 2.0, 100)], "waiting": 3, "token_budget": 1}),
+        ("plan.max_sequences", {"kv": [(0.0, 2.0, 100)], "waiting": 3, "max_sequences": 1}),
+        ("plan.max_batched_tokens", {"kv": [(0.0, 2.0, 100)], "waiting": 3, "token_budget": 1}),
         ("requests wait 100 % of the busy time", {"kv": [(0.0, 2.0, 100)], "waiting": 3}),
         ("idle 80 % of the time", {"kv": FULL, "duration_s": 10.0}),
         ("limited by memory bandwidth", {"kv": FULL}),
-        ("requests wait for little but the running iteration", {"kv": FULL, "waiting": 1, "queued": 0.01}),
+        ("the running iteration", {"kv": FULL, "waiting": 1, "queued": 0.01}),
         ("", {"kv": []}),
     ],
 )

@@ -133,12 +133,12 @@ def _amount(name: str, value: float) -> str:
     return f"{limit.label} {format_quantity(value, limit.dimension)}"
 
 
-UNKNOWN_QUALITY = "what formats do to the model's answers is not predicted; plan.quantization fixes them"
+UNKNOWN_QUALITY = "the effect of formats on answer quality is not predicted; fix the format with plan.quantization"
 """Said where formats are searched."""
 _LOADS: Mapping[bool, str] = {
-    False: "one batch is sent at once and answered whole, so a first token waits for all prompts; "
-    "workload.continuous=true plans for a steady load",
-    True: "steady: a finished sequence is replaced at once, so decoding waits for prompts of others",
+    False: "one batch is sent at once, so the first token waits for all prompts; use workload.continuous=true to "
+    "plan for a steady load",
+    True: "steady load: finished sequences are replaced immediately, so decoding waits for the prompts of others",
 }
 """What latencies rest on, by ``workload.continuous``."""
 
@@ -146,10 +146,10 @@ _LOADS: Mapping[bool, str] = {
 def assumptions(spaces: Sequence[GenerationSpace]) -> dict[str, str]:
     """Return what the answer rests on, by name."""
     said = {"load": _LOADS[spaces[0].scenario.workload.continuous]} if spaces else {}
-    said["memory"] = "all sequences of a batch are in memory at a time"
+    said["memory"] = "all sequences of a batch are in memory at once"
     if any(space.values.get("quantization", ()) is None for space in spaces):
         said["quantization"] = UNKNOWN_QUALITY
-    said["cost"] = "rent per million output tokens; prompts add to the rent, not to the tokens"
+    said["cost"] = "cost per million output tokens; prompts add to the cost, not to the tokens"
     devices = {space.scenario.cluster.device.name: space.scenario.cluster.device for space in spaces}
     return said | price_assumptions(devices)
 
@@ -167,8 +167,8 @@ SHOWN = (
 )
 """Figures that are worked out for every plan that is kept."""
 LEFT_OUT = (
-    "there are too many pairs of prefill and decode workers: of these, workers with uncommon degrees were left out; "
-    "degrees in plan.disaggregate narrow the search"
+    "too many pairs of prefill and decode workers; workers with uncommon degrees were skipped; set degrees in "
+    "plan.disaggregate to narrow the search"
 )
 
 
@@ -343,8 +343,8 @@ def _nobody_runs(spaces: Sequence[GenerationSpace]) -> list[str]:
     """Sentences that no engine of the catalog runs the model on the devices."""
     questions = (space.scenario for space in spaces)
     return [
-        f"no engine of the catalog is known to run {of.model.name} on {of.cluster.device.name}; "
-        "plan.framework names one to be searched anyway"
+        f"no engine in the catalog is known to run {of.model.name} on {of.cluster.device.name}; set "
+        "plan.framework to search one anyway"
         for of in questions
     ]
 

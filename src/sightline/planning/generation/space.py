@@ -92,8 +92,7 @@ def launched(space: GenerationSpace) -> GenerationSpace:
     names = tuple(name for name in found if name in ENGINE_WRITERS)
     if not names:
         raise InputError(
-            f"plan.framework is {', '.join(found) or 'free'}, for which no launch is written; written: "
-            f"{', '.join(ENGINE_WRITERS)}"
+            f"plan.framework is {', '.join(found) or 'free'}; allowed with a launch: {', '.join(ENGINE_WRITERS)}"
         )
     return replace(space, values={**space.values, "framework": names}) if "framework" in space.values else space
 

@@ -166,14 +166,14 @@ def said_of_unlisted(fields: Sequence[str]) -> Iterator[str]:
     """Yield a sentence on free fields of a plan that plans on several kinds of devices do not try."""
     if fields:
         names = ", ".join(f"plan.{name}" for name in fields)
-        yield f"plans on several kinds of devices come from a short list, in which {names} are not searched"
+        yield f"plans on heterogeneous devices come from a short list; {names} are not searched"
 
 
 def left_out(plans: Sequence[RankedPlan], cluster: Cluster) -> Iterator[str]:
     """Yield a sentence where the best plan leaves devices of a cluster out."""
     used = plans[0].profile.scenario.cluster if plans else cluster
     if used.devices < cluster.devices:
-        yield f"the best plan runs on {used.in_words} alone, of {cluster.in_words}"
+        yield f"the best plan uses only {used.in_words} of {cluster.in_words}"
 
 
 def best_beside(

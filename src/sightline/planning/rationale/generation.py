@@ -109,8 +109,8 @@ def compared(best: Profile, other: Profile, limits: Limits) -> str:
         if abs(its / own - 1) >= SEEN
     ]
     missed = [key for key, limit in limits.items() if missed_by(key, FIGURES[key](other), limit) > 1]
-    said += [f"misses the limit of {BY_KEY[key][1].label if key in BY_KEY else key}" for key in missed]
-    return ", ".join(said) or "both latencies are the same"
+    said += [f"misses the limit for {BY_KEY[key][1].label if key in BY_KEY else key}" for key in missed]
+    return ", ".join(said) or "same latencies"
 
 
 def kinds_of(space: GenerationSpace) -> list["Variations"]:

@@ -21,7 +21,7 @@ LATENCIES = tuple(number for number in PARTS if number.endswith("latency_s"))
 _RATES = ("memory_bandwidth", "l2_bandwidth", "bandwidth", "bandwidth_per_node")
 DIMENSIONS: Mapping[str, Dimension] = {**dict.fromkeys(_RATES, BYTES_PER_SECOND), "latency_s": SECONDS}
 """Of the figures that a sentence states; of the others it says that there is twice as much."""
-_WORDS = {"peak_flops": "matmuls twice as fast in every format", "speed": "a host twice as fast"}
+_WORDS = {"peak_flops": "twice the matmul rate in every format", "speed": "twice the host speed"}
 LEAST_GAIN = 0.005
 """Share of the objective from which on a change is worth a line."""
 _ALIKE = 0.25

@@ -165,7 +165,7 @@ class Describer:
         profile = plan.profile
         said = needs_and_step(profile)
         if self.unmet.asked is not None:
-            said += f", {profile.step_time_s / self.unmet.asked.step_time_s:.2f} x as long"
+            said += f", {profile.step_time_s / self.unmet.asked.step_time_s:.2f} x the time"
         said += _price(plan, with_time=self.unmet.is_limited)
         cluster = profile.scenario.cluster
         if profile.scenario.plan.offload and is_usual(cluster):
@@ -176,18 +176,18 @@ class Describer:
 def host_memory(cluster: Cluster) -> str:
     """Return the memory of the hosts that are assumed where none are stated."""
     host = cluster.host
-    return f"{float(host.memory_bytes) / GIB:,.0f} GiB of host memory a node, assumed ({host.name})"
+    return f"{float(host.memory_bytes) / GIB:,.0f} GiB of host memory per node, assumed ({host.name})"
 
 
 def _price(plan: RankedPlan, *, with_time: bool) -> str:
     """What a plan costs: the run, where its length is known, else an hour."""
     cost, run_s = plan.figures.get("cost_usd"), plan.figures.get("calendar_time_s")
     cluster = plan.profile.scenario.cluster
-    said = f", {format_quantity(run_s, SECONDS)} on the calendar" if with_time and run_s is not None else ""
+    said = f", run time {format_quantity(run_s, SECONDS)}" if with_time and run_s is not None else ""
     if cost is not None:
         return f"{said}, {cost:,.{0 if cost >= 100 else 2}f} USD for the run"
     price = cluster.device.usd_per_hour
-    return said if price is None else f"{said}, {price * cluster.devices:.2f} USD an hour"
+    return said if price is None else f"{said}, {price * cluster.devices:.2f} USD per hour"
 
 
 WORTH = 0.9

@@ -131,7 +131,7 @@ def _adapted(scenario: Scenario, kind: AdapterKind, form: str) -> list[Variation
             Variation(
                 set={**stated, "plan.adapter": kind},
                 scenario=replace(scenario, workload=workload, plan=plan),
-                remark="trains an adapter alone",
+                remark="trains only an adapter",
             )
         )
     return found
@@ -144,7 +144,7 @@ def _shorter(scenario: Scenario) -> Iterator[Variation]:
     tokens = scenario.workload.sequence_length // 2
     while tokens >= SHORTEST:
         workload = replace(scenario.workload, sequence_length=tokens)
-        remark = "a step then trains on fewer tokens"
+        remark = "trains on fewer tokens per step"
         yield Variation(
             set={"workload.sequence_length": tokens}, scenario=replace(scenario, workload=workload), remark=remark
         )

@@ -96,7 +96,7 @@ def _judged(
 ) -> tuple[float | None, str]:
     """The loss of a neighbour and why it has it; no loss for one that does not fit or that nothing could run."""
     if one.profile is None:
-        return None, f"cannot be: {one.problem}"
+        return None, f"invalid: {one.problem}"
     if not one.profile.fits:
         return None, does_not_fit(one.profile)
     own, its, reason = value(best), value(one.profile), because(best, one.profile)
@@ -119,7 +119,7 @@ def _held_back(best: Profile, other: Profile, loss: float | None) -> str:
         return "may not fit"
     if refused := _refused(best, other.scenario, LAUNCH_RULES):
         return refused
-    return "as good, and the best plan is simpler" if -loss < SAME else ""
+    return "equally good, but the best plan is simpler" if -loss < SAME else ""
 
 
 def explained(
@@ -227,7 +227,7 @@ def _assumed_hosts(answer: PlanAnswer) -> dict[str, str]:
 
     clusters = [one.profile.scenario.cluster for one in answer.plans if one.profile.scenario.plan.offload]
     said = dict.fromkeys(host_memory(cluster) for cluster in clusters if is_usual(cluster))
-    return {"offloading": f"to {' or '.join(said)}; state yours by cluster.host"} if said else {}
+    return {"offloading": f"to {' or '.join(said)}; set yours with cluster.host"} if said else {}
 
 
 def _assumed(spaces: Sequence[Space[Scenario]], availability: float | None) -> dict[str, str]:
@@ -235,11 +235,11 @@ def _assumed(spaces: Sequence[Space[Scenario]], availability: float | None) -> d
     if all(space.scenario.workload.total_tokens is None for space in spaces):
         return {}
     if availability is not None:
-        return {"progress": f"{availability:.3g} of the calendar time, as given"}
+        return {"progress": f"{availability:.3g} of wall-clock time, from --availability"}
     counts = sorted({cluster.devices for space in spaces for cluster in space.sizes})
     shares = [float(usual_availability(count)) for count in (counts[0], counts[-1])]
     said = " to ".join(dict.fromkeys("over 0.999" if share > 0.9995 else f"{share:.3f}" for share in shares))
     return {
-        "progress": f"{said} of the calendar time, the rest checkpoints and failures, as reported of Llama 3 405B and "
-        "growing with the devices"
+        "progress": f"{said} of wall-clock time; the rest is checkpoints and failures, as reported for Llama 3 405B "
+        "and scaled with the device count"
     }

@@ -46,7 +46,9 @@ def plan_generation(
     axes = read_axes(pareto, figure_key, ALLOWED_AXES)
     if mixed is not None:
         if len(spaces) > 1 or anchor is not None:
-            raise InputError(f"cluster has {mixed.in_words}; allowed with several clusters or anchors: equal devices")
+            raise InputError(
+                f"cluster has {mixed.in_words}; allowed with several clusters or anchors: devices of one type"
+            )
         return _on_heterogeneous_devices(
             spaces[0], objective=objective, limits=known, top=top, pareto=axes, command=command, progress=progress
         )

@@ -60,11 +60,11 @@ def spaces_of(
     """
     if isinstance(source, Scenario | GenerationScenario):
         if overrides:
-            raise InputError("overrides are for files, texts and mappings; replace fields of a Scenario itself")
+            raise InputError("overrides apply to files, text and mappings; for a Scenario, replace its fields")
         return list(_on_devices(source, free, devices))
     spaces = load_spaces(source, {**read_overrides(overrides), **cluster_of(devices)})
     if any(isinstance(space.scenario, OperatorScenario) for space in spaces):
-        raise InputError("workload.task is operator, which has no plan; allowed: pretrain, finetune, generate")
+        raise InputError("workload.task is operator, which has no plan; allowed: pretrain, finetune, generate, serve")
     if free is None:
         return spaces
     names = tuple(free)
@@ -187,7 +187,7 @@ def check_request(mapping: Mapping[str, Any], options: Mapping[str, Any], *, mos
     count = prod(len(values) for key, values in restricted.items() if key not in inside)
     devices = options.get("devices") or ()
     if count * max(1, len(devices)) > most:
-        raise InputError(f"restricted fields stand for {count:,} searches; allowed here: up to {most}")
+        raise InputError(f"restricted fields give {count:,} searches; allowed: up to {most}")
     problems: list[str] = []
     objective = options.get("objective")
     try:

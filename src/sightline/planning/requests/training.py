@@ -59,11 +59,11 @@ def plan_training(
     if mixed is not None:
         for name, value in (("workers", workers), ("where", where)):
             if value is not None:
-                raise InputError(f"{name} is for searches on equal devices; cluster.devices is {mixed.in_words}")
+                raise InputError(f"{name} needs devices of one type; cluster.devices is {mixed.in_words}")
         return _on_heterogeneous_devices(spaces, request, command, progress)
     if stated := next((layers for space in spaces if (layers := space.scenario.plan.stage_layers)), None):
         listed = ", ".join(map(str, stated))
-        raise InputError(f"plan.stage_layers is {listed}; allowed: left out, for a search spreads layers evenly")
+        raise InputError(f"plan.stage_layers is {listed}; allowed: not set, because a search spreads layers evenly")
     spaces = together(spaces)
     found = best_plans(spaces, request, progress, workers=workers, where=where)
     if not (found.evaluated or found.rejected or found.stopped):
@@ -81,7 +81,7 @@ def _on_heterogeneous_devices(
     if any(space.at_most for space in spaces):
         raise InputError("workload.global_batch is at_most; allowed on heterogeneous devices: a whole number")
     if request.anchor is not None:
-        needs_equal_devices(mixed[0].scenario.cluster, "what own runs teach")
+        needs_equal_devices(mixed[0].scenario.cluster, "anchors")
     parts = [part for space in spaces for part in (spaces_of_one_kind(space) if space in mixed else [space])]
     alone = [best_plans([part], request, progress) for part in parts]
     answer, listed = plan_heterogeneous(mixed, request, alone, progress)
@@ -97,7 +97,7 @@ def _check_length(spaces: Sequence[Space[Any]], request: Request) -> None:
     lacking = [space for space in spaces if space.scenario.workload.total_tokens is None]
     if lacking and (limits.deadline_s is not None or limits.budget_usd is not None):
         name = "deadline" if limits.deadline_s is not None else "budget"
-        raise InputError(f"{name} needs workload.total_tokens: how many tokens the whole run is trained on")
+        raise InputError(f"{name} requires workload.total_tokens, the training tokens of the whole run")
 
 
 def _refuse_contradictions(spaces: Sequence[Space[Scenario]]) -> None:

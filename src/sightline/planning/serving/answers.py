@@ -79,8 +79,8 @@ def _neighbour(
 def _why_not(better: Trial, found: Simulated) -> str:
     """Why a plan that serves more is not the best one."""
     if better in found.trials:
-        return "as good as the best within the uncertainty of its times, and less simple"
-    return "its steady loop promises less, so that the search did not simulate it: a larger --top does"
+        return "tied with the best plan within the uncertainty, but less simple"
+    return "not simulated, because its estimate under a steady load is lower; raise --top to simulate it"
 
 
 def alternatives(best: Placed, found: Simulated, spaces: Sequence[ServingSpace]) -> list[Neighbour]:
@@ -97,7 +97,7 @@ def alternatives(best: Placed, found: Simulated, spaces: Sequence[ServingSpace])
                 said.append(_best_of(having, {key: value}, best, found))
             elif not found.stated and not found.stopped:
                 none = (
-                    "no layout keeps the objective" if all(str(of.get(key)) != word for of in there) else "does not fit"
+                    "no layout meets the objective" if all(str(of.get(key)) != word for of in there) else "does not fit"
                 )
                 said.append(Neighbour(set={key: value}, loss=None, sentence=none))
     return by_loss(said)
@@ -212,8 +212,8 @@ def _beyond(best: Sequence[Placed]) -> Iterator[str]:
     for one in best[:1]:
         if not one.trial.meets:
             yield (
-                f"the stated load is more than the best plan serves within workload.slo, which is up to "
-                f"{one.trial.rate:.4g} requests per second"
+                f"the load exceeds the best plan, which serves up to {one.trial.rate:.4g} requests per second "
+                "within workload.slo"
             )
 
 
@@ -249,7 +249,7 @@ def _on_more_devices(found: Simulated, command: str) -> Iterator[NearestPlan]:
         )
         rent = "" if figures["usd_per_hour"] is None else f" for {figures['usd_per_hour']:,.2f} USD per hour"
         serve = "serves" if plan.replicas == 1 else "serve"
-        said = f"{replicas} {serve} the stated load within workload.slo{rent}"
+        said = f"{replicas} {serve} the load within workload.slo{rent}"
         ranked = _plan(one, figures, found.compared.key, rank=1)
         yield NearestPlan(set=needed, sentence=said, plan=ranked, command=with_settings(command, needed))
 
@@ -277,21 +277,21 @@ def _assumptions(found: Simulated, spaces: Sequence[ServingSpace]) -> dict[str, 
     limits = ", ".join(
         f"{key.removesuffix('_s').upper()} {format_quantity(limit, SECONDS)}" for key, limit in limits_of(slo).items()
     )
-    at = "the stated load" if has_times(scenario) else "the capacity"
-    thinks = f" thinks {format_quantity(found.think_s, SECONDS)} and" if found.think_s else ""
+    at = "the load" if has_times(scenario) else "the capacity"
+    thinks = f" pauses for {format_quantity(found.think_s, SECONDS)} and" if found.think_s else ""
     devices = {space.scenario.cluster.device.name: space.scenario.cluster.device for space in spaces}
-    of_all = "those that serve the most in a steady loop of requests of mean lengths"
-    fewest = "with as many replicas as the stated load needs, " if found.stated else ""
+    of_all = "those with the highest rate under a steady load of average requests"
+    fewest = "with the replicas the load needs, " if found.stated else ""
     formats = any(space.values.get("quantization", ()) is None for space in spaces)
     return {
         "search": f"{len(found.trials)} of {len(found.swept.finalists)} layouts simulated, {fewest}{of_all}",
         **({"quantization": UNKNOWN_QUALITY} if formats else {}),
-        "capacity": f"the highest rate of arrivals at which {slo.percentile:g} % of the requests keep {limits}; "
-        "goodput is that rate per device",
-        "times": f"percentiles of TTFT and TPOT are those at {at}",
-        "users": f"a user waits for the answer,{thinks} sends the next request: the capacity times the seconds between "
-        "two requests of a user",
-        "cost": f"rent per million output tokens at {'the stated load' if found.stated else 'the capacity'}",
+        "capacity": f"the highest request rate at which {slo.percentile:g} % of the requests meet {limits}; goodput is "
+        "that rate per device",
+        "times": f"percentiles of TTFT and TPOT are at {at}",
+        "users": f"a user waits for the answer,{thinks} sends the next request; users are the capacity times the "
+        "seconds between two requests of a user",
+        "cost": f"cost per million output tokens at {'the load' if found.stated else 'the capacity'}",
     } | price_assumptions(devices)
 
 
@@ -319,7 +319,7 @@ def plan_serving(
     name = objective_of(objective)
     mixed = next((space.scenario.cluster for space in spaces if space.scenario.cluster.groups), None)
     if mixed is not None:
-        raise InputError(f"cluster has {mixed.in_words}; allowed in plans that serve: devices of one kind")
+        raise InputError(f"cluster has {mixed.in_words}; allowed in a serving search: devices of one type")
     limits = {f"{key}_s": value for key, value in read_limits(**of_users).items()}
     spaces = [_within_limits(space, limits) for space in spaces]
     think_s = _think_s(think_time, spaces)

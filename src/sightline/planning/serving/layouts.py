@@ -124,8 +124,7 @@ def sweep(spaces: Sequence[ServingSpace], ranked_as: str, progress: Progress) ->
     """
     if any(space.scenario.plan.autoscale is not None for space in spaces):
         raise InputError(
-            "plan.autoscale is simulated and not searched: plans are compared with all of their replicas; allowed with "
-            "sightline simulate"
+            "plan.autoscale is not searched, because plans are compared with all replicas; use `sightline simulate`"
         )
     asked = [(space, _lengths_of(space.scenario)) for space in spaces]
     for slack in SLACK:

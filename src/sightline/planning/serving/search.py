@@ -55,7 +55,7 @@ def objective_of(name: str) -> str:
         return "goodput"
     if name not in OBJECTIVES:
         allowed = ", ".join(OBJECTIVES)
-        raise InputError(f"objective is '{name}'; allowed of serving: {allowed}{nearest(name, tuple(OBJECTIVES))}")
+        raise InputError(f"objective is '{name}'; allowed for serving: {allowed}{nearest(name, tuple(OBJECTIVES))}")
     return name
 
 
@@ -238,7 +238,9 @@ def search(
         objective_in(space.scenario)
         if objective == "cost" and space.scenario.cluster.usd_per_hour is None:
             device = space.scenario.cluster.device.name
-            raise InputError(f"objective is 'cost'; the price of {device} is not known, --price {device}=2.50 sets it")
+            raise InputError(
+                f"objective is 'cost', but the price of {device} is unknown; set it with --price {device}=2.50"
+            )
     compared = OBJECTIVES[objective]
     found = Simulated(compared=compared, think_s=think_s, stated=is_of_stated_load(spaces, objective))
     try:

@@ -73,8 +73,8 @@ class Trial:
         profile, slo = profile_of(server_of(scenario), scenario, intervals=False), objective_in(scenario)
         good = profile.good_share or 0.0
         said = (
-            f"{100 * good:.3g} % of the requests of the stated load keep the limits with plan.replicas "
-            f"{scenario.plan.replicas}, {slo.percentile:g} % have to; {MANY_MORE} times as many are not enough either"
+            f"{100 * good:.3g} % of the requests meet the limits with plan.replicas {scenario.plan.replicas}, "
+            f"{slo.percentile:g} % required; {MANY_MORE} times the replicas are not enough either"
         )
         stated = Tried(rate=0.0, good=good, late=good, profile=_light(profile))
         failed = Capacity(rate=None, tried=(stated,), sentence=said)
@@ -182,8 +182,7 @@ def objective_in(scenario: ServingScenario) -> Slo:
     slo = scenario.workload.slo
     if slo is None:
         raise InputError(
-            "workload.slo is missing; a search of plans that serve needs what users are promised, such as "
-            "{ttft: 1 s, tpot: 50 ms, percentile: 90}"
+            "workload.slo is missing; needed for a serving search, such as {ttft: 1 s, tpot: 50 ms, percentile: 90}"
         )
     return slo
 

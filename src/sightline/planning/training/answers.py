@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from sightline.prediction.anchoring import Anchored
 
 _COUNTED_IN_PARTS = (
-    f"each part of the search evaluates {EVALUATED_WHOLE:,} plans before bounds leave any out, so more are evaluated "
-    "than in one process; the best plans are the same"
+    f"each part of the search evaluates {EVALUATED_WHOLE:,} plans before pruning, more than in one process; the "
+    "best plans are the same"
 )
 
 
@@ -259,9 +259,9 @@ def _told(
     money: Callable[[Profile], float | None],
 ) -> Neighbour:
     if option.scenario is None:
-        return Neighbour(set=value, loss=None, sentence="no plan that fits and meets the limits")
+        return Neighbour(set=value, loss=None, sentence="no plan fits and meets the limits")
     profile = predict(option.scenario)
-    said = f"{format_quantity(significant(float(profile.step_time_s), 3), SECONDS)} a step at best"
+    said = f"best step time {format_quantity(significant(float(profile.step_time_s), 3), SECONDS)}"
     cost = money(profile)
     if cost is not None:
         said += f", {cost:,.{0 if cost >= 100 else 2}f} USD"

@@ -73,15 +73,13 @@ def anchor_of(scenario: Answered | OperatorScenario, measured: Mapping[str, Any]
     """
     if isinstance(scenario, OperatorScenario):
         raise InputError(
-            f"anchor '{name}' measured a single operator, which teaches about the device alone: "
-            "`sightline calibrate --measure` fits devices to operators"
+            f"anchor '{name}' measured a single operator; to fit a device to operators, use `sightline calibrate "
+            "--measure`"
         )
     timed = timed_of(scenario, measured, name)
     if not timed:
         task = task_name(scenario)
         others = unused_keys(scenario, measured)
-        there = f": {', '.join(others)} say nothing about times" if others else ""
-        raise InputError(
-            f"anchor '{name}' has no measured time to learn from{there}; {task} learns from {', '.join(TIMES[task])}"
-        )
+        there = f" ({', '.join(others)} cannot correct times)" if others else ""
+        raise InputError(f"anchor '{name}' has no measured time{there}; needed for {task}: {', '.join(TIMES[task])}")
     return Anchor(name=name, timed=tuple(timed), unused=unused_keys(scenario, measured))

@@ -54,16 +54,11 @@ class Anchored:
             InputError: There is none.
         """
         if isinstance(scenario, OperatorScenario):
-            raise InputError(
-                "a single operator has no framework and no site to learn about: --anchor is for training and generation"
-            )
+            raise InputError("--anchor applies to training, generation and serving, not to single operators")
         task = task_name(scenario)
         if (self.steps if task == "training" else self.requests) is None:
             other = "generation" if task == "training" else "training"
-            raise InputError(
-                f"the anchors measured {other}, the scenario is {task}: engines and training frameworks share no "
-                f"constants, so nothing can be learned from them; anchor with a run of {task}"
-            )
+            raise InputError(f"the anchors measured {other}, but the scenario is {task}; use an anchor of {task}")
 
     def warnings(self, scenario: Answered) -> list[str]:
         """Return a sentence where what is asked for is not what the anchors measured, and what carries over."""
@@ -79,8 +74,8 @@ class Anchored:
             measured = {task_name(one.scenario) for one in anchor.timed} | ({"generation"} if anchor.loads else set())
             if task not in measured:
                 found.append(
-                    f"anchor '{anchor.name}' measured {_listed(measured)} and is left out: engines and training "
-                    f"frameworks share no constants, so it teaches nothing about {task}"
+                    f"anchor '{anchor.name}' measured {_listed(measured)} and is ignored for {task}: engines and "
+                    "training frameworks share no constants"
                 )
         return found
 
@@ -92,9 +87,9 @@ class Anchored:
         far = [log(one.seconds) - float(at) for one, at in zip(posterior.timed, posterior.expected, strict=True)]
         farthest = max(range(len(far)), key=lambda place: abs(far[place]))
         sentence = (
-            f"anchor '{posterior.timed[farthest].name}' took {exp(far[farthest]):.2g} x as long as was predicted, more "
-            "than published clusters differ: check that its scenario is what ran and that nothing else did; intervals "
-            "are widened"
+            f"anchor '{posterior.timed[farthest].name}' took {exp(far[farthest]):.2g} x the predicted time, more "
+            "than published clusters differ; check that its scenario matches the run and that the machine was "
+            "idle; intervals are widened"
         )
         return [sentence]
 
@@ -162,9 +157,9 @@ def _too_fast(timed: Sequence[Timed[Any]], least_seconds: Any) -> list[str]:
         least = least_seconds(one)
         if one.seconds < least:
             found.append(
-                f"anchor '{one.name}' measured {one.quantity} {one.seconds:.4g} s, but {least:.4g} s is the least that "
-                f"{one.scenario.cluster.name or one.scenario.cluster.device.name} can take at its peak; "
-                "check the scenario and the unit"
+                f"anchor '{one.name}' measured {one.quantity} {one.seconds:.4g} s, but "
+                f"{one.scenario.cluster.name or one.scenario.cluster.device.name} needs at least {least:.4g} s "
+                "at its peak; check the scenario and the unit"
             )
     return found
 
@@ -176,26 +171,24 @@ def _differences(scenario: Answered, anchors: Sequence[Answered]) -> list[str]:
     found = []
     if device not in devices and made_by not in makers:
         found.append(
-            f"anchored with {_listed(makers)} on {_listed(devices)}, asked for {made_by} on {device}: only what all "
-            "frameworks and devices have in common carries over"
+            f"anchored with {_listed(makers)} on {_listed(devices)}, predicting {made_by} on {device}: only "
+            "corrections common to all frameworks and devices apply"
         )
     elif device not in devices:
-        found.append(f"anchored on {_listed(devices)}, asked for {device}: only what belongs to {made_by} carries over")
+        found.append(f"anchored on {_listed(devices)}, predicting {device}: only corrections of {made_by} apply")
     elif made_by not in makers:
-        found.append(
-            f"anchored with {_listed(makers)}, asked for {made_by}: only what belongs to {device} carries over"
-        )
+        found.append(f"anchored with {_listed(makers)}, predicting {made_by}: only corrections of {device} apply")
     versions = {version for one in anchors if _made_by(one) == made_by and (version := _version(one))}
     if _version(scenario) and versions and _version(scenario) not in versions:
         found.append(
-            f"anchored with {made_by} {_listed(versions)}, asked for {_version(scenario)}: what was learned of the "
-            "other release may no longer hold"
+            f"anchored with {made_by} {_listed(versions)}, predicting {_version(scenario)}: corrections of "
+            "another release may not apply"
         )
     found += _other_models(scenario, anchors)
     networks = {one.cluster.network.name for one in anchors if one.cluster.nodes > 1}
     if scenario.cluster.nodes > 1 and scenario.cluster.network.name not in networks and device in devices:
         where = _listed(networks) if networks else "one node"
-        found.append(f"anchored on {where}: nothing was measured of the network between nodes that is asked for")
+        found.append(f"anchored on {where}: the network between nodes was not measured")
     return found
 
 
@@ -205,14 +198,14 @@ def _other_models(scenario: Answered, anchors: Sequence[Answered]) -> list[str]:
     if asked.name in measured:
         return []
     models = _listed({name or "another model" for name in measured})
-    said = f"anchored on {models}, asked for {asked.name or 'a model'}"
+    said = f"anchored on {models}, predicting {asked.name or 'a model'}"
     kinds, seen = layer_kinds(asked), {kind for one in anchors for kind in layer_kinds(one.model)}
-    carries = "what was learned of the host, the network and other kernels carries over"
+    carries = "corrections of the host, the network and other kernels apply"
     if unseen := sorted(kinds - seen):
-        return [f"{said} with {' and '.join(unseen)}: nothing was measured of those; {carries}"]
+        return [f"{said} with {' and '.join(unseen)}, which was not measured; {carries}"]
     if others := sorted(set.intersection(*(layer_kinds(one.model) for one in anchors)) - kinds):
-        return [f"{said} without {' and '.join(others)}: what was learned of those says nothing about it; {carries}"]
-    return [f"{said}: {carries.replace('other ', '')}, what is particular to the measured plans only in part"]
+        return [f"{said} without {' and '.join(others)}, so their corrections do not apply; {carries}"]
+    return [f"{said}: {carries.replace('other ', '')}; corrections specific to the measured plans apply only in part"]
 
 
 def _made_by(scenario: Answered) -> str:

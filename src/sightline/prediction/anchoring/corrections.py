@@ -100,27 +100,27 @@ def _lessons(
 
 
 _TIMES = {
-    "matmul_slowdown": "matrix products",
+    "matmul_slowdown": "matmuls",
     "attention_slowdown": "fused attention kernels",
     "prefill_attention_slowdown": "attention over prompts",
     "decode_attention_slowdown": "attention over the cache",
-    "experts_slowdown": "experts' products",
-    "prefill_experts_slowdown": "experts' products over prompts",
+    "experts_slowdown": "expert matmuls",
+    "prefill_experts_slowdown": "expert matmuls over prompts",
     "elementwise_slowdown": "element-wise kernels",
     "prompt_times": "this load's passes with prompts",
     "decode_times": "this load's decode passes",
     PACE: "everything",
 }
 _HOST = {
-    "launch_forward_s": "per kernel of a forward pass",
-    "launch_backward_s": "per kernel of a backward pass",
+    "launch_forward_s": "per forward kernel",
+    "launch_backward_s": "per backward kernel",
     "launch_s": "per kernel",
     "micro_batch_s": "per micro-batch",
     "step_s": "per step",
     "iteration_s": "per iteration",
-    "sequence_s": "per sequence of a batch",
+    "sequence_s": "per sequence",
     "prefill_s": "per prefill",
-    "prompt_token_s": "per token of a prompt",
+    "prompt_token_s": "per prompt token",
 }
 
 
@@ -129,18 +129,18 @@ def sentence_of(lesson: Lesson) -> str:
     ratio, name = lesson.value / lesson.assumed, lesson.constant
     match name:
         case "collective_slowdown":
-            return f"your network delivers {percent(1 / ratio)} of what was assumed"
+            return f"your network reaches {percent(1 / ratio)} of the assumed bandwidth"
         case "synchronization_s":
-            return f"ranks lose {_times(ratio)} as long by waiting for each other"
+            return f"ranks wait {_times(ratio)} the assumed time for each other"
         case "vector_unit_bandwidth":
-            return f"kernels of few rows read {percent(ratio)} of the bytes per second that was assumed"
+            return f"kernels with few rows read {percent(ratio)} of the assumed bytes per second"
         case "memory_fraction":
             reached, assumed = percent(lesson.value), percent(lesson.assumed)
-            return f"element-wise kernels reach {reached} of the memory bandwidth, not {assumed}"
+            return f"element-wise kernels reach {reached} of the memory bandwidth (assumed {assumed})"
     if name in _HOST:
-        return f"the host takes {_times(ratio)} as long {_HOST[name]}"
+        return f"the host takes {_times(ratio)} the assumed time {_HOST[name]}"
     verb = "takes" if name == PACE else "take"
-    return f"{_TIMES[name]} {verb} {_times(ratio)} as long" if name in _TIMES else ""
+    return f"{_TIMES[name]} {verb} {_times(ratio)} the assumed time" if name in _TIMES else ""
 
 
 def _times(ratio: float) -> str:
@@ -161,14 +161,14 @@ def sentence_of_anchor(timed: Sequence[tuple[Timed[Any], float]], lessons: Seque
     """
     one, without = timed[0]
     said = (
-        f"{one.quantity} measured {one.seconds:.4g} s, predicted without it {without:.4g} s "
+        f"{one.quantity}: measured {one.seconds:.4g} s, predicted without the anchor {without:.4g} s "
         f"({percent(one.seconds / without - 1, signed=True)})"
     )
     if len(timed) > 1:
         ratios = sorted(each.seconds / seconds for each, seconds in timed)
         ends = f"{ratios[0]:.2f} to {ratios[-1]:.2f} x"
-        said = f"{len(timed)} measurements took {ends} as long as was predicted without them"
+        said = f"{len(timed)} measurements took {ends} the time predicted without them"
     taught = list(sentences_of(lessons))
     if not taught:
-        return f"{said}; no single constant moved by more than its noise"
+        return f"{said}; no constant changed by more than its noise"
     return f"{said}: {', '.join(taught)}"

@@ -132,8 +132,8 @@ def contradictions(
         distance = float(errors[place] - weights @ errors[others])
         if abs(distance) > CONTRADICTION * np.sqrt(covariance[place, place] - weights @ shared):
             sentences[one.name] = (
-                f"anchors contradict each other: '{one.name}' measured {one.quantity} {one.seconds:.4g} where the "
-                f"others lead to {one.seconds * np.exp(-distance):.4g}; the interval spans what each says alone"
+                f"anchors contradict each other: '{one.name}' measured {one.quantity} {one.seconds:.4g}, the "
+                f"others give {one.seconds * np.exp(-distance):.4g}; the interval covers both"
             )
     return list(sentences.values())
 
@@ -180,4 +180,4 @@ def _question(ratio: float) -> str:
     size = max(ratio, 1.0 / ratio)
     near = (unit for factor, unit in (LARGER if ratio > 1 else SMALLER) if factor / 3 <= size <= factor * 3)
     unit = next(near, None)
-    return "is its unit right, and its scenario what ran?" if unit is None else f"is it in {unit}?"
+    return "check its unit and its scenario" if unit is None else f"is it in {unit}?"

@@ -236,6 +236,4 @@ def borrowed_releases(engine: str, version: str) -> tuple[str, ...]:
     measured = set_of(engine, version).get("releases") if engine in names("inference") else None
     if not version or measured is None or minor_release(version) in measured:
         return ()
-    return (
-        f"{engine} {version} was not measured: its constants are those of {', '.join(measured) or 'another release'}",
-    )
+    return (f"no measurement of {engine} {version}; using the constants of {', '.join(measured) or 'another release'}",)

@@ -22,7 +22,7 @@ Predict = Callable[[GenerationScenario], Profile]
 Q = TypeVar("Q", GenerationScenario, ServingScenario)
 EVIDENCE = ("datasheet", "estimated", "extrapolated", "calibrated", "given")
 """From the weakest on."""
-NEVER_MEASURED = "no published run on unlike devices is known; calibrated needs one, or a run of your own"
+NEVER_MEASURED = "no published run on heterogeneous devices; `calibrated` requires one, or an anchor"
 MOST_SHARES = 512
 """Shares of the batch that one group is priced with."""
 
@@ -98,8 +98,8 @@ def _of_pools(scenario: GenerationScenario, predict: Predict) -> Profile:
         return best
     slower = float(best.output_tokens_per_s / others[0].output_tokens_per_s)
     other = others[0].scenario.plan.disaggregate.prefill_device
-    verdict = f"{slower:.2f} x as long" if others[0].fits or not best.fits else "more memory than there is"
-    return best.replace(warnings=(*best.warnings, f"prefill on {other} instead would take {verdict}"))
+    verdict = f"{slower:.2f} x the time" if others[0].fits or not best.fits else "more memory than available"
+    return best.replace(warnings=(*best.warnings, f"prefill on {other} would take {verdict}"))
 
 
 def assignments(scenario: GenerationScenario | ServingScenario) -> Iterator[tuple[Cluster, Cluster]]:
@@ -183,16 +183,14 @@ def _shares(scenario: GenerationScenario, seen: Sequence[GenerationScenario], pr
     batch = int(scenario.workload.batch)
     most = batch - len(seen) + 1
     if most < 1:
-        raise InputError(
-            f"workload.batch is {batch}; allowed: {len(seen)} or more, a sequence for each group of devices"
-        )
+        raise InputError(f"workload.batch is {batch}; allowed: {len(seen)} or more, one sequence per device group")
     every = np.arange(1, most + 1)
     tried = every if most <= MOST_SHARES else np.unique(np.linspace(1, most, MOST_SHARES).round().astype(int))
     latencies = [np.broadcast_to(predict(_with_batch(one, tried)).latency_s, tried.shape) for one in seen]
     seconds = [np.interp(every, tried, latency_s) for latency_s in latencies]
     found = balanced_shares([1] * len(seen), seconds, batch)
     if found is None:
-        raise InputError(f"workload.batch is {batch}; allowed: a sequence or more for each group of devices")
+        raise InputError(f"workload.batch is {batch}; allowed: at least one sequence per device group")
     return found
 
 

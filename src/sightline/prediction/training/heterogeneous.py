@@ -240,7 +240,7 @@ def pipeline_steps(scenario: Scenario, constants_of: ConstantsOf) -> list[GroupS
     cluster, stages = scenario.cluster, int(scenario.plan.pipeline_parallel)
     layers = scenario.plan.stage_layers
     if layers is None:
-        raise ValueError("the layers of the stages are still open")
+        raise ValueError("the layers per stage are not set")
     contents, places = stated_stages(scenario, layers), places_of_stages(cluster, stages)
     priced = priced_groups(scenario, constants_of)
     own = []
@@ -293,7 +293,7 @@ def best_layers(scenario: Scenario, constants_of: ConstantsOf) -> tuple[int, ...
     fitting = fastest_layers([np.where(fits, seconds, np.inf) for seconds, fits in tables], micro_batches)
     found = fitting or fastest_layers([seconds for seconds, _ in tables], micro_batches)
     if found is None:
-        raise ValueError("more stages than layers reach the layout of a pipeline")
+        raise ValueError("the pipeline has more stages than layers")
     return found
 
 
@@ -334,7 +334,7 @@ def replica_steps(scenario: Scenario, constants_of: ConstantsOf) -> list[GroupSt
     """Return the step of each group of replicas; ``scenario`` states the sequences that each group takes."""
     batches = scenario.plan.group_batches
     if batches is None:
-        raise ValueError("the shares of the batch are still open")
+        raise ValueError("the batch shares are not set")
     priced = priced_groups(scenario, constants_of)
     on = slowest_replication(priced, scenario)
     per_replica = [batch / count for batch, count in zip(batches, replicas_of_groups(scenario), strict=True)]
@@ -388,7 +388,7 @@ def best_batches(scenario: Scenario, constants_of: ConstantsOf) -> tuple[int, ..
     found = None if rest else balanced_shares(replicas, seconds, whole)
     if found is None:
         raise InputError(
-            f"workload.global_batch is {batch}; {' and '.join(map(str, replicas))} replicas on unlike devices cannot "
-            f"share it in whole micro-batches of {size}"
+            f"workload.global_batch is {batch}, which {' and '.join(map(str, replicas))} replicas on "
+            f"heterogeneous devices cannot share in whole micro-batches of {size}"
         )
     return tuple(share * count * size for share, count in zip(found, replicas, strict=True))

@@ -67,8 +67,10 @@ def resolved(scenario: Scenario, constants_of: ConstantsOf) -> list[Resolved]:
     found = [_of_split(replace_plan(scenario, split=split), constants_of) for split in possible_splits(scenario)]
     answers = [one for one in found if one is not None]
     if not answers:
-        raise InputError(f"workload.global_batch: {scenario.workload.global_batch} has no whole micro-batches for all "
-                         "replicas of the unlike devices")  # fmt: skip
+        raise InputError(
+            f"workload.global_batch {scenario.workload.global_batch} has no whole micro-batches for all replicas on "
+            "heterogeneous devices"
+        )
     return sorted(answers, key=_rank)
 
 
@@ -143,9 +145,9 @@ def split_sentences(answers: Sequence[Resolved]) -> Iterator[str]:
         return
     yield from _of_replicas(best) if best.scenario.plan.split == "data" else _of_stages(best)
     for other in others:
-        verdict = f"{other.step_time_s / best.step_time_s:.2f} x as long"
+        verdict = f"{other.step_time_s / best.step_time_s:.2f} x the time"
         if best.fullness <= 1.0 < other.fullness:
-            verdict = "more memory than there is"
+            verdict = "more memory than available"
         yield f"plan.split is {best.scenario.plan.split}: {other.scenario.plan.split} would take {verdict}"
 
 
@@ -176,7 +178,7 @@ def _of_replicas(answer: Resolved) -> Iterator[str]:
             f"on each of {count} replica{'s' if count > 1 else ''}"
         )
         idle = 1.0 - float(step.step_time_s) / answer.step_time_s
-        waits = f", which wait {percent(idle)} of the step" if idle >= 0.005 else ""
+        waits = f", idle {percent(idle)} of the step" if idle >= 0.005 else ""
         yield f"{group.in_words}: {batch} of {scenario.workload.global_batch} sequences, {share}{waits}"
 
 
@@ -186,7 +188,7 @@ Interval = Mapping[str, tuple[float, float | None]]
 
 EVIDENCE = ("datasheet", "estimated", "extrapolated", "calibrated", "given")
 """From the weakest on."""
-NEVER_MEASURED = "no published step on unlike devices is known; calibrated needs one, or a run of your own"
+NEVER_MEASURED = "no published step on heterogeneous devices; `calibrated` requires one, or an anchor"
 
 
 def unlike_profile(

@@ -140,7 +140,7 @@ def lacking_measurements(scenario: Scenario) -> str:
 
 OUTSIDE = {
     "devices": "as many devices",
-    "tokens": "sequences as long",
+    "tokens": "sequences this long",
     "format": "that dtype",
     "layers": "such layers",
     "offload": "anything offloaded",
@@ -154,7 +154,7 @@ def _outside(scenario: Scenario, called: str) -> str:
     lacking = [OUTSIDE[kind] for kind, far in beyond(scenario).items() if far > 0]
     if not lacking:
         return ""
-    return f"no published step of {called} has {' or '.join(lacking)}; calibrated needs one, or a run of your own"
+    return f"no published step of {called} has {' or '.join(lacking)}; `calibrated` requires one, or an anchor"
 
 
 def _of_other_lines(name: str, lineage: str, family: str) -> str:
@@ -168,7 +168,7 @@ def _of_other_lines(name: str, lineage: str, family: str) -> str:
     for other, of in lines.items():
         rows = shipped_coverage().get(other, {}).get("on", {}).get(family, {}).get("rows", 0)
         if rows and other != lineage:
-            found.append(f"{rows} of its line{'s' * (len(of) > 1)} {', '.join(of)} {'are' if rows > 1 else 'is'}")
+            found.append(f"{rows} of release line{'s' * (len(of) > 1)} {', '.join(of)}")
     return " and ".join(found)
 
 

@@ -29,7 +29,7 @@ IN_HOST_MEMORY = "in the host's memory"
 """The line of a stage's ledger with what it keeps there, per device."""
 
 
-STAYS = "there is no other memory than the host's: what is offloaded stays where it is"
+STAYS = "offloaded state stays in host memory, the only memory"
 
 
 def as_kept(scenario: Scenario) -> Scenario:

@@ -44,7 +44,7 @@ def with_fastest_micro_batch(scenario: Scenario, profile_of: Callable[[Scenario]
     """
     plan, batch = scenario.plan, scenario.workload.global_batch
     if batch % plan.data_parallel:
-        raise InputError(f"workload.global_batch: {batch} can't be divided among {plan.data_parallel} replicas")
+        raise InputError(f"workload.global_batch {batch} cannot be divided by plan.data_parallel {plan.data_parallel}")
     share = batch // int(plan.data_parallel)
     candidates = divisors(share)
     mesh = profile_of(replace(scenario, plan=replace(plan, micro_batch=candidates)))
@@ -169,20 +169,20 @@ def remarks(scenario: Scenario) -> list[str]:
     sentences = []
     cap = cluster.power_cap_w
     if cap is not None and np.any(np.asarray(cap) > device.tdp_w):
-        sentences.append(f"cluster.power_cap of {cap:g} W is above the device's {device.tdp_w:g} W, which holds")
+        sentences.append(
+            f"cluster.power_cap {cap:g} W exceeds the device limit of {device.tdp_w:g} W and has no effect"
+        )
     sentences += _fill(scenario)
     if as_kept(scenario) is not scenario:
-        sentences.append(f"plan.offload moves nothing on a processor: {STAYS}")
+        sentences.append(f"plan.offload has no effect on a CPU: {STAYS}")
     if plan.quantization != "none" and plan.adapter is None:
         sentences.append(
-            f"weights kept in {plan.quantization} are not trained: without plan.adapter only embedding, head, norms "
+            f"weights in {plan.quantization} are not trained; without plan.adapter, only embedding, head, norms "
             "and biases are"
         )
     chunks = plan.pipeline_parallel * plan.virtual_stages
     if np.ndim(chunks) == 0 and plan.virtual_stages > 1 and scenario.model.layers % chunks:
-        sentences.append(
-            f"{scenario.model.layers} layers do not divide into {chunks} chunks; they are priced as if they did"
-        )
+        sentences.append(f"{scenario.model.layers} layers do not divide into {chunks} chunks; predicted as if they did")
     return sentences
 
 
@@ -196,9 +196,12 @@ def _fill(scenario: Scenario) -> list[str]:
     if workload.packing:
         apart = float(rows.tokens**2 / rows.squares)
         full = f"packed rows of {rows.tokens:,.0f} tokens are {percent(real, 1)} full"
-        return [f"{full}; attention works on {apart:.1f} equal samples in each"]
+        return [f"{full}; attention is predicted for {apart:.1f} equal samples per row"]
     return [
-        f"of {rows.tokens:,.0f} tokens a sample is padded to, {percent(real, 1)} are real; tokens_per_s counts those"
+        (
+            f"samples are padded to {rows.tokens:,.0f} tokens, of which {percent(real, 1)} are real; tokens_per_s "
+            "counts real tokens"
+        )
     ]
 
 
@@ -208,7 +211,7 @@ def host_remarks(stages: Sequence[StageMemory], cluster: Cluster) -> list[str]:
     if np.ndim(needed) or fits_on_host(stages, cluster):
         return []
     there = float(cluster.host.memory_bytes)
-    return [f"offloading needs {float(needed) / GB:.0f} GB of each host's {there / GB:.0f} GB of memory"]
+    return [f"offloading needs {float(needed) / GB:.0f} GB of {there / GB:.0f} GB of host memory"]
 
 
 Terms = tuple[Number, ...]

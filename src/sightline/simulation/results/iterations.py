@@ -310,15 +310,15 @@ def in_a_sentence(found: Pressure | None, bottleneck: str | None, queued: float)
         share = f"requests wait {percent(found.waiting)} of the busy time"
         causes = {
             "the KV cache is full": found.cache_full,
-            "as many run as plan.max_sequences allows": found.sequences_full,
-            "iterations are as large as plan.max_batched_tokens allows": found.budget_full,
+            "plan.max_sequences is reached": found.sequences_full,
+            "plan.max_batched_tokens is reached": found.budget_full,
         }
         cause = max(causes, key=lambda name: causes[name])
         return f"{share}, mostly because {cause}" if causes[cause] > 0.5 else share
     if found.busy < IDLE:
-        return f"replicas are idle {percent(1 - found.busy)} of the time: there is room for more requests"
+        return f"replicas are idle {percent(1 - found.busy)} of the time and can serve more requests"
     limit = "the devices" if bottleneck is None else in_words(bottleneck)
-    return f"requests wait for little but the running iteration, which is limited by {limit}"
+    return f"requests wait mainly for the running iteration, which is limited by {limit}"
 
 
 def in_words(bottleneck: str) -> str:

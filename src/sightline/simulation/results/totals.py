@@ -198,7 +198,7 @@ def unserved_warnings(
     asked = sum(refused.values()) + completed
     why = _why(scenario, facts)
     for reason, count in refused.items():
-        yield f"{count:,} of {asked:,} requests were refused because {why[reason]}"
+        yield f"{count:,} of {asked:,} requests were rejected: {why[reason]}"
 
 
 def _why(scenario: ServingScenario, facts: Sequence[Facts]) -> Mapping[str, str]:
@@ -208,23 +208,21 @@ def _why(scenario: ServingScenario, facts: Sequence[Facts]) -> Mapping[str, str]
     budget = min(of.token_budget // of.stages for of in facts)
     room = min(of.blocks * of.block_tokens for of in facts)
     budget_least = (
-        f"; {engine.name} itself does not start with less than the context, {context:,}"
+        f"; {engine.name} requires at least the context, {context:,}"
         if engine.serving.policy == "vllm" and budget < context
         else ""
     )
     return {
-        REFUSALS[TOO_LONG]: f"their prompts and answers are longer than the context of {name}, {context:,} tokens",
+        REFUSALS[TOO_LONG]: f"prompt and answer exceed the context of {name}, {context:,} tokens",
         REFUSALS[NO_ROOM]: (
-            f"they do not fit in the KV cache of a replica, {room:,} tokens; more devices of a replica "
-            "(plan.tensor_parallel) or fewer bits (plan.quantization) make it larger"
+            f"they exceed the KV cache of a replica, {room:,} tokens; use more devices per replica "
+            "(plan.tensor_parallel) or fewer bits (plan.quantization)"
         ),
         REFUSALS[NOT_ADMITTED]: (
-            f"{engine.name} had {facts[0].max_concurrent:,} under way, the most that plan.max_concurrent_requests "
-            "allows"
+            f"{engine.name} had {facts[0].max_concurrent:,} in flight, the limit of plan.max_concurrent_requests"
         ),
         REFUSALS[OVER_BUDGET]: (
-            f"their prompts are longer than plan.max_batched_tokens, {budget:,}, and plan.chunked_prefill is false"
-            f"{budget_least}"
+            f"prompts exceed plan.max_batched_tokens, {budget:,}, and plan.chunked_prefill is false{budget_least}"
         ),
     }
 

@@ -177,7 +177,7 @@ def test_a_processor_holds_libraries_and_no_driver_and_offloads_to_itself() -> N
     moved = predict(scenario_from_mapping({**mapping, "plan": {**mapping["plan"], "offload": "optimizer"}}))
     assert moved.memory_bytes == kept.memory_bytes
     assert moved.step_time_s == kept.step_time_s
-    assert [w for w in moved.warnings if "plan.offload moves nothing on a processor" in w]
+    assert [w for w in moved.warnings if "plan.offload has no effect on a CPU" in w]
     assert not [w for w in kept.warnings if "offload" in w]
 
 
