@@ -51,7 +51,7 @@ def test_every_word_for_a_mixer_reaches_its_class(mixer: Mixer) -> None:
 @pytest.mark.parametrize("mixer", ["latent", "compressed", "linear", "state-space"])
 def test_layers_without_their_figures_are_no_softmax_attention(mixer: Mixer) -> None:
     model = resolve_model("llama-3-8b", Path()).model
-    with pytest.raises(ValueError, match=f"has no figures of its {mixer} layers"):
+    with pytest.raises(ValueError, match=f"does not define its {mixer} layers"):
         mixer_of(model, LayerKind(mixer=mixer, count=1))
 
 

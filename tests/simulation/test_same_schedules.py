@@ -15,7 +15,6 @@ from simulation.reference.scheduler import Rules
 from simulation.reference.server import Pool as PlainPool
 from simulation.reference.server import Seconds, serve_with_tokens
 
-from sightline.simulation.times import packed
 from sightline.simulation.autoscaling import Scaling
 from sightline.simulation.deployment import PUBLISHED, RESERVATIONS
 from sightline.simulation.engine.state import DECODE, PREFILL, WHOLE, Facts, Tier
@@ -31,6 +30,7 @@ from sightline.simulation.times import (
     IterationTimes,
     at_pace,
     axis_points,
+    packed,
     prompt_attention_seconds,
     step_seconds,
 )

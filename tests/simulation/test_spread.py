@@ -8,13 +8,12 @@ import pytest
 import sightline as sl
 from sightline.prediction.generation.predict import engine_constants
 from sightline.prediction.generation.replica import worker_of
-from sightline.simulation.times import packed
 from sightline.simulation.cache import alike
 from sightline.simulation.deployment import deployment_of, facts_of
 from sightline.simulation.load import Requests
 from sightline.simulation.outcome import COMPLETED
 from sightline.simulation.serve import Pool, serve
-from sightline.simulation.times import iteration_times, prompt_attention_seconds, step_seconds
+from sightline.simulation.times import iteration_times, packed, prompt_attention_seconds, step_seconds
 
 BLOCKS = 4000
 STAGES = 4

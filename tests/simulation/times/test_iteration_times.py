@@ -14,11 +14,11 @@ from sightline.prediction.generation.iteration import attention_start_s, iterati
 from sightline.prediction.generation.predict import engine_constants
 from sightline.prediction.generation.replica import worker_of
 from sightline.program import Batch, decoding, prompts
-from sightline.simulation.times import packed
 from sightline.simulation.times import (
     axis_points,
     decode_attention_seconds,
     iteration_times,
+    packed,
     place_on,
     prompt_attention_seconds,
     step_seconds,

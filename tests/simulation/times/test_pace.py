@@ -7,8 +7,14 @@ from generation_scenarios import generation
 
 from sightline.prediction.generation.predict import engine_constants
 from sightline.prediction.generation.replica import worker_of
-from sightline.simulation.times import packed
-from sightline.simulation.times import IterationTimes, at_pace, iteration_times, prompt_attention_seconds, step_seconds
+from sightline.simulation.times import (
+    IterationTimes,
+    at_pace,
+    iteration_times,
+    packed,
+    prompt_attention_seconds,
+    step_seconds,
+)
 
 
 def times_of(**plan: Any) -> IterationTimes:
