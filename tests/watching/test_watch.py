@@ -128,7 +128,7 @@ def test_tensors_are_read_as_numbers(store):
         ({**TINY, "model": "llama-2-7"}, "llama-2-7b"),
         ("nowhere.yaml", "nowhere.yaml"),
         ({"workload": {**TINY["workload"], "task": "serve"}, **{k: TINY[k] for k in ("model", "cluster")}}, "workload"),
-        ([TINY, TINY], "holds 2 scenarios"),
+        ([TINY, TINY], "has 2 scenarios"),
     ],
 )
 def test_a_wrong_scenario_is_refused_before_the_training(scenario, said):

@@ -110,7 +110,7 @@ def _read(
             if asked is not None:
                 found.append((view, cell, asked))
             if numbers and asked is not None and not isinstance(asked, Impossible):
-                complaints.note(needs_equal_devices, _scenario(asked).cluster, "what numbers of a device bring")
+                complaints.note(needs_equal_devices, _scenario(asked).cluster, "axes over the numbers of a device")
     complaints.raise_any()
     reasons = [asked.reason for _, _, asked in found if isinstance(asked, Impossible)]
     if reasons and len(reasons) == len(found) and (most is None or len(found) < most):
