@@ -91,7 +91,7 @@ def short_answer(profile: Profile, changes: "Sequence[Advice]" = ()) -> Iterator
         yield changed(changes[0], profile)
     elif profile.advice:
         asks = "largest part" if profile.fits is False else "recommended change"
-        yield Said(asks=asks, says=profile.advice[0].partition(", of which ")[2] or profile.advice[0], kind=BAD)
+        yield Said(asks=asks, says=profile.advice[0].partition(", including ")[2] or profile.advice[0], kind=BAD)
 
 
 def of_profile(profile: Profile) -> Iterator[Said]:

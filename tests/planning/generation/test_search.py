@@ -119,7 +119,7 @@ def best_value(key: str, answer: PlanAnswer) -> float:
 
 
 def feasible(profile: Profile, limits: Mapping[str, float]) -> bool:
-    return bool(profile.fits) and all(within(key, FIGURES[key].of(profile), limit) for key, limit in limits.items())
+    return bool(profile.fits) and all(within(key, FIGURES[key](profile), limit) for key, limit in limits.items())
 
 
 spaces = st.fixed_dictionaries(
@@ -162,7 +162,7 @@ def test_the_best_is_that_of_every_plan_predicted_alone(asked, allowed, objectiv
     every = list(every_plan(question, allowed))
     limits = {"ttft_s": share * min((plan.ttft_s for plan in every), default=1.0)}
     answer = search(space(question, free=ALL_FIELDS, disaggregate=(pooled,), **allowed), objective, limits)
-    wanted = [FIGURES[key].of(plan) for plan in every if feasible(plan, limits)]
+    wanted = [FIGURES[key](plan) for plan in every if feasible(plan, limits)]
     assert bool(answer.plans) == bool(wanted)
     assert answer.evaluated <= sum(bool(plan.fits) for plan in every)
     if wanted:
@@ -203,7 +203,7 @@ def test_what_is_answered_is_what_each_plan_says_alone(model, continuous):
         alone = predict(plan.profile.scenario)
         for key, value in plan.figures.items():
             if key in FIGURES:
-                assert FIGURES[key].of(alone) == pytest.approx(value, rel=1e-9), key
+                assert FIGURES[key](alone) == pytest.approx(value, rel=1e-9), key
         assert alone.fits
 
 
@@ -349,7 +349,7 @@ def test_every_valid_plan_is_feasible_or_counted_once_under_a_limit(model, clust
     every = list(every_plan(asked, {**allowed, "batch": (batch,)}))
     keys = ("ttft_s", "tpot_s", "memory_bytes.total")
     limits = {
-        key: share * min(FIGURES[key].of(plan) for plan in every) for key, share in zip(keys, shares, strict=True)
+        key: share * min(FIGURES[key](plan) for plan in every) for key, share in zip(keys, shares, strict=True)
     }
     answer = search(space(asked, **allowed), limits=limits)
     counted = {name: count for name, count in answer.rejected.items() if name in ("ttft_s", "tpot_s", "memory")}
