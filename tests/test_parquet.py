@@ -38,7 +38,7 @@ def test_a_column_that_is_nested_too_deep_is_refused(tmp_path: Path, reader: Cal
 def test_a_file_whose_rows_are_lost_is_refused(tmp_path: Path, reader: Callable[[Path], Any]) -> None:
     path = tmp_path / "table.parquet"
     path.write_bytes(without_rows())
-    with pytest.raises(InputError, match=r"cannot (be )?read") as refused:
+    with pytest.raises(InputError, match=r"cannot be read|is not valid") as refused:
         reader(path)
     assert "\n" not in str(refused.value)
 
@@ -48,7 +48,7 @@ def test_a_log_with_a_nested_column_of_numbers_is_refused(tmp_path: Path, cell: 
     path = tmp_path / "log.parquet"
     row = {"arrival_s": 1.0, "prompt_tokens": cell, "output_tokens": 5, "first_token_s": 2.0, "last_token_s": 3.0}
     polars.DataFrame([row]).write_parquet(path)
-    with pytest.raises(InputError, match=r"column prompt_tokens of .* is not all numbers"):
+    with pytest.raises(InputError, match=r"column prompt_tokens of .* not numbers"):
         anchor_of_log(path)
 
 

@@ -7,13 +7,12 @@ import pytest
 from serving_scenarios import serving
 
 from sightline.errors import InputError
-from sightline.simulation import times
 from sightline.simulation.engine.state import DECODE, PREFILL
 from sightline.simulation.load import Requests
 from sightline.simulation.outcome import COMPLETED, NO_ROOM
 from sightline.simulation.server import server_of
 from sightline.simulation.simulate import simulate
-from sightline.simulation.times import prompt_attention_seconds, step_seconds
+from sightline.simulation.times import packed, prompt_attention_seconds, step_seconds
 
 APART = {"prefill": {"replicas": 2}, "decode": {"replicas": 2}}
 UNLIKE = {"devices": ["2x h100-sxm-80gb", "2x a100-sxm-80gb"], "network": "infiniband-hdr"}
@@ -56,7 +55,7 @@ def test_a_request_alone_takes_its_prompt_its_transfer_and_its_decode_steps(fram
     server = server_of(scenario)
     prompt, output = 1500, 10
     out = server.serve(scenario, [requests([prompt], [output])])
-    prefill, decode = (times(pool.times) for pool in server.pools)
+    prefill, decode = (packed(pool.times) for pool in server.pools)
     prefill_s = step_seconds(prefill, 0, 0, prompt, 1, prompt_attention_seconds(prefill, prompt, 0))
     model = scenario.model
     cached = model.layers * 2 * model.kv_heads * model.head_dim * 2 * prompt

@@ -109,7 +109,10 @@ def test_too_many_axes_points_and_loads_are_refused():
         ({"base": OPERATOR, "view": "ideal"}, "no framework runs it"),
         ({"base": OPERATOR, "search": ["micro_batch"]}, "search is for training and generation"),
         ({"base": SERVING, "axes": {"cluster.device.memory": ["2x"]}}, "multiples"),
-        ({"base": {**TRAINING, "cluster": {"devices": ["16x a100-sxm-80gb", "16x h100-sxm-80gb"]}}}, "heterogeneous devices"),
+        (
+            {"base": {**TRAINING, "cluster": {"devices": ["16x a100-sxm-80gb", "16x h100-sxm-80gb"]}}},
+            "heterogeneous devices",
+        ),
         ({"axes": {"plan.tensor_parallel": [3, 5]}}, "a divisor of the model's 32 attention heads"),
     ],
 )

@@ -348,9 +348,7 @@ def test_every_valid_plan_is_feasible_or_counted_once_under_a_limit(model, clust
     allowed = {"max_batched_tokens": (2048,), "chunked_prefill": (True,)}
     every = list(every_plan(asked, {**allowed, "batch": (batch,)}))
     keys = ("ttft_s", "tpot_s", "memory_bytes.total")
-    limits = {
-        key: share * min(FIGURES[key](plan) for plan in every) for key, share in zip(keys, shares, strict=True)
-    }
+    limits = {key: share * min(FIGURES[key](plan) for plan in every) for key, share in zip(keys, shares, strict=True)}
     answer = search(space(asked, **allowed), limits=limits)
     counted = {name: count for name, count in answer.rejected.items() if name in ("ttft_s", "tpot_s", "memory")}
     assert answer.feasible + sum(counted.values()) == len(every)
