@@ -38,7 +38,7 @@ def test_a_column_that_is_nested_too_deep_is_refused(tmp_path: Path, reader: Cal
 def test_a_file_whose_rows_are_lost_is_refused(tmp_path: Path, reader: Callable[[Path], Any]) -> None:
     path = tmp_path / "table.parquet"
     path.write_bytes(without_rows())
-    with pytest.raises(InputError, match=r"cannot be read|is not valid") as refused:
+    with pytest.raises(InputError, match=r"cannot (be )?read|is not valid") as refused:
         reader(path)
     assert "\n" not in str(refused.value)
 
