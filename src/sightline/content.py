@@ -187,7 +187,7 @@ def remembered(
         @wraps(function)
         def answer(*args: P.args, **kwargs: P.kwargs) -> R:
             try:
-                key = dumps(cast(Any, (args, kwargs)), 0) if as_written else content((args, kwargs), largest_array)
+                key = dumps(cast(Any, (args, kwargs))) if as_written else content((args, kwargs), largest_array)
             except (LargeArrayError, ValueError):  # arrays, and what no file holds
                 return function(*args, **kwargs)
             result = results.get(key)

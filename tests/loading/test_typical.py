@@ -41,7 +41,7 @@ def test_generation_is_answered_as_vllm() -> None:
     scenario = asked({"task": "generate", "batch": 1, "prompt_tokens": 8, "output_tokens": 8}, {}, "1x h100-sxm-80gb")
     assert scenario.plan.engine.name == "vllm"
     assert scenario.warnings[0].startswith(f"{NOT_NAMED}; using vllm")
-    assert "vllm (not named)" in subtitle(scenario)[1]
+    assert "vllm (assumed)" in subtitle(scenario)[1]
 
 
 def test_who_names_a_framework_is_told_nothing() -> None:
