@@ -29,10 +29,10 @@ KINDS = {
 }
 SAID = {
     "predict": ("fits in memory", "Time by module and phase", "zero_stage: 2"),
-    "operators": ("bound by", "figures of each scenario"),
+    "operators": ("bound by", "Figures"),
     "compare": ("B / A", "Key figures", "The scenario of B"),
     "validate": ("mean error", "Cases", "inside"),
-    "sensitivity": ("elasticities", "Plans that differ in one decision"),
+    "sensitivity": ("Effect of raising an input", "Plans with a single change"),
     "roofline": ("FLOP/byte", "ridge"),
 }
 
