@@ -85,7 +85,7 @@ def test_entries_of_ones_own_are_read_in_si_units(read):
         ("memories", {"year": 19}, "year is 19; allowed: a whole number of 1990 or more"),
         ("memories", {"products": "[h100]"}, "products is ['h100']; allowed: a mapping of devices to texts"),
         ("memories", {"products": "{h100: 5}"}, "products is {'h100': 5}; allowed: a mapping of devices to texts"),
-        ("memories", {"products": "{h100: 5 x 3 GB}"}, "products is '3 GB'; allowed: a data rate of a pin above 0"),
+        ("memories", {"products": "{h100: 5 x 3 GB}"}, "products is '3 GB'; allowed: a data rate per pin above 0"),
         ("links", {"scope": "far"}, "scope is 'far'; allowed: on-package, off-package, optics"),
         ("launches", {"date": "2026"}, "date is 2026; allowed: a year and month such as 2020-09"),
         ("launches", {"date": "2026-13"}, "date is '2026-13'; allowed"),

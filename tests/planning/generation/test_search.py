@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sightline.errors import InputError
 from sightline.loading import generation_from_mapping
 from sightline.planning.answer import PlanAnswer
-from sightline.planning.figures import FIGURES, figure_key, within
+from sightline.planning.figures import FIGURES, figure_key, more_is_better, within
 from sightline.planning.generation.search import search
 from sightline.planning.generation.space import variants
 from sightline.prediction import predict
@@ -114,7 +114,7 @@ def _pools(
 
 def best_value(key: str, answer: PlanAnswer) -> float:
     """The best figure among the answered plans; the first may be a simpler one that is as good."""
-    pick = max if FIGURES[key].more_is_better else min
+    pick = max if more_is_better(key) else min
     return pick(plan.value for plan in answer.plans)
 
 
@@ -166,7 +166,7 @@ def test_the_best_is_that_of_every_plan_predicted_alone(asked, allowed, objectiv
     assert bool(answer.plans) == bool(wanted)
     assert answer.evaluated <= sum(bool(plan.fits) for plan in every)
     if wanted:
-        best = max(wanted) if FIGURES[key].more_is_better else min(wanted)
+        best = max(wanted) if more_is_better(key) else min(wanted)
         assert best_value(key, answer) == pytest.approx(best, rel=1e-9)
         values = {f"{value:.9e}" for value in map(float, wanted)}
         assert all(f"{plan.value:.9e}" in values for plan in answer.plans)
@@ -186,7 +186,7 @@ def test_a_tighter_limit_never_improves_the_objective(model, key, objective, loo
     assert tight.feasible <= loose.feasible
     assert tight.plans
     values = [best_value(figure_key(objective), answer) for answer in (tight, loose)]
-    if FIGURES[figure_key(objective)].more_is_better:
+    if more_is_better(figure_key(objective)):
         values = [-value for value in values]
     assert values[1] <= values[0] + 1e-9 * abs(values[0])
 
