@@ -10,7 +10,7 @@ from pathlib import Path
 
 from generated import csv_text, markdown_table, replace_part
 
-from sightline.answers.coverage import MEANINGS, NAMES
+from sightline.answers.validation import MEANINGS, NAMES
 from sightline.validation.coverage import Cell, Status, coverage
 
 DOCS = Path(__file__).parents[1] / "docs"

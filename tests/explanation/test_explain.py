@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from strategies import right_scenarios
 
 import sightline as sl
-from sightline.answers.explanation import change
+from sightline.answers.analyses import change
 from sightline.explanation.advice import NOTHING_FITS, NOTHING_HELPS
 from sightline.loading.loader import read_overrides
 from sightline.prediction.changes import decisions

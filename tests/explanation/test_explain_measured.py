@@ -5,7 +5,7 @@ import json
 import pytest
 
 import sightline as sl
-from sightline.answers.explanation import modules
+from sightline.answers.analyses import modules
 
 EXAMPLE = "examples/llama-2-7b-zero2-8xa800.yaml"
 SLOW_LINK, ELSEWHERE = 2.5, 1.02

@@ -1,13 +1,18 @@
-"""A comparison of two profiles: both sides, which is faster, and how each figure differs."""
+"""A comparison of two profiles, and a measured suite beside its predictions: how each figure differs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from sightline.answers import labels, summary, units
-from sightline.answers.outline import BAD, FAINT, GOOD, Charts, Lines, Outline, Rows, Said, Text
+from sightline.answers.outline import BAD, FAINT, GOOD, Charts, Lines, Outline, Part, Rows, Said, Section, Text
 from sightline.explanation.compared import LEVELS, UNKNOWN, Side
 from sightline.explanation.comparison import NO_DIFFERENCE, ONLY_A, ONLY_B, Comparison, Difference
 from sightline.profile.metrics import metric_of
 from sightline.quantities import percent
+
+if TYPE_CHECKING:
+    from sightline.reproduction.arxiv_2311_03687.cells import Table
+    from sightline.reproduction.arxiv_2311_03687.measured import Answered, MeasuredSuite
 
 LEVEL_TITLES = {
     "step": "key figures",
@@ -154,3 +159,91 @@ def _rows(comparison: Comparison, level: str) -> Rows:
         is_folded=level not in ("step", "request", "phase"),
         kinds={verdict(row): _KINDS.get(row.verdict, "") for row in rows},
     )
+
+
+OUTCOMES = {"out_of_memory": "-", "timeout": "timed out", "unsupported": "n/a", "crashed": "crashed"}
+"""Text of a cell that was not measured; out of memory as the paper prints it."""
+
+
+def suite_outline(title: str, suite: "MeasuredSuite", machine: Sequence[str] = ()) -> Outline:
+    """Return the answer to a suite.
+
+    Args:
+        title: Of the suite.
+        suite: Tables with the answers to their cells, in the tables' order.
+        machine: Sentences about what it ran on.
+    """
+    return Outline(
+        title=title,
+        about=[*machine, _outcomes(suite)],
+        parts=[
+            *(part for at, (table, cells) in enumerate(suite) for part in _of_table(at, table, cells)),
+            Section(title="Not measured", parts=[Lines(lines=_missing(suite))], is_folded=True),
+        ],
+    )
+
+
+def _of_table(position: int, table: "Table", cells: "Sequence[Answered]") -> Iterator[Part]:
+    rows = [
+        (answered.cell.row, f"{answered.cell.column} · {heading(key)}", *_suite_figures(answered, key))
+        for answered in cells
+        for key in table.quantities
+    ]
+    title, dots = f"{table.title}: measured and predicted", [_dots(table, one) for one in cells]
+    yield Lines(title=table.title, lines=table.notes)
+    yield Rows(
+        title="" if table.notes else table.title,
+        headings=("case", "figure", "measured", "predicted", "ratio"),
+        rows=rows,
+        numbers=(False, False, True, True, True),
+        labels=2,
+        grouped=1,
+    )
+    yield Charts(answer=dots, label=title, start=f"chart{position}", function=_CHART)
+    compared = [_modules(one.cell.row, one.comparison) for one in cells if one.comparison is not None]
+    yield Section(parts=compared, is_long=True)
+
+
+_CHART = "sightline.report.charts.accuracy:cells_chart"
+
+
+def _suite_figures(answered: "Answered", key: str) -> tuple[str, str, str]:
+    """A quantity measured, predicted, and the second over the first."""
+    measured, predicted, ratio = answered.figures(key)
+    text = OUTCOMES.get(answered.status, answered.status) if measured is None else shown(key, measured)
+    return (
+        text + "*" * answered.shimmed,
+        "" if predicted is None else shown(key, predicted),
+        "" if ratio is None else units.digits(ratio),
+    )
+
+
+def _outcomes(suite: "MeasuredSuite") -> str:
+    """How many cells ended how, and what the signs mean."""
+    cells = [a for _, answered in suite for a in answered]
+    counts = {status: sum(a.status == status for a in cells) for status in dict.fromkeys(a.status for a in cells)}
+    said = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in counts.items())
+    return f"{len(cells)} cases: {said}. - is out of memory, n/a is not supported here, * ran with a substitute."
+
+
+def _dots(table: "Table", answered: "Answered") -> tuple[str, str, float | None, float | None]:
+    measured, predicted, _ = answered.figures(table.quantities[0])
+    return answered.cell.row, answered.cell.column, measured, predicted
+
+
+def _modules(name: str, comparison: Comparison) -> Rows:
+    """Phases and modules of one cell, measured and predicted."""
+    rows = [(label(row), *figures(row)) for row in comparison.rows if row.level in ("phase", "module")]
+    headings = ("", "measured", "predicted", "ratio", "interval")
+    return Rows(title=f"{name}: phases and modules", headings=headings, rows=rows, is_folded=True)
+
+
+def _missing(suite: "MeasuredSuite") -> list[str]:
+    """Why cells have no figure, each reason once."""
+    reasons = (
+        f"{one.cell.row}, {one.cell.column}: {one.reason}"
+        for _, cells in suite
+        for one in cells
+        if one.status != "ok" and one.reason
+    )
+    return list(dict.fromkeys(reasons))

@@ -1,12 +1,15 @@
-"""Names of scenarios: a title, two lines on what runs where and how, and what sets several apart."""
+"""Names of scenarios: a title, what runs where and how, what sets several apart; and scenarios as dotted keys."""
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sightline import loading
 from sightline.answers import units
+from sightline.errors import SightlineError
 from sightline.frameworks.choices import CHOICES
 from sightline.loading.plan import NOT_NAMED
+from sightline.loading.sources import as_text
 from sightline.profile.results import flatten
 from sightline.quantities import counted
 from sightline.scenario import Plan, Scenario
@@ -291,3 +294,60 @@ def scenario_yaml(scenario: Any) -> str:
 
     mapping = dict(scenario) if isinstance(scenario, Mapping) else loading.to_mapping(scenario)
     return yaml.safe_dump(mapping, sort_keys=False, allow_unicode=True, width=100)
+
+
+_PARTS: Final = ("workload", "workload.requests", "workload.arrival", "workload.slo", "plan")
+"""Keys whose mappings are written key by key; what lies deeper is one text."""
+_NAMED: Final = ("model", "cluster")
+"""Of a scenario, what the catalog has by name."""
+_RESTRICTS: Final = frozenset({"any", "from", "to", "factor", "at_most"})
+
+
+def by_dotted_key(part: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the keys of a question with their values, as ``--set`` names them."""
+    for key, value in part.items():
+        named = f"{above}.{key}" if above else str(key)
+        if named in _PARTS and isinstance(value, Mapping) and not is_restricted(value):
+            yield from by_dotted_key(value, named)
+        else:
+            yield named, value
+
+
+def is_restricted(value: object) -> bool:
+    """Return whether a value states what a search may choose from."""
+    return isinstance(value, Mapping) and bool(value) and value.keys() <= _RESTRICTS
+
+
+def texts_of(mapping: Mapping[str, Any]) -> dict[str, str]:
+    """Return a scenario by dotted keys, with values as ``--set`` reads them."""
+    return {key: as_text(value) for key, value in by_dotted_key(mapping)}
+
+
+def asked_with(mapping: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a question with other values, by dotted keys."""
+    return {**dict(by_dotted_key(mapping)), **settings}
+
+
+def texts_of_scenario(scenario: Mapping[str, Any]) -> dict[str, str]:
+    """Return a stored scenario as dotted keys with texts: what is of the catalog by its name, all else in full."""
+    named = _by_name(scenario)
+    whole = {key: json.dumps(value) for key, value in named.items() if key in _NAMED and isinstance(value, Mapping)}
+    return {key: text for key, text in {**texts_of(named), **whole}.items() if text != ""}
+
+
+def _by_name(scenario: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The scenario with the names of its model and cluster, where they stand for the same."""
+    names = {key: part["name"] for key in _NAMED if isinstance(part := scenario.get(key), Mapping) and "name" in part}
+    whole = _resolved(scenario)
+    for tried in (names, *({key: name} for key, name in names.items())):
+        if tried and whole is not None and _resolved(short := {**scenario, **tried}) == whole:
+            return short
+    return scenario
+
+
+def _resolved(scenario: Mapping[str, Any]) -> Any:
+    try:
+        found = loading.load(dict(scenario))
+    except SightlineError:
+        return None
+    return None if isinstance(found, list) else loading.to_mapping(found)

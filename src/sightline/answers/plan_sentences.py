@@ -327,6 +327,25 @@ def settings_of(answer: PlanAnswer, plan: RankedPlan) -> dict[str, Any]:
     return found
 
 
+def asked_alone(answer: PlanAnswer, plan: RankedPlan, mapping: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the question whose only answer is a plan, by dotted keys.
+
+    Args:
+        answer: Of the search.
+        plan: One of its plans.
+        mapping: What was asked, with the keys of a scenario file.
+    """
+    resolved = dict(labels.by_dotted_key(to_mapping(plan.profile.scenario)))
+    chosen = settings_of(answer, plan)
+    found = {
+        key: resolved.get(key) if labels.is_restricted(value) else value for key, value in labels.by_dotted_key(mapping)
+    }
+    if "cluster" in answer.free or any(key.startswith("cluster") for key in chosen):
+        found["cluster"] = " + ".join(plan.profile.scenario.cluster.stated)
+        chosen = {key: value for key, value in chosen.items() if not key.startswith("cluster")}
+    return {key: value for key, value in {**found, **chosen}.items() if value is not None}
+
+
 def can_be_set(answer: PlanAnswer, plan: RankedPlan) -> bool:
     """Return whether `settings` say on which devices of several kinds a plan runs: by names of the catalog."""
     return "cluster" not in answer.free or reads_back(plan.profile.scenario.cluster)

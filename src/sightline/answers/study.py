@@ -1,11 +1,188 @@
-"""A study of hardware or plans: what it found, its pictures, its table, and what it rests on."""
+"""A study of hardware or plans: its columns as people read them, what it found, its pictures and its table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import floor, isfinite, log10
+from typing import Any
 
+from sightline.answers import units
 from sightline.answers.outline import Charts, Lines, Outline, Part, Rows, Text
-from sightline.answers.study_columns import columns_of
-from sightline.exploration.answer import StudyAnswer
-from sightline.quantities import counted
+from sightline.answers.units import digits
+from sightline.exploration.answer import Column, StudyAnswer
+from sightline.quantities import as_python, counted
+
+NOTHING = "-"
+"""Text of a value that a row does not have."""
+NOUNS = {"s": "time", "B": "memory", "USD": "cost", "J": "energy", "W": "power", "share": "share"}
+"""What several columns of a unit are together."""
+_DECIMAL = ("", "k", "M", "G", "T", "P", "E", "Z", "Y")
+_BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_PREFIXED = ("FLOP", "FLOP/s", "B/s", "bit/s", "W", "Wh", "J", "Hz")
+_COUNTED = ("tokens", "requests", "parameters", "tokens/s", "requests/s")
+_MM2 = 1e-6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantity(Column):
+    """What the numbers of a column are, and how they are written."""
+
+    def scaled(self, largest: float) -> tuple[float, str]:
+        """Return by what values up to ``largest`` are divided on an axis, and the unit that they have then."""
+        as_energy = self.unit == "J" and not self.per
+        divisor, unit = _divided("Wh" if as_energy else self.unit, abs(largest) / (3600.0 if as_energy else 1.0))
+        divisor *= 3600.0 if as_energy else 1.0
+        return divisor, f"{unit} {self.per}".strip()
+
+    def titled(self, unit: str) -> str:
+        """Return the label with a unit, or the unit alone where it says the same."""
+        if self.label in unit:
+            return unit
+        label = self.label.removesuffix(f" {self.unit}") if self.unit else self.label
+        return f"{label} ({unit})" if unit and unit not in label else label
+
+    @property
+    def heading(self) -> str:
+        """The label with what each value is for, over values that have their unit."""
+        return f"{self.label} {self.per}".strip()
+
+    @property
+    def is_year(self) -> bool:
+        """Whether values are years, which have no thousands separators."""
+        return self.unit == "year"
+
+    def text(self, value: Any) -> str:
+        """Return one value with its unit as people write it, without what it is ``per``."""
+        if value is None or (isinstance(value, float) and not isfinite(value)):
+            return NOTHING
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        if not isinstance(value, int | float):
+            return self.values.get(str(value), str(value))
+        if self.is_year:
+            return f"{value:g}"
+        if self.unit == "J" and not self.per:
+            return units.energy(value)
+        return _text(self.unit, value) if self.unit else plain(value)
+
+
+def plain(value: float) -> str:
+    """Return a number without a unit: whole ones with separators, others with three digits."""
+    if float(value).is_integer() and abs(value) < 1e6:
+        return f"{value:,.0f}"
+    if abs(value) >= 1e6:
+        return units.count(value)
+    text = units.digits(value)
+    return text.rstrip("0").rstrip(".") if "." in text and abs(value) < 1e-3 else text
+
+
+def quantity_of(key: str, about: Mapping[str, Column], label: str = "") -> Quantity:
+    """Return what a column holds as its study states it, with another label if one is given."""
+    column = about.get(key) or Column(label=key.replace("_", " ").replace(".", " "))
+    return Quantity(label=label or column.label, unit=column.unit, per=column.per, values=column.values)
+
+
+def _divided(unit: str, largest: float) -> tuple[float, str]:
+    if unit == "s":
+        return (1e-9, "nanoseconds") if 0 < largest < 1e-6 else units.longer_time_unit(largest)
+    if unit == "B":
+        step = _steps(largest, 1024.0, len(_BINARY))
+        return 1024.0**step, _BINARY[step]
+    if unit in _PREFIXED:
+        step = _steps(largest, 1000.0, len(_DECIMAL))
+        return 1000.0**step, _DECIMAL[step] + unit
+    if unit in ("year", ""):
+        return 1.0, ""
+    return {"share": (0.01, "%"), "m2": (_MM2, "mm2")}.get(unit, (1.0, unit))
+
+
+def _steps(largest: float, base: float, count: int) -> int:
+    return min(max(floor(log10(largest) / log10(base) + 1e-9), 0), count - 1) if largest >= 1 else 0
+
+
+def _text(unit: str, value: float) -> str:
+    forms: dict[str, Callable[[float], str]] = {
+        "s": units.seconds,
+        "B": units.size,
+        "share": units.percent,
+        "USD": _money,
+        "m2": lambda area: f"{plain(area / _MM2)} mm2",
+        "kg": lambda kg: f"{units.digits(kg / 1000)} t" if abs(kg) >= 1e4 else f"{units.digits(kg)} kg",
+    }
+    if unit in forms:
+        return forms[unit](value)
+    if unit in _PREFIXED:
+        return units.rate(value, unit) if abs(value) >= 1 or value == 0 else f"{units.digits(value)} {unit}"
+    if unit in _COUNTED:
+        return f"{units.count(value)} {unit}"
+    return f"{plain(value)} {unit}"
+
+
+def _money(usd: float) -> str:
+    """An amount; one below a cent keeps its digits."""
+    if 0 < abs(usd) < 0.1:
+        return f"${units.digits(usd)}"
+    return f"${usd:,.0f}" if 100 <= abs(usd) < 10_000 else units.money(usd)
+
+
+def numeric(values: Iterable[Any]) -> bool:
+    """Return whether all values that are there are numbers."""
+    there = [value for value in values if value is not None]
+    return bool(there) and all(isinstance(one, int | float) and not isinstance(one, bool) for one in there)
+
+
+_COUNTS = ("tokens", "parameters", "requests", "tokens/s", "requests/s")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StudyColumn:
+    """One column of the table that people read."""
+
+    key: str
+    heading: str
+    cells: Sequence[str] = field(repr=False)
+    is_number: bool
+    tells_apart: bool
+    """Whether it is one of the words that a row begins with, or one of the study's axes."""
+
+
+def columns_of(answer: StudyAnswer, rows: int | None = None) -> list[StudyColumn]:
+    """Return the columns that the study shows, of its first ``rows`` only if a number is given."""
+    keys = [key for key in answer.shown or answer.columns if key in answer.columns]
+    quantities = {key: quantity_of(key, answer.about) for key in keys}
+    headings = _headings(quantities)
+    found: list[StudyColumn] = []
+    for key in keys:
+        values = [as_python(value) for value in answer.columns[key][:rows]]
+        is_number = numeric(values)
+        told = (not found or found[-1].tells_apart) and (key in answer.axes or not is_number) and "bound" not in key
+        found.append(
+            StudyColumn(
+                key=key,
+                heading=headings[key],
+                cells=_cells(quantities[key], values, headings[key]),
+                is_number=is_number,
+                tells_apart=told,
+            )
+        )
+    return found
+
+
+def _headings(quantities: Mapping[str, Quantity]) -> dict[str, str]:
+    """The names of columns; those that two would share are told by their whole key."""
+    labels = {key: quantity.heading for key, quantity in quantities.items()}
+    shared = {label for label in labels.values() if list(labels.values()).count(label) > 1}
+    return {key: quantity_of(key, {}).label if label in shared else label for key, label in labels.items()}
+
+
+def _cells(quantity: Quantity, values: Sequence[Any], heading: str) -> list[str]:
+    """The texts of values; a count does not repeat the heading that says of what."""
+    if quantity.unit in _COUNTS and quantity.unit in heading.split():
+        return [quantity.text(one).removesuffix(f" {quantity.unit}") for one in values]
+    if not quantity.unit and any(isinstance(value, float) and not value.is_integer() for value in values):
+        # Whole numbers among others get as many digits as these.
+        return [digits(one) if isinstance(one, float) and abs(one) < 1e6 else quantity.text(one) for one in values]
+    return [NOTHING if value is None else quantity.text(value) for value in values]
+
 
 _MOST_ROWS = 200
 """Rows of the table; the CSV file has all."""

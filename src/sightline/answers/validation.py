@@ -1,6 +1,7 @@
-"""How far to trust predictions: their errors by suite and by case, and the measured cases most like one."""
+"""How far to trust predictions: errors by suite and case, cases nearby, residuals of fits, evidence by combination."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,10 @@ from sightline.answers.profile import evidence_part, of_profile, rests_on
 from sightline.profile import Profile
 from sightline.profile.metrics import metric_of
 from sightline.quantities import counted, percent
+from sightline.validation.coverage_cells import STATUSES, TABLES, Cell
 
 if TYPE_CHECKING:
+    from sightline.calibration.from_tables import Calibration
     from sightline.validation import Answer, Result
     from sightline.validation.nearest import Near
 
@@ -228,3 +231,176 @@ def _near_row(near: "Near") -> tuple[str, ...]:
 def _is_inside(near: "Near") -> bool:
     low, high = near.answer.interval or (0.0, 0.0)
     return low <= near.answer.case.measured <= high
+
+
+MOST_COLUMNS = 5
+"""Kernels shown in columns; more are shown in rows."""
+
+
+def calibration_outline(calibration: "Calibration") -> Outline:
+    """Return the constants of each kernel, then the residuals of all."""
+    return Outline(
+        title=f"{calibration.device}, {calibration.part}", parts=[_constants(calibration), _residuals(calibration)]
+    )
+
+
+def _constants(calibration: "Calibration") -> Rows:
+    kernels, fitted, covered = calibration.fit.constants, calibration.fit.rows, calibration.covered
+    if len(kernels) > MOST_COLUMNS:
+        headings = ("kernel", "rows", "constants")
+        return Rows(title="Constants", headings=headings, rows=list(_by_row(calibration)), numbers=False)
+    rows: list[tuple[str, ...]] = [
+        (name, *(_value(name, constants.get(name)) for constants in kernels.values())) for name in _keys(kernels)
+    ]
+    for count in _keys(fitted):
+        counted = (_count(fitted.get(kernel, {}), count) for kernel in kernels)
+        rows.append((f"rows, {count.replace('_', ' ')}", *counted))
+    for column in _keys(covered):
+        ranges = (_range(covered.get(kernel, {}), column) for kernel in kernels)
+        rows.append((f"{column} covered", *ranges))
+    rows.append(("evidence", *("calibrated" if kernel in fitted else "with it" for kernel in kernels)))
+    return Rows(title="Constants", headings=("constant", *kernels), rows=rows)
+
+
+def _keys(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, None]:
+    """The keys of all kernels' tables, each once."""
+    return dict.fromkeys(key for table in tables.values() for key in table)
+
+
+def _by_row(calibration: "Calibration") -> Iterator[tuple[str, str, str]]:
+    """The constants of very many kernels: a row for each, with its constants in words."""
+    for kernel, constants in calibration.fit.constants.items():
+        said = ", ".join(f"{name} {_value(name, value)}" for name, value in constants.items())
+        yield kernel, _count(calibration.fit.rows.get(kernel, {}), "fitted"), said
+
+
+def _residuals(calibration: "Calibration") -> Rows:
+    rows = [
+        (
+            *(kernel, name, f"{figures['rows']:.0f}"),
+            *(percent(figures[key], 1) for key in ("median", "p90")),
+            percent(figures["bias"], 1, signed=True),
+        )
+        for kernel, ranges in calibration.fit.residuals.items()
+        for name, figures in ranges.items()
+    ]
+    title = "Errors of the fit: predicted / measured - 1"
+    headings = ("kernel", "rows of", "rows", "median", "90th percentile", "bias")
+    return Rows(title=title, headings=headings, rows=rows, numbers=[False, False, *[True] * 4], labels=2)
+
+
+def _value(name: str, value: Any) -> str:
+    if not isinstance(value, int | float):
+        return "-" if value is None else str(value)
+    return units.seconds(value) if name.endswith("_s") else f"{value:.3g}"
+
+
+def _count(counts: Mapping[str, int], name: str) -> str:
+    return f"{counts[name]:,}" if name in counts else "-"
+
+
+def _range(ranges: Mapping[str, tuple[float, float]], column: str) -> str:
+    if column not in ranges:
+        return "-"
+    low, high = ranges[column]
+    shown = units.size if column == "bytes" else units.digits
+    return shown(low) if low == high else f"{shown(low)} - {shown(high)}"
+
+
+COVERAGE_TITLE = "Evidence behind predictions"
+MEANINGS: Mapping[str, str] = {
+    "calibrated": "constants fitted to measurements of this case",
+    "extrapolated": "constants of a related case: another device, other sizes or formats, or too few measurements",
+    "datasheet-only": "no measurement: datasheet values and averages over devices",
+    "unsupported": "not supported",
+}
+"""Of each status."""
+NAMES: Mapping[str, tuple[str, str, str]] = {
+    "operators": ("Devices and operators", "device", "operator"),
+    "techniques": ("Frameworks and techniques", "framework", "technique"),
+    "features": ("Engines and features", "engine", "feature"),
+}
+"""Of each table: its title, and what its rows are of."""
+_FEW = 4
+"""Devices, frameworks and engines up to which every choice is listed."""
+_MOST_ROWS = 500
+"""Rows of a table in Markdown."""
+
+
+def coverage_outline(cells: Sequence[Cell]) -> Outline:
+    """Return what the words mean, and the tables."""
+    tables = list(_tables(cells))
+    shown = {heading for table in tables for heading in table.headings}
+    numbers = [Said(asks=what, says=meaning) for heading, (what, meaning) in NUMBERS.items() if heading in shown]
+    return Outline(
+        title=COVERAGE_TITLE,
+        legend=[*(Said(asks=status, says=meaning) for status, meaning in MEANINGS.items()), *numbers],
+        parts=tables,
+        footnotes=[_EACH_CELL],
+    )
+
+
+_EACH_CELL = (
+    "Every cell is the result of one small scenario (see the JSON). Other sizes and plans may have weaker "
+    "evidence; every prediction reports its own."
+)
+
+
+def _tables(cells: Sequence[Cell]) -> Iterator[Rows]:
+    """A table of each kind: every choice of a few names, or counts of many."""
+    for table in TABLES:
+        title, of, what = NAMES[table]
+        by_name: dict[str, list[Cell]] = {}
+        for cell in cells:
+            if cell.table == table:
+                by_name.setdefault(cell.of, []).append(cell)
+        if len(by_name) > _FEW:
+            counts = [(name, *_counts(own)) for name, own in by_name.items()]
+            yield Rows(title=title, headings=(of, *STATUSES), rows=counts, most=_MOST_ROWS)
+            continue
+        for name, own in by_name.items():
+            is_of_operators = table == "operators"
+            headings = _OF_OPERATORS if is_of_operators else _OF_CHOICES
+            rows = list(_by_format(own)) if is_of_operators else list(map(_choice, own))
+            named = f"{name}: {what}s"
+            yield Rows(title=named, headings=(what, *headings), rows=rows, numbers=False, most=_MOST_ROWS)
+
+
+_PUBLISHED = "published cases (sources)"
+_OF_OPERATORS = ("status", "formats", "why")
+_OF_CHOICES = ("status", _PUBLISHED, "why")
+
+
+NUMBERS: Mapping[str, tuple[str, str]] = {
+    _PUBLISHED: (_PUBLISHED, "978 (9) means 978 published cases from 9 sources; a dash means none"),
+    STATUSES[0]: ("numbers", "operators per format, techniques or features with this status"),
+}
+"""By a heading of a table: what its numbers are called, and what they are."""
+
+
+def _counts(cells: Sequence[Cell]) -> Iterator[str]:
+    """How many cells have each status."""
+    found = [cell.status for cell in cells]
+    return (str(found.count(status)) for status in STATUSES)
+
+
+def _by_format(cells: Sequence[Cell]) -> Iterator[Sequence[str]]:
+    """The formats of each operator by status and what keeps them from a better one; the operator's name once."""
+    for what, of_operator in groupby(cells, key=lambda cell: cell.what):
+        formats: dict[tuple[str, str], list[str]] = {}
+        for cell in of_operator:
+            formats.setdefault((cell.status, cell.why), []).append(cell.dtype)
+        name = what
+        for status, why in sorted(formats, key=lambda one: STATUSES.index(one[0])):
+            yield name, status, ", ".join(formats[status, why]), why
+            name = ""
+
+
+def _choice(cell: Cell) -> Sequence[str]:
+    return cell.what, cell.status, _published_cases(cell), cell.why
+
+
+def _published_cases(cell: Cell) -> str:
+    """How many published cases use a technique or feature, and of how many sources; a dash for none."""
+    of = cell.published
+    return f"{of.cases:,} ({of.sources})" if of is not None and of.cases else "-"

@@ -212,7 +212,7 @@ def _draw(calibrations: "list[Calibration]", chart: str) -> None:
 
 
 def _print(calibrations: "list[Calibration]", paths: dict[str, Path], use: str, *, as_json: bool) -> None:
-    from sightline.answers.calibration import calibration_outline
+    from sightline.answers.validation import calibration_outline
     from sightline.calibration.writing import calibration_to_dict
 
     written = [f"wrote {path}" for path in paths.values()]

@@ -182,7 +182,7 @@ class _SuiteReport(Report):
         return suite_to_list(self.suite)
 
     def outline(self) -> "Outline":
-        from sightline.answers.suite import suite_outline
+        from sightline.answers.comparison import suite_outline
 
         return suite_outline(f"The study of arXiv {PAPER_SUITE} on {self.cluster}", self.suite, _machine())
 

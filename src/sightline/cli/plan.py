@@ -373,7 +373,7 @@ class _Report(Report):
         return plans_to_dict(self.answer, launches(self.answer))
 
     def outline(self) -> "Outline":
-        from sightline.answers.plan import plan_outline
+        from sightline.answers.best_plans import plan_outline
 
         return plan_outline(self.answer, self.commands)
 

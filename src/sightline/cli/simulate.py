@@ -320,8 +320,8 @@ class ReplayReport(ProfilesReport):
 
     def tables(self) -> Any:
         """Return the simulation's tables, and both runs beside each other."""
+        from sightline.answers.loads import replay_rows
         from sightline.answers.outline import Outline
-        from sightline.answers.serving import replay_rows
 
         yield from super().tables()
         if self.rows:

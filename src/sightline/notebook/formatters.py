@@ -8,30 +8,30 @@ from sightline.on_demand import named
 from sightline.progress import watch_by
 
 TYPES = {
-    "sightline.scenario.training:Scenario": "scenarios:scenario_outline",
-    "sightline.scenario.generation:GenerationScenario": "scenarios:scenario_outline",
-    "sightline.scenario.serving:ServingScenario": "scenarios:scenario_outline",
-    "sightline.scenario.operation:OperatorScenario": "scenarios:scenario_outline",
-    "sightline.profile.profile:Profile": "answers:profile",
-    "sightline.simulation.capacity:Capacity": "answers:capacity",
-    "sightline.planning.answer:PlanAnswer": "answers:plans",
-    "sightline.exploration.answer:StudyAnswer": "answers:study",
-    "sightline.explanation.comparison:Comparison": "answers:comparison",
-    "sightline.explanation.answer:Explanation": "answers:explanation",
-    "sightline.prediction.sensitivity:Sensitivity": "answers:sensitivity",
-    "sightline.prediction.roofline_table:RooflineTable": "answers:roofline",
-    "sightline.validation.suite:Result": "answers:validated",
-    "sightline.runs.store:Run": "answers:run",
-    "sightline.requirements.check:Checked": "answers:required",
-    "sightline.reproduction.answer:Reproduction": "answers:reproduced",
+    "sightline.scenario.training:Scenario": "sightline.notebook.outlines:scenario_outline",
+    "sightline.scenario.generation:GenerationScenario": "sightline.notebook.outlines:scenario_outline",
+    "sightline.scenario.serving:ServingScenario": "sightline.notebook.outlines:scenario_outline",
+    "sightline.scenario.operation:OperatorScenario": "sightline.notebook.outlines:scenario_outline",
+    "sightline.profile.profile:Profile": "sightline.notebook.outlines:profile",
+    "sightline.simulation.capacity:Capacity": "sightline.answers.loads:capacity_outline",
+    "sightline.planning.answer:PlanAnswer": "sightline.answers.best_plans:plan_outline",
+    "sightline.exploration.answer:StudyAnswer": "sightline.answers.study:study_outline",
+    "sightline.explanation.comparison:Comparison": "sightline.answers.comparison:comparison_outline",
+    "sightline.explanation.answer:Explanation": "sightline.answers.analyses:explained_outline",
+    "sightline.prediction.sensitivity:Sensitivity": "sightline.answers.analyses:sensitivity_outline",
+    "sightline.prediction.roofline_table:RooflineTable": "sightline.notebook.outlines:roofline",
+    "sightline.validation.suite:Result": "sightline.notebook.outlines:validated",
+    "sightline.runs.store:Run": "sightline.answers.runs:stored_outline",
+    "sightline.requirements.check:Checked": "sightline.notebook.outlines:required",
+    "sightline.reproduction.answer:Reproduction": "sightline.answers.reproduction:reproduced_outline",
 }
-"""What outlines each type: a function of this package."""
+"""The function that outlines each type."""
 SEVERAL = {
-    "sightline.profile.profile:Profile": "answers:profiles",
-    "sightline.validation.suite:Result": "answers:validation",
-    "sightline.runs.store:Run": "answers:runs",
-    "sightline.requirements.check:Checked": "answers:required_of_all",
-    "sightline.validation.coverage_cells:Cell": "answers:covered",
+    "sightline.profile.profile:Profile": "sightline.answers.several:profiles_outline",
+    "sightline.validation.suite:Result": "sightline.answers.validation:validation_outline",
+    "sightline.runs.store:Run": "sightline.answers.runs:runs_outline",
+    "sightline.requirements.check:Checked": "sightline.answers.requirements:requirements_outline",
+    "sightline.validation.coverage_cells:Cell": "sightline.answers.validation:coverage_outline",
 }
 """The same of lists of one type."""
 CHANNELS = ("ipython_display_formatter", "mimebundle_formatter")
@@ -73,8 +73,8 @@ def _path_of(kind: type) -> str:
 
 
 def view_by(function: str, answer: Any) -> Any:
-    """Return what a notebook shows of an answer, which a function of this package outlines."""
-    return named("sightline.render.notebook:View")(named(f"sightline.notebook.{function}")(answer))
+    """Return what a notebook shows of an answer, which a function outlines."""
+    return named("sightline.render.notebook:View")(named(function)(answer))
 
 
 def _bundle_by(function: str) -> Callable[[Any], dict[str, Any]]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sightline.answers.plan import plan_outline
+from sightline.answers.best_plans import plan_outline
 from sightline.answers.plan_sentences import settings
 from sightline.errors import InputError
 from sightline.launching.registry import ENGINE_WRITERS

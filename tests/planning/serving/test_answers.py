@@ -8,7 +8,7 @@ from planning.serving.questions import QUESTION
 from rich.console import Console
 
 from sightline.answers import plan_columns, units
-from sightline.answers.plan import plan_outline
+from sightline.answers.best_plans import plan_outline
 from sightline.launching import write
 from sightline.planning.answer import plans_to_dict
 from sightline.planning.search import plan

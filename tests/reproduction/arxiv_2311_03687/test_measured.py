@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from sightline.answers.study_columns import columns_of
+from sightline.answers.study import columns_of
 from sightline.errors import InputError
 from sightline.progress import SILENT
 from sightline.reproduction.arxiv_2311_03687 import measured

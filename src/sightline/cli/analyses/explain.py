@@ -78,7 +78,7 @@ class _Report(Report):
         return self.found.to_dict()
 
     def outline(self) -> "Outline":
-        from sightline.answers.explanation import explained_outline
+        from sightline.answers.analyses import explained_outline
 
         return explained_outline(self.found)
 

@@ -103,7 +103,7 @@ class _Report(Report):
         return rooflines_to_list([table for group in self.groups for table in group])
 
     def outline(self) -> "Outline":
-        from sightline.answers.analysis import roofline_outline
+        from sightline.answers.analyses import roofline_outline
 
         return roofline_outline(self.charted())
 

@@ -72,12 +72,12 @@ class _Report(Report):
         return list(map(sensitivity_to_dict, self.found))
 
     def outline(self) -> "Outline":
-        from sightline.answers.analysis import sensitivities_outline
+        from sightline.answers.analyses import sensitivities_outline
 
         return sensitivities_outline(self.found)
 
     def kept_outline(self) -> "Outline":
-        from sightline.answers.analysis import sensitivities_outline
+        from sightline.answers.analyses import sensitivities_outline
 
         changes = [changes_of([one.answer], self.again, self.known) for one in self.found]
         return sensitivities_outline(self.found, changes)

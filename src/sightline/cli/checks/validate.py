@@ -42,7 +42,7 @@ class _CoverageReport(Report):
         return coverage_to_dict(self.cells)
 
     def outline(self) -> "Outline":
-        from sightline.answers.coverage import coverage_outline
+        from sightline.answers.validation import coverage_outline
 
         return coverage_outline(self.cells)
 

@@ -6,7 +6,7 @@ from typing import Any
 import altair as alt
 
 from sightline.answers import units
-from sightline.answers.explanation import interval_of, whole_name
+from sightline.answers.analyses import interval_of, whole_name
 from sightline.explanation.answer import Explanation
 from sightline.profile import IDLE_PHASES
 from sightline.report.charts import drawing

@@ -3,7 +3,7 @@
 from typing import Any
 
 from sightline.answers import labels
-from sightline.answers.analysis import LABELS
+from sightline.answers.analyses import LABELS
 from sightline.exploration.answer import Column, Figure, StudyAnswer
 from sightline.prediction.sensitivity import Sensitivity
 from sightline.report.charts import drawing

@@ -38,7 +38,8 @@ def answer(asked: Asked) -> "Piece":
 
 def _covered(kind: str, name: str) -> "Piece":
     """What predictions with a device or a framework rest on, folded; engines take too long for a page."""
-    from sightline.answers.coverage import TITLE, coverage_outline
+    from sightline.answers.validation import COVERAGE_TITLE as TITLE
+    from sightline.answers.validation import coverage_outline
     from sightline.render import html
     from sightline.validation.coverage import KINDS, cells_of
 

@@ -37,8 +37,8 @@ def answer(asked: Asked) -> "Piece":
 
 def _of_run(asked: Asked) -> "Piece":
     """Explain a stored run, next to its prediction."""
+    from sightline.answers.labels import texts_of_scenario
     from sightline.answers.outline import Link
-    from sightline.answers.questions import texts_of_scenario
     from sightline.explanation.explain import explain
     from sightline.loading.sources import without_files
     from sightline.render import html
@@ -57,7 +57,7 @@ def _of_run(asked: Asked) -> "Piece":
 
 
 def _shown(explanation: "Explanation", stated: "Mapping[str, str]") -> "Piece":
-    from sightline.answers.explanation import explained_outline
+    from sightline.answers.analyses import explained_outline
     from sightline.render.html import outline_piece
 
     return outline_piece(explained_outline(explanation, link=with_change(stated)))

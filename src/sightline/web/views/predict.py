@@ -79,7 +79,7 @@ def _explanation(query: str) -> "Explanation":
 
 def _better(asked: Asked) -> "Piece":
     """Changes that would help, as links."""
-    from sightline.answers.explanation import better
+    from sightline.answers.analyses import better
     from sightline.answers.outline import Outline
     from sightline.render.html import outline_piece
 
@@ -89,7 +89,7 @@ def _better(asked: Asked) -> "Piece":
 
 def _why(asked: Asked) -> "Piece":
     """What limits the prediction, and further charts."""
-    from sightline.answers.explanation import limits_outline
+    from sightline.answers.analyses import limits_outline
     from sightline.answers.outline import Charts
     from sightline.answers.profile import label_of
     from sightline.render.html import charts_piece, outline_piece

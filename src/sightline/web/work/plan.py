@@ -25,7 +25,7 @@ MOST_SPACES: Final = 64
 
 def work(mapping: Mapping[str, Any], options: Mapping[str, Any], progress: Progress) -> Mapping[str, Any]:
     """Return the best plans."""
-    from sightline.answers.plan import plan_outline
+    from sightline.answers.best_plans import plan_outline
     from sightline.loading.sources import without_files
     from sightline.planning.answer import launches, plans_to_dict
     from sightline.planning.search import plan
@@ -56,7 +56,7 @@ def check(mapping: Mapping[str, Any], options: Mapping[str, Any]) -> None:
 
 def _addresses(answer: "PlanAnswer", mapping: Mapping[str, Any]) -> Mapping[int, str]:
     """The page of each plan's prediction, or of its load."""
-    from sightline.answers.questions import asked_alone
+    from sightline.answers.plan_sentences import asked_alone
 
     view = "serve" if answer.plans and answer.plans[0].profile.task.name == "serving" else "predict"
     return {one.rank: f"/{view}?{_query(asked_alone(answer, one, mapping))}" for one in answer.plans}
@@ -64,7 +64,7 @@ def _addresses(answer: "PlanAnswer", mapping: Mapping[str, Any]) -> Mapping[int,
 
 def _tries(answer: "PlanAnswer", mapping: Mapping[str, Any], options: Mapping[str, Any]) -> Sequence[str]:
     """The search that finds each of the nearest plans."""
-    from sightline.answers.questions import asked_with
+    from sightline.answers.labels import asked_with
 
     def address(settings: Mapping[str, Any]) -> str:
         of_scenario = {key: value for key, value in settings.items() if key.replace("-", "_") not in OPTIONS}

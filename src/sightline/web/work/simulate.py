@@ -24,7 +24,7 @@ _MOST_ROWS: Final = 20_000
 def work(mapping: Mapping[str, Any], options: Mapping[str, Any], progress: Progress) -> Mapping[str, Any]:
     """Return the figures of one load, or of a sweep of them."""
     from sightline.anchors.answers import simulated
-    from sightline.answers.serving import serving_outline
+    from sightline.answers.loads import serving_outline
     from sightline.render.html import outline_piece
 
     given = checked("simulate", options, OPTIONS)

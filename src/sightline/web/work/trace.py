@@ -51,8 +51,8 @@ def _scenario(stated: Any) -> Any:
 
 
 def _shown(explanation: "Explanation", name: str, scenario: Any) -> "Piece":
-    from sightline.answers.explanation import explained_outline
-    from sightline.answers.questions import texts_of_scenario
+    from sightline.answers.analyses import explained_outline
+    from sightline.answers.labels import texts_of_scenario
     from sightline.render.html import outline_piece
     from sightline.web.request import with_change
 

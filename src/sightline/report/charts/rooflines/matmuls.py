@@ -5,7 +5,7 @@ from typing import Any
 
 import altair as alt
 
-from sightline.answers.analysis import ridges
+from sightline.answers.analyses import ridges
 from sightline.prediction.roofline_table import RooflineRow, RooflineTable
 from sightline.report.charts import drawing
 from sightline.report.charts.axes import decade_ticks

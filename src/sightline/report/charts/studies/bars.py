@@ -6,7 +6,7 @@ from typing import Any
 
 import altair as alt
 
-from sightline.answers.study_columns import NOUNS
+from sightline.answers.study import NOUNS
 from sightline.profile import LEVELS
 from sightline.report.charts import drawing
 from sightline.report.charts.axes import Axis

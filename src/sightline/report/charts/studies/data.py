@@ -11,7 +11,7 @@ import altair as alt
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.answers.study_columns import Quantity, numeric, quantity_of
+from sightline.answers.study import Quantity, numeric, quantity_of
 from sightline.exploration.answer import Figure, StudyAnswer
 from sightline.quantities import as_python
 from sightline.report.charts import drawing

@@ -8,7 +8,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from sightline.answers.study_columns import numeric
+from sightline.answers.study import numeric
 from sightline.report.charts import drawing
 from sightline.report.charts.studies.colors import DARK_TEXT, LIGHT_TEXT
 from sightline.report.charts.studies.data import CHARACTER, Picture, Place, Rows

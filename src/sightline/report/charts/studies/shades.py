@@ -6,7 +6,7 @@ from typing import Any, Literal
 import altair as alt
 
 from sightline.answers import units
-from sightline.answers.study_columns import Quantity
+from sightline.answers.study import Quantity
 from sightline.report.charts import drawing
 from sightline.report.charts.axes import decade_ticks
 from sightline.report.charts.studies.colors import DARK_TEXT, LIGHT_TEXT, colors_of, in_order, text_on

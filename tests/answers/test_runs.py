@@ -3,7 +3,7 @@
 import pytest
 
 import sightline as sl
-from sightline.answers.questions import texts_of_scenario
+from sightline.answers.labels import texts_of_scenario
 from sightline.loading import to_mapping
 from sightline.web.request import Asked
 

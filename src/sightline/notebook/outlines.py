@@ -1,13 +1,55 @@
-"""Scenarios: what runs where and how, and which choices are the defaults of the framework."""
+"""Outlines of what a notebook shows: scenarios, and answers with what a notebook adds to them."""
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sightline.answers import labels, units
 from sightline.answers.outline import Outline, Rows, Said
 from sightline.loading import to_mapping
 from sightline.quantities import as_json
+
+if TYPE_CHECKING:
+    from sightline.prediction.roofline_table import RooflineTable
+    from sightline.profile import Profile
+    from sightline.requirements.check import Checked
+    from sightline.validation import Result
+
+
+def profile(answer: "Profile") -> Outline:
+    """Return one profile with what would help it; a profile of many plans as ranges."""
+    from sightline.answers.profile import profile_outline, ranges_outline
+    from sightline.explanation.explain import changes_of
+    from sightline.profile import SERVING
+
+    if getattr(answer.whole_s, "ndim", 0):
+        return ranges_outline(answer)
+    # A load's changes would each be simulated, which takes longer than a notebook may to show what it has.
+    changes = [] if answer.task is SERVING else changes_of(answer)
+    return profile_outline(answer, changes=changes)
+
+
+def roofline(answer: "RooflineTable") -> Outline:
+    """Return what bounds each matmul."""
+    from sightline.answers.analyses import roofline_outline
+    from sightline.answers.labels import title
+
+    return roofline_outline([(title(answer.scenario), answer)])
+
+
+def validated(answer: "Result") -> Outline:
+    """Return the errors of one part of a suite."""
+    from sightline.answers.validation import validation_outline
+
+    return validation_outline([answer])
+
+
+def required(answer: "Checked") -> Outline:
+    """Return what was required of one scenario, and what is met."""
+    from sightline.answers.requirements import requirements_outline
+
+    return requirements_outline([answer])
+
 
 _DERIVED = ("data_parallel", "tensor_overlap", "framework")
 """Choices that follow from others, or are said by the plan's words."""

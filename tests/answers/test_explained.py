@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from rendered import text
 
-from sightline.answers.explanation import MOST_MODULES, explained_outline, modules
+from sightline.answers.analyses import MOST_MODULES, explained_outline, modules
 from sightline.explanation.answer import Advice, Explanation, Limit
 from sightline.profile import Row
 from sightline.render.csv import explained_to_csv

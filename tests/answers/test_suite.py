@@ -4,7 +4,7 @@ import json
 
 from rendered import text
 
-from sightline.answers.suite import suite_outline
+from sightline.answers.comparison import suite_outline
 from sightline.render.document import outline_page
 from sightline.report.charts.accuracy import cells_chart
 from sightline.reproduction.arxiv_2311_03687.cells import Cell, Table

@@ -1,0 +1,3 @@
+"""Fixtures that these tests share."""
+
+from made_profiles import *  # noqa: F403
