@@ -1,4 +1,4 @@
-"""Keys by content: what lets a result be remembered for descriptions that say the same.
+"""Descriptions, and keys by content: what lets a result be remembered for descriptions that say the same.
 
 Descriptions are frozen data classes that may hold mappings and arrays. Their key is made of their fields, once for
 each object: one that was seen before is known by its identity, so that a sweep that changes one field of a plan
@@ -7,7 +7,7 @@ compares only the plan. So that what is known stays true, descriptions hold thei
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields, is_dataclass
 from functools import cache, wraps
 from marshal import dumps
 from typing import Any, Generic, NoReturn, ParamSpec, TypeVar, cast, dataclass_transform
@@ -29,14 +29,98 @@ _ATOMS = frozenset((str, int, float, bool, type(None), np.float64, np.bool_, fro
 def record(kind: type[T]) -> type[T]:
     """Make a class a data class of which a prediction makes many objects, known by identity.
 
-    Type checkers hold it frozen. Python itself does not: objects that it freezes take four times as long to make.
+    Type checkers hold it frozen. Python itself does not: objects that it freezes take three times as long to make.
     """
-    return dataclass(slots=True, kw_only=True, eq=False)(kind)
+    return _data_class(kind, "self.{0} = {0}")
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
+def description(kind: type[T]) -> type[T]:
+    """Make a class a frozen data class that is compared by its fields, as ``dataclass`` does with these options.
+
+    Its constructor is compiled when the first object is made: a command imports many classes that it makes none of.
+    """
+    made: Any = _data_class(kind, "set_{0}(self, {0})")
+    made.__eq__, made.__hash__ = _equals, _hash
+    made.__setattr__ = made.__delattr__ = _refuse_change
+    made.__getstate__, made.__setstate__ = _state, _set_state
+    return cast(type[T], made)
+
+
+def _data_class(kind: type[T], assignment: str) -> type[T]:
+    """A data class whose constructor, which assigns a field like this, is compiled when it is first called."""
+    made: Any = dataclass(init=False, repr=False, eq=False, match_args=False, slots=True, kw_only=True)(kind)
+
+    def first(self: Any, **values: Any) -> None:
+        made.__init__ = _constructor(made, assignment)
+        made.__init__(self, **values)
+
+    made.__init__ = first
+    if "__repr__" not in kind.__dict__:
+        made.__repr__ = _repr
+    return cast(type[T], made)
+
+
+def _constructor(kind: Any, assignment: str) -> Callable[..., None]:
+    """The constructor of a data class that takes its fields by name."""
+    names: dict[str, Any] = {f"set_{name}": getattr(kind, name).__set__ for name in _names(kind)}
+    parameters, lines = ["self", "*"], []
+    for item in fields(kind):
+        names[f"default_{item.name}"], names[f"make_{item.name}"] = item.default, item.default_factory
+        required = item.default is MISSING and item.default_factory is MISSING
+        parameters.append(item.name if required else f"{item.name}=default_{item.name}")
+        if item.default_factory is not MISSING:
+            lines.append(f"if {item.name} is default_{item.name}: {item.name} = make_{item.name}()")
+        lines.append(assignment.format(item.name))
+    lines += ["self.__post_init__()"] if hasattr(kind, "__post_init__") else []
+    source = "\n ".join((f"def __init__({', '.join(parameters)}):", *lines))
+    exec(source, names)  # noqa: S102 - names of fields alone, as ``dataclass`` does
+    constructor: Callable[..., None] = names["__init__"]
+    constructor.__qualname__ = f"{kind.__qualname__}.__init__"
+    return constructor
+
+
+def _repr(self: Any) -> str:
+    shown = (f"{item.name}={getattr(self, item.name)!r}" for item in fields(self) if item.repr)
+    return f"{type(self).__qualname__}({', '.join(shown)})"
+
+
+def _equals(self: Any, other: object) -> Any:
+    return _compared(self) == _compared(other) if type(other) is type(self) else NotImplemented
+
+
+def _hash(self: Any) -> int:
+    return hash(_compared(self))
+
+
+def _compared(self: Any) -> tuple[Any, ...]:
+    kind: Any = type(self)
+    return tuple([getattr(self, name) for name in _fields(kind)])
+
+
+def _refuse_change(_: object, name: str, *__: object) -> NoReturn:
+    raise FrozenInstanceError(f"cannot change the field {name!r} of a description")
+
+
+def _state(self: Any) -> list[Any]:
+    return list(fields_of(self).values())
+
+
+def _set_state(self: Any, state: Iterable[Any]) -> None:
+    kind: Any = type(self)
+    for name, value in zip(_names(kind), state, strict=True):
+        object.__setattr__(self, name, value)
 
 
 def fields_of(description: Any) -> dict[str, Any]:
     """Return the fields of a data class by name, as they are."""
-    return {f.name: getattr(description, f.name) for f in fields(description)}
+    kind: Any = type(description)
+    return {name: getattr(description, name) for name in _names(kind)}
+
+
+@cache
+def _names(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
 
 
 class FixedMapping(dict[K, V]):

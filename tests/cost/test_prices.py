@@ -133,8 +133,8 @@ def _kinds_of(kind: type[Operator]) -> Iterator[type[Operator]]:
 
 def test_attributes_stack_in_front_of_the_axes():
     operators = [Elementwise(module="mlp", part="norm", traffic_bytes=x) for x in (1.0, 2.0, 3.0)]
-    assert stacked(operators, "traffic_bytes", 2).shape == (3, 1, 1)
-    wide = [*operators, Elementwise(module="mlp", part="norm", traffic_bytes=np.arange(4.0))]
-    assert stacked(wide, "traffic_bytes", 1).shape == (4, 4)
-    assert stacked(wide, "traffic_bytes", 3).shape == (4, 1, 1, 4)
-    assert stacked(wide, "traffic_bytes", 3)[1].tolist() == [[[2.0] * 4]]
+    assert stacked([op.traffic_bytes for op in operators], 2).shape == (3, 1, 1)
+    sizes = [*(op.traffic_bytes for op in operators), np.arange(4.0)]
+    assert stacked(sizes, 1).shape == (4, 4)
+    assert stacked(sizes, 3).shape == (4, 1, 1, 4)
+    assert stacked(sizes, 3)[1].tolist() == [[[2.0] * 4]]

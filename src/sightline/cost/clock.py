@@ -24,7 +24,7 @@ from sightline.catalog import entry
 from sightline.content import record
 from sightline.cost import families
 from sightline.cost.families import UNMEASURED, Stated
-from sightline.quantities import Number, smaller
+from sightline.quantities import Number, either, smaller
 from sightline.scenario import Cluster, Device, Scenario
 
 if TYPE_CHECKING:
@@ -83,8 +83,7 @@ REFERENCE_HZ = 1.75e9
 def clock_hz(device: Device) -> Number:
     """Return the clock; compute units have 64 or 128 lanes of two operations a cycle."""
     per_lane = device.vector_flops / device.compute_units / MOST_LANES
-    clock: Number = np.where(np.greater(per_lane, FASTEST_CLOCK_HZ), per_lane / 2, per_lane)
-    return clock
+    return either(per_lane > FASTEST_CLOCK_HZ, per_lane / 2, per_lane)
 
 
 def lanes(device: Device) -> Number:

@@ -113,7 +113,9 @@ def elementwise_cost(
     c = constants
     memory_s = np.asarray(x.traffic_bytes, dtype=float) / device.memory_bandwidth
     arithmetic_s = x.arithmetic / device.vector_flops
-    cycles_s = x.unit_cycles / device.compute_units / clock_hz(device)
+    cycles_s: Number = 0.0
+    if np.any(x.unit_cycles):
+        cycles_s = x.unit_cycles / device.compute_units / clock_hz(device)
     compute_s = np.maximum(arithmetic_s, cycles_s)
     footprint = x.traffic_bytes if footprint_bytes is None else footprint_bytes
     l2_bytes = (x.kernels + (x.kernels == 0.0)) * device.l2_bytes

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from math import prod
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from sightline.cost.operator_cost import Alike, OperatorCost, Ranks
 from sightline.cost.residual_surface import ResidualSurface
 from sightline.program import Matmul
 from sightline.program.formats import FP32_ROUTER, HALF_SUMS
-from sightline.quantities import Number, distinct, rounded_up
+from sightline.quantities import PLAIN, Number, distinct, rounded_up
 from sightline.scenario import Device
 from sightline.scenario.precision import MATMUL_FORMATS
 
@@ -244,13 +244,18 @@ def _tiles(tiles: tuple[tuple[float, float], ...], axes: int) -> _Tiles:
     return _Tiles(rows, columns, rows * columns, resident, int((resident == 1).sum()))
 
 
-def _row_slowdown(n: Array, row: Array, element_bytes: Number, slowdown: tuple[float, ...]) -> Array:
-    """Slowdown from the alignment of rows of ``n`` and of ``row`` elements."""
+def _alignment(n: Array, row: Array, element_bytes: Number) -> NDArray[np.int64]:
+    """Return the logarithm of the bytes, up to a cache line, that rows of ``n`` and of ``row`` elements start on."""
     whole_bytes = np.exp2(np.floor(np.log2(element_bytes)))  # scales are stored separately
     width = (n * whole_bytes).astype(np.int64) | (row * whole_bytes).astype(np.int64) | LINE_BYTES
-    table = np.array([max(slowdown), *slowdown, 1.0])  # of 1, 2, 4, ... 128 bytes
-    slower: Array = table[np.log2(width & -width).astype(np.int64)]
-    return slower
+    logarithm: NDArray[np.int64] = np.log2(width & -width).astype(np.int64)
+    return logarithm
+
+
+@cache
+def _by_alignment(slowdown: tuple[float, ...]) -> Array:
+    """The slowdown of rows that start on 1, 2, 4, ... 128 bytes."""
+    return np.array([max(slowdown), *slowdown, 1.0])
 
 
 def _unit_tiles(per_unit: Array, tiles: _Tiles, lone_tile_elements: float) -> Array:
@@ -309,23 +314,43 @@ def _kernel_time(x: _Products, c: MatmulConstants) -> Array:
     count = np.ceil(m / t.rows) * np.ceil(n / t.columns) * batch
     per_unit = count / units
 
-    math_s = 2 * t.area / (peak * c.peak_fraction) * units
-    load_s = (t.rows * element_bytes + t.columns * weight_bytes) / l2_bandwidth * units
-    step_s = overlapped(math_s, load_s)
+    rates: Any = (peak * c.peak_fraction, units, l2_bandwidth, element_bytes, weight_bytes)
+    step_s = (_known_step_s if {*map(type, rates)} <= PLAIN else _step_s)(c.tiles, axes, *rates)
     granule, overhead_k = GRANULE_BYTES / element_bytes, c.tile_overhead_k * 2 / element_bytes
-    slice_sum_s = 8 * batch * m * n / l2_bandwidth  # a slice is written and read back in fp32
-
     filling = np.minimum(np.floor(t.resident / per_unit), np.floor(k / LEAST_SLICE_K))
     evening = np.minimum(np.floor(k / c.split_k), np.ceil(5 * t.resident / per_unit))
     cuts = [slices for slices in (filling, evening) if (slices > 1.0).any()]
-    slices = np.minimum(np.maximum(np.array([np.zeros_like(filling), *cuts]), 1.0), MOST_SLICES)
-    steps = rounded_up(k / slices, granule) + overhead_k
-    busy_s = _unit_tiles(per_unit * slices, t, c.lone_tile_elements) * steps * step_s
-    time_s = (busy_s + (slices > 1.0) * (split_latency_s + slices * slice_sum_s)).min(axis=0)
+    if cuts:
+        slices = np.minimum(np.maximum(np.array([np.zeros_like(filling), *cuts]), 1.0), MOST_SLICES)
+        steps = rounded_up(k / slices, granule) + overhead_k
+        busy_s = _unit_tiles(per_unit * slices, t, c.lone_tile_elements) * steps * step_s
+        slice_sum_s = 8 * batch * m * n / l2_bandwidth  # a slice is written and read back in fp32
+        time_s = (busy_s + (slices > 1.0) * (split_latency_s + slices * slice_sum_s)).min(axis=0)
+    else:
+        time_s = _unit_tiles(per_unit, t, c.lone_tile_elements) * (rounded_up(k, granule) + overhead_k) * step_s
 
     crowded = per_unit[: t.largest].min(axis=0) > 1
     fastest: Array = (time_s * (1 + c.small_tile_penalty * crowded * (t.resident > 1))).min(axis=0)
     return fastest
+
+
+def _step_s(
+    tiles: tuple[tuple[float, float], ...],
+    axes: int,
+    peak: Number,
+    units: Number,
+    l2_bandwidth: Number,
+    element_bytes: Number,
+    weight_bytes: Number,
+) -> Array:
+    """Seconds of a compute unit for one element along ``k`` of each tile."""
+    t = _tiles(tiles, axes)
+    math_s = 2 * t.area / peak * units
+    load_s = (t.rows * element_bytes + t.columns * weight_bytes) / l2_bandwidth * units
+    return overlapped(math_s, load_s)
+
+
+_known_step_s = lru_cache(maxsize=256)(_step_s)
 
 
 def matmul_cost(x: Matmul, device: Device, constants: MatmulConstants) -> OperatorCost:
@@ -358,7 +383,8 @@ def matmul_cost(x: Matmul, device: Device, constants: MatmulConstants) -> Operat
     if c.vector_rows:
         vectors_s = x.flops / (device.vector_flops * c.vector_fraction)
         time_s = _or_by_vectors(time_s, np.maximum(overlapped(vectors_s, traffic_s), compute_s), m, c)
-    time_s = time_s + c.quantization_s + c.quantization_bytes * batch * m * k / device.memory_bandwidth
+    if c.quantization_s or c.quantization_bytes:
+        time_s = time_s + c.quantization_s + c.quantization_bytes * batch * m * k / device.memory_bandwidth
     if c.surface is not None:
         time_s = time_s * np.where(batch == 1, c.correction(m, n, k), 1.0)
     return OperatorCost.on_roofline(time_s, compute_s, memory_s)
@@ -369,9 +395,10 @@ def _busy_time(x: _Products, row: Array, c: MatmulConstants) -> Array:
     slowdown, short = c.misaligned_slowdown, len(c.misaligned_loads)
     if short:
         slowdown = (*(slowdown[short],) * short, *slowdown[short:])
-    kernel_s = _kernel_time_in_chunks(x, c) * _row_slowdown(x.n, row, x.element_bytes, slowdown)
+    aligned = _alignment(x.n, row, x.element_bytes)
+    kernel_s = _kernel_time_in_chunks(x, c) * _by_alignment(slowdown)[aligned]
     if short:
-        loads = _row_slowdown(x.n, row, x.element_bytes, (*c.misaligned_loads, *(1.0,) * (len(slowdown) - short)))
+        loads = _by_alignment((*c.misaligned_loads, *(1.0,) * (len(slowdown) - short)))[aligned]
         if (loads > 1.0).any():
             kernel_s = np.maximum(kernel_s, _kernel_time_in_chunks(x._replace(l2_bandwidth=x.l2_bandwidth / loads), c))
     slowed: Array = kernel_s / (1 - c.throttled_share * kernel_s / (kernel_s + c.throttle_s))

@@ -3,7 +3,7 @@
 Operators run on ranks: every rank's device, the links between ranks, and who takes part in a collective.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -13,7 +13,6 @@ import numpy as np
 from sightline.content import record
 from sightline.cost.collectives.libraries import CollectiveConstants, Group, Links
 from sightline.cost.device_model import DeviceModel
-from sightline.program import Operator
 from sightline.quantities import PLAIN, Number, larger
 
 
@@ -44,6 +43,8 @@ class Alike:
     operators: Sequence[Any]
     sizes: tuple[str, ...]
     """Attributes that may differ."""
+    of_each: Sequence[tuple[Number, ...]]
+    """Their values of each operator."""
     axes: int
     """Axes that sizes and the device's numbers span; 0 for plain numbers."""
 
@@ -60,19 +61,18 @@ class Alike:
         """
         if len(self.operators) == 1 and not self.axes:
             return self.first
-        stacks: Sequence[Number]
+        stacks: Iterable[Number]
         if self.axes:
-            stacks = [stacked(self.operators, name, self.axes) for name in self.sizes]
+            stacks = (stacked(values, self.axes) for values in zip(*self.of_each, strict=True))
         else:
-            stacks = list(np.array([[getattr(op, name) for op in self.operators] for name in self.sizes], dtype=float))
+            stacks = np.array(self.of_each, dtype=float).T.copy()
         # ``row`` is read where it may follow from ``k``; it is stated as ``input_row``.
         fields = ("input_row" if name == "row" else name for name in self.sizes)
         return replace(self.first, **dict(zip(fields, stacks, strict=True)))
 
 
-def stacked(operators: Sequence[Operator], attribute: str, axes: int) -> Number:
-    """Return one attribute of all operators along a new first axis, followed by the mesh's ``axes``."""
-    values = [getattr(op, attribute) for op in operators]
+def stacked(values: Sequence[Number], axes: int) -> Number:
+    """Return one size of several operators along a new first axis, followed by the mesh's ``axes``."""
     if {*map(type, values)} <= PLAIN or not any(map(np.ndim, values)):
         return np.array(values, dtype=float).reshape((-1,) + (1,) * axes)
     first = np.stack(np.broadcast_arrays(*values))

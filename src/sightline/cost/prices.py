@@ -15,7 +15,7 @@ import numpy as np
 from sightline.cost.operator_cost import Alike, OperatorCost, Ranks, unstacked
 from sightline.on_demand import named
 from sightline.program import Operator
-from sightline.quantities import PLAIN
+from sightline.quantities import PLAIN, Number
 
 Prices = dict[int, OperatorCost]
 """Price by the operator's identity (a recomputed operator is the forward's own object)."""
@@ -107,10 +107,11 @@ def price(operators: Iterable[Operator], on: Ranks, known: Prices | None = None)
     """Return the price of each operator, in order of execution; one that comes twice, or is ``known``, only once."""
     distinct = list({id(op): op for op in operators}.values())
     prices = dict(known or {}) if on.device_model.asynchronous else _called_one_by_one(distinct, on)
-    for (kind, shape, *_), alike in _alike(op for op in distinct if id(op) not in prices).items():
+    for (kind, shape, *_), members in _alike(op for op in distinct if id(op) not in prices).items():
+        alike, sizes = zip(*members, strict=True)
         axes = max(len(shape), on.device_model.axes)
         entry = REGISTRY[kind.__name__]
-        costs = function(entry.accelerator)(Alike(alike, entry.sizes, axes), on)
+        costs = function(entry.accelerator)(Alike(alike, entry.sizes, sizes, axes), on)
         legs = (unstacked(leg, len(alike)) for leg in costs)
         prices.update(zip(map(id, alike), map(OperatorCost._make, zip(*legs, strict=True)), strict=True))
     return prices
@@ -130,15 +131,15 @@ def _called_one_by_one(operators: Sequence[Operator], on: Ranks) -> Prices:
     return prices
 
 
-def _alike(operators: Iterable[Operator]) -> dict[tuple[Any, ...], list[Operator]]:
-    """Operators by kind, shape of their sizes, and kernel."""
-    groups: dict[tuple[Hashable, ...], list[Operator]] = {}
+def _alike(operators: Iterable[Operator]) -> dict[tuple[Any, ...], list[tuple[Operator, tuple[Number, ...]]]]:
+    """Operators with their sizes, by kind, shape of these sizes, and kernel."""
+    groups: dict[tuple[Hashable, ...], list[tuple[Operator, tuple[Number, ...]]]] = {}
     for op in operators:
         kind: Any = type(op)
         read_kernel, read_sizes = _readers(kind)
         sizes = read_sizes(op)
         shape = () if {*map(type, sizes)} <= PLAIN else np.broadcast_shapes(*map(np.shape, sizes))
-        groups.setdefault((kind, shape, *read_kernel(op)), []).append(op)
+        groups.setdefault((kind, shape, *read_kernel(op)), []).append((op, sizes))
     return groups
 
 

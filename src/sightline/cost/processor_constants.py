@@ -1,7 +1,7 @@
 """What calls reach on a processor: fitted per machine, shares of its own figures wherever time grows with size."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from functools import cache
 from typing import Any, Literal, Self
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.catalog import entry
-from sightline.content import record
+from sightline.content import description, record
 from sightline.cost.families import PROCESSOR, Stated
 from sightline.errors import InputError
 from sightline.program.shapes import ELEMENT_BYTES
@@ -39,7 +39,7 @@ FRAMEWORK_BYTES = 3.8e8
 """Of Python with PyTorch and transformers, where nothing was measured: a tiny model's process (torch 2.13, 2026-11)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class ProductConstants(Stated):
     """A product of matrices in one order of operands."""
 
@@ -59,7 +59,7 @@ class ProductConstants(Stated):
     """Time of a call whose code and tables the caches have lost as well."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class FusedAttentionConstants(Stated):
     """Fused attention in one direction."""
 
@@ -82,7 +82,7 @@ class FusedAttentionConstants(Stated):
     """Time of a call whose code and tables the caches have lost as well."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class ShardingConstants(Stated):
     """What fully sharded data parallelism takes in addition to its collectives."""
 

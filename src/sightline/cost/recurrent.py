@@ -8,12 +8,12 @@ to chunk; ``P`` head dimension, ``N`` state dimension, ``g`` groups that share B
 a kernel bound by bytes.
 """
 
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 
 from sightline.catalog import entry
+from sightline.content import description
 from sightline.cost.device_model import DeviceModel
 from sightline.cost.families import Stated, family_of
 from sightline.cost.operator_cost import Alike, OperatorCost, Ranks
@@ -22,7 +22,7 @@ from sightline.quantities import Number, larger, smaller
 from sightline.scenario import Device
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class LinearConstants(Stated):
     """One set per device family and kind of mixer."""
 
@@ -179,7 +179,7 @@ def price_state_space(alike: Alike, on: Ranks) -> OperatorCost:
     return state_space_cost(alike.together, model.device, model.constants(_of_family, "state-space"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class SparseConstants(Stated):
     """One set per device family."""
 

@@ -7,7 +7,6 @@ a library's choice of kernels adds smoothly, and beyond it fades to nothing with
 
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import product
 from math import prod
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.content import record
+from sightline.content import description, record
 from sightline.quantities import Number
 
 Array = NDArray[np.float64]
@@ -27,7 +26,7 @@ UNIT = 0.005
 """Logarithm that one step of the stored whole numbers stands for: half a per cent of time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class Axis:
     """Knots of one size, evenly spaced in its binary logarithm."""
 

@@ -4,10 +4,10 @@ A group that one engine alone has is named after it; its defaults change nothing
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, NamedTuple
 
-from sightline.content import fix_mappings
+from sightline.content import description, fix_mappings
 
 Policy = Literal["vllm", "vllm-0", "sglang", "tgi", "lightllm", "transformers", "tensorrt-llm", "orca", "static"]
 Order = Literal["fcfs", "priority", "longest-prefix"]
@@ -18,7 +18,7 @@ LEAST_BUDGET = 2048
 """Tokens per iteration of vLLM before chunked prefill, for models with a shorter context."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class DeviceClass:
     """Limits that an engine takes on devices with at least so much memory."""
 
@@ -29,7 +29,7 @@ class DeviceClass:
     max_batched_tokens: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class Serving:
     """The scheduler of an engine under load."""
 
@@ -128,7 +128,7 @@ StreamKernels = Literal["scalar", "vectorized"]
 FusedKernel = Literal["qkv", "gate-up", "norm", "layernorm", "rope", "activation", "quantization"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class EngineKernels:
     """Kernels that an engine launches."""
 
@@ -163,7 +163,7 @@ class EngineKernels:
         fix_mappings(self)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class Collectives:
     """How ranks exchange activations."""
 
@@ -182,7 +182,7 @@ class Collectives:
     whichever moves less."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class Scheduling:
     """How requests become passes."""
 
@@ -198,7 +198,7 @@ class Scheduling:
     """Devices that no degree claims hold layers each, instead of being replicas."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class EngineMemory:
     """Memory outside weights and cache."""
 
@@ -210,7 +210,7 @@ class EngineMemory:
     """Of what the weights leave of the device, the share that a cache under load takes at most."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class LlamaCpp:
     """Behavior of ggml's backends; the defaults change nothing."""
 
@@ -240,7 +240,7 @@ class LlamaCpp:
     """Vector instructions per element that kernels between products move, where they may outlast the memory."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class TurboMind:
     """Behavior of LMDeploy's TurboMind; the defaults change nothing."""
 
@@ -251,7 +251,7 @@ class TurboMind:
     """A prompt of one token runs as a decoding step and costs the host no prefill."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class Support:
     """What an engine runs, for searches that choose one; a scenario that names the engine is answered anyway."""
 
@@ -268,7 +268,7 @@ class Support:
     """Workers that only prefill hand keys and values to workers that decode."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class Engine:
     """An inference engine. ``offers`` lists the allowed values of the plan's field of that name."""
 

@@ -1,10 +1,10 @@
 """A training framework: its behavior in groups, what it offers, and what a compiler makes of it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final, Literal
 
-from sightline.content import fix_mappings
+from sightline.content import description, fix_mappings
 from sightline.quantities import Number
 
 TensorOverlap = Literal["none", "backward", "all"]
@@ -29,7 +29,7 @@ FUSED_LOSS_BYTES = 4.0
 """Bytes per logit of a fused loss: logits and their gradient in 16 bits."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class StateBytes:
     """Bytes per parameter of the model states in mixed precision (ZeRO, arXiv 1910.02054)."""
 
@@ -44,7 +44,7 @@ class StateBytes:
 FULL_PRECISION = StateBytes(weights=4.0, gradients=4.0, optimizer=8.0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class Sharding:
     """What data parallelism and ZeRO move, and when."""
 
@@ -62,7 +62,7 @@ class Sharding:
         fix_mappings(self)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class Overlap:
     """Communication that runs at the same time as compute."""
 
@@ -82,7 +82,7 @@ class Overlap:
     of micro-batches, of which there are as many as stages; else one micro-batch's."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class Interleaving:
     """What the interleaved schedule asks of a pipeline; the defaults ask nothing."""
 
@@ -92,7 +92,7 @@ class Interleaving:
     a release lets the group's size be chosen, this is its default."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class Offloading:
     """What a framework does with states and activations that are kept in the host's memory."""
 
@@ -103,7 +103,7 @@ class Offloading:
     """Passes go on while activations are copied."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class Fusion:
     """Operators that run as one kernel."""
 
@@ -114,7 +114,7 @@ class Fusion:
     """The fused softmax works on this many score matrices at a time; other counts take the unfused path."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class Kernels:
     """Memory traffic of kernels that depends on how a framework wrote them."""
 
@@ -133,7 +133,7 @@ class Kernels:
     """Vocabulary rounded up to whole tiles on every tensor-parallel rank."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class Memory:
     """What a device holds: model states, saved activations, buffers of the framework."""
 
@@ -164,7 +164,7 @@ class Memory:
         fix_mappings(self)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class Allocation:
     """Behavior that decides what is alive at the fullest moment of a step. The defaults change nothing."""
 
@@ -202,7 +202,7 @@ PLAIN_ALLOCATION = Allocation()
 """Nothing but model states and what operators save."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class LowPrecision:
     """Weights below 16 bits: which copies there are and when they are made."""
 
@@ -228,7 +228,7 @@ class LowPrecision:
         fix_mappings(self)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class NativePyTorch:
     """Behavior of PyTorch's own parallelism and torchtitan's models; the defaults change nothing."""
 
@@ -268,7 +268,7 @@ class NativePyTorch:
     """Gathered parameters are copied out of the buffer they arrive in, between kernels (FSDP2)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class TransformerEngine:
     """Behavior of TransformerEngine's modules as Megatron-Core calls them; the defaults change nothing."""
 
@@ -288,7 +288,7 @@ class TransformerEngine:
     (NeMo's ``a2a_experimental``), instead of being gathered whole and cut."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class TensorCalls:
     """Calls that a loop over trained tensors makes for each of them, one after the other, in launches."""
 
@@ -300,7 +300,7 @@ class TensorCalls:
     """Around the update, for the tensors of a rank's own shard."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class ZeroEngine:
     """Memory of DeepSpeed's engine on top of the model states; the defaults change nothing."""
 
@@ -333,7 +333,7 @@ class ZeroEngine:
         fix_mappings(self)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class LitGpt:
     """Behavior of LitGPT's layers; the defaults change nothing."""
 
@@ -346,7 +346,7 @@ class LitGpt:
     up to 0.41)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class Ideal:
     """A framework that no code is: a bound on what any may reach."""
 
@@ -356,7 +356,7 @@ class Ideal:
     """Share of the memory's bandwidth, and of the L2 cache's."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class Framework:
     """A training framework. ``offers`` lists the allowed values of the plan's field of that name."""
 

@@ -10,6 +10,7 @@ from itertools import product
 from math import prod
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
+from sightline.content import record
 from sightline.errors import InputError, nearest
 from sightline.quantities import LARGEST, show
 from sightline.validators import Kind, length_of
@@ -277,7 +278,7 @@ class Complaints:
             raise InputError(self.problems)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class Checked:
     """A mapping's good values (absent and null keys left out), and the keys that were wrong."""
 

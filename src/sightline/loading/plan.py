@@ -4,9 +4,10 @@ A plan that names no framework is one of the typical framework of its task that 
 """
 
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
+from sightline.content import record
 from sightline.frameworks import date_remark, read_engine, read_framework
 from sightline.frameworks.choices import REDUCE_BYTES, STATES
 from sightline.loading.checks import Checked, Complaints, Keys, Needed, check, each, meant, words_of
@@ -267,7 +268,7 @@ def _only(description: type, other: type, *shared: str) -> frozenset[str]:
 F = TypeVar("F", Framework, "Engine")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class ReadPlan(Generic[F]):
     """A plan as far as it could be read."""
 

@@ -10,12 +10,12 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from sightline.catalog.yaml12 import MAX_DEPTH, holds_releases, parse, parse_all
+from sightline.content import record
 from sightline.errors import InputError
 from sightline.loading.checks import with_value
 from sightline.quantities import show
@@ -63,7 +63,7 @@ _OF_REQUESTS = {"prompt_tokens", "output_tokens"}
 _CSV_HEADER = re.compile(r"\s*[\w.-]+\s*(,\s*[\w.-]+\s*)+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class Document:
     """One scenario as it was written, and where."""
 
@@ -74,7 +74,7 @@ class Document:
     """Why a row of a table holds no mapping."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class Source:
     """The scenarios of one file."""
 

@@ -1,12 +1,12 @@
 """Predictions of single operators: the costs that steps and generations are made of, on their own."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sightline.content import description
 from sightline.cost.attention import attention_cost, decode_attention_cost, decode_constants
 from sightline.cost.attention_constants import PHASE_PARTS, AttentionPhase, prefill_constants
 from sightline.cost.clock import at_its_clock
@@ -350,7 +350,7 @@ def _types(x: MatmulOperation | GroupedMatmulOperation, stored: MatmulFormat) ->
     }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class Kernel:
     """Tensors read or written once, in the operator's dtype; other bytes; vector instructions where they count."""
 

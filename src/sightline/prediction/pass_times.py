@@ -31,6 +31,37 @@ def in_setting(
     return found
 
 
+class PriceRows(dict[int, OperatorCost]):
+    """Prices of one plan along an axis of constants: their times are rows of a matrix, whose sums are products."""
+
+    def __init__(self, prices: Prices) -> None:
+        super().__init__(prices)
+        times = [price.time_s for price in prices.values()]
+        self._times = np.empty((len(times), *max(map(np.shape, times))))
+        for place, time_s in enumerate(times):
+            self._times[place] = time_s
+        self._places = dict(zip(prices, range(len(times)), strict=True))
+
+    def seconds(self, operators: Sequence[Operator]) -> Number:
+        """Return the seconds of one execution of each operator."""
+        if not operators:
+            return 0.0
+        counts: list[Number] = [0.0] * len(self)
+        for op in operators:
+            counts[self._places[id(op)]] += op.count
+        seconds: Number = np.array(counts) @ self._times
+        return seconds
+
+    def times(self, operators: Sequence[Operator]) -> "PassTimes":
+        """Return the times of one execution of ``operators``, one after the other."""
+        parts: tuple[list[Operator], list[Operator], list[Operator]] = ([], [], [])
+        for op in operators:
+            price = self[id(op)]
+            parts[2 if isinstance(op, Collective) else bool(price.compute_s < price.memory_s)].append(op)
+        compute_s, memory_s, collective_s = map(self.seconds, parts)
+        return PassTimes(compute_s, memory_s, collective_s, sum((op.launches for op in operators), 0.0))
+
+
 class PassTimes(NamedTuple):
     """One pass of blocks: the device's work, exposed collectives, and the kernels that the host launches."""
 
@@ -74,6 +105,8 @@ def sum_of_passes(counts: Iterable[Number], passes: Iterable[PassTimes]) -> Pass
 
 def operator_times(operators: Sequence[Operator], prices: Prices) -> PassTimes:
     """Return the times of one execution of ``operators``, one after the other."""
+    if isinstance(prices, PriceRows):
+        return prices.times(operators)
     compute_s: Number = 0.0
     memory_s: Number = 0.0
     collective_s: Number = 0.0
@@ -96,6 +129,8 @@ def operator_times(operators: Sequence[Operator], prices: Prices) -> PassTimes:
     return PassTimes(compute_s, memory_s, collective_s, launches)
 
 
-def seconds_of(operators: Iterable[Operator], prices: Prices) -> Number:
+def seconds_of(operators: Sequence[Operator], prices: Prices) -> Number:
     """Return the seconds of one execution of each operator."""
+    if isinstance(prices, PriceRows):
+        return prices.seconds(operators)
     return sum((op.count * prices[id(op)].time_s for op in operators), 0.0)

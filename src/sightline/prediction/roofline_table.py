@@ -6,12 +6,12 @@ are its rows.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import numpy as np
 
-from sightline.content import record
+from sightline.content import description, record
 from sightline.cost.device_model import DeviceModel
 from sightline.cost.l2 import l2_s
 from sightline.cost.prices import price
@@ -39,7 +39,7 @@ ALIGNED = 16
 """Keys that a cache block holds: kernels read whole ones, whatever the context's length."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class RooflineRow:
     """One matmul of a layer on one device: ``batch`` products of an m x k with a k x n matrix."""
 

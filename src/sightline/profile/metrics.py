@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
+from sightline.content import record
 from sightline.quantities import Count, Number
 from sightline.scenario.precision import rate_dtype
 
@@ -68,7 +69,7 @@ class Metric:
         return replace(self, label=label, short=short, spoken=spoken, parts=())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class Task:
     """What a profile of one task declares."""
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from sightline.content import record
 from sightline.profile.metrics import BOUNDS, LEVELS, TRAINING, Task, task_of
-from sightline.quantities import Number, as_json, as_python
+from sightline.quantities import Number, as_json, as_python, larger
 
 if TYPE_CHECKING:
     import polars
@@ -86,15 +86,24 @@ def row_table(rows: Sequence[Row]) -> "polars.DataFrame":
 
 
 class NumbersOnDemand(Mapping[str, Number]):
-    """Named numbers, some given as functions that run when the number is first read."""
+    """Named numbers, some given as functions that run when the number is first read.
 
-    def __init__(self, numbers: Mapping[str, Number | Callable[[], Number]]) -> None:
-        self._numbers = dict(numbers)
+    Where names alone are given, the function ``of_name`` returns the number of each.
+    """
+
+    def __init__(
+        self,
+        numbers: Mapping[str, Number | Callable[[], Number]] | Sequence[str],
+        of_name: Callable[[str], Number] | None = None,
+    ) -> None:
+        given: Any = numbers
+        self._numbers: dict[str, Any] = dict(given) if of_name is None else dict.fromkeys(given, of_name)
+        self._of_name = of_name
 
     def __getitem__(self, name: str) -> Number:
         number = self._numbers[name]
         if callable(number):
-            self._numbers[name] = number = number()
+            self._numbers[name] = number = number() if self._of_name is None else number(name)
         plain: Number = as_python(number)
         return plain
 
@@ -125,17 +134,13 @@ class StageMemory:
     @property
     def total(self) -> Number:
         """Bytes of all parts."""
-        fullest: Number = as_python(reduce(np.maximum, self._moments_of_passes().values()))
-        return fullest
+        return reduce(larger, [self.moments[name] for name in self.moments if name != BETWEEN_PASSES])
 
     @property
     def peak(self) -> str:
         """The moment of a step at which the stage's device is fullest (one plan only)."""
-        moments = self._moments_of_passes()
-        return max(moments, key=lambda name: float(moments[name]))
-
-    def _moments_of_passes(self) -> dict[str, Number]:
-        return {name: size for name, size in self.moments.items() if name != BETWEEN_PASSES}
+        passes = (name for name in self.moments if name != BETWEEN_PASSES)
+        return max(passes, key=lambda name: float(self.moments[name]))
 
 
 def _usable_bytes(profile: "Profile") -> Number:
@@ -248,12 +253,11 @@ class Profile:
         task = task_of(scenario.workload.task)
         if task is None:
             raise TypeError(f"no profile for task {scenario.workload.task}")
-        unknown = [key for key in given if key not in _DEFAULTS and key not in task.metrics]
-        if unknown:
-            raise TypeError(f"a {task.name} profile has no {', '.join(unknown)}")
-        values = {**_DEFAULTS, **{key: _plain(value) for key, value in given.items()}}
+        if unknown := given.keys() - _DEFAULTS.keys() - task.metrics.keys():
+            raise TypeError(f"a {task.name} profile has no {', '.join(sorted(unknown))}")
+        values = {key: value if callable(value) else _plain(value) for key, value in given.items()}
         object.__setattr__(self, "task", task)
-        object.__setattr__(self, "_given", {"scenario": scenario, "source": source, **values})
+        object.__setattr__(self, "_given", {"scenario": scenario, "source": source, **_DEFAULTS, **values})
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a profile is immutable; use replace({name}=...) for a changed copy")

@@ -4,8 +4,9 @@ Legend of the formulas: ``h`` is the model's hidden size. Biases and norms insid
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from sightline.content import description
 
 if TYPE_CHECKING:
     from sightline.scenario.model import Model
@@ -44,7 +45,7 @@ MIXER_WORDS: Mapping[Mixer, MixerWord] = {
 Mlp = Literal["dense", "experts", "none"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class Heads:
     """The head shape of a softmax attention."""
 
@@ -96,7 +97,7 @@ class Heads:
         return weights + biases + head_norms * model.qk_norm + model.indexer_parameters(kind)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class LayerKind:
     """Layers of one make. Of their order in the model only ``leading`` is kept."""
 
@@ -116,7 +117,7 @@ class LayerKind:
     """They come before all layers of other kinds."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class Experts:
     """A mixture of experts in place of the dense MLP; activation and gating are the model's."""
 
@@ -148,7 +149,7 @@ class Experts:
         return (h + bias) * self.count + 2 * h * (self.latent_width or 0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class LatentAttention:
     """Multi-head latent attention: keys and values are kept as one latent vector and a rotary key per token."""
 
@@ -176,7 +177,7 @@ class LatentAttention:
         return query + down + up + heads * self.value_head_dim * h + model.indexer_parameters(kind)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class SparseAttention:
     """An indexer scores the context and each query attends only to what scored highest."""
 
@@ -193,7 +194,7 @@ class SparseAttention:
         return query_width * self.heads * self.head_dim + h * (self.head_dim + self.heads) + 2 * self.head_dim
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class CompressedAttention:
     """DeepSeek V4: low-rank queries, one shared key/value head, folded context, a grouped low-rank output."""
 
@@ -221,7 +222,7 @@ def _folding_parameters(h: int, width: int, kind: LayerKind) -> int:
     return (2 * h + kind.compression) * width * (2 if kind.indexed else 1) + width
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class LinearAttention:
     """Gated delta net: a state of key_dim x value_dim per value head instead of a cache of tokens."""
 
@@ -271,7 +272,7 @@ class LinearAttention:
         return h * self.conv_channels + gates + self.small_parameters + self.value_width * h
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class StateSpace:
     """Mamba-2: a state of head_dim x state per head instead of a cache of tokens."""
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from sightline.content import fields_of
+from sightline.content import description, fields_of
 from sightline.quantities import Count, Number
 from sightline.scenario.cluster import Cluster, Question
 from sightline.scenario.model import Model
@@ -60,7 +60,7 @@ class Speculation:
         return (1.0 - r ** (k + 1.0)) / (1.0 - r)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class KvTier:
     """A memory behind the device's that keeps keys and values."""
 
@@ -75,7 +75,7 @@ class KvTier:
     """Of one transfer."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class ServedAdapters:
     """LoRA adapters of one base model that are served together; requests choose among them evenly."""
 
@@ -85,7 +85,7 @@ class ServedAdapters:
     """How many a replica holds in device memory at once; None: all."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class Autoscale:
     """Replicas between two numbers, started and stopped with the load."""
 

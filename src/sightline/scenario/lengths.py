@@ -1,6 +1,6 @@
 """How long samples are, and what rows they make: padded to the longest of their micro-batch, or packed."""
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache
 from math import ceil, inf, log, sqrt
 from typing import Any, Literal, NamedTuple
@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sightline.content import description
 from sightline.quantities import Count, Number
 
 Distribution = Literal["lognormal", "normal", "uniform", "empirical"]
@@ -19,7 +20,7 @@ FEWEST_ROWS = 8
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class Lengths:
     """Tokens of the samples, as a distribution."""
 

@@ -1,8 +1,8 @@
 """What is trained or served: a transformer's architecture, as its ``config.json`` gives it."""
 
-from dataclasses import dataclass
 from typing import Literal
 
+from sightline.content import description
 from sightline.scenario.blocks import (
     MIXER_WORDS,
     SOFTMAX,
@@ -25,7 +25,7 @@ WeightPart = Literal["attention", "dense", "experts", "shared", "head"]
 """Weights that checkpoints quantize separately: mixers, dense MLPs, routed experts, shared experts, the head."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class Model:
     """A decoder-only model: equal layers of full attention and a dense MLP, or ``layer_kinds``.
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from sightline.content import description
 from sightline.scenario.cluster import Question
 from sightline.scenario.generation import GenerationPlan
 from sightline.scenario.lengths import Lengths
@@ -12,7 +13,7 @@ Process = Literal["trace", "poisson", "gamma", "constant", "closed", "all_at_onc
 """When requests arrive; ``trace`` means at the times of the trace."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class RequestShape:
     """How many requests there are, and how long."""
 
@@ -23,7 +24,7 @@ class RequestShape:
     output_tokens: int | Lengths
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class Arrival:
     """When requests arrive."""
 
@@ -43,7 +44,7 @@ class Arrival:
     on. Empty: ``rate`` all the time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class Sessions:
     """Conversations: each turn's prompt begins with all that was said before."""
 
@@ -55,7 +56,7 @@ class Sessions:
     """Different ones of those; a conversation has one of them, chosen evenly."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class Slo:
     """What a user is promised; a limit that is None promises nothing."""
 
@@ -69,7 +70,7 @@ class Slo:
     """Percent of the requests that must keep every limit."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class Serve:
     """A load: requests of stated shapes, or those of a trace."""
 

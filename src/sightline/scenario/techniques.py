@@ -1,10 +1,9 @@
 """Techniques of a training plan that are more than a word: adapters and the recomputation of activations."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 
-from sightline.content import fields_of
+from sightline.content import description, fields_of
 from sightline.quantities import Count, Number
 
 AdapterKind = Literal["lora", "qlora"]
@@ -44,7 +43,7 @@ MODULE_NAMES: Mapping[str, str] = {
 """What checkpoints call these projections; a name with several meanings is left out (GPT-2's ``c_proj``)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class Adapter:
     """Trained low-rank updates ``alpha / rank * B A`` of frozen projections."""
 
@@ -89,7 +88,7 @@ attention; the dense MLP; its activation; norms; experts with their router and e
 experts; everything but attention and every other matmul (torchtitan's selective checkpointing)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class Recomputation:
     """Recomputation of some modules, or of whole layers, in some layers of every pipeline stage."""
 

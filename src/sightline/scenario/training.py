@@ -6,6 +6,7 @@ Published results say what somebody measured.
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
+from sightline.content import description
 from sightline.quantities import Count, Number, rounded_up
 from sightline.scenario.cluster import Question
 from sightline.scenario.lengths import Lengths, Rows, packed_rows, padded_rows
@@ -13,7 +14,7 @@ from sightline.scenario.model import Model
 from sightline.scenario.plan import Plan
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class Pretrain:
     """Training on ``global_batch`` rows of up to ``sequence_length`` tokens per optimizer step."""
 
@@ -48,7 +49,7 @@ class Pretrain:
         return self.rows(1).real * self.global_batch
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class Finetune(Pretrain):
     """Fine-tuning: the same step on a model that already has weights."""
 

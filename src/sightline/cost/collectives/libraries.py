@@ -1,7 +1,7 @@
 """Constants of collective libraries by device family and version, the groups that use them, and which a cluster has."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from statistics import fmean
 from typing import Any, Final, NamedTuple, Protocol
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.catalog import entry, names
-from sightline.content import record, remembered
+from sightline.content import description, record, remembered
 from sightline.cost.clock import FASTEST_CLOCK_HZ, REFERENCE_HZ, clock_hz
 from sightline.cost.families import UNMEASURED, Evidence
 from sightline.errors import InputError, nearest
@@ -24,7 +24,7 @@ ALGORITHMS = ("pair", "one_shot", "two_shot", "multicast")
 ``multicast`` lets the switch add."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class ProtocolConstants:
     """One way to hand data from rank to rank inside a node."""
 
@@ -36,7 +36,7 @@ class ProtocolConstants:
     """Share of the link's datasheet bandwidth that long messages reach."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class KindConstants:
     """The protocols of one kind of collective."""
 
@@ -55,7 +55,7 @@ class KindConstants:
         return share
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class NetworkProtocol:
     """One way to hand data from node to node."""
 
@@ -65,7 +65,7 @@ class NetworkProtocol:
     """Share of the network's datasheet bandwidth that long messages reach."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class NetworkConstants:
     """What collectives reach between nodes."""
 
@@ -74,7 +74,7 @@ class NetworkConstants:
     """Bandwidth of a tree over that of a ring."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class CustomAllReduce:
     """The all-reduce kernels of one engine release, by algorithm."""
 

@@ -1,11 +1,12 @@
 """The parts of a cluster - device, links, network, host - by catalog name, by mapping, or a mapping over a name."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache
 from typing import Any, get_args
 
 from sightline import catalog
+from sightline.content import record
 from sightline.errors import InputError, nearest
 from sightline.loading.checks import Checked, Complaints, Keys, Needed, check, dotted, each, needs_of, require
 from sightline.quantities import (
@@ -46,7 +47,7 @@ SOURCED: Keys = {
 """Keys of a catalog entry, or of an inline mapping in its place: a name, and where its figures come from."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class Part:
     """A kind of part: its key in ``cluster``, its folder in the catalog, and its keys."""
 

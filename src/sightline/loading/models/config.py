@@ -3,13 +3,13 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 from sightline import catalog
-from sightline.content import remembered
+from sightline.content import record, remembered
 from sightline.errors import InputError, nearest
 from sightline.loading.checks import Complaints, require
 from sightline.loading.models.family import Family, families, family_of, spellings
@@ -80,7 +80,7 @@ _PARTS: tuple[tuple[WeightPart, re.Pattern[str]], ...] = (
 """Which part of a model a module's name (or a pattern of names) means; the first that fits."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class Checkpoint:
     """Formats of a checkpoint, as `sightline.scenario.Model` has them."""
 
@@ -225,7 +225,7 @@ _MIXER_FEATURES = {
 """The feature that a family needs for a mixer in ``layer_types``."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class ReadModel:
     """A model, and remarks on how its config was read."""
 

@@ -1,12 +1,13 @@
 """Read what a model family is made of and how configs spell it, from ``families.yaml`` and ``spellings.yaml``."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from sightline.catalog.yaml12 import parse
+from sightline.content import record
 from sightline.loading.checks import Keys, each
 from sightline.quantities import COUNT
 from sightline.scenario.precision import CHECKPOINT_FORMATS
@@ -16,7 +17,7 @@ OWN_FAMILY = "transformer"
 """Ours: every feature stated, so that any `sightline.scenario.Model` can be written down."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class Family:
     """What the configs of one ``model_type`` leave out; keys as in `sightline.loading.models.family.MODEL`."""
 

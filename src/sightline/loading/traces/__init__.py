@@ -2,9 +2,9 @@
 
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from sightline.content import record
 from sightline.errors import InputError
 from sightline.loading.traces.documents import document_of, table_of
 from sightline.loading.traces.rows import Columns, Conversations, Reader, iterate
@@ -19,7 +19,7 @@ def _ignore(_: str) -> None:
     pass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class Trace:
     """A file of requests, which is read as often as its columns are asked for."""
 

@@ -1,10 +1,10 @@
 """Tables of requests that are known: which of their columns say what, told apart by their headers."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
-from sightline.content import fix_mappings
+from sightline.content import description, fix_mappings
 from sightline.errors import InputError, nearest
 
 TIME: Final = "arrival_s"
@@ -22,7 +22,7 @@ Spellings = Mapping[str, tuple[str, ...]]
 """By our name, how a table may spell a column, in lower case; the first is the usual one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class Shape:
     """A kind of table."""
 

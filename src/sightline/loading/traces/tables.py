@@ -6,11 +6,11 @@ import json
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import IO, Any, Final
 
+from sightline.content import record
 from sightline.errors import InputError
 from sightline.parquet import first_line, polars_faults, refuse_deep_file
 from sightline.quantities import show
@@ -26,7 +26,7 @@ PARQUET: Final = b"PAR1"
 GZIP: Final = b"\x1f\x8b"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record
 class Block:
     """Rows that follow each other in a file."""
 

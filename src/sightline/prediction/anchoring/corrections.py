@@ -1,10 +1,10 @@
 """What anchors taught, for people and as documented keys: constants that moved, and sentences about the plainest."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import exp
 from typing import Any
 
+from sightline.content import description
 from sightline.prediction.anchoring.generation import AnchoredRequests, engine_at_site
 from sightline.prediction.anchoring.generation import site_of as site_of_engine
 from sightline.prediction.anchoring.posterior import Posterior, moved
@@ -20,7 +20,7 @@ LEAST_CHANGE = 0.005
 MOST_SENTENCES = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class Lesson:
     """What anchors taught of one constant."""
 

@@ -1,13 +1,12 @@
 """How far two scenarios are apart: near ones have in common what effects leave of their errors."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from sightline.catalog import entry
-from sightline.content import record
+from sightline.content import description, record
 from sightline.prediction.anchoring.timed import Answered
 from sightline.quantities import Number
 from sightline.scenario import Model, Scenario
@@ -25,7 +24,7 @@ CHOSEN_IN_GENERATION: Sequence[str] = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class Spreads:
     """How what effects leave of errors differs between plans (the catalog's ``training/constants``)."""
 

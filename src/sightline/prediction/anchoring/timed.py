@@ -1,9 +1,9 @@
 """What somebody measured of a scenario, as far as it teaches about times: seconds of a step, a pass or a token."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar
 
+from sightline.content import description
 from sightline.prediction.training.constants import TrainingConstants
 from sightline.prediction.training.predict import assemble
 from sightline.prediction.training.rows import model_flops
@@ -24,7 +24,7 @@ WITHOUT_TIME = ("source", "fits", "interval")
 """Keys that nobody expects to teach anything."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class Timed(Generic[Answered_co]):
     """Seconds that somebody measured of a scenario."""
 
@@ -38,7 +38,7 @@ class Timed(Generic[Answered_co]):
     """How its logarithm moves with that of all that the plan does; far above 1 where requests wait in a queue."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class MeasuredStep(Timed[Scenario]):
     """A training step that somebody timed."""
 

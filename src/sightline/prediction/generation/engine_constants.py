@@ -5,12 +5,13 @@ much slower its kernels run between each other than alone in a benchmark.
 """
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import MISSING, fields, replace
 from functools import cache
 from typing import Any
 
 from sightline.catalog import entry, names
 from sightline.catalog.index import minor_release
+from sightline.content import description
 from sightline.cost.collectives.libraries import PCIE
 from sightline.cost.families import Stated, family_of
 from sightline.cost.matmul import borrows
@@ -34,7 +35,7 @@ UNMEASURED = "unmeasured"
 """The set that stands in for engines that were not measured."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class InferenceConstants(Stated):
     """One set per engine and version; the catalog's entry holds value, source and residuals."""
 

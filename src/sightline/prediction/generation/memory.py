@@ -31,7 +31,7 @@ def generation_memory(decoding: PricedGeneration, prefilling: PricedGeneration, 
         own = _of_a_rank(prefilling, waiting)
         stages += _stages(prefilling, prefilling.prefill.program, own, waiting.prompt_tokens, activations)
     totals = [added_up(terms_of(stage)) for stage in stages]
-    return NumbersOnDemand(fullest([parts_of(stage) for stage in stages], lambda: totals))
+    return fullest([parts_of(stage) for stage in stages], lambda: totals)
 
 
 def _of_a_rank(priced: PricedGeneration, work: Generate) -> Number:

@@ -5,13 +5,13 @@ known site is predicted. A user's run is none of them, so they move none of its 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import exp, log
 
 import numpy as np
 
 from sightline.catalog import entry
-from sightline.content import record
+from sightline.content import description, record
 from sightline.prediction.beliefs import Beliefs, Gradient, stated_spread, stated_spreads
 from sightline.prediction.generation.engine_constants import InferenceConstants
 from sightline.prediction.generation.policies import Latencies, Workers, latencies
@@ -108,7 +108,7 @@ class EngineAtSite:
         return float(logarithm), {f"{name}/site/{self.site}": float(slope) for name, slope in slopes.items() if slope}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class MeasuredSite:
     """A site whose effects the catalog has; intervals stay those of a site that nobody measured."""
 

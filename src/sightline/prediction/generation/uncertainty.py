@@ -8,13 +8,14 @@ device's kernels err too where they were not measured, the more the farther thei
 (`cost.unmeasured`).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from math import hypot, sqrt
 
 import numpy as np
 
 from sightline.catalog import entry, names
+from sightline.content import description
 from sightline.cost.device_model import device_model
 from sightline.cost.families import Stated, distance, evidence_of, family_of, unmeasured_half_width
 from sightline.prediction.generation.engine_constants import InferenceConstants, borrowed_releases, set_of
@@ -29,7 +30,7 @@ MIXERS = ("latent", "sparse", "compressed", "linear", "state_space")
 """Parts of a model other than softmax attention with keys and values per head."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class Extrapolation(Stated):
     """Standard deviations of the logarithmic error that comes on top where an engine was not fitted."""
 

@@ -7,9 +7,9 @@ a stage's chunks are directions, and those of direction 1 pass the pieces from t
 
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from sightline.content import description
 from sightline.scenario.plan import Schedule
 
 FORWARD, BACKWARD, INPUT, WEIGHT = "forward", "backward", "input gradient", "weight gradient"
@@ -174,7 +174,7 @@ StageSeconds = Sequence[Sequence[float]]
 """Seconds of a pass by stage and chunk."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class Span:
     """Something a stage's devices do from ``start_s`` to ``end_s`` (seconds from the start of the step)."""
 
@@ -187,7 +187,7 @@ class Span:
     chunk: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class Simulation:
     """A schedule played out."""
 

@@ -1,15 +1,14 @@
 """What a training framework reaches beyond single operators: its constants, and those that somebody stated as a set."""
 
-from dataclasses import dataclass
-
 from sightline.catalog import entry, names
+from sightline.content import description
 from sightline.cost.elementwise import ElementwiseConstants
 from sightline.cost.families import Stated
 from sightline.quantities import Number
 from sightline.scenario import Scenario
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class TrainingConstants(Stated):
     """Of one framework on one device; numbers, or arrays of one length."""
 

@@ -6,13 +6,14 @@ site's - one series, one user's cluster - is unknown to everybody else, so it wi
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 
 from sightline.catalog import entry
+from sightline.content import description
 from sightline.frameworks.framework import Ideal
 from sightline.prediction.beliefs import Beliefs, Gradient, stated_spread, stated_spreads
 from sightline.prediction.training.constants import TrainingConstants, attention_kernel, stated_set
@@ -25,7 +26,7 @@ STEP = 0.03
 """By how much an effect is moved to see what it does: far above rounding, below where bounds give way to each other."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@description
 class Prior:
     """A constant before anything is measured."""
 

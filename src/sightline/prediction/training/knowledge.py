@@ -82,6 +82,7 @@ def _with_unmeasured(beliefs: Beliefs) -> Beliefs:
     return replace(beliefs, prior=spread_unmeasured)
 
 
+@lru_cache(maxsize=1024)
 def spread_unmeasured(effect: str) -> float:
     """Return the standard deviation of an effect that nothing was measured of; such devices differ by more."""
     wider = entry("training", "constants")["unmeasured"].get(effect.split("/")[1], 1.0)

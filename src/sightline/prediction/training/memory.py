@@ -88,15 +88,12 @@ def terms_of(ledger: Ledger) -> tuple[Number, ...]:
 
 def parts_of(ledger: Ledger) -> NumbersOnDemand:
     """Return the bytes of each part, added up when they are read."""
-    return NumbersOnDemand({name: partial(added_up, ledger.get(name, (0.0,))) for name in MEMORY_PARTS})
+    return NumbersOnDemand(MEMORY_PARTS, lambda name: added_up(ledger.get(name, (0.0,))))
 
 
-def fullest(
-    ledgers: Sequence[Mapping[str, Number]], totals: Callable[[], Sequence[Number]]
-) -> dict[str, Callable[[], Number]]:
-    """Return functions that give the parts of the ledger with the largest total, plan by plan, and ``total``."""
-    of = _Fullest(ledgers, totals)
-    return {**{name: partial(of.part, name) for name in MEMORY_PARTS}, "total": lambda: reduce(larger, of.totals)}
+def fullest(ledgers: Sequence[Mapping[str, Number]], totals: Callable[[], Sequence[Number]]) -> NumbersOnDemand:
+    """Return the bytes of each part of the ledger with the largest total, plan by plan, and that ``total``."""
+    return NumbersOnDemand((*MEMORY_PARTS, "total"), _Fullest(ledgers, totals).part)
 
 
 class _Fullest:
@@ -121,7 +118,9 @@ class _Fullest:
         return chosen
 
     def part(self, name: str) -> Number:
-        """Return the bytes of a part in the fullest ledger."""
+        """Return the bytes of a part in the fullest ledger, or those of all."""
+        if name == "total":
+            return reduce(larger, self.totals)
         size = self._ledgers[0][name]
         for ledger, fuller in self.choices:
             if anywhere(fuller):
@@ -145,7 +144,7 @@ class StageLedger(NamedTuple):
 def fullest_stage(stages: Sequence[StageLedger]) -> NumbersOnDemand:
     """Return the parts of the stage with the largest total, plan by plan, with ``total``."""
     ledgers = [stage.memory.parts for stage in stages]
-    return NumbersOnDemand(fullest(ledgers, lambda: [stage.memory.total for stage in stages]))
+    return fullest(ledgers, lambda: [stage.memory.total for stage in stages])
 
 
 class _Common(NamedTuple):
@@ -255,9 +254,9 @@ def _ledger(common: _Common, held: _Held) -> StageLedger:
     on_host = _in_host_memory(common, held)
     memory = StageMemory(
         stage=held.stage.name,
-        parts=NumbersOnDemand({name: at_peak[name] for name in MEMORY_PARTS}),
+        parts=NumbersOnDemand(MEMORY_PARTS, at_peak.__getitem__),
         items=_items(common, held, passes, on_host),
-        moments=NumbersOnDemand({name: partial(added_up, of) for name, of in terms.items()}),
+        moments=NumbersOnDemand(tuple(terms), lambda moment: added_up(terms[moment])),
     )
     return StageLedger(memory, passes, on_host)
 

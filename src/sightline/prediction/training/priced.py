@@ -15,13 +15,14 @@ from sightline.cost.operator_cost import OperatorCost, Ranks
 from sightline.cost.prices import Prices
 from sightline.cost.prices import price as price_operators
 from sightline.prediction.eager_calls import in_eager_step, step_execution
+from sightline.prediction.pass_times import PriceRows
 from sightline.prediction.training.constants import TrainingConstants, attention_kernel
 from sightline.prediction.training.knowledge import Knowledge, in_framework, training_groups
 from sightline.prediction.training.micro_batch import BlockTimes, Launches, Overlap, block_times, pipeline_slots
 from sightline.prediction.training.stages import ProgramSizes, alone_on_a_stage, program_sizes
 from sightline.program import Elementwise, Program, write_out
 from sightline.quantities import Number, distinct
-from sightline.scenario import Host, Plan, Scenario
+from sightline.scenario import Device, Host, Plan, Scenario
 from sightline.scenario.techniques import Recomputation
 
 WORTH_IT = 0.7
@@ -101,7 +102,7 @@ def with_constants(priced: Priced, constants: TrainingConstants) -> Priced:
     constants = on_host(constants, scenario.cluster.host)
     model = training_device(scenario, constants)
     alone = prices_alone(priced.program, scenario, model, priced.library, known)
-    prices = prices_in_step(priced.program, alone, scenario, constants, model)
+    prices = PriceRows(prices_in_step(priced.program, alone, scenario, constants, model))
     return replace(
         priced, **_timed(scenario, priced.program, constants, prices), device_model=model, alone=alone, prices=prices
     )
@@ -128,11 +129,10 @@ def micro_batch_alone(scenario: Scenario) -> Scenario:
         # A processor's caches and calls depend on the whole step.
         return scenario
     workload = replace(scenario.workload, global_batch=1, total_tokens=None)
-    cluster, devices = scenario.cluster, np.asarray(scenario.cluster.devices)
-    if devices.ndim:
+    cluster, plan = scenario.cluster, _alone(scenario.plan)
+    if np.ndim(cluster.devices):
         cluster = replace(cluster, devices=cluster.per_node)
-    alone = replace(scenario, cluster=cluster, plan=_alone(scenario.plan), workload=workload)
-    return replace(alone, name="", measured={}, warnings=())
+    return replace(scenario, cluster=cluster, plan=plan, workload=workload, name="", measured={}, warnings=())
 
 
 @remembered(entries=128)
@@ -195,14 +195,20 @@ def _timed(scenario: Scenario, program: Program, constants: TrainingConstants, p
 def training_device(scenario: Scenario, constants: TrainingConstants) -> DeviceModel:
     """Return the model of the scenario's device with the kernels of its framework."""
     plan = scenario.plan
+    older_matmuls = plan.framework.kernels.older_matmuls
+    attention = attention_kernel(scenario)
+    return _device(scenario.cluster.device, constants, attention, plan.dtype, older_matmuls=older_matmuls)
+
+
+@remembered(entries=256, largest_array=4096)
+def _device(
+    device: Device, constants: TrainingConstants, attention: str, dtype: str, *, older_matmuls: bool
+) -> DeviceModel:
+    streams = constants.element_wise
     kernels = KernelChoice(
-        attention=attention_kernel(scenario),
-        single_products=False,
-        streams=constants.element_wise,
-        older_matmuls=plan.framework.kernels.older_matmuls,
-        dtype=plan.dtype,
+        attention=attention, single_products=False, streams=streams, older_matmuls=older_matmuls, dtype=dtype
     )
-    return device_model(scenario.cluster.device, kernels)
+    return device_model(device, kernels)
 
 
 def step_prices(

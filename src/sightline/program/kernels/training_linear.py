@@ -90,10 +90,13 @@ class TrainingLinear(TrainingShapes):
 
     def _quantized(self, layer: LinearLayer, plain: Step) -> Step:
         """A linear layer with what makes its operands: from 16 bits to fewer, or from fewer to 16 bits."""
+        trained, weights = self.trained.projections, plain.weights
+        native = self.framework.native
+        if trained and self.low is None and not native.separate_projections and not native.chunked_products:
+            return plain
         module, gathered, scattered = layer.module, layer.gathered, layer.scattered
         each = layer.batch * (self.tokens if layer.rows is None else layer.rows)
         inputs, outputs = each * layer.inputs, each * layer.outputs
-        trained, weights = self.trained.projections, plain.weights
         forward, backward = plain.forward, plain.backward
         if trained:
             forward, backward = _apart(self, forward), _apart(self, backward)
