@@ -9,7 +9,7 @@ import pytest
 
 from sightline.progress import listening
 from sightline.simulation import compiled
-from sightline.simulation.policies import listed as policies
+from sightline.simulation.engine import policies
 
 PROGRAM = """
 from sightline.simulation.compiled import _kept_in, is_kept

@@ -17,10 +17,10 @@ from simulation.reference.server import Seconds, serve_with_tokens
 
 from sightline.simulation.autoscaling import Scaling
 from sightline.simulation.deployment import PUBLISHED, RESERVATIONS
+from sightline.simulation.engine.policies import POLICIES
 from sightline.simulation.engine.state import DECODE, PREFILL, WHOLE, Facts, Tier
 from sightline.simulation.load import Requests
 from sightline.simulation.outcome import COMPLETED, Outcome
-from sightline.simulation.policies.listed import POLICIES
 from sightline.simulation.results.times import token_times_s
 from sightline.simulation.serve import Deployment, Pool, serve
 from sightline.simulation.times import (

@@ -101,7 +101,7 @@ class EntryCompiler(PartCompiler):
     library = _EntryLibrary
 
 
-COMPILED = ("compiled.py", "outcome.py", "times.py", "engine/*.py", "policies/*.py")
+COMPILED = ("compiled.py", "outcome.py", "times.py", "engine/*.py")
 """Modules that have compiled functions, or constants of theirs."""
 REMARK = "compiling the simulator for this machine (once, about half a minute)"
 REMARK_UNKEPT = (

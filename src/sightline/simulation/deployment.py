@@ -13,6 +13,7 @@ from sightline.prediction.generation.policies import transfer_s
 from sightline.prediction.generation.replica import Worker
 from sightline.scenario import Cluster, Disaggregation, GenerationPlan, KvTier, Network, ServingScenario
 from sightline.simulation.autoscaling import Scaling, usual_target
+from sightline.simulation.engine.policies import POLICIES
 from sightline.simulation.engine.state import (
     ANSWER,
     CHUNK,
@@ -29,7 +30,6 @@ from sightline.simulation.engine.state import (
 )
 from sightline.simulation.load import Floats, MeanLengths
 from sightline.simulation.outcome import ANY_NUMBER
-from sightline.simulation.policies.listed import POLICIES
 from sightline.simulation.serve import Deployment, Pool
 from sightline.simulation.times import CONTEXT_BITS, axis_points, packed, prompt_attention_seconds, step_seconds
 

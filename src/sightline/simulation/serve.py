@@ -185,7 +185,7 @@ class _Window:
 def _sources(deployment: Deployment) -> Sources:
     """Where requests come from; clients of a closed loop begin one after the other."""
     found = new_sources(deployment.concurrency)
-    found.credit_s[:] = np.linspace(0.0, deployment.ramp_up_s, deployment.concurrency, endpoint=False)
+    found.credits["key"] = np.linspace(0.0, deployment.ramp_up_s, deployment.concurrency, endpoint=False)
     return found
 
 

@@ -7,28 +7,9 @@ device, if there are any.
 """
 
 from sightline.simulation.compiled import compiled
-from sightline.simulation.engine.state import (
-    CLOCKS,
-    COUNTS,
-    FIRST_FREE,
-    FREE_BLOCKS,
-    LOADING,
-    NOTHING,
-    POOLED,
-    TIER_BLOCK_S,
-    TIER_CLOCKS,
-    TIER_COUNTS,
-    TIER_FIRST,
-    TIER_LATENCY_S,
-    TIER_LOAD_S,
-    TIER_LOADED,
-    TIER_ROW,
-    TIER_ROWS,
-    TIER_USED,
-    UNSHARED,
-    Replica,
-    Slots,
-)
+from sightline.simulation.engine import state
+from sightline.simulation.engine.lists import insert, remove
+from sightline.simulation.engine.state import Facts, Replica, Slots
 from sightline.simulation.load import Integers
 
 _OF_PREFIX = 1
@@ -75,7 +56,7 @@ def found(rep: Replica, key: int) -> int:
     """Return the block that has ``key``, on the device if any there has, or `NOTHING`."""
     at = _bucket(rep, key)
     if rep.index[at].key != key:
-        return NOTHING
+        return state.NOTHING
     block = rep.index[at].block
     return block if rep.blocks[block].holders >= 0 else _fastest(rep, block)
 
@@ -84,7 +65,7 @@ def found(rep: Replica, key: int) -> int:
 def _fastest(rep: Replica, block: int) -> int:
     """Of the blocks with the content of this one return the first on the device, else that in the fastest tier."""
     best = block
-    while block != NOTHING and rep.blocks[best].holders < 0:
+    while block != state.NOTHING and rep.blocks[best].holders < 0:
         if rep.blocks[block].holders > rep.blocks[best].holders:
             best = block
         block = rep.blocks[block].twin
@@ -95,8 +76,8 @@ def _fastest(rep: Replica, block: int) -> int:
 def found_in(rep: Replica, key: int, tier: int) -> int:
     """Return the block of a tier that has ``key``, or `NOTHING`."""
     at = _bucket(rep, key)
-    block = rep.index[at].block if rep.index[at].key == key else NOTHING
-    while block != NOTHING and rep.blocks[block].holders != -1 - tier:
+    block = rep.index[at].block if rep.index[at].key == key else state.NOTHING
+    while block != state.NOTHING and rep.blocks[block].holders != -1 - tier:
         block = rep.blocks[block].twin
     return block
 
@@ -109,10 +90,10 @@ def enter(rep: Replica, key: int, block: int) -> None:
         rep.index[at].key, rep.index[at].block = key, block
     else:
         other = rep.index[at].block
-        while rep.blocks[other].twin != NOTHING:
+        while rep.blocks[other].twin != state.NOTHING:
             other = rep.blocks[other].twin
         rep.blocks[other].twin = block
-    rep.blocks[block].key, rep.blocks[block].twin = key, NOTHING
+    rep.blocks[block].key, rep.blocks[block].twin = key, state.NOTHING
 
 
 @compiled
@@ -126,7 +107,7 @@ def forget(rep: Replica, block: int) -> None:
         while rep.blocks[other].twin != block:
             other = rep.blocks[other].twin
         rep.blocks[other].twin = twin
-    elif twin != NOTHING:
+    elif twin != state.NOTHING:
         rep.index[at].block = twin
     else:
         _close_gap(rep, at)
@@ -150,54 +131,28 @@ def _close_gap(rep: Replica, hole: int) -> None:
 @compiled
 def has_tiers(rep: Replica) -> bool:
     """Return whether there are any."""
-    return rep.counts.size > COUNTS
-
-
-@compiled
-def unlink(rep: Replica, block: int, first: int) -> None:
-    """Take a block out of a queue, whose ends are in the counters ``first`` and the next."""
-    before, behind = rep.blocks[block].preceding, rep.blocks[block].following
-    if before == NOTHING:
-        rep.counts[first] = behind
-    else:
-        rep.blocks[before].following = behind
-    if behind == NOTHING:
-        rep.counts[first + 1] = before
-    else:
-        rep.blocks[behind].preceding = before
-
-
-@compiled
-def append(rep: Replica, block: int, first: int) -> None:
-    """Append a block to a queue, whose ends are in the counters ``first`` and the next."""
-    last = rep.counts[first + 1]
-    rep.blocks[block].preceding, rep.blocks[block].following = last, NOTHING
-    if last == NOTHING:
-        rep.counts[first] = block
-    else:
-        rep.blocks[last].following = block
-    rep.counts[first + 1] = block
+    return rep.counts.size > state.COUNTS
 
 
 @compiled
 def keep(rep: Replica, key: int) -> None:
     """Let the first tier have what the device evicts, and each further one what the tier before it evicts."""
-    for tier in range((rep.counts.size - COUNTS) // TIER_COUNTS):
-        of = COUNTS + tier * TIER_COUNTS
-        row = NOTHING if key == UNSHARED else found_in(rep, key, tier)
-        if row != NOTHING:
+    for tier in range((rep.counts.size - state.COUNTS) // state.TIER_COUNTS):
+        of = state.COUNTS + tier * state.TIER_COUNTS
+        row = state.NOTHING if key == state.UNSHARED else found_in(rep, key, tier)
+        if row != state.NOTHING:
             _touch(rep, row, tier)
             return
-        if rep.counts[of + TIER_USED] < rep.counts[of + TIER_ROWS]:
-            row = rep.counts[of + TIER_ROW] + rep.counts[of + TIER_USED]
-            rep.counts[of + TIER_USED] += 1
+        if rep.counts[of + state.TIER_USED] < rep.counts[of + state.TIER_ROWS]:
+            row = rep.counts[of + state.TIER_ROW] + rep.counts[of + state.TIER_USED]
+            rep.counts[of + state.TIER_USED] += 1
             _fill(rep, row, tier, key)
             return
-        if rep.counts[of + TIER_ROWS] > 0:
-            row = rep.counts[of + TIER_FIRST]
-            unlink(rep, row, of + TIER_FIRST)
+        if rep.counts[of + state.TIER_ROWS] > 0:
+            row = rep.counts[of + state.TIER_FIRST]
+            remove(rep.blocks, rep.counts, row, of + state.TIER_FIRST)
             evicted = rep.blocks[row].key
-            if evicted != UNSHARED:
+            if evicted != state.UNSHARED:
                 forget(rep, row)
             _fill(rep, row, tier, key)
             key = evicted
@@ -207,18 +162,18 @@ def keep(rep: Replica, key: int) -> None:
 def _fill(rep: Replica, row: int, tier: int, key: int) -> None:
     """Let an empty row have this content, as the one that was used last."""
     rep.blocks[row].holders = -1 - tier
-    if key == UNSHARED:
-        rep.blocks[row].key = UNSHARED
+    if key == state.UNSHARED:
+        rep.blocks[row].key = state.UNSHARED
     else:
         enter(rep, key, row)
-    append(rep, row, COUNTS + tier * TIER_COUNTS + TIER_FIRST)
+    insert(rep.blocks, rep.counts, row, state.NOTHING, state.COUNTS + tier * state.TIER_COUNTS + state.TIER_FIRST)
 
 
 @compiled
 def _touch(rep: Replica, row: int, tier: int) -> None:
-    first = COUNTS + tier * TIER_COUNTS + TIER_FIRST
-    unlink(rep, row, first)
-    append(rep, row, first)
+    first = state.COUNTS + tier * state.TIER_COUNTS + state.TIER_FIRST
+    remove(rep.blocks, rep.counts, row, first)
+    insert(rep.blocks, rep.counts, row, state.NOTHING, first)
 
 
 @compiled
@@ -228,42 +183,42 @@ def load(rep: Replica, held: Integers, blocks: int, first_time: bool) -> None:
     These are `NOTHING` in ``held`` afterwards. The end of a sequence counts as used before its beginning. Loads
     follow each other.
     """
-    for tier in range((rep.counts.size - COUNTS) // TIER_COUNTS):
+    for tier in range((rep.counts.size - state.COUNTS) // state.TIER_COUNTS):
         loaded = 0
         for i in range(blocks - 1, -1, -1):
-            if held[i] != NOTHING and rep.blocks[held[i]].holders == -1 - tier:
+            if held[i] != state.NOTHING and rep.blocks[held[i]].holders == -1 - tier:
                 _touch(rep, held[i], tier)
-                held[i] = NOTHING
+                held[i] = state.NOTHING
                 loaded += 1
         if loaded == 0:
             continue
-        at = CLOCKS + tier * TIER_CLOCKS
-        seconds = rep.clocks[at + TIER_LATENCY_S] + loaded * rep.clocks[at + TIER_BLOCK_S]
-        rep.clocks[at + TIER_LOAD_S] += seconds
-        rep.clocks[LOADING] += seconds
+        at = state.CLOCKS + tier * state.TIER_CLOCKS
+        seconds = rep.clocks[at + state.TIER_LATENCY_S] + loaded * rep.clocks[at + state.TIER_BLOCK_S]
+        rep.clocks[at + state.TIER_LOAD_S] += seconds
+        rep.clocks[state.LOADING] += seconds
         if first_time:
-            rep.counts[COUNTS + tier * TIER_COUNTS + TIER_LOADED] += loaded
+            rep.counts[state.COUNTS + tier * state.TIER_COUNTS + state.TIER_LOADED] += loaded
 
 
 @compiled
 def _take_out(rep: Replica, block: int) -> None:
     """Take a block out of the queue of free ones."""
-    unlink(rep, block, FIRST_FREE)
-    rep.counts[FREE_BLOCKS] -= 1
+    remove(rep.blocks, rep.counts, block, state.FIRST_FREE)
+    rep.counts[state.FREE_BLOCKS] -= 1
 
 
 @compiled
 def _give_back(rep: Replica, block: int) -> None:
     """Append a block to the queue of free ones."""
-    append(rep, block, FIRST_FREE)
-    rep.counts[FREE_BLOCKS] += 1
+    insert(rep.blocks, rep.counts, block, state.NOTHING, state.FIRST_FREE)
+    rep.counts[state.FREE_BLOCKS] += 1
 
 
 @compiled
 def _evict(rep: Replica, block: int) -> None:
     """Let a block's content not be found on the device any more; it goes to the tiers behind it."""
     key = rep.blocks[block].key
-    if key == UNSHARED:
+    if key == state.UNSHARED:
         rep.blocks[block].key = 0
     else:
         forget(rep, block)
@@ -275,27 +230,28 @@ def _evict(rep: Replica, block: int) -> None:
 def take(rep: Replica, blocks: int) -> None:
     """Take the first of the free blocks for a sequence; what they had in them is forgotten."""
     for _ in range(blocks):
-        block = rep.counts[FIRST_FREE]
+        block = rep.counts[state.FIRST_FREE]
         _take_out(rep, block)
         if rep.blocks[block].key != 0:
             _evict(rep, block)
-        rep.blocks[rep.counts[POOLED]].pooled = block
-        rep.counts[POOLED] += 1
+        rep.blocks[rep.counts[state.POOLED]].pooled = block
+        rep.counts[state.POOLED] += 1
 
 
 @compiled
-def hits(rep: Replica, slots: Slots, slot: int, tokens: int, block_tokens: int) -> "tuple[int, int]":
+def hits(rep: Replica, slots: Slots, slot: int, tokens: int, facts: Facts) -> "tuple[int, int]":
     """Return how many leading blocks of a sequence of ``tokens`` are cached, and how many free ones they take.
 
     These are the ones that nobody holds, and those to which keys and values are loaded from a tier. At least one token
     is always computed.
     """
     cached = free = 0
-    if slots[slot].prefix_id < 0 and slots[slot].session_id < 0 and slots[slot].preemptions == 0:
+    alone = slots[slot].prefix_id < 0 and slots[slot].session_id < 0 and slots[slot].preemptions == 0
+    if alone or not facts.prefix_cache:
         return cached, free
-    for i in range((tokens - 1) // block_tokens):
-        block = found(rep, block_key(slots, slot, i, block_tokens))
-        if block == NOTHING:
+    for i in range((tokens - 1) // facts.block_tokens):
+        block = found(rep, block_key(slots, slot, i, facts.block_tokens))
+        if block == state.NOTHING:
             break
         cached += 1
         free += rep.blocks[block].holders <= 0
@@ -327,9 +283,9 @@ def _make_room(rep: Replica, slots: Slots, slot: int, blocks: int, block_tokens:
     """Let a sequence hold free blocks in place of those of its leading ``blocks`` that are in tiers."""
     row = rep.table[slots[slot].place]
     for i in range(blocks):
-        if row[i] != NOTHING:
+        if row[i] != state.NOTHING:
             continue
-        block = rep.counts[FIRST_FREE]
+        block = rep.counts[state.FIRST_FREE]
         _take_out(rep, block)
         if rep.blocks[block].key != 0:
             _evict(rep, block)
@@ -359,8 +315,8 @@ def publish_all(rep: Replica, slots: Slots, slot: int, tokens: int, block_tokens
 def _publish_blocks(rep: Replica, slots: Slots, slot: int, last: int, block_tokens: int) -> None:
     row = rep.table[slots[slot].place]
     for i in range(slots[slot].keyed, last):
-        rep.counts[POOLED] -= 1
-        block = rep.blocks[rep.counts[POOLED]].pooled
+        rep.counts[state.POOLED] -= 1
+        block = rep.blocks[rep.counts[state.POOLED]].pooled
         enter(rep, block_key(slots, slot, i, block_tokens), block)
         rep.blocks[block].holders = 1
         row[i] = block
@@ -375,10 +331,10 @@ def give_up(rep: Replica, place: int, keyed: int, full: int, blocks: int) -> Non
     """
     kept = full if has_tiers(rep) else 0
     for i in range(blocks - 1, keyed - 1, -1):
-        rep.counts[POOLED] -= 1
-        block = rep.blocks[rep.counts[POOLED]].pooled
+        rep.counts[state.POOLED] -= 1
+        block = rep.blocks[rep.counts[state.POOLED]].pooled
         if i < kept:
-            rep.blocks[block].key = UNSHARED
+            rep.blocks[block].key = state.UNSHARED
         _give_back(rep, block)
     row = rep.table[place]
     for i in range(keyed - 1, -1, -1):

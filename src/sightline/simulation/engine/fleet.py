@@ -8,10 +8,10 @@ from typing import Final
 import numpy as np
 
 from sightline.simulation.compiled import compiled, entry
+from sightline.simulation.engine import state
 from sightline.simulation.engine.blocks import hits, view
-from sightline.simulation.engine.handover import any_sent, transfer_all
-from sightline.simulation.engine.lists import append_ready, append_waiting
-from sightline.simulation.engine.replica import advance, advance_together, write_down
+from sightline.simulation.engine.lists import append_ready, append_waiting, drop
+from sightline.simulation.engine.replica import advance, advance_together, any_sent, transfer_all, write_down
 from sightline.simulation.engine.sequences import blocks_for
 from sightline.simulation.engine.sources import (
     CREDITS,
@@ -25,33 +25,10 @@ from sightline.simulation.engine.sources import (
     Sources,
     held_for_turn,
     note_end,
-    pop_credit,
     pop_due,
     take_slot,
 )
-from sightline.simulation.engine.state import (
-    ARRIVED,
-    CREDIT,
-    DECODE,
-    FREE_BLOCKS,
-    HEAD,
-    MANY,
-    NEXT,
-    NOTHING,
-    POOL,
-    PREFILL,
-    READY,
-    REPEATS,
-    REQUESTS,
-    RUNNING,
-    SERVES_FROM,
-    WAITING,
-    Facts,
-    FactsOfPools,
-    Records,
-    Replica,
-    Slots,
-)
+from sightline.simulation.engine.state import Facts, FactsOfPools, Records, Replica, Slots
 from sightline.simulation.load import Floats
 from sightline.simulation.outcome import NO_ROOM, NOT_ADMITTED, OVER_BUDGET, TOO_LONG
 from sightline.simulation.times import PackedTimes
@@ -99,7 +76,7 @@ def route(
 @compiled
 def _serves(fleet: Replica, r: int, now: float) -> bool:
     """Whether requests are sent to a replica."""
-    return fleet.clocks[r, SERVES_FROM] <= now
+    return fleet.clocks[r, state.SERVES_FROM] <= now
 
 
 @compiled
@@ -108,9 +85,9 @@ def note_routed(fleet: Replica, facts: FactsOfPools, first: int, behind: int, ch
     for r in range(first, behind):
         if not _serves(fleet, r, now):
             continue
-        speed = facts[fleet.counts[r, POOL]].speed
-        fleet.clocks[r, CREDIT] += speed
-        fleet.clocks[chosen, CREDIT] -= speed
+        speed = facts[fleet.counts[r, state.POOL]].speed
+        fleet.clocks[r, state.CREDIT] += speed
+        fleet.clocks[chosen, state.CREDIT] -= speed
 
 
 @compiled
@@ -123,7 +100,7 @@ def _in_turn(fleet: Replica, facts: FactsOfPools, first: int, behind: int, now: 
     for r in range(first, behind):
         if not _serves(fleet, r, now):
             continue
-        credit = fleet.clocks[r, CREDIT] + facts[fleet.counts[r, POOL]].speed
+        credit = fleet.clocks[r, state.CREDIT] + facts[fleet.counts[r, state.POOL]].speed
         if credit > most:
             best, most = r, credit
     return best
@@ -132,7 +109,7 @@ def _in_turn(fleet: Replica, facts: FactsOfPools, first: int, behind: int, now: 
 @compiled
 def _requests(fleet: Replica, r: int) -> int:
     """Requests that a replica has."""
-    return fleet.counts[r, RUNNING] + fleet.counts[r, WAITING] + fleet.counts[r, READY]
+    return fleet.counts[r, state.RUNNING] + fleet.counts[r, state.WAITING] + fleet.counts[r, state.READY]
 
 
 @compiled
@@ -144,7 +121,7 @@ def _least_loaded(fleet: Replica, facts: FactsOfPools, first: int, behind: int, 
         r = first + (turn + i) % n
         if not _serves(fleet, r, now):
             continue
-        load = (_requests(fleet, r) + 1) / facts[fleet.counts[r, POOL]].speed
+        load = (_requests(fleet, r) + 1) / facts[fleet.counts[r, state.POOL]].speed
         if least < 0.0 or load < least:
             best, least = r, load
     return best
@@ -153,10 +130,8 @@ def _least_loaded(fleet: Replica, facts: FactsOfPools, first: int, behind: int, 
 @compiled
 def _cached_share(fleet: Replica, slots: Slots, slot: int, facts: FactsOfPools, r: int) -> float:
     """Share of the prompt that a replica has in its cache."""
-    own = facts[fleet.counts[r, POOL]]
-    if own.prefix_cache == 0:
-        return 0.0
-    blocks, _ = hits(view(fleet, r), slots, slot, slots[slot].prompt, own.block_tokens)
+    own = facts[fleet.counts[r, state.POOL]]
+    blocks, _ = hits(view(fleet, r), slots, slot, slots[slot].prompt, own)
     return blocks * own.block_tokens / slots[slot].prompt
 
 
@@ -165,7 +140,7 @@ def _by_prefix(
     fleet: Replica, slots: Slots, slot: int, facts: FactsOfPools, first: int, behind: int, turn: int, now: float
 ) -> int:
     """The replica that has most of the prompt cached, unless loads are out of balance or it has little."""
-    least, most = MANY, 0
+    least, most = state.MANY, 0
     best, best_share = first, -1.0
     for r in range(first, behind):
         if not _serves(fleet, r, now):
@@ -182,7 +157,7 @@ def _by_prefix(
 @compiled
 def _queue(fleet: Replica, facts: FactsOfPools, r: int) -> float:
     """Requests that wait for a replica, for its speed."""
-    return (fleet.counts[r, WAITING] + fleet.counts[r, READY]) / facts[fleet.counts[r, POOL]].speed
+    return (fleet.counts[r, state.WAITING] + fleet.counts[r, state.READY]) / facts[fleet.counts[r, state.POOL]].speed
 
 
 @compiled
@@ -201,7 +176,7 @@ def _by_score(
         if not _serves(fleet, r, now):
             continue
         queue = 1.0 if longest == shortest else (longest - _queue(fleet, facts, r)) / (longest - shortest)
-        room = fleet.counts[r, FREE_BLOCKS] / facts[fleet.counts[r, POOL]].blocks
+        room = fleet.counts[r, state.FREE_BLOCKS] / facts[fleet.counts[r, state.POOL]].blocks
         score = WEIGHTS[0] * queue + WEIGHTS[1] * room
         score += WEIGHTS[2] * _cached_share(fleet, slots, slot, facts, r)
         if score > best_score:
@@ -248,13 +223,13 @@ def run(
             sources.counts[READ] = _free_slots(fleet, sources, slots, records, times, think_s)
             return FULL_RECORDS
         sent = transfer_all(fleet, slots, sources, transfers, entries) if entries < fleet.counts.shape[0] else 0
-        if records.rows[REQUESTS] > sources.counts[READ] or sent > 0:
+        if records.rows[state.REQUESTS] > sources.counts[READ] or sent > 0:
             continue
         if until == np.inf:
             return SERVED
         if until == pause_s:
             return PAUSED if _is_left(fleet, sources, part) else SERVED
-        if records.rows[REQUESTS] == records.ended.size:
+        if records.rows[state.REQUESTS] == records.ended.size:
             return FULL_RECORDS
         _arrive(fleet, slots, sources, part, facts, router, until, records, entries)
 
@@ -263,7 +238,7 @@ def run(
 def _entries(fleet: Replica, facts: FactsOfPools) -> int:
     """Replicas that requests arrive at; the others decode what these have begun."""
     others = facts[facts.size - 1]
-    return fleet.counts.shape[0] - (others.replicas if others.role == DECODE else 0)
+    return fleet.counts.shape[0] - (others.replicas if others.role == state.DECODE else 0)
 
 
 @compiled
@@ -274,11 +249,11 @@ def _free_slots(
 
     The loop's times are those at which its requests were sent, ``request_s`` before the engine saw them.
     """
-    for i in range(sources.counts[READ], records.rows[REQUESTS]):
+    for i in range(sources.counts[READ], records.rows[state.REQUESTS]):
         slot, r = records.ended[i].slot, records.ended[i].replica
-        pool = 0 if r == NOTHING else fleet.counts[r, POOL]
+        pool = 0 if r == state.NOTHING else fleet.counts[r, state.POOL]
         note_end(sources, slots, slot, slots[slot].token_s + times.figures[pool].request_s, think_s)
-    return records.rows[REQUESTS]
+    return records.rows[state.REQUESTS]
 
 
 @compiled
@@ -287,14 +262,14 @@ def _next_of_part(sources: Sources, part: Part) -> float:
     taken = sources.counts[TAKEN]
     if taken == part.size:
         return np.inf
-    if sources.credit_s.size == 0:
+    if sources.credits.size == 0:
         return part[taken].arrival_s
-    return max(part[taken].arrival_s, sources.credit_s[0]) if sources.counts[CREDITS] > 0 else np.inf
+    return max(part[taken].arrival_s, sources.credits[0].key) if sources.counts[CREDITS] > 0 else np.inf
 
 
 @compiled
 def _next_due(sources: Sources) -> float:
-    return sources.waits[0].due_s if sources.counts[DUE] > 0 else np.inf
+    return sources.waits[0].key if sources.counts[DUE] > 0 else np.inf
 
 
 @compiled
@@ -302,7 +277,7 @@ def _earliest(fleet: Replica) -> int:
     """The first replica that schedules next."""
     first = 0
     for r in range(1, fleet.counts.shape[0]):
-        if fleet.clocks[r, NEXT] < fleet.clocks[first, NEXT]:
+        if fleet.clocks[r, state.NEXT] < fleet.clocks[first, state.NEXT]:
             first = r
     return first
 
@@ -310,7 +285,7 @@ def _earliest(fleet: Replica) -> int:
 @compiled
 def _is_left(fleet: Replica, sources: Sources, part: Part) -> bool:
     """Whether any request is under way or comes later."""
-    return min(_next_of_part(sources, part), _next_due(sources), fleet.clocks[_earliest(fleet), NEXT]) < np.inf
+    return min(_next_of_part(sources, part), _next_due(sources), fleet.clocks[_earliest(fleet), state.NEXT]) < np.inf
 
 
 @compiled
@@ -328,7 +303,7 @@ def _advance_all(
 
     Where replicas send what others decode, these wait until all that was sent by then is known.
     """
-    answered = sources.credit_s.size > 0 or sources.counts[SESSIONS] > 0
+    answered = sources.credits.size > 0 or sources.counts[SESSIONS] > 0
     if not answered:
         if not _advance_each(fleet, 0, entries, slots, facts, times, until, records):
             return False
@@ -339,15 +314,15 @@ def _advance_all(
         first = _earliest(fleet)
         second = np.inf
         for r in range(fleet.counts.shape[0]):
-            if fleet.counts[r, HEAD] != first:
-                second = min(second, fleet.clocks[r, NEXT])
-        if fleet.clocks[first, NEXT] >= until:
+            if fleet.counts[r, state.HEAD] != first:
+                second = min(second, fleet.clocks[r, state.NEXT])
+        if fleet.clocks[first, state.NEXT] >= until:
             return True
-        ends = records.rows[REQUESTS]
-        horizon = min(until, max(second, np.nextafter(fleet.clocks[first, NEXT], np.inf)))
+        ends = records.rows[state.REQUESTS]
+        horizon = min(until, max(second, np.nextafter(fleet.clocks[first, state.NEXT], np.inf)))
         if not _advance(fleet, first, slots, facts, times, horizon, records, answered):
             return False
-        if records.rows[REQUESTS] > ends or _has_sent(fleet, first, facts):
+        if records.rows[state.REQUESTS] > ends or _has_sent(fleet, first, facts):
             return True
 
 
@@ -364,7 +339,7 @@ def _advance_each(
 ) -> bool:
     """Run replicas until a time, one after the other."""
     for r in range(first, behind):
-        if fleet.clocks[r, NEXT] >= until or fleet.counts[r, HEAD] != r:
+        if fleet.clocks[r, state.NEXT] >= until or fleet.counts[r, state.HEAD] != r:
             continue
         if not _advance(fleet, r, slots, facts, times, until, records, False):
             return False
@@ -374,7 +349,7 @@ def _advance_each(
 @compiled
 def _has_sent(fleet: Replica, head: int, facts: FactsOfPools) -> bool:
     """Whether ranks that wait for each other have anything to be sent."""
-    behind = head + facts[fleet.counts[head, POOL]].lockstep
+    behind = head + facts[fleet.counts[head, state.POOL]].lockstep
     return any_sent(fleet, head, behind)
 
 
@@ -390,7 +365,7 @@ def _advance(
     to_first_end: bool,
 ) -> bool:
     """Run a replica, or the ranks from this one on that wait for each other."""
-    pool = fleet.counts[r, POOL]
+    pool = fleet.counts[r, state.POOL]
     own, own_times = facts[pool], PackedTimes(times.rows, times.cells, times.figures[pool])
     if own.lockstep == 1:
         return advance(view(fleet, r), slots, own, own_times, until, r, records, to_first_end)
@@ -412,25 +387,25 @@ def _arrive(
     """Let the next request arrive, whose time has come."""
     if _next_due(sources) == now:
         slot = pop_due(sources)
-        if slots[slot].prefilled_by != NOTHING:
+        if slots[slot].prefilled_by != state.NOTHING:
             _land(fleet, slots, slot, sources, facts, router, now, entries)
             return
     else:
-        if sources.credit_s.size > 0:
-            pop_credit(sources)
+        if sources.credits.size > 0:
+            drop(sources.credits, sources.counts, CREDITS, 0)
         slot = take_slot(sources, slots, part)
         if held_for_turn(sources, slots, slot, now):
             return
     slots[slot].arrival_s = now
     r = route(fleet, slots, slot, facts, 0, entries, router, sources.counts[TURN], now)
-    own = facts[fleet.counts[r, POOL]]
+    own = facts[fleet.counts[r, state.POOL]]
     status = _refused(slots, slot, own, facts[facts.size - 1])
-    if status == 0 and fleet.counts[r, WAITING] + fleet.counts[r, RUNNING] >= own.max_concurrent:
+    if status == 0 and fleet.counts[r, state.WAITING] + fleet.counts[r, state.RUNNING] >= own.max_concurrent:
         status = NOT_ADMITTED
     if status != 0:
-        write_down(slots, slot, now, status, NOTHING, records)
+        write_down(slots, slot, now, status, state.NOTHING, records)
         return
-    if own.role == PREFILL:
+    if own.role == state.PREFILL:
         slots[slot].further, slots[slot].output = slots[slot].output - 1, 1
     slots[slot].order = sources.counts[TURN]
     sources.counts[TURN] += 1
@@ -456,16 +431,16 @@ def _land(
     sources.counts[LANDED] += 1
     note_routed(fleet, facts, entries, n, r, now)
     append_ready(view(fleet, r), slots, slot)
-    _wake(fleet, r, facts[fleet.counts[r, POOL]], now)
+    _wake(fleet, r, facts[fleet.counts[r, state.POOL]], now)
 
 
 @compiled
 def _wake(fleet: Replica, r: int, facts: Facts, now: float) -> None:
     """Let a replica look at what came; one that is idle goes to work, with the ranks that wait for it."""
-    fleet.counts[r, REPEATS], fleet.clocks[r, ARRIVED] = 0, now
-    if fleet.clocks[r, NEXT] == np.inf:
-        head = fleet.counts[r, HEAD]
-        fleet.clocks[head : head + facts.lockstep, NEXT] = now
+    fleet.counts[r, state.REPEATS], fleet.clocks[r, state.ARRIVED] = 0, now
+    if fleet.clocks[r, state.NEXT] == np.inf:
+        head = fleet.counts[r, state.HEAD]
+        fleet.clocks[head : head + facts.lockstep, state.NEXT] = now
 
 
 @compiled
@@ -478,7 +453,7 @@ def _refused(slots: Slots, slot: int, facts: Facts, others: Facts) -> int:
     if tokens > facts.context_tokens:
         return TOO_LONG
     most = tokens - 2
-    if facts.role == PREFILL:
+    if facts.role == state.PREFILL:
         if blocks_for(most + others.pass_slots, others.block_tokens) + others.watermark_blocks > others.blocks:
             return NO_ROOM
         most = slots[slot].prompt - 1

@@ -1,69 +1,46 @@
-"""A replica in time: iterations follow each other until it is idle.
+"""A replica in time: iterations follow each other until it is idle; and what replicas send to others that decode.
 
 Between the events that scheduling looks at - arrivals, ends, blocks that run out - every decode step is like the one
 before, with one more cached token per sequence; such steps are neither scheduled nor do they touch any sequence. With
 speculative decoding every step is scheduled, since sequences get different numbers of tokens in it.
+
+Where other replicas decode than process prompts, a request whose prompt was processed leaves its replica. Its keys and
+values cross the network, one request after the other on the ports of a node, and it joins the decoding sequences of
+another replica once that has room for it.
 """
 
 import numpy as np
 
 from sightline.simulation.compiled import compiled
+from sightline.simulation.engine import state
 from sightline.simulation.engine.blocks import publish, view
-from sightline.simulation.engine.handover import any_sent, send, take_in
-from sightline.simulation.engine.lists import leave_waiting, next_end, pop_end
+from sightline.simulation.engine.lists import (
+    append_sent,
+    leave_ready,
+    leave_sent,
+    leave_waiting,
+    next_end,
+    pop_end,
+)
+from sightline.simulation.engine.policies import STATIC, schedule
 from sightline.simulation.engine.sequences import (
     begin_decoding,
     blocks_for,
+    coming_blocks,
     end,
     grow_each,
+    join,
     next_blocks,
     pass_drafted,
     release_left,
     to_compute,
+    whole_blocks,
 )
-from sightline.simulation.engine.state import (
-    ARRIVED,
-    ATTENTION,
-    BATCH_DECODES,
-    BATCH_PROMPTS,
-    BATCH_TOKENS,
-    COMPUTED,
-    CONTEXT,
-    DECODE,
-    DECODED,
-    DECODING,
-    ENDING,
-    FIRST_SENT,
-    FIRST_WAITING,
-    FREE_BLOCKS,
-    GHOST_CONTEXT,
-    GHOSTS,
-    ITERATIONS,
-    JOINED,
-    LEAVING,
-    LOADING,
-    NEXT,
-    NOTHING,
-    PARTIAL,
-    READY,
-    REPEATS,
-    REQUESTS,
-    RESUMPTIONS,
-    RUNNING,
-    SEEN,
-    STARTED,
-    STEPS,
-    UNSERVED,
-    WAITING,
-    Facts,
-    Records,
-    Replica,
-    Slots,
-    note_gaps,
-)
+from sightline.simulation.engine.sources import Sources, push_due
+from sightline.simulation.engine.state import Facts, Records, Replica, Slots, note_gaps
+from sightline.simulation.load import Floats
 from sightline.simulation.outcome import COMPLETED, NO_ROOM, OVER_BUDGET
-from sightline.simulation.policies.listed import STATIC, schedule
-from sightline.simulation.times import PackedTimes, step_seconds
+from sightline.simulation.times import CONTEXT_BITS, PackedTimes, place_on, step_seconds
 
 
 @compiled
@@ -78,23 +55,23 @@ def advance(
     to_first_end: bool,
 ) -> bool:
     """Run iterations that end before ``until``, or until a request leaves; return False where the records are full."""
-    ends = records.rows[REQUESTS]
-    while rep.clocks[NEXT] < until:
-        if records.log.size > 0 and records.rows[ITERATIONS] == records.log.size:
+    ends = records.rows[state.REQUESTS]
+    while rep.clocks[state.NEXT] < until:
+        if records.log.size > 0 and records.rows[state.ITERATIONS] == records.log.size:
             return False
         if _repeats(rep, facts):
             _repeat(rep, facts, records)
         else:
-            most = max(records.rows[REQUESTS], records.rows[RESUMPTIONS])
-            if records.ended.size - most <= rep.counts[RUNNING]:
+            most = max(records.rows[state.REQUESTS], records.rows[state.RESUMPTIONS])
+            if records.ended.size - most <= rep.counts[state.RUNNING]:
                 return False
             _finish(rep, slots, facts, number, records)
             _schedule(rep, slots, facts, times)
-            if rep.counts[BATCH_DECODES] + rep.counts[BATCH_PROMPTS] == 0 and rep.counts[WAITING] > 0:
+            if rep.counts[state.BATCH_DECODES] + rep.counts[state.BATCH_PROMPTS] == 0 and rep.counts[state.WAITING] > 0:
                 _refuse_first(rep, slots, facts, number, records)
                 continue
-        _start(rep, facts, rep.clocks[NEXT] + _seconds(rep, times, facts), number, records)
-        if to_first_end and (records.rows[REQUESTS] > ends or rep.counts[FIRST_SENT] != NOTHING):
+        _start(rep, facts, rep.clocks[state.NEXT] + _seconds(rep, times, facts), number, records)
+        if to_first_end and (records.rows[state.REQUESTS] > ends or rep.counts[state.FIRST_SENT] != state.NOTHING):
             return True
     return True
 
@@ -114,12 +91,12 @@ def advance_together(
 
     Each schedules by itself; an iteration takes what that of the busiest takes, and idle ranks go along.
     """
-    ends, behind = records.rows[REQUESTS], first + facts.lockstep
+    ends, behind = records.rows[state.REQUESTS], first + facts.lockstep
     places = facts.lockstep * (facts.max_sequences + 1)
-    while fleet.clocks[first, NEXT] < until:
-        if records.log.size > 0 and records.rows[ITERATIONS] + facts.lockstep > records.log.size:
+    while fleet.clocks[first, state.NEXT] < until:
+        if records.log.size > 0 and records.rows[state.ITERATIONS] + facts.lockstep > records.log.size:
             return False
-        most = max(records.rows[REQUESTS], records.rows[RESUMPTIONS])
+        most = max(records.rows[state.REQUESTS], records.rows[state.RESUMPTIONS])
         if records.ended.size - most <= places:
             return False
         longest, idle = 0.0, True
@@ -130,16 +107,19 @@ def advance_together(
             else:
                 _finish(rep, slots, facts, r, records)
                 _schedule(rep, slots, facts, times)
-                if rep.counts[BATCH_DECODES] + rep.counts[BATCH_PROMPTS] == 0 and rep.counts[WAITING] > 0:
+                if (
+                    rep.counts[state.BATCH_DECODES] + rep.counts[state.BATCH_PROMPTS] == 0
+                    and rep.counts[state.WAITING] > 0
+                ):
                     _refuse_first(rep, slots, facts, r, records)
                     idle = False
             seconds = _seconds(rep, times, facts)
             if seconds < np.inf:
                 longest, idle = max(longest, seconds), False
-        ends_s = np.inf if idle else fleet.clocks[first, NEXT] + longest
+        ends_s = np.inf if idle else fleet.clocks[first, state.NEXT] + longest
         for r in range(first, behind):
             _start(view(fleet, r), facts, ends_s, r, records)
-        if to_first_end and (records.rows[REQUESTS] > ends or any_sent(fleet, first, behind)):
+        if to_first_end and (records.rows[state.REQUESTS] > ends or any_sent(fleet, first, behind)):
             return True
     return True
 
@@ -147,39 +127,39 @@ def advance_together(
 @compiled
 def _repeats(rep: Replica, facts: Facts) -> bool:
     """Whether the iteration under way is a decode step after which another one like it follows."""
-    steps = rep.counts[STEPS] + 1
+    steps = rep.counts[state.STEPS] + 1
     return (
-        rep.counts[REPEATS] > 0
-        and rep.counts[JOINED] == 0
-        and rep.counts[LEAVING] == 0
+        rep.counts[state.REPEATS] > 0
+        and rep.counts[state.JOINED] == 0
+        and rep.counts[state.LEAVING] == 0
         and steps < next_end(rep)
-        and next_blocks(rep, facts, steps) + facts.spare_blocks <= rep.counts[FREE_BLOCKS]
+        and next_blocks(rep, facts, steps) + facts.spare_blocks <= rep.counts[state.FREE_BLOCKS]
     )
 
 
 @compiled
 def _repeat(rep: Replica, facts: Facts, records: Records) -> None:
     """End the iteration under way, and form another one like it."""
-    _decode_once(rep, records, rep.clocks[NEXT], rep.counts[DECODING])
+    _decode_once(rep, records, rep.clocks[state.NEXT], rep.counts[state.DECODING])
     grow_each(rep, facts)
-    rep.counts[REPEATS] -= 1
+    rep.counts[state.REPEATS] -= 1
 
 
 @compiled
 def _seconds(rep: Replica, times: PackedTimes, facts: Facts) -> float:
     """Seconds of the iteration that was scheduled; infinite where there is nothing to do."""
     counts = rep.counts
-    decodes, tokens, prompts = counts[BATCH_DECODES], counts[BATCH_TOKENS], counts[BATCH_PROMPTS]
+    decodes, tokens, prompts = counts[state.BATCH_DECODES], counts[state.BATCH_TOKENS], counts[state.BATCH_PROMPTS]
     if decodes + prompts == 0:
         return np.inf
     sequences = context = 0
     if decodes > 0:
-        sequences, context = decodes + counts[GHOSTS], counts[CONTEXT] + counts[GHOST_CONTEXT]
+        sequences, context = decodes + counts[state.GHOSTS], counts[state.CONTEXT] + counts[state.GHOST_CONTEXT]
     if facts.stages > 1:
-        seconds = round_seconds(times, facts, sequences, context, tokens, prompts, rep.clocks[ATTENTION])
+        seconds = round_seconds(times, facts, sequences, context, tokens, prompts, rep.clocks[state.ATTENTION])
     else:
-        seconds = step_seconds(times, sequences, context, tokens, prompts, rep.clocks[ATTENTION])
-    loading = rep.clocks[LOADING]
+        seconds = step_seconds(times, sequences, context, tokens, prompts, rep.clocks[state.ATTENTION])
+    loading = rep.clocks[state.LOADING]
     return max(seconds, loading) if facts.loads_along else seconds + loading
 
 
@@ -205,36 +185,36 @@ def round_seconds(
 @compiled
 def _start(rep: Replica, facts: Facts, ends_s: float, number: int, records: Records) -> None:
     """Let the iteration that was scheduled begin."""
-    counts, now = rep.counts, rep.clocks[NEXT]
-    rep.clocks[STARTED], rep.clocks[NEXT] = now, ends_s
-    if records.log.size > 0 and counts[BATCH_DECODES] + counts[BATCH_PROMPTS] > 0:
-        row = records.log[records.rows[ITERATIONS]]
+    counts, now = rep.counts, rep.clocks[state.NEXT]
+    rep.clocks[state.STARTED], rep.clocks[state.NEXT] = now, ends_s
+    if records.log.size > 0 and counts[state.BATCH_DECODES] + counts[state.BATCH_PROMPTS] > 0:
+        row = records.log[records.rows[state.ITERATIONS]]
         row.start_s, row.end_s, row.replica = now, ends_s, number
-        row.prompt_tokens, row.decodes = counts[BATCH_TOKENS], counts[BATCH_DECODES]
-        row.running, row.waiting = counts[RUNNING], counts[WAITING] + counts[READY]
-        row.kv_blocks = facts.blocks - counts[FREE_BLOCKS]
-        records.rows[ITERATIONS] += 1
+        row.prompt_tokens, row.decodes = counts[state.BATCH_TOKENS], counts[state.BATCH_DECODES]
+        row.running, row.waiting = counts[state.RUNNING], counts[state.WAITING] + counts[state.READY]
+        row.kv_blocks = facts.blocks - counts[state.FREE_BLOCKS]
+        records.rows[state.ITERATIONS] += 1
 
 
 @compiled
 def _decode_once(rep: Replica, records: Records, now: float, tokens: int) -> None:
     """Give the decoding sequences the tokens of the iteration that ends now: one each, or all that they accept."""
     counts = rep.counts
-    counts[STEPS] += 1
-    counts[UNSERVED] += 1
-    counts[CONTEXT] += tokens
-    counts[GHOST_CONTEXT] += counts[GHOSTS]
-    note_gaps(records.gaps, now - rep.clocks[DECODED], counts[DECODING] - counts[JOINED])
-    rep.clocks[DECODED] = now
+    counts[state.STEPS] += 1
+    counts[state.UNSERVED] += 1
+    counts[state.CONTEXT] += tokens
+    counts[state.GHOST_CONTEXT] += counts[state.GHOSTS]
+    note_gaps(records.gaps, now - rep.clocks[state.DECODED], counts[state.DECODING] - counts[state.JOINED])
+    rep.clocks[state.DECODED] = now
 
 
 @compiled
 def _finish(rep: Replica, slots: Slots, facts: Facts, number: int, records: Records) -> None:
     """End the iteration under way: sequences get their tokens, prompts their first."""
     release_left(rep)
-    if rep.counts[BATCH_DECODES] > 0:
+    if rep.counts[state.BATCH_DECODES] > 0:
         _finish_decodes(rep, slots, facts, number, records)
-    if facts.prefix_cache and facts.published == COMPUTED:
+    if facts.prefix_cache and facts.published == state.COMPUTED:
         _publish_computed(rep, slots, facts)
     _finish_prompts(rep, slots, facts, number, records)
 
@@ -242,33 +222,33 @@ def _finish(rep: Replica, slots: Slots, facts: Facts, number: int, records: Reco
 @compiled
 def _finish_decodes(rep: Replica, slots: Slots, facts: Facts, number: int, records: Records) -> None:
     """Give decoding sequences their tokens; those that have all of them leave."""
-    counts, now = rep.counts, rep.clocks[NEXT]
-    for i in range(counts[JOINED]):
+    counts, now = rep.counts, rep.clocks[state.NEXT]
+    for i in range(counts[state.JOINED]):
         slot = rep.stacks[i].joined
         if slots[slot].generated == 0:
             # All of its prompt but the last token was processed elsewhere.
             slots[slot].first_s = now
         else:
             note_gaps(records.gaps, now - slots[slot].token_s, 1)
-    tokens = pass_drafted(rep, slots, facts) if facts.pass_tokens > 1 else counts[DECODING]
+    tokens = pass_drafted(rep, slots, facts) if facts.pass_tokens > 1 else counts[state.DECODING]
     _decode_once(rep, records, now, tokens)
-    counts[JOINED] = 0
-    while next_end(rep) == counts[STEPS]:
+    counts[state.JOINED] = 0
+    while next_end(rep) == counts[state.STEPS]:
         slot = pop_end(rep)
         end(rep, slots, slot, facts)
         write_down(slots, slot, now, COMPLETED, number, records)
         if facts.policy == STATIC:
-            counts[GHOSTS] += 1
-            counts[GHOST_CONTEXT] += slots[slot].prompt + slots[slot].output - 1
-    if counts[DECODING] == 0:
-        counts[GHOSTS] = counts[GHOST_CONTEXT] = 0
+            counts[state.GHOSTS] += 1
+            counts[state.GHOST_CONTEXT] += slots[slot].prompt + slots[slot].output - 1
+    if counts[state.DECODING] == 0:
+        counts[state.GHOSTS] = counts[state.GHOST_CONTEXT] = 0
 
 
 @compiled
 def _finish_prompts(rep: Replica, slots: Slots, facts: Facts, number: int, records: Records) -> None:
     """Give sequences whose prompts were processed their next token: they decode, leave, or go on elsewhere."""
-    counts, now = rep.counts, rep.clocks[NEXT]
-    for i in range(counts[ENDING]):
+    counts, now = rep.counts, rep.clocks[state.NEXT]
+    for i in range(counts[state.ENDING]):
         slot = rep.stacks[i].ending
         if slots[slot].generated == 0:
             slots[slot].first_s = now
@@ -290,20 +270,20 @@ def _finish_prompts(rep: Replica, slots: Slots, facts: Facts, number: int, recor
 def _note_resumption(slots: Slots, slot: int, now: float, number: int, records: Records) -> None:
     """Note the next token of a request that had been put off."""
     note_gaps(records.gaps, now - slots[slot].token_s, 1)
-    row = records.resumed[records.rows[RESUMPTIONS]]
+    row = records.resumed[records.rows[state.RESUMPTIONS]]
     row.request, row.replica = slots[slot].request, number
     row.from_s, row.to_s = slots[slot].token_s, now
-    records.rows[RESUMPTIONS] += 1
+    records.rows[state.RESUMPTIONS] += 1
 
 
 @compiled
 def _publish_computed(rep: Replica, slots: Slots, facts: Facts) -> None:
     """Let others find the prompts that the iteration computed, whole or in part."""
-    for i in range(rep.counts[ENDING]):
+    for i in range(rep.counts[state.ENDING]):
         slot = rep.stacks[i].ending
         publish(rep, slots, slot, slots[slot].computed, facts.block_tokens)
-    partial = rep.counts[PARTIAL]
-    if partial != NOTHING:
+    partial = rep.counts[state.PARTIAL]
+    if partial != state.NOTHING:
         publish(rep, slots, partial, slots[partial].computed, facts.block_tokens)
 
 
@@ -314,30 +294,30 @@ def _schedule(rep: Replica, slots: Slots, facts: Facts, times: PackedTimes) -> N
     Where iterations are scheduled ahead, requests that arrived while the last one ran are not seen yet, unless there
     is nothing else to do. After everything was put off, what waits has the cache to itself.
     """
-    counts, now = rep.counts, rep.clocks[NEXT]
-    busy = counts[BATCH_DECODES] + counts[BATCH_PROMPTS] > 0
-    rep.clocks[SEEN] = rep.clocks[STARTED] if facts.ahead and busy else now
+    counts, now = rep.counts, rep.clocks[state.NEXT]
+    busy = counts[state.BATCH_DECODES] + counts[state.BATCH_PROMPTS] > 0
+    rep.clocks[state.SEEN] = rep.clocks[state.STARTED] if facts.ahead and busy else now
     repeats = _formed(rep, slots, facts, times)
-    if counts[BATCH_DECODES] + counts[BATCH_PROMPTS] == 0:
+    if counts[state.BATCH_DECODES] + counts[state.BATCH_PROMPTS] == 0:
         release_left(rep)
-        rep.clocks[SEEN] = now
+        rep.clocks[state.SEEN] = now
         repeats = _formed(rep, slots, facts, times)
-    unseen = counts[WAITING] + counts[READY] > 0 and rep.clocks[ARRIVED] > rep.clocks[SEEN]
-    alike = counts[BATCH_PROMPTS] == 0 and facts.pass_tokens == 1
-    counts[REPEATS] = repeats if alike and not unseen else 0
-    if counts[BATCH_PROMPTS] > 0:
-        counts[UNSERVED] = 0
+    unseen = counts[state.WAITING] + counts[state.READY] > 0 and rep.clocks[state.ARRIVED] > rep.clocks[state.SEEN]
+    alike = counts[state.BATCH_PROMPTS] == 0 and facts.pass_tokens == 1
+    counts[state.REPEATS] = repeats if alike and not unseen else 0
+    if counts[state.BATCH_PROMPTS] > 0:
+        counts[state.UNSERVED] = 0
 
 
 @compiled
 def _formed(rep: Replica, slots: Slots, facts: Facts, times: PackedTimes) -> int:
     """Form the next iteration by the policy; return how often it may be repeated."""
     counts = rep.counts
-    counts[BATCH_DECODES] = counts[BATCH_TOKENS] = counts[BATCH_PROMPTS] = counts[ENDING] = 0
-    rep.clocks[ATTENTION] = rep.clocks[LOADING] = 0.0
-    if facts.role == DECODE:
-        take_in(rep, slots, facts, rep.clocks[NEXT])
-    return schedule(rep, slots, facts, times, rep.clocks[NEXT])
+    counts[state.BATCH_DECODES] = counts[state.BATCH_TOKENS] = counts[state.BATCH_PROMPTS] = counts[state.ENDING] = 0
+    rep.clocks[state.ATTENTION] = rep.clocks[state.LOADING] = 0.0
+    if facts.role == state.DECODE:
+        take_in(rep, slots, facts, rep.clocks[state.NEXT])
+    return schedule(rep, slots, facts, times, rep.clocks[state.NEXT])
 
 
 @compiled
@@ -346,16 +326,16 @@ def _refuse_first(rep: Replica, slots: Slots, facts: Facts, number: int, records
 
     One that was put off has its answer so far to compute again, which may be more than an iteration takes whole.
     """
-    slot = rep.counts[FIRST_WAITING]
+    slot = rep.counts[state.FIRST_WAITING]
     whole = not facts.chunked and to_compute(slots, slot) > facts.token_budget // facts.stages
     leave_waiting(rep, slots, slot)
-    write_down(slots, slot, rep.clocks[NEXT], OVER_BUDGET if whole else NO_ROOM, number, records)
+    write_down(slots, slot, rep.clocks[state.NEXT], OVER_BUDGET if whole else NO_ROOM, number, records)
 
 
 @compiled
 def write_down(slots: Slots, slot: int, now: float, status: int, number: int, records: Records) -> None:
     """Write down what became of a request; its slot is free again once that was read."""
-    row = records.ended[records.rows[REQUESTS]]
+    row = records.ended[records.rows[state.REQUESTS]]
     served = status == COMPLETED
     row.request, row.arrival_s = slots[slot].request, slots[slot].arrival_s
     row.scheduled_s = slots[slot].scheduled_s if served else np.nan
@@ -366,4 +346,93 @@ def write_down(slots: Slots, slot: int, now: float, status: int, number: int, re
     row.prefilled_by = slots[slot].prefilled_by
     row.replica, row.status = number, status
     row.slot, slots[slot].token_s = slot, now
-    records.rows[REQUESTS] += 1
+    records.rows[state.REQUESTS] += 1
+
+
+@compiled
+def send(rep: Replica, slots: Slots, slot: int, number: int) -> None:
+    """Let a request whose prompt a replica has processed go on elsewhere; the replica keeps nothing of it."""
+    slots[slot].prefilled_by, slots[slot].prefilled_s = number, slots[slot].token_s
+    slots[slot].output += slots[slot].further
+    slots[slot].further = 0
+    append_sent(rep, slots, slot)
+
+
+@compiled
+def any_sent(fleet: Replica, first: int, behind: int) -> bool:
+    """Return whether any replica from ``first`` to before ``behind`` has something that is to be sent."""
+    r = first
+    while r < behind and fleet.counts[r, state.FIRST_SENT] == state.NOTHING:
+        r += 1
+    return r < behind
+
+
+@compiled
+def transfer_all(fleet: Replica, slots: Slots, sources: Sources, transfers: Floats, prefilling: int) -> int:
+    """Send what the first ``prefilling`` replicas have processed, in order of time; return how many requests.
+
+    ``transfers`` are seconds by prompt tokens. All that was processed until now is known.
+    """
+    sent = 0
+    while True:
+        first, earliest = state.NOTHING, np.inf
+        for r in range(prefilling):
+            slot = fleet.counts[r, state.FIRST_SENT]
+            if slot != state.NOTHING and slots[slot].token_s < earliest:
+                first, earliest = r, slots[slot].token_s
+        if first == state.NOTHING:
+            return sent
+        slot = leave_sent(view(fleet, first), slots)
+        port = fleet.counts[first, state.PORT]
+        begin_s = max(earliest, fleet.clocks[port, state.PORT_FREE])
+        fleet.clocks[port, state.PORT_FREE] = begin_s + transfer_seconds(transfers, slots[slot].prompt)
+        slots[slot].ready_s = fleet.clocks[port, state.PORT_FREE]
+        push_due(sources, slots, slots[slot].ready_s, slot)
+        sent += 1
+
+
+@compiled
+def transfer_seconds(transfers: Floats, tokens: int) -> float:
+    """Return the seconds that the keys and values of a prompt take."""
+    at, share = place_on(CONTEXT_BITS, transfers.size, 1.0 * tokens)
+    seconds: float = transfers[at] + share * (transfers[at + 1] - transfers[at])
+    return seconds
+
+
+@compiled
+def take_in(rep: Replica, slots: Slots, facts: Facts, now: float) -> None:
+    """Let requests decode whose keys and values are there, in order, while places and blocks last.
+
+    Those that were put off go before them: their tokens are computed here once more.
+    """
+    while rep.counts[state.WAITING] == 0 and rep.counts[state.RUNNING] < facts.max_sequences:
+        slot = rep.counts[state.FIRST_READY]
+        if (
+            slot == state.NOTHING
+            or slots[slot].ready_s > rep.clocks[state.SEEN]
+            or not _has_room(rep, slots, slot, facts)
+        ):
+            return
+        leave_ready(rep, slots)
+        if facts.computes_last:
+            slots[slot].generated = 0
+        else:
+            slots[slot].first_s = slots[slot].token_s = now
+        slots[slot].computed = slots[slot].prompt - facts.computes_last
+        join(rep, slots, slot, facts, rep.counts[state.ADMITTED])
+        begin_decoding(rep, slots, slot, facts)
+
+
+@compiled
+def _has_room(rep: Replica, slots: Slots, slot: int, facts: Facts) -> bool:
+    """Whether free blocks hold a prompt and its next token, next to what running sequences are to have."""
+    free, block = rep.counts[state.FREE_BLOCKS], facts.block_tokens
+    if facts.reserves == state.ANSWER:
+        return whole_blocks(slots, slot, facts) + rep.counts[state.PROMISED] <= free
+    kept = blocks_for(facts.decode_tokens * rep.counts[state.RUNNING], block)
+    kept = max(kept, coming_blocks(rep, slots, facts))
+    need = blocks_for(slots[slot].prompt + max(facts.decode_tokens, 1), block)
+    # With nothing running a request has the cache to itself.
+    if rep.counts[state.RUNNING] == 0:
+        need = min(need, whole_blocks(slots, slot, facts))
+    return need + kept + facts.watermark_blocks <= free

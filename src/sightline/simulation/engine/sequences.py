@@ -3,6 +3,7 @@
 from typing import Final
 
 from sightline.simulation.compiled import compiled, entry
+from sightline.simulation.engine import state
 from sightline.simulation.engine.blocks import give_up, hold_cached, mixed, publish, publish_all, take
 from sightline.simulation.engine.lists import (
     append_running,
@@ -13,36 +14,7 @@ from sightline.simulation.engine.lists import (
     prepend_waiting,
     push_end,
 )
-from sightline.simulation.engine.state import (
-    ADMITTED,
-    ANSWER,
-    ATTENTION,
-    BATCH_PROMPTS,
-    BATCH_TOKENS,
-    CONTEXT,
-    DECODED,
-    DECODING,
-    ENDED,
-    ENDING,
-    ENDS,
-    ESTIMATE,
-    FIRST_RUNNING,
-    FREE_BLOCKS,
-    JOINED,
-    LEAVING,
-    NOTHING,
-    PARTIAL,
-    PLACES,
-    PROMISED,
-    RUNNING,
-    SCHEDULED,
-    STEPS,
-    UNFINISHED,
-    UNFINISHED_PROMPT,
-    Facts,
-    Replica,
-    Slots,
-)
+from sightline.simulation.engine.state import Facts, Replica, Slots
 from sightline.simulation.times import PackedTimes, prompt_attention_seconds
 
 _SEED_BITS: Final = 40
@@ -119,8 +91,8 @@ def admit(rep: Replica, slots: Slots, slot: int, cached_blocks: int, facts: Fact
     slots[slot].computed = cached_blocks * facts.block_tokens
     if facts.takes_all:
         take(rep, whole_blocks(slots, slot, facts) - cached_blocks)
-    elif facts.reserves == ANSWER:
-        rep.counts[PROMISED] += whole_blocks(slots, slot, facts) - cached_blocks
+    elif facts.reserves == state.ANSWER:
+        rep.counts[state.PROMISED] += whole_blocks(slots, slot, facts) - cached_blocks
     if slots[slot].preemptions == 0:
         slots[slot].cached = slots[slot].computed
 
@@ -130,10 +102,10 @@ def _run(rep: Replica, slots: Slots, slot: int, order: int) -> None:
     """Give a sequence a place among the running ones."""
     slots[slot].order = order
     append_running(rep, slots, slot)
-    rep.counts[RUNNING] += 1
-    rep.counts[ADMITTED] += 1
-    rep.counts[PLACES] -= 1
-    slots[slot].place = rep.stacks[rep.counts[PLACES]].place
+    rep.counts[state.RUNNING] += 1
+    rep.counts[state.ADMITTED] += 1
+    rep.counts[state.PLACES] -= 1
+    slots[slot].place = rep.stacks[rep.counts[state.PLACES]].place
 
 
 @compiled
@@ -142,8 +114,8 @@ def join(rep: Replica, slots: Slots, slot: int, facts: Facts, order: int) -> Non
     _run(rep, slots, slot, order)
     blocks = blocks_for(slots[slot].computed, facts.block_tokens)
     take(rep, blocks)
-    if facts.reserves == ANSWER:
-        rep.counts[PROMISED] += whole_blocks(slots, slot, facts) - blocks
+    if facts.reserves == state.ANSWER:
+        rep.counts[state.PROMISED] += whole_blocks(slots, slot, facts) - blocks
     slots[slot].keyed = 0
 
 
@@ -154,15 +126,15 @@ def compute(rep: Replica, slots: Slots, slot: int, new: int, facts: Facts, times
     if not facts.takes_all:
         need = blocks_for(computed + new, block) - blocks_for(computed, block)
         take(rep, need)
-        if facts.reserves == ANSWER:
-            rep.counts[PROMISED] -= need
+        if facts.reserves == state.ANSWER:
+            rep.counts[state.PROMISED] -= need
     if slots[slot].scheduled_s < 0:
         slots[slot].scheduled_s = now
-    rep.counts[BATCH_TOKENS] += new
-    rep.counts[BATCH_PROMPTS] += 1
-    rep.clocks[ATTENTION] += prompt_attention_seconds(times, new, computed)
+    rep.counts[state.BATCH_TOKENS] += new
+    rep.counts[state.BATCH_PROMPTS] += 1
+    rep.clocks[state.ATTENTION] += prompt_attention_seconds(times, new, computed)
     slots[slot].computed = computed + new
-    if facts.prefix_cache and facts.published == SCHEDULED:
+    if facts.prefix_cache and facts.published == state.SCHEDULED:
         publish(rep, slots, slot, computed + new, block)
     _note_progress(rep, slots, slot)
 
@@ -178,16 +150,16 @@ def coming_blocks(rep: Replica, slots: Slots, facts: Facts) -> int:
     """Return the blocks that decoding sequences need for their coming tokens."""
     if facts.pass_tokens > 1:
         return _coming_drafted(rep, slots, facts)
-    return next_blocks(rep, facts, rep.counts[STEPS])
+    return next_blocks(rep, facts, rep.counts[state.STEPS])
 
 
 @compiled
 def grow_each(rep: Replica, facts: Facts) -> None:
     """Give all decoding sequences the blocks of their coming token, where that is one each."""
-    need = next_blocks(rep, facts, rep.counts[STEPS])
+    need = next_blocks(rep, facts, rep.counts[state.STEPS])
     take(rep, need)
-    if facts.reserves == ANSWER:
-        rep.counts[PROMISED] -= need
+    if facts.reserves == state.ANSWER:
+        rep.counts[state.PROMISED] -= need
 
 
 @compiled
@@ -221,8 +193,8 @@ def grow_one(rep: Replica, slots: Slots, slot: int, facts: Facts) -> None:
 
 @compiled
 def _coming_drafted(rep: Replica, slots: Slots, facts: Facts) -> int:
-    need, slot = 0, rep.counts[FIRST_RUNNING]
-    while slot != NOTHING and not facts.takes_all:
+    need, slot = 0, rep.counts[state.FIRST_RUNNING]
+    while slot != state.NOTHING and not facts.takes_all:
         need += needed_blocks(rep, slots, slot, facts)
         slot = slots[slot].following
     return need
@@ -230,19 +202,19 @@ def _coming_drafted(rep: Replica, slots: Slots, facts: Facts) -> int:
 
 @compiled
 def _grow_drafted(rep: Replica, slots: Slots, facts: Facts) -> None:
-    free, slot = rep.counts[FREE_BLOCKS], rep.counts[FIRST_RUNNING]
-    while slot != NOTHING and not facts.takes_all:
+    free, slot = rep.counts[state.FREE_BLOCKS], rep.counts[state.FIRST_RUNNING]
+    while slot != state.NOTHING and not facts.takes_all:
         grow_one(rep, slots, slot, facts)
         slot = slots[slot].following
-    if facts.reserves == ANSWER:
-        rep.counts[PROMISED] -= free - rep.counts[FREE_BLOCKS]
+    if facts.reserves == state.ANSWER:
+        rep.counts[state.PROMISED] -= free - rep.counts[state.FREE_BLOCKS]
 
 
 @compiled
 def pass_drafted(rep: Replica, slots: Slots, facts: Facts) -> int:
     """Give every decoding sequence the tokens of a pass that verifies drafted ones; return how many these are."""
-    tokens, slot = 0, rep.counts[FIRST_RUNNING]
-    while slot != NOTHING:
+    tokens, slot = 0, rep.counts[state.FIRST_RUNNING]
+    while slot != state.NOTHING:
         if decodes(slots, slot):
             new = tokens_of_pass(slots, slot, slots[slot].generated + slots[slot].decoded, facts)
             slots[slot].decoded += new
@@ -254,39 +226,39 @@ def pass_drafted(rep: Replica, slots: Slots, facts: Facts) -> int:
 @compiled
 def _note_progress(rep: Replica, slots: Slots, slot: int) -> None:
     """Note whether the iteration that is being scheduled finishes a sequence's prompt."""
-    begun = slots[slot].done_at == UNFINISHED_PROMPT
+    begun = slots[slot].done_at == state.UNFINISHED_PROMPT
     if slots[slot].computed == to_compute(slots, slot):
-        rep.stacks[rep.counts[ENDING]].ending = slot
-        rep.counts[ENDING] += 1
+        rep.stacks[rep.counts[state.ENDING]].ending = slot
+        rep.counts[state.ENDING] += 1
         if begun:
             _forget_partial(rep, slots, slot)
     elif not begun:
-        slots[slot].done_at = UNFINISHED_PROMPT
-        rep.counts[UNFINISHED] += 1
-        rep.counts[PARTIAL] = slot
+        slots[slot].done_at = state.UNFINISHED_PROMPT
+        rep.counts[state.UNFINISHED] += 1
+        rep.counts[state.PARTIAL] = slot
 
 
 @compiled
 def _forget_partial(rep: Replica, slots: Slots, slot: int) -> None:
     """Note that a sequence's prompt is not processed in part any more."""
-    slots[slot].done_at = NOTHING
-    rep.counts[UNFINISHED] -= 1
-    if rep.counts[PARTIAL] == slot:
-        rep.counts[PARTIAL] = NOTHING
+    slots[slot].done_at = state.NOTHING
+    rep.counts[state.UNFINISHED] -= 1
+    if rep.counts[state.PARTIAL] == slot:
+        rep.counts[state.PARTIAL] = state.NOTHING
 
 
 @compiled
 def begin_decoding(rep: Replica, slots: Slots, slot: int, facts: Facts) -> None:
     """Let a sequence that has a token get the further ones, one in each decode step."""
-    steps = rep.counts[STEPS]
+    steps = rep.counts[state.STEPS]
     slots[slot].done_at = steps + passes_to_come(slots, slot, facts)
     slots[slot].decoded, slots[slot].held = 0, blocks_for(slots[slot].computed, facts.block_tokens)
-    rep.counts[DECODING] += 1
-    rep.counts[CONTEXT] += slots[slot].computed
+    rep.counts[state.DECODING] += 1
+    rep.counts[state.CONTEXT] += slots[slot].computed
     if not facts.takes_all and facts.pass_tokens == 1:
         rep.phases[(slots[slot].computed - steps) % facts.block_tokens] += 1
-    rep.stacks[rep.counts[JOINED]].joined = slot
-    rep.counts[JOINED] += 1
+    rep.stacks[rep.counts[state.JOINED]].joined = slot
+    rep.counts[state.JOINED] += 1
     push_end(rep, slots, slot)
 
 
@@ -303,7 +275,7 @@ def tokens_of(rep: Replica, slots: Slots, slot: int, facts: Facts) -> int:
         return slots[slot].generated
     if facts.pass_tokens > 1:
         return slots[slot].generated + slots[slot].decoded
-    return slots[slot].output - (slots[slot].done_at - rep.counts[STEPS])
+    return slots[slot].output - (slots[slot].done_at - rep.counts[state.STEPS])
 
 
 @compiled
@@ -318,14 +290,14 @@ def cached_of(rep: Replica, slots: Slots, slot: int, facts: Facts) -> int:
 def _leave_decoding(rep: Replica, slots: Slots, slot: int, facts: Facts) -> bool:
     """Take a sequence out of the decoding ones; return whether it never took part in a decode step."""
     cached = cached_of(rep, slots, slot, facts)
-    rep.counts[DECODING] -= 1
-    rep.counts[CONTEXT] -= cached
+    rep.counts[state.DECODING] -= 1
+    rep.counts[state.CONTEXT] -= cached
     if not facts.takes_all and facts.pass_tokens == 1:
-        rep.phases[(cached - rep.counts[STEPS]) % facts.block_tokens] -= 1
-    for i in range(rep.counts[JOINED]):
+        rep.phases[(cached - rep.counts[state.STEPS]) % facts.block_tokens] -= 1
+    for i in range(rep.counts[state.JOINED]):
         if rep.stacks[i].joined == slot:
-            rep.counts[JOINED] -= 1
-            rep.stacks[i].joined = rep.stacks[rep.counts[JOINED]].joined
+            rep.counts[state.JOINED] -= 1
+            rep.stacks[i].joined = rep.stacks[rep.counts[state.JOINED]].joined
             return True
     return False
 
@@ -334,9 +306,9 @@ def _leave_decoding(rep: Replica, slots: Slots, slot: int, facts: Facts) -> bool
 def _release(rep: Replica, place: int, keyed: int, full: int, blocks: int) -> None:
     """Free a sequence's place and blocks."""
     give_up(rep, place, keyed, full, blocks)
-    rep.counts[RUNNING] -= 1
-    rep.stacks[rep.counts[PLACES]].place = place
-    rep.counts[PLACES] += 1
+    rep.counts[state.RUNNING] -= 1
+    rep.stacks[rep.counts[state.PLACES]].place = place
+    rep.counts[state.PLACES] += 1
 
 
 @compiled
@@ -349,21 +321,21 @@ def put_off(rep: Replica, slots: Slots, slot: int, granted: int, facts: Facts, t
     cached, generated = cached_of(rep, slots, slot, facts), tokens_of(rep, slots, slot, facts)
     findable, blocks = cached, _held(slots, slot, cached, facts)
     if decodes(slots, slot):
-        if facts.reserves == ESTIMATE:
+        if facts.reserves == state.ESTIMATE:
             findable = to_compute(slots, slot) - 1
         if not _leave_decoding(rep, slots, slot, facts):
-            slots[slot].token_s = rep.clocks[DECODED]
+            slots[slot].token_s = rep.clocks[state.DECODED]
         cancel_end(rep, slot)
-        slots[slot].done_at = NOTHING
-    elif slots[slot].done_at == UNFINISHED_PROMPT:
+        slots[slot].done_at = state.NOTHING
+    elif slots[slot].done_at == state.UNFINISHED_PROMPT:
         _forget_partial(rep, slots, slot)
     slots[slot].preemptions += 1
-    if facts.prefix_cache and facts.published != ENDED:
+    if facts.prefix_cache and facts.published != state.ENDED:
         publish_all(rep, slots, slot, findable, facts.block_tokens)
     leave_running(rep, slots, slot)
     _release(rep, slots[slot].place, slots[slot].keyed, slots[slot].keyed, blocks + granted)
-    rep.counts[ENDS] += 1
-    slots[slot].place, slots[slot].keyed, slots[slot].computed = NOTHING, 0, 0
+    rep.counts[state.ENDS] += 1
+    slots[slot].place, slots[slot].keyed, slots[slot].computed = state.NOTHING, 0, 0
     slots[slot].generated = generated
     if to_end:
         append_seen(rep, slots, slot, facts.by_priority)
@@ -383,14 +355,14 @@ def end(rep: Replica, slots: Slots, slot: int, facts: Facts) -> None:
         publish(rep, slots, slot, findable, facts.block_tokens)
         full = findable // facts.block_tokens
     leave_running(rep, slots, slot)
-    rep.counts[ENDS] += 1
+    rep.counts[state.ENDS] += 1
     place, keyed, blocks = slots[slot].place, slots[slot].keyed, _held(slots, slot, cached, facts)
-    if facts.reserves == ANSWER and not facts.takes_all:
-        rep.counts[PROMISED] -= whole_blocks(slots, slot, facts) - blocks
+    if facts.reserves == state.ANSWER and not facts.takes_all:
+        rep.counts[state.PROMISED] -= whole_blocks(slots, slot, facts) - blocks
     if facts.ahead:
-        left = rep.stacks[rep.counts[LEAVING]]
+        left = rep.stacks[rep.counts[state.LEAVING]]
         left.left_place, left.left_keyed, left.left_full, left.left_blocks = place, keyed, full, blocks
-        rep.counts[LEAVING] += 1
+        rep.counts[state.LEAVING] += 1
     else:
         _release(rep, place, keyed, full, blocks)
 
@@ -398,7 +370,7 @@ def end(rep: Replica, slots: Slots, slot: int, facts: Facts) -> None:
 @compiled
 def release_left(rep: Replica) -> None:
     """Free what sequences that ended before still hold."""
-    for i in range(rep.counts[LEAVING]):
+    for i in range(rep.counts[state.LEAVING]):
         left = rep.stacks[i]
         _release(rep, left.left_place, left.left_keyed, left.left_full, left.left_blocks)
-    rep.counts[LEAVING] = 0
+    rep.counts[state.LEAVING] = 0

@@ -5,8 +5,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from sightline.simulation.compiled import compiled, entry
+from sightline.simulation.engine.lists import drop, push
 from sightline.simulation.engine.state import NOTHING, Slots, record
-from sightline.simulation.load import Floats, Integers, Requests
+from sightline.simulation.load import Integers, Requests
 
 # Counters of `Sources.counts`.
 TAKEN: Final = 0
@@ -33,8 +34,11 @@ COUNTS: Final = 9
 REQUEST: Final = record("prompt_tokens output_tokens prefix_id prefix_tokens session_id priority", "arrival_s think_s")
 Part: TypeAlias = Any
 """An array of `REQUEST`: a part of the load."""
-WAIT: Final = record("free due_slot due_request", "due_s")
-"""A stack of free slots, and a heap of turns, and of requests on their way between replicas, that will arrive."""
+WAIT: Final = record("free order slot", "key")
+"""A stack of free slots, and a heap of turns, and of requests on their way between replicas, that will arrive: ``key``
+is when, in seconds, ``order`` the number of the request."""
+CREDIT: Final = record("order slot", "key")
+"""An entry of a heap of clients: ``key`` is when one may send its next request, in seconds."""
 SESSION: Final = record("key slot", "ended_s")
 """A row of the hash table of conversations: number + 1, slot of the last turn under way, when the last one ended."""
 
@@ -45,8 +49,8 @@ class Sources(NamedTuple):
     counts: Integers
     waits: Any
     """Of `WAIT`."""
-    credit_s: Floats
-    """In a closed loop: when each client may send its next request, as a heap. Empty for an open loop."""
+    credits: Any
+    """Of `CREDIT`, in a closed loop. Empty for an open one."""
     sessions: Any
     """Of `SESSION`."""
 
@@ -61,7 +65,9 @@ def part_of(requests: Requests) -> Part:
 
 def new_sources(concurrency: int) -> Sources:
     """Return sources without slots; ``concurrency`` clients of a closed loop, 0 for an open one."""
-    sources = Sources(np.zeros(COUNTS, np.int64), np.zeros(0, WAIT), np.zeros(concurrency), np.zeros(64, SESSION))
+    sources = Sources(
+        np.zeros(COUNTS, np.int64), np.zeros(0, WAIT), np.zeros(concurrency, CREDIT), np.zeros(64, SESSION)
+    )
     sources.counts[CREDITS] = concurrency
     return sources
 
@@ -103,80 +109,15 @@ def session_at(sources: Sources, session: int) -> int:
 @compiled
 def push_due(sources: Sources, slots: Slots, time_s: float, slot: int) -> None:
     """Let a turn arrive at a time, or a request that another replica has begun."""
-    at = sources.counts[DUE]
-    sources.counts[DUE] += 1
-    sources.waits[at].due_s, sources.waits[at].due_slot = time_s, slot
-    sources.waits[at].due_request = slots[slot].request
-    while at > 0 and _earlier(sources, at, (at - 1) >> 1):
-        _swap(sources, at, (at - 1) >> 1)
-        at = (at - 1) >> 1
+    push(sources.waits, sources.counts, DUE, time_s, slots[slot].request, slot)
 
 
 @compiled
 def pop_due(sources: Sources) -> int:
     """Return the turn that arrives next, and forget it."""
-    slot = sources.waits[0].due_slot
-    sources.counts[DUE] -= 1
-    n, at = sources.counts[DUE], 0
-    sources.waits[0].due_s, sources.waits[0].due_slot = sources.waits[n].due_s, sources.waits[n].due_slot
-    sources.waits[0].due_request = sources.waits[n].due_request
-    while True:
-        least = at
-        for below in (2 * at + 1, 2 * at + 2):
-            if below < n and _earlier(sources, below, least):
-                least = below
-        if least == at:
-            return slot
-        _swap(sources, at, least)
-        at = least
-
-
-@compiled
-def _earlier(sources: Sources, a: int, b: int) -> bool:
-    if sources.waits[a].due_s != sources.waits[b].due_s:
-        return sources.waits[a].due_s < sources.waits[b].due_s
-    return sources.waits[a].due_request < sources.waits[b].due_request
-
-
-@compiled
-def _swap(sources: Sources, a: int, b: int) -> None:
-    sources.waits[a].due_s, sources.waits[b].due_s = sources.waits[b].due_s, sources.waits[a].due_s
-    sources.waits[a].due_slot, sources.waits[b].due_slot = sources.waits[b].due_slot, sources.waits[a].due_slot
-    sources.waits[a].due_request, sources.waits[b].due_request = (
-        sources.waits[b].due_request,
-        sources.waits[a].due_request,
-    )
-
-
-@compiled
-def push_credit(sources: Sources, time_s: float) -> None:
-    """Let a client of a closed loop send from a time on."""
-    at = sources.counts[CREDITS]
-    sources.counts[CREDITS] += 1
-    heap = sources.credit_s
-    heap[at] = time_s
-    while at > 0 and heap[at] < heap[(at - 1) >> 1]:
-        above = (at - 1) >> 1
-        heap[at], heap[above] = heap[above], heap[at]
-        at = above
-
-
-@compiled
-def pop_credit(sources: Sources) -> float:
-    """Return the time from which the next client may send, and forget it."""
-    heap, n = sources.credit_s, sources.counts[CREDITS] - 1
-    time_s = heap[0]
-    sources.counts[CREDITS] = n
-    heap[0], at = heap[n], 0
-    while True:
-        least = at
-        for below in (2 * at + 1, 2 * at + 2):
-            if below < n and heap[below] < heap[least]:
-                least = below
-        if least == at:
-            return time_s
-        heap[at], heap[least] = heap[least], heap[at]
-        at = least
+    slot = sources.waits[0].slot
+    drop(sources.waits, sources.counts, DUE, 0)
+    return slot
 
 
 @compiled
@@ -225,8 +166,8 @@ def held_for_turn(sources: Sources, slots: Slots, slot: int, now: float) -> bool
 @compiled
 def note_end(sources: Sources, slots: Slots, slot: int, now: float, think_s: float) -> None:
     """Free the slot of a request that ended; the next turn or the next request of its client may come."""
-    if sources.credit_s.size > 0:
-        push_credit(sources, now + think_s)
+    if sources.credits.size > 0:
+        push(sources.credits, sources.counts, CREDITS, now + think_s, 0, NOTHING)
     turn = slots[slot].next_turn
     if turn != NOTHING:
         push_due(sources, slots, max(now + slots[turn].think_s, slots[turn].arrival_s), turn)

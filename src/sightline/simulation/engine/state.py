@@ -180,12 +180,10 @@ values came."""
 Slots: TypeAlias = Any
 """An array of `SLOT`."""
 
-STACK: Final = record(
-    "heap_key heap_slot ending joined place left_place left_blocks left_keyed left_full tokens to_come"
-)
-"""Lists of sequences: a heap of completions (by decode step, then order of admission), slots whose prompts the
-iteration under way finishes, slots that have not decoded yet, free places, and what
-sequences that have ended still hold; and ``tokens`` so far and ``to_come``, most first (LightLLM)."""
+STACK: Final = record("key order slot ending joined place left_place left_blocks left_keyed left_full tokens to_come")
+"""Lists of sequences: a heap of completions (``key``: decode step, ``order`` of admission, ``slot``), slots whose
+prompts the iteration under way finishes, slots that have not decoded yet, free places, and what sequences that have
+ended still hold; and ``tokens`` so far and ``to_come``, most first (LightLLM)."""
 BLOCK: Final = record("key holders following preceding twin pooled")
 """A block: what it has in it (0: nothing that may be found), sequences that hold it, its neighbors among the free ones,
 the next block with the same content. ``pooled`` is a stack of blocks that sequences hold and nobody else may find.

@@ -1,1 +1,0 @@
-"""How each engine forms its iterations: one module per policy, each a compiled function `schedule`."""
