@@ -1,13 +1,21 @@
-"""Kinds of values: functions that return a good value and refuse any other with half a sentence.
+"""Kinds of values, and the keys of descriptions that they belong to.
 
-The sentence is such as "is 5; allowed: 0, 1, 2, 3"; who checks a mapping puts the key before it.
+A kind is a function that returns a good value and refuses any other with half a sentence, such as "is 5; allowed: 0, 1,
+2, 3"; whoever checks a mapping puts the key before it. A field of a description states its kind in its annotation:
+
+    tensor_parallel: Annotated[int, whole()] = 1
+    startup_s: Annotated[float, Key(quantity(SECONDS), "startup", needs="seconds until a replica takes requests")]
+    compile: bool = False    flags and literals need no kind
+
+Reading, writing back, the JSON schema and the reference page of keys derive from that.
 """
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from datetime import date
-from typing import Any, TypeAlias
+from functools import cache
+from typing import Any, Literal, TypeAlias, TypeVar, get_args, get_origin
 from unicodedata import category
 
 from sightline.errors import InputError, nearest
@@ -26,34 +34,34 @@ def anything(value: Any) -> Any:
     return value
 
 
-def whole(low: int = 1, high: int = LARGEST) -> Kind:
+@dataclass(frozen=True, slots=True)
+class whole:  # noqa: N801 - called like the other kinds
     """A whole number from ``low`` to ``high``; ``1e3`` is one, ``true`` and ``"8"`` are not."""
-    allowed = f"a whole number of {low} or more"
 
-    def check(value: Any) -> int:
+    low: int = 1
+    high: int = LARGEST
+
+    def __call__(self, value: Any) -> int:
+        """Return a whole number; refuse any other value."""
         if isinstance(value, bool) or not isinstance(value, int | float) or value % 1 != 0:
-            raise InputError(f"is {show(value)}; allowed: {allowed}{_hint(value)}")
-        if value < low:
-            raise InputError(f"is {show(value)}; allowed: {allowed}")
-        if value > high:
-            raise InputError(f"is {show(value)}; allowed: a whole number from {low} to {high}")
+            raise InputError(f"is {show(value)}; allowed: a whole number of {self.low} or more{_hint(value)}")
+        if value < self.low:
+            raise InputError(f"is {show(value)}; allowed: a whole number of {self.low} or more")
+        if value > self.high:
+            raise InputError(f"is {show(value)}; allowed: a whole number from {self.low} to {self.high}")
         return int(value)
-
-    return check
 
 
 _LENGTH = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kKmM])\s*(?:tokens)?\s*", re.ASCII)
 _BINARY = {"k": 1024, "m": 1024**2}
 
 
-def tokens(low: int = 1) -> Kind:
+class tokens(whole):  # noqa: N801 - called like the other kinds
     """A number of tokens in a row, such as 4096 or ``4k``: a thousand tokens of a length are 1024, of 128k 131072."""
-    plain = whole(low)
 
-    def check(value: Any) -> Any:
-        return plain(length_of(value))
-
-    return check
+    def __call__(self, value: Any) -> int:
+        """Return the number; refuse any other value."""
+        return whole.__call__(self, length_of(value))
 
 
 def length_of(value: Any) -> Any:
@@ -62,24 +70,20 @@ def length_of(value: Any) -> Any:
     return value if found is None else float(found[1]) * _BINARY[found[2].lower()]
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class choice:  # noqa: N801 - called like the other kinds
     """One of a few words or numbers."""
 
-    values: tuple[str | int, ...]
+    def __init__(self, *values: str | int) -> None:
+        """Allow these."""
+        self.values = values
 
-    def __call__(self, value: Any) -> str | int:
+    def __call__(self, value: Any) -> Any:
         """Return a value that is among them; refuse any other."""
         for candidate in self.values:
             if type(value) is type(candidate) and value == candidate:
                 return candidate
         near = nearest(value, [v for v in self.values if isinstance(v, str)])
         raise InputError(f"is {show(value)}; allowed: {', '.join(map(str, self.values))}{near or _hint(value)}")
-
-
-def choice(*values: str | int) -> Choice:
-    """One of a few words or numbers."""
-    return Choice(values)
 
 
 def flag(value: Any) -> bool:
@@ -101,9 +105,16 @@ def text(value: Any) -> str:
     return written
 
 
-def quantity(dimension: Dimension, *, zero: bool = False) -> Kind:
+@dataclass(frozen=True, slots=True, eq=False)
+class quantity:  # noqa: N801 - called like the other kinds
     """A quantity such as "2 TB/s" or a plain number in the base unit, as an SI float."""
-    return lambda value: parse_quantity(value, dimension, zero=zero)
+
+    dimension: Dimension
+    zero: bool = False
+
+    def __call__(self, value: Any) -> float:
+        """Return the number in the base unit; refuse any other value."""
+        return parse_quantity(value, self.dimension, zero=self.zero)
 
 
 def is_fraction(value: object) -> bool:
@@ -159,3 +170,92 @@ def _hint(value: Any) -> str:
     if isinstance(value, str) and _LENGTH.fullmatch(value):
         return " (written out: k may be 1000 or 1024)"
     return " (several values: list them under 'sweep')" if isinstance(value, list) else ""
+
+
+Keys: TypeAlias = Mapping[str, Kind]
+"""The structure of a mapping: its keys, optional unless `Needed`, and the kind of value of each."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Needed:
+    """The kind of a key that may not be left out."""
+
+    kind: Kind
+    what: str
+    """What belongs there: "a whole number of 1 or more"."""
+
+    def __call__(self, value: Any) -> Any:
+        """Return a good value."""
+        return self.kind(value)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Key:
+    """How files state a field, in the field's annotation; a kind alone stands for the key of the field's name."""
+
+    kind: Kind
+    name: str = ""
+    """The key; empty for the field's name."""
+    needs: str = ""
+    """What belongs there, of a key that may not be left out."""
+
+
+def keys_of(description: Any) -> dict[str, Kind]:
+    """Return the keys by which files state the fields of a description, with their kinds."""
+    return {name: kind for name, (_, kind) in declared(description).items()}
+
+
+def description_of(description: type[T], values: Mapping[str, Any]) -> T:
+    """Return the description that values by key state."""
+    cls: Any = description
+    by_key = declared(cls)
+    made: T = cls(**{by_key[name][0]: value for name, value in values.items()})
+    return made
+
+
+def as_stated(description: Any) -> dict[str, Any]:
+    """Return the values of a description by key, tuples as lists and descriptions within it by key too."""
+    cls: Any = type(description)
+    return {name: _as_stated(getattr(description, field)) for name, (field, _) in declared(cls).items()}
+
+
+def unusual(description: Any) -> dict[str, Any]:
+    """Return of `as_stated` what is needed or is not the default."""
+    cls: Any = type(description)
+    usual = {field.name: field.default for field in fields(description)}
+    by_key = {name: (getattr(description, field), usual[field]) for name, (field, _) in declared(cls).items()}
+    # Arrays are never the default, and have no one answer to whether they are.
+    return {
+        name: _as_stated(value)
+        for name, (value, default) in by_key.items()
+        if type(value) is not type(default) or value != default
+    }
+
+
+def _as_stated(value: Any) -> Any:
+    if value is None or type(value) in (int, float, str, bool):
+        return value
+    if isinstance(value, tuple):
+        return [_as_stated(item) for item in value]
+    return as_stated(value) if hasattr(type(value), "__dataclass_fields__") else value
+
+
+@cache
+def declared(description: Any) -> Mapping[str, tuple[str, Kind]]:
+    """Return by key the field of a description that it states, and the kind of its values."""
+    found = {}
+    for field in fields(description):
+        key = _key_of(field.type)
+        if key is not None:
+            found[key.name or field.name] = (field.name, Needed(key.kind, key.needs) if key.needs else key.kind)
+    return found
+
+
+def _key_of(annotation: Any) -> Key | None:
+    """What an annotation says of its field's key; None where files do not state the field."""
+    for told in getattr(annotation, "__metadata__", ()):
+        return told if isinstance(told, Key) else Key(told)
+    forms = (annotation,) if get_origin(annotation) is Literal else (annotation, *get_args(annotation))
+    words = [word for form in forms if get_origin(form) is Literal for word in get_args(form)]
+    return Key(choice(*words)) if words else Key(flag) if bool in forms else None

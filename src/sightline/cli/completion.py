@@ -73,11 +73,11 @@ def keys(incomplete: str) -> list[str]:
     """Return keys of scenarios, each with the equals sign before its value."""
     from sightline.loading.clusters.cluster import CLUSTER
     from sightline.loading.generation import GENERATE
-    from sightline.loading.plan import PLAN
+    from sightline.loading.plan import plan_keys
     from sightline.loading.serving import SERVE
     from sightline.loading.training import WORKLOAD
 
-    parts = {"plan": PLAN, "workload": {**WORKLOAD, **GENERATE, **SERVE}, "cluster": CLUSTER}
+    parts = {"plan": plan_keys(), "workload": {**WORKLOAD, **GENERATE, **SERVE}, "cluster": CLUSTER}
     found = [f"{part}.{key}" for part, known in parts.items() for key in known]
     return _beginning(incomplete, [f"{key}=" for key in ("model", "cluster", *found)])
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from sightline.errors import InputError
-from sightline.loading.checks import Complaints, Keys, check
+from sightline.loading.checks import Complaints, check
 from sightline.quantities import COUNT, Number, show
-from sightline.validators import quantity
+from sightline.validators import Keys, quantity
 
 JOULES_PER_KWH = 3.6e6
 SECONDS_PER_HOUR = 3600.0

@@ -15,11 +15,11 @@ from sightline.errors import InputError, nearest
 from sightline.exploration.answer import View
 from sightline.exploration.base import fastest_if_any, in_view
 from sightline.exploration.footprint import Electricity, read_electricity, rent_usd
-from sightline.loading.checks import Complaints, Keys, check
+from sightline.loading.checks import Complaints, check
 from sightline.profile import Profile
 from sightline.progress import Progress
 from sightline.quantities import COUNT, DAY, FLOPS, USD, USD_PER_HOUR, Number, parse_quantity, show, years_of
-from sightline.validators import Kind, choice, quantity
+from sightline.validators import Keys, Kind, choice, quantity
 
 FLOPS_PER_PARAMETER_AND_TOKEN = 6.0
 """Two forward and four backward, without attention (Kaplan 2020, arXiv 2001.08361, section 2.1)."""

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from math import prod
-from typing import Any, ParamSpec, TypeAlias, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from sightline.content import record
 from sightline.errors import InputError, nearest
 from sightline.quantities import LARGEST, show
-from sightline.validators import Kind, length_of
+from sightline.validators import Keys, Kind, Needed, description_of, keys_of, length_of
 
 _OTHERS: Mapping[str, str] = {
     "tensor_parallel": "tp tp_size",
@@ -220,22 +220,7 @@ def undecided(mapping: Mapping[str, Any]) -> list[str]:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-Keys: TypeAlias = Mapping[str, Kind]
-"""The structure of a mapping: its keys, optional unless `Needed`, and the kind of value of each."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Needed:
-    """The kind of a key that may not be left out."""
-
-    kind: Kind
-    what: str
-    """What belongs there: "a whole number of 1 or more"."""
-
-    def __call__(self, value: Any) -> Any:
-        """Return a good value."""
-        return self.kind(value)
+T = TypeVar("T")
 
 
 def each(kind: Kind, names: str) -> dict[str, Kind]:
@@ -316,6 +301,16 @@ def check(keys: Keys, mapping: object, key: str, complaints: Complaints, *, part
 def needs_of(keys: Keys) -> dict[str, str]:
     """Return the keys that may not be left out, with what belongs there."""
     return {name: kind.what for name, kind in keys.items() if isinstance(kind, Needed)}
+
+
+def built(description: type[T], mapping: object, key: str, complaints: Complaints) -> T | None:
+    """Return the description that a mapping at a dotted ``key`` states; None where something that it needs is not good.
+
+    Mistakes are noted.
+    """
+    keys = keys_of(description)
+    values = check(keys, mapping, key, complaints).values
+    return description_of(description, values) if needs_of(keys).keys() <= values.keys() else None
 
 
 def require(checked: Checked, keys: Mapping[str, str], key: str, complaints: Complaints) -> None:

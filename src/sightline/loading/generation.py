@@ -8,26 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 from sightline import catalog
 from sightline.errors import InputError
-from sightline.loading.checks import Complaints, Keys, Needed, check, each, lengths_read, not_among
+from sightline.loading.checks import Complaints, check, lengths_read, not_among
 from sightline.loading.parts import CLUSTER, MODEL, Parts, facts_of, read_parts
 from sightline.loading.plan import ReadPlan, read_generation_plan, read_pools
 from sightline.loading.serving_plan import NOTHING
 from sightline.scenario import Disaggregation, Engine, Generate, GenerationPlan, GenerationScenario
 from sightline.scenario.rules import ENGINE_DEGREES, GENERATION_RULES, further_devices, generation_questions
 from sightline.scenario.rules.rulebook import broken_rules
-from sightline.validators import flag, text, tokens, whole
+from sightline.validators import Keys, keys_of, text
 
 if TYPE_CHECKING:
     from sightline.scenario import ServingScenario
 
-GENERATE: Keys = {
-    "task": text,
-    "batch": Needed(whole(), "sequences in flight, a whole number of 1 or more"),
-    "prompt_tokens": Needed(tokens(), "tokens of each prompt, a whole number of 1 or more"),
-    "output_tokens": Needed(tokens(), "tokens generated per sequence, a whole number of 1 or more"),
-    "prefix_tokens": tokens(0),
-    **each(flag, "continuous equal_lengths repeated_token"),
-}
+GENERATE: Keys = {"task": text, **keys_of(Generate)}
 """``workload`` of generation."""
 LOW_PRECISION_WORDS = ("nvfp4", "fp8", "awq", "gptq", "int4", "w4a16")
 """What names of checkpoints with quantized weights have in them."""

@@ -6,11 +6,11 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from sightline.loading.checks import Checked, Complaints, Keys, Needed, check, each, require
+from sightline.loading.checks import Checked, Complaints, check, each, require
 from sightline.loading.sources import check_file, stated_path
 from sightline.quantities import COUNT, show
 from sightline.scenario.lengths import Lengths
-from sightline.validators import anything, choice, length_of, quantity, text
+from sightline.validators import Keys, Needed, anything, choice, length_of, quantity, text
 
 _TOKENS = "tokens, a number above 0"
 _LENGTH = replace(COUNT, example="512")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 from sightline.errors import InputError, SightlineError, nearest
 from sightline.loading.checks import Complaints, check_sweep, dotted, key_value, swept, with_value
 from sightline.loading.parts import MEASURED, SCENARIO
-from sightline.loading.plan import PLAN, TASKS
+from sightline.loading.plan import TASKS, plan_keys
 from sightline.loading.sources import Document, Source, question_of, read_source, value_of
 from sightline.loading.training import scenario_from_mapping
 from sightline.progress import SILENT, Progress
@@ -206,7 +206,7 @@ def _homes() -> Mapping[str, frozenset[str]]:
 
     return {
         "": frozenset((*SCENARIO, "sweep")),
-        "plan": frozenset(PLAN),
+        "plan": frozenset(plan_keys()),
         "workload": frozenset(chain.from_iterable(_workloads().values())),
         "cluster": frozenset(CLUSTER),
         "measured": frozenset(MEASURED),

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from sightline.catalog import entry, names
 from sightline.errors import InputError, nearest
-from sightline.loading.checks import Complaints, Keys, Needed, check, each, not_among
+from sightline.loading.checks import Complaints, check, each, not_among
 from sightline.loading.parts import CLUSTER, read_parts
-from sightline.loading.plan import PLAN, dtype_problem, note_generation_only
+from sightline.loading.plan import dtype_problem, note_generation_only, read_keys
 from sightline.quantities import BYTES, show
 from sightline.scenario import (
     AttentionOperation,
@@ -38,7 +38,7 @@ from sightline.scenario.operation import (
 )
 from sightline.scenario.rules import techniques
 from sightline.scenario.rules.rulebook import Broken, broken_rules
-from sightline.validators import choice, flag, quantity, text, whole
+from sightline.validators import Keys, Needed, choice, flag, quantity, text, whole
 
 _SIZE = Needed(whole(), "a whole number of 1 or more")
 _WITH_PRODUCTS = (MatmulOperation, GroupedMatmulOperation, AttentionOperation)
@@ -81,7 +81,7 @@ def operation_from_mapping(mapping: Mapping[str, Any]) -> OperatorScenario:
 
 def _plan_dtype(plan: object, operator: object, complaints: Complaints) -> str:
     """The plan's dtype, mistakes of the plan noted."""
-    stated = check(PLAN, plan, "plan", complaints).values
+    stated = read_keys(plan, complaints).values
     note_generation_only(stated, "an operator", complaints)
     if operator == "attention" and stated.get("attention") == "eager":
         complaints.add(

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sightline.errors import InputError
-from sightline.loading.checks import Complaints, Keys, check, each, require
+from sightline.loading.checks import Complaints, check, each, require
 from sightline.loading.clusters import forgotten_units, made_of_technology, read_as, read_cluster
 from sightline.loading.models import ReadModel, resolve_model
 from sightline.loading.plan import ReadPlan
@@ -24,7 +24,7 @@ from sightline.quantities import (
 )
 from sightline.scenario import Cluster
 from sightline.scenario.rules import known_facts
-from sightline.validators import Kind, anything, flag, name_or_mapping, share, text
+from sightline.validators import Keys, Kind, anything, flag, name_or_mapping, share, text
 
 
 def _amount(dimension: Dimension) -> Kind:

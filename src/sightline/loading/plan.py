@@ -5,20 +5,20 @@ A plan that names no framework is one of the typical framework of its task that 
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import MISSING, fields
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from sightline.content import record
 from sightline.frameworks import date_remark, read_engine, read_framework
-from sightline.frameworks.choices import REDUCE_BYTES, STATES
-from sightline.loading.checks import Checked, Complaints, Keys, Needed, check, each, meant, words_of
-from sightline.quantities import COUNT, show
+from sightline.loading.checks import Checked, Complaints, built, check, each, meant, words_of
+from sightline.quantities import show
 from sightline.scenario import Framework, Plan
-from sightline.scenario.plan import FLASH_KERNELS, OFFLOADABLE, OPTIMIZERS, TRAINING_QUANTIZATIONS
-from sightline.scenario.precision import CACHE_BYTES, FP8_RECIPES, QUANTIZATIONS, ROUTER_DTYPES
+from sightline.scenario.plan import DEGREE, OFFLOADABLE, TRAINING_QUANTIZATIONS
+from sightline.scenario.precision import CACHE_BYTES, QUANTIZATIONS, ROUTER_DTYPES
 from sightline.scenario.rules import techniques
 from sightline.scenario.rules.rulebook import broken_rules
 from sightline.scenario.techniques import ALL_LINEAR, JOINED, MODULE_NAMES, MODULES, PROJECTIONS, Adapter, Recomputation
-from sightline.validators import anything, choice, flag, fraction, list_of, quantity, text, whole
+from sightline.validators import Keys, keys_of, text, whole
 
 if TYPE_CHECKING:
     from sightline.scenario import Engine, Speculation
@@ -67,15 +67,6 @@ TARGETS = (*PROJECTIONS, JOINED)
 ALSO_TRAINED = ("embedding", "head")
 
 
-_ADAPTER: Keys = {
-    "kind": Needed(choice("lora", "qlora", "none"), "lora, qlora"),
-    "rank": whole(1, 10**5),
-    "alpha": quantity(COUNT),
-    "dropout": fraction,
-    **each(anything, "targets also_trained"),
-}
-
-_RECOMPUTE: Keys = {"modules": anything, **each(whole(1, 10**5), "every together"), "layers": whole(0, 10**5)}
 _WHOLE_RECOMPUTE = ("selective", "full")
 """Words of ``recompute`` that stand alone."""
 
@@ -109,7 +100,7 @@ def _adapter(value: object, quantization: str | None, complaints: Complaints) ->
     if value == "none":
         return {"adapter": None}
     before = len(complaints.problems)
-    checked = check(_ADAPTER, {"kind": value} if isinstance(value, str) else value, "plan.adapter", complaints)
+    checked = check(keys_of(Adapter), {"kind": value} if isinstance(value, str) else value, "plan.adapter", complaints)
     values = dict(checked.values)
     if values.get("kind") == "none":
         return {"adapter": None}
@@ -130,7 +121,7 @@ def _adapter(value: object, quantization: str | None, complaints: Complaints) ->
 def read_recompute(value: object, complaints: Complaints) -> str | Recomputation | None:
     """Return what ``value`` asks for; None after a mistake, which is noted."""
     before = len(complaints.problems)
-    checked = check(_RECOMPUTE, value, "plan.recompute", complaints) if isinstance(value, Mapping) else None
+    checked = check(keys_of(Recomputation), value, "plan.recompute", complaints) if isinstance(value, Mapping) else None
     stated: dict[str, Any] = {} if checked is None else dict(checked.values)
     modules = stated.pop("modules", "full" if checked is not None else value)
     key = "plan.recompute.modules" if checked is not None else "plan.recompute"
@@ -174,63 +165,29 @@ def read_quantization(value: object, key: str, complaints: Complaints) -> tuple[
     return known
 
 
-DEGREE = whole(1, 10**7)
-_NUMBER = quantity(COUNT, zero=True)
+_NAMED: Keys = {"framework": text, "framework_version": text}
 
-PLAN: Keys = {
-    **each(text, "framework framework_version"),
-    **each(DEGREE, "tensor_parallel pipeline_parallel data_parallel context_parallel"),
-    "context_exchange": choice("ring", "all-gather", "all-to-all", "mixed"),
-    **each(DEGREE, "data_parallel_shard expert_parallel expert_tensor_parallel"),
-    "sequence_parallel": flag,
-    "tensor_overlap": choice("none", "backward", "all"),
-    **each(flag, "overlap_gradient_reduce overlap_parameter_gather"),
-    "gradient_reduce_dtype": choice(*REDUCE_BYTES),
-    "virtual_stages": DEGREE,
-    "schedule": choice("gpipe", "1f1b", "interleaved", "zero-bubble", "dualpipe"),
-    "micro_batch": whole(),
-    "zero_stage": choice(0, 1, 2, 3),
-    **each(anything, "offload recompute"),
-    "attention": choice("flash", "eager"),
-    "attention_kernel": choice(*FLASH_KERNELS),
-    "fused_loss": flag,
-    "expert_launches": choice("grouped", "each"),
-    "vocabulary_parallel": flag,
-    "state_dtype": choice(*STATES),
-    "dtype": text,
-    "fp8_recipe": choice(*FP8_RECIPES),
-    **each(flag, "fp8_parameter_gather fp8_transpose_cache"),
-    "bf16_layers": whole(0, 10**5),
-    "narrow_head": flag,
-    **each(anything, "quantization adapter"),
-    "adapter_exchange": choice("all-gather", "all-to-all"),
-    "optimizer": choice(*OPTIMIZERS),
-    "split": choice("pipeline", "data"),
-    **each(list_of(), "stage_layers group_batches"),
-    "compile": flag,
-    "replicas": DEGREE,
-    **each(whole(), "max_batched_tokens max_sequences max_concurrent_requests"),
-    **each(flag, "chunked_prefill prefix_cache"),
-    "kv_block_tokens": whole(),
-    "memory_fraction": fraction,
-    "cuda_graphs": flag,
-    **each(_NUMBER, "expert_skew expert_capacity"),
-    "expert_dispatch": choice("all-to-all", "deduplicated"),
-    "expert_overlap": flag,
-    "prediction_layers": whole(0),
-    **each(anything, "speculative disaggregate"),
-    "scheduler": choice("fcfs", "priority"),
-    "router": choice("round-robin", "least-load", "prefix-aware", "weighted"),
-    **each(anything, "kv_tiers lora_adapters autoscale"),
-    "attention_data_parallel": DEGREE,
-}
-"""``plan`` of every task."""
 
-SPECULATION: Keys = {
-    "tokens": Needed(whole(1, 1000), "tokens drafted per pass"),
-    "acceptance": Needed(fraction, "a number from 0 to below 1"),
-}
-"""``plan.speculative``."""
+@cache
+def plan_keys() -> Keys:
+    """Return the keys of ``plan`` of every task."""
+    # Imported when a key asks for it, so that a command for another task starts without generation.
+    from sightline.scenario.generation import GenerationPlan
+
+    return {**_training_keys(), **keys_of(GenerationPlan)}
+
+
+@cache
+def _training_keys() -> Keys:
+    return {**_NAMED, **keys_of(Plan)}
+
+
+def read_keys(plan: object, complaints: Complaints) -> Checked:
+    """Return the good values of a plan of any task, mistakes noted."""
+    trains = isinstance(plan, Mapping) and plan.keys() <= _training_keys().keys()
+    return check(_training_keys() if trains else plan_keys(), plan, "plan", complaints)
+
+
 POOL: Keys = {
     **each(DEGREE, "tensor_parallel pipeline_parallel data_parallel expert_parallel replicas"),
     "batch": whole(),
@@ -286,7 +243,7 @@ def read_training_plan(mapping: object, task: str, complaints: Complaints) -> Re
 
     A plan that names no framework is read as one of the typical framework of the ``task``.
     """
-    checked = check(PLAN, mapping, "plan", complaints)
+    checked = read_keys(mapping, complaints)
     stated = checked.values
     note_generation_only(stated, "training", complaints)
     untrained = {"dtype"} if stated.get("dtype", "bf16") not in TRAINED_DTYPES else set()
@@ -322,7 +279,7 @@ def read_generation_plan(mapping: object, complaints: Complaints, task: str) -> 
     from sightline.loading.serving_plan import in_attention_groups, read_serving_options
     from sightline.scenario.generation import SERVING_ONLY, GenerationPlan
 
-    checked = check(PLAN, mapping, "plan", complaints)
+    checked = read_keys(mapping, complaints)
     stated, groups = in_attention_groups(checked.values, complaints)
     training_only = _only(Plan, GenerationPlan, "expert_tensor_parallel")
     _note_useless(stated, training_only, "training, not to generation", complaints)
@@ -376,9 +333,8 @@ def _settled(description: type, values: Mapping[str, Any], wrong: frozenset[str]
 
 def note_generation_only(plan: Mapping[str, Any], task: str, complaints: Complaints) -> None:
     """Note the keys of a plan that are for generation alone, where another ``task`` is asked."""
-    if plan.keys() <= {"framework_version", *(f.name for f in fields(Plan))}:
+    if plan.keys() <= _training_keys().keys():
         return
-    # Imported when a key asks for it, so that a command for another task starts without generation.
     from sightline.scenario.generation import GenerationPlan
 
     _note_useless(plan, _only(GenerationPlan, Plan), f"generation, not to {task}", complaints)
@@ -402,7 +358,7 @@ def _asks_for_nothing(key: str, value: object) -> bool:
     """
     return (
         value in ("none", [], ["none"], {"kind": "none"}, 0)
-        or (PLAN[key] is DEGREE and value == 1)
+        or (plan_keys()[key] is DEGREE and value == 1)
         or (key, value) == ("attention", "flash")
     )
 
@@ -419,8 +375,7 @@ def _speculation(mapping: object, complaints: Complaints) -> "Speculation | None
 
     if mapping is None:
         return None
-    stated = check(SPECULATION, mapping, "plan.speculative", complaints).values
-    return Speculation(**stated) if stated.keys() == SPECULATION.keys() else None
+    return built(Speculation, mapping, "plan.speculative", complaints)
 
 
 def read_pools(mapping: object, complaints: Complaints) -> dict[str, dict[str, Any]]:

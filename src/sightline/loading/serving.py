@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from sightline.content import fields_of
 from sightline.errors import InputError, nearest
-from sightline.loading.checks import Complaints, Keys, Needed, check, each
+from sightline.loading.checks import Complaints, check, each
 from sightline.loading.generation import plan_remarks, settled_plan
 from sightline.loading.lengths import read_lengths
 from sightline.loading.parts import CLUSTER, MODEL, read_parts
@@ -18,7 +18,7 @@ from sightline.loading.traces import open_trace
 from sightline.quantities import RATE, SECONDS, show
 from sightline.scenario import Arrival, RequestShape, Serve, ServingScenario, Sessions, Slo
 from sightline.scenario.lengths import Lengths
-from sightline.validators import Kind, anything, choice, length_of, quantity, text, tokens, whole
+from sightline.validators import Keys, Kind, Needed, anything, choice, length_of, quantity, text, tokens, whole
 
 PROCESSES = ("poisson", "gamma", "constant", "closed", "all_at_once")
 """Arrival processes besides the times of a trace."""

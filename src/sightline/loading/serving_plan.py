@@ -4,32 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from sightline.errors import InputError
-from sightline.loading.checks import Complaints, Keys, Needed, check, needs_of
-from sightline.quantities import BYTES, BYTES_PER_SECOND, SECONDS, show
+from sightline.loading.checks import Complaints, built
+from sightline.quantities import show
 from sightline.scenario import Autoscale, KvTier, Model, ServedAdapters
-from sightline.validators import quantity, text, whole
+from sightline.validators import whole
 
-TIER: Keys = {
-    "name": text,
-    "bytes": quantity(BYTES),
-    "tokens": whole(),
-    "bandwidth": Needed(quantity(BYTES_PER_SECOND), "bandwidth per direction, such as 25 GB/s"),
-    "latency": quantity(SECONDS, zero=True),
-}
-"""One of ``plan.kv_tiers``."""
-ADAPTERS: Keys = {
-    "count": Needed(whole(), "number of adapters that requests choose from"),
-    "rank": whole(),
-    "loaded": whole(),
-}
-"""``plan.lora_adapters``."""
-AUTOSCALE: Keys = {
-    "min": Needed(whole(), "minimum number of replicas"),
-    "max": Needed(whole(), "maximum number of replicas"),
-    "startup": Needed(quantity(SECONDS, zero=True), "seconds until a new replica takes requests"),
-    "target": whole(),
-}
-"""``plan.autoscale``."""
 NOTHING: tuple[Any, ...] = ("none", None, False, 0, [])
 """What these fields say where they are not used."""
 
@@ -85,21 +64,11 @@ def _tiers(stated: object, complaints: Complaints) -> tuple[KvTier, ...]:
 
 
 def _tier(stated: object, key: str, complaints: Complaints) -> KvTier | None:
-    values = check(TIER, stated, key, complaints).values
-    if ("bytes" in values) == ("tokens" in values):
-        complaints.add(
-            f"{key} has {'both bytes and tokens' if 'bytes' in values else 'no size'}; needed: bytes or tokens"
-        )
-        return None
-    if "bandwidth" not in values:
-        return None
-    return KvTier(
-        name=values.get("name", "host"),
-        capacity_bytes=values.get("bytes"),
-        capacity_tokens=values.get("tokens"),
-        bandwidth=values["bandwidth"],
-        latency_s=values.get("latency", 0.0),
-    )
+    tier = built(KvTier, stated, key, complaints)
+    sizes = {"bytes", "tokens"} & stated.keys() if isinstance(stated, Mapping) else set()
+    if len(sizes) != 1:
+        complaints.add(f"{key} has {'both bytes and tokens' if sizes else 'no size'}; needed: bytes or tokens")
+    return tier
 
 
 def _adapters(stated: object, complaints: Complaints) -> ServedAdapters | None:
@@ -108,8 +77,7 @@ def _adapters(stated: object, complaints: Complaints) -> ServedAdapters | None:
     if isinstance(stated, int | float):
         count = complaints.note(_number_of_adapters, stated)
         return None if count is None else ServedAdapters(count=count)
-    values = check(ADAPTERS, stated, "plan.lora_adapters", complaints).values
-    return ServedAdapters(**values) if "count" in values else None
+    return built(ServedAdapters, stated, "plan.lora_adapters", complaints)
 
 
 def _number_of_adapters(stated: object) -> int:
@@ -123,33 +91,7 @@ def _number_of_adapters(stated: object) -> int:
 def _autoscale(stated: object, complaints: Complaints) -> Autoscale | None:
     if stated in NOTHING:
         return None
-    values = check(AUTOSCALE, stated, "plan.autoscale", complaints).values
-    if not values.keys() >= needs_of(AUTOSCALE).keys():
-        return None
-    if values["min"] > values["max"]:
-        complaints.add(f"plan.autoscale.min is {values['min']}; allowed: up to plan.autoscale.max {values['max']}")
-    return Autoscale(least=values["min"], most=values["max"], startup_s=values["startup"], target=values.get("target"))
-
-
-def options_written(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields under the keys of a scenario file; those that are neutral are left out."""
-    tiers, adapters, scale = (options[name] for name in ("kv_tiers", "lora_adapters", "autoscale"))
-    written: dict[str, Any] = {
-        "kv_tiers": [_tier_written(tier) for tier in tiers] or None,
-        "lora_adapters": adapters and {"count": adapters.count, "rank": adapters.rank, "loaded": adapters.loaded},
-        "autoscale": scale and _autoscale_written(scale),
-        "scheduler": options["scheduler"] or None,
-        "max_concurrent_requests": options["max_concurrent_requests"],
-    }
-    neutral = {"router": "round-robin", "attention_data_parallel": 1}
-    return written | {name: options[name] for name, value in neutral.items() if options[name] != value}
-
-
-def _autoscale_written(scale: Autoscale) -> dict[str, Any]:
-    written = {"min": scale.least, "max": scale.most, "startup": scale.startup_s}
-    return written if scale.target is None else written | {"target": scale.target}
-
-
-def _tier_written(tier: KvTier) -> dict[str, Any]:
-    size = {"bytes": tier.capacity_bytes, "tokens": tier.capacity_tokens}
-    return {"name": tier.name, **size, "bandwidth": tier.bandwidth, "latency": tier.latency_s}
+    scale = built(Autoscale, stated, "plan.autoscale", complaints)
+    if scale is not None and scale.least > scale.most:
+        complaints.add(f"plan.autoscale.min is {scale.least}; allowed: up to plan.autoscale.max {scale.most}")
+    return scale

@@ -13,7 +13,15 @@ from sightline.errors import InputError, nearest
 from sightline.loading.checks import Complaints, check, split_restrictions, swept, value_at, with_forms
 from sightline.loading.generation import GENERATE, generation_from_mapping
 from sightline.loading.loader import Overrides, is_impossible, mappings_of, read_scenario
-from sightline.loading.plan import NO_POOLS, OTHER_NAMES, OTHER_TASKS, PLAN, POOL, read_quantization, read_training_plan
+from sightline.loading.plan import (
+    NO_POOLS,
+    OTHER_NAMES,
+    OTHER_TASKS,
+    POOL,
+    plan_keys,
+    read_quantization,
+    read_training_plan,
+)
 from sightline.loading.serving import serving_from_mapping
 from sightline.loading.sources import Document, read_source
 from sightline.loading.training import AT_MOST, scenario_from_mapping
@@ -110,7 +118,7 @@ def _read(key: str, stated: Sequence[Any], complaints: Complaints) -> tuple[Any,
         return tuple(read_quantization(value, key, complaints) for value in stated)
     if name == "disaggregate":
         return tuple(_pooled(value, complaints) for value in stated)
-    keys, field = {"workload": GENERATE, "plan": PLAN}[part], name
+    keys, field = {"workload": GENERATE, "plan": plan_keys()}[part], name
     if _pool_field(name):
         keys, field = POOL, name.rpartition(".")[2]
     above = key.removesuffix(f".{field}")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from sightline.errors import InputError
-from sightline.loading.checks import Complaints, Keys, Needed, check, lengths_read
+from sightline.loading.checks import Complaints, check, lengths_read
 from sightline.loading.lengths import read_lengths
 from sightline.loading.models import ReadModel
 from sightline.loading.parts import CLUSTER, MODEL, Parts, facts_of, read_parts
@@ -16,7 +16,7 @@ from sightline.scenario import Finetune, Framework, Plan, Pretrain, Scenario, Wo
 from sightline.scenario.lengths import Lengths
 from sightline.scenario.rules import TRAINING_RULES, further_devices
 from sightline.scenario.rules.rulebook import broken_rules
-from sightline.validators import anything, choice, flag, quantity, tokens, whole
+from sightline.validators import Keys, Needed, anything, choice, flag, quantity, tokens, whole
 
 
 def samples(value: Any) -> Any:

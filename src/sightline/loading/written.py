@@ -11,7 +11,6 @@ from sightline.loading.models.config import FIELD_KEYS
 from sightline.loading.models.family import OWN_FAMILY
 from sightline.loading.models.layers import BLOCKS
 from sightline.loading.serving import load_written
-from sightline.loading.serving_plan import options_written
 from sightline.scenario import (
     Cluster,
     Generate,
@@ -27,6 +26,7 @@ from sightline.scenario import (
 )
 from sightline.scenario.generation import DEGREES, SERVING_ONLY
 from sightline.scenario.lengths import Lengths
+from sightline.validators import as_stated, unusual
 
 POOL_DEGREES = (*DEGREES, "replicas")
 """Degrees that disaggregated workers have of their own."""
@@ -116,12 +116,10 @@ def _operation(operation: Operation) -> dict[str, Any]:
 
 def _generation_plan(plan: GenerationPlan) -> dict[str, Any]:
     """The plan's fields under the interface's keys; workers of their own as the two pools they are."""
-    written = plan.to_dict()
-    split, speculative = plan.disaggregate, plan.speculative
+    split, engine = plan.disaggregate, {"framework": plan.engine.name, "framework_version": plan.engine.version or None}
+    usual = {*SERVING_ONLY} - unusual(plan).keys()
+    written = engine | {key: value for key, value in as_stated(plan).items() if key not in usual}
     written["quantization"] = ["none"] if plan.quantization == () else plan.quantization
-    written["speculative"] = None if speculative is None else fields_of(speculative)
-    options = {name: written.pop(name) for name in SERVING_ONLY}
-    written |= options_written(options)
     if split is not None:
         pools = {"prefill": _pool(split.prefill) | {"batch": split.prefill_batch or None}, "decode": _pool(plan)}
         if split.prefill_device:

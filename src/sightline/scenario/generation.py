@@ -1,19 +1,21 @@
 """Generation: prompts in, tokens out, by an engine on a cluster."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from sightline.content import description, fields_of
-from sightline.quantities import Count, Number
+from sightline.quantities import BYTES, BYTES_PER_SECOND, SECONDS, Count, Number
 from sightline.scenario.cluster import Cluster, Question
 from sightline.scenario.model import Model
+from sightline.scenario.plan import AMOUNT, DEGREE
+from sightline.validators import FRACTION, Key, anything, fraction, list_of, quantity, text, tokens, whole
 
 if TYPE_CHECKING:
     from sightline.frameworks import Engine
 
 DEGREES = ("tensor_parallel", "pipeline_parallel", "data_parallel", "expert_parallel")
 """Fields of a plan that are degrees of one replica of a served model; a training plan has them too."""
-Scheduler = Literal["", "fcfs", "priority"]
+Scheduler = Literal["fcfs", "priority"]
 Router = Literal["round-robin", "least-load", "prefix-aware", "weighted"]
 SERVING_ONLY = (
     *("scheduler", "router", "kv_tiers", "lora_adapters", "autoscale", "attention_data_parallel"),
@@ -27,31 +29,32 @@ class Generate:
     """``batch`` prompts answered together; every size may be an array that broadcasts with the plan's."""
 
     task: ClassVar[str] = "generate"
-    batch: Count
-    """Sequences in flight on the whole cluster."""
-    prompt_tokens: Count
-    output_tokens: Count
-    prefix_tokens: Count = 0
-    """First tokens of each prompt whose keys and values an earlier request left in the prefix cache."""
+    batch: Annotated[Count, Key(whole(), needs="sequences in flight, a whole number of 1 or more")]
+    """Sequences in flight on the whole cluster, all replicas together."""
+    prompt_tokens: Annotated[Count, Key(tokens(), needs="tokens of each prompt, a whole number of 1 or more")]
+    """Tokens of each prompt."""
+    output_tokens: Annotated[Count, Key(tokens(), needs="tokens generated per sequence, a whole number of 1 or more")]
+    """Tokens generated per sequence."""
+    prefix_tokens: Annotated[Count, tokens(0)] = 0
+    """Tokens at the start of each prompt that a prefix cache already holds."""
     continuous: bool = False
-    """A closed loop in its steady state: a finished sequence is replaced at once, so prefills share the device with
-    decodes and a token's time contains them. Otherwise one static batch: prefill, then decode."""
+    """False: one static batch, its prefill, then its decode steps; true: a steady closed loop in which finished
+    sequences are replaced at once, so the time per token includes prefills."""
     equal_lengths: bool = False
-    """In a steady loop every sequence is exactly as long as the others, as in synthetic benchmarks; lengths that differ
-    mix newcomers evenly among the others."""
+    """In a steady loop all sequences have the same length, as in synthetic benchmarks, so prompts run in groups; else
+    newcomers mix evenly among the others."""
     repeated_token: bool = False
-    """Prompts are one token again and again, as in benchmarks that fill their inputs: all tokens are alike and choose
-    the same experts."""
+    """Prompts repeat one token, as in benchmarks that fill their inputs, so all tokens choose the same experts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Speculation:
     """Tokens are drafted cheaply and verified together (arXiv 2211.17192)."""
 
-    tokens: Count
-    """Drafted per pass."""
-    acceptance: Number
-    """Probability that a drafted token is accepted, given that those before it were."""
+    tokens: Annotated[Count, Key(whole(1, 1000), needs="tokens drafted per pass")]
+    """Tokens drafted per pass."""
+    acceptance: Annotated[Number, Key(fraction, needs=FRACTION)]
+    """Probability that a drafted token is accepted if those before it were."""
 
     @property
     def tokens_per_pass(self) -> Number:
@@ -64,37 +67,45 @@ class Speculation:
 class KvTier:
     """A memory behind the device's that keeps keys and values."""
 
-    name: str
+    name: Annotated[str, text] = "host"
     """Such as host, disk or remote."""
-    capacity_bytes: float | None = None
-    """Of one replica; None where ``capacity_tokens`` says it."""
-    capacity_tokens: int | None = None
-    bandwidth: float
-    """Bytes per second and direction between it and the devices of one replica."""
-    latency_s: float = 0.0
-    """Of one transfer."""
+    capacity_bytes: Annotated[float | None, Key(quantity(BYTES), "bytes")] = None
+    """Size in a replica; ``tokens`` may say it instead."""
+    capacity_tokens: Annotated[int | None, Key(whole(), "tokens")] = None
+    """Size of a replica's tier in tokens."""
+    bandwidth: Annotated[float, Key(quantity(BYTES_PER_SECOND), needs="bandwidth per direction, such as 25 GB/s")]
+    """Bytes per second and direction between the tier and the devices of one replica."""
+    latency_s: Annotated[float, Key(quantity(SECONDS, zero=True), "latency")] = 0.0
+    """Seconds before one transfer begins."""
 
 
 @description
 class ServedAdapters:
     """LoRA adapters of one base model that are served together; requests choose among them evenly."""
 
-    count: int
-    rank: int = 16
-    loaded: int | None = None
-    """How many a replica holds in device memory at once; None: all."""
+    count: Annotated[int, Key(whole(), needs="number of adapters that requests choose from")]
+    """Adapters that requests ask for, all as often as each other."""
+    rank: Annotated[int, whole()] = 16
+    """Rank of their matrices."""
+    loaded: Annotated[int | None, whole()] = None
+    """How many a replica holds in device memory at once; default: all."""
 
 
 @description
 class Autoscale:
     """Replicas between two numbers, started and stopped with the load."""
 
-    least: int
-    most: int
-    startup_s: float
-    """From the decision until a new replica takes requests."""
-    target: int | None = None
-    """Requests, waiting or running, that each replica should have; None: what autoscalers take by default."""
+    least: Annotated[int, Key(whole(), "min", needs="minimum number of replicas")]
+    """Fewest replicas."""
+    most: Annotated[int, Key(whole(), "max", needs="maximum number of replicas")]
+    """Most replicas."""
+    startup_s: Annotated[
+        float, Key(quantity(SECONDS, zero=True), "startup", needs="seconds until a new replica takes requests")
+    ]
+    """Seconds from the decision until a new replica takes requests."""
+    target: Annotated[int | None, whole()] = None
+    """Requests, waiting or running, that each replica should have; default: 70, or 0.7 times what the engine runs at
+    once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -102,51 +113,64 @@ class GenerationPlan:
     """A resolved plan of generation: every field has a value, every degree may be an array."""
 
     engine: "Engine"
-    tensor_parallel: Count = 1
-    pipeline_parallel: Count = 1
-    data_parallel: Count = 1
-    """Ranks with attention of their own sequences; experts may be spread over them."""
-    expert_parallel: Count = 1
-    """Ranks that a layer's experts are spread over, of the tensor x data ranks; each expert is split over the rest."""
-    replicas: Count = 1
-    """Independent copies of all that, which share the batch."""
-    dtype: str = "bf16"
-    quantization: tuple[str, ...] | None = None
-    """Formats of the weights (fp8, w4a16, ...), of the cache (kv-fp8, kv-int8) and of a router that is kept in fp32
-    (router-tf32); without one of the weights these are not quantized. None means as in the checkpoint."""
+    tensor_parallel: Annotated[Count, DEGREE] = 1
+    """Devices that every layer's matrices are split over; a divisor of the heads."""
+    pipeline_parallel: Annotated[Count, DEGREE] = 1
+    """Stages that the layers are split into; up to the layers."""
+    data_parallel: Annotated[Count, DEGREE] = 1
+    """Ranks with attention and KV cache for their own sequences; experts may be spread over them."""
+    expert_parallel: Annotated[Count, DEGREE] = 1
+    """Ranks that split a layer's experts, of the tensor x data ranks, a divisor of them and of the experts; each expert
+    is split over the ranks that are left."""
+    replicas: Annotated[Count, DEGREE] = 1
+    """Independent copies of the model that share the batch; default: what is left of the cluster."""
+    dtype: Annotated[str, text] = "bf16"
+    """Compute type of the matmuls: bf16, fp16, fp8 and others."""
+    quantization: Annotated[tuple[str, ...] | None, anything] = None
+    """A format of the weights (fp8, w4a16 and others), one of the cache (kv-fp8, kv-int8) and one of a router that is
+    kept in fp32 (router-tf32: multiplied in TF32); none, or a list that names no weight format, does not quantize the
+    weights; default: as the checkpoint is published."""
     chunked_prefill: bool = False
-    """Prompts are cut to the token budget and share iterations with decodes (arXiv 2308.16369)."""
-    max_batched_tokens: Count | None = None
-    """Tokens an iteration may process; None means no limit."""
+    """Prompts are split to fit the token budget and share iterations with decodes (arXiv 2308.16369)."""
+    max_batched_tokens: Annotated[Count | None, whole()] = None
+    """The token budget of an iteration; default: the engine's, or no limit."""
     cuda_graphs: bool = True
-    """A decode iteration is launched as one captured graph."""
+    """A decode step is launched as one captured graph."""
     prefix_cache: bool = False
-    kv_block_tokens: int = 16
-    memory_fraction: Number = 0.9
-    speculative: Speculation | None = None
-    expert_skew: Number = 0.0
-    """How unevenly tokens choose experts: standard deviation of a rank's share over what chance alone gives."""
-    max_sequences: Count | None = None
-    """Sequences that a rank runs at once at most; None means as many as the engine's default."""
-    max_concurrent_requests: Count | None = None
-    """Requests in the server, waiting or running, beyond which a rank refuses others; None means the engine's default,
-    which is no limit for most."""
-    scheduler: Scheduler = ""
-    """Order in which requests are taken: fcfs or priority; empty: the engine's default."""
+    """Keys and values of earlier requests are reused."""
+    kv_block_tokens: Annotated[int, whole()] = 16
+    """Tokens of a cache block."""
+    memory_fraction: Annotated[Number, fraction] = 0.9
+    """Share of the device's memory for weights, cache and activations; more does not fit."""
+    speculative: Annotated[Speculation | None, anything] = None
+    """Tokens drafted per pass and verified together."""
+    expert_skew: Annotated[Number, AMOUNT] = 0.0
+    """How unevenly tokens choose experts: standard deviation of a rank's share, beyond chance."""
+    max_sequences: Annotated[Count | None, whole()] = None
+    """Sequences in flight on each data-parallel rank; more in ``batch`` are refused; default: the engine's."""
+    max_concurrent_requests: Annotated[Count | None, whole()] = None
+    """Serving only: requests that a server holds, waiting or running, on each data-parallel rank; others are refused;
+    default: the engine's (TGI 128, others any number)."""
+    scheduler: Scheduler | None = None
+    """Serving only: the order in which requests are taken; default: the engine's."""
     router: Router = "round-robin"
-    """How requests are spread over replicas."""
-    kv_tiers: tuple[KvTier, ...] = ()
-    """Memories behind the device's that hold keys and values evicted from its prefix cache, fastest first."""
-    lora_adapters: ServedAdapters | None = None
-    """Adapters that requests ask for; None: the model alone."""
-    autoscale: Autoscale | None = None
-    """Replicas are started and stopped with the load; None: ``replicas`` of them all the time."""
-    attention_data_parallel: Count = 1
-    """Groups that the tensor-parallel ranks form in attention: each holds whole sequences, and splits heads within."""
-    group_batches: tuple[int, ...] | None = None
-    """Sequences that each group of unlike devices takes; None shares them by speed."""
-    disaggregate: "Disaggregation | None" = None
-    """Prefill and decode on workers of their own; the other fields then are the decode workers'."""
+    """Serving only: how requests are spread over replicas."""
+    kv_tiers: Annotated[tuple[KvTier, ...], anything] = ()
+    """Serving only: memories that keep what the device's prefix cache evicts, fastest first; sizes and bandwidth are of
+    a replica, per direction."""
+    lora_adapters: Annotated[ServedAdapters | None, anything] = None
+    """Serving only: LoRA adapters that requests ask for, as a number or a mapping."""
+    autoscale: Annotated[Autoscale | None, anything] = None
+    """Serving only: replicas start and stop with the load, as in Kubernetes; default: ``replicas`` of them all the
+    time."""
+    attention_data_parallel: Annotated[Count, DEGREE] = 1
+    """Serving of mixtures of experts only: groups that the tensor-parallel ranks form in attention, each with sequences
+    of its own; read as that many times the ``data_parallel`` ranks."""
+    group_batches: Annotated[tuple[int, ...] | None, list_of()] = None
+    """Heterogeneous clusters only: sequences that the replicas of each device type take; default: by speed."""
+    disaggregate: Annotated["Disaggregation | None", anything] = None
+    """Separate workers for prefill and decode, each with its degrees, replicas and for prefill ``batch``: prompts that
+    one worker takes at once; on heterogeneous clusters also ``device``. The other fields are the decode workers'."""
 
     @property
     def devices(self) -> Count:

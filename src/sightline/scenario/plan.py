@@ -2,17 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sightline.content import fields_of
 from sightline.frameworks import Framework, TensorOverlap
-from sightline.frameworks.choices import CHOICES, choices_of, with_choices
-from sightline.quantities import Count, Number
+from sightline.frameworks.choices import CHOICES, REDUCE_BYTES, STATES, choices_of, with_choices
+from sightline.quantities import COUNT, Count, Number
 from sightline.scenario.precision import Fp8Recipe, high_precision_dtype
 from sightline.scenario.techniques import Adapter, Recomputation
+from sightline.validators import anything, as_stated, choice, flag, list_of, quantity, text, whole
 
 Schedule = Literal["gpipe", "1f1b", "interleaved", "zero-bubble", "dualpipe"]
 Split = Literal["pipeline", "data"]
@@ -38,97 +39,126 @@ OPTIMIZERS = ("adamw", "adamw-fused", "adamw-unfused", "adamw-8bit", "muon", "sg
 (arXiv 2502.16982); stochastic gradient descent without and with momentum."""
 
 
+DEGREE = whole(1, 10**7)
+"""Ranks that something is spread over."""
+AMOUNT = quantity(COUNT, zero=True)
+"""A number of 0 or more."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Plan:
-    """A resolved plan: every field has a value, every degree may be an array that broadcasts with the others."""
+    """A resolved plan: every field has a value, every degree may be an array that broadcasts with the others.
+
+    Fields that are None by default are the framework's own behavior (`sightline.frameworks.choices`), where they say
+    nothing else.
+    """
 
     framework: Framework
-    tensor_parallel: Count = 1
-    pipeline_parallel: Count = 1
-    data_parallel: Count = 1
-    context_parallel: Count = 1
-    """Ranks that a sequence is split over, attention included."""
+    tensor_parallel: Annotated[Count, DEGREE] = 1
+    """Devices that every layer's matrices are split over; a divisor of the heads."""
+    pipeline_parallel: Annotated[Count, DEGREE] = 1
+    """Stages that the layers are split into; up to layers + 2."""
+    data_parallel: Annotated[Count, DEGREE] = 1
+    """Replicas; default: what is left of the cluster."""
+    context_parallel: Annotated[Count, DEGREE] = 1
+    """Devices that split a sequence, attention included; half of the sequence must be a multiple of it."""
     context_exchange: ContextExchange = "ring"
-    """How attention of a split sequence gets keys and values of the other ranks."""
-    data_parallel_shard: Count | None = None
-    """Data-parallel ranks that ZeRO shards the states over. Their groups hold replicas, whose gradients are summed
-    (hybrid sharding, arXiv 2304.11277; MiCS, arXiv 2205.00119). None: all of them."""
-    expert_parallel: Count = 1
-    """Ranks that the experts are spread over; they are among the data x context x tensor ranks of a stage."""
-    expert_tensor_parallel: Count = 1
-    """Ranks that each expert is split over."""
-    expert_skew: Number = 0.0
-    """Lasting unevenness of the experts' load: a rank's relative deviation, in addition to that of a random choice."""
-    expert_capacity: float = 0.0
-    """Tokens that an expert takes from a rank, as a multiple of its even share: it is padded to them and drops the rest
-    (arXiv 2101.03961). 0 drops nothing."""
+    """How attention of a split sequence gets keys and values of the other devices."""
+    data_parallel_shard: Annotated[Count | None, DEGREE] = None
+    """Data-parallel ranks that ZeRO shards one copy of the states over, a divisor of ``data_parallel``; groups of them
+    sum their gradients (hybrid sharding, HSDP, arXiv 2304.11277; MiCS, arXiv 2205.00119); default: all of them."""
+    expert_parallel: Annotated[Count, DEGREE] = 1
+    """Ranks that split a layer's experts, among the tensor x context x data ranks of a stage; a divisor of the
+    experts."""
+    expert_tensor_parallel: Annotated[Count, DEGREE] = 1
+    """Ranks that split each expert; a divisor of the experts' width. In generation the ranks that are left."""
+    expert_skew: Annotated[Number, AMOUNT] = 0.0
+    """How unevenly tokens choose experts: a rank's lasting relative deviation, beyond chance."""
+    expert_capacity: Annotated[float, AMOUNT] = 0.0
+    """Tokens that an expert takes from a rank, relative to its even share, with padding and dropped tokens (arXiv
+    2101.03961); 0 drops nothing."""
     expert_dispatch: ExpertDispatch = "all-to-all"
+    """A copy of a token for each chosen expert, or one for each rank and node."""
     expert_overlap: bool = False
-    """Tokens of one micro-batch travel to experts while another is computed."""
-    prediction_layers: int = 0
-    """Layers for multi-token prediction that are trained in addition to the model's own (arXiv 2412.19437)."""
-    micro_batch: Count | None = None
-    """Sequences per forward pass and data-parallel rank; None asks ``predict`` for the fastest that fits."""
-    virtual_stages: Count = 1
-    """Chunks of layers per pipeline stage; above 1 the schedule is interleaved."""
-    zero_stage: Count = 0
-    sequence_parallel: Count | bool = False
+    """The exchange of experts overlaps the compute of another micro-batch."""
+    prediction_layers: Annotated[int, whole(0)] = 0
+    """Layers for multi-token prediction, trained with the model's own layers (arXiv 2412.19437); up to the model's."""
+    micro_batch: Annotated[Count | None, whole()] = None
+    """Samples per pass, a divisor of a replica's share of the batch; default: the fastest that fits."""
+    virtual_stages: Annotated[Count, DEGREE] = 1
+    """Chunks of layers per stage; above 1 the schedule is interleaved."""
+    zero_stage: Annotated[Count, choice(0, 1, 2, 3)] = 0
+    """What replicas shard: nothing, optimizer, gradients, parameters."""
+    sequence_parallel: Annotated[Count | bool, flag] = False
     """Activations between tensor-parallel regions are split along the sequence (arXiv 2205.05198)."""
     tensor_overlap: TensorOverlap | None = None
-    """Tensor-parallel collectives that overlap with matmuls; None: those that the framework overlaps by itself."""
+    """Tensor-parallel collectives that overlap matmuls."""
     overlap_gradient_reduce: bool | None = None
-    """Gradients are reduced while the backward pass goes on. This and the fields below that are None, too, are the
-    framework's own behavior (`sightline.frameworks.choices`)."""
+    """The reduction of gradients overlaps the backward pass (Megatron's ``--overlap-grad-reduce``)."""
     overlap_parameter_gather: bool | None = None
-    """Sharded parameters are gathered while the passes that need them go on."""
-    gradient_reduce_dtype: str | None = None
-    """Format in which data parallelism moves gradients: fp32, bf16 or fp16."""
+    """The gather of sharded parameters overlaps compute (Megatron's ``--overlap-param-gather``)."""
+    gradient_reduce_dtype: Annotated[str | None, choice(*REDUCE_BYTES)] = None
+    """Format in which data parallelism moves gradients (Megatron's ``--grad-reduce-in-bf16``, FSDP's
+    ``reduce_dtype``)."""
     schedule: Schedule | NDArray[np.str_] = "1f1b"
-    """An array of several does not hold ``dualpipe``, under which a device holds two stages."""
-    recompute: str | Recomputation = "none"
-    """``none``; ``selective``, as the framework means it; ``full``, whole layers; or what is recomputed, and where."""
+    """Order of micro-batches in the pipeline; zero bubble (ZB-H1) runs weight gradients separately, DualPipe feeds the
+    pipeline from both ends, so that a device holds two stages: no array of several schedules holds it."""
+    recompute: Annotated[str | Recomputation, anything] = "none"
+    """Activations computed again in the backward pass: none, selective (as the framework means it), full (whole
+    layers), a list of modules, or a mapping of modules, layers, every and together."""
     attention: AttentionKernel = "flash"
-    attention_kernel: str | None = None
-    """Generation of fused attention kernels, of ``FLASH_KERNELS``; None: the framework's on the device."""
+    """One kernel, or scores written to memory; default: flash, but eager for release lines of Megatron before 2023 and
+    for dates before 2022-05, when FlashAttention appeared."""
+    attention_kernel: Annotated[str | None, choice(*FLASH_KERNELS)] = None
+    """Generation of the flash kernel; default: the framework's on the device."""
     fused_loss: bool | None = None
-    """The loss is one kernel that makes no fp32 copy of the logits."""
-    expert_launches: str | None = None
-    """The experts' products are one kernel (grouped), or a kernel for each (each)."""
+    """The cross-entropy is one kernel without an fp32 copy of the logits (Megatron's
+    ``--cross-entropy-loss-fusion``)."""
+    expert_launches: Annotated[str | None, choice("grouped", "each")] = None
+    """One kernel for the matmuls of all experts, or one for each; only with ``each`` the host waits for the experts'
+    token counts."""
     vocabulary_parallel: bool | None = None
-    """Tensor-parallel ranks split embedding and head; otherwise each holds both whole."""
-    state_dtype: str | None = None
-    """Format that weights, gradients and the optimizer's moments are all held in: fp32 or bf16."""
-    dtype: str = "bf16"
-    """Compute type of the layers' linear products; below 16 bits the rest computes in ``high_precision_dtype``."""
+    """Tensor-parallel ranks split embedding and head; otherwise each holds both whole (Galvatron's ``vocab_tp``)."""
+    state_dtype: Annotated[str | None, choice(*STATES)] = None
+    """Format of weights, gradients and the optimizer's moments where all have the same (torchtitan's
+    ``training.dtype``, MosaicML's ``PURE``)."""
+    dtype: Annotated[str, text] = "bf16"
+    """Compute type of the layers' matmuls: fp32, tf32, fp16, bf16, fp8, mxfp8 or nvfp4; below 16 bits the rest computes
+    in ``high_precision_dtype``."""
     fp8_recipe: Fp8Recipe = "current"
     """How plain fp8 is scaled."""
     fp8_parameter_gather: bool | None = None
-    """Weights are kept and gathered in the low precision alone, next to the optimizer's master weights."""
+    """Weights are kept and gathered in the low precision alone, next to the optimizer's master weights (Megatron's
+    ``--fp8-param-gather``)."""
     fp8_transpose_cache: bool | None = None
-    """Where products take low-precision weights in one layout alone, both passes have a copy."""
-    bf16_layers: Count = 0
-    """Layers that stay in 16 bits where the others compute in low precision."""
+    """On Hopper, low-precision weights are kept in both layouts instead of transposed in every backward pass."""
+    bf16_layers: Annotated[Count, whole(0, 10**5)] = 0
+    """Layers that stay in 16 bits when the others have low precision."""
     narrow_head: bool = False
-    """The head's products compute in the layers' low precision (Megatron-Core's ``fp8_output_proj``)."""
-    quantization: str = "none"
-    """Format in which the layers' matmul weights are kept; they are frozen, with or without an adapter."""
-    adapter: Adapter | None = None
-    """What is trained next to frozen weights; None trains every weight that is not quantized."""
-    adapter_exchange: str | None = None
-    """How outputs of adapters on row-split projections reach their tokens' ranks: all-gather or all-to-all."""
-    offload: frozenset[str] | Mapping[str, Number] = frozenset()
-    """What is offloaded to the host's memory, of ``OFFLOADABLE``; of many plans 1.0 where a part is, else 0.0."""
-    optimizer: str = "adamw"
+    """The head's matmuls use the layers' low precision (Megatron-Core's ``fp8_output_proj``)."""
+    quantization: Annotated[str, anything] = "none"
+    """Format of the layers' weights, frozen with or without an adapter: nf4, nf4-single, int8 or int4."""
+    adapter: Annotated[Adapter | None, anything] = None
+    """Low-rank matrices that are trained while the weights stay frozen: none, lora, qlora, or a mapping; none trains
+    every weight that is not quantized."""
+    adapter_exchange: Annotated[str | None, choice("all-gather", "all-to-all")] = None
+    """How outputs of adapters on row-split projections reach their tokens' ranks with sequence parallelism (NeMo's
+    ``a2a_experimental``)."""
+    offload: Annotated[frozenset[str] | Mapping[str, Number], anything] = frozenset()
+    """What is stored in the host's memory: none, or a list of optimizer, parameters and activations. Of many plans 1.0
+    where a part is, else 0.0."""
+    optimizer: Annotated[str, choice(*OPTIMIZERS)] = "adamw"
+    """The update of the weights; adamw is the framework's own implementation."""
     split: Split | None = None
-    """What the groups of unlike devices run: stages of a pipeline, or replicas of their own. None: the faster that
-    fits, or that all devices are equal."""
-    stage_layers: tuple[int, ...] | None = None
-    """Layers of each pipeline stage, in order; None splits them as the framework does, and over unlike devices as the
-    fastest pipeline has them."""
-    group_batches: tuple[int, ...] | None = None
-    """Sequences of a step that each group of unlike devices takes; None shares them by speed."""
+    """Heterogeneous clusters only: each device type runs stages of every replica, or its own replicas; default: the
+    faster that fits."""
+    stage_layers: Annotated[tuple[int, ...] | None, list_of()] = None
+    """Layers of the pipeline stages in order; default: as the framework splits them, on heterogeneous clusters the
+    fastest that fits."""
+    group_batches: Annotated[tuple[int, ...] | None, list_of()] = None
+    """Heterogeneous clusters only: sequences of a step that each device type takes; default: by speed."""
     compile: bool = False
-    """A compiler fuses element-wise operators."""
+    """A compiler fuses element-wise kernels."""
 
     def __post_init__(self) -> None:
         """Let the framework behave as the plan's choices say."""
@@ -206,7 +236,7 @@ class Plan:
         out["offload"] = [name for name in OFFLOADABLE if name in self.offload] or "none"
         if isinstance(self.recompute, Recomputation):
             out["recompute"] = self.recompute.stated()
-        out["adapter"] = "none" if self.adapter is None else self.adapter.stated()
+        out["adapter"] = "none" if self.adapter is None else as_stated(self.adapter)
         if self.dtype != "fp8":
             del out["fp8_recipe"]
         if self.framework.version:

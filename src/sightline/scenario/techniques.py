@@ -1,10 +1,11 @@
 """Techniques of a training plan that are more than a word: adapters and the recomputation of activations."""
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Annotated, Literal
 
-from sightline.content import description, fields_of
-from sightline.quantities import Count, Number
+from sightline.content import description
+from sightline.quantities import COUNT, Count, Number
+from sightline.validators import Key, anything, choice, fraction, quantity, unusual, whole
 
 AdapterKind = Literal["lora", "qlora"]
 AlsoTrained = Literal["embedding", "head"]
@@ -47,16 +48,17 @@ MODULE_NAMES: Mapping[str, str] = {
 class Adapter:
     """Trained low-rank updates ``alpha / rank * B A`` of frozen projections."""
 
-    kind: AdapterKind = "lora"
+    kind: Annotated[AdapterKind, Key(choice("lora", "qlora", "none"), needs="lora, qlora")] = "lora"
     """``qlora`` keeps the frozen weights in 4 bits unless the plan names another format."""
-    rank: Count = 64
-    alpha: float = 16.0
+    rank: Annotated[Count, whole(1, 10**5)] = 64
+    """Rank of the update."""
+    alpha: Annotated[float, quantity(COUNT)] = 16.0
     """Scale of the update; costs nothing."""
-    dropout: float = 0.0
+    dropout: Annotated[float, fraction] = 0.0
     """Share of an adapter's inputs set to zero; above 0 it adds kernels and masks."""
-    targets: tuple[str, ...] | Literal["all-linear"] = "all-linear"
-    """Projections with an adapter, by the words of ``PROJECTIONS`` (or ``JOINED``)."""
-    also_trained: tuple[AlsoTrained, ...] = ()
+    targets: Annotated[tuple[str, ...] | Literal["all-linear"], anything] = "all-linear"
+    """Projections with an adapter: all-linear, or a list of query, key, value, output, gate, up, down and qkv."""
+    also_trained: Annotated[tuple[AlsoTrained, ...], anything] = ()
     """Whole modules that are trained in addition to the adapters, with full-precision states."""
 
     def projections(self, *, gated: bool) -> tuple[str, ...]:
@@ -64,10 +66,6 @@ class Adapter:
         if self.targets == ALL_LINEAR:
             return tuple(p for p in PROJECTIONS if gated or p != "gate")
         return tuple(self.targets)
-
-    def stated(self) -> dict[str, object]:
-        """The keys of a scenario file."""
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in fields_of(self).items()}
 
 
 MODULES = (
@@ -92,13 +90,13 @@ experts; everything but attention and every other matmul (torchtitan's selective
 class Recomputation:
     """Recomputation of some modules, or of whole layers, in some layers of every pipeline stage."""
 
-    modules: frozenset[str] = frozenset()
+    modules: Annotated[frozenset[str], anything] = frozenset()
     """Of ``MODULES``; none means whole layers."""
-    layers: int | None = None
-    """So many layers of a pipeline stage recompute, the others keep everything; None: all of them."""
-    every: int = 1
+    layers: Annotated[int | None, whole(0, 10**5)] = None
+    """So many layers of a pipeline stage recompute, the others keep everything; default: all of them."""
+    every: Annotated[int, whole(1, 10**5)] = 1
     """Every so many layers one recomputes."""
-    together: int = 1
+    together: Annotated[int, whole(1, 10**5)] = 1
     """Whole layers that run again one after the other from the input of the first, the only one that is kept."""
 
     def share_of(self, layers: int, pipeline_parallel: Number) -> Number:
@@ -116,10 +114,9 @@ class Recomputation:
 
     def stated(self) -> dict[str, object]:
         """The keys of a scenario file."""
-        counts = {"layers": self.layers, "every": self.every, "together": self.together}
-        usual = {"layers": None, "every": 1, "together": 1}
-        modules: object = [m for m in MODULES if m in self.modules] or "full"
-        return {"modules": modules, **{k: v for k, v in counts.items() if v != usual[k]}}
+        return {"modules": [m for m in MODULES if m in self.modules] or "full"} | {
+            key: value for key, value in unusual(self).items() if key != "modules"
+        }
 
     def __str__(self) -> str:
         """In a few words."""

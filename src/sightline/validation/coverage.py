@@ -225,7 +225,7 @@ def _scheduling() -> Iterator[Choice]:
     yield _feature("CUDA graphs", {"cuda_graphs": True})
     yield _feature("no CUDA graphs", {"cuda_graphs": False})
     yield _feature("speculative decoding", {"speculative": {"tokens": 1, "acceptance": 0.75}})
-    yield from each(_feature, "scheduler", "scheduler", filter(None, get_args(Scheduler)))
+    yield from each(_feature, "scheduler", "scheduler", get_args(Scheduler))
     for router in get_args(Router):
         yield _feature(f"router {router}", {"replicas": 2, "router": router}, devices=2)
     yield _feature("LoRA adapters", {"lora_adapters": 4})

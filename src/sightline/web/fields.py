@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final
 
-from sightline.validators import Choice, Kind, flag
+from sightline.validators import Kind, choice, flag
 
 TRAINING: Final = ("pretrain", "finetune")
 GENERATE: Final = ("generate",)
@@ -64,7 +64,7 @@ def _label(key: str) -> str:
 
 def _choices(kind: Any) -> tuple[str, ...]:
     """What a declaration allows, as typed; empty where that is no short list."""
-    if isinstance(kind, Choice):
+    if isinstance(kind, choice):
         return tuple(map(str, kind.values))
     return ("true", "false") if kind is flag else ()
 
@@ -148,20 +148,21 @@ def _workload() -> Iterator[Field]:
 
 
 def _plan() -> Iterator[Field]:
-    from sightline.loading.plan import PLAN
+    from sightline.loading.plan import plan_keys
 
+    declared = plan_keys()
     everywhere = (*TRAINING, *INFERENCE)
     yield from _frameworks()
-    yield from _fields("plan", PLAN, "tensor_parallel pipeline_parallel data_parallel", everywhere)
-    yield from _fields("plan", PLAN, "context_parallel", TRAINING)
-    yield from _fields("plan", PLAN, "expert_parallel", everywhere)
-    yield from _fields("plan", PLAN, "sequence_parallel zero_stage micro_batch schedule virtual_stages", TRAINING)
-    yield from _fields("plan", PLAN, "recompute offload attention", TRAINING)
-    yield from _fields("plan", PLAN, "dtype quantization", everywhere)
-    yield from _fields("plan", PLAN, "adapter optimizer compile", TRAINING)
-    yield from _fields("plan", PLAN, "max_batched_tokens max_sequences", ("serve",))
-    yield from _fields("plan", PLAN, "chunked_prefill prefix_cache", ("serve",))
-    yield from _fields("plan", PLAN, "memory_fraction cuda_graphs speculative", INFERENCE)
+    yield from _fields("plan", declared, "tensor_parallel pipeline_parallel data_parallel", everywhere)
+    yield from _fields("plan", declared, "context_parallel", TRAINING)
+    yield from _fields("plan", declared, "expert_parallel", everywhere)
+    yield from _fields("plan", declared, "sequence_parallel zero_stage micro_batch schedule virtual_stages", TRAINING)
+    yield from _fields("plan", declared, "recompute offload attention", TRAINING)
+    yield from _fields("plan", declared, "dtype quantization", everywhere)
+    yield from _fields("plan", declared, "adapter optimizer compile", TRAINING)
+    yield from _fields("plan", declared, "max_batched_tokens max_sequences", ("serve",))
+    yield from _fields("plan", declared, "chunked_prefill prefix_cache", ("serve",))
+    yield from _fields("plan", declared, "memory_fraction cuda_graphs speculative", INFERENCE)
 
 
 def _frameworks() -> Iterator[Field]:

@@ -186,12 +186,13 @@ def _peaks() -> NumberKey:
 
 
 def _of_plan_and_work(task: str) -> list[NumberKey]:
-    from sightline.loading.plan import PLAN
+    from sightline.loading.plan import plan_keys
 
     if task in TRAINING_TASKS:
+        declared = plan_keys()
         from sightline.loading.training import WORKLOAD
 
-        plan = [_below("plan", name, PLAN[name]) for name in _TRAINING_PLAN]
+        plan = [_below("plan", name, declared[name]) for name in _TRAINING_PLAN]
         return [*plan, *(_below("workload", name, WORKLOAD[name]) for name in _TRAINING_WORK)]
     from sightline.loading.generation import GENERATE
 

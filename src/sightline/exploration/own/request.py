@@ -23,13 +23,13 @@ from sightline.exploration.own.numbers import (
     technology_key,
 )
 from sightline.exploration.own.reports import COST, DESIGN, MADE, MEMORY, THROUGHPUT, read_reports
-from sightline.loading.checks import Complaints, Keys, Needed, check, with_value
+from sightline.loading.checks import Complaints, check, with_value
 from sightline.loading.loader import Asked
 from sightline.loading.sources import Source, read_source, stated_path
 from sightline.quantities import USD_PER_HOUR, parse_quantity, show
 from sightline.scenario.space import GENERATION_FIELDS, TRAINING_FIELDS
 from sightline.technology.budget import PARTS
-from sightline.validators import anything, choice, text
+from sightline.validators import Keys, Needed, anything, choice, text
 
 _FORM = "USD/hour per unit, such as '0.25 USD/hour per TB/s'"
 

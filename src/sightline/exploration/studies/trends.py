@@ -10,10 +10,10 @@ from sightline.errors import InputError
 from sightline.exploration.answer import Column, Figure, StudyAnswer, columns_of
 from sightline.exploration.base import StudyRequest
 from sightline.exploration.growth import CONFIDENCE, Growth, fit_growth, records
-from sightline.loading.checks import Complaints, Keys, check
+from sightline.loading.checks import Complaints, check
 from sightline.quantities import percent
 from sightline.technology.launches import Launch, in_dollars_of, launches
-from sightline.validators import whole
+from sightline.validators import Keys, whole
 
 BASE = {"since": 2006, "until": 2100}
 """Years of the launches that are counted."""

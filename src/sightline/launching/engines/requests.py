@@ -32,7 +32,7 @@ def size(plan: GenerationPlan) -> int:
 def operation_notes(scenario: GenerationScenario) -> Iterator[str]:
     """Yield what of a plan is up to whoever operates the servers, and no command that is written says."""
     plan, order = scenario.plan, scenario.plan.engine.serving.order
-    if plan.scheduler not in ("", order):
+    if plan.scheduler not in (None, order):
         yield f"plan.scheduler {plan.scheduler}: not written; {plan.engine.name} starts with {order}"
     if plan.router != "round-robin":
         yield f"plan.router {plan.router}: not written; the router's own option chooses it"

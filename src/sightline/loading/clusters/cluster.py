@@ -9,7 +9,7 @@ from typing import Any
 from sightline import catalog
 from sightline.content import content, remembered
 from sightline.errors import InputError, nearest
-from sightline.loading.checks import Complaints, Keys, check, each
+from sightline.loading.checks import Complaints, check, each
 from sightline.loading.clusters.hardware import (
     DEVICE,
     HOST,
@@ -23,7 +23,7 @@ from sightline.loading.clusters.hardware import (
 from sightline.loading.clusters.this_machine import THIS_MACHINE, this_machine
 from sightline.quantities import BYTES, BYTES_PER_SECOND, WATTS, format_quantity, show
 from sightline.scenario import Cluster, Device, Network
-from sightline.validators import anything, name_or_mapping, quantity, whole
+from sightline.validators import Keys, anything, name_or_mapping, quantity, whole
 
 FEWEST_GROUPS, MOST_GROUPS = 2, 32
 """Groups of unlike devices that one cluster may have."""

@@ -8,7 +8,7 @@ from typing import Any, get_args
 from sightline import catalog
 from sightline.content import record
 from sightline.errors import InputError, nearest
-from sightline.loading.checks import Checked, Complaints, Keys, Needed, check, dotted, each, needs_of, require
+from sightline.loading.checks import Checked, Complaints, check, dotted, each, needs_of, require
 from sightline.quantities import (
     BYTES,
     BYTES_PER_SECOND,
@@ -21,7 +21,7 @@ from sightline.quantities import (
 )
 from sightline.scenario import Device, Host, Interconnect, Network
 from sightline.scenario.cluster import LinkTopology
-from sightline.validators import anything, choice, flag, quantity, text, whole
+from sightline.validators import Keys, Needed, anything, choice, flag, quantity, text, whole
 
 Values = dict[str, Any]
 """A part's figures by the catalog's keys, in SI units."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from sightline import catalog
 from sightline.errors import InputError, nearest
-from sightline.loading.checks import Complaints, Keys, check, dotted, each
+from sightline.loading.checks import Complaints, check, dotted, each
 from sightline.loading.clusters.hardware import (
     DEVICE,
     SYNTHESIZED,
@@ -38,7 +38,7 @@ from sightline.technology.law import RealDie, fastest_clock, real_die, with_area
 from sightline.technology.limits import ROUNDING, problems_of
 from sightline.technology.parts import BITS_PER_BYTE, SCALINGS, Node, link, memory, nearest_nodes, node, node_names
 from sightline.technology.synthesis import made_of, said_of_device
-from sightline.validators import Kind, choice, is_fraction, quantity, text, whole
+from sightline.validators import Keys, Kind, choice, is_fraction, quantity, text, whole
 
 
 def _named(kind: str) -> Kind:

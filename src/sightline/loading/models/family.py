@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from sightline.catalog.yaml12 import parse
 from sightline.content import record
-from sightline.loading.checks import Keys, each
+from sightline.loading.checks import each
 from sightline.quantities import COUNT
 from sightline.scenario.precision import CHECKPOINT_FORMATS
-from sightline.validators import anything, choice, flag, fraction, list_of, quantity, text, whole
+from sightline.validators import Keys, anything, choice, flag, fraction, list_of, quantity, text, whole
 
 OWN_FAMILY = "transformer"
 """Ours: every feature stated, so that any `sightline.scenario.Model` can be written down."""

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any, get_args, get_type_hints
 
 from sightline.errors import nearest
-from sightline.loading.checks import Complaints, Keys, check, require
+from sightline.loading.checks import Complaints, check, require
 from sightline.loading.models.family import Family, spellings
 from sightline.quantities import show
 from sightline.scenario import (
@@ -21,7 +21,7 @@ from sightline.scenario import (
     StateSpace,
 )
 from sightline.scenario.blocks import MIXER_WORDS, Mixer, Mlp
-from sightline.validators import Kind, anything, choice, flag, whole
+from sightline.validators import Keys, Kind, anything, choice, flag, whole
 
 BLOCKS: Mapping[str, type] = {
     "experts": Experts,
