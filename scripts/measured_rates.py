@@ -22,9 +22,9 @@ from rich.console import Console
 from rich.table import Table
 
 from sightline.answers import units
+from sightline.charts import rendering
+from sightline.charts.curves import RateMeasured, measured_rates_chart
 from sightline.profile.metrics import metric_of
-from sightline.report.charts import rendering
-from sightline.report.charts.serving.measured_rates import RateMeasured, measured_rates_chart
 from sightline.runs import open_store
 
 RATE, COUNT = "workload.arrival.rate", "workload.requests.count"

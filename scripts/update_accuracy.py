@@ -74,8 +74,8 @@ def write_readings(chosen: Sequence[AnySuite]) -> None:
 
 def suites(data: str) -> dict[str, Any]:
     """Predict all suites; also draw them, and write how they are read."""
-    from sightline.report.charts.accuracy import validation_chart
-    from sightline.report.charts.rendering import draw
+    from sightline.charts.accuracy import validation_chart
+    from sightline.charts.rendering import draw
     from sightline.validation import choose, evaluate
 
     chosen = choose(data=data)

@@ -166,8 +166,8 @@ def draw_residuals(family: str, measured: Measured, data: Path) -> None:
     """Draw what the shipped constants predict over what was measured."""
     from sightline.calibration.from_tables import read_tables
     from sightline.calibration.parts import PARTS
-    from sightline.report.charts.accuracy import Panel, residual_chart
-    from sightline.report.charts.rendering import draw
+    from sightline.charts.accuracy import Panel, residual_chart
+    from sightline.charts.rendering import draw
 
     panels: dict[str, list[Panel]] = {}
     for file, only in measured.files:

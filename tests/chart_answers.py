@@ -8,8 +8,8 @@ import plan_answers
 import study_answers
 
 import sightline as sl
+from sightline.charts.index import Replay
 from sightline.loading import scenario_from_mapping
-from sightline.report.charts.index import Replay
 
 GENERATION = {
     "name": "Llama-2-7B on 2 x H100",

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sightline.report.charts import rendering
+from sightline.charts import rendering
 
 SEEN_BY = {
     "everybody": np.eye(3),

@@ -3,10 +3,10 @@
 import pytest
 
 from sightline.answers import comparison as words
+from sightline.charts.comparison_bars import comparison_bars
 from sightline.explanation.comparison import compare_sides
 from sightline.explanation.reading import side_of_profile
 from sightline.render.csv import comparison_to_csv
-from sightline.report.charts.comparison import comparison_bars
 
 
 @pytest.fixture

@@ -6,14 +6,14 @@ import pytest
 from rendered import text
 
 from sightline.answers.analyses import MOST_MODULES, explained_outline, modules
+from sightline.charts.explained_bars import COLORS, explained_chart
+from sightline.charts.index import charts_of
+from sightline.charts.rendering import data_of
 from sightline.explanation.answer import Advice, Explanation, Limit
 from sightline.profile import Row
 from sightline.render.csv import explained_to_csv
 from sightline.render.document import outline_page
 from sightline.render.markdown import outline_markdown
-from sightline.report.charts.explained import COLORS, explained_chart
-from sightline.report.charts.index import charts_of
-from sightline.report.charts.numbers import data_of
 
 ADVICE = Advice(
     set={"plan.zero_stage": 1},

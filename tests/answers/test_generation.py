@@ -11,9 +11,9 @@ from rendered import profile_text
 from rendered import profiles_page as page
 
 from sightline.answers import labels, summary
+from sightline.charts.profile_charts import profile_chart
+from sightline.charts.rendering import draw
 from sightline.render.csv import to_csv
-from sightline.report.charts.profile import profile_chart
-from sightline.report.charts.rendering import draw
 
 
 def texts(profiles):

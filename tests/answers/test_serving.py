@@ -14,14 +14,13 @@ from serving_scenarios import serving
 
 from sightline.answers.several import profiles_outline
 from sightline.answers.summary import fit_sentence
+from sightline.charts.curves import RateMeasured, measured_rates_chart
+from sightline.charts.drawing import PHONE, SCREEN
+from sightline.charts.index import charts_of
+from sightline.charts.load_charts import replay_chart, serving_chart
+from sightline.charts.profile_charts import single_chart
+from sightline.chrome.load_trace import MOST_ITERATIONS, load_trace, serving_trace
 from sightline.profile import Profile
-from sightline.report.charts.drawing import PHONE, SCREEN
-from sightline.report.charts.index import charts_of
-from sightline.report.charts.profile import single_chart
-from sightline.report.charts.serving.chart import serving_chart
-from sightline.report.charts.serving.measured_rates import RateMeasured, measured_rates_chart
-from sightline.report.charts.serving.replay import replay_chart
-from sightline.report.chrome.serving import MOST_ITERATIONS, load_trace, serving_trace
 from sightline.simulation.outcome import NO_ROOM, Lifetimes
 from sightline.simulation.results import figures_of, summary_of
 from sightline.simulation.results.figures import request_table
@@ -200,9 +199,20 @@ def test_slices_of_a_load_s_trace_nest(trace):
             open_ends.append(end)
 
 
+def test_what_encloses_an_equally_long_slice_of_a_load_comes_before_it(trace):
+    _, document, _ = trace
+    depth = {"iteration": 0, "part": 1, "module": 2}
+    places = {}
+    for event in document["traceEvents"]:
+        if event.get("cat") in depth and event["dur"] > 0:
+            place = event["pid"], event["tid"], event["ts"], event["dur"]
+            assert places.get(place, 0) <= depth[event["cat"]]
+            places[place] = depth[event["cat"]]
+
+
 def test_a_trace_says_of_which_iterations_it_draws_modules(trace, monkeypatch):
     profile, _, _ = trace
-    monkeypatch.setattr("sightline.report.chrome.serving.MOST_EVENTS", 200)
+    monkeypatch.setattr("sightline.chrome.load_trace.MOST_EVENTS", 200)
     text, said = load_trace(profile)
     drawn = json.loads(text)["otherData"]["iterations_with_modules"]
     assert re.findall(r"\d+", said) == [str(drawn), str(profile.outcome.iterations.start_s.size)]

@@ -5,8 +5,8 @@ import json
 from rendered import text
 
 from sightline.answers.comparison import suite_outline
+from sightline.charts.accuracy import cells_chart
 from sightline.render.document import outline_page
-from sightline.report.charts.accuracy import cells_chart
 from sightline.reproduction.arxiv_2311_03687.cells import Cell, Table
 from sightline.reproduction.arxiv_2311_03687.measured import Answered, suite_to_list
 

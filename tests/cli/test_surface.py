@@ -44,7 +44,7 @@ def test_a_training_step_loads_nothing_of_other_tasks_and_commands(example):
         "measurement",
         "runs",
         "validation",
-        "report.charts",
+        "charts",
         "cli.measure",
         "cli.runs",
     ]

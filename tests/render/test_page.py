@@ -6,9 +6,9 @@ import shutil
 import pytest
 from rendered import profiles_page as page
 
+from sightline.charts.profile_charts import profile_chart
 from sightline.render import html
 from sightline.render.document import chart_page, document
-from sightline.report.charts.profile import profile_chart
 
 
 @pytest.fixture(scope="module")

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from sightline.charts.drawing import PHASE_COLORS
+from sightline.charts.profile_charts import profile_chart
+from sightline.charts.rendering import draw
 from sightline.profile import TASKS
-from sightline.report.charts.drawing import PHASE_COLORS
-from sightline.report.charts.profile import profile_chart
-from sightline.report.charts.rendering import draw
 
 
 def texts(spec):

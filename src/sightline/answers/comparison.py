@@ -204,7 +204,7 @@ def _of_table(position: int, table: "Table", cells: "Sequence[Answered]") -> Ite
     yield Section(parts=compared, is_long=True)
 
 
-_CHART = "sightline.report.charts.accuracy:cells_chart"
+_CHART = "sightline.charts.accuracy:cells_chart"
 
 
 def _suite_figures(answered: "Answered", key: str) -> tuple[str, str, str]:

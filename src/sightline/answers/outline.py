@@ -171,7 +171,7 @@ class Charts:
     """The charts of an answer, on pages and in notebooks."""
 
     answer: Any
-    """What they are drawn of; `sightline.report.charts.index` knows which charts it has."""
+    """What they are drawn of; `sightline.charts.index` knows which charts it has."""
     label: str
     """The main figures, for readers who do not see the charts."""
     start: str = "chart"

@@ -73,7 +73,7 @@ def watch_outline(one: WatchRecord, links: Sequence[Link] = (), now: datetime | 
     )
 
 
-_CHART = "sightline.report.charts.watched:record_chart"
+_CHART = "sightline.charts.watched_steps:record_chart"
 
 
 def _short_answer(one: WatchRecord, predicted: Mapping[str, Any], now: datetime) -> Iterator[Said]:

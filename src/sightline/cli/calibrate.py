@@ -195,7 +195,7 @@ def _kept(only: list[str]) -> dict[str, str]:
 
 
 def _draw(calibrations: "list[Calibration]", chart: str) -> None:
-    from sightline.report.charts.accuracy import Panel, residual_chart
+    from sightline.charts.accuracy import Panel, residual_chart
 
     fitted = [c for c in calibrations if c.fit.points]
     panels = [

@@ -115,7 +115,7 @@ def draw(path: str, chart: dict[str, Any], narrow: Callable[[], dict[str, Any]] 
 
         write_file(path, chart_page(chart, narrow() if narrow else None))
         return
-    from sightline.report.charts.rendering import draw as drawn
+    from sightline.charts.rendering import draw as drawn
 
     write_file(path, drawn(chart, path))
 

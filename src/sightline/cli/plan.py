@@ -383,7 +383,7 @@ class _Report(Report):
         return plans_to_csv(self.answer)
 
     def chart(self, *room: Any) -> dict[str, Any]:
-        from sightline.report.charts.plan import plan_chart
+        from sightline.charts.plan_chart import plan_chart
 
         return plan_chart(self.answer, *room)
 

@@ -102,7 +102,7 @@ def predict(
     again = given(files, settings, sweeps)
     order = _order(answers, loaded.cells[: len(answers)], sort, first, as_asked=written.as_json or written.as_csv)
     if trace is not None:
-        from sightline.report.chrome.trace import chrome_trace
+        from sightline.chrome.step_trace import chrome_trace
 
         output.write_file(trace, chrome_trace(answers[0]))
     plans = _nearest(answers, known, again) if nearest else ()

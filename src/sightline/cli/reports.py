@@ -133,7 +133,7 @@ def typed() -> str:
 
 def write_chart(path: str, report: Report) -> None:
     """Draw the chart of an answer, or say why there is none."""
-    from sightline.report.charts.drawing import PHONE
+    from sightline.charts.drawing import PHONE
 
     drawn = report.chart()
     if drawn is None:
@@ -144,9 +144,9 @@ def write_chart(path: str, report: Report) -> None:
 
 def _write_charts(folder: str, answer: Any) -> None:
     """Write every chart of an answer into a folder, as a picture and as numbers."""
+    from sightline.charts.index import charts_of
+    from sightline.charts.rendering import draw
     from sightline.render.csv import csv_of
-    from sightline.report.charts.index import charts_of
-    from sightline.report.charts.rendering import draw
 
     found = charts_of(answer)
     if not found:
@@ -222,7 +222,7 @@ class ProfilesReport(Report):
 
     def chart(self, *room: Any) -> dict[str, Any] | None:
         """Draw one, a curve, or several side by side."""
-        from sightline.report.charts.profile import profile_chart
+        from sightline.charts.profile_charts import profile_chart
 
         return profile_chart(self.answers, *room)
 

@@ -179,7 +179,7 @@ class _Report(ProfilesReport):
     without_chart = "no request was answered, or too few rates were simulated"
 
     def chart(self, *room: Any) -> dict[str, Any] | None:
-        from sightline.report.charts.serving.chart import serving_chart
+        from sightline.charts.load_charts import serving_chart
 
         return serving_chart(self.drawn, *room)
 
@@ -239,7 +239,7 @@ def _write_runs(answers: "list[Profile]", options: SimulateOptions) -> ReportOpt
     if options.trace is not None and answers[0].outcome is None:
         output.print_remark("no trace written: too many requests to keep per-request rows")
     elif options.trace is not None:
-        from sightline.report.chrome.serving import load_trace
+        from sightline.chrome.load_trace import load_trace
 
         text, said = load_trace(answers[0])
         output.write_file(options.trace, text)
@@ -250,7 +250,7 @@ def _write_runs(answers: "list[Profile]", options: SimulateOptions) -> ReportOpt
 
 def _check_curve(path: str, scenarios: "list[ServingScenario]") -> None:
     """Refuse to draw several runs that are no curve, before they run."""
-    from sightline.report.charts.serving.rates import is_curve
+    from sightline.charts.curves import is_curve
 
     if not is_curve(scenarios):
         raise InputError(
@@ -329,7 +329,7 @@ class ReplayReport(ProfilesReport):
 
     def chart(self, *room: Any) -> dict[str, Any] | None:
         """Draw every request as measured and as simulated."""
-        from sightline.report.charts.serving.replay import replay_chart
+        from sightline.charts.load_charts import replay_chart
 
         return replay_chart(self.run.outcome, self.answers[0], *room)
 

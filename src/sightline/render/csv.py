@@ -85,7 +85,7 @@ def cell_of(value: Any) -> Any:
 
 def csv_of(spec: dict[str, Any]) -> str:
     """Return the numbers that a chart draws as lines of CSV under their names."""
-    from sightline.report.charts.numbers import data_of
+    from sightline.charts.rendering import data_of
 
     return csv_text([{key: cell_of(value) for key, value in row.items()} for row in data_of(spec)])
 

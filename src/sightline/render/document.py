@@ -18,7 +18,7 @@ CHARTS = "charts.js"
 @cache
 def charts_script() -> str:
     """Return the module: it exports ``draw``, ``save`` and ``NARROW``, and asks nothing of the network."""
-    from sightline.report.charts.numbers import LOOKS
+    from sightline.charts.rendering import LOOKS
 
     text = (resources.files("sightline.render") / CHARTS).read_text(encoding="utf-8")
     return text.replace("/* LOOKS */ []", json.dumps(sorted(LOOKS)))
@@ -33,7 +33,7 @@ def vega_script() -> str:
     """Return Vega, Vega-Lite and Vega-Embed as one script, made by vl-convert in a second."""
     import vl_convert
 
-    from sightline.report.charts.rendering import vega_lite_version
+    from sightline.charts.rendering import vega_lite_version
 
     made: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=vega_lite_version())
     return made
@@ -240,7 +240,7 @@ def _json(value: Any) -> str:
 
 
 def _dark_style() -> str:
-    from sightline.report.charts.rendering import dark_style
+    from sightline.charts.rendering import dark_style
 
     return dark_style()
 

@@ -367,8 +367,8 @@ def _steps(part: Steps) -> str:
 
 def drawn(part: Charts, room: Any = None, most: int | None = None) -> Iterator[tuple[str, str, Spec]]:
     """Yield name, title and specification of the charts of an answer, in a room of some size."""
-    from sightline.report.charts.drawing import SCREEN
-    from sightline.report.charts.index import KINDS
+    from sightline.charts.drawing import SCREEN
+    from sightline.charts.index import KINDS
 
     room = room or SCREEN
     if part.function:
@@ -386,7 +386,7 @@ def drawn(part: Charts, room: Any = None, most: int | None = None) -> Iterator[t
 
 def charts_piece(part: Charts) -> Piece:
     """Return the charts of an answer, each with its title."""
-    from sightline.report.charts.drawing import PHONE
+    from sightline.charts.drawing import PHONE
 
     narrow = {name: spec for name, _, spec in drawn(part, PHONE)} if part.is_narrow else {}
     found = (

@@ -8,8 +8,8 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from sightline.answers.outline import Charts, Outline, Part, Studies
+from sightline.charts.drawing import Room
 from sightline.render.html import drawn, outline_piece
-from sightline.report.charts.drawing import Room
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -135,7 +135,7 @@ def picture(spec: dict[str, Any]) -> str:
     """Return a chart as SVG that shrinks with its container."""
     import vl_convert
 
-    from sightline.report.charts.rendering import vega_lite_version
+    from sightline.charts.rendering import vega_lite_version
 
     svg: str = vl_convert.vegalite_to_svg(spec, vl_version=vega_lite_version())
     head = (
@@ -149,7 +149,7 @@ def _png(spec: dict[str, Any]) -> str:
 
     import vl_convert
 
-    from sightline.report.charts.rendering import vega_lite_version
+    from sightline.charts.rendering import vega_lite_version
 
     return b64encode(vl_convert.vegalite_to_png(spec, vl_version=vega_lite_version(), scale=1.0)).decode()
 

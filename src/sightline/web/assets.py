@@ -42,7 +42,7 @@ def content(name: str) -> bytes:
         with _making:
             return bundle(_version(VEGA))
     if name == CHART_COLORS:
-        from sightline.report.charts.rendering import dark_style
+        from sightline.charts.rendering import dark_style
 
         return dark_style().encode()
     if name not in _own():

@@ -9,11 +9,11 @@ from rich.console import Console
 
 from sightline.answers import plan_columns, units
 from sightline.answers.best_plans import plan_outline
+from sightline.charts.plan_chart import plan_chart
 from sightline.launching import write
 from sightline.planning.answer import plans_to_dict
 from sightline.planning.search import plan
 from sightline.render.terminal import outline_text
-from sightline.report.charts.plan import plan_chart
 
 
 def test_an_objective_that_nobody_keeps_leads_to_the_nearest() -> None:

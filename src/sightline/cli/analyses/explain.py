@@ -88,7 +88,7 @@ class _Report(Report):
         return explained_to_csv(self.found)
 
     def chart(self, *room: Any) -> dict[str, Any]:
-        from sightline.report.charts.explained import explained_chart
+        from sightline.charts.explained_bars import explained_chart
 
         return explained_chart(self.found, *room)
 

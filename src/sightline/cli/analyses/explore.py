@@ -132,7 +132,7 @@ class _Report(Report):
         return study_to_csv(self.answer)
 
     def chart(self, *room: Any) -> dict[str, Any]:
-        from sightline.report.charts.studies.chart import study_chart
+        from sightline.charts.study_charts import study_chart
 
         return study_chart(self.answer, *room)
 

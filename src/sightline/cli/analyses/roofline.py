@@ -113,7 +113,7 @@ class _Report(Report):
         return rooflines_to_csv(self.charted())
 
     def chart(self, *room: Any) -> dict[str, Any]:
-        from sightline.report.charts.rooflines.matmuls import roofline_chart
+        from sightline.charts.rooflines import roofline_chart
 
         return roofline_chart(self.charted(), *room)
 
@@ -142,6 +142,6 @@ class _Operators(Report):
     without_chart = "the FLOP rate of every operator is unknown on this device"
 
     def chart(self, *room: Any) -> dict[str, Any] | None:
-        from sightline.report.charts.index import chart_of
+        from sightline.charts.index import chart_of
 
         return chart_of("roofline", self.profile, *room)

@@ -83,7 +83,7 @@ class _Report(Report):
         return sensitivities_outline(self.found, changes)
 
     def chart(self, *room: Any) -> dict[str, Any] | None:
-        from sightline.report.charts.sensitivity import sensitivity_chart
+        from sightline.charts.study_charts import sensitivity_chart
 
         return sensitivity_chart(self.found[0], *room)
 

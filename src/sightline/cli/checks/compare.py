@@ -92,7 +92,7 @@ class _Report(Report):
         return comparison_to_csv(self.comparison)
 
     def chart(self, *room: Any) -> dict[str, Any]:
-        from sightline.report.charts.comparison import comparison_bars
+        from sightline.charts.comparison_bars import comparison_bars
 
         return comparison_bars(self.comparison, *room)
 

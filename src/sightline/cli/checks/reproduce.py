@@ -136,7 +136,7 @@ class _Report(Report):
         return reproduced_outline(self.answer)
 
     def chart(self, *room: Any) -> dict[str, Any] | None:
-        from sightline.report.charts.studies.chart import study_chart
+        from sightline.charts.study_charts import study_chart
 
         if not self.answer.tables:
             return None

@@ -185,7 +185,7 @@ class _Report(Report):
         return csv_text([result.to_dict() for result in self.results])
 
     def chart(self, *room: Any) -> dict[str, Any]:
-        from sightline.report.charts.accuracy import validation_chart
+        from sightline.charts.accuracy import validation_chart
 
         return validation_chart(self.results, *room)
 

@@ -1,1 +1,0 @@
-"""Answers as pictures: Vega-Lite specifications, drawn as SVG, PNG or HTML; and Chrome traces."""
