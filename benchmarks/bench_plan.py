@@ -148,7 +148,7 @@ def main() -> None:
 def training() -> dict[str, float]:
     """Return plans per CPU-second of a search that evaluates all of them, and over bare NumPy's of a mesh."""
     from sightline.loading.spaces import load_spaces
-    from sightline.planning.training.search import Request, search_space
+    from sightline.planning.training.training_search import Request, search_space
 
     def searched(question: dict[str, Any]) -> int:
         spaces = load_spaces(question)

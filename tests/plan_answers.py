@@ -5,7 +5,7 @@ from functools import cache
 from typing import Any
 
 from sightline.loading import load
-from sightline.planning.answer import HardwareChange, NearestPlan, Neighbour, PlanAnswer, RankedPlan
+from sightline.planning.plan_answer import HardwareChange, NearestPlan, Neighbour, PlanAnswer, RankedPlan
 from sightline.prediction import predict
 from sightline.profile import Profile
 

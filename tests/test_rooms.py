@@ -61,8 +61,19 @@ MEASUREMENT = (
 )
 """Shelves of the measurement package, from the ground up."""
 PLANNING = (
-    *("limits", "answer", "clusters", "figures", "ranking", "generation", "training", "rationale", "unfit"),
-    *("heterogeneous", "serving", "requests", "search"),
+    *(
+        "plan_limits",
+        "plan_answer",
+        "clusters",
+        "generation_objectives",
+        "ranking",
+        "generation",
+        "training",
+        "rationale",
+        "unfit",
+    ),
+    *("heterogeneous_search", "heterogeneous_training", "heterogeneous_generation", "serving", "request_spaces"),
+    *("training_request", "generation_request", "search"),
 )
 """Shelves of the planning package, from the ground up."""
 TECHNOLOGY = ("parts", "launches", "budget", "law", "limits", "synthesis", "cost")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sightline.answers import plan_sentences
 from sightline.answers.best_plans import plan_outline
 from sightline.loading import load
-from sightline.planning.answer import PlanAnswer
+from sightline.planning.plan_answer import PlanAnswer
 from sightline.render import terminal_parts
 
 

@@ -1,6 +1,6 @@
 """Sequences that are worked out when they are read."""
 
-from sightline.planning.answer import LazySequence
+from sightline.planning.plan_answer import LazySequence
 
 
 def test_nothing_runs_before_it_is_read_and_then_once():

@@ -3,7 +3,7 @@
 import pytest
 
 from sightline.errors import InputError
-from sightline.planning.limits import BY_KEY, LIMITS, by_key, read_limits
+from sightline.planning.plan_limits import BY_KEY, LIMITS, by_key, read_limits
 from sightline.planning.search import plan
 
 

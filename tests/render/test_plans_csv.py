@@ -8,7 +8,7 @@ import plan_answers
 import pytest
 
 from sightline.loading import load, to_mapping
-from sightline.planning.answer import plans_to_dict
+from sightline.planning.plan_answer import plans_to_dict
 from sightline.quantities import as_json
 from sightline.render.csv import plans_to_csv
 

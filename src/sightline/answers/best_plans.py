@@ -22,7 +22,7 @@ from sightline.answers.outline import (
 from sightline.answers.profile import COSTS, profile_outline
 from sightline.answers.profile import short_answer as of_profile
 from sightline.errors import InputError
-from sightline.planning.answer import PlanAnswer
+from sightline.planning.plan_answer import PlanAnswer
 
 Commands = Sequence[tuple[str, str]]
 """What to try next: what each is for, and what to type."""

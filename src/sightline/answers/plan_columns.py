@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sightline.answers import labels, summary, units
-from sightline.planning.answer import PlanAnswer, RankedPlan
-from sightline.planning.limits import LIMITS
+from sightline.planning.plan_answer import PlanAnswer, RankedPlan
+from sightline.planning.plan_limits import LIMITS
 from sightline.profile.metrics import OTHERS, metric_of
 
 MEMORY, SPREAD, HARDWARE = "memory_bytes.total", "interval", "hardware"
@@ -146,11 +146,11 @@ def _is_generation(answer: PlanAnswer) -> bool:
 def _objectives(answer: PlanAnswer) -> Mapping[str, str]:
     """What may be looked for, and the result key that tells it."""
     if _is_generation(answer):
-        from sightline.planning.figures import OBJECTIVES
+        from sightline.planning.generation_objectives import OBJECTIVES
 
         return OBJECTIVES
     if answer.plans and answer.plans[0].profile.task.name == "serving":
-        from sightline.planning.serving.search import OBJECTIVES as OF_LOADS
+        from sightline.planning.serving.serving_search import OBJECTIVES as OF_LOADS
 
         return {name: compared.key for name, compared in OF_LOADS.items()}
     from sightline.planning.training.objectives import OBJECTIVES as OF_TRAINING

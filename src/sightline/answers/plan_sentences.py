@@ -10,9 +10,9 @@ from sightline.answers import labels, plan_columns, units
 from sightline.launching.training.rules import LAUNCH_RULES
 from sightline.loading import to_mapping
 from sightline.loading.sources import as_options
-from sightline.planning.answer import HardwareChange, NearestPlan, PlanAnswer, RankedPlan
 from sightline.planning.clusters import PRICE_OF, devices_setting, reads_back
-from sightline.planning.limits import LIMITS
+from sightline.planning.plan_answer import HardwareChange, NearestPlan, PlanAnswer, RankedPlan
+from sightline.planning.plan_limits import LIMITS
 from sightline.profile import Profile
 from sightline.profile.metrics import BOUNDS, metric_of
 from sightline.quantities import counted, percent

@@ -28,7 +28,7 @@ from sightline.quantities import percent
 
 if TYPE_CHECKING:
     from sightline.explanation.answer import Advice
-    from sightline.planning.answer import NearestPlan
+    from sightline.planning.plan_answer import NearestPlan
 
 _CONSTANTS_OF = {"training": "this framework on this device", "generation": "this engine", "serving": "this engine"}
 """What the constants that decide most about an interval are of."""

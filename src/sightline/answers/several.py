@@ -14,7 +14,7 @@ from sightline.profile.results import flatten
 
 if TYPE_CHECKING:
     from sightline.explanation.answer import Advice
-    from sightline.planning.answer import NearestPlan
+    from sightline.planning.plan_answer import NearestPlan
 
 AS_ASKED = "asked"
 """The key that keeps the order of the question."""

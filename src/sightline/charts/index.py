@@ -153,14 +153,14 @@ def _scaling(answer: Any, room: Room) -> Spec | None:
 
 def _pareto(answer: Any, room: Room) -> Spec | None:
     from sightline.charts.plan_chart import front_chart
-    from sightline.planning.answer import PlanAnswer
+    from sightline.planning.plan_answer import PlanAnswer
 
     return front_chart(answer, room) if isinstance(answer, PlanAnswer) else None
 
 
 def _plans(answer: Any, room: Room) -> Spec | None:
     from sightline.charts.plan_chart import plan_chart
-    from sightline.planning.answer import PlanAnswer
+    from sightline.planning.plan_answer import PlanAnswer
 
     return plan_chart(answer, room) if isinstance(answer, PlanAnswer) else None
 

@@ -12,7 +12,7 @@ from sightline.charts.axes import Axis, axis
 from sightline.charts.curves import LEAST_POINTS, Scale, scaling_panels
 from sightline.charts.drawing import SCREEN, Room
 from sightline.charts.stacks import Bar, limit_panel
-from sightline.planning.answer import PlanAnswer, RankedPlan
+from sightline.planning.plan_answer import PlanAnswer, RankedPlan
 from sightline.profile import overlapped_s
 from sightline.profile.metrics import metric_of
 

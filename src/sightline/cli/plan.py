@@ -18,7 +18,7 @@ from sightline.quantities import percent
 if TYPE_CHECKING:
     from sightline.answers.outline import Outline
     from sightline.launching import Launch
-    from sightline.planning.answer import PlanAnswer, RankedPlan
+    from sightline.planning.plan_answer import PlanAnswer, RankedPlan
     from sightline.profile import Profile
     from sightline.progress import Progress
 
@@ -368,7 +368,7 @@ class _Report(Report):
     commands: Commands
 
     def document(self) -> Any:
-        from sightline.planning.answer import launches, plans_to_dict
+        from sightline.planning.plan_answer import launches, plans_to_dict
 
         return plans_to_dict(self.answer, launches(self.answer))
 

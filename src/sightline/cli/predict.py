@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sightline.loading.loader import Asked, Cell, Loaded
-    from sightline.planning.answer import NearestPlan
+    from sightline.planning.plan_answer import NearestPlan
     from sightline.prediction.anchoring import Anchored
     from sightline.profile import Profile
     from sightline.progress import Progress

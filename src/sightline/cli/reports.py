@@ -16,7 +16,7 @@ from sightline.errors import InputError
 if TYPE_CHECKING:
     from sightline.answers.outline import Outline
     from sightline.explanation.answer import Advice
-    from sightline.planning.answer import NearestPlan
+    from sightline.planning.plan_answer import NearestPlan
     from sightline.prediction.anchoring import Anchored
     from sightline.profile import Profile
 

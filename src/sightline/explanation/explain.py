@@ -64,7 +64,7 @@ def explain(
     of_trace = scenario is not None
     subject = subject_of(asked, () if of_trace else settings, open_store(store))
     if isinstance(subject, TraceFiles):
-        from sightline.explanation.traced.explain import explain_trace
+        from sightline.explanation.traced.traced_step import explain_trace
 
         traced = _scenario(scenario, settings)
         return explain_trace(subject.paths, scenario=traced, known=known, progress=progress)

@@ -14,7 +14,7 @@ TYPES = {
     "sightline.scenario.operation:OperatorScenario": "sightline.notebook.outlines:scenario_outline",
     "sightline.profile.profile:Profile": "sightline.notebook.outlines:profile",
     "sightline.simulation.capacity:Capacity": "sightline.answers.loads:capacity_outline",
-    "sightline.planning.answer:PlanAnswer": "sightline.answers.best_plans:plan_outline",
+    "sightline.planning.plan_answer:PlanAnswer": "sightline.answers.best_plans:plan_outline",
     "sightline.exploration.answer:StudyAnswer": "sightline.answers.study:study_outline",
     "sightline.explanation.comparison:Comparison": "sightline.answers.comparison:comparison_outline",
     "sightline.explanation.answer:Explanation": "sightline.answers.analyses:explained_outline",

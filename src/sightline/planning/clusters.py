@@ -14,7 +14,7 @@ from sightline.content import fields_of
 from sightline.errors import InputError, nearest
 from sightline.loading.clusters.cluster import read_cluster, read_device
 from sightline.loading.clusters.this_machine import THIS_MACHINE
-from sightline.planning.answer import NearestPlan
+from sightline.planning.plan_answer import NearestPlan
 from sightline.quantities import USD_PER_HOUR, parse_quantity
 from sightline.scenario import Cluster, Device
 from sightline.scenario.cluster import Question

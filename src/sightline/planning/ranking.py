@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.explanation.compared import SAME, interval_of, likely_smaller, ratio_spread, spread_of
-from sightline.planning.answer import RankedPlan
-from sightline.planning.figures import ascending, missed_by
+from sightline.planning.generation_objectives import ascending, missed_by
+from sightline.planning.plan_answer import RankedPlan
 from sightline.prediction.anchoring.pair import correlations
 from sightline.prediction.generation.predict import engine_constants
 from sightline.prediction.generation.uncertainty import Case, spreads_of_ratio

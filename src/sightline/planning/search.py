@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from sightline.errors import InputError
 from sightline.loading.loader import Overrides, read_overrides
 from sightline.loading.sources import read_source
-from sightline.planning.answer import PlanAnswer
-from sightline.planning.limits import by_key, read_limits
-from sightline.planning.requests.spaces import counted, plan_command, priced, spaces_of
+from sightline.planning.plan_answer import PlanAnswer
+from sightline.planning.plan_limits import by_key, read_limits
+from sightline.planning.request_spaces import counted, plan_command, priced, spaces_of
 from sightline.progress import SILENT, Progress, watched
 from sightline.quantities import show
 from sightline.scenario import GenerationScenario, Scenario, ServingScenario
@@ -59,7 +59,7 @@ def plan(
             is restricted; or a `Scenario`, all of whose fields in ``free`` are searched.
         free: Fields of the plan to search, next to those that the source restricts; default: those that it leaves out.
         objective: time, cost, energy, memory or batch; of generation also throughput, latency, ... (`OBJECTIVES` of
-            `sightline.planning.figures`); of a load goodput, cost, users or energy.
+            `sightline.planning.generation_objectives`); of a load goodput, cost, users or energy.
         pareto: Two objectives instead; the answer's ``pareto`` are the Pareto-optimal plans.
         top: Plans to return, by default 10, of a load 5; of a Pareto front at most, by default 15, its ends among them.
             At most 1,000.
@@ -132,7 +132,7 @@ Command: TypeAlias = Callable[..., str]
 
 def _of_load(spaces: Sequence[Space[Any]], options: Options, command: Command, progress: Progress) -> PlanAnswer:
     """Plans that serve a load."""
-    from sightline.planning.serving.answers import plan_serving
+    from sightline.planning.serving.ranked import plan_serving
 
     of_users = {name: options[name] for name in ("ttft", "tpot")}
     limits = {f"workload.slo.{name}": value for name, value in of_users.items() if value is not None}
@@ -149,7 +149,7 @@ def _of_load(spaces: Sequence[Space[Any]], options: Options, command: Command, p
 
 def _of_generation(spaces: Sequence[Space[Any]], options: Options, command: Command, progress: Progress) -> PlanAnswer:
     """Plans that generate."""
-    from sightline.planning.requests.generation import plan_generation
+    from sightline.planning.generation_request import plan_generation
 
     limits = {name: options[name] for name in ("max_memory", "ttft", "tpot")}
     taken = {name: options[name] for name in ("objective", "pareto", "top", "anchor")}
@@ -158,7 +158,7 @@ def _of_generation(spaces: Sequence[Space[Any]], options: Options, command: Comm
 
 def _of_training(spaces: Sequence[Space[Any]], options: Options, command: Command, progress: Progress) -> PlanAnswer:
     """Plans that train."""
-    from sightline.planning.requests.training import plan_training
+    from sightline.planning.training_request import plan_training
 
     taken = {name: value for name, value in options.items() if name not in _REFUSED[Scenario]}
     further = {"max-memory": options["max_memory"], "availability": options["availability"]}

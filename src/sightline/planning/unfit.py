@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sightline.planning.answer import LazySequence, NearestPlan, nearest_to_dict
+from sightline.planning.plan_answer import LazySequence, NearestPlan, nearest_to_dict
 from sightline.prediction.changes import needs_several
 from sightline.profile import TRAINING, Profile
 from sightline.scenario.space import opened

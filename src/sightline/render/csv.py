@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sightline.explanation.answer import Explanation
     from sightline.explanation.comparison import Comparison
     from sightline.exploration.answer import StudyAnswer
-    from sightline.planning.answer import PlanAnswer
+    from sightline.planning.plan_answer import PlanAnswer
     from sightline.prediction.roofline_table import RooflineTable
     from sightline.reproduction.answer import Reproduction
     from sightline.validation.coverage import Cell

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from sightline.anchors import predict, simulate
 from sightline.exploration.answer import StudyAnswer
 from sightline.loading import load_all
-from sightline.planning.answer import PlanAnswer
+from sightline.planning.plan_answer import PlanAnswer
 from sightline.planning.search import plan
 from sightline.profile import Profile
 from sightline.progress import SILENT, Progress

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from sightline.errors import InputError, nearest
-from sightline.planning.limits import BY_KEY, read_limit
+from sightline.planning.plan_limits import BY_KEY, read_limit
 from sightline.profile import BOUNDS, LEVELS, MEMORY_PARTS, SERVING, TASKS, Task, task_of
 from sightline.profile.metrics import OPERATOR, STATISTICS
 from sightline.quantities import (

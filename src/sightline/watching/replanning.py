@@ -14,7 +14,7 @@ from sightline.scenario import Cluster, Scenario
 from sightline.scenario.space import TRAINING_FIELDS
 
 if TYPE_CHECKING:
-    from sightline.planning.answer import PlanAnswer
+    from sightline.planning.plan_answer import PlanAnswer
     from sightline.profile import Profile
 
 

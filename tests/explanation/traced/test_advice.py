@@ -8,7 +8,7 @@ import pytest
 from kineto import Composed
 
 import sightline as sl
-from sightline.explanation.traced.explain import explain_trace
+from sightline.explanation.traced.traced_step import explain_trace
 
 RECORDED = Path(__file__).parents[2] / "traces" / "recorded"
 SAID = {

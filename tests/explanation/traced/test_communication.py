@@ -3,7 +3,7 @@
 import pytest
 from kineto import Composed
 
-from sightline.explanation.traced.explain import explain_trace
+from sightline.explanation.traced.traced_step import explain_trace
 
 GEMM = "sm90_xmma_gemm_bf16"
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"

@@ -5,7 +5,7 @@ import re
 import pytest
 from kineto import Composed
 
-from sightline.explanation.traced.explain import explain_trace
+from sightline.explanation.traced.traced_step import explain_trace
 
 GEMM = "sm90_xmma_gemm_bf16"
 STEP = 10_000.0

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from sightline.errors import InputError
 from sightline.loading import generation_from_mapping
-from sightline.planning.answer import PlanAnswer
-from sightline.planning.figures import FIGURES, figure_key, more_is_better, within
-from sightline.planning.generation.search import search
+from sightline.planning.generation.generation_search import search
 from sightline.planning.generation.space import variants
+from sightline.planning.generation_objectives import FIGURES, figure_key, more_is_better, within
+from sightline.planning.plan_answer import PlanAnswer
 from sightline.prediction import predict
 from sightline.profile import Profile
 from sightline.progress import Progress

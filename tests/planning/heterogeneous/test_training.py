@@ -151,7 +151,7 @@ def test_a_mistake_in_a_prediction_is_not_taken_for_the_batch(monkeypatch):
     def wrong(_: object) -> None:
         raise InputError("plan.optimizer is 'x'")
 
-    monkeypatch.setattr("sightline.planning.heterogeneous.search.predict", wrong)
+    monkeypatch.setattr("sightline.planning.heterogeneous_search.predict", wrong)
     with pytest.raises(InputError, match=r"plan\.optimizer"):
         plan(asked(A100, H100))
 

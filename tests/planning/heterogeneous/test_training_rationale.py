@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sightline.planning.answer import PlanAnswer
+from sightline.planning.plan_answer import PlanAnswer
 from sightline.planning.search import plan
 
 A100, H100 = "8x a100-sxm-80gb", "8x h100-sxm-80gb"

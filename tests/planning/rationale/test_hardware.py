@@ -6,7 +6,7 @@ import pytest
 from training_scenarios import training
 
 from sightline.planning.rationale.hardware import PARTS, hardware_changes, more_memory
-from sightline.planning.rationale.training import nearby_plans
+from sightline.planning.rationale.training_rationale import nearby_plans
 from sightline.prediction.training.predict import profile_of
 
 

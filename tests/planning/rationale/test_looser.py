@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.planning.limits import read_limits
+from sightline.planning.plan_limits import read_limits
 from sightline.planning.rationale.relaxed import looser
 from sightline.planning.training.objectives import RunLimits
 

@@ -3,7 +3,7 @@
 import pytest
 
 from sightline.errors import InputError
-from sightline.planning.requests.spaces import read_axes
+from sightline.planning.request_spaces import read_axes
 
 FIGURES = {"time": "step_time_s", "duration": "step_time_s", "cost": "cost_usd"}
 

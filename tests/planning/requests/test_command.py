@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline.loading.loader import read_overrides
-from sightline.planning.requests.spaces import plan_command
+from sightline.planning.request_spaces import plan_command
 
 PRINTABLE = st.text(st.characters(codec="utf-8", exclude_categories=("C",)), min_size=1)
 

@@ -4,7 +4,7 @@ import pytest
 
 from sightline.errors import InputError
 from sightline.loading.spaces import load_spaces
-from sightline.planning.requests.spaces import together
+from sightline.planning.request_spaces import together
 from sightline.planning.search import plan
 
 FIXED = {"framework": "megatron", "pipeline_parallel": 1, "context_parallel": 1, "offload": "none"}

@@ -4,7 +4,7 @@ import pytest
 
 from sightline.errors import InputError
 from sightline.loading import load
-from sightline.planning.requests.spaces import spaces_of, together
+from sightline.planning.request_spaces import spaces_of, together
 from sightline.planning.search import plan
 from sightline.scenario.space import GENERATION_FIELDS, TRAINING_FIELDS, freed, opened
 

@@ -3,7 +3,7 @@
 import pytest
 
 from sightline.loading.spaces import load_spaces
-from sightline.planning.requests.spaces import together
+from sightline.planning.request_spaces import together
 from sightline.planning.search import plan
 
 COUNTS = (1, 2, 4, 6, 8, 16)

@@ -3,7 +3,7 @@
 import pytest
 from planning.serving.questions import QUESTION
 
-from sightline.planning.answer import PlanAnswer
+from sightline.planning.plan_answer import PlanAnswer
 from sightline.planning.search import plan
 
 

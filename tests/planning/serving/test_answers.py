@@ -11,7 +11,7 @@ from sightline.answers import plan_columns, units
 from sightline.answers.best_plans import plan_outline
 from sightline.charts.plan_chart import plan_chart
 from sightline.launching import write
-from sightline.planning.answer import plans_to_dict
+from sightline.planning.plan_answer import plans_to_dict
 from sightline.planning.search import plan
 from sightline.render.terminal import outline_text
 

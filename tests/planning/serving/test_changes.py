@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from serving_scenarios import serving
 
-from sightline.planning.serving.search import single_changes
+from sightline.planning.serving.serving_search import single_changes
 from sightline.scenario.rules import breaks_no_rule
 from sightline.simulation.cache import alike
 

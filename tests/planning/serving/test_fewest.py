@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from planning.serving.questions import QUESTION, RENT
 
-from sightline.planning.requests.spaces import spaces_of
+from sightline.planning.request_spaces import spaces_of
 from sightline.planning.search import plan
 from sightline.planning.serving.trial import allowed_counts, of_one_replica
 from sightline.simulation.simulate import simulate

@@ -6,8 +6,8 @@ import pytest
 from planning.serving.questions import QUESTION, RATE
 
 from sightline.errors import InputError
-from sightline.planning.requests.spaces import spaces_of
-from sightline.planning.serving.search import GOODPUT, OBJECTIVES, figures_of, objective_of, search
+from sightline.planning.request_spaces import spaces_of
+from sightline.planning.serving.serving_search import GOODPUT, OBJECTIVES, figures_of, objective_of, search
 
 
 @pytest.mark.parametrize("name", sorted(OBJECTIVES))

@@ -8,9 +8,9 @@ from planning.serving.questions import LOAD, PLAN, QUESTION
 
 from sightline.errors import InputError
 from sightline.loading import load
-from sightline.planning.requests.spaces import spaces_of
+from sightline.planning.request_spaces import spaces_of
 from sightline.planning.search import plan
-from sightline.planning.serving.search import PER_PLAN, search
+from sightline.planning.serving.serving_search import PER_PLAN, search
 from sightline.progress import Progress, State
 from sightline.simulation.simulate import find_capacity
 

@@ -3,7 +3,7 @@
 import pytest
 
 from sightline.answers import plan_sentences
-from sightline.planning.answer import plans_to_dict
+from sightline.planning.plan_answer import plans_to_dict
 from sightline.planning.search import plan
 
 TUNED = {

@@ -7,7 +7,7 @@ import pytest
 
 from sightline.loading.spaces import load_spaces
 from sightline.planning.training.candidates import layout_of, open_plan
-from sightline.planning.training.search import Bounds, pieces_of
+from sightline.planning.training.training_search import Bounds, pieces_of
 from sightline.planning.training.validity import POSSIBLE, valid_plans
 from sightline.prediction.training.predict import assembled
 from sightline.prediction.training.priced import price

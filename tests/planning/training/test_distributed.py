@@ -6,8 +6,8 @@ import pytest
 from sightline.errors import InputError
 from sightline.loading.written import to_mapping
 from sightline.planning.search import plan
-from sightline.planning.training import answers, distributed, search
-from sightline.planning.training import search as pieces
+from sightline.planning.training import distributed, ranked, training_search
+from sightline.planning.training import training_search as pieces
 from sightline.progress import Progress
 
 DENSE = {"model_type": "llama", "hidden_size": 256, "num_hidden_layers": 4, "num_attention_heads": 4}
@@ -59,8 +59,8 @@ def test_parts_together_are_the_answer_of_one_process(asked, tmp_path):
 @pytest.mark.usefixtures("small_pieces")
 def test_where_bounds_leave_plans_out_the_answer_says_how_it_is_counted(monkeypatch, tmp_path):
     monkeypatch.setattr(pieces, "EVALUATED_WHOLE", 100)
-    monkeypatch.setattr(answers, "EVALUATED_WHOLE", 100)
-    monkeypatch.setattr(search, "SPARE", 3)
+    monkeypatch.setattr(ranked, "EVALUATED_WHOLE", 100)
+    monkeypatch.setattr(training_search, "SPARE", 3)
     whole, parts = plan(ASKED, top=1), plan(ASKED, top=1, where=str(tmp_path / "search"))
     assert shown(parts)[0] == shown(whole)[0]
     assert parts.evaluated > whole.evaluated
@@ -73,7 +73,7 @@ def test_where_bounds_leave_plans_out_the_answer_says_how_it_is_counted(monkeypa
 @pytest.mark.usefixtures("small_pieces")
 def test_equally_good_plans_at_the_edge_are_chosen_alike(monkeypatch, tmp_path):
     # Memory does not depend on the schedule of one stage, so that many plans are equally good.
-    monkeypatch.setattr(search, "SPARE", 3)
+    monkeypatch.setattr(training_search, "SPARE", 3)
     asked = {"objective": "memory", "top": 1}
     assert shown(plan(ASKED, **asked, where=str(tmp_path / "search"))) == shown(plan(ASKED, **asked))
 

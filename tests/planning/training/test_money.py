@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline.errors import InputError
-from sightline.planning.limits import read_limits
+from sightline.planning.plan_limits import read_limits
 from sightline.planning.training.objectives import Run, read_availability, read_run_limits, usual_availability
 
 counts = st.integers(1, 10**6)

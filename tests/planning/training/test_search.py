@@ -14,10 +14,10 @@ from sightline.errors import InputError
 from sightline.loading import scenario_from_mapping
 from sightline.loading.spaces import load_spaces
 from sightline.planning.search import plan
-from sightline.planning.training import search as search_module
+from sightline.planning.training import training_search as search_module
 from sightline.planning.training.best import fields_at
 from sightline.planning.training.candidates import resolved
-from sightline.planning.training.search import Bounds
+from sightline.planning.training.training_search import Bounds
 from sightline.planning.training.validity import POSSIBLE
 from sightline.prediction.training.predict import profile_of
 from sightline.scenario.plan import OFFLOADABLE

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from sightline.answers.plan_sentences import most_surely, perhaps_too_large
-from sightline.planning.answer import plans_to_dict
+from sightline.planning.plan_answer import plans_to_dict
 from sightline.planning.search import plan
 from sightline.render.csv import plans_to_csv
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kineto import Composed
 
 from sightline.errors import InputError
-from sightline.explanation.traced.explain import explain_trace
+from sightline.explanation.traced.traced_step import explain_trace
 from sightline.traces import decoding, files
 from sightline.traces.files import read_trace, trace_files
 

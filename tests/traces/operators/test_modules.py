@@ -3,7 +3,7 @@
 import pytest
 from kineto import HOST, Composed
 
-from sightline.explanation.traced.explain import explain_trace
+from sightline.explanation.traced.traced_step import explain_trace
 
 
 def with_frames(tmp_path):

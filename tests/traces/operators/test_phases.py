@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from kineto import HOST, Composed
 
-from sightline.explanation.traced.explain import explain_trace
+from sightline.explanation.traced.traced_step import explain_trace
 
 GEMM = "sm90_xmma_gemm_bf16"
 ENGINE = "autograd::engine::evaluate_function: "

@@ -5,7 +5,7 @@ import math
 import pytest
 from kineto import Composed
 
-from sightline.explanation.traced.explain import explain_trace
+from sightline.explanation.traced.traced_step import explain_trace
 from sightline.program.operators import FlashAttention, Matmul
 
 BF16, FP32 = "c10::BFloat16", "float"

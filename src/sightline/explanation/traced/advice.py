@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from sightline.explanation.answer import Advice
-from sightline.explanation.traced.figures import Figures, fills, slow_one
+from sightline.explanation.traced.step_figures import Figures, fills, slow_one
 from sightline.prediction.changes import seconds
 from sightline.quantities import FLOPS, format_quantity, percent
 from sightline.traces.breakdown import Reason
@@ -14,7 +14,7 @@ from sightline.traces.operator_names import UNNAMED
 from sightline.traces.operators import CORE
 
 if TYPE_CHECKING:
-    from sightline.explanation.traced.explain import Predicted
+    from sightline.explanation.traced.traced_step import Predicted
 
 
 class Fault(NamedTuple):

@@ -22,7 +22,7 @@ from sightline.exploration.own.reports import MEMORY, NO_LEVEL
 from sightline.exploration.own.technology import Around, Devices
 from sightline.planning.training.best import fields_at
 from sightline.planning.training.candidates import DIMENSIONS, Axes, Choice, layout_of, open_plan, resolved
-from sightline.planning.training.search import pieces_of
+from sightline.planning.training.training_search import pieces_of
 from sightline.planning.training.validity import Valid, valid_plans
 from sightline.prediction import predict
 from sightline.progress import Progress

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from sightline import catalog
-from sightline.planning.answer import HardwareChange
-from sightline.planning.rationale.training import NearbyPlan
+from sightline.planning.plan_answer import HardwareChange
+from sightline.planning.rationale.training_rationale import NearbyPlan
 from sightline.prediction.sensitivity import NUMBERS, scaled
 from sightline.profile import Profile
 from sightline.quantities import BYTES_PER_SECOND, GIB, SECONDS, Dimension, format_quantity, parse_quantity

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from sightline.loading.sources import with_settings
-from sightline.planning.answer import NearestPlan, RankedPlan
 from sightline.planning.clusters import devices_setting, is_usual
+from sightline.planning.plan_answer import NearestPlan, RankedPlan
 from sightline.planning.rationale.relaxed import FARTHEST, Variation, looser, others, with_more_devices
 from sightline.planning.training.best import Candidate, First, Front, Keeper
 from sightline.planning.training.candidates import Array, Axes, Choice, resolved
 from sightline.planning.training.mesh import Block
 from sightline.planning.training.objectives import Measure, exceeded
-from sightline.planning.training.search import Request, search
+from sightline.planning.training.training_search import Request, search
 from sightline.planning.training.validity import LAUNCHABLE
 from sightline.prediction.changes import needs_and_step
 from sightline.profile import Profile

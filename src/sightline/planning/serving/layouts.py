@@ -13,11 +13,11 @@ import numpy as np
 
 from sightline.errors import InputError
 from sightline.planning.clusters import resizer
-from sightline.planning.figures import PARETO, ascending
 from sightline.planning.generation.candidates import Kept
 from sightline.planning.generation.evaluation import Evaluated
-from sightline.planning.generation.search import SHOWN, Found, go_through, kept
+from sightline.planning.generation.generation_search import SHOWN, Found, go_through, kept
 from sightline.planning.generation.space import GenerationSpace, Variant
+from sightline.planning.generation_objectives import PARETO, ascending
 from sightline.progress import Progress
 from sightline.scenario import Generate, GenerationPlan, GenerationScenario, ServingScenario, Slo
 from sightline.scenario.generation import DEGREES

@@ -19,7 +19,7 @@ from sightline.loading.written import to_mapping
 from sightline.planning.ranking import front_of
 from sightline.planning.training.best import Candidate
 from sightline.planning.training.candidates import layout_of
-from sightline.planning.training.search import Bounds, Counts, Request, pieces_of, search_space
+from sightline.planning.training.training_search import Bounds, Counts, Request, pieces_of, search_space
 from sightline.progress import Progress
 from sightline.scenario import Scenario
 from sightline.scenario.space import Space

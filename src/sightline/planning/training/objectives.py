@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import InputError, nearest
-from sightline.planning.limits import read_amount, read_limits
+from sightline.planning.plan_limits import read_amount, read_limits
 from sightline.planning.training.candidates import Axes
 from sightline.planning.training.mesh import Block
 from sightline.profile import Profile

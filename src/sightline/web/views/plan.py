@@ -85,8 +85,8 @@ def _slo() -> Iterator[Field]:
 
 
 def _objectives() -> Iterator[Field]:
-    from sightline.planning.figures import OBJECTIVES as OF_GENERATION
-    from sightline.planning.serving.search import OBJECTIVES as OF_LOADS
+    from sightline.planning.generation_objectives import OBJECTIVES as OF_GENERATION
+    from sightline.planning.serving.serving_search import OBJECTIVES as OF_LOADS
     from sightline.planning.training.objectives import OBJECTIVES as OF_TRAINING
 
     for tasks, words in ((TRAINING, OF_TRAINING), (GENERATE, OF_GENERATION), (SERVE, OF_LOADS)):

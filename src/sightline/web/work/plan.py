@@ -10,7 +10,7 @@ from sightline.progress import Progress
 from sightline.web.work import checked, found
 
 if TYPE_CHECKING:
-    from sightline.planning.answer import PlanAnswer
+    from sightline.planning.plan_answer import PlanAnswer
 
 OPTIONS: Final = (
     *("objective", "pareto", "top", "max_memory", "launchable", "devices", "deadline", "budget", "ttft", "tpot"),
@@ -27,7 +27,7 @@ def work(mapping: Mapping[str, Any], options: Mapping[str, Any], progress: Progr
     """Return the best plans."""
     from sightline.answers.best_plans import plan_outline
     from sightline.loading.sources import without_files
-    from sightline.planning.answer import launches, plans_to_dict
+    from sightline.planning.plan_answer import launches, plans_to_dict
     from sightline.planning.search import plan
     from sightline.render.csv import plans_to_csv
     from sightline.render.html import outline_piece
@@ -45,7 +45,7 @@ def work(mapping: Mapping[str, Any], options: Mapping[str, Any], progress: Progr
 def check(mapping: Mapping[str, Any], options: Mapping[str, Any]) -> None:
     """Raise `InputError` with the mistakes that are found before the search."""
     from sightline.loading.sources import without_files
-    from sightline.planning.requests.spaces import check_request
+    from sightline.planning.request_spaces import check_request
 
     top = options.get("top")
     if top is not None and (not isinstance(top, int) or isinstance(top, bool) or not 1 <= top <= MOST_TOP):

@@ -55,7 +55,7 @@ def check(mapping: Mapping[str, Any], options: Mapping[str, Any]) -> "tuple[Load
 
 
 def _think_s(options: Mapping[str, Any]) -> float:
-    from sightline.planning.limits import read_amount
+    from sightline.planning.plan_limits import read_amount
     from sightline.quantities import SECONDS
 
     stated = options.get("think_time")

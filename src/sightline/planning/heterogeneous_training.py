@@ -11,18 +11,9 @@ import numpy as np
 
 from sightline.loading.clusters.cluster import joined
 from sightline.loading.sources import with_settings
-from sightline.planning.answer import (
-    HardwareChange,
-    LazySequence,
-    NearestPlan,
-    Neighbour,
-    PlanAnswer,
-    RankedPlan,
-    by_loss,
-)
+from sightline.planning import heterogeneous_search
 from sightline.planning.clusters import cluster_settings, price_assumptions, without_names
-from sightline.planning.heterogeneous import search
-from sightline.planning.heterogeneous.search import (
+from sightline.planning.heterogeneous_search import (
     INVALID,
     UNFIT,
     best_beside,
@@ -32,13 +23,22 @@ from sightline.planning.heterogeneous.search import (
     said_of_unlisted,
     without_plans,
 )
+from sightline.planning.plan_answer import (
+    HardwareChange,
+    LazySequence,
+    NearestPlan,
+    Neighbour,
+    PlanAnswer,
+    RankedPlan,
+    by_loss,
+)
 from sightline.planning.rationale.hardware import LEAST_GAIN, PARTS, change_of
 from sightline.planning.rationale.nearest import Unmet, changes_from, nearest_plans
 from sightline.planning.rationale.relaxed import looser
-from sightline.planning.rationale.training import Predict, explained, nearby_plans, neighbours
-from sightline.planning.training.answers import Found, ranked
+from sightline.planning.rationale.training_rationale import Predict, explained, nearby_plans, neighbours
 from sightline.planning.training.objectives import Measure, exceeded
-from sightline.planning.training.search import SPARE, Request
+from sightline.planning.training.ranked import Found, ranked
+from sightline.planning.training.training_search import SPARE, Request
 from sightline.planning.training.validity import LAUNCHABLE, POSSIBLE
 from sightline.prediction.changes import more_memory_because, needs_and_step, slower_because
 from sightline.prediction.sensitivity import scaled
@@ -141,7 +141,7 @@ NEAR = 1.4
 """How many times the best objective a layout's may be, with its first saving that fits, for others to be tried."""
 
 
-class Listed(search.Listed[Found]):
+class Listed(heterogeneous_search.Listed[Found]):
     """The training plans of the list that were predicted so far."""
 
     unshared = "global_batch"

@@ -7,12 +7,12 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from sightline.loading.sources import with_settings
-from sightline.planning.answer import LazySequence, NearestPlan, Neighbour, PlanAnswer, by_loss
-from sightline.planning.figures import FIGURES, figure_key, missed_by, more_is_better
 from sightline.planning.generation.evaluation import with_most_users
-from sightline.planning.generation.search import search
+from sightline.planning.generation.generation_search import search
 from sightline.planning.generation.space import GenerationSpace
-from sightline.planning.limits import BY_KEY
+from sightline.planning.generation_objectives import FIGURES, figure_key, missed_by, more_is_better
+from sightline.planning.plan_answer import LazySequence, NearestPlan, Neighbour, PlanAnswer, by_loss
+from sightline.planning.plan_limits import BY_KEY
 from sightline.planning.rationale.hardware import hardware_changes
 from sightline.planning.rationale.relaxed import larger_clusters
 from sightline.prediction.changes import candidate_changes, changed, does_not_fit, memory_needed, settings_of

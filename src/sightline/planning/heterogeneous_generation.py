@@ -9,16 +9,15 @@ from typing import Any
 import numpy as np
 
 from sightline import catalog
-from sightline.planning.answer import LazySequence, NearestPlan, Neighbour, PlanAnswer, RankedPlan, by_loss
+from sightline.planning import heterogeneous_search
 from sightline.planning.clusters import cluster_settings
-from sightline.planning.figures import ascending, figure, figure_key, missed_by, within
 from sightline.planning.generation.candidates import values_of
 from sightline.planning.generation.evaluation import COUNTED_AS, DOUBLED
-from sightline.planning.generation.search import ANSWERED, assumptions, free_fields, needed_limits, rent_of
-from sightline.planning.generation.search import search as search_equal
+from sightline.planning.generation.generation_search import ANSWERED, assumptions, free_fields, needed_limits, rent_of
+from sightline.planning.generation.generation_search import search as search_equal
 from sightline.planning.generation.space import GenerationSpace, engines, plan_of, restricted, runs, values_in, variants
-from sightline.planning.heterogeneous import search
-from sightline.planning.heterogeneous.search import (
+from sightline.planning.generation_objectives import ascending, figure, figure_key, missed_by, within
+from sightline.planning.heterogeneous_search import (
     best_beside,
     left_out,
     nearest_on_each_kind,
@@ -27,8 +26,15 @@ from sightline.planning.heterogeneous.search import (
     spaces_of_one_kind,
     without_plans,
 )
+from sightline.planning.plan_answer import LazySequence, NearestPlan, Neighbour, PlanAnswer, RankedPlan, by_loss
 from sightline.planning.ranking import front_of, spread_over
-from sightline.planning.rationale.generation import compared, explained_generation, kinds_of, nearest_of, small
+from sightline.planning.rationale.generation_rationale import (
+    compared,
+    explained_generation,
+    kinds_of,
+    nearest_of,
+    small,
+)
 from sightline.profile import Profile
 from sightline.progress import Cancelled, Progress
 from sightline.scenario import Cluster, Disaggregation, GenerationPlan, GenerationScenario
@@ -130,7 +136,7 @@ def _shapes(
             yield replace(scenario.plan, **shape, replicas=int(replicas))
 
 
-class Listed(search.Listed[Profile]):
+class Listed(heterogeneous_search.Listed[Profile]):
     """The serving plans of the list that were predicted so far."""
 
     unshared = "group_batches"

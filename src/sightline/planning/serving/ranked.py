@@ -8,14 +8,22 @@ import numpy as np
 
 from sightline.errors import InputError
 from sightline.loading.sources import with_settings
-from sightline.planning.answer import LazySequence, NearestPlan, Neighbour, PlanAnswer, RankedPlan, by_loss
 from sightline.planning.clusters import devices_setting, price_assumptions
-from sightline.planning.figures import missed_by
-from sightline.planning.generation.search import UNKNOWN_QUALITY, free_fields
-from sightline.planning.limits import read_amount, read_limits
-from sightline.planning.rationale.generation import ALIKE, SEEN
+from sightline.planning.generation.generation_search import UNKNOWN_QUALITY, free_fields
+from sightline.planning.generation_objectives import missed_by
+from sightline.planning.plan_answer import LazySequence, NearestPlan, Neighbour, PlanAnswer, RankedPlan, by_loss
+from sightline.planning.plan_limits import read_amount, read_limits
+from sightline.planning.rationale.generation_rationale import ALIKE, SEEN
 from sightline.planning.serving.layouts import ServingSpace, limits_of
-from sightline.planning.serving.search import SIZE, Placed, Simulated, choices_of, objective_of, search, single_changes
+from sightline.planning.serving.serving_search import (
+    SIZE,
+    Placed,
+    Simulated,
+    choices_of,
+    objective_of,
+    search,
+    single_changes,
+)
 from sightline.planning.serving.trial import Trial, has_times, objective_in, tried
 from sightline.prediction.changes import does_not_fit
 from sightline.progress import Progress

@@ -1,4 +1,4 @@
-"""What people ask of a search of plans: the spaces that are searched, the command that asks again, and mistakes."""
+"""What people ask of a search of plans: read, checked, searched and explained."""
 
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from sightline.loading.loader import Overrides, read_overrides
 from sightline.loading.sources import as_options, read_source
 from sightline.loading.spaces import load_spaces
 from sightline.planning.clusters import read_prices, with_counts, with_prices
-from sightline.planning.limits import LIMITS, read_limits
+from sightline.planning.plan_limits import LIMITS, read_limits
 from sightline.quantities import show
 from sightline.scenario import Cluster, GenerationScenario, OperatorScenario, Scenario, ServingScenario
 from sightline.scenario.space import GENERATION_FIELDS, TRAINING_FIELDS, Space, freed, opened
@@ -207,12 +207,11 @@ def check_request(mapping: Mapping[str, Any], options: Mapping[str, Any], *, mos
 def _check_objectives(kind: type, objective: Any, pareto: Any) -> None:
     """Raise `InputError` for objectives that a task does not have."""
     if kind is ServingScenario:
-        from sightline.planning.serving.search import objective_of
+        from sightline.planning.serving.serving_search import objective_of
 
         objective_of(objective or "time")
     elif kind is GenerationScenario:
-        from sightline.planning.figures import figure_key
-        from sightline.planning.requests.generation import ALLOWED_AXES
+        from sightline.planning.generation_objectives import ALLOWED_AXES, figure_key
 
         figure_key(objective or "time")
         read_axes(pareto, figure_key, ALLOWED_AXES)

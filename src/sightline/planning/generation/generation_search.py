@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import InputError
-from sightline.planning.answer import NearestPlan, PlanAnswer, RankedPlan
 from sightline.planning.clusters import price_assumptions
-from sightline.planning.figures import PARETO, figure, figure_key, within
 from sightline.planning.generation.candidates import Candidates, Kept, candidates
 from sightline.planning.generation.evaluation import DOUBLED, Evaluated, evaluated, most_users
 from sightline.planning.generation.space import GenerationSpace, Variant, variants
-from sightline.planning.limits import BY_KEY
+from sightline.planning.generation_objectives import PARETO, figure, figure_key, within
+from sightline.planning.plan_answer import NearestPlan, PlanAnswer, RankedPlan
+from sightline.planning.plan_limits import BY_KEY
 from sightline.planning.ranking import KEPT, Ranked, best_places, front, ranked, spread_over
 from sightline.prediction.generation.predict import predict_generation
 from sightline.profile import MEMORY_PARTS, NumbersOnDemand, Profile

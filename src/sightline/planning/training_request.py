@@ -5,14 +5,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sightline.errors import InputError
-from sightline.planning.answer import PlanAnswer
-from sightline.planning.heterogeneous.search import spaces_of_one_kind
-from sightline.planning.limits import read_limits
-from sightline.planning.rationale.training import explained
-from sightline.planning.requests.spaces import read_axes, together
-from sightline.planning.training.answers import best_plans, contradictions
+from sightline.planning.heterogeneous_search import spaces_of_one_kind
+from sightline.planning.plan_answer import PlanAnswer
+from sightline.planning.plan_limits import read_limits
+from sightline.planning.rationale.training_rationale import explained
+from sightline.planning.request_spaces import read_axes, together
 from sightline.planning.training.objectives import OBJECTIVES, check_objective, read_availability, read_run_limits
-from sightline.planning.training.search import Request
+from sightline.planning.training.ranked import best_plans, contradictions
+from sightline.planning.training.training_search import Request
 from sightline.prediction import needs_equal_devices, predict
 from sightline.progress import Progress
 from sightline.scenario import Scenario
@@ -75,7 +75,7 @@ def _on_heterogeneous_devices(
     spaces: Sequence[Space[Scenario]], request: Request, command: str, progress: Progress
 ) -> PlanAnswer:
     """The answer where clusters have several kinds of devices: of these together, and of each alone."""
-    from sightline.planning.heterogeneous.training import Searched, plan_heterogeneous, with_rationale
+    from sightline.planning.heterogeneous_training import Searched, plan_heterogeneous, with_rationale
 
     mixed = [space for space in spaces if space.scenario.cluster.groups]
     if any(space.at_most for space in spaces):

@@ -1,8 +1,4 @@
-"""One search on heterogeneous devices, of training and of generation: plans on several kinds of devices are a list.
-
-The list is laid out and predicted plan by plan. Parts of the cluster that have one kind of device are searched as any
-other cluster, and join the answer.
-"""
+"""Search plans on several kinds of devices: the parts of a cluster that differ, each alone and all together."""
 
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -16,8 +12,8 @@ from sightline.content import fields_of
 from sightline.errors import InputError
 from sightline.loading.clusters.cluster import joined
 from sightline.loading.sources import with_settings
-from sightline.planning.answer import NearestPlan, Neighbour, PlanAnswer, RankedPlan
 from sightline.planning.clusters import cluster_settings, without_names
+from sightline.planning.plan_answer import NearestPlan, Neighbour, PlanAnswer, RankedPlan
 from sightline.prediction import predict
 from sightline.profile import Profile
 from sightline.scenario import Cluster

@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from sightline.errors import InputError, nearest
-from sightline.planning.figures import ascending, missed_by
+from sightline.planning.generation_objectives import ascending, missed_by
 from sightline.planning.ranking import Ranked, ranked
 from sightline.planning.serving.layouts import CHANGED, Finalist, ServingSpace, Sweep, sweep
 from sightline.planning.serving.trial import (

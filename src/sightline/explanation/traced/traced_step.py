@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sightline.explanation.answer import Advice, Explanation, Limit
 from sightline.explanation.traced.advice import Fault, advised
-from sightline.explanation.traced.figures import Figures, figures_of, reading
+from sightline.explanation.traced.step_figures import Figures, figures_of, reading
 from sightline.prediction.changes import seconds
 from sightline.profile import Profile, Row
 from sightline.progress import SILENT, Progress

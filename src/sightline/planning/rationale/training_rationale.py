@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, TypeAlias
 from sightline.explanation.compared import SAME
 from sightline.launching.training.rules import LAUNCH_RULES
 from sightline.loading.plan import OFFERED
-from sightline.planning.answer import HardwareChange, LazySequence, NearestPlan, Neighbour, PlanAnswer, by_loss
+from sightline.planning.plan_answer import HardwareChange, LazySequence, NearestPlan, Neighbour, PlanAnswer, by_loss
 from sightline.planning.training.objectives import Evaluated, Measure, usual_availability
-from sightline.planning.training.search import Request
+from sightline.planning.training.training_search import Request
 from sightline.planning.training.validity import POSSIBLE
 from sightline.prediction.changes import candidate_changes, changed, does_not_fit, more_memory_because, slower_because
 from sightline.profile import Profile

@@ -6,21 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 from sightline.errors import InputError
 from sightline.loading.sources import with_settings
-from sightline.planning.answer import LazySequence, NearestPlan, PlanAnswer
 from sightline.planning.clusters import reads_back
-from sightline.planning.figures import figure_key
-from sightline.planning.generation.search import search
+from sightline.planning.generation.generation_search import search
 from sightline.planning.generation.space import GenerationSpace
-from sightline.planning.limits import BY_KEY, by_key, read_limits
-from sightline.planning.rationale.generation import explained_generation
-from sightline.planning.requests.spaces import read_axes
+from sightline.planning.generation_objectives import ALLOWED_AXES, figure_key
+from sightline.planning.plan_answer import LazySequence, NearestPlan, PlanAnswer
+from sightline.planning.plan_limits import BY_KEY, by_key, read_limits
+from sightline.planning.rationale.generation_rationale import explained_generation
+from sightline.planning.request_spaces import read_axes
 from sightline.prediction.generation.predict import predict_generation
 from sightline.progress import Progress
 
 if TYPE_CHECKING:
     from sightline.prediction.anchoring import Anchored
-
-ALLOWED_AXES = "two objectives, such as latency,throughput"
 
 
 def plan_generation(
@@ -64,7 +62,7 @@ def _on_heterogeneous_devices(
     space: GenerationSpace, *, objective: str, limits: Mapping[str, float], command: str, **asked: Any
 ) -> PlanAnswer:
     """The answer where a cluster has several kinds of devices: of these together, and of each alone."""
-    from sightline.planning.heterogeneous.generation import Searched, parts_of, plan_heterogeneous, with_rationale
+    from sightline.planning.heterogeneous_generation import Searched, parts_of, plan_heterogeneous, with_rationale
 
     parts = parts_of(space)
     found, listed = plan_heterogeneous(space, parts, objective=objective, limits=limits, **asked)

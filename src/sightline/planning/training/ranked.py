@@ -12,13 +12,13 @@ import numpy as np
 from sightline.content import fields_of
 from sightline.explanation.compared import SAME
 from sightline.launching.training.rules import refusals
-from sightline.planning.answer import LazySequence, Neighbour, PlanAnswer, RankedPlan, by_loss
 from sightline.planning.clusters import devices_setting, price_assumptions
+from sightline.planning.plan_answer import LazySequence, Neighbour, PlanAnswer, RankedPlan, by_loss
 from sightline.planning.ranking import front_of, in_order, numbered, spread_over, with_ties
 from sightline.planning.training.best import Candidate
 from sightline.planning.training.candidates import resolved
 from sightline.planning.training.objectives import UNCERTAIN, Measure, shown_value
-from sightline.planning.training.search import EVALUATED_WHOLE, SLOWER, Counts, Request, search_space
+from sightline.planning.training.training_search import EVALUATED_WHOLE, SLOWER, Counts, Request, search_space
 from sightline.prediction import predict
 from sightline.prediction.training.memory import MEMORY_SPREAD
 from sightline.profile import Profile

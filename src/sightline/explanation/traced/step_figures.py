@@ -24,7 +24,7 @@ from sightline.traces.job import Job
 from sightline.traces.waits import ON_PROCESSOR
 
 if TYPE_CHECKING:
-    from sightline.explanation.traced.explain import Predicted
+    from sightline.explanation.traced.traced_step import Predicted
 
 _LIMITS: Mapping[Reason, str] = {
     Reason.IMBALANCE: "imbalance",

@@ -49,6 +49,8 @@ OBJECTIVES: Mapping[str, str] = {
 """Words for figures."""
 PARETO = ("output_tokens_per_s_per_user", "output_tokens_per_s_per_device")
 """Axes of the usual front: what a user sees, against what a device yields."""
+ALLOWED_AXES = "two objectives, such as latency,throughput"
+"""What a refusal of other axes names."""
 
 
 def figure_key(name: str) -> str:

@@ -1,1 +1,0 @@
-"""Plans on clusters of heterogeneous devices: parts of a cluster, plans on several kinds of devices, and why."""

@@ -1,1 +1,0 @@
-"""What people ask of a search of plans: read, checked, searched and explained."""
