@@ -13,6 +13,7 @@ ROOMS = (
         "errors",
         "progress",
         "on_demand",
+        "commands",
         "folders",
         "__version__",
         "quantities",

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
+from operator import attrgetter
 from typing import Any
 
 
@@ -31,6 +32,6 @@ def names_on_demand(package: str, homes: Mapping[str, str]) -> tuple[Callable[[s
 
 @cache
 def named(path: str) -> Any:
-    """Return what ``package.module:name`` names, importing the module when it is first asked for."""
+    """Return what ``package.module:name`` or ``:Class.method`` names; the module is imported when first asked for."""
     module, _, name = path.partition(":")
-    return getattr(import_module(module), name)
+    return attrgetter(name)(import_module(module))

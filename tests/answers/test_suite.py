@@ -31,7 +31,7 @@ SUITE = [(Table(name="t", title="A & B", quantities=("tokens_per_s", "memory_byt
 
 
 def test_the_page_shows_measured_beside_predicted_and_says_why_cells_are_empty():
-    page = outline_page(suite_outline("The suite", SUITE, ["two cores"]))
+    page = outline_page(suite_outline(SUITE, "The suite", ["two cores"]))
     assert "A &amp; B" in page
     assert "two cores" in page
     assert ">1,000<" in page
@@ -42,7 +42,7 @@ def test_the_page_shows_measured_beside_predicted_and_says_why_cells_are_empty()
 
 
 def test_the_terminal_shows_a_dash_for_out_of_memory():
-    lines = text(suite_outline("The suite", SUITE), 100).splitlines()
+    lines = text(suite_outline(SUITE, "The suite"), 100).splitlines()
     line = lines[lines.index("Z2") + 1]
     assert line.split()[-2:] == ["-", "900"]
 

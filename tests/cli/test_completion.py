@@ -8,7 +8,7 @@ import pytest
 from waiting import PATIENCE_S
 
 from sightline.cli import completion
-from sightline.cli.app import COMMANDS
+from sightline.cli.app import FUNCTIONS
 
 
 def completed(line, tmp_path, **variables):
@@ -29,7 +29,7 @@ def completed(line, tmp_path, **variables):
 
 
 def test_commands_and_options_are_offered(tmp_path):
-    assert set(completed("sightline ", tmp_path)) == set(COMMANDS)
+    assert set(completed("sightline ", tmp_path)) == set(FUNCTIONS)
     assert completed("sightline sens", tmp_path) == ["sensitivity"]
     assert {"--set", "--sweep", "--sort", "--top"} <= set(completed("sightline predict x.yaml --", tmp_path))
 

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from sightline.cli import next_step
+from sightline.cli import output
 
 VLLM = "vllm serve Qwen/Qwen3-32B -tp 4 --swap-space 4"
 CLUSTER = ("--cluster", "4x h100-sxm-80gb")
@@ -42,7 +42,7 @@ def test_json_is_one_document(in_process):
 
 
 def test_a_file_is_written_and_the_next_command_named(in_process, tmp_path, monkeypatch):
-    monkeypatch.setattr(next_step, "is_watched", lambda: True)
+    monkeypatch.setattr(output, "is_watched", lambda: True)
     monkeypatch.setenv("NO_COLOR", "1")
     path = tmp_path / "scenario.yaml"
     code, out, err = in_process("import", VLLM, *CLUSTER, "--out", path)

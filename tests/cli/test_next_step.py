@@ -8,12 +8,12 @@ import sys
 
 import pytest
 
-from sightline.cli import next_step
+from sightline.cli import output
 
 
 @pytest.fixture
 def watched(monkeypatch):
-    monkeypatch.setattr(next_step, "is_watched", lambda: True)
+    monkeypatch.setattr(output, "is_watched", lambda: True)
     monkeypatch.setenv("NO_COLOR", "1")
 
 

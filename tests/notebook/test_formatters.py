@@ -11,7 +11,7 @@ from IPython.core.interactiveshell import InteractiveShell
 import sightline as sl
 from sightline.answers.outline import Outline
 from sightline.notebook import load_ipython_extension, unload_ipython_extension
-from sightline.notebook.formatters import TYPES, view_by
+from sightline.notebook.formatters import view_of
 from sightline.render.notebook import WIDE, View, chart_bundle
 from sightline.runs import Run
 from sightline.validation.coverage import cells_of
@@ -125,7 +125,7 @@ def answer(case):
 
 def view(case):
     found = answer(case)
-    return view_by(TYPES[f"{type(found).__module__}:{type(found).__name__}"], found)
+    return view_of(found)
 
 
 @pytest.fixture(scope="module")

@@ -165,12 +165,12 @@ OUTCOMES = {"out_of_memory": "-", "timeout": "timed out", "unsupported": "n/a", 
 """Text of a cell that was not measured; out of memory as the paper prints it."""
 
 
-def suite_outline(title: str, suite: "MeasuredSuite", machine: Sequence[str] = ()) -> Outline:
+def suite_outline(suite: "MeasuredSuite", title: str, machine: Sequence[str] = ()) -> Outline:
     """Return the answer to a suite.
 
     Args:
-        title: Of the suite.
         suite: Tables with the answers to their cells, in the tables' order.
+        title: Of the suite.
         machine: Sentences about what it ran on.
     """
     return Outline(

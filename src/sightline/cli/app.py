@@ -1,35 +1,18 @@
 """The commands, put together."""
 
-from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from sightline.cli import completion, output
+from sightline.cli.options import takes_options
+from sightline.commands import COMMANDS
 from sightline.on_demand import named
 from sightline.progress import Cancelled
 
-COMMANDS: Final[Mapping[str, str]] = {
-    "predict": "predict",
-    "plan": "plan",
-    "simulate": "simulate",
-    "measure": "measure",
-    "compare": "checks.compare",
-    "import": "import_",
-    "roofline": "analyses.roofline",
-    "sensitivity": "analyses.sensitivity",
-    "catalog": "catalog",
-    "validate": "checks.validate",
-    "explain": "analyses.explain",
-    "explore": "analyses.explore",
-    "reproduce": "checks.reproduce",
-    "calibrate": "calibrate",
-    "runs": "runs",
-    "check": "checks.check",
-    "ui": "ui",
-}
-"""The module or package of each, in which a function or a group of commands has the last part of its name."""
+FUNCTIONS: Final = {name: command.function for name, command in COMMANDS.items() if command.function}
+"""Of the commands that the command line has: a function or a group of commands."""
 
 
 class _AsTyped:
@@ -92,26 +75,21 @@ def command_line(first: str = "") -> typer.Typer:
     app = typer.Typer(
         cls=_Group,
         # The options that install and show completion are the program's, not a command's.
-        add_completion=completion.is_asked() or first not in COMMANDS,
+        add_completion=completion.is_asked() or first not in FUNCTIONS,
         pretty_exceptions_enable=False,
         rich_markup_mode="rich",
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(invoke_without_command=True)(sightline)
-    for name in (first,) if first in COMMANDS else COMMANDS:
-        command = _command_of(name)
+    for name in (first,) if first in FUNCTIONS else FUNCTIONS:
+        command = named(FUNCTIONS[name])
         if isinstance(command, typer.Typer):
             for one in command.registered_commands:
-                one.cls = _Command
+                one.cls, one.callback = _Command, takes_options(one.callback) if one.callback else None
             app.add_typer(command, name=name, cls=_Group)
         else:
-            app.command(name, cls=_Command)(command)
+            app.command(name, cls=_Command)(takes_options(command))
     return app
-
-
-def _command_of(name: str) -> Any:
-    module = COMMANDS[name]
-    return named(f"sightline.cli.{module}:{module.rpartition('.')[2]}")
 
 
 def sightline(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sightline import catalog
 from sightline.cli import output
-from sightline.cli.options import AsJson, Chart, RunStore, option, takes_options
+from sightline.cli.options import AsJson, Chart, RunStore, option
 from sightline.cli.progress_bar import progress_bar
 from sightline.errors import InputError, nearest
 
@@ -55,7 +55,6 @@ class CalibrateOptions:
     as_json: AsJson = False
 
 
-@takes_options
 def calibrate(options: CalibrateOptions) -> None:
     """Fit device constants to measured operators and print the remaining errors.
 

@@ -4,11 +4,9 @@ import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from sightline.cli import output
-from sightline.cli.next_step import try_next
-from sightline.cli.options import AsJson, Settings
+from sightline.cli.options import AsJson, Settings, argument, described
+from sightline.cli.output import try_next
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,22 +16,13 @@ if TYPE_CHECKING:
 def import_(
     source: Annotated[
         list[str],
-        typer.Argument(
-            metavar="FILE|COMMAND",
-            help="A configuration file, script or command line. Use - to read from stdin.",
-            show_default=False,
-        ),
+        argument("A configuration file, script or command line. Use - to read from stdin.", "FILE|COMMAND"),
     ],
-    model: Annotated[
-        str | None,
-        typer.Option(metavar="NAME|PATH", help="The model, if the source does not name it."),
-    ] = None,
-    cluster: Annotated[
-        str | None, typer.Option(metavar="CLUSTER", help="The devices, such as '8x h100-sxm-80gb'.")
-    ] = None,
+    model: Annotated[str | None, described("The model, if the source does not name it.", metavar="NAME|PATH")] = None,
+    cluster: Annotated[str | None, described("The devices, such as '8x h100-sxm-80gb'.", metavar="CLUSTER")] = None,
     settings: Settings = None,
     out: Annotated[
-        str | None, typer.Option(metavar="OUT", help="Write the scenario to this .yaml file instead of stdout.")
+        str | None, described("Write the scenario to this .yaml file instead of stdout.", metavar="OUT")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -57,7 +46,8 @@ def import_(
     output.check({"--out": out}, out=(".yaml", ".yml"))
     reading = completed(_read(source), _known(model, cluster, settings or []))
     if as_json:
-        output.print_json(_document(reading))
+        keys = ("framework", "scenario", "missing", "assumed", "without_counterpart")
+        output.print_json({key: getattr(reading, key) for key in keys})
         return
     for sentence in _remarks(reading):
         output.print_remark(sentence)
@@ -101,13 +91,3 @@ def _remarks(reading: "Reading") -> Iterator[str]:
     for key, what in reading.missing.items():
         option = f"--{key}" if key in ("model", "cluster") else f"--set {key}=..."
         yield f"{key} is missing: {what}; use {option}"
-
-
-def _document(reading: "Reading") -> dict[str, Any]:
-    return {
-        "framework": reading.framework,
-        "scenario": reading.scenario,
-        "missing": reading.missing,
-        "assumed": reading.assumed,
-        "without_counterpart": list(reading.without_counterpart),
-    }

@@ -6,10 +6,11 @@ from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
+from typer.models import OptionInfo
 
 from sightline.cli import completion, output
+from sightline.cli.progress_bar import progress_bar
 from sightline.errors import InputError
-from sightline.progress import SILENT, Progress
 from sightline.quantities import show
 
 if TYPE_CHECKING:
@@ -18,88 +19,79 @@ if TYPE_CHECKING:
     from sightline.loading.loader import Loaded
     from sightline.prediction.anchoring import Anchored
 
-Files = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="FILE...", help="Scenario files (YAML, JSON or CSV). Use - to read from stdin.", show_default=False
-    ),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
+
+_Completes = Callable[..., list[str]] | None
+"""Returns what a shell offers for what is typed so far."""
+
+
+def described(text: str, *names: str, metavar: str | None = None, completes: _Completes = None) -> Any:
+    """Return an option's help for ``Annotated``, and its names where they are not the parameter's."""
+    return typer.Option(..., *names, metavar=metavar, help=text, autocompletion=completes)
+
+
+def argument(text: str, metavar: str, completes: _Completes = None) -> Any:
+    """Return an argument's help for ``Annotated``."""
+    return typer.Argument(metavar=metavar, help=text, autocompletion=completes)
+
+
+Files = Annotated[list[str], argument("Scenario files (YAML, JSON or CSV). Use - to read from stdin.", "FILE...")]
+AsJson = Annotated[bool, described("Print one JSON document.", "--json")]
+AsCsv = Annotated[bool, described("Print CSV.", "--csv")]
 Chart = Annotated[
     str | None,
-    typer.Option("--chart", metavar="OUT", help="Write a chart to an .svg, .png or .html file, or its data to .csv."),
+    described("Write a chart to an .svg, .png or .html file, or its data to .csv.", "--chart", metavar="OUT"),
 ]
-Html = Annotated[str | None, typer.Option("--html", metavar="REPORT", help="Write a self-contained .html report.")]
+Html = Annotated[str | None, described("Write a self-contained .html report.", "--html", metavar="REPORT")]
 Markdown = Annotated[
     str | None,
-    typer.Option(
-        "--markdown", metavar="OUT", help="Write Markdown for a pull request to a .md file. Use - to print it."
-    ),
+    described("Write Markdown for a pull request to a .md file. Use - to print it.", "--markdown", metavar="OUT"),
 ]
 Charts = Annotated[
-    str | None,
-    typer.Option("--charts", metavar="DIR", help="Write all charts to this folder, as .svg and .csv."),
+    str | None, described("Write all charts to this folder, as .svg and .csv.", "--charts", metavar="DIR")
 ]
 RunStore = Annotated[
     str | None,
-    typer.Option(
+    described(
+        "Where runs are stored: a folder, or a URL such as s3://bucket/runs. Default: SIGHTLINE_RUNS, or "
+        "~/.local/share/sightline/runs.",
         "--store",
         metavar="DIR|URL",
-        help="Where runs are stored: a folder, or a URL such as s3://bucket/runs. Default: SIGHTLINE_RUNS, or "
-        "~/.local/share/sightline/runs.",
     ),
 ]
 Anchors = Annotated[
     list[str] | None,
-    typer.Option(
+    described(
+        "Correct the prediction with a measurement from your cluster: a stored run, a file with a `measured:` block, "
+        "TRACE@SCENARIO, or a saved anchor. Can be repeated.",
         "--anchor",
         metavar="RUN|FILE|NAME",
-        help="Correct the prediction with a measurement from your cluster: a stored run, a file with a "
-        "`measured:` block, TRACE@SCENARIO, or a saved anchor. Can be repeated.",
-        show_default=False,
     ),
 ]
-SaveAnchor = Annotated[
-    str | None,
-    typer.Option("--save-anchor", metavar="NAME", help="Save the anchors under this name.", show_default=False),
-]
+SaveAnchor = Annotated[str | None, described("Save the anchors under this name.", "--save-anchor", metavar="NAME")]
 Settings = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="Override a key in every scenario. Can be repeated.",
-        autocompletion=completion.keys,
+    described(
+        "Override a key in every scenario. Can be repeated.", "--set", metavar="KEY=VALUE", completes=completion.keys
     ),
 ]
 Sweeps = Annotated[
     list[str] | None,
-    typer.Option(
-        "--sweep",
-        metavar="KEY=A,B,C",
-        help="Run every value of a key. Can be repeated.",
-        autocompletion=completion.keys,
-    ),
+    described("Run every value of a key. Can be repeated.", "--sweep", metavar="KEY=A,B,C", completes=completion.keys),
 ]
 SkipInvalid = Annotated[
-    bool,
-    typer.Option("--skip-invalid", help="Answer the scenarios that can be answered and count the others by reason."),
+    bool, described("Answer the scenarios that can be answered and count the others by reason.", "--skip-invalid")
 ]
 Sort = Annotated[
     str | None,
-    typer.Option(
+    described(
+        "Sort by a result key or a swept key; `asked` keeps the input order. Default: plans that fit, fastest first; "
+        "input order in JSON and CSV.",
         "--sort",
         metavar="KEY",
-        help="Sort by a result key or a swept key; `asked` keeps the input order. Default: plans that fit, "
-        "fastest first; input order in JSON and CSV.",
-        show_default=False,
-        autocompletion=completion.results,
+        completes=completion.results,
     ),
 ]
-Top = Annotated[
-    str | None, typer.Option("--top", metavar="N", help="Show only the first N results.", show_default=False)
-]
+Top = Annotated[str | None, described("Show only the first N results.", "--top", metavar="N")]
 
 
 def first_of(top: str | None, most: int) -> int | None:
@@ -111,18 +103,6 @@ def first_of(top: str | None, most: int) -> int | None:
     if not digits or len(digits) > len(str(most)) or int(digits) > most:
         raise InputError(f"--top is {show(top)}; allowed: a whole number from 1 to {most:,}")
     return int(digits)
-
-
-Workers = Annotated[
-    str | None,
-    typer.Option(
-        "--workers",
-        metavar="KIND[:WHAT]",
-        help="Where to run: `local`, `ray` or `dask`, with a worker count or cluster address, such as local:8 or "
-        "dask:tcp://node0:8786. Default: this process.",
-        show_default=False,
-    ),
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,105 +119,118 @@ def only(*names: str) -> Only:
 
 def option(default: Any, text: str, *names: str, metavar: str | None = None) -> Any:
     """Return a field of an options dataclass: its default, its help, and its names where they are not the field's."""
-    return field(default=default, metadata={"names": names, "metavar": metavar, "help": text})
+    return field(default=default, metadata={"option": described(text, *names, metavar=metavar)})
 
 
 def takes_options(call: Callable[..., None]) -> Callable[..., None]:
     """Make a function a command; a parameter that is a dataclass of options stands for its fields, in their order.
 
     A field is an ``option``, annotated as Typer has it, or again such a dataclass. ``Annotated[Options, only(...)]``
-    is some of the fields.
+    is some of the fields. Only defaults that say anything are shown.
     """
     hints = get_type_hints(call, include_extras=True)
-    asked = {one.name: (hints[one.name], one.default) for one in inspect.signature(call).parameters.values()}
+    stated = {one.name: (hints[one.name], one.default) for one in inspect.signature(call).parameters.values()}
 
     def invoke(**given: Any) -> None:
-        call(**_put_together(asked, given))
+        call(**_put_together(stated, given))
 
-    parameters = list(_parameters(asked))
+    parameters = list(_parameters(stated))
     invoke.__doc__, invoke.__name__ = call.__doc__, call.__name__
     invoke.__annotations__ = {one.name: one.annotation for one in parameters}
     invoke.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return invoke
 
 
-_Asked = Mapping[str, tuple[Any, Any]]
+_Stated = Mapping[str, tuple[Any, Any]]
 """Type and default by name."""
 
 
-def _parameters(asked: _Asked) -> Iterator[inspect.Parameter]:
+def _parameters(stated: _Stated) -> Iterator[inspect.Parameter]:
     """What Typer is told, dataclasses taken apart."""
-    for name, (hint, default) in asked.items():
+    for name, (hint, default) in stated.items():
         if (options := _options_of(hint)) is None:
+            for info in get_args(hint)[1:]:
+                info.show_default = default is not inspect.Parameter.empty and bool(default)
+                if isinstance(info, OptionInfo):
+                    info.param_decls = info.param_decls or (f"--{name.replace('_', '-')}",)
             yield inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
         else:
             yield from _parameters(_fields(*options))
 
 
-def _put_together(asked: _Asked, given: Mapping[str, Any]) -> dict[str, Any]:
+def _put_together(stated: _Stated, given: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of a function from what Typer read, dataclasses put together."""
-    found = {}
-    for name, (hint, _) in asked.items():
-        if (options := _options_of(hint)) is None:
-            found[name] = given[name]
-        else:
-            found[name] = options[0](**_put_together(_fields(*options), given))
-    return found
+    return {
+        name: given[name]
+        if (options := _options_of(hint)) is None
+        else options[0](**_put_together(_fields(*options), given))
+        for name, (hint, _) in stated.items()
+    }
 
 
 def _options_of(hint: Any) -> tuple[Any, tuple[str, ...]] | None:
     """A dataclass of options and which of its fields are asked for; None of any other type."""
-    kind, *told = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    kind, *more = get_args(hint) if get_origin(hint) is Annotated else (hint,)
     if not is_dataclass(kind):
         return None
-    chosen = next((one.names for one in told if isinstance(one, Only)), None)
+    chosen = next((one.names for one in more if isinstance(one, Only)), None)
     return kind, tuple(one.name for one in fields(kind)) if chosen is None else chosen
 
 
 def _fields(options: Any, names: tuple[str, ...]) -> dict[str, tuple[Any, Any]]:
-    hints = get_type_hints(options, include_extras=True)
-    by_name = {one.name: one for one in fields(options)}
-    return {
-        name: (
-            _typed(by_name[name], hints[name]),
-            inspect.Parameter.empty if by_name[name].default is MISSING else by_name[name].default,
-        )
-        for name in names
-    }
+    hints, by_name = get_type_hints(options, include_extras=True), {one.name: one for one in fields(options)}
+
+    def stated(one: Field[Any], hint: Any) -> tuple[Any, Any]:
+        told = one.metadata.get("option")
+        default = inspect.Parameter.empty if one.default is MISSING else one.default
+        return hint if told is None else Annotated[hint, told], default
+
+    return {name: stated(by_name[name], hints[name]) for name in names}
 
 
-def _typed(one: Field[Any], hint: Any) -> Any:
-    """A field's type with its option, as Typer has it."""
-    if not one.metadata:
-        return hint
-    told = dict(one.metadata)
-    names = told.pop("names") or (f"--{one.name.replace('_', '-')}",)
-    return Annotated[hint, typer.Option(*names, show_default=bool(one.default), **told)]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenarios:
+    """The scenarios that several commands are asked about, and the measurements that correct their predictions."""
+
+    files: Files
+    anchor: Anchors = None
+    settings: Settings = None
+    sweeps: Sweeps = None
+    store: RunStore = None
+
+    def read(self, *, skip_invalid: bool = False) -> "Loaded":
+        """Return the scenarios of all files; say on stderr how many cells of sweeps cannot be, and why.
+
+        With ``skip_invalid``, scenarios with mistakes are left out (``Loaded.skipped``).
+        """
+        from sightline.loading import read_all
+
+        stated = self.files, self.settings or (), self.sweeps or ()
+        # Files may be pipes that somebody else writes, so Ctrl-C ends the reading at once.
+        with progress_bar(stops=False) as reading:
+            loaded = read_all(*stated, possible_only=True, skip_invalid=skip_invalid, progress=reading)
+        for remark in loaded.remarks():
+            output.print_remark(remark)
+        return loaded
+
+    def again(self) -> list[str]:
+        """Return the arguments with which the same scenarios are asked for again; none where they came from stdin."""
+        return again(self.files, self.settings, self.sweeps)
+
+    def known(self, name: str | None = None) -> "Anchored | None":
+        """Return what the anchors teach, kept under a ``name`` if there is one; None without any."""
+        return anchored_by(self.anchor, self.store, name)
 
 
-def read(
-    files: "Sequence[str]",
-    settings: "Sequence[str] | None",
-    sweeps: "Sequence[str] | None",
-    progress: Progress = SILENT,
-    *,
-    skip_invalid: bool = False,
-) -> "Loaded":
-    """Return the scenarios of all files; say on stderr how many cells of sweeps cannot be, and why.
-
-    With ``skip_invalid``, scenarios with mistakes are left out (``Loaded.skipped``).
-    """
-    from sightline.loading import read_all
-
-    loaded = read_all(
-        files, settings or (), sweeps or (), possible_only=True, skip_invalid=skip_invalid, progress=progress
-    )
-    for remark in loaded.remarks():
-        output.print_remark(remark)
-    return loaded
+def again(files: "Sequence[str]", settings: "Sequence[str] | None", sweeps: "Sequence[str] | None" = ()) -> list[str]:
+    """Return the arguments with which the same files are asked about again; none where they came from stdin."""
+    if "-" in files:
+        return []
+    options = [("--set", one) for one in settings or ()] + [("--sweep", one) for one in sweeps or ()]
+    return [*files, *(word for option in options for word in option)]
 
 
-def anchored_by(anchors: list[str] | None, name: str | None, store: str | None) -> "Anchored | None":
+def anchored_by(anchors: list[str] | None, store: str | None, name: str | None = None) -> "Anchored | None":
     """Return what the anchors teach, kept under a ``name`` if there is one; None without any.
 
     Raises:

@@ -1,8 +1,12 @@
-"""Where answers go: one JSON document, CSV or a table on stdout; files; everything else on stderr."""
+"""Where answers go: one JSON document, CSV or a table on stdout; files; everything else on stderr.
+
+The last line on a terminal is a command that goes on from the answer.
+"""
 
 import io
 import json
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -192,3 +196,21 @@ def write_file(path: str, content: str | bytes) -> None:
         raise InputError(f"cannot write '{path}': {(error.strerror or str(error)).lower()}") from error
     if written is part:
         print_remark(f"wrote {path}")
+
+
+_DIM, _PLAIN = "\x1b[2m", "\x1b[0m"
+
+
+def is_watched() -> bool:
+    """Return whether a person reads the answer: pipes, files and pagers get no hints."""
+    return sys.stdout.isatty() and sys.stderr.isatty()
+
+
+def try_next(*words: str) -> None:
+    """Print on stderr the command of these words after ``sightline``, where a person reads it."""
+    if not words or not is_watched():
+        return
+    sys.stdout.flush()
+    said = f"try next: {shlex.join(('sightline', *words))}"
+    plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
+    print(f"\n{said}" if plain else f"\n{_DIM}{said}{_PLAIN}", file=sys.stderr)

@@ -3,7 +3,7 @@
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 from sightline.cli import output
 from sightline.cli.options import AsCsv, AsJson, Chart, Charts, Html, Markdown
 from sightline.cli.progress_bar import progress_bar
+from sightline.commands import ANSWERS, Answer
 from sightline.errors import InputError
+from sightline.on_demand import named
 
 if TYPE_CHECKING:
     from sightline.answers.outline import Outline
     from sightline.explanation.answer import Advice
-    from sightline.planning.plan_answer import NearestPlan
     from sightline.prediction.anchoring import Anchored
     from sightline.profile import Profile
 
@@ -47,27 +48,51 @@ class ReportOptions:
         return not (self.as_json or self.as_csv or self.markdown == output.STDOUT)
 
 
+@dataclass(kw_only=True)
 class Report:
-    """An answer in each form; a command defines those that it has options for."""
+    """An answer in each form that its command has an option for, as `sightline.commands.ANSWERS` has its kind."""
 
-    is_list = True
+    kind: str = ""
+    answer: Any = None
+    says: Mapping[str, Any] = field(default_factory=dict)
+    """Further arguments of its outline."""
+    kept: Callable[[], Mapping[str, Any]] = dict
+    """Finds those of the outline in a file, which take longer."""
+    documents: Callable[[], Any] | None = None
+    """Returns the JSON document, where it is not that of the kind."""
+    is_list: bool = True
     """Whether a JSON document that is a list stays one where it has a single element."""
     in_full: bool = False
     """Whether the terminal shows details too."""
-    without_chart = ""
-    """Why there is no chart where ``chart`` returns None."""
+    drawn: Any = None
+    """What charts are drawn of, where that is not the answer."""
+
+    @property
+    def _of_kind(self) -> Answer:
+        return ANSWERS[self.kind]
+
+    @property
+    def without_chart(self) -> str:
+        """Why there is no chart where ``chart`` returns None."""
+        return self._of_kind.without_chart
 
     def document(self) -> Any:
         """Return the JSON document."""
-        raise NotImplementedError
+        return self.documents() if self.documents else named(self._of_kind.document)(self.answer)
 
     def outline(self) -> "Outline":
         """Return what the answer says."""
-        raise NotImplementedError
+        outline: Outline = named(self._of_kind.outline)(self.answer, **self.says)
+        return outline
 
     def kept_outline(self) -> "Outline":
         """Return what it says in a file, for which also what takes longer is worked out."""
-        return self.outline()
+        outline: Outline = named(self._of_kind.outline)(self.answer, **self.says, **self._kept)
+        return outline
+
+    @cached_property
+    def _kept(self) -> Mapping[str, Any]:
+        return self.kept()
 
     def tables(self) -> "Iterable[Outline | str]":
         """Return what people read in a terminal."""
@@ -75,15 +100,16 @@ class Report:
 
     def csv(self) -> str:
         """Return lines of CSV."""
-        raise NotImplementedError
+        return str(named(self._of_kind.csv)(self.answer))
 
     def chart(self, *room: Any) -> dict[str, Any] | None:
         """Return the specification of the chart; in the ``room`` that is given, else in that of a screen."""
-        raise NotImplementedError
+        drawn: dict[str, Any] | None = named(self._of_kind.chart)(self.charted(), *room)
+        return drawn
 
     def charted(self) -> Any:
         """Return what every chart is drawn of."""
-        raise NotImplementedError
+        return self.answer if self.drawn is None else self.drawn
 
     def page(self, command: str) -> str:
         """Return a page that says which command asks for it."""
@@ -108,7 +134,7 @@ class Report:
 def write(report: Report, options: ReportOptions) -> None:
     """Write an answer in all forms that are asked for."""
     if options.chart is not None:
-        write_chart(options.chart, report)
+        write_chart(options.chart, report.chart, report.without_chart)
     if options.charts is not None:
         _write_charts(options.charts, report.charted())
     if options.html is not None:
@@ -131,15 +157,15 @@ def typed() -> str:
     return of_command(words).hide(shlex.join(words))
 
 
-def write_chart(path: str, report: Report) -> None:
-    """Draw the chart of an answer, or say why there is none."""
+def write_chart(path: str, chart: Callable[..., dict[str, Any] | None], without_chart: str) -> None:
+    """Draw a chart, or say why there is none."""
     from sightline.charts.drawing import PHONE
 
-    drawn = report.chart()
+    drawn = chart()
     if drawn is None:
-        output.print_remark(f"no chart: {report.without_chart}")
+        output.print_remark(f"no chart: {without_chart}")
     else:
-        output.draw(path, drawn, lambda: report.chart(PHONE) or drawn)
+        output.draw(path, drawn, lambda: chart(PHONE) or drawn)
 
 
 def _write_charts(folder: str, answer: Any) -> None:
@@ -161,74 +187,47 @@ def _write_charts(folder: str, answer: Any) -> None:
             output.write_file(str(Path(folder) / f"{chart.name}{ending}"), content)
 
 
-def no_changes() -> "Sequence[Advice]":
-    """Return that nothing is known to help."""
-    return ()
-
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class ProfilesReport(Report):
     """Profiles of any tasks, in the order in which they were asked for."""
 
-    answers: "Sequence[Profile]"
-    documents: "Callable[[Sequence[Profile]], Any]"
-    """Returns a JSON document for each."""
-    is_list: bool
+    kind: str = "profiles"
+    each: Callable[[Any], Any]
+    """Returns JSON documents of the profiles that stdout holds."""
     cells: Sequence[Mapping[str, Any]] = ()
     """Of each its values of the keys that were swept, as they were typed."""
     order: Sequence[int] | None = None
     """Positions of those that stdout holds, in their order; all of them where it is None."""
-    nearest: "Sequence[NearestPlan]" = ()
-    """Plans that fit in place of the only one, which does not."""
-    would_help: "Callable[[], Sequence[Advice]]" = no_changes
-    """Finds what would help the only answer most; asked for reports alone, for it takes long."""
-
-    @cached_property
-    def changes(self) -> "Sequence[Advice]":
-        """What would help the only answer most."""
-        return self.would_help()
 
     def show(self, options: ReportOptions) -> None:
         """Print their warnings, and themselves."""
-        shown = self.answers if options.are_tables else self._shown()
+        shown = self.answer if options.are_tables else self._shown(self.answer)
         output.warn(warning for one in shown for warning in (*one.scenario.warnings, *one.warnings))
         super().show(options)
 
-    def _shown(self) -> "Sequence[Profile]":
-        return self.answers if self.order is None else [self.answers[i] for i in self.order]
+    def _shown(self, each: Sequence[Any]) -> Sequence[Any]:
+        return each if self.order is None else [each[i] for i in self.order]
 
     def document(self) -> Any:
         """Return a document for each."""
-        return self.documents(self._shown())
+        return self.each(self._shown(self.answer))
 
     def outline(self) -> "Outline":
         """Return one in full, or several with a line each."""
-        from sightline.answers.several import profiles_outline
-
-        return profiles_outline(self.answers, self.cells, order=self.order, nearest=self.nearest)
+        outline: Outline = named(self._of_kind.outline)(self.answer, self.cells, order=self.order, **self.says)
+        return outline
 
     def kept_outline(self) -> "Outline":
-        """Return all of them, with what would help the only one."""
-        from sightline.answers.several import profiles_outline
-
-        return profiles_outline(self.answers, self.cells, changes=self.changes, nearest=self.nearest)
+        """Return all that is drawn, with what would help the only one."""
+        drawn = self.charted()
+        cells = self.cells if len(self.cells) == len(drawn) else ()
+        outline: Outline = named(self._of_kind.outline)(drawn, cells, **self.says, **self._kept)
+        return outline
 
     def csv(self) -> str:
         """Return a line for each."""
-        from sightline.render.csv import to_csv
-
-        cells = self.cells if self.order is None or not self.cells else [self.cells[i] for i in self.order]
-        return to_csv(self._shown(), cells)
-
-    def chart(self, *room: Any) -> dict[str, Any] | None:
-        """Draw one, a curve, or several side by side."""
-        from sightline.charts.profile_charts import profile_chart
-
-        return profile_chart(self.answers, *room)
-
-    def charted(self) -> "Sequence[Profile]":
-        """Return the profiles."""
-        return self.answers
+        cells = self._shown(self.cells) if self.cells else self.cells
+        return str(named(self._of_kind.csv)(self._shown(self.answer), cells))
 
 
 def changes_of(answers: "Sequence[Profile]", words: Sequence[str], known: "Anchored | None") -> "list[Advice]":

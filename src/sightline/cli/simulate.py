@@ -4,32 +4,16 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from sightline.cli import options as asked
 from sightline.cli import output, reports
-from sightline.cli.next_step import given, try_next
-from sightline.cli.options import (
-    Anchors,
-    Files,
-    RunStore,
-    SaveAnchor,
-    Settings,
-    Sort,
-    Sweeps,
-    anchored_by,
-    takes_options,
-)
+from sightline.cli.options import SaveAnchor, Scenarios, Sort, option
+from sightline.cli.output import try_next
 from sightline.cli.progress_bar import end_if_stopped, progress_bar
 from sightline.cli.reports import ProfilesReport, ReportOptions, changes_of
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sightline.answers.outline import Outline
     from sightline.loading.loader import Loaded
     from sightline.prediction.anchoring import Anchored
     from sightline.profile import Profile
@@ -41,48 +25,28 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SimulateOptions:
+class SimulateOptions(Scenarios):
     """Which loads are simulated, how, and in which form they are answered."""
 
-    files: Files
-    requests: Annotated[
-        str | None,
-        typer.Option(metavar="OUT", help="Write the outcome of every request to a .parquet file."),
-    ] = None
-    trace: Annotated[
-        str | None, typer.Option(metavar="OUT", help="Write a Chrome trace (.json), which Perfetto opens.")
-    ] = None
-    capacity: Annotated[
-        bool, typer.Option("--capacity", help="Find the highest request rate that meets workload.slo.")
-    ] = False
-    anchor: Anchors = None
     save_anchor: SaveAnchor = None
-    replay: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RUN",
-            help="Replay the requests of a stored run at their original times and compare with the measurement.",
-        ),
-    ] = None
-    store: RunStore = None
-    intervals: Annotated[
-        bool,
-        typer.Option("--intervals/--no-intervals", help="Compute intervals, which takes up to ten more simulations."),
-    ] = True
-    stream: Annotated[
-        bool,
-        typer.Option(
-            "--stream",
-            help="Keep no per-request rows, so that memory stays constant. Always on beyond 1,000,000 requests.",
-        ),
-    ] = False
+    requests: str | None = option(None, "Write the outcome of every request to a .parquet file.", metavar="OUT")
+    trace: str | None = option(None, "Write a Chrome trace (.json), which Perfetto opens.", metavar="OUT")
+    capacity: bool = option(False, "Find the highest request rate that meets workload.slo.")
+    replay: str | None = option(
+        None,
+        "Replay the requests of a stored run at their original times and compare with the measurement.",
+        metavar="RUN",
+    )
+    intervals: bool = option(
+        True, "Compute intervals, which takes up to ten more simulations.", "--intervals/--no-intervals"
+    )
+    stream: bool = option(
+        False, "Keep no per-request rows, so that memory stays constant. Always on beyond 1,000,000 requests."
+    )
     reports: ReportOptions = field(default_factory=ReportOptions)
-    settings: Settings = None
-    sweeps: Sweeps = None
     sort: Sort = None
 
 
-@takes_options
 def simulate(options: SimulateOptions) -> None:
     """Simulate a serving engine under load: latency, throughput, queueing, KV cache, energy and cost.
 
@@ -102,10 +66,9 @@ def simulate(options: SimulateOptions) -> None:
       sightline simulate examples/tiny-llama-serve-this-machine.yaml --anchor latest --replay latest
     """
     options.reports.check({"--requests": options.requests, "--trace": options.trace})
-    with progress_bar(stops=False) as reading:
-        loaded = asked.read(options.files, options.settings, options.sweeps, reading)
+    loaded = options.read()
     scenarios = _scenarios(loaded, options)
-    known = anchored_by(options.anchor, options.save_anchor, options.store)
+    known = options.known(options.save_anchor)
     if options.replay is not None:
         _beside_measured(scenarios[0], options, known, options.replay)
         return
@@ -114,7 +77,7 @@ def simulate(options: SimulateOptions) -> None:
     for one, cell in zip(found, loaded.cells, strict=False):
         varied = ", ".join(f"{key.rpartition('.')[2]} {value}" for key, value in cell.items())
         output.print_remark(f"{varied}: {one.sentence}" if varied else one.sentence)
-    again = given(options.files, options.settings, options.sweeps)
+    again = options.again()
     reports.write(_report(answers, found, loaded, options, known), _write_runs(answers, options))
     end_if_stopped(progress)
     if options.reports.are_tables and again and len(answers) == 1 and not options.capacity:
@@ -127,9 +90,9 @@ def _scenarios(loaded: "Loaded", options: SimulateOptions) -> "list[ServingScena
     from sightline.anchors.answers import loads_of
 
     found, chart, several = loads_of(loaded.scenarios), options.reports.chart, len(loaded.scenarios) > 1
-    for option, path in (("--requests", options.requests), ("--trace", options.trace)):
+    for name, path in (("--requests", options.requests), ("--trace", options.trace)):
         if path is not None and several:
-            raise InputError(f"{option} needs one scenario, got {len(loaded.scenarios)}")
+            raise InputError(f"{name} needs one scenario, got {len(loaded.scenarios)}")
     if options.capacity and several and chart is not None:
         raise InputError(f"--chart with --capacity needs one scenario, got {len(found)}")
     if chart is not None and several:
@@ -168,32 +131,22 @@ def _beside_measured(
     answer = simulate_one(scenario, anchor=known or (), load=[shown.outcome.requests], intervals=options.intervals)
     rows = replayed(shown, answer, options.requests)
     written = _write_runs([answer], replace(options, requests=None) if rows else options)
-    reports.write(ReplayReport.of(answer, shown, rows), written)
+    more = {"replay": rows} if rows else {}
+    documents = lambda shown: [one.to_dict() | more for one in shown]  # noqa: E731 - a form like the others
+    reports.write(_Replay(answer=[answer], each=documents, is_list=False, run=shown, rows=rows), written)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Report(ProfilesReport):
+class _Loads(ProfilesReport):
     """Loads that were simulated; of a search for the highest rate, its runs are what is drawn."""
 
-    drawn: "Sequence[Profile]"
-    without_chart = "no request was answered, or too few rates were simulated"
+    @property
+    def without_chart(self) -> str:
+        return "no request was answered, or too few rates were simulated"
 
     def chart(self, *room: Any) -> dict[str, Any] | None:
         from sightline.charts.load_charts import serving_chart
 
-        return serving_chart(self.drawn, *room)
-
-    def charted(self) -> "Sequence[Profile]":
-        return self.drawn
-
-    def kept_outline(self) -> "Outline":
-        return self._of_drawn().kept_outline()
-
-    def _of_drawn(self) -> ProfilesReport:
-        cells = self.cells if len(self.cells) == len(self.drawn) else ()
-        return ProfilesReport(
-            answers=self.drawn, documents=self.documents, is_list=True, cells=cells, would_help=lambda: self.changes
-        )
+        return serving_chart(self.charted(), *room)
 
 
 def _report(
@@ -202,23 +155,22 @@ def _report(
     loaded: "Loaded",
     options: SimulateOptions,
     known: "Anchored | None",
-) -> _Report:
+) -> _Loads:
     """The report of the answers in the order that was asked for; sweeps stay as they are unless --sort says more."""
-    again = given(options.files, options.settings, options.sweeps)
     cells, order = loaded.cells[: len(answers)], None
     if options.sort is not None:
         from sightline.answers.several import ranked
 
         order = ranked(answers, cells, options.sort)
     is_explained = not found and answers[0].outcome is not None
-    return _Report(
-        answers=answers,
-        documents=lambda shown: [one.to_dict() for one in shown],
+    return _Loads(
+        answer=answers,
+        each=lambda shown: [one.to_dict() for one in shown],
         is_list=loaded.is_list,
         cells=cells,
         order=order,
-        would_help=lambda: changes_of(answers, again, known) if is_explained else (),
-        drawn=[one.profile for one in found[0].tried] if len(found) == 1 else answers,
+        kept=lambda: {"changes": changes_of(answers, options.again(), known) if is_explained else ()},
+        drawn=[one.profile for one in found[0].tried] if len(found) == 1 else None,
     )
 
 
@@ -257,9 +209,6 @@ def _check_curve(path: str, scenarios: "list[ServingScenario]") -> None:
             f"--chart '{path}' draws one scenario, or three or more that differ only in workload.arrival.rate or "
             "workload.arrival.concurrency"
         )
-
-
-__all__ = ["simulate"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -303,20 +252,13 @@ def replayed(run: ServedRun, profile: "Profile", path: str | None) -> list[dict[
     return compared_statistics(run.outcome, profile.outcome)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReplayReport(ProfilesReport):
+@dataclass(kw_only=True)
+class _Replay(ProfilesReport):
     """The simulation of a measured run's requests, beside that run."""
 
     run: ServedRun
     rows: list[dict[str, Any]]
     """Measured and simulated times; none where the plan does not fit."""
-
-    @classmethod
-    def of(cls, profile: "Profile", run: ServedRun, rows: list[dict[str, Any]]) -> "ReplayReport":
-        """Return the report of one simulation."""
-        more = {"replay": rows} if rows else {}
-        documents = lambda shown: [one.to_dict() | more for one in shown]  # noqa: E731
-        return cls(answers=[profile], documents=documents, is_list=False, run=run, rows=rows)
 
     def tables(self) -> Any:
         """Return the simulation's tables, and both runs beside each other."""
@@ -331,7 +273,7 @@ class ReplayReport(ProfilesReport):
         """Draw every request as measured and as simulated."""
         from sightline.charts.load_charts import replay_chart
 
-        return replay_chart(self.run.outcome, self.answers[0], *room)
+        return replay_chart(self.run.outcome, self.answer[0], *room)
 
 
 def streamed(

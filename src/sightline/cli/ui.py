@@ -3,19 +3,14 @@
 import os
 from typing import Annotated
 
-import typer
-
 from sightline.cli import output
-from sightline.cli.options import RunStore
+from sightline.cli.options import RunStore, described
 from sightline.errors import InputError
 
 
 def ui(
-    port: Annotated[
-        str | None,
-        typer.Option("--port", metavar="N", help="Port to listen on; 0 picks a free one. Default: 8750."),
-    ] = None,
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open a browser.")] = False,
+    port: Annotated[str | None, described("Port to listen on; 0 picks a free one. Default: 8750.", metavar="N")] = None,
+    no_browser: Annotated[bool, described("Do not open a browser.")] = False,
     store: RunStore = None,
 ) -> None:
     """Start the web interface: predictions update with every change, and every view has a link.

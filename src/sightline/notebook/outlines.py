@@ -1,4 +1,4 @@
-"""Outlines of what a notebook shows: scenarios, and answers with what a notebook adds to them."""
+"""Outlines that notebooks alone show: of scenarios, and of single answers whose commands show several."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,48 +12,30 @@ from sightline.quantities import as_json
 if TYPE_CHECKING:
     from sightline.prediction.roofline_table import RooflineTable
     from sightline.profile import Profile
-    from sightline.requirements.check import Checked
-    from sightline.validation import Result
+
+_DERIVED = ("data_parallel", "tensor_overlap", "framework")
+"""Choices that follow from others, or are said by the plan's words."""
+_UNSAID: tuple[Any, ...] = (None, "none", 0, 0.0, False, [], {})
 
 
-def profile(answer: "Profile") -> Outline:
+def profile_outline(answer: "Profile") -> Outline:
     """Return one profile with what would help it; a profile of many plans as ranges."""
-    from sightline.answers.profile import profile_outline, ranges_outline
+    from sightline.answers.profile import profile_outline as outlined
+    from sightline.answers.profile import ranges_outline
     from sightline.explanation.explain import changes_of
     from sightline.profile import SERVING
 
     if getattr(answer.whole_s, "ndim", 0):
         return ranges_outline(answer)
     # A load's changes would each be simulated, which takes longer than a notebook may to show what it has.
-    changes = [] if answer.task is SERVING else changes_of(answer)
-    return profile_outline(answer, changes=changes)
+    return outlined(answer, changes=[] if answer.task is SERVING else changes_of(answer))
 
 
-def roofline(answer: "RooflineTable") -> Outline:
-    """Return what bounds each matmul."""
+def table_outline(answer: "RooflineTable") -> Outline:
+    """Return what bounds each matmul of a scenario on a device."""
     from sightline.answers.analyses import roofline_outline
-    from sightline.answers.labels import title
 
-    return roofline_outline([(title(answer.scenario), answer)])
-
-
-def validated(answer: "Result") -> Outline:
-    """Return the errors of one part of a suite."""
-    from sightline.answers.validation import validation_outline
-
-    return validation_outline([answer])
-
-
-def required(answer: "Checked") -> Outline:
-    """Return what was required of one scenario, and what is met."""
-    from sightline.answers.requirements import requirements_outline
-
-    return requirements_outline([answer])
-
-
-_DERIVED = ("data_parallel", "tensor_overlap", "framework")
-"""Choices that follow from others, or are said by the plan's words."""
-_UNSAID: tuple[Any, ...] = (None, "none", 0, 0.0, False, [], {})
+    return roofline_outline([(labels.title(answer.scenario), answer)])
 
 
 def scenario_outline(asked: Any) -> Outline:

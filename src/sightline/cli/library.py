@@ -1,17 +1,106 @@
-"""``sightline runs``: what has been measured and stored."""
+"""``sightline catalog`` and ``runs``: what is known, with its sources, and what was measured and stored."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sightline.cli import output, reports
-from sightline.cli.options import AsJson, Html, RunStore
+from sightline.cli import completion, output, reports
+from sightline.cli.options import AsJson, Html, RunStore, argument, described
+from sightline.cli.output import try_next
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
     from sightline.answers.outline import Outline
     from sightline.runs import Run, Store
+
+ANCHORS = "anchors"
+"""The kind of entries that users make."""
+
+
+def catalog(
+    kind: Annotated[str | None, argument("Category to list.", "[KIND]", completion.kinds)] = None,
+    name: Annotated[str | None, argument("Entry to show.", "[NAME]", completion.names)] = None,
+    as_json: AsJson = False,
+    delete: Annotated[bool, described("Delete the anchor NAME.")] = False,
+    store: RunStore = None,
+) -> None:
+    """List models, devices, prices, technologies, frameworks, calibrations and published results, with sources.
+
+    `sightline catalog anchors` lists the anchors saved with --save-anchor and their corrections.
+
+    \b
+    Examples:
+      sightline catalog
+      sightline catalog devices
+      sightline catalog devices a100-sxm-80gb
+      sightline catalog models --json
+      sightline catalog memories hbm3e
+      sightline catalog anchors our-cluster
+      sightline catalog anchors our-cluster --delete
+    """
+    if kind is not None and kind.lower() in (ANCHORS, ANCHORS.removesuffix("s")):
+        _anchors(name, store, as_json=as_json, delete=delete)
+        return
+    if delete or store is not None:
+        raise InputError("--delete and --store apply only to anchors; try `sightline catalog anchors NAME --delete`")
+    from sightline.answers.catalog import entries_outline, entry_outline, kinds_outline
+    from sightline.catalog import KINDS, entry, kind_of, name_of, names, said_of
+    from sightline.profile.results import stamped
+
+    if kind is None:
+        listing = {k: list(names(k)) for k in KINDS}
+        output.show(lambda: listing, lambda: [kinds_outline(listing)], json=as_json)
+        _go_on(as_json, "catalog", "devices")
+        return
+    of = kind_of(kind, (ANCHORS,))
+    if name is not None:
+        if remark := said_of(of, name):
+            output.print_remark(remark)
+        name = name_of(of, name)
+        one = dict(entry(of, name))
+        document = stamped({"kind": of, "name": name, **one})
+        output.show(lambda: document, lambda: [entry_outline(of, name, one)], json=as_json)
+        _go_on(as_json, *_use(of, name))
+    else:
+        several = {n: dict(entry(of, n)) for n in names(of)}
+        documents = lambda: [stamped({"name": n, **fields}) for n, fields in several.items()]  # noqa: E731 - as above
+        output.show(documents, lambda: [entries_outline(of, several)], json=as_json)
+        _go_on(as_json, "catalog", of, next(iter(several)))
+
+
+def _go_on(as_json: bool, *words: str) -> None:
+    if not as_json:
+        try_next(*words)
+
+
+def _use(kind: str, name: str) -> list[str]:
+    """Words of a command that uses an entry."""
+    use = {"devices": f"cluster=8x {name}", "models": f"model={name}", "clusters": f"cluster={name}"}
+    return ["predict", "SCENARIO.yaml", "--set", use[kind]] if kind in use else []
+
+
+def _anchors(name: str | None, store: str | None, *, as_json: bool, delete: bool) -> None:
+    """Show all saved anchors, or show or delete one."""
+    from sightline.anchors import listing
+    from sightline.anchors.files import delete_anchor, read_anchor
+    from sightline.answers.catalog import anchor_outline, anchors_outline
+    from sightline.runs import open_store
+
+    opened = open_store(store)
+    if delete:
+        if name is None:
+            raise InputError("--delete requires an anchor name; list them with `sightline catalog anchors`")
+        delete_anchor(opened, name)
+        output.show(lambda: {"deleted": name}, lambda: [f"deleted anchor '{name}'"], json=as_json)
+    elif name is not None:
+        one = read_anchor(opened, name)
+        output.show(lambda: one, lambda: [anchor_outline(one)], json=as_json)
+    else:
+        found = listing(store)
+        none = f"no anchors in {opened.place}; save one with `sightline predict FILE --anchor RUN --save-anchor NAME`"
+        output.show(lambda: found, lambda: [anchors_outline(found) if found else none], json=as_json)
+
 
 runs = typer.Typer(
     help="""Manage stored runs: measurements with their results and environment.
@@ -25,11 +114,8 @@ runs = typer.Typer(
     rich_markup_mode="rich",
 )
 
-_Suite = Annotated[str | None, typer.Option(metavar="NAME", help="Only runs of this suite.", show_default=False)]
-_Status = Annotated[
-    str | None,
-    typer.Option(metavar="STATUS", help="Only runs with this status: ok, crashed, ...", show_default=False),
-]
+_Suite = Annotated[str | None, described("Only runs of this suite.", metavar="NAME")]
+_Status = Annotated[str | None, described("Only runs with this status: ok, crashed, ...", metavar="STATUS")]
 
 
 @runs.callback(invoke_without_command=True)
@@ -54,17 +140,18 @@ def list_runs(suite: _Suite = None, status: _Status = None, store: RunStore = No
     opened = _open(store)
     chosen = _chosen(opened, suite, status)
     none = f"no runs in {opened.place}"
-    documents = lambda: [stamped(summary(run)) for run in chosen]  # noqa: E731 - a form like the table
-    output.show(documents, lambda: [runs_outline(chosen) if chosen else none], json=as_json)
+    output.show(
+        lambda: [stamped(summary(run)) for run in chosen],
+        lambda: [runs_outline(chosen) if chosen else none],
+        json=as_json,
+    )
 
 
 @runs.command()
 def show(
-    run: Annotated[
-        str, typer.Argument(metavar="RUN", help="Run id, the start of one, or `latest`.", show_default=False)
-    ],
+    run: Annotated[str, argument("Run id, the start of one, or `latest`.", "RUN")],
     html: Html = None,
-    full: Annotated[bool, typer.Option("--full", help="Show everything that is stored, one line per key.")] = False,
+    full: Annotated[bool, described("Show everything that is stored, one line per key.")] = False,
     store: RunStore = None,
     as_json: AsJson = False,
 ) -> None:
@@ -103,7 +190,7 @@ def show(
 
 @runs.command()
 def query(
-    sql: Annotated[str, typer.Argument(metavar="SQL", help="SQL query (DuckDB).", show_default=False)],
+    sql: Annotated[str, argument("SQL query (DuckDB).", "SQL")],
     store: RunStore = None,
     as_json: AsJson = False,
 ) -> None:
@@ -127,10 +214,8 @@ def query(
 
 @runs.command()
 def export(
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="[RUN...]", help="Runs to export. Default: all.", show_default=False)
-    ] = None,
-    out: Annotated[str, typer.Option(metavar="FILE", help="Archive to write (.zip).")] = "runs.zip",
+    names: Annotated[list[str] | None, argument("Runs to export. Default: all.", "[RUN...]")] = None,
+    out: Annotated[str, described("Archive to write (.zip).", metavar="FILE")] = "runs.zip",
     store: RunStore = None,
     as_json: AsJson = False,
 ) -> None:
@@ -154,7 +239,7 @@ def export(
 
 @runs.command("import")
 def import_runs(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Archive written by `runs export`.", show_default=False)],
+    file: Annotated[Path, argument("Archive written by `runs export`.", "FILE")],
     store: RunStore = None,
     as_json: AsJson = False,
 ) -> None:
@@ -177,7 +262,7 @@ def import_runs(
 def delete(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[RUN...]", help="Run ids, or the start of them.", show_default=False),
+        argument("Run ids, or the start of them.", "[RUN...]"),
     ] = None,
     suite: _Suite = None,
     status: _Status = None,

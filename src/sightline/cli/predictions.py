@@ -1,33 +1,34 @@
-"""``sightline predict``: scenarios in, predictions out."""
+"""``sightline predict``, ``compare`` and ``check``: predictions, and what is held against them."""
 
 import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sightline.cli import options, output, reports
-from sightline.cli.next_step import given, has, try_next
+from sightline.cli import completion, output, reports
+from sightline.cli.main import FAILED
 from sightline.cli.options import (
     Anchors,
-    Files,
     RunStore,
     SaveAnchor,
-    Settings,
+    Scenarios,
     SkipInvalid,
     Sort,
-    Sweeps,
     Top,
-    anchored_by,
+    argument,
+    described,
     first_of,
-    takes_options,
+    only,
 )
+from sightline.cli.output import try_next
 from sightline.cli.progress_bar import end_if_stopped, progress_bar
-from sightline.cli.reports import ProfilesReport, ReportOptions, changes_of
+from sightline.cli.reports import ProfilesReport, Report, ReportOptions, changes_of
 from sightline.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from sightline.loading.loader import Asked, Cell, Loaded
     from sightline.planning.plan_answer import NearestPlan
     from sightline.prediction.anchoring import Anchored
@@ -40,28 +41,20 @@ MOST_TABLES = 1000
 """Answers of which JSON holds the tables of operators and stages; of more it would not fit into memory."""
 
 
-@takes_options
 def predict(
-    files: Files,
-    anchor: Anchors = None,
-    save_anchor: SaveAnchor = None,
     *,
+    scenarios: Scenarios,
+    save_anchor: SaveAnchor = None,
     written: ReportOptions,
     trace: Annotated[
         str | None,
-        typer.Option(
-            metavar="OUT", help="Write the timeline of a training step or generation as a Chrome trace (.json)."
-        ),
+        described("Write the timeline of a training step or generation as a Chrome trace (.json).", metavar="OUT"),
     ] = None,
-    settings: Settings = None,
-    sweeps: Sweeps = None,
     skip_invalid: SkipInvalid = False,
     sort: Sort = None,
     top: Top = None,
-    store: RunStore = None,
     nearest: Annotated[
-        bool,
-        typer.Option("--nearest", help="If no single change makes the plan fit, search for the nearest that does."),
+        bool, described("If no single change makes the plan fit, search for the nearest that does.")
     ] = False,
 ) -> None:
     """Predict training, generation or a single operator: time, memory, and whether it fits.
@@ -88,25 +81,23 @@ def predict(
     """
     written.check({"--trace": trace})
     first = first_of(top, MOST_TOP)
-    # Files may be pipes that somebody else writes, so Ctrl-C ends the reading at once.
-    with progress_bar(stops=False) as reading:
-        loaded = options.read(files, settings, sweeps, reading, skip_invalid=skip_invalid)
+    loaded = scenarios.read(skip_invalid=skip_invalid)
     _refuse_pictures(loaded.scenarios, written.chart, trace)
-    known = anchored_by(anchor, save_anchor, store)
+    known = scenarios.known(save_anchor)
     with progress_bar() as progress:
         answers = _predict_all(loaded, known, progress, in_full=first is None, skip_invalid=skip_invalid)
     for remark in loaded.not_answered():
         output.print_remark(remark)
     if known is None and any(one.measured for one in loaded.scenarios):
         output.print_remark("the scenario has measurements; use --anchor FILE to correct the prediction with them")
-    again = given(files, settings, sweeps)
     order = _order(answers, loaded.cells[: len(answers)], sort, first, as_asked=written.as_json or written.as_csv)
     if trace is not None:
         from sightline.chrome.step_trace import chrome_trace
 
         output.write_file(trace, chrome_trace(answers[0]))
+    again = scenarios.again()
     plans = _nearest(answers, known, again) if nearest else ()
-    reports.write(_report(answers, loaded, order, known, again, plans), written)
+    reports.write(_predictions(answers, loaded, order, known, again, plans), written)
     end_if_stopped(progress)
     if written.are_tables and again:
         try_next(*_next_step(answers, again, written.chart or written.html))
@@ -120,7 +111,7 @@ def _nearest(answers: "list[Profile]", known: "Anchored | None", again: list[str
     return nearest_to(answers[0], command, known) if len(answers) == 1 else ()
 
 
-def _report(
+def _predictions(
     answers: "list[Profile]",
     loaded: "Loaded",
     order: list[int],
@@ -143,13 +134,13 @@ def _report(
         return [prediction_to_dict(one, nearest) for one in shown]
 
     return ProfilesReport(
-        answers=answers,
-        documents=documents,
+        answer=answers,
+        each=documents,
         is_list=loaded.is_list,
         cells=loaded.cells[: len(answers)],
         order=order,
-        nearest=nearest,
-        would_help=lambda: changes_of(answers, again, known),
+        says={"nearest": nearest},
+        kept=lambda: {"changes": changes_of(answers, again, known)},
     )
 
 
@@ -165,7 +156,7 @@ def _next_step(answers: "list[Profile]", again: list[str], picture: str | None) 
     is_training = "training" in tasks
     if is_training and needs_several(answers[0]):
         return ["predict", *again, "--nearest"]
-    return ["plan" if is_training and not answers[0].fits and has("plan") else "sensitivity", *again]
+    return ["plan" if is_training and not answers[0].fits else "sensitivity", *again]
 
 
 def _order(
@@ -204,8 +195,124 @@ def _predict_all(
     several = len(loaded.scenarios) > 1
 
     def answer(scenario: "Asked") -> "Profile":
-        found = predict_one(scenario, anchor=known)
-        _ = found.interval if in_full and several else None
-        return found
+        profile = predict_one(scenario, anchor=known)
+        _ = profile.interval if in_full and several else None
+        return profile
 
     return loaded.answered_by(answer, progress, "predicting", skip_invalid=skip_invalid)
+
+
+_SHOWN = "step,request,phase,memory,module"
+_ALL = "step,request,phase,memory,module,operator"
+
+
+def compare(
+    a: Annotated[
+        str,
+        argument(
+            "A stored run (`latest`, an id or the start of one), a results or scenario file, or `predicted`.", "A"
+        ),
+    ],
+    b: Annotated[str, argument("The profile to compare with A; `predicted` predicts A.", "B")],
+    level: Annotated[
+        str | None,
+        described(f"Levels to compare: {_ALL}. Default: all; the terminal omits operator.", metavar="LEVEL,..."),
+    ] = None,
+    *,
+    written: ReportOptions,
+    anchor: Anchors = None,
+    store: RunStore = None,
+) -> None:
+    """Compare two profiles: key figures, time by phase, module and operator, and memory by part.
+
+    Each row shows the ratio B / A with its interval and whether B is faster, slower, or not distinguishable from A
+    (the interval contains 1). The interval combines the spread of samples and the uncertainty of predictions. Scenario
+    files are predicted first. For two predictions, shared errors cancel and the output shows the probability that each
+    is faster. FILE#2 selects the second result of a file. Serving runs are compared request by request if both served
+    the same requests.
+
+    \b
+    Examples:
+      sightline compare latest predicted
+      sightline compare scenario.yaml 20261121-104239
+      sightline compare zero-1.yaml zero-3.yaml --anchor our-cluster
+      sightline compare 20261121-104239 20261121-110512 --level phase,module --chart before-after.svg
+      sightline compare before.json after.json --json
+      sightline compare before.yaml after.yaml --markdown -
+      sightline compare one-engine.yaml another-engine.yaml
+    """
+    written.check()
+    from sightline.explanation.comparison import compare as compare_profiles
+
+    levels = (level or (_ALL if written.as_json or written.as_csv else _SHOWN)).split(",")
+    comparison = compare_profiles(a, b, levels=[word.strip() for word in levels], store=store, anchor=anchor or ())
+    output.warn(comparison.warnings)
+    reports.write(Report(kind="comparison", answer=comparison), written)
+    if written.are_tables:
+        known = [word for one in anchor or () for word in ("--anchor", one)]
+        finer = ["--level", "module,operator"] if level is None else ["--chart", "comparison.svg"]
+        try_next("compare", a, b, *known, *finer)
+
+
+def check(
+    *,
+    scenarios: Scenarios,
+    require: Annotated[
+        list[str],
+        described(
+            "Requirement: `fits`, or FIGURE OPERATOR BOUND, such as 'mfu>=0.35' or 'ttft_p90<=500 ms'. Operators: >=, "
+            "<=, >, <; also == and != for counts and words. Quote it: the shell treats > and < as redirection. Can be "
+            "repeated.",
+            metavar="EXPRESSION,...",
+            completes=completion.requirements,
+        ),
+    ],
+    whole_interval: Annotated[
+        bool, described("Require the whole 80 % interval to meet the bound. A figure without an interval fails.")
+    ] = False,
+    written: Annotated[ReportOptions, only("as_json", "markdown")],
+) -> None:
+    """Check that a prediction meets requirements. Exits with 0 if it does, 1 if not, 2 for invalid input.
+
+    Figures are result keys such as ttft_s.p90, or short names such as ttft_p90 and memory. Serving scenarios are
+    simulated. With several scenarios, each must meet every requirement; an invalid combination of a sweep meets none.
+
+    \b
+    Examples:
+      sightline check examples/llama-2-7b-zero2-8xa800.yaml --require 'fits,mfu>=0.15'
+      sightline check examples/llama-2-7b-zero2-8xa800.yaml --require 'memory<=70 GB' --whole-interval
+      sightline check examples/serving/llama-3.1-8b-h100.yaml --require 'ttft_p90<=500 ms,tpot_p99<=50 ms'
+      sightline check scenario.yaml --require fits --anchor latest && sbatch job.sh
+      sightline check scenario.yaml --require fits --sweep plan.micro_batch=1,2,4 --json
+      sightline check scenario.yaml --require 'cost<=10000' --markdown check.md
+    """
+    written.check()
+    loaded = scenarios.read()
+    from sightline.requirements.check import check as checked_one
+    from sightline.requirements.check import requirements
+
+    requirements(require, loaded.scenarios)
+    checked = partial(checked_one, whole_interval=whole_interval, anchor=scenarios.known() or ())
+    with progress_bar() as progress:
+        found = [checked(scenario, require) for scenario in progress.over(loaded.scenarios, "checking")]
+    end_if_stopped(progress)  # a verdict on some of the scenarios is none
+    left_out = list(loaded.not_possible())
+    output.warn(warning for one in found for warning in one.warnings)
+    documents = [
+        document | {"warnings": [*left_out, *document["warnings"]]} for document in (one.to_dict() for one in found)
+    ]
+    says = {"impossible": len(loaded.impossible), "left_out": left_out}
+    report = _Requirements(
+        kind="requirements", answer=found, documents=lambda: documents, is_list=loaded.is_list, says=says
+    )
+    reports.write(report, written)
+    if loaded.impossible or not all(one.met for one in found):
+        raise typer.Exit(FAILED)
+
+
+@dataclass(kw_only=True)
+class _Requirements(Report):
+    def tables(self) -> Any:
+        from sightline.answers.requirements import requirements_lines
+
+        return requirements_lines(self.answer, impossible=self.says["impossible"])

@@ -1,4 +1,4 @@
-"""``sightline plan``: the best plans for what a scenario leaves open."""
+"""``sightline plan``: the best plans for what a scenario leaves open, and how the best of them is launched."""
 
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -6,17 +6,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from sightline.cli import output, reports
-from sightline.cli.options import Anchors, RunStore, Settings, Workers, first_of, option, takes_options
+from sightline.cli.options import Anchors, RunStore, Settings, anchored_by, argument, first_of, option
 from sightline.cli.progress_bar import end_if_stopped, progress_bar
 from sightline.cli.reports import Report, ReportOptions
 from sightline.errors import InputError
 from sightline.quantities import percent
 
 if TYPE_CHECKING:
-    from sightline.answers.outline import Outline
     from sightline.launching import Launch
     from sightline.planning.plan_answer import PlanAnswer, RankedPlan
     from sightline.profile import Profile
@@ -43,16 +40,6 @@ class Launched:
     def named(self) -> str:
         """What the plan is called."""
         return f"plan {self.plan.rank}" if self.plan and self.is_shown else "the best launchable plan"
-
-
-def check_folder(folder: str) -> None:
-    """Refuse a folder that cannot be written, before the search."""
-    from sightline.launching.launch import check_folder
-
-    try:
-        check_folder(folder)
-    except InputError as error:
-        raise InputError([f"--launch: {problem}" for problem in error.problems]) from None
 
 
 def first_launched(answer: "PlanAnswer", launchable: "Callable[[], PlanAnswer] | None") -> Launched:
@@ -139,9 +126,8 @@ class PlanOptions:
 
     file: Annotated[
         str,
-        typer.Argument(
-            metavar="FILE",
-            help="A scenario file (YAML or JSON). Fields it leaves out are searched. Use - to read from stdin.",
+        argument(
+            "A scenario file (YAML or JSON). Fields it leaves out are searched. Use - to read from stdin.", "FILE"
         ),
     ] = ""
     objective: str | None = option(
@@ -170,15 +156,9 @@ class PlanOptions:
     think_time: str | None = option(
         None, "Time a user takes between an answer and the next request, such as '30 s'.", metavar="TIME"
     )
-    price: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--price",
-            metavar="NAME=USD_PER_HOUR",
-            help="Override the catalog price of a device. Can be repeated.",
-            show_default=False,
-        ),
-    ] = None
+    price: list[str] | None = option(
+        None, "Override the catalog price of a device. Can be repeated.", metavar="NAME=USD_PER_HOUR"
+    )
     availability: str | None = option(
         None,
         "Share of wall-clock time in which the run makes progress. Default: from the size of the cluster.",
@@ -188,7 +168,12 @@ class PlanOptions:
     launch: str | None = option(
         None, "Write the launch command and files of the best launchable plan to this folder.", metavar="DIR"
     )
-    workers: Workers = None
+    workers: str | None = option(
+        None,
+        "Where to run: `local`, `ray` or `dask`, with a worker count or cluster address, such as local:8 or "
+        "dask:tcp://node0:8786. Default: this process.",
+        metavar="KIND[:WHAT]",
+    )
     where: str | None = option(
         None,
         "Save partial results as Parquet files, so that a stopped search can resume.",
@@ -206,6 +191,10 @@ class PlanOptions:
 
         return first_of(self.top, MOST_TOP)
 
+    def stated(self) -> dict[str, Any]:
+        """Return the texts that are given, by argument of `sightline.plan`."""
+        return {name: value for name in _TEXTS if (value := getattr(self, name)) is not None}
+
     def as_asked(self, command: str) -> str:
         """Return a command for the same scenario."""
         words = ["sightline", command, self.file]
@@ -215,31 +204,20 @@ class PlanOptions:
 
     def again(self, *more: str) -> str:
         """Return the command as it was typed, without what writes its answer, and with ``more``."""
-        values = {
-            "--objective": self.objective,
-            "--pareto": self.pareto,
-            "--devices": self.devices,
-            "--max-memory": self.max_memory,
-            "--deadline": self.deadline,
-            "--budget": self.budget,
-            "--ttft": self.ttft,
-            "--tpot": self.tpot,
-            "--think-time": self.think_time,
-            "--availability": self.availability,
-            "--workers": self.workers,
-            "--where": self.where,
-        }
-        words = [word for name, value in values.items() if value is not None for word in (name, value)]
+        words = [word for name, value in self.stated().items() for word in (f"--{name.replace('_', '-')}", value)]
         words += [word for value in self.price or () for word in ("--price", value)]
         words += ["--launchable"] if self.launchable and "--launchable" not in more else []
         return " ".join([self.as_asked("plan"), *map(shlex.quote, (*words, *more))])
 
 
+_TEXTS = (
+    *("objective", "pareto", "devices", "max_memory", "deadline", "budget", "ttft", "tpot", "think_time"),
+    *("availability", "workers", "where"),
+)
 Commands = Sequence[tuple[str, str]]
 """What commands are for, and what to type."""
 
 
-@takes_options
 def plan(options: PlanOptions) -> None:
     """Find the best plans for the fields a scenario leaves open, such as parallelism, micro-batch and recomputation.
 
@@ -265,9 +243,14 @@ def plan(options: PlanOptions) -> None:
     with progress_bar(tables=options.workers is not None or options.where is not None) as progress:
         answer = _searched(source, options, progress)
         launched = _launched(answer, source, options, progress)
-    commands = _next(answer, options, launched)
     output.warn((*answer.warnings, *(warning for best in answer.plans[:1] for warning in best.profile.warnings)))
-    reports.write(_Report(answer, commands), options.reports)
+    from sightline.planning.plan_answer import launches, plans_to_dict
+
+    documents = lambda: plans_to_dict(answer, launches(answer))  # noqa: E731 - a form like the others
+    report = Report(
+        kind="plans", answer=answer, documents=documents, says={"commands": _next(answer, options, launched)}
+    )
+    reports.write(report, options.reports)
     if options.where is not None:
         again = "; run the same command to resume" if answer.stopped else ""
         output.print_remark(f"wrote {options.where.rstrip('/')}/parts/*.parquet{again}")
@@ -282,7 +265,12 @@ def _check(options: PlanOptions) -> None:
     if options.objective is not None and options.pareto is not None:
         raise InputError("--objective cannot be combined with --pareto, which names its two objectives")
     if options.launch is not None:
-        check_folder(options.launch)
+        from sightline.launching.launch import check_folder
+
+        try:
+            check_folder(options.launch)
+        except InputError as error:
+            raise InputError([f"--launch: {problem}" for problem in error.problems]) from None
 
 
 def _source(options: PlanOptions) -> object:
@@ -329,66 +317,19 @@ def _searched(source: object, options: PlanOptions, progress: "Progress") -> "Pl
     """Return what the search finds; a wrong value is refused under the name of its option."""
     from sightline.planning.search import plan as best_plans
 
-    known = None
-    if options.anchor:
-        from sightline.anchors import anchored
-
-        known = anchored(options.anchor, options.store)
-    given: dict[str, Any] = {} if options.objective is None else {"objective": options.objective}
+    stated = options.stated()
+    for name in {"pareto", "devices"} & stated.keys():
+        stated[name] = [word.strip() for word in stated[name].split(",")]
     return best_plans(
         source,
-        **given,
-        pareto=_listed(options.pareto),
+        **stated,
         top=options.first,
-        max_memory=options.max_memory,
         launchable=options.launchable,
-        devices=_listed(options.devices) or (),
-        deadline=options.deadline,
-        budget=options.budget,
-        ttft=options.ttft,
-        tpot=options.tpot,
-        think_time=options.think_time,
         prices=options.price or (),
-        availability=options.availability,
-        anchor=known,
+        anchor=anchored_by(options.anchor, options.store),
         overrides=options.settings or (),
-        workers=options.workers,
-        where=options.where,
         progress=progress,
     )
-
-
-def _listed(text: str | None) -> list[str] | None:
-    return None if text is None else [word.strip() for word in text.split(",")]
-
-
-@dataclass(frozen=True)
-class _Report(Report):
-    answer: "PlanAnswer"
-    commands: Commands
-
-    def document(self) -> Any:
-        from sightline.planning.plan_answer import launches, plans_to_dict
-
-        return plans_to_dict(self.answer, launches(self.answer))
-
-    def outline(self) -> "Outline":
-        from sightline.answers.best_plans import plan_outline
-
-        return plan_outline(self.answer, self.commands)
-
-    def csv(self) -> str:
-        from sightline.render.csv import plans_to_csv
-
-        return plans_to_csv(self.answer)
-
-    def chart(self, *room: Any) -> dict[str, Any]:
-        from sightline.charts.plan_chart import plan_chart
-
-        return plan_chart(self.answer, *room)
-
-    def charted(self) -> "PlanAnswer":
-        return self.answer
 
 
 def _load_of(profile: "Profile", options: PlanOptions) -> dict[str, Any]:
@@ -425,15 +366,8 @@ def _next(answer: "PlanAnswer", options: PlanOptions, launched: Launched) -> Com
     elif launched.launch is None:
         found.append(("write the launch command", options.again("--launch", "run")))
     if answer.plans[0].profile.tight and options.max_memory is None:
-        found.append(
-            (
-                "search only plans that fit with certainty",
-                options.again("--max-memory", most_surely(answer.plans[0].profile)),
-            )
-        )
+        surely = options.again("--max-memory", most_surely(answer.plans[0].profile))
+        found.append(("search only plans that fit with certainty", surely))
     if options.reports.chart is None and options.reports.html is None:
         found.append(("write a report with tables and charts", options.again("--html", "plan.html")))
     return found
-
-
-__all__ = ["plan"]

@@ -1,0 +1,157 @@
+"""Commands and the kinds of answers that they give: command line, page, HTTP API, notebooks and docs are made of these.
+
+Everything is named as ``package.module:name`` and is loaded when it is first used.
+"""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+
+class Command(NamedTuple):
+    """Where each face of a command is."""
+
+    function: str = ""
+    """Of the command line, or a group of commands; its parameters are the options."""
+
+
+COMMANDS: Final[Mapping[str, Command]] = {
+    "predict": Command(
+        "sightline.cli.predictions:predict",
+    ),
+    "explain": Command(
+        "sightline.cli.analyses:explain",
+    ),
+    "plan": Command(
+        "sightline.cli.searches:plan",
+    ),
+    "simulate": Command("sightline.cli.simulate:simulate"),
+    "explore": Command(
+        "sightline.cli.analyses:explore",
+    ),
+    "measure": Command("sightline.cli.measure:measure"),
+    "runs": Command("sightline.cli.library:runs"),
+    "compare": Command("sightline.cli.predictions:compare"),
+    "check": Command("sightline.cli.predictions:check"),
+    "validate": Command(
+        "sightline.cli.accuracy:validate",
+    ),
+    "catalog": Command("sightline.cli.library:catalog"),
+    "roofline": Command("sightline.cli.analyses:roofline"),
+    "sensitivity": Command("sightline.cli.analyses:sensitivity"),
+    "import": Command("sightline.cli.import_:import_"),
+    "reproduce": Command("sightline.cli.accuracy:reproduce"),
+    "calibrate": Command("sightline.cli.calibrate:calibrate"),
+    "ui": Command("sightline.cli.ui:ui"),
+}
+
+
+class Answer(NamedTuple):
+    """What each medium makes of a kind of answer: all lay out its outline."""
+
+    type: str
+    """Of the answer, or of each answer of a list: notebooks show objects of it. Empty for plain lists."""
+    outline: str
+    document: str = ""
+    """Returns the JSON document."""
+    csv: str = ""
+    chart: str = ""
+    without_chart: str = ""
+    """Why there is no chart where ``chart`` returns None."""
+    is_list: bool = False
+    """Whether the outline, and the rest, are those of a list of answers."""
+    single: str = ""
+    """The outline of a single answer of a list, if it has its own."""
+
+
+ANSWERS: Final[Mapping[str, Answer]] = {
+    "profiles": Answer(
+        "sightline.profile.profile:Profile",
+        "sightline.answers.several:profiles_outline",
+        csv="sightline.render.csv:to_csv",
+        chart="sightline.charts.profile_charts:profile_chart",
+        is_list=True,
+        single="sightline.notebook.outlines:profile_outline",
+    ),
+    "plans": Answer(
+        "sightline.planning.plan_answer:PlanAnswer",
+        "sightline.answers.best_plans:plan_outline",
+        csv="sightline.render.csv:plans_to_csv",
+        chart="sightline.charts.plan_chart:plan_chart",
+    ),
+    "study": Answer(
+        "sightline.exploration.answer:StudyAnswer",
+        "sightline.answers.study:study_outline",
+        "sightline.exploration.answer:study_to_dict",
+        "sightline.render.csv:study_to_csv",
+        "sightline.charts.study_charts:study_chart",
+    ),
+    "comparison": Answer(
+        "sightline.explanation.comparison:Comparison",
+        "sightline.answers.comparison:comparison_outline",
+        "sightline.explanation.comparison:comparison_to_dict",
+        "sightline.render.csv:comparison_to_csv",
+        "sightline.charts.comparison_bars:comparison_bars",
+    ),
+    "explanation": Answer(
+        "sightline.explanation.answer:Explanation",
+        "sightline.answers.analyses:explained_outline",
+        "sightline.explanation.answer:Explanation.to_dict",
+        "sightline.render.csv:explained_to_csv",
+        "sightline.charts.explained_bars:explained_chart",
+    ),
+    "sensitivities": Answer(
+        "sightline.prediction.sensitivity:Sensitivity",
+        "sightline.answers.analyses:sensitivities_outline",
+        chart="sightline.charts.study_charts:sensitivity_chart",
+        without_chart="no input affects the result",
+        is_list=True,
+        single="sightline.answers.analyses:sensitivity_outline",
+    ),
+    "roofline": Answer(
+        "sightline.prediction.roofline_table:RooflineTable",
+        "sightline.answers.analyses:roofline_outline",
+        csv="sightline.render.csv:rooflines_to_csv",
+        chart="sightline.charts.rooflines:roofline_chart",
+        single="sightline.notebook.outlines:table_outline",
+    ),
+    "validation": Answer(
+        "sightline.validation.suite:Result",
+        "sightline.answers.validation:validation_outline",
+        chart="sightline.charts.accuracy:validation_chart",
+        is_list=True,
+    ),
+    "coverage": Answer(
+        "sightline.validation.coverage_cells:Cell",
+        "sightline.answers.validation:coverage_outline",
+        "sightline.validation.coverage:coverage_to_dict",
+        "sightline.render.csv:coverage_to_csv",
+        is_list=True,
+    ),
+    "requirements": Answer(
+        "sightline.requirements.check:Checked", "sightline.answers.requirements:requirements_outline", is_list=True
+    ),
+    "reproduction": Answer(
+        "sightline.reproduction.answer:Reproduction",
+        "sightline.answers.reproduction:reproduced_outline",
+        "sightline.reproduction.answer:reproduction_to_dict",
+        "sightline.render.csv:reproduced_to_csv",
+        without_chart="stopped before the table was computed",
+    ),
+    "runs": Answer(
+        "sightline.runs.store:Run",
+        "sightline.answers.runs:runs_outline",
+        is_list=True,
+        single="sightline.answers.runs:stored_outline",
+    ),
+    "suite": Answer("", "sightline.answers.comparison:suite_outline"),
+    "capacity": Answer("sightline.simulation.capacity:Capacity", "sightline.answers.loads:capacity_outline"),
+    **{
+        kind: Answer(path, "sightline.notebook.outlines:scenario_outline")
+        for kind, path in {
+            "training": "sightline.scenario.training:Scenario",
+            "generation": "sightline.scenario.generation:GenerationScenario",
+            "serving": "sightline.scenario.serving:ServingScenario",
+            "operator": "sightline.scenario.operation:OperatorScenario",
+        }.items()
+    },
+}
