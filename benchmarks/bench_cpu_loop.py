@@ -21,7 +21,7 @@ from sightline.loading import generation_from_mapping, scenario_from_mapping
 from sightline.measurement.measure import measure_scenarios
 from sightline.measurement.processes.suite import Effort, Settings
 from sightline.prediction import predict
-from sightline.prediction.generation.predict import predict_generation
+from sightline.prediction.generation.batch_profile import predict_generation
 from sightline.profile import Profile
 from sightline.runs import open_store
 from sightline.scenario import Device

@@ -202,7 +202,7 @@ def many_generations() -> dict[str, float]:
     from dataclasses import replace
 
     from sightline.loading import generation_from_mapping
-    from sightline.prediction.generation.predict import predict_generation
+    from sightline.prediction.generation.batch_profile import predict_generation
 
     one = generation_from_mapping(GENERATION)
     batches = np.unique(np.geomspace(1, 512, 70).round()).reshape(-1, 1, 1)

@@ -5,8 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from sightline.loading import scenario_from_mapping
-from sightline.prediction.training.constants import TrainingConstants
-from sightline.prediction.training.effects import base_constants
+from sightline.prediction.training.constants import TrainingConstants, base_constants
 from sightline.scenario import Model, Scenario
 
 

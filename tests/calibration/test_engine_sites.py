@@ -7,9 +7,9 @@ from generation_scenarios import generation
 
 from sightline.calibration.engine_sets import site_shifts
 from sightline.calibration.inference import MeasuredGeneration, fit_inference, predicted_values
+from sightline.prediction.generation.batch_profile import predict_generation
 from sightline.prediction.generation.engine_constants import InferenceConstants, load_inference
 from sightline.prediction.generation.policies import price_workers
-from sightline.prediction.generation.predict import predict_generation
 from sightline.prediction.generation.sites import MeasuredSite, constants_at, source_site
 
 PLANS = [

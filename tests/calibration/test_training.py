@@ -15,7 +15,7 @@ from sightline.calibration.training import (
     predictor,
 )
 from sightline.prediction.anchoring.timed import MeasuredStep
-from sightline.prediction.training.effects import NOTHING, base_constants, priors, shifted
+from sightline.prediction.training.constants import NOTHING, base_constants, priors, shifted
 from sightline.scenario import Scenario
 
 

@@ -53,7 +53,7 @@ def test_a_training_step_loads_nothing_of_other_tasks_and_commands(example):
         "loading.generation",
         "loading.operations",
     ]
-    rooms += ["program.kernels.inference", "program.batch", "prediction.generation", "prediction.sensitivity"]
+    rooms += ["program.kernels.inference_kernels", "program.batch", "prediction.generation", "prediction.sensitivity"]
     rooms += ["cost.attention.decode", "cost.matmul.grouped", "cost.recurrent", "cost.sparse", "cost.processor"]
     rooms += ["scenario.generation", "scenario.operation", "program.mixer_operators", "program.blocks.recurrent"]
     loaded = imported_by(f"from sightline.cli.main import run; run(['predict', {str(example)!r}])")

@@ -10,7 +10,7 @@ from sightline import catalog
 from sightline.cost import families
 from sightline.cost.families import BETWEEN, OUTSIDE, covers, family_half_width, first_stated, half_width
 from sightline.loading.clusters import read_cluster
-from sightline.prediction.operators import RANGES
+from sightline.prediction.single_operators import RANGES
 
 SERVING = ("residuals",)
 DEVICES = {name: read_cluster(f"1x {name}").device for name in ("h100-pcie-80gb", "h100-sxm-80gb", "t4", "mi300x")}

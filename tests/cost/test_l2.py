@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sightline.calibration.manifest import device_of
 from sightline.cost.device_model import device_model
 from sightline.cost.l2 import BLOCK_SIDE, l2_bytes, l2_s, least_s
-from sightline.cost.operator_cost import OperatorCost
+from sightline.cost.prices import OperatorCost
 from sightline.program import CachedAttention, Collective, Elementwise, FlashAttention, GroupedMatmul, Matmul
 from sightline.program.mixer_operators import SelectedAttention
 

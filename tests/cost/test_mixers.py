@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from sightline.cost.collectives.libraries import cluster_collectives, whole_group
 from sightline.cost.device_model import device_model
-from sightline.cost.operator_cost import OperatorCost, Ranks
-from sightline.cost.prices import price
+from sightline.cost.prices import OperatorCost, Ranks, price
 from sightline.loading.clusters import read_cluster
 from sightline.program.mixer_operators import GatedDelta, Indexer, SelectedAttention, ShortConvolution, StateSpaceScan
 

@@ -15,8 +15,7 @@ from sightline.cost.collectives.libraries import cluster_collectives, tensor_gro
 from sightline.cost.device_model import device_model
 from sightline.cost.elementwise import elementwise_cost
 from sightline.cost.matmul import load_matmul, matmul_cost
-from sightline.cost.operator_cost import Ranks, stacked
-from sightline.cost.prices import REGISTRY, price
+from sightline.cost.prices import REGISTRY, Ranks, price, stacked
 from sightline.prediction.training.knowledge import training_groups
 from sightline.prediction.training.priced import step_prices, training_device
 from sightline.program import Collective, Elementwise, FlashAttention, Matmul, Operator, write_out

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sightline.prediction.training.effects import shipped_beliefs
+from sightline.prediction.training.constants import shipped_beliefs
 from sightline.validation import suites as published
 
 ROOT = Path(__file__).parents[2]

@@ -12,7 +12,7 @@ from sightline.frameworks import read_framework
 from sightline.frameworks.choices import CHOICES, choices_of, with_choices
 from sightline.loading import scenario_from_mapping
 from sightline.loading.written import to_mapping
-from sightline.prediction.training.predict import profile_of
+from sightline.prediction.training.step_profile import profile_of
 from sightline.scenario import Scenario
 
 NOTHING = dict.fromkeys(CHOICES)

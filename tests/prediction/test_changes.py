@@ -11,7 +11,7 @@ from training_scenarios import training
 from sightline.loading import scenario_from_mapping, to_mapping
 from sightline.prediction import predict
 from sightline.prediction.changes import NO_SINGLE_CHANGE, plans_beside
-from sightline.prediction.training.predict import profile_of
+from sightline.prediction.training.step_profile import profile_of
 from sightline.profile import MEMORY_PARTS, TRAINING, Profile
 
 SUGGESTION = re.compile(r"(\w+): (\S+) would fit with ([\d.]+) GiB, at ([\d.]+) x the step time")

@@ -13,7 +13,7 @@ from training_scenarios import training
 
 from sightline.prediction import predict
 from sightline.prediction.sensitivity import NUMBERS, elasticities, scaled
-from sightline.prediction.training.predict import profile_of
+from sightline.prediction.training.step_profile import profile_of
 from sightline.profile import LEVELS, Row
 
 RATES = [name for name in NUMBERS if not name.endswith("latency_s") and name != "device.l2_bytes"]

@@ -10,7 +10,7 @@ import strategies
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from sightline.prediction.training.predict import profile_of
+from sightline.prediction.training.step_profile import profile_of
 from sightline.profile import BOUNDS, MEMORY_PARTS, TRAINING, Profile
 from sightline.scenario import Scenario
 

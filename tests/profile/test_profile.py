@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from training_scenarios import training
 
-from sightline.prediction.training.predict import predict, profile_of
+from sightline.prediction.training.step_profile import predict, profile_of
 from sightline.profile import (
     BETWEEN_PASSES,
     BOUNDS,
@@ -226,7 +226,7 @@ def test_a_profile_shows_itself_in_a_line_and_in_a_notebook():
 def test_what_does_not_fit_predicts_its_neighbours_when_asked_for_advice(monkeypatch):
     tried: list[object] = []
     monkeypatch.setattr(
-        "sightline.prediction.training.predict.what_would_fit", lambda p, _: tried.append(p) or ["less would fit"]
+        "sightline.prediction.training.step_profile.what_would_fit", lambda p, _: tried.append(p) or ["less would fit"]
     )
     large = training(model="llama-2-70b", cluster="1x a100-sxm-80gb", sequence_length=2048, global_batch=1, plan={})
     predicted = predict(large)

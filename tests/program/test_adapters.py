@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sightline.loading import scenario_from_mapping
-from sightline.prediction.training.predict import predict
+from sightline.prediction.training.step_profile import predict
 from sightline.program import Collective, Elementwise, Matmul, Program, write_out
 from sightline.program.techniques.adapters import adapter_parameters
 from sightline.program.techniques.low_precision import STORED_BYTES

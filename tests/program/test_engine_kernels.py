@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from generation_scenarios import generation
 
+from sightline.prediction.generation.batch_profile import predict_generation
 from sightline.prediction.generation.memory import generation_memory
 from sightline.prediction.generation.phases import PricedGeneration, prefill_phase, price_generation
-from sightline.prediction.generation.predict import predict_generation
 from sightline.program import CachedAttention, Matmul, MatrixVector, Program
 
 GIB = 1024**3

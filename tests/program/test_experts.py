@@ -10,7 +10,7 @@ from open_mesh import open_mesh
 from training_scenarios import training
 
 from sightline.prediction import predict
-from sightline.prediction.training.predict import profile_of
+from sightline.prediction.training.step_profile import profile_of
 from sightline.program import Block, Collective, Matmul, write_out
 from sightline.program.routing import distinct_ranks
 from sightline.scenario import Scenario

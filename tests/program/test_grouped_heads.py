@@ -3,8 +3,8 @@
 import pytest
 from generation_scenarios import generation
 
+from sightline.prediction.generation.batch_profile import predict_generation
 from sightline.prediction.generation.phases import price_generation
-from sightline.prediction.generation.predict import predict_generation
 from sightline.program import CachedAttention
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from training_scenarios import behaving, training
 
-from sightline.prediction.training.predict import profile_of
+from sightline.prediction.training.step_profile import profile_of
 from sightline.program import Operator, write_out
 from sightline.scenario import Scenario
 

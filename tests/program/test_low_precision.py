@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from open_mesh import open_mesh
 from training_scenarios import training
 
-from sightline.prediction.training.predict import profile_of
+from sightline.prediction.training.step_profile import profile_of
 from sightline.program import Block, Collective, Elementwise, FlashAttention, Matmul, Program, write_out
 from sightline.program.shapes import RECIPES
 

@@ -16,8 +16,7 @@ from sightline.prediction.training.step import step_times
 from sightline.program import Block, Collective, Operator, write_out
 from sightline.program.attention_core import mean_seen
 from sightline.program.blocks.attention import CompressedSoftmaxAttention, MultiHeadLatentAttention, SoftmaxAttention
-from sightline.program.blocks.layer import mixer_of
-from sightline.program.blocks.mixer import NoMixer
+from sightline.program.blocks.layer import NoMixer, mixer_of
 from sightline.program.blocks.recurrent import GatedDeltaNet, Mamba2
 from sightline.program.mixer_operators import GatedDelta, Indexer, SelectedAttention, StateSpaceScan
 from sightline.scenario import LayerKind, Scenario

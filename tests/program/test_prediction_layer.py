@@ -5,8 +5,8 @@ from training_scenarios import training
 
 from sightline.errors import InputError
 from sightline.prediction import predict
-from sightline.prediction.training.rows import model_flops
 from sightline.prediction.training.stages import stage_contents
+from sightline.prediction.training.step_rows import model_flops
 from sightline.program import Matmul, write_out
 from sightline.scenario import Scenario
 

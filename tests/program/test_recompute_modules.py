@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from training_scenarios import training
 
-from sightline.prediction.training.predict import profile_of
+from sightline.prediction.training.step_profile import profile_of
 from sightline.program import Block, write_out
 from sightline.scenario.techniques import MODULES
 

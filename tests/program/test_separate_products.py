@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from training_scenarios import behaving, training
 
-from sightline.prediction.training.effects import believed_constants
+from sightline.prediction.training.constants import believed_constants
 from sightline.prediction.training.priced import price
 from sightline.program import Block, Collective, Elementwise, Matmul, Operator, write_out
 from sightline.scenario import Scenario

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import sightline as sl
-from sightline.prediction.generation.predict import engine_constants
+from sightline.prediction.generation.batch_profile import engine_constants
 from sightline.prediction.generation.replica import worker_of
 from sightline.simulation.cache import alike
 from sightline.simulation.deployment import deployment_of, facts_of

@@ -6,7 +6,7 @@ from training_scenarios import training
 
 from sightline.calibration.training import estimate
 from sightline.prediction.anchoring.timed import MeasuredStep
-from sightline.prediction.training.effects import base_constants
+from sightline.prediction.training.constants import base_constants
 from sightline.validation.anchors import anchored_errors
 from sightline.validation.left_out import SourceStep
 

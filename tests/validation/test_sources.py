@@ -6,7 +6,7 @@ import numpy as np
 from training_scenarios import training
 
 from sightline.prediction.anchoring.timed import MeasuredStep
-from sightline.prediction.training.effects import shifted
+from sightline.prediction.training.constants import shifted
 from sightline.validation.left_out import SourceStep, fitted, leave_sources_out
 
 

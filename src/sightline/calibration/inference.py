@@ -16,8 +16,7 @@ from sightline.calibration.fits import Array, Constants, Prior, SupportedFit, pr
 from sightline.calibration.manifest import manifest
 from sightline.calibration.residuals import held_out_errors
 from sightline.content import record
-from sightline.cost.operator_cost import OperatorCost
-from sightline.cost.prices import Prices
+from sightline.cost.prices import OperatorCost, Prices
 from sightline.prediction.generation.engine_constants import InferenceConstants
 from sightline.prediction.generation.phases import PricedGeneration
 from sightline.prediction.generation.policies import Latencies, Workers, latencies

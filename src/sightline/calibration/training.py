@@ -24,9 +24,8 @@ from sightline.errors import InputError
 from sightline.loading import scenario_from_mapping
 from sightline.prediction.anchoring.timed import MeasuredStep
 from sightline.prediction.beliefs import Array, Beliefs, Gradient, Predict, learned
-from sightline.prediction.training.constants import ANY
-from sightline.prediction.training.effects import NOTHING, believed_constants, gradient, priors, shipped_beliefs
-from sightline.prediction.training.predict import profile_of, with_fastest_micro_batch
+from sightline.prediction.training.constants import ANY, NOTHING, believed_constants, gradient, priors, shipped_beliefs
+from sightline.prediction.training.step_profile import profile_of, with_fastest_micro_batch
 from sightline.quantities import significant
 from sightline.runs import Run
 from sightline.scenario import Scenario

@@ -9,8 +9,19 @@ import altair as alt
 from sightline.answers import labels, units
 from sightline.charts import drawing
 from sightline.charts.drawing import SCREEN, Room
-from sightline.prediction.schedules.simulation import BACKWARD, FORWARD, INPUT, TRANSFER, WEIGHT, Span
-from sightline.prediction.schedules.timeline import HOST, OMITTED, ONCE, drawn_micro_batches, timeline
+from sightline.prediction.schedules.timeline import (
+    BACKWARD,
+    FORWARD,
+    HOST,
+    INPUT,
+    OMITTED,
+    ONCE,
+    TRANSFER,
+    WEIGHT,
+    Span,
+    drawn_micro_batches,
+    timeline,
+)
 from sightline.profile import TRAINING, Profile
 
 _WIDTH, _ROW, _THIN = 640, 26, 15

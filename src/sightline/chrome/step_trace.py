@@ -21,9 +21,18 @@ from sightline.chrome.trace_events import (
     trace_text,
 )
 from sightline.prediction.schedules.closed_forms import stage_layers
-from sightline.prediction.schedules.simulation import BACKWARD, FORWARD, TRANSFER, WEIGHT, Span
+from sightline.prediction.schedules.timeline import (
+    BACKWARD,
+    FORWARD,
+    OMITTED,
+    ONCE,
+    TRANSFER,
+    WEIGHT,
+    Span,
+    drawn_micro_batches,
+    timeline,
+)
 from sightline.prediction.schedules.timeline import HOST as ON_HOST
-from sightline.prediction.schedules.timeline import OMITTED, ONCE, drawn_micro_batches, timeline
 from sightline.prediction.training.stages import layers_to_spread
 from sightline.profile import GENERATION, Profile
 

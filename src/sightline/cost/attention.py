@@ -21,7 +21,7 @@ from sightline.cost.attention_constants import (
 )
 from sightline.cost.device_model import DeviceModel
 from sightline.cost.families import Stated, family_of, stated_values
-from sightline.cost.operator_cost import Alike, OperatorCost, Ranks
+from sightline.cost.prices import Alike, OperatorCost, Ranks
 from sightline.program import CachedAttention, FlashAttention
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number, anywhere, either, larger, plain, rounded_up, smaller

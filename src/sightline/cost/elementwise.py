@@ -11,7 +11,7 @@ from sightline.content import record
 from sightline.cost.clock import clock_hz
 from sightline.cost.device_model import DeviceModel
 from sightline.cost.families import Evidence, family_of
-from sightline.cost.operator_cost import Alike, OperatorCost, Ranks
+from sightline.cost.prices import Alike, OperatorCost, Ranks
 from sightline.program import Elementwise
 from sightline.quantities import Number, smaller
 from sightline.scenario import Device

@@ -15,7 +15,7 @@ from sightline.catalog import entry
 from sightline.content import record
 from sightline.cost.device_model import DeviceModel
 from sightline.cost.families import Stated, family_of
-from sightline.cost.operator_cost import Alike, OperatorCost, Ranks
+from sightline.cost.prices import Alike, OperatorCost, Ranks
 from sightline.program import GroupedMatmul
 from sightline.quantities import Number
 from sightline.scenario import Device

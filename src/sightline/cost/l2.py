@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sightline.cost.device_model import DeviceModel
 from sightline.cost.matmul import RESIDENT_ELEMENTS
-from sightline.cost.operator_cost import OperatorCost
-from sightline.cost.prices import REGISTRY, function
+from sightline.cost.prices import REGISTRY, OperatorCost, function
 from sightline.program import (
     CachedAttention,
     FlashAttention,

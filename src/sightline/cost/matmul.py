@@ -15,7 +15,7 @@ from sightline.cost import clock
 from sightline.cost.clock import shipped_law, sustained_share
 from sightline.cost.device_model import DeviceModel
 from sightline.cost.families import UNMEASURED, Evidence, Stated, evidence_of, family_of, full_rate_family, is_own
-from sightline.cost.operator_cost import Alike, OperatorCost, Ranks
+from sightline.cost.prices import Alike, OperatorCost, Ranks
 from sightline.cost.residual_surface import ResidualSurface
 from sightline.program import Matmul
 from sightline.program.formats import FP32_ROUTER, HALF_SUMS

@@ -10,7 +10,7 @@ from sightline.content import record
 from sightline.cost.attention import BACKWARD_PRODUCTS
 from sightline.cost.device_model import DeviceModel, Update
 from sightline.cost.families import PROCESSOR, Evidence, evidence_of, family_with
-from sightline.cost.operator_cost import Execution, OperatorCost, Ranks
+from sightline.cost.prices import Execution, OperatorCost, Ranks
 from sightline.cost.processor_constants import (
     FALLBACK,
     FALLBACK_TENSORS,

@@ -16,7 +16,7 @@ from sightline.catalog import entry
 from sightline.content import description
 from sightline.cost.device_model import DeviceModel
 from sightline.cost.families import Stated, family_of
-from sightline.cost.operator_cost import Alike, OperatorCost, Ranks
+from sightline.cost.prices import Alike, OperatorCost, Ranks
 from sightline.program.mixer_operators import GatedDelta, Indexer, SelectedAttention, ShortConvolution, StateSpaceScan
 from sightline.quantities import Number, larger, smaller
 from sightline.scenario import Device

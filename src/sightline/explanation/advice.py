@@ -282,7 +282,7 @@ def _correlation(own: Profile, other: Profile, known: "Anchored | None") -> floa
     """What two predictions' errors have in common; 0 where that is not known, as in ``compare``."""
     if own.task is not TRAINING or own.scenario.cluster.groups:
         return 0.0
-    from sightline.prediction.anchoring.pair import correlation
+    from sightline.prediction.anchoring.anchored_steps import correlation
 
     return correlation(own.scenario, other.scenario, known.steps if known else None)
 

@@ -315,7 +315,7 @@ def shared_error(a: Side, b: Side, known: "Anchored | None" = None) -> float:
     if is_anchored and not (known and a.is_anchored and b.is_anchored):
         return 0.0
     from sightline.prediction import predict
-    from sightline.prediction.anchoring.pair import correlation
+    from sightline.prediction.anchoring.anchored_steps import correlation
 
     try:
         first, second = (load(dict(side.scenario)) for side in (a, b))

@@ -35,7 +35,7 @@ from sightline.measurement.processes.suite import (
 )
 from sightline.measurement.resources import EnergyWatch, MemoryWatch, state_bytes
 from sightline.measurement.timing import Clock, HostClock, Phase, Rule, measure_calls, median_of_runs, spread_of_samples
-from sightline.prediction.generation.predict import predict_generation
+from sightline.prediction.generation.batch_profile import predict_generation
 from sightline.profile import BOUNDS, Profile, Row
 from sightline.scenario import GenerationScenario
 

@@ -14,7 +14,7 @@ from sightline.planning.plan_answer import LazySequence, NearestPlan, PlanAnswer
 from sightline.planning.plan_limits import BY_KEY, by_key, read_limits
 from sightline.planning.rationale.generation_rationale import explained_generation
 from sightline.planning.request_spaces import read_axes
-from sightline.prediction.generation.predict import predict_generation
+from sightline.prediction.generation.batch_profile import predict_generation
 from sightline.progress import Progress
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from sightline.explanation.compared import SAME, interval_of, likely_smaller, ratio_spread, spread_of
 from sightline.planning.generation_objectives import ascending, missed_by
 from sightline.planning.plan_answer import RankedPlan
-from sightline.prediction.anchoring.pair import correlations
-from sightline.prediction.generation.predict import engine_constants
+from sightline.prediction.anchoring.anchored_steps import correlations
+from sightline.prediction.generation.batch_profile import engine_constants
 from sightline.prediction.generation.uncertainty import Case, spreads_of_ratio
 from sightline.quantities import FOUR_IN_FIVE
 from sightline.scenario import Plan
@@ -118,8 +118,8 @@ def numbered(plans: Sequence[RankedPlan]) -> list[RankedPlan]:
 def with_ties(plans: Sequence[RankedPlan], key: str) -> list[RankedPlan]:
     """Return plans of training with how likely each is better than the first, by the interval of their ratio.
 
-    Errors that both predictions share cancel (`sightline.prediction.anchoring.pair`). ``key`` is the result that they
-    are ranked by; only times are uncertain.
+    Errors that both predictions share cancel (`sightline.prediction.anchoring.anchored_steps`). ``key`` is the result
+    that they are ranked by; only times are uncertain.
     """
     if not plans:
         return []

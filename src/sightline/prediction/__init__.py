@@ -51,16 +51,16 @@ def predict(
         needs_equal_devices(scenario.cluster, "anchors")
         return anchor.predict(scenario)
     if isinstance(scenario, Scenario):
-        from sightline.prediction.training.predict import predict as predict_step
+        from sightline.prediction.training.step_profile import predict as predict_step
 
         return predict_step(scenario, constants)
     from sightline.scenario import GenerationScenario
 
     if isinstance(scenario, GenerationScenario):
-        from sightline.prediction.generation.predict import predict_generation
+        from sightline.prediction.generation.batch_profile import predict_generation
 
         return predict_generation(scenario)
-    from sightline.prediction.operators import predict_operator
+    from sightline.prediction.single_operators import predict_operator
 
     needs_equal_devices(scenario.cluster, "a single operator")
     return predict_operator(scenario)

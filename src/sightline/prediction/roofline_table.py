@@ -17,7 +17,7 @@ from sightline.cost.l2 import l2_s
 from sightline.cost.prices import price
 from sightline.errors import InputError
 from sightline.loading.clusters import read_device
-from sightline.prediction.figures import bound_of
+from sightline.prediction.common_figures import bound_of
 from sightline.prediction.generation.phases import price_generation
 from sightline.program import CachedAttention, GroupedMatmul, Matmul, Program
 from sightline.program.operators import ATTENTION_CORE, Part

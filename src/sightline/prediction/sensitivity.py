@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sightline.content import record
 from sightline.prediction import needs_equal_devices, predict
 from sightline.prediction.changes import plans_beside
-from sightline.prediction.training.predict import profile_of
+from sightline.prediction.training.step_profile import profile_of
 from sightline.profile import TRAINING, Profile
 from sightline.quantities import Number
 from sightline.scenario import Cluster, GenerationScenario, OperatorScenario, Scenario, ServingScenario

@@ -24,7 +24,7 @@ else:
         __name__,
         {
             "sightline.program.routing": "Batch decoding prompts",
-            "sightline.program.kernels.inference": "InferenceKernels inference_kernels",
+            "sightline.program.kernels.inference_kernels": "InferenceKernels inference_kernels",
         },
     )
 

@@ -3,8 +3,7 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sightline.program.blocks.layer import Layer, layer, layer_name, mixer_of
-from sightline.program.blocks.mixer import TokenMixer
+from sightline.program.blocks.layer import Layer, TokenMixer, layer, layer_name, mixer_of
 from sightline.program.kernels import Kernels, TrainingKernels, training_kernels
 from sightline.program.operators import Operator, collective
 from sightline.program.program import Block, LinearLayer, Program, Step, Sublayer, backward_of, elementwise, forward_of

@@ -9,12 +9,12 @@ import numpy as np
 
 from sightline.errors import InputError
 from sightline.prediction.anchoring.anchor import Anchor
-from sightline.prediction.anchoring.generation import own_noise, site_of, unexplained
-from sightline.prediction.anchoring.taught import Unexplained
+from sightline.prediction.anchoring.anchored_requests import own_noise, site_of, unexplained
+from sightline.prediction.anchoring.posterior import Unexplained
 from sightline.prediction.anchoring.timed import Timed
 from sightline.prediction.beliefs import Array, Beliefs, Gradient, Slopes
+from sightline.prediction.generation.batch_profile import server_constants
 from sightline.prediction.generation.engine_constants import InferenceConstants
-from sightline.prediction.generation.predict import server_constants
 from sightline.prediction.generation.sites import NOTHING, PACE, constants_at, shifts, site_spread
 from sightline.scenario import GenerationScenario, ServingScenario
 from sightline.simulation.cache import alike

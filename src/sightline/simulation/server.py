@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from math import exp
 from typing import Any
 
+from sightline.prediction.generation.batch_profile import Knowledge, server_constants
 from sightline.prediction.generation.engine_constants import InferenceConstants
-from sightline.prediction.generation.predict import Knowledge, server_constants
 from sightline.prediction.generation.replica import Worker, worker_of
 from sightline.prediction.generation.uncertainty import request_spread, served_spreads
 from sightline.scenario import GenerationScenario, ServingScenario

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sightline.prediction.generation.predict import Knowledge
+from sightline.prediction.generation.batch_profile import Knowledge
 from sightline.profile import BOUNDS, Profile
 from sightline.profile.results import flatten
 from sightline.progress import SILENT, Progress

@@ -9,8 +9,14 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from sightline.prediction.generation.engine_constants import LONG_PREFILL_TOKENS, InferenceConstants
-from sightline.prediction.generation.iteration import device_times, drafted_tokens, handover_s, iteration_time
-from sightline.prediction.generation.replica import PricedPass, Worker
+from sightline.prediction.generation.replica import (
+    PricedPass,
+    Worker,
+    device_times,
+    drafted_tokens,
+    handover_s,
+    iteration_time,
+)
 from sightline.prediction.pass_times import PassTimes
 from sightline.program import Batch, decoding, prompts
 from sightline.program.routing import SequenceGroup

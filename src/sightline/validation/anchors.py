@@ -13,13 +13,11 @@ from typing import NamedTuple
 import numpy as np
 
 from sightline.calibration.training import Estimate
-from sightline.prediction.anchoring.distance import Spreads, plan_spreads
-from sightline.prediction.anchoring.posterior import surprise_scale
-from sightline.prediction.anchoring.taught import Unexplained, covariance_of
+from sightline.prediction.anchoring.anchored_steps import case_parts, site_of, site_slopes, unexplained
+from sightline.prediction.anchoring.posterior import Spreads, Unexplained, covariance_of, plan_spreads, surprise_scale
 from sightline.prediction.anchoring.timed import MeasuredStep
-from sightline.prediction.anchoring.training import case_parts, site_of, site_slopes, unexplained
 from sightline.prediction.beliefs import Array, Beliefs
-from sightline.prediction.training.effects import gradient
+from sightline.prediction.training.constants import gradient
 from sightline.prediction.training.knowledge import Knowledge
 from sightline.quantities import Number
 from sightline.validation.left_out import SourceStep

@@ -18,8 +18,8 @@ from sightline.frameworks.behavior import read_framework
 from sightline.loading.clusters.cluster import read_device
 from sightline.prediction import predict
 from sightline.prediction.generation.engine_constants import missing_measurements, set_of
-from sightline.prediction.operators import predict_operator
-from sightline.prediction.training.effects import shipped_coverage
+from sightline.prediction.single_operators import predict_operator
+from sightline.prediction.training.constants import shipped_coverage
 from sightline.profile.results import stamped
 from sightline.progress import SILENT, Cancelled, Progress
 from sightline.scenario import Device

@@ -9,7 +9,7 @@ import numpy as np
 from sightline.catalog import entry
 from sightline.errors import InputError
 from sightline.loading import load
-from sightline.prediction.figures import not_calibrated
+from sightline.prediction.common_figures import not_calibrated
 from sightline.scenario.generation import DEGREES
 
 Status = Literal["calibrated", "extrapolated", "datasheet-only", "unsupported"]

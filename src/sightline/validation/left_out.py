@@ -17,9 +17,9 @@ from sightline.calibration.training import Estimate, estimate, of_site, telling_
 from sightline.cost.families import of_family
 from sightline.loading import scenario_from_mapping
 from sightline.prediction.anchoring.timed import STEP_RATES, MeasuredStep, step_seconds
-from sightline.prediction.training.effects import base_constants, beliefs_at_sites, gradient, site_of
+from sightline.prediction.training.constants import base_constants, beliefs_at_sites, gradient, site_of
 from sightline.prediction.training.knowledge import Knowledge
-from sightline.prediction.training.predict import profile_of, with_fastest_micro_batch
+from sightline.prediction.training.step_profile import profile_of, with_fastest_micro_batch
 from sightline.progress import SILENT, Progress
 from sightline.validation.suite import Answer, Case, Result, Split, Suite, result_of
 

@@ -290,9 +290,9 @@ def _predict_at(suite: Suite) -> Predict:
 
 
 def _step_at_site(suite: Suite) -> Predict:
-    from sightline.prediction.training.effects import beliefs_at_sites, site_of
+    from sightline.prediction.training.constants import beliefs_at_sites, site_of
     from sightline.prediction.training.knowledge import Knowledge
-    from sightline.prediction.training.predict import predict as predict_step
+    from sightline.prediction.training.step_profile import predict as predict_step
 
     def predict(scenario: Scenario) -> Profile:
         site = site_of(suite.site, scenario.cluster.device)
@@ -302,7 +302,7 @@ def _step_at_site(suite: Suite) -> Predict:
 
 
 def _generation_at_site(suite: Suite) -> Predict:
-    from sightline.prediction.generation.predict import predict_generation
+    from sightline.prediction.generation.batch_profile import predict_generation
     from sightline.prediction.generation.sites import MeasuredSite, source_site
 
     def predict(scenario: GenerationScenario) -> Profile:

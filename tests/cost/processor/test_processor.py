@@ -16,9 +16,9 @@ from sightline.cost.processor import CORE_CACHE, ProcessorModel, fused_attention
 from sightline.cost.processor_constants import FEW_ROWS, ROWS_AT_ONCE, Processor, from_mapping, load_processor
 from sightline.errors import InputError
 from sightline.loading.clusters import read_cluster
-from sightline.prediction.eager_calls import DECODING
 from sightline.prediction.generation.phases import price_generation
 from sightline.prediction.generation.replica import price_passes
+from sightline.prediction.pass_times import DECODING
 from sightline.prediction.training.constants import TrainingConstants
 from sightline.program import write_out
 

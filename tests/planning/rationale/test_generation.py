@@ -8,7 +8,7 @@ import pytest
 from sightline.loading.sources import with_settings
 from sightline.planning.search import plan
 from sightline.prediction.changes import candidate_changes, changed, settings_of
-from sightline.prediction.generation.predict import predict_generation
+from sightline.prediction.generation.batch_profile import predict_generation
 
 SERVED = {
     "model": "llama-3.1-8b",

@@ -7,7 +7,7 @@ from training_scenarios import training
 
 from sightline.planning.rationale.hardware import PARTS, hardware_changes, more_memory
 from sightline.planning.rationale.training_rationale import nearby_plans
-from sightline.prediction.training.predict import profile_of
+from sightline.prediction.training.step_profile import profile_of
 
 
 def best(**changes):

@@ -8,7 +8,7 @@ import sightline as sl
 from sightline.errors import InputError
 from sightline.planning.rationale.nearest import Unmet, nearest_plans
 from sightline.planning.search import plan
-from sightline.prediction.training.predict import profile_of
+from sightline.prediction.training.step_profile import profile_of
 from sightline.scenario.rules import breaks_no_rule
 from sightline.scenario.space import TRAINING_FIELDS, Space
 

@@ -7,7 +7,7 @@ from training_scenarios import training
 
 from sightline.planning.rationale.training_rationale import nearby_plans, neighbours
 from sightline.prediction.changes import candidate_changes, changed
-from sightline.prediction.training.predict import profile_of
+from sightline.prediction.training.step_profile import profile_of
 from sightline.scenario.rules import breaks_no_rule, broken_by
 
 LARGE = {

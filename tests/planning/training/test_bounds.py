@@ -9,8 +9,8 @@ from sightline.loading.spaces import load_spaces
 from sightline.planning.training.candidates import layout_of, open_plan
 from sightline.planning.training.training_search import Bounds, pieces_of
 from sightline.planning.training.validity import POSSIBLE, valid_plans
-from sightline.prediction.training.predict import assembled
 from sightline.prediction.training.priced import price
+from sightline.prediction.training.step_profile import assembled
 
 MODELS = {"dense": "llama-2-7b", "mixture": "mixtral-8x7b", "latent": "deepseek-v2-lite"}
 

@@ -19,7 +19,7 @@ from sightline.planning.training.best import fields_at
 from sightline.planning.training.candidates import resolved
 from sightline.planning.training.training_search import Bounds
 from sightline.planning.training.validity import POSSIBLE
-from sightline.prediction.training.predict import profile_of
+from sightline.prediction.training.step_profile import profile_of
 from sightline.scenario.plan import OFFLOADABLE
 from sightline.scenario.rules import facts_of
 from sightline.scenario.rules.rulebook import broken_rules

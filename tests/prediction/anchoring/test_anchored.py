@@ -11,10 +11,10 @@ from training_scenarios import training
 import sightline as sl
 from sightline.anchors import anchored
 from sightline.errors import InputError
-from sightline.prediction.anchoring.generation import engine_at_site
-from sightline.prediction.anchoring.generation import least_seconds as least_request_seconds
+from sightline.prediction.anchoring.anchored_requests import engine_at_site
+from sightline.prediction.anchoring.anchored_requests import least_seconds as least_request_seconds
+from sightline.prediction.anchoring.anchored_steps import least_seconds as least_step_seconds
 from sightline.prediction.anchoring.timed import timed_of
-from sightline.prediction.anchoring.training import least_seconds as least_step_seconds
 from sightline.prediction.generation.policies import latencies
 from sightline.prediction.generation.sites import constants_at, straying
 

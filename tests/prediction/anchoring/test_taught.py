@@ -5,8 +5,15 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-from sightline.prediction.anchoring.distance import Description, Spreads, likeness
-from sightline.prediction.anchoring.taught import Unexplained, contradicting, covariance_of, widest
+from sightline.prediction.anchoring.posterior import (
+    Description,
+    Spreads,
+    Unexplained,
+    contradicting,
+    covariance_of,
+    likeness,
+    widest,
+)
 from sightline.prediction.anchoring.timed import Timed
 
 SPREADS = Spreads(shared=0.5, constants=1.0, doublings=4.0, choices=4.0)

@@ -3,7 +3,7 @@
 import pytest
 from training_scenarios import training
 
-from sightline.prediction.anchoring.corrections import Lesson, sentence_of, sentence_of_anchor
+from sightline.prediction.anchoring.anchored import Lesson, sentence_of, sentence_of_anchor
 from sightline.prediction.anchoring.timed import Timed
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from generation_scenarios import generation
 
+from sightline.prediction.generation.batch_profile import predict_generation
 from sightline.prediction.generation.phases import FEWEST_PLANS, distinct, one_replica, price_generation
-from sightline.prediction.generation.predict import predict_generation
 from sightline.scenario import Disaggregation, GenerationScenario
 
 CLUSTER = "16x h200-sxm-141gb"

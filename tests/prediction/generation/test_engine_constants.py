@@ -8,6 +8,7 @@ from generation_scenarios import generation
 from sightline.calibration.inference import PRIORS
 from sightline.catalog import entry, names
 from sightline.loading.clusters import read_cluster
+from sightline.prediction.generation.batch_profile import engine_constants, predict_generation, server_constants
 from sightline.prediction.generation.engine_constants import (
     InferenceConstants,
     borrowed_releases,
@@ -16,7 +17,6 @@ from sightline.prediction.generation.engine_constants import (
     serving_one_by_one,
     set_of,
 )
-from sightline.prediction.generation.predict import engine_constants, predict_generation, server_constants
 
 
 def test_a_release_that_was_measured_needs_no_remark():

@@ -13,9 +13,9 @@ from sightline.catalog import entry, names
 from sightline.content import content
 from sightline.errors import InputError
 from sightline.frameworks.behavior import read_engine
+from sightline.prediction.generation.batch_profile import predict_generation
 from sightline.prediction.generation.engine_constants import InferenceConstants, load_inference
 from sightline.prediction.generation.phases import decode_phase, price_generation
-from sightline.prediction.generation.predict import predict_generation
 from sightline.prediction.generation.replica import worker_of
 from sightline.profile import Profile
 from sightline.program import Collective, Elementwise

@@ -14,7 +14,7 @@ from training_scenarios import behaving
 from sightline import catalog
 from sightline.cost.processor_constants import load_processor
 from sightline.prediction import predict
-from sightline.prediction.generation.predict import predict_generation
+from sightline.prediction.generation.batch_profile import predict_generation
 from sightline.profile import BOUNDS, GENERATION, MEMORY_PARTS
 
 SIZES = {

@@ -9,9 +9,8 @@ from generation_scenarios import generation
 
 from sightline import predict
 from sightline.prediction.generation.engine_constants import InferenceConstants, load_inference
-from sightline.prediction.generation.iteration import Iteration, iteration_time
 from sightline.prediction.generation.phases import decode_phase, prefill_phase, price_generation
-from sightline.prediction.generation.replica import Worker, worker_of
+from sightline.prediction.generation.replica import Iteration, Worker, iteration_time, worker_of
 from sightline.program import Batch, GroupedMatmul, decoding, prompts
 from sightline.scenario import GenerationScenario
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from generation_scenarios import generation
 
+from sightline.prediction.generation.batch_profile import predict_generation
 from sightline.prediction.generation.memory import generation_memory
 from sightline.prediction.generation.policies import price_workers
-from sightline.prediction.generation.predict import predict_generation
 
 
 def pools(prefill: int, decode: int, batch: int = 1):

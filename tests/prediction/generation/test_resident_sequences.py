@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from generation_scenarios import generation
 
+from sightline.prediction.generation.batch_profile import predict_generation
 from sightline.prediction.generation.phases import price_generation
 from sightline.prediction.generation.policies import of_resident
-from sightline.prediction.generation.predict import predict_generation
 
 
 def loop(batch, framework="tensorrt-llm", **changes):

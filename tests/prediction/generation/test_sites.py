@@ -2,7 +2,7 @@
 
 from generation_scenarios import generation
 
-from sightline.prediction.generation.predict import predict_generation
+from sightline.prediction.generation.batch_profile import predict_generation
 from sightline.prediction.generation.sites import MeasuredSite
 
 

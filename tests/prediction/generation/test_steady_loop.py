@@ -4,9 +4,9 @@ import pytest
 from generation_scenarios import generation
 
 from sightline.loading import generation_from_mapping
+from sightline.prediction.generation.batch_profile import predict_generation
 from sightline.prediction.generation.engine_constants import load_inference
 from sightline.prediction.generation.policies import latencies, price_workers
-from sightline.prediction.generation.predict import predict_generation
 
 CONSTANTS, _ = load_inference("unmeasured")
 

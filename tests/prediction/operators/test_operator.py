@@ -13,7 +13,7 @@ from sightline.cost.matmul import load_matmul, matmul_cost
 from sightline.errors import InputError
 from sightline.loading.clusters import read_cluster
 from sightline.prediction import predict
-from sightline.prediction.operators import KERNELS
+from sightline.prediction.single_operators import KERNELS
 from sightline.profile import Profile
 from sightline.scenario import (
     AttentionOperation,

@@ -9,9 +9,17 @@ from hypothesis import strategies as st
 from training_scenarios import training
 
 from sightline.prediction.schedules.closed_forms import dualpipe_bubble_s
-from sightline.prediction.schedules.simulation import BACKWARD, FORWARD, INPUT, WEIGHT, Simulation, order, simulate
-from sightline.prediction.schedules.timeline import timeline
-from sightline.prediction.training.predict import profile_of
+from sightline.prediction.schedules.timeline import (
+    BACKWARD,
+    FORWARD,
+    INPUT,
+    WEIGHT,
+    Simulation,
+    order,
+    simulate,
+    timeline,
+)
+from sightline.prediction.training.step_profile import profile_of
 
 STAGES = st.sampled_from([2, 4, 6, 8, 16])
 

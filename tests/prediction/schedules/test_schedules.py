@@ -13,7 +13,7 @@ from sightline.prediction.schedules.closed_forms import (
     run_apart,
     stage_layers,
 )
-from sightline.prediction.schedules.simulation import Simulation, order, simulate
+from sightline.prediction.schedules.timeline import Simulation, order, simulate
 
 SCHEDULES = [("gpipe", 1), ("1f1b", 1), ("interleaved", 2), ("interleaved", 3), ("interleaved", 4)]
 STAGES = st.integers(1, 12)

@@ -10,7 +10,7 @@ from sightline.loading import load, scenario_from_mapping
 from sightline.prediction import predict
 from sightline.prediction.schedules import timeline
 from sightline.prediction.schedules.closed_forms import stage_layers
-from sightline.prediction.schedules.simulation import Span
+from sightline.prediction.schedules.timeline import Span
 from sightline.profile import Profile
 from sightline.scenario import Scenario
 

@@ -11,7 +11,7 @@ from training_scenarios import training
 
 from sightline.prediction.changes import plans_beside
 from sightline.prediction.training.micro_batch import Overlap
-from sightline.prediction.training.predict import predict, profile_of
+from sightline.prediction.training.step_profile import predict, profile_of
 from sightline.profile import Profile
 
 EXCHANGES = ["ring", "all-gather", "all-to-all", "mixed"]

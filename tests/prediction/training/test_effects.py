@@ -9,10 +9,10 @@ from training_scenarios import training
 from sightline import predict
 from sightline.catalog import entry
 from sightline.prediction.beliefs import Beliefs
-from sightline.prediction.figures import FEWEST_ROWS
-from sightline.prediction.training.constants import TrainingConstants, stated_set
-from sightline.prediction.training.effects import (
+from sightline.prediction.common_figures import FEWEST_ROWS
+from sightline.prediction.training.constants import (
     NOTHING,
+    TrainingConstants,
     base_constants,
     believed_constants,
     causes_of,
@@ -22,9 +22,10 @@ from sightline.prediction.training.effects import (
     shifted,
     shipped_beliefs,
     shipped_coverage,
+    stated_set,
 )
 from sightline.prediction.training.knowledge import Knowledge, lacking_measurements, spread_unmeasured, variance_beyond
-from sightline.prediction.training.predict import profile_of
+from sightline.prediction.training.step_profile import profile_of
 from sightline.quantities import FOUR_IN_FIVE
 from sightline.scenario import Scenario
 

@@ -10,7 +10,7 @@ from open_mesh import open_mesh
 
 from sightline.loading import scenario_from_mapping
 from sightline.prediction import predict
-from sightline.prediction.training.predict import profile_of
+from sightline.prediction.training.step_profile import profile_of
 from sightline.profile import Profile
 
 LORA = {"kind": "lora", "rank": 64}

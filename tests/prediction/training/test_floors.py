@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from training_scenarios import training
 
-from sightline.prediction.training.effects import believed_constants
-from sightline.prediction.training.predict import assemble
+from sightline.prediction.training.constants import believed_constants
+from sightline.prediction.training.step_profile import assemble
 from sightline.program import Collective, Elementwise
 
 

@@ -4,7 +4,7 @@ import pytest
 from training_scenarios import training
 
 from sightline.prediction import predict
-from sightline.prediction.training.rows import model_flops
+from sightline.prediction.training.step_rows import model_flops
 
 LLAMA_2_70B = {"model": "llama-2-70b", "cluster": "64x a100-sxm-80gb", "global_batch": 64}
 

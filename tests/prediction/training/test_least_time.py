@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import trainings
 
-from sightline.prediction.training.predict import assemble
 from sightline.prediction.training.priced import least_step_s, micro_batch_alone_s, price
+from sightline.prediction.training.step_profile import assemble
 from sightline.scenario.rules import breaks_no_rule
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from training_scenarios import behaving, training
 
-from sightline.prediction.training.predict import profile_of
+from sightline.prediction.training.step_profile import profile_of
 from sightline.profile import Profile
 
 

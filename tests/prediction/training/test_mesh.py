@@ -9,7 +9,7 @@ import pytest
 from open_mesh import open_mesh
 from training_scenarios import training
 
-from sightline.prediction.training.predict import predict, profile_of
+from sightline.prediction.training.step_profile import predict, profile_of
 from sightline.profile import Profile
 from sightline.scenario import Scenario
 

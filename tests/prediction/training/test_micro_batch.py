@@ -10,7 +10,7 @@ from training_scenarios import training
 
 from sightline.errors import InputError
 from sightline.prediction import predict
-from sightline.prediction.training.predict import divisors, profile_of
+from sightline.prediction.training.step_profile import divisors, profile_of
 from sightline.scenario import Scenario
 
 

@@ -7,7 +7,7 @@ import pytest
 from training_scenarios import training
 
 from sightline.frameworks import read_framework
-from sightline.prediction.training.predict import profile_of
+from sightline.prediction.training.step_profile import profile_of
 from sightline.prediction.training.update import update_traffic
 from sightline.profile import Profile
 from sightline.program import Matmul, write_out

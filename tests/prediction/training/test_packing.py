@@ -13,7 +13,7 @@ from sightline.loading import scenario_from_mapping, to_mapping
 from sightline.measurement.processes.isolation import UnsupportedCaseError
 from sightline.measurement.training.steps import way_of
 from sightline.prediction.schedules.timeline import timeline
-from sightline.prediction.training.predict import predict, profile_of
+from sightline.prediction.training.step_profile import predict, profile_of
 from sightline.profile import Profile
 from sightline.program import FlashAttention, write_out
 

@@ -3,7 +3,7 @@
 from training_scenarios import training
 
 from sightline.prediction.training.activations import layer_shapes, of_head, of_layers
-from sightline.prediction.training.predict import predict
+from sightline.prediction.training.step_profile import predict
 from sightline.program import write_out
 
 HIDDEN, WIDTH, QKV, VOCABULARY = 8192, 28672, 8192 + 2 * 1024, 128256

@@ -7,9 +7,9 @@ import pytest
 from training_scenarios import training
 
 from sightline.content import forget
-from sightline.prediction.training.effects import believed_constants
-from sightline.prediction.training.predict import predict
+from sightline.prediction.training.constants import believed_constants
 from sightline.prediction.training.priced import HOST_TIMES, on_host, price
+from sightline.prediction.training.step_profile import predict
 from sightline.scenario import Scenario
 from sightline.scenario.techniques import Recomputation
 

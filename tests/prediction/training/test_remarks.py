@@ -2,7 +2,7 @@
 
 from training_scenarios import training
 
-from sightline.prediction.training.predict import remarks
+from sightline.prediction.training.step_profile import remarks
 
 
 def cluster(cap: str) -> dict[str, object]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.prediction.training.predict import merged
+from sightline.prediction.training.step_profile import merged
 from sightline.quantities import Number
 
 SHAPE = (3, 4, 2, 5)

@@ -7,7 +7,7 @@ import pytest
 from open_mesh import open_mesh
 from training_scenarios import training
 
-from sightline.prediction.training.predict import profile_of
+from sightline.prediction.training.step_profile import profile_of
 from sightline.scenario import Scenario
 
 

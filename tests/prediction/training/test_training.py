@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 from training_scenarios import training
 
-from sightline.prediction.training.constants import TrainingConstants
-from sightline.prediction.training.effects import believed_constants
-from sightline.prediction.training.predict import profile_of
+from sightline.prediction.training.constants import TrainingConstants, believed_constants
 from sightline.prediction.training.priced import price
 from sightline.prediction.training.stages import stage_contents
 from sightline.prediction.training.step import step_times
+from sightline.prediction.training.step_profile import profile_of
 from sightline.profile import Profile
 from sightline.scenario import Scenario
 

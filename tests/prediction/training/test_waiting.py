@@ -8,8 +8,8 @@ from training_scenarios import training
 
 from sightline.prediction.pass_times import PassTimes
 from sightline.prediction.training.micro_batch import Slot
-from sightline.prediction.training.predict import predict
 from sightline.prediction.training.step import DEVICE_SPREAD, for_slowest_device_s
+from sightline.prediction.training.step_profile import predict
 from sightline.profile import Profile
 
 SLOT = Slot(forward=PassTimes(compute_s=1.0), backward=PassTimes(compute_s=1.5, memory_s=0.5))

@@ -11,8 +11,8 @@ from open_mesh import open_mesh
 from training_scenarios import behaving, training
 
 from sightline.prediction.pass_times import PassTimes
-from sightline.prediction.training.effects import believed_constants
-from sightline.prediction.training.predict import profile_of
+from sightline.prediction.training.constants import believed_constants
+from sightline.prediction.training.step_profile import profile_of
 from sightline.profile import Profile
 from sightline.scenario import Scenario
 

@@ -7,7 +7,7 @@ import pytest
 from served_outcomes import outcome
 from serving_scenarios import serving
 
-from sightline.prediction.generation.predict import engine_constants
+from sightline.prediction.generation.batch_profile import engine_constants
 from sightline.prediction.generation.replica import worker_of
 from sightline.simulation.cache import alike
 from sightline.simulation.results.iterations import busy_by_bound, energy_j, in_a_sentence, iteration_sums_of, pressure

@@ -10,9 +10,8 @@ from generation_scenarios import generation
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.prediction.generation.iteration import attention_start_s, iteration_time
-from sightline.prediction.generation.predict import engine_constants
-from sightline.prediction.generation.replica import worker_of
+from sightline.prediction.generation.batch_profile import engine_constants
+from sightline.prediction.generation.replica import attention_start_s, iteration_time, worker_of
 from sightline.program import Batch, decoding, prompts
 from sightline.simulation.times import (
     axis_points,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from generation_scenarios import generation
 
-from sightline.prediction.generation.predict import engine_constants
+from sightline.prediction.generation.batch_profile import engine_constants
 from sightline.prediction.generation.replica import worker_of
 from sightline.simulation.times import (
     IterationTimes,

@@ -11,14 +11,13 @@ from scipy.optimize import nnls
 from sightline.calibration.manifest import manifest
 from sightline.cost.collectives.libraries import CollectiveConstants, cluster_collectives
 from sightline.cost.device_model import KernelChoice
-from sightline.cost.operator_cost import OperatorCost
-from sightline.cost.prices import Prices
+from sightline.cost.prices import OperatorCost, Prices
 from sightline.cost.processor import ATTENTION, ELEMENTWISE, PRODUCTS, ProcessorModel, framework_calls, kind_of
 from sightline.cost.processor_constants import ProcessorConstants, ShardingConstants
 from sightline.loading import generation_from_mapping, scenario_from_mapping
-from sightline.prediction.eager_calls import DECODING, embedding_and_head, working_bytes
 from sightline.prediction.generation.phases import price_generation
 from sightline.prediction.generation.replica import price_passes
+from sightline.prediction.pass_times import DECODING, embedding_and_head, working_bytes
 from sightline.prediction.training.constants import TrainingConstants
 from sightline.prediction.training.data_parallel import Replica, data_parallel_time, replication
 from sightline.prediction.training.priced import step_prices

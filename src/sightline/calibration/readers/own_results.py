@@ -8,7 +8,7 @@ import polars as pl
 
 from sightline.calibration.readers.raw_table import CACHES, MATMULS, PHASES, RawTable, Read, attention_samples, reads
 from sightline.errors import InputError
-from sightline.prediction.operators import KERNELS
+from sightline.prediction.single_operators import KERNELS
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.scenario.cluster import COLLECTIVES
 

@@ -22,7 +22,7 @@ from sightline.cost.collectives.libraries import (
     over_bridge,
     past_bridges,
 )
-from sightline.cost.operator_cost import Alike, OperatorCost, Ranks
+from sightline.cost.prices import Alike, OperatorCost, Ranks
 from sightline.errors import InputError, nearest
 from sightline.program.routing import distinct_ranks
 from sightline.quantities import Number, anywhere, identity, larger, smaller

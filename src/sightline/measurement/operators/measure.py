@@ -25,7 +25,7 @@ from sightline.measurement.processes.isolation import Emit, run_case
 from sightline.measurement.processes.ranks import Ranks, join, run_ranks
 from sightline.measurement.processes.suite import remarks_on_times
 from sightline.measurement.timing import BRIEF, FULL, QUICK, Clock, HostClock, Rule, Timing, measure_calls
-from sightline.prediction.operators import predict_operator
+from sightline.prediction.single_operators import predict_operator
 from sightline.profile import Profile
 from sightline.scenario import (
     AttentionOperation,

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from sightline.planning.generation.candidates import NO_BUDGET, Candidates, Columns, says_something_new, scenario_of
 from sightline.planning.generation.space import Variant
 from sightline.planning.generation_objectives import figure, missed_by, within
+from sightline.prediction.generation.batch_profile import profile_of
 from sightline.prediction.generation.memory import generation_memory
 from sightline.prediction.generation.policies import Workers, policy_of
-from sightline.prediction.generation.predict import profile_of
 from sightline.scenario import GenerationScenario
 from sightline.scenario.generation import DEGREES
 from sightline.scenario.rules import verdict

@@ -20,7 +20,7 @@ from sightline.planning.generation_objectives import PARETO, figure, figure_key,
 from sightline.planning.plan_answer import NearestPlan, PlanAnswer, RankedPlan
 from sightline.planning.plan_limits import BY_KEY
 from sightline.planning.ranking import KEPT, Ranked, best_places, front, ranked, spread_over
-from sightline.prediction.generation.predict import predict_generation
+from sightline.prediction.generation.batch_profile import predict_generation
 from sightline.profile import MEMORY_PARTS, NumbersOnDemand, Profile
 from sightline.progress import SILENT, Cancelled, Progress
 from sightline.quantities import COUNT, format_quantity

@@ -16,7 +16,7 @@ from sightline.planning.plan_limits import BY_KEY
 from sightline.planning.rationale.hardware import hardware_changes
 from sightline.planning.rationale.relaxed import larger_clusters
 from sightline.prediction.changes import candidate_changes, changed, does_not_fit, memory_needed, settings_of
-from sightline.prediction.generation.predict import predict_generation
+from sightline.prediction.generation.batch_profile import predict_generation
 from sightline.profile import Profile
 from sightline.quantities import SECONDS, format_quantity
 from sightline.scenario import GenerationScenario

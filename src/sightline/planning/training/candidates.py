@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.cost.device_model import device_model
-from sightline.prediction.training.predict import divisors
+from sightline.prediction.training.step_profile import divisors
 from sightline.quantities import Number
 from sightline.scenario import Scenario
 from sightline.scenario.plan import OFFLOADABLE, AttentionKernel, Schedule

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sightline.planning.training.candidates import DIMENSIONS, Array, Axes
 from sightline.planning.training.validity import Valid
-from sightline.prediction.training.predict import Sums, Terms
+from sightline.prediction.training.step_profile import Sums, Terms
 
 Floats = NDArray[np.float64]
 PLANS_PER_BLOCK = 1 << 14

@@ -28,8 +28,8 @@ from sightline.planning.training.objectives import Measure, RunLimits, exceeded
 from sightline.planning.training.validity import LAUNCHABLE, POSSIBLE, Valid, valid_plans
 from sightline.prediction.training.memory import least_bytes
 from sightline.prediction.training.offload import as_kept
-from sightline.prediction.training.predict import sums_of
 from sightline.prediction.training.priced import least_step_s, micro_batch_alone_s, price
+from sightline.prediction.training.step_profile import sums_of
 from sightline.progress import SILENT, Cancelled, Progress
 from sightline.scenario import Scenario
 from sightline.scenario.rules.rulebook import Rule

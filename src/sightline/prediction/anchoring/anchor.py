@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 from sightline.content import record
 from sightline.errors import InputError
-from sightline.prediction.anchoring.taught import Unexplained
+from sightline.prediction.anchoring.posterior import Unexplained
 from sightline.prediction.anchoring.timed import TIMES, Answered, Timed, task_name, timed_of, unused_keys
 from sightline.prediction.beliefs import Array, Beliefs, Gradient
 from sightline.scenario import GenerationScenario, OperatorScenario

@@ -1,22 +1,184 @@
-"""All that anchors teach, learned once, and any scenario predicted with it."""
+"""All that anchors teach, learned once, and any scenario predicted with it; what it is, in keys and sentences."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import exp, log
 from typing import Any
 
-from sightline.content import record
+from sightline.content import description, record
 from sightline.errors import InputError
-from sightline.prediction.anchoring import generation, training
+from sightline.prediction.anchoring import anchored_requests, anchored_steps
 from sightline.prediction.anchoring import posterior as plausible
 from sightline.prediction.anchoring.anchor import Anchor
-from sightline.prediction.anchoring.corrections import Lesson, lessons_of_requests, lessons_of_steps, sentence_of_anchor
-from sightline.prediction.anchoring.distance import layer_kinds
-from sightline.prediction.anchoring.posterior import Posterior
+from sightline.prediction.anchoring.anchored_requests import AnchoredRequests, engine_at_site
+from sightline.prediction.anchoring.anchored_requests import site_of as site_of_engine
+from sightline.prediction.anchoring.anchored_steps import AnchoredSteps, site_of
+from sightline.prediction.anchoring.posterior import Posterior, layer_kinds, moved
 from sightline.prediction.anchoring.timed import Answered, MeasuredStep, Timed, task_name
-from sightline.prediction.generation.predict import predict_generation
-from sightline.prediction.training.predict import predict as predict_step
+from sightline.prediction.generation.batch_profile import predict_generation
+from sightline.prediction.generation.sites import straying
+from sightline.prediction.training.constants import PACE, base_constants, causes_of, effects_on, priors, shifted
+from sightline.prediction.training.step_profile import predict as predict_step
 from sightline.profile import Profile
+from sightline.quantities import FOUR_IN_FIVE, percent
 from sightline.scenario import GenerationScenario, OperatorScenario, Scenario
+
+LEAST_CHANGE = 0.005
+"""Relative change of a constant that is worth a line."""
+MOST_SENTENCES = 2
+
+
+@description
+class Lesson:
+    """What anchors taught of one constant."""
+
+    constant: str
+    assumed: float
+    value: float
+    interval: tuple[float, float]
+    """80 % of what is believed now."""
+    surprise: float
+    """By how many standard deviations of what is believed now it moved."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the documented keys."""
+        return {
+            "constant": self.constant,
+            "assumed": self.assumed,
+            "value": self.value,
+            "interval": list(self.interval),
+        }
+
+
+def lessons_of_steps(known: AnchoredSteps, one: Timed[Scenario]) -> list[Lesson]:
+    """Return what is known of the training constants of an anchor's site, largest surprise first."""
+    scenario = one.scenario
+    causes = causes_of(scenario, known.taught.posterior.before, site_of(scenario))
+    base = base_constants(scenario)
+
+    def value(name: str, shift: float) -> float:
+        return exp(shift) if name == PACE else float(getattr(shifted(scenario, {name: shift}), name))
+
+    names = [name for name in priors() if name == PACE or getattr(base, name)]
+    return _lessons(known.taught.posterior, {name: effects_on(name, causes) for name in names}, value)
+
+
+def lessons_of_requests(known: AnchoredRequests, one: Timed[GenerationScenario]) -> list[Lesson]:
+    """Return what is known of the engine's constants of an anchor's site, largest surprise first.
+
+    A measured load also has slowdowns of its own, which no constant explains.
+    """
+    engine = engine_at_site(one.scenario)
+    site = site_of_engine(engine.scenario)
+
+    def value(name: str, shift: float) -> float:
+        return float(getattr(engine.base, name, 1.0)) * exp(shift)
+
+    names = [name for name in straying() if name == PACE or getattr(engine.base, name)]
+    effects = {name: (f"{name}/site/{site}",) for name in names}
+    case = f"/case/{one.name}"
+    own = {effect.removesuffix(case): (effect,) for effect in known.cases.names if effect.endswith(case)}
+    return _lessons(known.taught.posterior, effects | own, value)
+
+
+def _lessons(
+    found: Posterior, effects: Mapping[str, Sequence[str]], value: Callable[[str, float], float]
+) -> list[Lesson]:
+    lessons = []
+    for name, on in effects.items():
+        slopes = dict.fromkeys(on, 1.0)
+        if not on or not any(effect in of for of in found.gradients for effect in on):
+            continue
+        change, spread = moved(found, slopes)
+        at = sum(found.beliefs.mean_of(effect) for effect in on)
+        before, now = value(name, at - change), value(name, at)
+        if abs(now / before - 1.0) < LEAST_CHANGE:
+            continue
+        ends = sorted(value(name, at + side * FOUR_IN_FIVE * spread) for side in (-1, 1))
+        lessons.append(
+            Lesson(
+                constant=name,
+                assumed=before,
+                value=now,
+                interval=(ends[0], ends[1]),
+                surprise=abs(change) / spread if spread else 0.0,
+            )
+        )
+    return sorted(lessons, key=lambda lesson: -lesson.surprise)
+
+
+_TIMES = {
+    "matmul_slowdown": "matmuls",
+    "attention_slowdown": "fused attention kernels",
+    "prefill_attention_slowdown": "attention over prompts",
+    "decode_attention_slowdown": "attention over the cache",
+    "experts_slowdown": "expert matmuls",
+    "prefill_experts_slowdown": "expert matmuls over prompts",
+    "elementwise_slowdown": "element-wise kernels",
+    "prompt_times": "this load's passes with prompts",
+    "decode_times": "this load's decode passes",
+    PACE: "everything",
+}
+_HOST = {
+    "launch_forward_s": "per forward kernel",
+    "launch_backward_s": "per backward kernel",
+    "launch_s": "per kernel",
+    "micro_batch_s": "per micro-batch",
+    "step_s": "per step",
+    "iteration_s": "per iteration",
+    "sequence_s": "per sequence",
+    "prefill_s": "per prefill",
+    "prompt_token_s": "per prompt token",
+}
+
+
+def sentence_of(lesson: Lesson) -> str:
+    """Return what was learned of a constant in plain words; empty for one that has none."""
+    ratio, name = lesson.value / lesson.assumed, lesson.constant
+    match name:
+        case "collective_slowdown":
+            return f"your network reaches {percent(1 / ratio)} of the assumed bandwidth"
+        case "synchronization_s":
+            return f"ranks wait {_times(ratio)} the assumed time for each other"
+        case "vector_unit_bandwidth":
+            return f"kernels with few rows read {percent(ratio)} of the assumed bytes per second"
+        case "memory_fraction":
+            reached, assumed = percent(lesson.value), percent(lesson.assumed)
+            return f"element-wise kernels reach {reached} of the memory bandwidth (assumed {assumed})"
+    if name in _HOST:
+        return f"the host takes {_times(ratio)} the assumed time {_HOST[name]}"
+    verb = "takes" if name == PACE else "take"
+    return f"{_TIMES[name]} {verb} {_times(ratio)} the assumed time" if name in _TIMES else ""
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.2g} x" if ratio >= 2 else f"{ratio:.2f} x"
+
+
+def sentences_of(lessons: Sequence[Lesson]) -> Iterator[str]:
+    """Yield sentences about the constants that moved by more than their noise, the plainest first."""
+    told = (sentence_of(lesson) for lesson in lessons if lesson.surprise > 1.0)
+    for _, sentence in zip(range(MOST_SENTENCES), filter(None, told), strict=False):
+        yield sentence
+
+
+def sentence_of_anchor(timed: Sequence[tuple[Timed[Any], float]], lessons: Sequence[Lesson]) -> str:
+    """Return what was measured against what was expected, and what that taught.
+
+    ``timed`` are measurements, each with the seconds predicted without anchors.
+    """
+    one, without = timed[0]
+    said = (
+        f"{one.quantity}: measured {one.seconds:.4g} s, predicted without the anchor {without:.4g} s "
+        f"({percent(one.seconds / without - 1, signed=True)})"
+    )
+    if len(timed) > 1:
+        ratios = sorted(each.seconds / seconds for each, seconds in timed)
+        ends = f"{ratios[0]:.2f} to {ratios[-1]:.2f} x"
+        said = f"{len(timed)} measurements took {ends} the time predicted without them"
+    taught = list(sentences_of(lessons))
+    if not taught:
+        return f"{said}; no constant changed by more than its noise"
+    return f"{said}: {', '.join(taught)}"
 
 
 @record
@@ -24,8 +186,8 @@ class Anchored:
     """What anchors taught."""
 
     anchors: Sequence[Anchor]
-    steps: training.AnchoredSteps | None = None
-    requests: generation.AnchoredRequests | None = None
+    steps: anchored_steps.AnchoredSteps | None = None
+    requests: anchored_requests.AnchoredRequests | None = None
 
     def __repr__(self) -> str:
         """Return a line for each anchor: its name, and what it taught."""
@@ -134,16 +296,16 @@ def learn(anchors: Sequence[Anchor]) -> Anchored:
         InputError: Some anchor contradicts physics, or is so far from its prediction that its unit must be wrong.
     """
     timed = [one for anchor in anchors for one in anchor.timed]
-    steps = [training.with_micro_batch(one) for one in timed if isinstance(one, MeasuredStep)]
+    steps = [anchored_steps.with_micro_batch(one) for one in timed if isinstance(one, MeasuredStep)]
     requests = [one for one in timed if isinstance(one.scenario, GenerationScenario)]
     loads = [load for anchor in anchors for load in anchor.loads]
-    problems = [*_too_fast(steps, training.least_seconds), *_too_fast(requests, generation.least_seconds)]
+    problems = [*_too_fast(steps, anchored_steps.least_seconds), *_too_fast(requests, anchored_requests.least_seconds)]
     if problems:
         raise InputError(problems)
     known = Anchored(
         anchors=anchors,
-        steps=training.learn_steps(steps) if steps else None,
-        requests=generation.learn_requests(requests, loads) if requests or loads else None,
+        steps=anchored_steps.learn_steps(steps) if steps else None,
+        requests=anchored_requests.learn_requests(requests, loads) if requests or loads else None,
     )
     for of in (known.steps, known.requests):
         plausible.check(None if of is None else of.taught.posterior)

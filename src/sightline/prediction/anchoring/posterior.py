@@ -1,8 +1,8 @@
-"""What own measurements teach: effects of the site, and what effects leave of the errors of plans near to theirs.
+"""What own measurements teach: effects of a site, and what these leave of the errors of plans near to measured ones.
 
 The error of a step's logarithm is a sum of effects, of something that near plans have in common, and of noise. So a
 prediction near a measured step takes over what the effects left of it (kriging with a regression: Rasmussen and
-Williams, Gaussian Processes for Machine Learning, 2006, section 2.7).
+Williams, Gaussian Processes for Machine Learning, 2006, section 2.7). Near is a plan by its numbers and choices.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,11 +11,106 @@ from typing import Any
 
 import numpy as np
 
-from sightline.content import record
+from sightline.catalog import entry
+from sightline.content import description, record
 from sightline.cost.device_model import device_model
 from sightline.errors import InputError
-from sightline.prediction.anchoring.timed import Timed
+from sightline.prediction.anchoring.timed import Answered, Timed
 from sightline.prediction.beliefs import Array, Beliefs, Gradient, Predict, learned
+from sightline.quantities import Number
+from sightline.scenario import Model, Scenario
+from sightline.scenario.generation import DEGREES
+
+COUNTED_IN_TRAINING: Sequence[str] = (*DEGREES, "context_parallel", "micro_batch")
+COUNTED_IN_GENERATION: Sequence[str] = (*DEGREES, "replicas")
+CHOSEN_IN_TRAINING: Sequence[str] = (
+    *("zero_stage", "sequence_parallel", "recompute", "attention", "dtype", "quantization", "adapter"),
+    *("offload", "optimizer", "compile", "virtual_stages", "schedule"),
+)
+CHOSEN_IN_GENERATION: Sequence[str] = (
+    *("dtype", "quantization", "chunked_prefill", "cuda_graphs"),
+    *("speculative", "disaggregate"),
+)
+
+
+@description
+class Spreads:
+    """How what effects leave of errors differs between plans (the catalog's ``training/constants``)."""
+
+    shared: float
+    """Share of the case's variance that a step has in common with its next neighbour."""
+    constants: float
+    """How far a constant strays between plans of a site that have nothing in common, over how far between sites."""
+    doublings: float
+    choices: float
+    """In how many factors of two, and other choices, likeness falls to 1/e."""
+
+
+def plan_spreads() -> Spreads:
+    """Return what the catalog states."""
+    return Spreads(**entry("training", "constants")["anchors"])
+
+
+@record
+class Description:
+    """What sets scenarios apart, and which result of them is meant."""
+
+    numbers: Mapping[str, Any]
+    """Those that count by their ratio; arrays where a plan is an open mesh."""
+    choices: Mapping[str, str]
+
+
+def described(scenario: Answered, quantity: str) -> Description:
+    """Return what sets a result of a scenario apart from others."""
+    return Description(numbers=counted(scenario), choices={**chosen_of(scenario), "quantity": quantity})
+
+
+def likeness(anchor: Description, plan: Description, spreads: Spreads) -> Number:
+    """Return the correlation of what effects leave of two results' errors: exp(-distance).
+
+    A factor of two in a number counts one ``doublings``-th, another choice one ``choices``-th.
+    """
+    mine, other = anchor.numbers, plan.numbers
+    doublings: Number = sum(np.abs(np.log2(1.0 * other[key] / mine[key])) for key in mine)
+    changed = sum(anchor.choices[key] != plan.choices[key] for key in plan.choices)
+    similar: Number = np.exp(-doublings / spreads.doublings - changed / spreads.choices)
+    return similar
+
+
+def layer_kinds(model: Model) -> set[str]:
+    """Return what the layers of a model are made of, in words."""
+    kinds = {"experts": "experts", "latent": "latent attention", "linear": "linear attention"}
+    kinds |= {"state_space": "state-space layers", "sparse": "sparse attention", "compressed": "compressed attention"}
+    return {word for name, word in kinds.items() if getattr(model, name, None) is not None}
+
+
+def counted(scenario: Answered) -> dict[str, Any]:
+    """Return the numbers of a scenario that set plans apart by their ratio."""
+    model, work = scenario.model, scenario.workload
+    if isinstance(scenario, Scenario):
+        fields, sizes = COUNTED_IN_TRAINING, {"tokens": float(np.max(scenario.workload.sequence_length))}
+    else:
+        fields = COUNTED_IN_GENERATION
+        sizes = {key: getattr(work, key) for key in ("batch", "prompt_tokens", "output_tokens")}
+    degrees = {key: getattr(scenario.plan, key) for key in fields}
+    return degrees | sizes | {"layers": model.layers, "width": model.hidden_size, "devices": scenario.cluster.devices}
+
+
+def chosen_of(scenario: Answered) -> Mapping[str, str]:
+    """Return the choices of a scenario, as text: those that differ set plans apart."""
+    plan = scenario.plan
+    if isinstance(scenario, Scenario):
+        framework = scenario.plan.framework
+        names, made_by = CHOSEN_IN_TRAINING, f"{framework.name}, {framework.overlap}"
+    else:
+        names, made_by = CHOSEN_IN_GENERATION, scenario.plan.engine.name
+    said = {name: _in_words(getattr(plan, name)) for name in names}
+    return said | {"model": scenario.model.name, "device": scenario.cluster.device.name, "made by": made_by}
+
+
+def _in_words(value: object) -> str:
+    return str(sorted(value)) if isinstance(value, frozenset) else str(value)
+
 
 CONTRADICTION = 3.0
 """Standard deviations by which a measurement differs from what the others lead to, where they contradict each other."""
@@ -181,3 +276,119 @@ def _question(ratio: float) -> str:
     near = (unit for factor, unit in (LARGER if ratio > 1 else SMALLER) if factor / 3 <= size <= factor * 3)
     unit = next(near, None)
     return "check its unit and its scenario" if unit is None else f"is it in {unit}?"
+
+
+@record
+class Unexplained:
+    """What effects do not explain of a time: its parts as standard deviations of its logarithm."""
+
+    description: Description
+    noise: float
+    """Its own alone."""
+    near: Mapping[str, Number]
+    """What it has in common with others as far as they are alike, by kind; arrays for an open mesh."""
+    common: Mapping[str, Number]
+    """What it has in common with all that have it, by kind; arrays for an open mesh."""
+
+    @property
+    def variance(self) -> float:
+        """All of it; of one plan."""
+        return self.noise**2 + sum(float(part) ** 2 for part in (*self.near.values(), *self.common.values()))
+
+    def shared_with(self, anchor: "Unexplained", spreads: Spreads) -> Number:
+        """Return the covariance with an anchor's."""
+        near = sum(part * anchor.near.get(kind, 0.0) for kind, part in self.near.items())
+        common = sum(part * anchor.common.get(kind, 0.0) for kind, part in self.common.items())
+        return near * likeness(anchor.description, self.description, spreads) + common
+
+
+def covariance_of(parts: Sequence[Unexplained], spreads: Spreads) -> Array:
+    """Return the covariance of what effects do not explain of several times."""
+    rows = [[float(one.shared_with(other, spreads)) for other in parts] for one in parts]
+    return np.array(rows) + np.diag([one.noise**2 for one in parts])
+
+
+@record
+class Taught:
+    """What is believed after the anchors of a task."""
+
+    posterior: Posterior
+    unexplained: Sequence[Unexplained]
+    """What effects do not explain of each anchor."""
+    spreads: Spreads
+
+    def taken_over(self, plan: Unexplained) -> Number:
+        """Return what a plan takes over of what effects left of the anchors: a shift of its logarithm."""
+        shift: Number = self.posterior.shift(self._shared(plan))
+        return shift
+
+    def share_left(self, plan: Unexplained, before: Gradient, after: Gradient, known: float = 0.0) -> float:
+        """Return the variance of a plan's logarithm over what it was without anchors.
+
+        ``before`` and ``after`` say how it moves with effects at what was believed then and is believed now; ``known``
+        is the part of its unexplained variance that became effects.
+        """
+        return self.posterior.share_left(after, before, list(map(float, self._shared(plan))), plan.variance, known)
+
+    def _shared(self, plan: Unexplained) -> list[Number]:
+        return [plan.shared_with(one, self.spreads) for one in self.unexplained]
+
+
+def teach(
+    before: Beliefs,
+    predict: Predict,
+    timed: Sequence[Timed[Any]],
+    unexplained: Sequence[Unexplained],
+    spreads: Spreads,
+) -> Taught:
+    """Return what anchors teach that ``predict`` predicts, with what effects do not explain of each."""
+    found = posterior(before, predict, timed, covariance_of(unexplained, spreads))
+    return Taught(posterior=found, unexplained=unexplained, spreads=spreads)
+
+
+def widest(own: float, others: Sequence[tuple[float, float]]) -> float:
+    """Return the half-width of an interval that also spans those of ``others``: their distances and half-widths.
+
+    Others are what each of several anchors says alone, where they contradict each other.
+    """
+    return max((own, *(abs(distance) + spread for distance, spread in others)))
+
+
+def contradicting(found: Taught) -> list[str]:
+    """Return the names of the runs if some contradict each other; nothing where none do."""
+    names = dict.fromkeys(one.name for one in found.posterior.timed)
+    return list(names) if found.posterior.contradictions and len(names) > 1 else []
+
+
+@record
+class Cases:
+    """The slowdowns of all loads."""
+
+    names: Sequence[str] = ()
+    """Of their effects."""
+    parts: Sequence[Unexplained] = ()
+    """What each has in common with plans."""
+    spreads: Spreads
+
+    @property
+    def covariance(self) -> Array:
+        """That of the effects, before anything is measured."""
+        return covariance_of(self.parts, self.spreads)
+
+    def weights(self, plan: Unexplained) -> dict[str, float]:
+        """Return how much a plan takes over of each."""
+        if not self.names:
+            return {}
+        found = np.linalg.solve(self.covariance, self._shared(plan))
+        return dict(zip(self.names, map(float, found), strict=True))
+
+    def known(self, plan: Unexplained) -> float:
+        """Return the part of a plan's unexplained variance that these slowdowns are."""
+        return float(np.dot(list(self.weights(plan).values()), self._shared(plan))) if self.names else 0.0
+
+    def taken_over(self, plan: Unexplained, beliefs: Beliefs) -> float:
+        """Return the shift of a plan's logarithm that it takes over of what is believed of them."""
+        return sum(weight * beliefs.mean_of(name) for name, weight in self.weights(plan).items())
+
+    def _shared(self, plan: Unexplained) -> Array:
+        return np.array([float(plan.shared_with(part, self.spreads)) for part in self.parts])

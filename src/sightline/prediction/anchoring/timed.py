@@ -5,8 +5,8 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from sightline.content import description
 from sightline.prediction.training.constants import TrainingConstants
-from sightline.prediction.training.predict import assemble
-from sightline.prediction.training.rows import model_flops
+from sightline.prediction.training.step_profile import assemble
+from sightline.prediction.training.step_rows import model_flops
 from sightline.quantities import Number
 from sightline.scenario import GenerationScenario, OperatorScenario, Scenario
 from sightline.scenario.precision import rate_dtype

@@ -16,7 +16,7 @@ from sightline.cost.collectives.libraries import PCIE
 from sightline.cost.families import Stated, family_of
 from sightline.cost.matmul import borrows
 from sightline.frameworks.behavior import measured_line
-from sightline.prediction.figures import not_calibrated
+from sightline.prediction.common_figures import not_calibrated
 from sightline.scenario import Cluster, Device, Host, Interconnect
 
 HOST_TIMES = (

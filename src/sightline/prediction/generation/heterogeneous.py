@@ -8,11 +8,11 @@ import numpy as np
 
 from sightline.content import record
 from sightline.errors import InputError
-from sightline.prediction.figures import energy_of_generation_j
+from sightline.prediction.common_figures import energy_of_generation_j
+from sightline.prediction.generation.batch_profile import evidence_of_passes
 from sightline.prediction.generation.memory import generation_memory
 from sightline.prediction.generation.phases import price_generation
 from sightline.prediction.generation.policies import price_workers
-from sightline.prediction.generation.predict import evidence_of_passes
 from sightline.prediction.shares import balanced_shares
 from sightline.profile import Profile
 from sightline.scenario import Cluster, GenerationScenario, ServingScenario

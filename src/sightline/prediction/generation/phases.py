@@ -9,8 +9,15 @@ from numpy.typing import NDArray
 
 from sightline.content import fields_of, record
 from sightline.prediction.generation.engine_constants import InferenceConstants
-from sightline.prediction.generation.iteration import Iteration, drafted_tokens, iteration_of, tokens_per_pass
-from sightline.prediction.generation.replica import PricedPass, Worker, worker_of
+from sightline.prediction.generation.replica import (
+    Iteration,
+    PricedPass,
+    Worker,
+    drafted_tokens,
+    iteration_of,
+    tokens_per_pass,
+    worker_of,
+)
 from sightline.prediction.pass_times import PassTimes
 from sightline.program import Batch, decoding, prompts
 from sightline.quantities import Count, Number, distinct, either, larger, rounded_up, smaller

@@ -13,21 +13,21 @@ from sightline.content import record
 from sightline.cost.collectives.libraries import Group, data_group, pipeline_boundary, ring_neighbours, tensor_group
 from sightline.cost.device_model import DeviceModel
 from sightline.cost.l2 import least_s
-from sightline.cost.operator_cost import OperatorCost
-from sightline.cost.prices import Prices
+from sightline.cost.prices import OperatorCost, Prices
 from sightline.frameworks.behavior import read_framework
 from sightline.frameworks.framework import Ideal
 from sightline.prediction.beliefs import Beliefs
-from sightline.prediction.figures import not_calibrated
+from sightline.prediction.common_figures import not_calibrated
 from sightline.prediction.pass_times import in_setting
-from sightline.prediction.training.constants import TrainingConstants, stated_set
-from sightline.prediction.training.effects import (
+from sightline.prediction.training.constants import (
+    TrainingConstants,
     believed_constants,
     effects_family,
     gradient,
     prior_spread,
     shipped_beliefs,
     shipped_coverage,
+    stated_set,
 )
 from sightline.program import Collective, Elementwise, Matmul, Operator
 from sightline.program.operators import GRADIENTS_OF_LINEAR

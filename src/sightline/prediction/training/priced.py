@@ -11,11 +11,9 @@ from numpy.typing import NDArray
 from sightline.content import fields_of, record, remembered
 from sightline.cost.collectives.libraries import CollectiveConstants, cluster_collectives
 from sightline.cost.device_model import DeviceModel, KernelChoice, device_model
-from sightline.cost.operator_cost import OperatorCost, Ranks
-from sightline.cost.prices import Prices
+from sightline.cost.prices import OperatorCost, Prices, Ranks
 from sightline.cost.prices import price as price_operators
-from sightline.prediction.eager_calls import in_eager_step, step_execution
-from sightline.prediction.pass_times import PriceRows
+from sightline.prediction.pass_times import PriceRows, in_eager_step, step_execution
 from sightline.prediction.training.constants import TrainingConstants, attention_kernel
 from sightline.prediction.training.knowledge import Knowledge, in_framework, training_groups
 from sightline.prediction.training.micro_batch import BlockTimes, Launches, Overlap, block_times, pipeline_slots

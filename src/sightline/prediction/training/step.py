@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sightline.content import record
-from sightline.cost.operator_cost import Ranks
-from sightline.cost.prices import Prices
+from sightline.cost.prices import Prices, Ranks
 from sightline.cost.prices import price as price_operators
 from sightline.prediction.pass_times import seconds_of
 from sightline.prediction.schedules.closed_forms import (

@@ -8,8 +8,7 @@ from sightline.cost.collectives.collective import collective_time
 from sightline.cost.collectives.libraries import Group
 from sightline.cost.device_model import DeviceModel, Update
 from sightline.frameworks import StateBytes
-from sightline.prediction.eager_calls import working_bytes
-from sightline.prediction.pass_times import seconds_of
+from sightline.prediction.pass_times import seconds_of, working_bytes
 from sightline.prediction.training.priced import Priced
 from sightline.prediction.training.stages import DenseAndExperts, Sizes, StageContents, layer_sum
 from sightline.prediction.training.states import FP32_BYTES, StateShares, bf16_optimizer, moment_bytes, shards_optimizer

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sightline.program.blocks.mixer import Figures, TokenMixer, by_group
+from sightline.program.blocks.layer import Figures, TokenMixer, by_group
 from sightline.program.kernels import Kernels
 from sightline.program.operators import Part
 from sightline.program.program import LinearLayer, Step, Sublayer

@@ -9,7 +9,7 @@ authors' implementation and the frameworks that call it do.
 
 from typing import TypeVar
 
-from sightline.program.blocks.mixer import TokenMixer, by_group
+from sightline.program.blocks.layer import TokenMixer, by_group
 from sightline.program.kernels import Kernels
 from sightline.program.mixer_operators import GatedDelta, ShortConvolution, StateSpaceScan
 from sightline.program.operators import LINEAR_ATTENTION, STATE_SPACE, Module

@@ -6,13 +6,13 @@ Both classes have the same methods, each of which returns a step or several. Blo
 from typing import TYPE_CHECKING, TypeAlias
 
 from sightline.on_demand import names_on_demand
-from sightline.program.kernels.training import TrainingKernels, training_kernels
+from sightline.program.kernels.training_kernels import TrainingKernels, training_kernels
 
 if TYPE_CHECKING:
-    from sightline.program.kernels.inference import InferenceKernels, inference_kernels
+    from sightline.program.kernels.inference_kernels import InferenceKernels, inference_kernels
 else:
     __getattr__, __dir__ = names_on_demand(
-        __name__, {"sightline.program.kernels.inference": "InferenceKernels inference_kernels"}
+        __name__, {"sightline.program.kernels.inference_kernels": "InferenceKernels inference_kernels"}
     )
 
 Kernels: TypeAlias = "TrainingKernels | InferenceKernels"

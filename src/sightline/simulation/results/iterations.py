@@ -7,10 +7,9 @@ from typing import Final
 
 import numpy as np
 
-from sightline.prediction.figures import energy_of_generation_j
+from sightline.prediction.common_figures import energy_of_generation_j
 from sightline.prediction.generation.engine_constants import InferenceConstants
-from sightline.prediction.generation.iteration import drafted_tokens, iteration_of, iteration_time
-from sightline.prediction.generation.replica import Worker
+from sightline.prediction.generation.replica import Worker, drafted_tokens, iteration_of, iteration_time
 from sightline.profile import BOUNDS
 from sightline.program import Batch, Collective, decoding, prompts
 from sightline.quantities import Number, percent

@@ -19,7 +19,7 @@ from sightline.simulation.results.times import request_times
 from sightline.validation.suite import Answer, Case, Result, Split, result_of
 
 if TYPE_CHECKING:
-    from sightline.prediction.generation.predict import Knowledge
+    from sightline.prediction.generation.batch_profile import Knowledge
     from sightline.simulation.server import Server
 
 RATE = "requests_per_s"

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from strategies import trainings
 
 from sightline.prediction.training.memory import least_bytes
-from sightline.prediction.training.predict import profile_of
+from sightline.prediction.training.step_profile import profile_of
 
 
 @settings(max_examples=30, deadline=None)

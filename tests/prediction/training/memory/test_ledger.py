@@ -8,7 +8,7 @@ from training_scenarios import training
 
 from sightline.loading import scenario_from_mapping
 from sightline.prediction import predict
-from sightline.prediction.training.predict import profile_of
+from sightline.prediction.training.step_profile import profile_of
 from sightline.profile import Profile, StageMemory
 
 GIB = 2**30

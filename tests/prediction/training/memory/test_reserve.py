@@ -8,7 +8,7 @@ from training_scenarios import training
 
 from sightline.frameworks import PLAIN_ALLOCATION
 from sightline.prediction.training.memory import RESERVED
-from sightline.prediction.training.predict import profile_of
+from sightline.prediction.training.step_profile import profile_of
 from sightline.profile import Profile, StageMemory
 from sightline.validation.validate import quantity_of
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sightline.prediction.schedules.simulation import simulate
+from sightline.prediction.schedules.timeline import simulate
 from sightline.prediction.shares import balanced_shares
 from sightline.prediction.training.heterogeneous import fastest_layers
 

@@ -14,7 +14,7 @@ from sightline.content import record
 from sightline.cost.clock import at_its_clock
 from sightline.errors import InputError
 from sightline.prediction.changes import what_would_fit
-from sightline.prediction.figures import (
+from sightline.prediction.common_figures import (
     LONGER,
     SHORTER,
     energy_per_step_j,
@@ -28,8 +28,8 @@ from sightline.prediction.training.knowledge import Knowledge, is_bound
 from sightline.prediction.training.memory import StageLedger, fullest_stage, memory_interval, stage_ledgers
 from sightline.prediction.training.offload import STAYS, as_kept, fits_on_host, host_bytes
 from sightline.prediction.training.priced import Priced, price
-from sightline.prediction.training.rows import hardware_flops, levels_of, limits_of, model_flops, rows_of
 from sightline.prediction.training.step import StepTimes, step_times, step_with_constants
+from sightline.prediction.training.step_rows import hardware_flops, levels_of, limits_of, model_flops, rows_of
 from sightline.profile import Profile, StageMemory
 from sightline.quantities import Number, added_up, anywhere, larger, percent, smaller
 from sightline.scenario import Cluster, Scenario
@@ -135,7 +135,7 @@ def profile_of(
 
 def _unlike(scenario: Scenario, constants: TrainingConstants | None, known: Knowledge) -> Profile:
     """The profile of a scenario whose devices or stages differ."""
-    from sightline.prediction.training.heterogeneous_predict import unlike_profile
+    from sightline.prediction.training.heterogeneous_profile import unlike_profile
 
     return unlike_profile(
         scenario,

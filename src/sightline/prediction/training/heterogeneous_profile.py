@@ -12,7 +12,14 @@ from typing import NamedTuple
 from sightline.catalog import entry
 from sightline.errors import InputError
 from sightline.prediction.changes import what_would_fit
-from sightline.prediction.figures import LONGER, SHORTER, energy_per_step_j, evidence_of_step, intervals, lower_bounds
+from sightline.prediction.common_figures import (
+    LONGER,
+    SHORTER,
+    energy_per_step_j,
+    evidence_of_step,
+    intervals,
+    lower_bounds,
+)
 from sightline.prediction.training.constants import TrainingConstants
 from sightline.prediction.training.heterogeneous import (
     ConstantsOf,
@@ -27,7 +34,7 @@ from sightline.prediction.training.heterogeneous import (
 from sightline.prediction.training.knowledge import Knowledge, is_bound
 from sightline.prediction.training.memory import StageLedger, fullest_stage, memory_interval
 from sightline.prediction.training.offload import fits_on_host
-from sightline.prediction.training.rows import hardware_flops, levels_of, limits_of, model_flops, rows_of
+from sightline.prediction.training.step_rows import hardware_flops, levels_of, limits_of, model_flops, rows_of
 from sightline.profile import Profile, StageMemory
 from sightline.quantities import FOUR_IN_FIVE, Number, percent
 from sightline.scenario import Cluster, Scenario

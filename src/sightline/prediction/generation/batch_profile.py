@@ -14,7 +14,7 @@ from sightline.cost.families import Evidence, evidence_of, family_of
 from sightline.cost.l2 import l2_s
 from sightline.cost.matmul import matmul_evidence
 from sightline.prediction.changes import what_would_fit
-from sightline.prediction.figures import (
+from sightline.prediction.common_figures import (
     MEASURED_DTYPES,
     bound_of,
     energy_of_generation_j,

@@ -10,16 +10,24 @@ from sightline.catalog import entry
 from sightline.content import record
 from sightline.cost.device_model import device_model
 from sightline.prediction.anchoring.anchor import MeasuredLoad
-from sightline.prediction.anchoring.distance import described, plan_spreads
-from sightline.prediction.anchoring.taught import Cases, Taught, Unexplained, contradicting, teach, widest
+from sightline.prediction.anchoring.posterior import (
+    Cases,
+    Taught,
+    Unexplained,
+    contradicting,
+    described,
+    plan_spreads,
+    teach,
+    widest,
+)
 from sightline.prediction.anchoring.timed import Timed
 from sightline.prediction.beliefs import Array, Beliefs, Gradient, Slopes
+from sightline.prediction.generation.batch_profile import engine_constants
 from sightline.prediction.generation.engine_constants import InferenceConstants
 from sightline.prediction.generation.policies import Latencies, latencies, price_workers
-from sightline.prediction.generation.predict import engine_constants
 from sightline.prediction.generation.sites import NOTHING, PACE, EngineAtSite, at_pace, constants_at, shifts
 from sightline.prediction.generation.uncertainty import extrapolated_terms
-from sightline.prediction.training.rows import matmul_weights
+from sightline.prediction.training.step_rows import matmul_weights
 from sightline.program.formats import formats_of
 from sightline.quantities import FOUR_IN_FIVE, Number
 from sightline.scenario import GenerationScenario

@@ -10,8 +10,7 @@ from sightline.cost.collectives.libraries import collective_evidence
 from sightline.cost.device_model import DeviceModel
 from sightline.cost.families import Evidence
 from sightline.cost.l2 import l2_s
-from sightline.cost.operator_cost import OperatorCost
-from sightline.cost.prices import Prices
+from sightline.cost.prices import OperatorCost, Prices
 from sightline.profile import IDLE_PHASES, LEVELS, Profile, Row
 from sightline.program import Collective, Operator
 from sightline.quantities import Number, added_up, larger

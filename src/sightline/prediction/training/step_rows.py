@@ -7,7 +7,7 @@ waits for.
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from sightline.prediction.figures import multiple, operator_row, streaming_level, summed, work_by_level
+from sightline.prediction.common_figures import multiple, operator_row, streaming_level, summed, work_by_level
 from sightline.prediction.pass_times import operator_times
 from sightline.prediction.schedules.closed_forms import outlasted_passes_s
 from sightline.prediction.training.micro_batch import exposed_collectives_s, outlasted_work

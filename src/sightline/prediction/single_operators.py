@@ -36,8 +36,8 @@ from sightline.cost.families import (
 from sightline.cost.grouped_matmul import GroupedLayout, grouped_matmul_cost, load_grouped
 from sightline.cost.l2 import l2_s
 from sightline.cost.matmul import MatmulConstants, matmul_constants, matmul_cost, matmul_evidence
-from sightline.cost.operator_cost import OperatorCost
-from sightline.prediction.figures import MEASURED_DTYPES, bound_of, within
+from sightline.cost.prices import OperatorCost
+from sightline.prediction.common_figures import MEASURED_DTYPES, bound_of, within
 from sightline.profile import LEVELS, Profile
 from sightline.program import CachedAttention, Elementwise, GroupedMatmul, Matmul
 from sightline.program.attention_core import RANDOM_ARITHMETIC, SOFTMAX_ARITHMETIC
