@@ -141,6 +141,13 @@ def share(value: Any) -> float:
     return float(found)
 
 
+def percentage(value: Any) -> float:
+    """A percentile above 0 and below 100."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 100:
+        raise InputError(f"is {show(value)}; allowed: a number above 0 and below 100")
+    return float(value)
+
+
 def name_or_mapping(value: Any) -> str | dict[str, Any]:
     """A catalog name or an inline mapping."""
     if isinstance(value, dict) or (isinstance(value, str) and value.strip()):
@@ -206,11 +213,11 @@ def keys_of(description: Any) -> dict[str, Kind]:
     return {name: kind for name, (_, kind) in declared(description).items()}
 
 
-def description_of(description: type[T], values: Mapping[str, Any]) -> T:
-    """Return the description that values by key state."""
+def description_of(description: type[T], values: Mapping[str, Any], **others: Any) -> T:
+    """Return the description that values by key state; ``others`` are fields that are no keys."""
     cls: Any = description
     by_key = declared(cls)
-    made: T = cls(**{by_key[name][0]: value for name, value in values.items()})
+    made: T = cls(**{by_key[name][0]: value for name, value in values.items()}, **others)
     return made
 
 
@@ -238,6 +245,8 @@ def _as_stated(value: Any) -> Any:
         return value
     if isinstance(value, tuple):
         return [_as_stated(item) for item in value]
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
     return as_stated(value) if hasattr(type(value), "__dataclass_fields__") else value
 
 

@@ -11,17 +11,16 @@ import typer.main
 
 from sightline.cli.app import command_line
 from sightline.loading import generation, parts, plan, serving, training
-from sightline.loading import serving as arrivals
 from sightline.loading.operations import HEAD, OPERATORS
-from sightline.scenario import Autoscale, KvTier, ServedAdapters, Speculation
+from sightline.scenario import Arrival, Autoscale, KvTier, RequestShape, ServedAdapters, Sessions, Slo, Speculation
 from sightline.validators import keys_of
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 NOW = "run scripts/update_reference.py"
 KEYS = [parts.SCENARIO, training.WORKLOAD, generation.GENERATE, plan.plan_keys(), plan.POOL]
-KEYS += [serving.SERVE, arrivals.ARRIVAL, serving.SESSIONS, serving.SLO, serving.REQUESTS]
-KEYS += map(keys_of, (Speculation, KvTier, ServedAdapters, Autoscale))
+KEYS += [serving.SERVE]
+KEYS += map(keys_of, (Arrival, Sessions, Slo, RequestShape, Speculation, KvTier, ServedAdapters, Autoscale))
 KEYS += [HEAD, *(asked.keys for asked in OPERATORS.values())]
 
 

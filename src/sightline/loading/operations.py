@@ -13,7 +13,7 @@ from sightline.errors import InputError, nearest
 from sightline.loading.checks import Complaints, check, each, not_among
 from sightline.loading.parts import CLUSTER, read_parts
 from sightline.loading.plan import dtype_problem, note_generation_only, read_keys
-from sightline.quantities import BYTES, show
+from sightline.quantities import show
 from sightline.scenario import (
     AttentionOperation,
     Cluster,
@@ -32,19 +32,16 @@ from sightline.scenario.operation import (
     DTYPE_FORMATS,
     ELEMENTWISE,
     FORMATS,
-    HOST_MEMORIES,
     MODEL_DTYPES,
     PLAIN_DTYPES,
 )
 from sightline.scenario.rules import techniques
 from sightline.scenario.rules.rulebook import Broken, broken_rules
-from sightline.validators import Keys, Needed, choice, flag, quantity, text, whole
+from sightline.validators import Keys, keys_of, text, whole
 
-_SIZE = Needed(whole(), "a whole number of 1 or more")
 _WITH_PRODUCTS = (MatmulOperation, GroupedMatmulOperation, AttentionOperation)
 HEAD = each(text, "task operator")
 """Keys of every operator."""
-_TYPED = each(text, "dtype format")
 _LIBRARIES = ("nccl", "custom")
 _RELEASE = re.compile(r"\d+(\.\w+)*")
 Values = dict[str, Any]
@@ -104,7 +101,7 @@ def _operation(workload: Mapping[str, Any], dtype: str, complaints: Complaints) 
         return None
     asked = OPERATORS[name]
     before = len(complaints.problems)
-    checked = check(HEAD | dict(asked.keys), workload, "workload", complaints)
+    checked = check({**asked.keys, **HEAD}, workload, "workload", complaints)
     values = {"dtype": dtype} | checked.values
     complaints.add(*asked.mistakes(values, checked.wrong))
     return asked.build(_without(values, "task")) if len(complaints.problems) == before else None
@@ -263,40 +260,16 @@ def _plain_dtype_mistakes(values: Values) -> Iterator[str]:
         yield f"workload.dtype is {dtype_problem(values['dtype'], PLAIN_DTYPES)}"
 
 
-_ELEMENTS = {"elements": whole(1, 10**15)} | each(whole(), "tokens width") | {"dtype": text}
+_SHAPE = each(whole(), "tokens width")
 OPERATORS: Mapping[str, _Asked] = {
-    "matmul": _Asked(each(_SIZE, "m n k") | {"batch": whole()} | _TYPED, _matmul_mistakes, _matmul),
+    "matmul": _Asked(keys_of(MatmulOperation), _matmul_mistakes, _matmul),
     "grouped_matmul": _Asked(
-        each(whole(), "tokens rows per_token")
-        | each(_SIZE, "experts n k")
-        | {"layout": choice("masked", "contiguous")}
-        | _TYPED,
-        _grouped_mistakes,
-        _grouped_matmul,
+        {"tokens": whole(), **keys_of(GroupedMatmulOperation)}, _grouped_mistakes, _grouped_matmul
     ),
-    "attention": _Asked(
-        each(_SIZE, "heads query_tokens")
-        | {"head_dim": Needed(whole(1, 10**6), _SIZE.what), "value_dim": whole(1, 10**6)}
-        | each(whole(), "batch kv_heads context_tokens window")
-        | each(flag, "causal latent")
-        | each(text, "dtype kv_dtype"),
-        _attention_mistakes,
-        _attention,
-    ),
-    **dict.fromkeys(
-        COLLECTIVES,
-        _Asked(
-            {"bytes": Needed(quantity(BYTES), "bytes, such as '64 MiB'")} | each(text, "library version"),
-            _collective_mistakes,
-            _collective,
-        ),
-    ),
-    **dict.fromkeys(ELEMENTWISE, _Asked(_ELEMENTS, _elementwise_mistakes, _elementwise)),
-    "copy": _Asked(
-        _ELEMENTS | {"direction": choice(*COPY_DIRECTIONS), "host_memory": choice(*HOST_MEMORIES)},
-        _copy_mistakes,
-        _elementwise,
-    ),
+    "attention": _Asked(keys_of(AttentionOperation), _attention_mistakes, _attention),
+    **dict.fromkeys(COLLECTIVES, _Asked(keys_of(CollectiveOperation), _collective_mistakes, _collective)),
+    **dict.fromkeys(ELEMENTWISE, _Asked(keys_of(ElementwiseOperation) | _SHAPE, _elementwise_mistakes, _elementwise)),
+    "copy": _Asked(keys_of(HostCopyOperation) | _SHAPE, _copy_mistakes, _elementwise),
 }
 """What each operator is asked by, and how it is read."""
 

@@ -6,9 +6,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sightline.content import fields_of
 from sightline.errors import InputError, nearest
-from sightline.loading.checks import Complaints, check, each
+from sightline.loading.checks import Complaints, check
 from sightline.loading.generation import plan_remarks, settled_plan
 from sightline.loading.lengths import read_lengths
 from sightline.loading.parts import CLUSTER, MODEL, read_parts
@@ -18,20 +17,10 @@ from sightline.loading.traces import open_trace
 from sightline.quantities import RATE, SECONDS, show
 from sightline.scenario import Arrival, RequestShape, Serve, ServingScenario, Sessions, Slo
 from sightline.scenario.lengths import Lengths
-from sightline.validators import Keys, Kind, Needed, anything, choice, length_of, quantity, text, tokens, whole
+from sightline.validators import Keys, Kind, as_stated, description_of, keys_of, length_of, quantity, text, whole
 
 PROCESSES = ("poisson", "gamma", "constant", "closed", "all_at_once")
 """Arrival processes besides the times of a trace."""
-ARRIVAL: Keys = {
-    "process": choice("trace", *PROCESSES),
-    "rate": quantity(RATE),
-    "cv": quantity(RATE),
-    "concurrency": whole(),
-    "think_time": quantity(SECONDS, zero=True),
-    "ramp_up": quantity(SECONDS, zero=True),
-    "ramp": anything,
-}
-"""``workload.arrival``."""
 
 
 class _Use(NamedTuple):
@@ -64,7 +53,7 @@ def read_arrival(stated: object, complaints: Complaints, *, has_trace: bool, tur
 
     ``turns``: whether there are conversations, which wait between their turns in any process.
     """
-    checked = check(ARRIVAL, stated, "workload.arrival", complaints)
+    checked = check(keys_of(Arrival), stated, "workload.arrival", complaints)
     values = dict(checked.values)
     ramp = _ramp(values.pop("ramp"), complaints) if "ramp" in values else ()
     process = values.setdefault("process", "trace" if has_trace else "all_at_once")
@@ -85,9 +74,7 @@ def read_arrival(stated: object, complaints: Complaints, *, has_trace: bool, tur
         meant = ", ".join(name for name in for_it if name != "trace") or "poisson, gamma, constant"
         whole = f"; {_replacing(stated, process, uses, allowed)}" if name == wrong[-1] else ""
         complaints.add(f"workload.arrival.{name} does not apply to process {why}; {name} applies to {meant}{whole}")
-    for name in {"think_time", "ramp_up"} & values.keys():
-        values[f"{name}_s"] = values.pop(name)
-    return Arrival(**values, ramp=ramp)
+    return description_of(Arrival, {**values, "ramp": ramp})
 
 
 def _replacing(stated: object, process: str, uses: _Use, allowed: set[str]) -> str:
@@ -123,35 +110,8 @@ PERCENT = 100.0
 Values = Mapping[str, Any]
 
 
-def _percentile(value: Any) -> float:
-    """A percentile above 0 and below 100."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < PERCENT:
-        raise InputError(f"is {show(value)}; allowed: a number above 0 and below 100")
-    return float(value)
-
-
-SERVE: Keys = {
-    "task": text,
-    "requests": anything,
-    "trace": text,
-    **each(anything, "arrival sessions slo"),
-    "seed": whole(0),
-}
+SERVE: Keys = {"task": text, **keys_of(Serve)}
 """``workload`` of serving."""
-REQUESTS: Keys = {
-    "count": Needed(whole(), "requests of the whole load, a whole number of 1 or more"),
-    "prompt_tokens": Needed(anything, "tokens of each prompt: a number or a distribution"),
-    "output_tokens": Needed(anything, "tokens of each answer: a number or a distribution"),
-}
-"""``workload.requests``."""
-SESSIONS: Keys = {
-    "turns": Needed(anything, "turns of each conversation: a number or a distribution"),
-    "prefix_tokens": tokens(0),
-    "prefixes": whole(),
-}
-"""``workload.sessions``."""
-SLO: Keys = {**each(quantity(SECONDS), "ttft tpot latency"), "percentile": _percentile}
-"""``workload.slo``."""
 
 
 def serving_from_mapping(
@@ -239,7 +199,7 @@ def _number_or_lengths(
 def _requests(stated: object, base: Path, complaints: Complaints) -> RequestShape | None:
     if stated is None:
         return None
-    values = check(REQUESTS, stated, "workload.requests", complaints).values
+    values = check(keys_of(RequestShape), stated, "workload.requests", complaints).values
     read = {
         name: _number_or_lengths(values[name], f"workload.requests.{name}", whole(), base, complaints)
         for name in ("prompt_tokens", "output_tokens")
@@ -254,7 +214,7 @@ def _requests(stated: object, base: Path, complaints: Complaints) -> RequestShap
 def _sessions(stated: object, base: Path, complaints: Complaints) -> Sessions | None:
     if stated is None:
         return None
-    values = check(SESSIONS, stated, "workload.sessions", complaints).values
+    values = check(keys_of(Sessions), stated, "workload.sessions", complaints).values
     if "turns" not in values:
         return None
     turns = _number_or_lengths(values["turns"], "workload.sessions.turns", whole(), base, complaints)
@@ -262,12 +222,10 @@ def _sessions(stated: object, base: Path, complaints: Complaints) -> Sessions | 
 
 
 def _slo(stated: object, complaints: Complaints) -> Slo | None:
-    values = check(SLO, stated, "workload.slo", complaints).values
+    values = check(keys_of(Slo), stated, "workload.slo", complaints).values
     if isinstance(stated, Mapping) and not {"ttft", "tpot", "latency"} & values.keys():
         complaints.add("workload.slo has no limit; needed: ttft, tpot or latency, such as 500 ms")
-    percentile = {"percentile": values["percentile"]} if "percentile" in values else {}
-    limits = {f"{name}_s": value for name, value in values.items() if name != "percentile"}
-    return Slo(**limits, **percentile) if limits else None
+    return description_of(Slo, values) if values.keys() - {"percentile"} else None
 
 
 def _remarks(scenario: ServingScenario) -> Iterator[str]:
@@ -284,17 +242,11 @@ def _remarks(scenario: ServingScenario) -> Iterator[str]:
 
 def load_written(workload: Serve) -> dict[str, Any]:
     """Return a load under the keys of a scenario file."""
-    parts = {name: getattr(workload, name) for name in ("requests", "arrival", "sessions", "slo")}
-    written = {name: _part_written(fields_of(part)) for name, part in parts.items() if part is not None}
-    if workload.arrival.process != "gamma":
-        del written["arrival"]["cv"]
-    if workload.arrival.process != "closed" and not workload.arrival.think_time_s:
-        del written["arrival"]["think_time"]
-    if not workload.arrival.ramp_up_s:
-        del written["arrival"]["ramp_up"]
-    return {"task": workload.task, "trace": workload.trace, **written, "seed": workload.seed}
-
-
-def _part_written(fields: Values) -> dict[str, Any]:
-    plain = {name: value.to_dict() if isinstance(value, Lengths) else value for name, value in fields.items()}
-    return {name.removesuffix("_s"): value for name, value in plain.items() if value not in (None, ())}
+    written, arrival = as_stated(workload), workload.arrival
+    used: dict[str, Any] = {
+        "cv": arrival.process == "gamma",
+        "think_time": arrival.process == "closed" or arrival.think_time_s,
+    }
+    used |= {"ramp_up": arrival.ramp_up_s, "ramp": arrival.ramp}
+    written["arrival"] = {key: value for key, value in written["arrival"].items() if used.get(key, True)}
+    return {"task": workload.task, **written}

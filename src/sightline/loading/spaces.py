@@ -24,11 +24,12 @@ from sightline.loading.plan import (
 )
 from sightline.loading.serving import serving_from_mapping
 from sightline.loading.sources import Document, read_source
-from sightline.loading.training import AT_MOST, scenario_from_mapping
+from sightline.loading.training import scenario_from_mapping
 from sightline.quantities import show
 from sightline.scenario import GenerationPlan, GenerationScenario, Scenario, ServingScenario
 from sightline.scenario.generation import SERVING_ONLY
 from sightline.scenario.space import GENERATION_FIELDS, POOL_FIELDS, TRAINING_FIELDS, Space
+from sightline.scenario.training import AT_MOST
 
 POOLS = ("prefill", "decode")
 

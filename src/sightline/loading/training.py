@@ -11,34 +11,16 @@ from sightline.loading.lengths import read_lengths
 from sightline.loading.models import ReadModel
 from sightline.loading.parts import CLUSTER, MODEL, Parts, facts_of, read_parts
 from sightline.loading.plan import TASKS, ReadPlan, read_training_plan
-from sightline.quantities import TOKENS, percent, show
+from sightline.quantities import percent, show
 from sightline.scenario import Finetune, Framework, Plan, Pretrain, Scenario, Workload
 from sightline.scenario.lengths import Lengths
 from sightline.scenario.rules import TRAINING_RULES, further_devices
 from sightline.scenario.rules.rulebook import broken_rules
-from sightline.validators import Keys, Needed, anything, choice, flag, quantity, tokens, whole
+from sightline.scenario.training import AT_MOST
+from sightline.validators import Keys, Needed, choice, keys_of
 
-
-def samples(value: Any) -> Any:
-    """Samples of a step: a whole number, or ``{at_most: N}``."""
-    if not isinstance(value, Mapping):
-        return whole()(value)
-    if value.keys() != {AT_MOST}:
-        raise InputError(f"is {show(dict(value))}; allowed: a whole number, or {{{AT_MOST}: N}}")
-    return {AT_MOST: whole()(value[AT_MOST])}
-
-
-AT_MOST = "at_most"
-"""Key of a batch that is the largest multiple of replicas and micro-batch below a number."""
 _TASKS: Mapping[str, type[Pretrain]] = {"pretrain": Pretrain, "finetune": Finetune}
-WORKLOAD: Keys = {
-    "task": Needed(choice(*TASKS), ", ".join(TASKS)),
-    "sequence_length": Needed(tokens(), "tokens per sample, a whole number of 1 or more"),
-    "global_batch": Needed(samples, "samples per optimizer step, a whole number of 1 or more"),
-    "total_tokens": quantity(TOKENS),
-    "lengths": anything,
-    "packing": flag,
-}
+WORKLOAD: Keys = {"task": Needed(choice(*TASKS), ", ".join(TASKS)), **keys_of(Pretrain)}
 """``workload`` of training."""
 _NEEDED_WORKLOAD = {"workload": "a mapping with task, sequence_length and global_batch"}
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from sightline.content import fields_of
-from sightline.loading.clusters.hardware import device_to_mapping, part_to_mapping
+from sightline.loading.clusters.hardware import device_to_mapping
 from sightline.loading.models.config import FIELD_KEYS
 from sightline.loading.models.family import OWN_FAMILY
 from sightline.loading.models.layers import BLOCKS
@@ -80,21 +80,12 @@ def _stated(block: Any) -> dict[str, Any]:
 def _cluster(cluster: Cluster) -> dict[str, Any]:
     if cluster.groups:
         groups = [_cluster(group) for group in cluster.groups]
-        return {"name": cluster.name, "devices": groups, "network": part_to_mapping(cluster.network)}
-    link = part_to_mapping(cluster.intra_node)
-    if cluster.intra_node.topology != "torus":
-        link = {k: v for k, v in link.items() if k not in ("dimensions", "closes_at")}
-    beyond = cluster.intra_node.beyond
-    written: dict[str, Any] = {
-        "name": cluster.name,
-        "devices": cluster.devices,
-        "per_node": cluster.per_node,
-        "device": device_to_mapping(cluster.device),
-        "intra_node": link | {"beyond": None if beyond is None else beyond.name},
-        "network": part_to_mapping(cluster.network),
-        "host": part_to_mapping(cluster.host),
-        "power_cap": cluster.power_cap_w,
-    }
+        return {"name": cluster.name, "devices": groups, "network": as_stated(cluster.network)}
+    written = as_stated(cluster) | {"device": device_to_mapping(cluster.device)}
+    links = cluster.intra_node
+    written["intra_node"]["beyond"] = None if links.beyond is None else links.beyond.name
+    for key in ("dimensions", "closes_at") if links.topology != "torus" else ():
+        del written["intra_node"][key]
     for key, source in cluster.sources.items():
         written[key]["source"] = source
     return written

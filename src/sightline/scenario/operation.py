@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeAlias, get_args
+from typing import Annotated, ClassVar, Literal, TypeAlias, get_args
 
-from sightline.quantities import Number
+from sightline.quantities import BYTES, Number
 from sightline.scenario.cluster import CollectiveKind, Question
 from sightline.scenario.precision import WEIGHT_FORMATS
+from sightline.validators import Key, quantity, text, whole
 
 ElementwiseName = Literal[
     "copy",
@@ -48,6 +49,11 @@ CACHE_DTYPES = ("fp8", "int8")
 """Types of cached keys and values other than the operator's own."""
 
 
+_SIZE = Key(whole(), needs="a whole number of 1 or more")
+_WIDTH = Key(whole(1, 10**6), needs=_SIZE.needs)
+_ELEMENTS = whole(1, 10**15)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Operator:
     """What single operators have in common."""
@@ -74,12 +80,12 @@ class MatmulOperation(_Product):
     """``batch`` products of an m x k with a k x n matrix."""
 
     operator: ClassVar[str] = "matmul"
-    m: Number
-    n: Number
-    k: Number
-    batch: Number = 1
-    dtype: str = "bf16"
-    format: str | None = None
+    m: Annotated[Number, _SIZE]
+    n: Annotated[Number, _SIZE]
+    k: Annotated[Number, _SIZE]
+    batch: Annotated[Number, whole()] = 1
+    dtype: Annotated[str, text] = "bf16"
+    format: Annotated[str | None, text] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -87,17 +93,17 @@ class GroupedMatmulOperation(_Product):
     """The ``rows`` of a mixture's experts, each times its own expert's k x n matrix, in one kernel."""
 
     operator: ClassVar[str] = "grouped_matmul"
-    rows: Number
+    rows: Annotated[Number, whole()]
     """Assignments of tokens to experts, spread at random."""
-    experts: Number
-    n: Number
-    k: Number
-    per_token: Number = 1
+    experts: Annotated[Number, _SIZE]
+    n: Annotated[Number, _SIZE]
+    k: Annotated[Number, _SIZE]
+    per_token: Annotated[Number, whole()] = 1
     """Experts that a token chooses: more reach more experts with as many rows."""
     layout: GroupedLayout | None = None
     """masked: slots of fixed size, as in decoding; None: masked where experts have few rows."""
-    dtype: str = "bf16"
-    format: str | None = None
+    dtype: Annotated[str, text] = "bf16"
+    format: Annotated[str | None, text] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -105,20 +111,20 @@ class AttentionOperation(_Operator):
     """The forward pass of a fused attention kernel."""
 
     operator: ClassVar[str] = "attention"
-    batch: Number = 1
-    heads: Number
-    kv_heads: Number
-    head_dim: Number
-    query_tokens: Number
-    context_tokens: Number
+    batch: Annotated[Number, whole()] = 1
+    heads: Annotated[Number, _SIZE]
+    kv_heads: Annotated[Number, whole()]
+    head_dim: Annotated[Number, _WIDTH]
+    query_tokens: Annotated[Number, _SIZE]
+    context_tokens: Annotated[Number, whole()]
     """Keys and values that are there, those of the queries' own tokens included."""
     causal: bool = True
-    dtype: str = "bf16"
-    kv_dtype: str | None = None
+    dtype: Annotated[str, text] = "bf16"
+    kv_dtype: Annotated[str | None, text] = None
     """Of cached keys and values; None: the dtype."""
-    window: Number | None = None
+    window: Annotated[Number | None, whole()] = None
     """Tokens that a query of a sliding window sees, itself among them."""
-    value_dim: Number | None = None
+    value_dim: Annotated[Number | None, _WIDTH.kind] = None
     """Width of a head's value and output; None: ``head_dim``."""
     latent: bool = False
     """One latent of ``head_dim`` serves all heads as key and value, as absorbed multi-head latent attention reads
@@ -130,12 +136,12 @@ class CollectiveOperation(_Operator):
     """A collective over the whole cluster."""
 
     operator: CollectiveKind
-    bytes: Number
+    bytes: Annotated[Number, Key(quantity(BYTES), needs="bytes, such as '64 MiB'")]
     """The buffer as nccl-tests reports it."""
-    library: str = "nccl"
+    library: Annotated[str, text] = "nccl"
     """nccl, or for an all-reduce an engine's kernels where they are faster: custom (the usual engine's) or the
     engine."""
-    version: str | None = None
+    version: Annotated[str | None, text] = None
     """Release of NCCL or of the engine; None: the newest measured."""
 
 
@@ -144,8 +150,8 @@ class ElementwiseOperation(_Operator):
     """A bandwidth-bound kernel over ``elements``."""
 
     operator: ElementwiseName
-    elements: Number
-    dtype: str = "bf16"
+    elements: Annotated[Number, _ELEMENTS]
+    dtype: Annotated[str, text] = "bf16"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -153,8 +159,8 @@ class HostCopyOperation(_Operator):
     """A copy of ``elements`` between the host's memory and a device's."""
 
     operator: ClassVar[str] = "copy"
-    elements: Number
-    dtype: str = "bf16"
+    elements: Annotated[Number, _ELEMENTS]
+    dtype: Annotated[str, text] = "bf16"
     direction: CopyDirection
     host_memory: HostMemory = "pinned"
     """pageable: the driver stages it in pinned memory by one thread."""

@@ -1,13 +1,15 @@
 """Serving: requests that arrive over time, answered by an engine on a cluster."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from sightline.content import description
+from sightline.quantities import RATE, SECONDS
 from sightline.scenario.cluster import Question
 from sightline.scenario.generation import GenerationPlan
 from sightline.scenario.lengths import Lengths
 from sightline.scenario.model import Model
+from sightline.validators import Key, anything, percentage, quantity, text, tokens, whole
 
 Process = Literal["trace", "poisson", "gamma", "constant", "closed", "all_at_once"]
 """When requests arrive; ``trace`` means at the times of the trace."""
@@ -17,11 +19,12 @@ Process = Literal["trace", "poisson", "gamma", "constant", "closed", "all_at_onc
 class RequestShape:
     """How many requests there are, and how long."""
 
-    count: int
+    count: Annotated[int, Key(whole(), needs="requests of the whole load, a whole number of 1 or more")]
     """Requests of the whole load; with sessions each turn is one."""
-    prompt_tokens: int | Lengths
-    """Of each prompt; with sessions the new tokens of each turn."""
-    output_tokens: int | Lengths
+    prompt_tokens: Annotated[int | Lengths, Key(anything, needs="tokens of each prompt: a number or a distribution")]
+    """Tokens of each prompt; with sessions the new tokens of each turn."""
+    output_tokens: Annotated[int | Lengths, Key(anything, needs="tokens of each answer: a number or a distribution")]
+    """Tokens of each answer."""
 
 
 @description
@@ -29,44 +32,46 @@ class Arrival:
     """When requests arrive."""
 
     process: Process = "all_at_once"
-    rate: float | None = None
-    """Requests per second in the long run. Of a trace: its times are scaled to this mean rate; None keeps them."""
-    cv: float = 1.0
-    """Standard deviation of the gaps over their mean (gamma); 1 is a Poisson process, more comes in bursts."""
-    concurrency: int | None = None
-    """Clients of a closed loop: each sends its next request when its last is answered."""
-    think_time_s: float = 0.0
-    """Seconds that a client of a closed loop, or a session between its turns, waits after an answer."""
-    ramp_up_s: float = 0.0
-    """Seconds over which clients of a closed loop begin, evenly one after the other."""
-    ramp: tuple[tuple[float, float], ...] = ()
-    """Rates that change: from so many seconds on, so many requests per second; the first begins at 0 and the last goes
-    on. Empty: ``rate`` all the time."""
+    """poisson, gamma, constant (open: they do not wait for answers), closed (each of ``concurrency`` clients sends when
+    its last request is answered), all_at_once, trace (the times of the trace)."""
+    rate: Annotated[float | None, quantity(RATE)] = None
+    """Requests per second in the long run; with a trace and its own times: these are scaled to that mean rate."""
+    cv: Annotated[float, quantity(RATE)] = 1.0
+    """Of gamma: standard deviation of the gaps over their mean; 1 is a Poisson process, more comes in bursts."""
+    concurrency: Annotated[int | None, whole()] = None
+    """Of closed: clients."""
+    think_time_s: Annotated[float, Key(quantity(SECONDS, zero=True), "think_time")] = 0.0
+    """Constant seconds that a client or a conversation waits after an answer."""
+    ramp_up_s: Annotated[float, Key(quantity(SECONDS, zero=True), "ramp_up")] = 0.0
+    """Of closed: seconds over which the clients begin, evenly one after the other; 0: all at once."""
+    ramp: Annotated[tuple[tuple[float, float], ...], anything] = ()
+    """Instead of ``rate``: stages [seconds, requests per second], one after the other, such as [[60, 2], [60, 8]]; the
+    last goes on. Where the first is 0 seconds, they are the times at which the rates begin."""
 
 
 @description
 class Sessions:
     """Conversations: each turn's prompt begins with all that was said before."""
 
-    turns: int | Lengths = 1
-    """Of each conversation."""
-    prefix_tokens: int = 0
+    turns: Annotated[int | Lengths, Key(anything, needs="turns of each conversation: a number or a distribution")] = 1
+    """Turns of each conversation."""
+    prefix_tokens: Annotated[int, tokens(0)] = 0
     """Tokens that conversations begin with and share, such as a system prompt; they come before the first turn's."""
-    prefixes: int = 1
-    """Different ones of those; a conversation has one of them, chosen evenly."""
+    prefixes: Annotated[int, whole()] = 1
+    """How many different ones of those there are; a conversation has one of them, chosen evenly."""
 
 
 @description
 class Slo:
     """What a user is promised; a limit that is None promises nothing."""
 
-    ttft_s: float | None = None
+    ttft_s: Annotated[float | None, Key(quantity(SECONDS), "ttft")] = None
     """Seconds from a request's arrival to its first token."""
-    tpot_s: float | None = None
+    tpot_s: Annotated[float | None, Key(quantity(SECONDS), "tpot")] = None
     """Mean seconds per token after the first."""
-    latency_s: float | None = None
+    latency_s: Annotated[float | None, Key(quantity(SECONDS), "latency")] = None
     """Seconds from a request's arrival to its last token."""
-    percentile: float = 90.0
+    percentile: Annotated[float, percentage] = 90.0
     """Percent of the requests that must keep every limit."""
 
 
@@ -75,15 +80,18 @@ class Serve:
     """A load: requests of stated shapes, or those of a trace."""
 
     task: ClassVar[str] = "serve"
-    requests: RequestShape | None = None
-    """None where a trace states them."""
-    trace: str | None = None
-    """Path of a file of requests."""
-    arrival: Arrival = Arrival()
-    sessions: Sessions | None = None
-    slo: Slo | None = None
-    seed: int = 0
-    """Of everything that is drawn; the same seed gives the same load."""
+    requests: Annotated[RequestShape | None, anything] = None
+    """How many requests there are, and how long; left out where a trace states them."""
+    trace: Annotated[str | None, text] = None
+    """Instead of ``requests``: a file of requests, relative to the scenario's."""
+    arrival: Annotated[Arrival, anything] = Arrival()
+    """When requests arrive; default: at the times of the trace, else all at once."""
+    sessions: Annotated[Sessions | None, anything] = None
+    """Conversations instead of single requests."""
+    slo: Annotated[Slo | None, anything] = None
+    """Upper limits that a share of the requests must keep."""
+    seed: Annotated[int, whole(0)] = 0
+    """Random seed; the same seed gives the same load."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -3,15 +3,30 @@
 Published results say what somebody measured.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import Annotated, Any, ClassVar, TypeAlias
 
 from sightline.content import description
-from sightline.quantities import Count, Number, rounded_up
+from sightline.errors import InputError
+from sightline.quantities import TOKENS, Count, Number, rounded_up, show
 from sightline.scenario.cluster import Question
 from sightline.scenario.lengths import Lengths, Rows, packed_rows, padded_rows
 from sightline.scenario.model import Model
 from sightline.scenario.plan import Plan
+from sightline.validators import Key, anything, quantity, tokens, whole
+
+AT_MOST = "at_most"
+"""Key of a batch that is the largest multiple of replicas and micro-batch below a number."""
+
+
+def samples(value: Any) -> Any:
+    """Samples of a step: a whole number, or ``{at_most: N}``."""
+    if not isinstance(value, Mapping):
+        return whole()(value)
+    if value.keys() != {AT_MOST}:
+        raise InputError(f"is {show(dict(value))}; allowed: a whole number, or {{{AT_MOST}: N}}")
+    return {AT_MOST: whole()(value[AT_MOST])}
 
 
 @description
@@ -19,14 +34,18 @@ class Pretrain:
     """Training on ``global_batch`` rows of up to ``sequence_length`` tokens per optimizer step."""
 
     task: ClassVar[str] = "pretrain"
-    sequence_length: int
-    global_batch: int
-    total_tokens: Number | None = None
-    """Tokens of the whole run; gives run time, energy and money."""
-    lengths: Lengths | None = None
-    """Tokens of the samples where they differ; longer ones are cut. None means that all have ``sequence_length``."""
+    sequence_length: Annotated[int, Key(tokens(), needs="tokens per sample, a whole number of 1 or more")]
+    """Tokens per sample, also as ``4k`` (k is 1024 in lengths: 4096, with a remark); with ``lengths`` the most
+    tokens of a row."""
+    global_batch: Annotated[int, Key(samples, needs="samples per optimizer step, a whole number of 1 or more")]
+    """Samples per optimizer step; ``{at_most: N}`` is the largest multiple of replicas x micro-batch up to N."""
+    total_tokens: Annotated[Number | None, quantity(TOKENS)] = None
+    """Tokens of the whole run, also as ``15T``, ``300B`` or ``2.5M``; gives run time, energy and cost."""
+    lengths: Annotated[Lengths | None, anything] = None
+    """Length of samples if they differ: a number, a list or a distribution; longer ones are cut."""
     packing: bool = False
-    """Rows hold several samples that don't see each other, instead of one and padding."""
+    """True: rows hold several whole samples that do not see each other, and ``global_batch`` counts rows; false: one
+    sample per row, padded to the longest of its micro-batch."""
 
     def rows(self, micro_batch: Count) -> Rows:
         """Return what rows are made of in micro-batches of that many."""

@@ -1,34 +1,18 @@
 """Launches: when a graphics card or accelerator came, what it cost on that day, and what it did."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal, get_args
+from typing import Annotated, Literal
 
 from sightline import catalog
 from sightline.errors import InputError
 from sightline.quantities import BYTES, BYTES_PER_SECOND, COUNT, FLOPS, SQUARE_METRES, USD, WATTS, show, years_of
-from sightline.technology.parts import read_entry
-from sightline.validators import choice, quantity, text
+from sightline.technology.parts import part_of
+from sightline.validators import Key, quantity, text
 
 Market = Literal["gaming", "workstation", "datacenter"]
 """Whom a card is sold to."""
-
-_KEYS: dict[str, Callable[[Any], Any]] = {
-    "product": text,
-    "maker": text,
-    "market": choice(*get_args(Market)),
-    "price": quantity(USD),
-    "fp32": quantity(FLOPS),
-    "fp16": quantity(FLOPS),
-    "memory": quantity(BYTES),
-    "memory_bandwidth": quantity(BYTES_PER_SECOND),
-    "tdp": quantity(WATTS),
-    "node": text,
-    "die_area": quantity(SQUARE_METRES),
-    "transistors": quantity(COUNT),
-}
-_OPTIONAL = ("price", "fp16", "die_area", "transistors")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,27 +20,27 @@ class Launch:
     """One card on the day it was launched."""
 
     name: str
-    product: str
+    product: Annotated[str, text]
     """The maker's name of the card."""
-    maker: str
+    maker: Annotated[str, text]
     market: Market
     date: str
     """Year and month of the launch, such as 2020-09."""
-    price_usd: float | None
+    price_usd: Annotated[float | None, Key(quantity(USD), "price")] = None
     """Suggested or first listed price; None where none was published."""
-    fp32: float
+    fp32: Annotated[float, quantity(FLOPS)]
     """Peak FLOP/s of the vector units in fp32."""
-    fp16: float | None
+    fp16: Annotated[float | None, quantity(FLOPS)] = None
     """Dense peak FLOP/s of matrix units in fp16 or bf16 with fp32 accumulation; None without matrix units."""
-    memory_bytes: float
-    memory_bandwidth: float
+    memory_bytes: Annotated[float, Key(quantity(BYTES), "memory")]
+    memory_bandwidth: Annotated[float, quantity(BYTES_PER_SECOND)]
     """Bytes per second."""
-    tdp_w: float
-    node: str
+    tdp_w: Annotated[float, Key(quantity(WATTS), "tdp")]
+    node: Annotated[str, text]
     """Logic node: an entry of the catalog's nodes, or an older or other one such as 28nm."""
-    die_area_m2: float | None
+    die_area_m2: Annotated[float | None, Key(quantity(SQUARE_METRES), "die_area")] = None
     """Area of all dies of logic in the package."""
-    transistors: float | None
+    transistors: Annotated[float | None, quantity(COUNT)] = None
 
     @property
     def years(self) -> float:
@@ -67,24 +51,7 @@ class Launch:
 @cache
 def launch(name: str) -> Launch:
     """Return one launch of the catalog; raise `InputError` for a name that it lacks."""
-    values = read_entry("launches", name, _KEYS, _OPTIONAL)
-    name = catalog.name_of("launches", name)
-    return Launch(
-        name=name,
-        product=values["product"],
-        maker=values["maker"],
-        market=values["market"],
-        date=_month(name),
-        price_usd=values.get("price"),
-        fp32=values["fp32"],
-        fp16=values.get("fp16"),
-        memory_bytes=values["memory"],
-        memory_bandwidth=values["memory_bandwidth"],
-        tdp_w=values["tdp"],
-        node=values["node"],
-        die_area_m2=values.get("die_area"),
-        transistors=values.get("transistors"),
-    )
+    return part_of("launches", name, Launch, date=_month(catalog.name_of("launches", name)))
 
 
 @cache

@@ -35,9 +35,9 @@ from sightline.technology.budget import (
     network_area,
 )
 from sightline.technology.parts import BITS_PER_BYTE, REFERENCE_NODE, Node, link, memory, node, read_entry
-from sightline.validators import quantity, text
+from sightline.validators import Keys, quantity, text
 
-_DIE_KEYS = {
+_DIE_KEYS: Keys = {
     "device": text,
     "node": text,
     "die_area": quantity(SQUARE_METRES),

@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache
 from math import inf, log
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,7 @@ from sightline.quantities import (
     parse_quantity,
     show,
 )
-from sightline.validators import Kind, choice, quantity, text, whole
+from sightline.validators import Key, Kind, declared, description_of, keys_of, quantity, text, whole
 
 ABOUT = frozenset(("source", "date", "evidence", "sources", "evidences", "note"))
 """Keys that say where figures come from."""
@@ -39,6 +39,9 @@ ABOUT = frozenset(("source", "date", "evidence", "sources", "evidences", "note")
 
 year = whole(1990, 2100)
 """A year of the calendar."""
+_ENERGY = Key(quantity(JOULES_PER_BIT), "energy")
+_EDGE, _AREA = Key(quantity(METRES), "edge"), Key(quantity(SQUARE_METRES), "area")
+T = TypeVar("T")
 
 
 def read_entry(kind: str, name: str, keys: Mapping[str, Kind], optional: Collection[str] = ()) -> dict[str, Any]:
@@ -65,6 +68,15 @@ def read_entry(kind: str, name: str, keys: Mapping[str, Kind], optional: Collect
     if problems:
         raise InputError(problems)
     return values
+
+
+def part_of(kind: str, name: str, description: type[T], **others: Any) -> T:
+    """Return an entry as the description whose fields declare its keys; keys of fields with a default may be absent."""
+    cls: Any = description
+    given = {f.name for f in fields(cls) if f.default is not MISSING or f.default_factory is not MISSING}
+    optional = [key for key, (field, _) in declared(cls).items() if field in given]
+    values = read_entry(kind, name, keys_of(cls), optional)
+    return description_of(description, values, name=catalog.name_of(kind, name), **others)
 
 
 Scaling = Literal["vendor", "ideal"]
@@ -203,20 +215,6 @@ def _use(written: object) -> MemoryUse:
     return MemoryUse(count=parse_quantity(count, COUNT), pin_rate=parse_quantity(rate, BITS_PER_SECOND))
 
 
-_MEMORY_KEYS: Mapping[str, Kind] = {
-    "family": choice(*get_args(MemoryFamily)),
-    "year": year,
-    "pin_rate": quantity(BITS_PER_SECOND),
-    "fastest_pin_rate": quantity(BITS_PER_SECOND),
-    "pins": quantity(COUNT),
-    "capacity": quantity(BYTES),
-    "energy": quantity(JOULES_PER_BIT),
-    "edge": quantity(METRES),
-    "area": quantity(SQUARE_METRES),
-    "products": _uses,
-}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Memory:
     """A generation of memory; the figures are of one stack (HBM) or one chip (all others)."""
@@ -224,23 +222,23 @@ class Memory:
     name: str
     family: MemoryFamily | NDArray[np.str_]
     """One, or that of each of several memories."""
-    year: Number
+    year: Annotated[Number, year]
     """First year in products."""
-    pin_rate: Number
+    pin_rate: Annotated[Number, quantity(BITS_PER_SECOND)]
     """Bits per second over one data pin, as the fastest products run it."""
-    fastest_pin_rate: Number
+    fastest_pin_rate: Annotated[Number, quantity(BITS_PER_SECOND)]
     """That of the fastest grade specified or announced, which products may not run."""
-    pins: Number
+    pins: Annotated[Number, quantity(COUNT)]
     """Data pins of one stack or chip."""
-    capacity_bytes: Number
+    capacity_bytes: Annotated[Number, Key(quantity(BYTES), "capacity")]
     """Of the largest stack or chip that is usual in products."""
-    energy_j_per_bit: Number
+    energy_j_per_bit: Annotated[Number, _ENERGY]
     """Energy of a bit read or written, with the interfaces of both sides."""
-    edge_m: Number
+    edge_m: Annotated[Number, _EDGE]
     """Length of the processor's die edge that the interface of one stack or chip takes."""
-    area_m2: Number
+    area_m2: Annotated[Number, _AREA]
     """Area of the interface (PHY) and the memory controller of one stack or chip on a processor's die in 7 nm."""
-    products: Mapping[str, MemoryUse] = field(default_factory=dict)
+    products: Annotated[Mapping[str, MemoryUse], _uses] = field(default_factory=dict)
     """What devices of the catalog have of it, by their names."""
 
     def __post_init__(self) -> None:
@@ -252,36 +250,14 @@ class Memory:
         return self.pins * self.pin_rate / BITS_PER_BYTE
 
 
-MEMORY_NUMBERS = (
-    "year",
-    "pin_rate",
-    "fastest_pin_rate",
-    "pins",
-    "capacity_bytes",
-    "energy_j_per_bit",
-    "edge_m",
-    "area_m2",
-)
+MEMORY_NUMBERS = tuple(f.name for f in fields(Memory) if f.name not in {"name", "family", "products"})
 """Fields of a memory that are numbers."""
 
 
 @cache
 def memory(name: str) -> Memory:
     """Return a memory of the catalog; raise `InputError` for a name that it lacks."""
-    values = read_entry("memories", name, _MEMORY_KEYS, ["products"])
-    return Memory(
-        name=catalog.name_of("memories", name),
-        family=values["family"],
-        year=values["year"],
-        pin_rate=values["pin_rate"],
-        fastest_pin_rate=values["fastest_pin_rate"],
-        pins=values["pins"],
-        capacity_bytes=values["capacity"],
-        energy_j_per_bit=values["energy"],
-        edge_m=values["edge"],
-        area_m2=values["area"],
-        products=values.get("products", {}),
-    )
+    return part_of("memories", name, Memory)
 
 
 def memories_along(names: Sequence[str]) -> Memory:
@@ -298,18 +274,6 @@ def memories_along(names: Sequence[str]) -> Memory:
 LinkScope = Literal["on-package", "off-package", "optics"]
 """How far a link reaches: to a neighbouring die, over a board or copper cable, or over optical fibre."""
 
-_LINK_KEYS: Mapping[str, Kind] = {
-    "scope": choice(*get_args(LinkScope)),
-    "year": year,
-    "bandwidth": quantity(BYTES_PER_SECOND),
-    "lanes": quantity(COUNT),
-    "energy": quantity(JOULES_PER_BIT),
-    "edge": quantity(METRES),
-    "area": quantity(SQUARE_METRES),
-    "latency": quantity(SECONDS),
-    "usual_count": quantity(COUNT),
-}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Link:
@@ -317,37 +281,25 @@ class Link:
 
     name: str
     scope: LinkScope
-    year: int
+    year: Annotated[int, year]
     """First year in products."""
-    bandwidth: Number
+    bandwidth: Annotated[Number, quantity(BYTES_PER_SECOND)]
     """Bytes per second and direction of one link or port."""
-    lanes: Number
+    lanes: Annotated[Number, quantity(COUNT)]
     """Lanes (differential pairs, wires or wavelengths) per direction of one link or port."""
-    energy_j_per_bit: Number
+    energy_j_per_bit: Annotated[Number, _ENERGY]
     """Energy of a bit sent, with the transmitter, the receiver and, of ports, the transceivers."""
-    edge_m: Number
+    edge_m: Annotated[Number, _EDGE]
     """Length of die edge that one link or port takes."""
-    area_m2: Number
+    area_m2: Annotated[Number, _AREA]
     """Area of one link's or port's interface on a die in 7 nm."""
-    latency_s: Number
+    latency_s: Annotated[Number, Key(quantity(SECONDS), "latency")]
     """Time of a small message from die to die over one link, without software."""
-    usual_count: Number | None = None
+    usual_count: Annotated[Number | None, quantity(COUNT)] = None
     """Links that a device made for them has; None for ports, of which servers have as many as they want."""
 
 
 @cache
 def link(name: str) -> Link:
     """Return a link of the catalog; raise `InputError` for a name that it lacks."""
-    values = read_entry("links", name, _LINK_KEYS, ["usual_count"])
-    return Link(
-        name=catalog.name_of("links", name),
-        scope=values["scope"],
-        year=values["year"],
-        bandwidth=values["bandwidth"],
-        lanes=values["lanes"],
-        energy_j_per_bit=values["energy"],
-        edge_m=values["edge"],
-        area_m2=values["area"],
-        latency_s=values["latency"],
-        usual_count=values.get("usual_count"),
-    )
+    return part_of("links", name, Link)

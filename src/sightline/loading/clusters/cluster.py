@@ -9,7 +9,7 @@ from typing import Any
 from sightline import catalog
 from sightline.content import content, remembered
 from sightline.errors import InputError, nearest
-from sightline.loading.checks import Complaints, check, each
+from sightline.loading.checks import Complaints, check
 from sightline.loading.clusters.hardware import (
     DEVICE,
     HOST,
@@ -21,9 +21,9 @@ from sightline.loading.clusters.hardware import (
     read_part,
 )
 from sightline.loading.clusters.this_machine import THIS_MACHINE, this_machine
-from sightline.quantities import BYTES, BYTES_PER_SECOND, WATTS, format_quantity, show
+from sightline.quantities import BYTES, BYTES_PER_SECOND, format_quantity, show
 from sightline.scenario import Cluster, Device, Network
-from sightline.validators import Keys, anything, name_or_mapping, quantity, whole
+from sightline.validators import Keys, keys_of
 
 FEWEST_GROUPS, MOST_GROUPS = 2, 32
 """Groups of unlike devices that one cluster may have."""
@@ -112,13 +112,7 @@ def _problems_of_whole(mapping: Mapping[str, Any], items: Sequence[object]) -> I
         )
 
 
-CLUSTER: Keys = {
-    **SOURCED,
-    "devices": anything,
-    "per_node": whole(1, 10**5),
-    **each(name_or_mapping, "device intra_node network host"),
-    "power_cap": quantity(WATTS),
-}
+CLUSTER: Keys = {**SOURCED, **keys_of(Cluster)}
 """``cluster``, or a cluster of the catalog."""
 
 MOST_DEVICES = 10**7

@@ -1,41 +1,19 @@
 """The parts of a cluster - device, links, network, host - by catalog name, by mapping, or a mapping over a name."""
 
 from collections.abc import Mapping
-from dataclasses import fields
 from functools import cache
-from typing import Any, get_args
+from typing import Any
 
 from sightline import catalog
 from sightline.content import record
-from sightline.errors import InputError, nearest
+from sightline.errors import nearest
 from sightline.loading.checks import Checked, Complaints, check, dotted, each, needs_of, require
-from sightline.quantities import (
-    BYTES,
-    BYTES_PER_SECOND,
-    COUNT,
-    FLOPS,
-    SECONDS,
-    USD_PER_HOUR,
-    WATTS,
-    show,
-)
+from sightline.quantities import FLOPS, show
 from sightline.scenario import Device, Host, Interconnect, Network
-from sightline.scenario.cluster import LinkTopology
-from sightline.validators import Keys, Needed, anything, choice, flag, quantity, text, whole
+from sightline.validators import Keys, anything, as_stated, declared, description_of, keys_of, quantity, text
 
 Values = dict[str, Any]
 """A part's figures by the catalog's keys, in SI units."""
-
-_KEYS = {
-    "memory_bytes": "memory",
-    "l2_bytes": "l2",
-    "tdp_w": "tdp",
-    "idle_w": "idle_power",
-    "usd_per_hour": "price",
-    "latency_s": "latency",
-    "launch_time_s": "launch_time",
-}
-"""The catalog's key for a field of a description, where it is another word."""
 
 SYNTHESIZED = "synthesized from"
 """How the source of a device begins that is made of technology."""
@@ -58,118 +36,34 @@ class Part:
 
     def build(self, values: Values) -> Any:
         """Return the part's description."""
-        named = {
-            f.name: values[_KEYS.get(f.name, f.name)]
-            for f in fields(self.description)
-            if _KEYS.get(f.name, f.name) in values
-        }
-        if self is DEVICE:
-            named = {"calibration": "generic", **named, "relatives": tuple(named.get("relatives", ()))}
+        named = {key: values[key] for key in keys_of(self.description) if key in values}
+        if "relatives" in named:
+            named["relatives"] = tuple(named["relatives"])
         if "beyond" in named:
             named["beyond"] = self.build(_of_catalog(self.folder, named["beyond"]))
-        return self.description(**named)
+        return description_of(self.description, named)
 
 
 def stated_fields(part: Part, mapping: Mapping[str, Any]) -> frozenset[str]:
     """Return the fields of a part's description that a mapping states figures of."""
-    return frozenset(f.name for f in fields(part.description) if mapping.get(_KEYS.get(f.name, f.name)) is not None)
-
-
-def part_to_mapping(part: Device | Interconnect | Network | Host) -> dict[str, Any]:
-    """Return the figures of a part under the keys that a catalog entry states them with."""
-    return {_KEYS.get(f.name, f.name): getattr(part, f.name) for f in fields(part)}
+    return frozenset(field for key, (field, _) in declared(part.description).items() if mapping.get(key) is not None)
 
 
 def device_to_mapping(device: Device) -> dict[str, Any]:
     """Return a device under the keys that a catalog entry states it with."""
-    return part_to_mapping(device) | {"peak_flops": dict(device.peak_flops), "relatives": list(device.relatives)}
+    return as_stated(device) | {"peak_flops": dict(device.peak_flops)}
 
 
-def _shares(value: object) -> dict[int, float]:
-    """Bandwidth left to each rank over that of a pair, by number of ranks."""
-    try:
-        return {int(ranks): float(share) for ranks, share in value.items()}  # type: ignore[attr-defined]
-    except (AttributeError, TypeError, ValueError):
-        raise InputError(f"is {show(value)}; allowed: a mapping from number of ranks to share of bandwidth") from None
+def _part(key: str, folder: str, description: type, *further: str) -> Part:
+    """A kind of part, with ``further`` keys that are no figures of the description."""
+    keys = {**SOURCED, **keys_of(description), **dict.fromkeys(further, anything)}
+    return Part(key=key, folder=folder, description=description, keys=keys)
 
 
-def _family(value: object) -> Any:
-    """A family that constants were fitted for."""
-    return choice(*calibrations())(value)
-
-
-def _families(value: object) -> list[Any]:
-    """Several families, or one."""
-    return [_family(name) for name in (value if isinstance(value, list) else [value])]
-
-
-_BANDWIDTH, _LATENCY = quantity(BYTES_PER_SECOND), quantity(SECONDS, zero=True)
-DEVICE = Part(
-    key="device",
-    folder="devices",
-    description=Device,
-    keys={
-        **SOURCED,
-        "peak_flops": Needed(anything, "dense peak FLOP/s by dtype, such as {bf16: 312 TFLOP/s}"),
-        "memory": Needed(quantity(BYTES), "device memory, such as 80 GB"),
-        "memory_bandwidth": Needed(_BANDWIDTH, "memory bandwidth, such as 2 TB/s"),
-        "l2": Needed(quantity(BYTES), "size of the last-level cache, such as 40 MiB"),
-        "l2_bandwidth": Needed(_BANDWIDTH, "bandwidth of the last-level cache, such as 5 TB/s"),
-        "compute_units": Needed(whole(1, 10**6), "number of streaming multiprocessors or compute units"),
-        "vector_flops": Needed(quantity(FLOPS), "fp32 vector FLOP/s, such as 19.5 TFLOP/s"),
-        "tdp": Needed(quantity(WATTS), "power limit, such as 400 W"),
-        "idle_power": Needed(quantity(WATTS, zero=True), "idle power, such as 60 W"),
-        "calibration": _family,
-        "relatives": _families,
-        "architecture": text,
-        "price": quantity(USD_PER_HOUR, zero=True),
-        "server": anything,
-        "technology": anything,
-    },
-)
-INTERCONNECT = Part(
-    key="intra_node",
-    folder="interconnects",
-    description=Interconnect,
-    keys={
-        **SOURCED,
-        "bandwidth": Needed(_BANDWIDTH, "bandwidth per device and direction, such as 300 GB/s"),
-        "latency": Needed(_LATENCY, "latency of a small message, such as 2 us"),
-        "topology": Needed(choice(*get_args(LinkTopology)), ", ".join(get_args(LinkTopology))),
-        "dimensions": whole(1, 6),
-        "closes_at": whole(1, 10**4),
-        **each(flag, "peer_to_peer in_network_reduction"),
-        "beyond": text,
-        "shares": _shares,
-    },
-)
-NETWORK = Part(
-    key="network",
-    folder="networks",
-    description=Network,
-    keys={
-        **SOURCED,
-        "bandwidth_per_node": Needed(_BANDWIDTH, "bandwidth per node and direction, such as 50 GB/s"),
-        "latency": Needed(_LATENCY, "latency of a small message, such as 5 us"),
-        "topology": choice("fat-tree", "dragonfly", "rail-optimized", "torus"),
-        "oversubscription": quantity(COUNT),
-        "nodes_per_switch": whole(1, 10**5),
-        "routing": choice("adaptive", "ecmp"),
-    },
-)
-HOST = Part(
-    key="host",
-    folder="hosts",
-    description=Host,
-    keys={
-        **SOURCED,
-        "launch_time": quantity(SECONDS),
-        "speed": quantity(COUNT),
-        **each(_BANDWIDTH, "memory_bandwidth device_bandwidth"),
-        "memory": quantity(BYTES),
-        "cores": whole(1, 10**5),
-    },
-)
+DEVICE = _part("device", "devices", Device, "server", "technology")
+INTERCONNECT = _part("intra_node", "interconnects", Interconnect)
+NETWORK = _part("network", "networks", Network)
+HOST = _part("host", "hosts", Host)
 
 
 def read_part(part: Part, stated: object, below: object, complaints: Complaints) -> Values | None:
@@ -248,12 +142,6 @@ def _checked(part: Part, mapping: object, key: str, complaints: Complaints) -> V
     if "peak_flops" in values:
         values["peak_flops"] = _peaks(values["peak_flops"], dotted(key, "peak_flops"), complaints)
     return values
-
-
-@cache
-def calibrations() -> tuple[str, ...]:
-    """Return the names a device's ``calibration`` may have: the folders of the catalog's calibrations."""
-    return tuple(dict.fromkeys(name.partition("/")[0] for name in catalog.names("calibrations")))
 
 
 def _peaks(peaks: object, key: str, complaints: Complaints) -> dict[str, float]:
