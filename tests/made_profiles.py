@@ -129,7 +129,7 @@ def profile() -> Profile:
 def too_large() -> Profile:
     """A prediction that needs more memory than there is."""
     memory = {**make_profile().memory_bytes, "activations": 70.0 * GIB, "total": 110.0 * GIB}
-    advice = ("does not fit: 110.0 GiB of 80.0 GiB; recompute full would fit",)
+    advice = ("does not fit: 110.0 GiB of 80.0 GiB", "recompute full would fit")
     return make_profile(memory_bytes=memory, fits=False, advice=advice)
 
 

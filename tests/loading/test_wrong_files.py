@@ -122,3 +122,12 @@ def test_a_table_of_requests_in_place_of_a_scenario_is_told_where_it_belongs(tmp
         load(table)
     (said,) = raised.value.problems
     assert "workload.trace" in said
+
+
+def test_a_table_of_which_no_column_is_known_is_refused_in_one_sentence(tmp_path):
+    table = tmp_path / "some.csv"
+    table.write_text("modle,tp,c,d,e,f,g\n1,2,3,,5,6,7\n4,5,6,1,,,\n", encoding="utf-8")
+    with pytest.raises(InputError) as error:
+        load(table)
+    (problem,) = error.value.problems
+    assert all(name in problem for name in ("some.csv", "'model'", "'tensor_parallel'", "cluster, workload", "2 more"))

@@ -181,8 +181,6 @@ def shown(key: str, figure: float | None) -> str:
     if figure is None:
         return summary.NOTHING
     unit = metric_of(_of_percentile(key)[0]).unit
-    if unit in ("count", "tokens/s"):
-        return f"{figure:,.0f}" if figure == int(figure) else units.digits(figure)
     if unit == "requests/s":
         return units.digits(figure)
     return units.gib(figure) if unit == "B" else summary.shown(figure, unit)

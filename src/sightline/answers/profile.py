@@ -89,9 +89,13 @@ def short_answer(profile: Profile, changes: "Sequence[Advice]" = ()) -> Iterator
     yield from of_profile(profile)
     if changes:
         yield changed(changes[0], profile)
+    elif profile.advice and (profile.task is SERVING or profile.memory_bytes["total"] <= profile.usable_bytes):
+        yield Said(asks="reason", says=profile.advice[0], kind=BAD)
     elif profile.advice:
-        asks = "largest part" if profile.fits is False else "recommended change"
-        yield Said(asks=asks, says=profile.advice[0].partition(", including ")[2] or profile.advice[0], kind=BAD)
+        from sightline.prediction.changes import largest_part
+
+        part, size = largest_part(profile)
+        yield Said(asks="largest part", says=f"{summary.LABELS.get(part, part)} {units.gib(size)}", kind=BAD)
 
 
 def of_profile(profile: Profile) -> Iterator[Said]:

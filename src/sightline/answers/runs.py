@@ -27,6 +27,7 @@ from sightline.answers.profile import profile_outline
 from sightline.answers.summary import NOTHING, shown
 from sightline.errors import SightlineError
 from sightline.profile import SERVING, TASKS, Profile, Task, task_of
+from sightline.profile.metrics import metric_of
 from sightline.profile.results import figure_of, flatten
 from sightline.quantities import counted, percent
 from sightline.runs import Run, Store
@@ -343,9 +344,7 @@ def took_s(run: Run) -> float | None:
 
 def _how(run: Run, samples: int) -> Iterator[str]:
     """How it was measured, in a line or two."""
-    said = [
-        f"{key.removesuffix('_s').replace('_', ' ')} {_word(key, value)}" for key, value in _measurement(run).items()
-    ]
+    said = [f"{metric_of(key).label} {_word(metric_of(key).unit, value)}" for key, value in _measurement(run).items()]
     if samples:
         said.append(f"samples {samples:,}")
     if said:
@@ -361,13 +360,10 @@ def _measurement(run: Run) -> Mapping[str, Any]:
     return {key: value for key, value in found.items() if isinstance(value, str | int | float) and value != ""}
 
 
-def _word(key: str, value: Any) -> str:
+def _word(unit: str, value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, str):
-        return value
-    is_time = key.partition(".")[0].endswith("_s")
-    return units.seconds(value) if is_time else f"{value:,}" if isinstance(value, int) else units.digits(value)
+    return shown(value, unit)
 
 
 def _machine(environment: Mapping[str, Any]) -> Iterator[str]:

@@ -18,6 +18,7 @@ LABELS = {
 
 _FORMATS: Mapping[str, Any] = {
     "s": units.seconds,
+    "count": units.number,
     "tokens": lambda value: f"{units.count(value)} tokens",
     "FLOP": lambda value: units.rate(value, "FLOP"),
     "FLOP/s": lambda value: units.rate(value, "FLOP/s"),
@@ -34,8 +35,6 @@ _HEADINGS = {
     "bottleneck": "bound by",
     "interval": "80 %",
     "evidence": "evidence",
-    "usd_per_hour": "per hour",
-    "cost_usd_per_million_tokens": "per M tokens",
 }
 EVIDENCE_OF = {
     "training": "evidence for this framework and device",
@@ -165,7 +164,7 @@ def compared(profiles: Sequence[Profile]) -> list[Compared]:
     found = (
         Compared(
             key=key,
-            heading=headings.get(key) or task.declared(key).label.removesuffix(" time"),
+            heading=headings.get(key) or task.declared(key).short,
             cells=[_cell(profile, key) for profile in profiles],
         )
         for key in (key.replace(".p90", f".{promised}") for key in task.compared)

@@ -20,6 +20,11 @@ def digits(value: float, significant: int = 3) -> str:
     return f"{value:,.{min(decimals, 12)}f}"
 
 
+def number(value: float) -> str:
+    """Return a number without a unit: all digits of a whole one, three of others."""
+    return f"{value:,.0f}" if math.isfinite(value) and value == int(value) else digits(value)
+
+
 def seconds(value: float) -> str:
     """Return a duration in the unit that suits it, from nanoseconds to years."""
     if not math.isfinite(value):

@@ -292,7 +292,7 @@ def _residuals(calibration: "Calibration") -> Rows:
 def _value(name: str, value: Any) -> str:
     if not isinstance(value, int | float):
         return "-" if value is None else str(value)
-    return units.seconds(value) if name.endswith("_s") else f"{value:.3g}"
+    return units.seconds(value) if metric_of(name).unit == "s" else f"{value:.3g}"
 
 
 def _count(counts: Mapping[str, int], name: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from sightline.errors import InputError, SightlineError, nearest
-from sightline.loading.checks import Complaints, check_sweep, dotted, key_value, swept, with_value
+from sightline.loading.checks import Complaints, check_sweep, dotted, key_value, meant, swept, with_value
 from sightline.loading.parts import MEASURED, SCENARIO
 from sightline.loading.plan import TASKS, plan_keys
 from sightline.loading.sources import Document, Source, question_of, read_source, value_of
@@ -278,6 +278,9 @@ def read_all(
         except InputError as error:
             problems |= dict.fromkeys(error.problems)
             continue
+        if foreign := _foreign(read):
+            problems[foreign] = None
+            continue
         loaded.is_list |= not read.single
         places: dict[str, list[str]] = {}
         for written in read.documents:
@@ -294,6 +297,25 @@ def read_all(
         raise InputError(list(problems))
     loaded.raise_if_nothing_is_possible()
     return loaded
+
+
+_MOST_NAMES = 5
+"""Unknown columns that a sentence names, and those of them for which it names the nearest key."""
+
+
+def _foreign(read: Source) -> str:
+    """Return the sentence for a table or list of which no column is a key of a scenario; empty for all others."""
+    mappings = (question_of(one.mapping) for one in read.documents)
+    keys = list(dict.fromkeys(str(key) for one in mappings if isinstance(one, Mapping) for key in one))
+    known = {key: None for part in _homes().values() for key in sorted(part)}
+    if read.single or not keys or not known.keys().isdisjoint(keys):
+        return ""
+    rest = len(keys) - _MOST_NAMES
+    names = ", ".join(keys[:_MOST_NAMES]) + (f" and {rest:,} more" if rest > 0 else "")
+    near = [f"{key}{hint}" for key in keys if (hint := meant(key, list(known)))][:_MOST_NAMES]
+    place = read.documents[0].place.rpartition(", ")[0]
+    said = f"no column is a key of a scenario: {names}; known keys: {', '.join(SCENARIO)}"
+    return "; ".join([f"{place}: {said}" if place else said, *near])
 
 
 def _placed(problem: str, place: str, *others: str) -> str:

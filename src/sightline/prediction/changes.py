@@ -262,14 +262,19 @@ def decisions(settings: Settings) -> frozenset[str]:
     return frozenset("schedule" if name == "virtual_stages" else name for name in about)
 
 
+def largest_part(profile: Profile) -> tuple[str, float]:
+    """Return the largest part of the fullest device's memory, and its bytes."""
+    largest = max((name for name in profile.memory_bytes if name != "total"), key=profile.memory_bytes.__getitem__)
+    return largest, float(profile.memory_bytes[largest])
+
+
 def does_not_fit(profile: Profile) -> str:
     """Return what a plan needs of what a device has, and its largest part."""
-    parts = {name: size for name, size in profile.memory_bytes.items() if name != "total"}
-    largest = max(parts, key=parts.__getitem__)
+    largest, part_bytes = largest_part(profile)
     needed, usable = profile.memory_bytes["total"] / GIB, profile.usable_bytes / GIB
     if needed <= usable:
         return "does not fit: the offloaded state exceeds host memory"
-    return f"does not fit: {needed:.1f} GiB of {usable:.1f} GiB, including {largest} {parts[largest] / GIB:.1f} GiB"
+    return f"does not fit: {needed:.1f} GiB of {usable:.1f} GiB, including {largest} {part_bytes / GIB:.1f} GiB"
 
 
 def what_would_fit(profile: Profile, predict: Callable[[Any], Profile]) -> Sequence[str]:

@@ -18,6 +18,7 @@ from sightline.planning.rationale.relaxed import larger_clusters
 from sightline.prediction.changes import candidate_changes, changed, does_not_fit, memory_needed, settings_of
 from sightline.prediction.generation.batch_profile import predict_generation
 from sightline.profile import Profile
+from sightline.profile.metrics import metric_of
 from sightline.quantities import SECONDS, format_quantity
 from sightline.scenario import GenerationScenario
 from sightline.scenario.rules import breaks_no_rule
@@ -28,6 +29,8 @@ ALIKE = 1e-9
 """Loss below which a change is none."""
 SEEN = 0.005
 """Share by which a latency differs for a sentence to name it."""
+LATENCIES = ("ttft_s", "tpot_s")
+"""Times of a plan that sentences compare, by result key."""
 
 
 def explained_generation(
@@ -104,13 +107,17 @@ def _neighbours(
 def compared(best: Profile, other: Profile, limits: Limits) -> str:
     """Return both latencies beside those of the best, and the limits that are missed."""
     said = [
-        f"{label} {format_quantity(float(its), SECONDS)} instead of {format_quantity(float(own), SECONDS)}"
-        for label, its, own in (("TTFT", other.ttft_s, best.ttft_s), ("TPOT", other.tpot_s, best.tpot_s))
-        if abs(its / own - 1) >= SEEN
+        f"{_latency(key, other)} instead of {format_quantity(float(getattr(best, key)), SECONDS)}"
+        for key in LATENCIES
+        if abs(getattr(other, key) / getattr(best, key) - 1) >= SEEN
     ]
     missed = [key for key, limit in limits.items() if missed_by(key, FIGURES[key](other), limit) > 1]
     said += [f"misses the limit for {BY_KEY[key][1].label if key in BY_KEY else key}" for key in missed]
     return ", ".join(said) or "same latencies"
+
+
+def _latency(key: str, profile: Profile) -> str:
+    return f"{metric_of(key).label} {format_quantity(float(getattr(profile, key)), SECONDS)}"
 
 
 def kinds_of(space: GenerationSpace) -> list["Variations"]:
@@ -125,10 +132,7 @@ def nearest_of(kinds: Iterable["Variations"], objective: str, limits: Limits, co
             found = search([other], objective, limits, top=1)
             if found.plans:
                 plan = found.plans[0]
-                latencies = ", ".join(
-                    f"{label} {format_quantity(float(value), SECONDS)}"
-                    for label, value in (("TTFT", plan.profile.ttft_s), ("TPOT", plan.profile.tpot_s))
-                )
+                latencies = ", ".join(_latency(key, plan.profile) for key in LATENCIES)
                 price = plan.figures.get("cost_usd_per_million_tokens")
                 said = f"{memory_needed(plan.profile)}, {latencies}"
                 said += "" if price is None else f", {price:.2f} USD per million tokens"

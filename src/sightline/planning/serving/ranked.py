@@ -13,7 +13,7 @@ from sightline.planning.generation.generation_search import UNKNOWN_QUALITY, fre
 from sightline.planning.generation_objectives import missed_by
 from sightline.planning.plan_answer import LazySequence, NearestPlan, Neighbour, PlanAnswer, RankedPlan, by_loss
 from sightline.planning.plan_limits import read_amount, read_limits
-from sightline.planning.rationale.generation_rationale import ALIKE, SEEN
+from sightline.planning.rationale.generation_rationale import ALIKE, LATENCIES, SEEN
 from sightline.planning.serving.layouts import ServingSpace, limits_of
 from sightline.planning.serving.serving_search import (
     SIZE,
@@ -26,6 +26,7 @@ from sightline.planning.serving.serving_search import (
 )
 from sightline.planning.serving.trial import Trial, has_times, objective_in, tried
 from sightline.prediction.changes import does_not_fit
+from sightline.profile.metrics import metric_of
 from sightline.progress import Progress
 from sightline.quantities import SECONDS, counted, format_quantity
 from sightline.scenario import GenerationPlan, Slo
@@ -150,14 +151,12 @@ def _beside(best: Trial, other: Trial) -> str:
     """The rate of another plan and its times, where these are of the same load, beside those of the best."""
     said = [f"up to {other.rate:.3g} requests per second instead of {best.rate:.3g}"]
     if has_times(best.finalist.scenario):
-        times = (("TTFT", "ttft_s"), ("TPOT", "tpot_s"))
         name = f"p{objective_in(best.finalist.scenario).percentile:g}"
-        pairs = [(label, getattr(other.profile, key)[name], getattr(best.profile, key)[name]) for label, key in times]
-        said += [
-            f"{name} of {label} {format_quantity(its, SECONDS)} instead of {format_quantity(own, SECONDS)}"
-            for label, its, own in pairs
-            if own and its and abs(its / own - 1) >= SEEN
-        ]
+        for key in LATENCIES:
+            its, own = (getattr(one.profile, key)[name] for one in (other, best))
+            if own and its and abs(its / own - 1) >= SEEN:
+                times = " instead of ".join(format_quantity(value, SECONDS) for value in (its, own))
+                said.append(f"{name} of {metric_of(key).label} {times}")
     return ", ".join(said)
 
 
@@ -283,7 +282,7 @@ def _assumptions(found: Simulated, spaces: Sequence[ServingSpace]) -> dict[str, 
     scenario = spaces[0].scenario
     slo = objective_in(scenario)
     limits = ", ".join(
-        f"{key.removesuffix('_s').upper()} {format_quantity(limit, SECONDS)}" for key, limit in limits_of(slo).items()
+        f"{metric_of(key).label} {format_quantity(limit, SECONDS)}" for key, limit in limits_of(slo).items()
     )
     at = "the load" if has_times(scenario) else "the capacity"
     thinks = f" pauses for {format_quantity(found.think_s, SECONDS)} and" if found.think_s else ""
@@ -296,7 +295,7 @@ def _assumptions(found: Simulated, spaces: Sequence[ServingSpace]) -> dict[str, 
         **({"quantization": UNKNOWN_QUALITY} if formats else {}),
         "capacity": f"the highest request rate at which {slo.percentile:g} % of the requests meet {limits}; goodput is "
         "that rate per device",
-        "times": f"percentiles of TTFT and TPOT are at {at}",
+        "times": f"percentiles of {' and '.join(metric_of(key).label for key in LATENCIES)} are at {at}",
         "users": f"a user waits for the answer,{thinks} sends the next request; users are the capacity times the "
         "seconds between two requests of a user",
         "cost": f"cost per million output tokens at {'the load' if found.stated else 'the capacity'}",
