@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import typer.main
@@ -18,6 +19,8 @@ from sightline.requirements.check import check
 
 DOCS = Path(__file__).parents[1] / "docs"
 OFFERS = DOCS / "offers.csv"
+WIDTH = 120
+"""Characters of a line of text."""
 SHARED = 5
 """Commands from which on an option is described once for all."""
 LISTED = ("models", "devices", "interconnects", "networks", "hosts", "clusters", "frameworks", "engines")
@@ -55,7 +58,10 @@ def _command(name: str, command: Any, shared: Collection[tuple[str, str]]) -> st
     lines = [line.strip() for line in examples.splitlines() if line.strip().startswith(("sightline", "cat"))]
     rows = [_row(parameter) for parameter in command.params]
     own = [list(row) for row in rows if row not in shared]
-    parts = [f"## sightline {name}", text.strip()]
+    paragraphs = (
+        fill(one, WIDTH, break_long_words=False, break_on_hyphens=False) for one in text.strip().split("\n\n")
+    )
+    parts = [f"## sightline {name}", *paragraphs]
     if own:
         parts.append(markdown_table(["argument or option", "meaning"], own))
     if also := [spelling.partition("` `")[0].strip("`") for spelling, _ in rows if (spelling, _) in shared]:

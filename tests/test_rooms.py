@@ -91,10 +91,7 @@ TRACES = (
     *("activity", "waits", "breakdown", "findings", "job"),
 )
 """Shelves of the traces that are read, from the ground up."""
-WATCHING = (
-    *("machine", "steps", "expected", "detector", "stream", "screen", "replanning", "background"),
-    *("observer", "outcome", "watch"),
-)
+WATCHING = ("readings", "expected", "detector", "stream", "screen", "replanning", "observer", "watch")
 """Shelves of the watching package, from the ground up."""
 SHELVES = {
     "traces": TRACES,

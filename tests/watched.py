@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from sightline.loading import load
 from sightline.watching.expected import Expected, expected_of
-from sightline.watching.steps import Step
+from sightline.watching.readings import Step
 
 TINY = {
     "name": "tiny Llama",

@@ -11,36 +11,59 @@ class Command(NamedTuple):
     """Where each face of a command is."""
 
     function: str = ""
-    """Of the command line, or a group of commands; its parameters are the options."""
+    """Of the command line, or a group of commands; its parameters are the options. Empty where there is none."""
+    view: str = ""
+    """Of the page; the navigation has the order of this table."""
+    at_once: str = ""
+    """What answers a request to the HTTP API at once: a `sightline.web.views.Work` of scenarios."""
+    work: str = ""
+    """Long work that the page and the HTTP API start as a job: a `sightline.web.views.Work`."""
+    is_in_api: bool = True
+    """Whether the HTTP API has its work."""
 
 
 COMMANDS: Final[Mapping[str, Command]] = {
     "predict": Command(
         "sightline.cli.predictions:predict",
+        view="sightline.web.scenario_views:PREDICT",
+        at_once="sightline.web.scenario_views:PREDICTED",
     ),
     "explain": Command(
         "sightline.cli.analyses:explain",
+        view="sightline.web.explain_view:VIEW",
+        at_once="sightline.web.explain_view:EXPLAINED",
     ),
     "plan": Command(
         "sightline.cli.searches:plan",
+        view="sightline.web.search_views:PLAN",
+        work="sightline.web.search_views:PLAN_WORK",
     ),
-    "simulate": Command("sightline.cli.simulate:simulate"),
+    "simulate": Command(
+        "sightline.cli.simulate:simulate", view="sightline.web.serve_view:VIEW", work="sightline.web.serve_view:WORK"
+    ),
     "explore": Command(
         "sightline.cli.analyses:explore",
+        view="sightline.web.search_views:EXPLORE",
+        work="sightline.web.search_views:EXPLORE_WORK",
     ),
     "measure": Command("sightline.cli.measure:measure"),
-    "runs": Command("sightline.cli.library:runs"),
+    "runs": Command("sightline.cli.library:runs", view="sightline.web.stored_views:RUNS"),
+    "watch": Command(view="sightline.web.stored_views:WATCH"),
     "compare": Command("sightline.cli.predictions:compare"),
     "check": Command("sightline.cli.predictions:check"),
     "validate": Command(
         "sightline.cli.accuracy:validate",
+        view="sightline.web.scenario_views:VALIDATE",
+        work="sightline.web.scenario_views:VALIDATE_WORK",
+        is_in_api=False,
     ),
-    "catalog": Command("sightline.cli.library:catalog"),
+    "catalog": Command("sightline.cli.library:catalog", view="sightline.web.stored_views:CATALOG"),
     "roofline": Command("sightline.cli.analyses:roofline"),
     "sensitivity": Command("sightline.cli.analyses:sensitivity"),
     "import": Command("sightline.cli.import_:import_"),
     "reproduce": Command("sightline.cli.accuracy:reproduce"),
     "calibrate": Command("sightline.cli.calibrate:calibrate"),
+    "trace": Command(work="sightline.web.explain_view:TRACE_WORK", is_in_api=False),
     "ui": Command("sightline.cli.ui:ui"),
 }
 

@@ -1,6 +1,7 @@
 """The few error types of Sightline: a wrong request, and work that failed."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -29,6 +30,15 @@ class InputError(SightlineError):
 
 class WorkError(SightlineError):
     """The request was right but the work failed; the command line exits with 1."""
+
+
+@contextmanager
+def prefixed(words: str) -> Iterator[None]:
+    """Put words, such as the name of a file or a field, before each mistake of the request that is found inside."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError([f"{words}{problem}" for problem in error.problems]) from None
 
 
 LONGEST = 4000

@@ -155,7 +155,7 @@ def test_a_killed_job_loses_nothing(start, store):
 def test_a_search_that_is_killed_is_said_and_the_job_goes_on(start, store):
     job = """
     import os, signal
-    from sightline.watching.background import Replanner
+    from sightline.watching.observer import Replanner
     begin = Replanner.start
     def killed(self, question):
         begin(self, question)

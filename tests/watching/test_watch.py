@@ -368,7 +368,7 @@ class Event:
 def test_a_device_that_runs_behind_is_read_later(store, monkeypatch):
     marks = iter([None, *(Event() for _ in range(40))])
     Event.clock = 20
-    monkeypatch.setattr("sightline.watching.machine.mark", lambda: next(marks))
+    monkeypatch.setattr("sightline.watching.readings.mark", lambda: next(marks))
     watch = sl.watch(store=store, show=False, every_s=0.005)
     with watch:
         for _ in range(40):

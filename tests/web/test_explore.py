@@ -9,8 +9,7 @@ from sightline.errors import InputError
 from sightline.exploration import BUILT_IN
 from sightline.progress import SILENT
 from sightline.web.request import Asked
-from sightline.web.views.explore import job
-from sightline.web.work import explore
+from sightline.web.search_views import run_study, study_job
 
 OWN = {
     "study": "own",
@@ -26,8 +25,8 @@ OWN = {
 
 def found(**values):
     """What the job of an address finds."""
-    request = job(Asked(values))
-    return explore.work(request.mapping, request.options, SILENT)
+    request = study_job(Asked(values))
+    return run_study(request.mapping, request.options, SILENT)
 
 
 def test_every_built_in_study_can_be_chosen(client):
@@ -39,7 +38,7 @@ def test_every_built_in_study_can_be_chosen(client):
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_every_built_in_study_can_be_asked_for(name):
-    request = job(Asked({"study": name}))
+    request = study_job(Asked({"study": name}))
     assert request.mapping["study"] == name
     assert request.options["quick"]
 
@@ -107,7 +106,7 @@ def test_too_many_points_are_refused():
     spread = "{from: 1x, to: 2x, steps: 1000}"
     axes = f"cluster.device.memory_bandwidth: {spread}\ncluster.device.peak_flops: {spread}"
     with pytest.raises(InputError, match="axes stand for 1,000,000 points in all; allowed here: up to 100,000"):
-        job(Asked({**OWN, "axes": axes}))
+        study_job(Asked({**OWN, "axes": axes}))
 
 
 def test_no_file_is_read(client):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sightline.web.work import partial_piece_of
+from sightline.web.views import partial_piece_of
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,9 @@ import pytest
 
 from sightline.progress import SILENT
 from sightline.web.request import Asked
-from sightline.web.views.plan import VIEW, job
-from sightline.web.work.plan import work
+from sightline.web.search_views import PLAN as VIEW
+from sightline.web.search_views import plan_job as job
+from sightline.web.search_views import search_plans as work
 
 SMALL = {
     "model": "qwen2.5-0.5b",

@@ -28,7 +28,7 @@ def test_runs_are_listed_newest_first_and_open_by_their_names(client, ids):
 
 
 def test_a_list_is_bounded(client, monkeypatch):
-    monkeypatch.setattr("sightline.web.views.runs.MOST", 2)
+    monkeypatch.setattr("sightline.web.stored_views.MOST", 2)
     shown = client.get("/runs?fragment=1").text
     assert "newest 2 of 4 runs" in shown
     assert shown.count("<tr>") == 1 + 2

@@ -1,10 +1,10 @@
 """Who may ask the local server."""
 
-from importlib import import_module
-
 import pytest
 
+from sightline.commands import COMMANDS
 from sightline.errors import InputError
+from sightline.on_demand import named
 from sightline.progress import SILENT
 
 HEADERS = ("content-security-policy", "x-content-type-options", "referrer-policy")
@@ -83,7 +83,7 @@ def test_every_answer_says_what_browsers_may_do(client, path):
 )
 def test_long_work_opens_no_file_that_a_request_names(kind, mapping):
     with pytest.raises(InputError, match=r"does not read files|allowed: "):
-        import_module(f"sightline.web.work.{kind}").work(mapping, {}, SILENT)
+        named(COMMANDS[kind].work).run(mapping, {}, SILENT)
 
 
 def test_vega_comes_from_this_server_and_may_be_kept(client):

@@ -11,9 +11,9 @@ from starlette.testclient import TestClient
 from sightline.progress import SILENT
 from sightline.web.jobs import Jobs
 from sightline.web.request import Asked
+from sightline.web.serve_view import CAPACITY, CURVE, job
+from sightline.web.serve_view import simulate_loads as work
 from sightline.web.server import create_app
-from sightline.web.views.serve import CAPACITY, CURVE, job
-from sightline.web.work.simulate import work
 
 SMALL = {
     "model": "qwen2.5-0.5b",

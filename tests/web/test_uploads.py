@@ -7,7 +7,7 @@ from starlette.testclient import TestClient
 from waiting import until
 
 from sightline.errors import InputError
-from sightline.web import uploads
+from sightline.web import explain_view
 from sightline.web.jobs import Jobs
 from sightline.web.server import create_app
 
@@ -62,7 +62,7 @@ def test_a_trace_is_explained_and_not_kept(client, jobs):
 
 @pytest.mark.slow
 def test_a_trace_of_a_scenario_predicts_its_changes(client):
-    asked = {**SCENARIO, uploads.OF_SCENARIO: "yes", "name": "t.json.gz"}
+    asked = {**SCENARIO, explain_view.OF_SCENARIO: "yes", "name": "t.json.gz"}
     sent = client.post("/explain/trace", params=asked, content=TRACE.read_bytes())
     shown = explained(client, sent.json()["address"])
     assert "Recommended changes" in shown
@@ -85,7 +85,7 @@ def test_what_is_no_trace_is_told_and_its_name_is_not_opened(client, jobs, conte
 
 
 def test_traces_are_bounded(tmp_path, monkeypatch):
-    monkeypatch.setenv(uploads.VARIABLE, "1 MB")
+    monkeypatch.setenv(explain_view.VARIABLE, "1 MB")
     jobs = Jobs(tmp_path)
     with TestClient(create_app(jobs), base_url="http://127.0.0.1:8750") as client:
         found = client.post("/explain/trace?name=t.json", content=b" " * 1_000_001)
@@ -100,6 +100,6 @@ def test_other_sites_may_send_none(client):
 
 
 def test_a_wrong_bound_is_told(monkeypatch):
-    monkeypatch.setenv(uploads.VARIABLE, "many")
-    with pytest.raises(InputError, match=uploads.VARIABLE):
-        uploads.most_bytes()
+    monkeypatch.setenv(explain_view.VARIABLE, "many")
+    with pytest.raises(InputError, match=explain_view.VARIABLE):
+        explain_view.most_bytes()

@@ -38,9 +38,9 @@ def test_loads_are_not_compared(client):
 
 def test_a_chosen_suite_is_evaluated_with_its_cases():
     from sightline.progress import SILENT
-    from sightline.web.work.validate import work
+    from sightline.web.scenario_views import validated
 
-    result = work({"suite": "korthikanti-2022-table5"}, {}, SILENT)
+    result = validated({"suite": "korthikanti-2022-table5"}, {}, SILENT)
     assert {one["suite"] for one in result["document"]["suites"]} == {"korthikanti-2022-table5"}
     assert "Cases" in result["piece"]["html"]
     assert result["piece"]["charts"]

@@ -8,7 +8,7 @@ from sightline.cli.options import Anchors, RunStore, Scenarios, Settings, Sweeps
 from sightline.cli.output import try_next
 from sightline.cli.progress_bar import end_if_stopped, progress_bar
 from sightline.cli.reports import Report, ReportOptions, changes_of
-from sightline.errors import InputError
+from sightline.errors import InputError, prefixed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -169,10 +169,8 @@ def _classified(file: str, scenarios: "Sequence[AnyScenario]", devices: str | No
     from sightline.prediction.roofline_table import roofline as of
 
     chosen = [None] if devices is None else [name.strip() for name in devices.split(",")]
-    try:
+    with prefixed(f"'{file}': "):
         return [[of(one, device) for device in chosen] for one in scenarios]
-    except InputError as error:
-        raise InputError([f"'{file}': {problem}" for problem in error.problems]) from None
 
 
 def _has_others(scenarios: "Sequence[object]") -> bool:

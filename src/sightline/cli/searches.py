@@ -10,7 +10,7 @@ from sightline.cli import output, reports
 from sightline.cli.options import Anchors, RunStore, Settings, anchored_by, argument, first_of, option
 from sightline.cli.progress_bar import end_if_stopped, progress_bar
 from sightline.cli.reports import Report, ReportOptions
-from sightline.errors import InputError
+from sightline.errors import InputError, prefixed
 from sightline.quantities import percent
 
 if TYPE_CHECKING:
@@ -267,10 +267,8 @@ def _check(options: PlanOptions) -> None:
     if options.launch is not None:
         from sightline.launching.launch import check_folder
 
-        try:
+        with prefixed("--launch: "):
             check_folder(options.launch)
-        except InputError as error:
-            raise InputError([f"--launch: {problem}" for problem in error.problems]) from None
 
 
 def _source(options: PlanOptions) -> object:

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from sightline.quantities import BYTES, SECONDS, format_quantity, percent
 from sightline.watching.expected import Expected
-from sightline.watching.steps import Step, Window, median, window_of
+from sightline.watching.readings import Step, Window, median, window_of
 
 BASELINE, LAST = 10, 16
 """Steps of the baseline of a job that is even, and steps that are held against it."""

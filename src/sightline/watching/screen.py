@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from sightline.profile.results import measured_rates
 from sightline.quantities import BYTES, SECONDS, TOKENS_PER_SECOND, format_quantity, percent
-from sightline.watching import machine
+from sightline.watching import readings
 from sightline.watching.expected import Expected
-from sightline.watching.steps import Step, Window, window_of
+from sightline.watching.readings import Step, Window, window_of
 
 
 def line_of(
@@ -34,7 +34,7 @@ def line_of(
         "step_time_s": seconds,
         "spread_s": list(window.spread_s),
         "input_wait_s": window.wait_s,
-        "memory_bytes": machine.memory_bytes()[0],
+        "memory_bytes": readings.memory_bytes()[0],
         "tokens_per_s": tokens / seconds if tokens and seconds else None,
         "sequence_length": window.sequence_length,
     }

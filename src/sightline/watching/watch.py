@@ -9,9 +9,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from sightline.errors import InputError, missing_extra
-from sightline.watching import machine
-from sightline.watching.machine import Quiet
-from sightline.watching.steps import Reported
+from sightline.watching import readings
+from sightline.watching.readings import Quiet, Reported
 
 if TYPE_CHECKING:
     from sightline.scenario import Scenario
@@ -52,7 +51,7 @@ class Watch:
         self._end_s = 0.0
         self._in_place = True
         self._expected: Expected | None = None
-        if scenario is not None and machine.rank() == 0:
+        if scenario is not None and readings.rank() == 0:
             from sightline.watching.expected import expected_of
 
             self._expected = expected_of(scenario)
@@ -72,7 +71,7 @@ class Watch:
 
     def __enter__(self) -> Self:
         """Begin to watch: the first step is counted from here on."""
-        if self._observer is None and machine.rank() == 0:
+        if self._observer is None and readings.rank() == 0:
             with self._quiet("starting the watch"):
                 self._begin()
         return self
@@ -103,7 +102,7 @@ class Watch:
             self._end_s = perf_counter()
             if loss is not None and hasattr(loss, "detach"):
                 loss = loss.detach()
-            reported = Reported(self._end_s, self._wait_s, tokens, sequence_length, loss, self._parts, machine.mark())
+            reported = Reported(self._end_s, self._wait_s, tokens, sequence_length, loss, self._parts, readings.mark())
             observer.reported.append(reported)
             self._wait_s, self._parts = 0.0, None
         except Exception:
@@ -172,11 +171,11 @@ class Watch:
             devices=self._devices,
         )
         self._end_s = perf_counter()
-        self._observer.start(self._end_s, machine.mark())
+        self._observer.start(self._end_s, readings.mark())
         _OPEN.add(self)
 
     def _end(self, observer: "Observer", error: BaseException | None) -> None:
-        from sightline.watching.outcome import finish
+        from sightline.watching.observer import finish
 
         _OPEN.discard(self)
         has_ended = observer.stop(wait=error is None)
@@ -377,7 +376,7 @@ def derived(model: Any, args: Any, sequence_length: int) -> "Scenario":
 
     inner = getattr(model, "module", model)
     stated = dict(read(args.to_json_string()).scenario)
-    devices = machine.world_size() or 1
+    devices = readings.world_size() or 1
     batch = args.per_device_train_batch_size * args.gradient_accumulation_steps * devices
     plan = {**stated["plan"], **_sharding(args), **_of_model(inner)}
     if args.optim == "adamw_torch" and plan.get("optimizer") is None:

@@ -2,10 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
-from functools import partial
-from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from collections.abc import AsyncIterator, Mapping
+from typing import Annotated, Any, Final
 
 import anyio
 from fastapi import Body, FastAPI, Request
@@ -14,17 +12,15 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
+from sightline.commands import COMMANDS
 from sightline.errors import InputError, SightlineError
+from sightline.on_demand import named
 from sightline.quantities import show
 from sightline.web.jobs import Job, Jobs
-from sightline.web.jobs import Request as Work
+from sightline.web.jobs import Request as JobRequest
 from sightline.web.request import read
 from sightline.web.security import Refusal, bounded, refused
-from sightline.web.work import checked
-
-if TYPE_CHECKING:
-    from sightline.loading.loader import Loaded
-    from sightline.web.jobs import Jobs
+from sightline.web.views import Work
 
 _EVERY_S: Final = 0.1
 STALE: Final = "there is no such job; it was forgotten, or belongs to another release: ask again"
@@ -42,7 +38,7 @@ async def job_events(request: Request) -> Response:
     )
 
 
-async def _states(jobs: "Jobs", identifier: str) -> AsyncIterator[str]:
+async def _states(jobs: Jobs, identifier: str) -> AsyncIterator[str]:
     told: dict[str, Any] | None = None
     while (found := jobs.get(identifier)) is not None:
         if (document := found.to_dict()) != told:
@@ -135,21 +131,22 @@ def create_api(jobs: Jobs) -> FastAPI:
     api.add_exception_handler(Refusal, _refused)
     api.add_exception_handler(RequestValidationError, _invalid)
     api.add_exception_handler(HTTPException, _plain)
-    for name, answer in {"predict": predicted, "explain": explained}.items():
-        _at_once(api, name, answer)
-    for kind in ("plan", "simulate", "explore"):
-        _as_job(api, kind)
+    for name, command in COMMANDS.items():
+        if command.at_once:
+            _at_once(api, name, named(command.at_once))
+        elif command.work and command.is_in_api:
+            _as_job(api, name, named(command.work))
     _jobs(api)
     return api
 
 
-def _at_once(api: FastAPI, name: str, answer: Callable[[Mapping[str, Any], Mapping[str, Any]], Any]) -> None:
+def _at_once(api: FastAPI, name: str, work: Work) -> None:
     """Add a question that is answered at once, in a thread."""
 
     async def asked(request: Request, body: Asked) -> Response:
         _check_type(request)
         scenario, options = _parts(body)
-        return _Json(await bounded(partial(answer, scenario, options)))
+        return _Json(await bounded(lambda: work.run(read([scenario]), work.checked(name, options))))
 
     told = f"What `sightline {name} FILE --json` prints."
     api.post(
@@ -162,16 +159,15 @@ def _at_once(api: FastAPI, name: str, answer: Callable[[Mapping[str, Any], Mappi
     )(asked)
 
 
-def _as_job(api: FastAPI, kind: str) -> None:
+def _as_job(api: FastAPI, kind: str, work: Work) -> None:
     """Add long work. Equal requests are the same job."""
 
     async def begun(request: Request, body: Asked) -> Response:
         _check_type(request)
         scenario, options = _parts(body)
         jobs: Jobs = request.app.state.jobs
-        checked(kind, options, import_module(f"sightline.web.work.{kind}").OPTIONS)
-        work = Work(kind=kind, mapping=scenario, options=options)
-        job = await anyio.to_thread.run_sync(jobs.start, work)
+        work.checked(kind, options)
+        job = await anyio.to_thread.run_sync(jobs.start, JobRequest(kind=kind, mapping=scenario, options=options))
         return _Json(_state(jobs, job), 200 if job.state == "done" else 202)
 
     told = f"Starts `sightline {kind} FILE --json` as a job, or returns the one that was asked the same."
@@ -222,32 +218,6 @@ def _job(jobs: Jobs, job: Job | None) -> Response:
 def _state(jobs: Jobs, job: Job) -> dict[str, Any]:
     result = jobs.found(job.id) if job.state in ("done", "cancelled") else None
     return job.to_dict() | ({"result": result["document"]} if result else {})
-
-
-def predicted(scenario: Any, options: Mapping[str, Any]) -> Any:
-    """Return what ``sightline predict --json`` prints, with the option ``nearest`` what ``--nearest`` adds."""
-    from sightline.planning.unfit import nearest_to, prediction_to_dict
-    from sightline.prediction import predict
-
-    loaded = _read(scenario, options, "predict", "nearest")
-    answers = [predict(one) for one in loaded.scenarios]
-    if loaded.is_list:
-        return [answer.to_dict(tables=True) for answer in answers]
-    return prediction_to_dict(answers[0], nearest_to(answers[0]) if options.get("nearest") else ())
-
-
-def explained(scenario: Any, options: Mapping[str, Any]) -> Any:
-    """Return what ``sightline explain --json`` prints."""
-    from sightline.explanation.explain import explain
-
-    loaded = _read(scenario, options, "explain")
-    documents = [explain(one).to_dict() for one in loaded.scenarios]
-    return documents if loaded.is_list else documents[0]
-
-
-def _read(scenario: Any, options: Mapping[str, Any], kind: str, *allowed: str) -> "Loaded":
-    checked(kind, options, allowed)
-    return read([scenario])
 
 
 def _parts(body: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:

@@ -5,6 +5,14 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final
 
+from sightline import catalog
+from sightline.loading import to_mapping
+from sightline.loading.generation import GENERATE as GENERATION
+from sightline.loading.plan import DTYPES, plan_keys
+from sightline.loading.sources import as_text
+from sightline.loading.training import WORKLOAD
+from sightline.scenario.plan import OFFLOADABLE
+from sightline.scenario.precision import QUANTIZATIONS
 from sightline.validators import Kind, choice, flag
 
 TRAINING: Final = ("pretrain", "finetune")
@@ -84,10 +92,6 @@ def _fields(prefix: str, declared: Mapping[str, Any], keys: str, tasks: tuple[st
 @cache
 def _words() -> Mapping[str, tuple[str, ...]]:
     """Likely texts of plan keys that take words, lists or mappings."""
-    from sightline.loading.plan import DTYPES
-    from sightline.scenario.plan import OFFLOADABLE
-    from sightline.scenario.precision import QUANTIZATIONS
-
     return {
         "dtype": tuple(DTYPES),
         "offload": ("none", *OFFLOADABLE),
@@ -114,8 +118,6 @@ def _of_tasks(fields: Iterable[Field], tasks: tuple[str, ...]) -> tuple[Field, .
 
 
 def _what(tasks: tuple[str, ...]) -> Iterator[Field]:
-    from sightline import catalog
-
     devices = catalog.names("devices")
     clusters = (*(f"8x {device}" for device in devices), *catalog.names("clusters"))
     yield Field(key="model", label="model", suggestions=tuple(catalog.names("models")), needed=True)
@@ -124,9 +126,6 @@ def _what(tasks: tuple[str, ...]) -> Iterator[Field]:
 
 
 def _workload() -> Iterator[Field]:
-    from sightline.loading.generation import GENERATE as GENERATION
-    from sightline.loading.training import WORKLOAD
-
     start = {
         "sequence_length": "4096",
         "global_batch": "128",
@@ -148,8 +147,6 @@ def _workload() -> Iterator[Field]:
 
 
 def _plan() -> Iterator[Field]:
-    from sightline.loading.plan import plan_keys
-
     declared = plan_keys()
     everywhere = (*TRAINING, *INFERENCE)
     yield from _frameworks()
@@ -167,17 +164,12 @@ def _plan() -> Iterator[Field]:
 
 def _frameworks() -> Iterator[Field]:
     """Frameworks train, engines generate: the key is the same."""
-    from sightline import catalog
-
     for kind, tasks in {"frameworks": TRAINING, "engines": INFERENCE}.items():
         yield Field(key="plan.framework", label=kind.removesuffix("s"), tasks=tasks, choices=tuple(catalog.names(kind)))
 
 
 def form_state(scenario: Any) -> Mapping[str, Any]:
     """Return for the script what a scenario's plan comes to, as texts by key, and what its framework offers."""
-    from sightline.loading import to_mapping
-    from sightline.loading.sources import as_text
-
     resolved = {f"plan.{key}": as_text(value) for key, value in to_mapping(scenario).get("plan", {}).items()}
     plan = getattr(scenario, "plan", None)  # single operators have none
     made_by = getattr(plan, "framework", None) or getattr(plan, "engine", None)

@@ -1,24 +1,283 @@
-"""Long work of the page: in processes of its own, which tell how far they are and can be ended."""
+"""Long work of the page: in processes of its own, which tell how far they are, can be ended, and leave a result."""
 
+import json
 import math
+import os
+import re
+import signal
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from hashlib import sha256
 from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from uuid import uuid4
 
-from sightline.web import worker
-from sightline.web.security import Refusal
-from sightline.web.worker import KINDS, OF_FILES, PARTIAL, RESULT, Folder, Job, Request, default_place
+from sightline.commands import COMMANDS
+from sightline.errors import InputError, SightlineError
+from sightline.on_demand import named
+from sightline.progress import Cancelled, Progress
+from sightline.progress import State as Stage
+from sightline.web.security import Refusal, document
 
 if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
     from multiprocessing.context import SpawnProcess
 
-__all__ = ["Job", "Jobs", "Request"]
+    from sightline.web.views import Work
+
+State: TypeAlias = Literal["waiting", "running", "stopping", "done", "failed", "cancelled", "interrupted"]
+OF_FILES: Final = ("trace",)
+"""Kinds that need a file, which is sent with the request."""
+ENDED: Final = ("done", "failed", "cancelled", "interrupted")
+KINDS: Final = tuple(name for name, command in COMMANDS.items() if command.work)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """Long work that is asked for: a scenario or study as a mapping, and options. Equal requests are one job."""
+
+    kind: str
+    mapping: Mapping[str, Any]
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        """A name made of the content and of this release, whose answers may differ from those of another."""
+        from sightline import __version__
+
+        content = [__version__, self.kind, self.mapping, self.options]
+        try:
+            text = json.dumps(content, sort_keys=True, default=str)
+        except (TypeError, ValueError, RecursionError):
+            raise InputError("the scenario is not one of plain values: texts, numbers, lists and mappings") from None
+        return sha256(text.encode()).hexdigest()[:20]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return {"kind": self.kind, "mapping": self.mapping, "options": self.options}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """How far work is."""
+
+    id: str
+    kind: str
+    state: State = "waiting"
+    what: str = ""
+    """The stage at hand."""
+    done: int = 0
+    total: int | None = None
+    problems: Sequence[str] = ()
+    """Why it failed, a sentence for each mistake."""
+    attempt: int = 0
+    """Counts how often this server began it: what an ended attempt still says is not heard."""
+    was_refused: bool = False
+    """Whether the request was wrong, and not the work."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more happens."""
+        return self.state in ENDED
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as the interface for programs shows it."""
+        found: dict[str, Any] = {
+            "id": self.id,
+            "kind": self.kind,
+            "state": self.state,
+            "progress": {"what": self.what, "done": self.done, "total": self.total},
+        }
+        return found | (document(self.problems) if self.problems else {})
+
+    def changed(self, **values: Any) -> "Job":
+        """Return it with other values."""
+        return replace(self, **values)
+
+
+_ID: Final = re.compile(r"[0-9a-f]{20}")
+VARIABLE: Final = "SIGHTLINE_JOBS"
+"""Environment variable with another folder than that of this user's caches."""
+RESULT, PARTIAL = "result", "partial"
+"""What a job leaves: all that was asked for, or what it had found when it was stopped."""
+_PACKED: Final = b"\x1f\x8b"
+"""How files packed by gzip begin."""
+MOST_SENT_S: Final = 7200
+"""For which a file that was sent is left to a job that waits."""
+MOST_KEPT: Final = 200
+"""Results; the oldest are deleted."""
+
+
+def default_place() -> Path:
+    """Return the folder that the environment names, else one of this user's caches."""
+    if named := os.environ.get(VARIABLE):
+        return Path(named)
+    caches = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(caches) / "sightline" / "jobs"
+
+
+class Folder:
+    """Requests and results by id; what is asked for under anything else than an id is not there."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+
+    def request(self, identifier: str) -> Request | None:
+        """Return what was asked under an id."""
+        found = self._read(identifier, "request")
+        return None if found is None else Request(**found)
+
+    def result(self, identifier: str) -> dict[str, Any] | None:
+        """Return what was found: ``document`` for programs and ``piece`` for the page."""
+        return self._read(identifier, RESULT)
+
+    def partial(self, identifier: str) -> dict[str, Any] | None:
+        """Return what a job that was stopped had found until then, in the form of a result."""
+        return self._read(identifier, PARTIAL)
+
+    def has(self, what: str, identifier: str) -> bool:
+        """Return whether a job left a ``result``, or what it had ``partial``, to this server or one before it."""
+        return _ID.fullmatch(identifier) is not None and self.path(identifier, what).is_file()
+
+    def keep_request(self, request: Request) -> None:
+        """Keep what is asked, in place of what was found of it before it was stopped."""
+        self.path(request.id, PARTIAL).unlink(missing_ok=True)
+        write_whole(self.path(request.id, "request"), json.dumps(request.to_dict(), default=str))
+        self._forget_oldest()
+
+    def keep_sent(self, identifier: str, attempt: int, content: bytes) -> None:
+        """Keep a file that was sent with a request for an attempt at it; its own name is not used."""
+        packed = ".gz" if content.startswith(_PACKED) else ""
+        write_whole(self.place / f"{identifier}.{attempt}.sent.json{packed}", content)
+
+    def sent(self, identifier: str, attempt: int) -> Path | None:
+        """Return the file that was sent with a request."""
+        return next(self.place.glob(f"{identifier}.{attempt}.sent.json*"), None)
+
+    def forget_sent(self, identifier: str, attempt: int) -> None:
+        """Delete the file that was sent with a request."""
+        if path := self.sent(identifier, attempt):
+            path.unlink(missing_ok=True)
+
+    def path(self, identifier: str, what: str) -> Path:
+        """Return the file of a job."""
+        return self.place / f"{identifier}.{what}.json"
+
+    def _read(self, identifier: str, what: str) -> dict[str, Any] | None:
+        if not _ID.fullmatch(identifier):
+            return None
+        try:
+            found: dict[str, Any] = json.loads(self.path(identifier, what).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        return found
+
+    def _forget_oldest(self) -> None:
+        for path in self.place.glob("*.sent.json*"):  # of a server that was killed before it began
+            if time.time() - path.stat().st_mtime > MOST_SENT_S:
+                path.unlink(missing_ok=True)
+        kept = sorted(self.place.glob("*.json"), key=lambda path: path.stat().st_mtime)
+        for path in kept[: -2 * MOST_KEPT]:
+            path.unlink(missing_ok=True)
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file that others see whole or not at all, whoever else writes it meanwhile."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(f".{uuid4().hex}.part")
+    try:
+        part.write_bytes(content if isinstance(content, bytes) else content.encode())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+MOST_SECONDS: Final = 900
+MOST_MEMORY_BYTES: Final = 4 * 2**30
+"""Of one job."""
+
+
+def work_in_process(request: Mapping[str, Any], paths: Mapping[str, str], sent: str, told: Connection) -> None:
+    """Do what a request asks, also after the server that asked is gone.
+
+    ``paths`` are those of a result, and of what was found when the server asked to stop; ``sent`` is that of the file
+    that was sent with the request, if any, which is deleted.
+    """
+    _limit()
+
+    def tell(*message: Any) -> None:
+        with suppress(OSError):
+            told.send(message)
+
+    def stage(state: Stage) -> None:
+        tell("running", {"what": state.what, "done": state.done, "total": state.total})
+
+    progress = _Stoppable(stage)
+    threading.Thread(target=_stop_when_asked, args=(told, progress), daemon=True).start()
+    try:
+        found = _worked(request, progress, Path(sent) if sent else None)
+        if progress.cancelled:
+            stopped = {"stopped": asdict(progress.stopped_at)}
+            write_whole(Path(paths[PARTIAL]), json.dumps({**found, **stopped}, allow_nan=False))
+            tell("cancelled", {})
+        else:
+            write_whole(Path(paths[RESULT]), json.dumps(found, allow_nan=False))
+            tell("done", {})
+    except Cancelled:
+        tell("cancelled", {})
+    except SightlineError as error:
+        tell("failed", {"problems": list(error.problems), "was_refused": isinstance(error, InputError)})
+    except MemoryError:
+        tell("failed", {"problems": [f"the work needs more than {MOST_MEMORY_BYTES >> 30} GiB of memory"]})
+
+
+class _Stoppable(Progress):
+    """Remembers how far the work was when it was asked to stop: what it found is told in stages of their own."""
+
+    @property
+    def stopped_at(self) -> Stage:
+        """How far the work was."""
+        return self._stopped_at
+
+    def cancel(self) -> None:
+        """Ask the work to stop where it next can."""
+        self._stopped_at = self.state
+        super().cancel()
+
+
+def _worked(request: Mapping[str, Any], progress: Progress, sent: Path | None) -> Mapping[str, Any]:
+    """Do the work; the file that was sent is gone before anybody hears of the end."""
+    kind = request["kind"]
+    work: Work = named(COMMANDS[kind].work)
+    try:
+        return work.run(request["mapping"], work.checked(kind, request["options"]), progress, *([sent] if sent else []))
+    finally:
+        if sent:
+            sent.unlink(missing_ok=True)
+
+
+def _stop_when_asked(told: Connection, progress: Progress) -> None:
+    """Wait for the server's wish, which is the only thing that it says."""
+    with suppress(EOFError, OSError):
+        told.recv()
+        progress.cancel()
+
+
+def _limit() -> None:
+    """Bound what this process may take; nobody else would end it once the server is gone."""
+    # Ctrl-C of the server's terminal reaches this process too: the server ends it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with suppress(ImportError, AttributeError, ValueError, OSError):  # other systems than Linux
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY_BYTES, MOST_MEMORY_BYTES))
+        signal.alarm(MOST_SECONDS)
 
 
 MOST_RUNNING: Final = 2
@@ -138,7 +397,7 @@ class Jobs:
         ours, theirs = context.Pipe()
         paths = {what: str(self.folder.path(request.id, what)) for what in (RESULT, PARTIAL)}
         sent = str(self.folder.sent(request.id, attempt) or "")
-        process = context.Process(target=worker.main, args=(request.to_dict(), paths, sent, theirs), daemon=True)
+        process = context.Process(target=work_in_process, args=(request.to_dict(), paths, sent, theirs), daemon=True)
         with self._lock:
             job = self._known[request.id]
             if job.state == "cancelled" or job.attempt != attempt:
@@ -160,7 +419,7 @@ class Jobs:
 
     def _listen(self, identifier: str, attempt: int, running: "_Running") -> None:
         """Note what a process tells until it has ended, or for as long as it may take."""
-        until = monotonic() + worker.MOST_SECONDS
+        until = monotonic() + MOST_SECONDS
         with suppress(EOFError):
             while monotonic() < until:
                 if running.told.poll(_LOOK_S):
@@ -172,7 +431,7 @@ class Jobs:
                     until = min(until, running.stops_by)
             if running.is_asked_to_stop:
                 self._note(identifier, attempt, state="cancelled")
-            said = f"not done after {worker.MOST_SECONDS} seconds: the command line has no limit"
+            said = f"not done after {MOST_SECONDS} seconds: the command line has no limit"
             self._note(identifier, attempt, state="failed", problems=(said,))
 
     def _note(self, identifier: str, attempt: int, **values: Any) -> None:
@@ -189,7 +448,7 @@ class Jobs:
 class _Running:
     """The process of a job, and the way to it."""
 
-    def __init__(self, process: "SpawnProcess", told: "Connection") -> None:
+    def __init__(self, process: "SpawnProcess", told: Connection) -> None:
         self.process, self.told = process, told
         self.stops_by = math.inf
 

@@ -13,16 +13,16 @@ from sightline.errors import InputError, SightlineError
 from sightline.render.html import joined
 from sightline.web import assets
 from sightline.web.fields import START
+from sightline.web.jobs import Job, Jobs
+from sightline.web.jobs import Request as Work
 from sightline.web.request import Asked
 from sightline.web.security import Refusal, bounded, refused
-from sightline.web.views import View, views
+from sightline.web.views import View, partial_piece_of, piece_of, views
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
     from sightline.render.html import Piece
-    from sightline.web.jobs import Jobs
-    from sightline.web.jobs import Request as Work
 
 
 @cache
@@ -77,7 +77,7 @@ async def respond(view: View, request: Request) -> Response:
     return HTMLResponse(html, status, {"cache-control": "no-store"})
 
 
-def _html(view: View, asked: Asked, jobs: "Jobs", *, is_fragment: bool) -> tuple[str, int]:
+def _html(view: View, asked: Asked, jobs: Jobs, *, is_fragment: bool) -> tuple[str, int]:
     """A page and its status. A page with mistakes is one that says so; of fragments the script has to know."""
     values: dict[str, Any] = {"piece": None, "waiting": None, "problems": {}, "general": [], "form": {}, "files": ()}
     try:
@@ -99,7 +99,7 @@ def _links(view: View, asked: Asked) -> Mapping[str, str]:
     return {one.name: asked.query_for(one.takes) for one in views() if one.shares_scenario and view.shares_scenario}
 
 
-def _answered(view: View, asked: Asked, jobs: "Jobs") -> Mapping[str, Any]:
+def _answered(view: View, asked: Asked, jobs: Jobs) -> Mapping[str, Any]:
     """What a view answers at once, and what its job found or how far it is."""
     request = view.job(asked) if view.job else None
     at_once = view.answer(asked) if view.answer else None
@@ -108,11 +108,8 @@ def _answered(view: View, asked: Asked, jobs: "Jobs") -> Mapping[str, Any]:
     return {**found, "piece": joined(*pieces) if pieces else None}
 
 
-def _of_job(request: "Work", jobs: "Jobs") -> Mapping[str, Any]:
+def _of_job(request: Work, jobs: Jobs) -> Mapping[str, Any]:
     """What a job found or, until it has, how far it is."""
-    from sightline.web.jobs import Job
-    from sightline.web.work import partial_piece_of, piece_of
-
     result = jobs.result(request.id)
     if result is not None:
         return {"piece": piece_of(result), "files": _files(result)}

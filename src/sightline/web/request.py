@@ -6,7 +6,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
-from sightline.errors import InputError
+from sightline.catalog.yaml12 import parse
+from sightline.errors import InputError, prefixed
+from sightline.loading import read_all
+from sightline.loading.checks import with_value
+from sightline.loading.sources import as_text, read_json, value_of, without_files
 
 if TYPE_CHECKING:
     from sightline.explanation.answer import Advice
@@ -72,8 +76,6 @@ class Asked:
     @cached_property
     def mapping(self) -> Mapping[str, Any]:
         """The scenario as a file would state it; raise `InputError` for fields that hold no values."""
-        from sightline.loading.checks import with_value
-
         found: dict[str, Any] = {}
         stated = {key: text for key, text in self.scenario_values.items() if key not in (MORE, CONFIG)}
         # A whole part before the keys in it, in whatever order they came.
@@ -106,9 +108,6 @@ def is_of_scenario(key: str) -> bool:
 
 def read(mappings: Iterable[object], most: int = MOST_SCENARIOS) -> "Loaded":
     """Return the scenarios of mappings; raise `InputError` for mistakes, files, and sweeps of more than ``most``."""
-    from sightline.loading import read_all
-    from sightline.loading.sources import without_files
-
     asked = list(mappings)
     for mapping in asked:
         _check_size(mapping, most)
@@ -128,12 +127,8 @@ def _check_size(mapping: object, most: int) -> None:
 
 def _value(key: str, text: str) -> Any:
     """What a field holds, as ``--set`` reads it."""
-    from sightline.loading.sources import value_of
-
-    try:
+    with prefixed(f"{key}: "):
         return value_of(key, text)
-    except InputError as error:
-        raise InputError([f"{key}: {problem}" for problem in error.problems]) from None
 
 
 def _listed(key: str, text: str) -> list[Any]:
@@ -143,14 +138,10 @@ def _listed(key: str, text: str) -> list[Any]:
 
 def lines(field: str, text: str) -> Mapping[str, Any]:
     """Return what a field's lines say, a key with its value each: ``plan.virtual_stages: 2``."""
-    from sightline.catalog.yaml12 import parse
-
     if not text.strip():
         return {}
-    try:
+    with prefixed(f"{field}: "):
         found = parse(text)
-    except InputError as error:
-        raise InputError([f"{field}: {problem}" for problem in error.problems]) from None
     if not isinstance(found, Mapping) or not all(isinstance(key, str) for key in found):
         raise InputError(f"{field}: a line has a dotted key, a colon and a value, such as plan.virtual_stages: 2")
     return found
@@ -158,12 +149,8 @@ def lines(field: str, text: str) -> Mapping[str, Any]:
 
 def _config(text: str) -> Mapping[str, Any]:
     """The model of a pasted ``config.json``."""
-    from sightline.loading.sources import read_json
-
-    try:
+    with prefixed(f"{CONFIG}: "):
         found = read_json(text, infinities=True)
-    except InputError as error:
-        raise InputError([f"{CONFIG}: {problem}" for problem in error.problems]) from None
     if not isinstance(found, Mapping):
         raise InputError(f"{CONFIG}: a config.json is a mapping in braces")
     return found
@@ -171,7 +158,6 @@ def _config(text: str) -> Mapping[str, Any]:
 
 def with_change(stated: Mapping[str, str]) -> "Callable[[Advice], str]":
     """Return what links advice to the prediction of a scenario with the change; empty for one that is none of it."""
-    from sightline.loading.sources import as_text
 
     def link(advice: "Advice") -> str:
         changed = {key: as_text(value) for key, value in advice.set.items()}

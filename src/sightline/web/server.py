@@ -3,7 +3,9 @@
 import signal
 import socket
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from starlette.applications import Starlette
@@ -14,11 +16,13 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 
 from sightline.errors import InputError
-from sightline.web import assets, uploads
+from sightline.web import assets, explain_view
+from sightline.web.fields import START
 from sightline.web.jobs import Jobs
 from sightline.web.pages import respond, start
+from sightline.web.request import Asked
 from sightline.web.security import App, Guard, Receive, Scope, Send, refused
-from sightline.web.views import View, views
+from sightline.web.views import views
 
 HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 8750
@@ -41,9 +45,6 @@ def serve(listening: socket.socket, ready: Callable[[], None]) -> None:
     """Serve the page until somebody stops it; ``ready`` is called once it answers."""
     import uvicorn
 
-    from sightline.web import assets
-    from sightline.web.jobs import Jobs
-
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
@@ -64,20 +65,17 @@ def serve(listening: socket.socket, ready: Callable[[], None]) -> None:
     # Uvicorn shuts down first and then raises the signal again.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        Server(config).run(sockets=[listening])
-    except KeyboardInterrupt:
-        pass
+        with suppress(KeyboardInterrupt):  # the usual end
+            Server(config).run(sockets=[listening])
     finally:
         jobs.close()
 
 
 def _warm_up() -> None:
     """Load what the first page needs, so that nobody waits for it."""
-    from sightline.web.fields import START
-    from sightline.web.request import Asked
-    from sightline.web.views import predict
+    from sightline.web.scenario_views import show_prediction
 
-    predict.answer(Asked(START))
+    show_prediction(Asked(START))
 
 
 def create_app(jobs: Jobs | None = None) -> App:
@@ -86,14 +84,14 @@ def create_app(jobs: Jobs | None = None) -> App:
     routes: list[BaseRoute] = [
         Route("/", _home),
         Route("/static/{version}/{name}", _file),
-        *(Route(f"/{view.name}", _page(view), methods=["GET"]) for view in views()),
-        *(Route(f"/{view.name}/start", _start(view), methods=["POST"]) for view in views() if view.job),
+        *(Route(f"/{view.name}", partial(respond, view), methods=["GET"]) for view in views()),
+        *(Route(f"/{view.name}/start", partial(start, view), methods=["POST"]) for view in views() if view.job),
         Mount("/api/v1", _OnDemand(kept)),
         *(Mount(f"/{view.name}", routes=list(view.routes)) for view in views() if view.routes),
     ]
     application = Starlette(routes=routes, exception_handlers={HTTPException: _nothing_there})
     application.state.jobs = kept
-    return Guard(application, {uploads.PATH: uploads.most_bytes()})
+    return Guard(application, {explain_view.PATH: explain_view.most_bytes()})
 
 
 class _OnDemand:
@@ -130,20 +128,6 @@ async def _nothing_there(request: Request, error: Exception) -> Response:
 
 async def _home(_: Request) -> Response:
     return RedirectResponse("/predict")
-
-
-def _page(view: View) -> Callable[[Request], Awaitable[Response]]:
-    async def page(request: Request) -> Response:
-        return await respond(view, request)
-
-    return page
-
-
-def _start(view: View) -> Callable[[Request], Awaitable[Response]]:
-    async def begun(request: Request) -> Response:
-        return await start(view, request)
-
-    return begun
 
 
 def _file(request: Request) -> Response:

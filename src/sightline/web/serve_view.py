@@ -5,13 +5,20 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from sightline.web.downloads import result_files
+from sightline.errors import InputError
+from sightline.loading.serving import PROCESSES
+from sightline.progress import Progress
+from sightline.quantities import SECONDS
+from sightline.render.html import outline_piece
 from sightline.web.fields import Field, Group, completed, groups
-from sightline.web.request import Asked
-from sightline.web.views import View
+from sightline.web.jobs import Request
+from sightline.web.request import Asked, read
+from sightline.web.views import View, Work, found
 
 if TYPE_CHECKING:
-    from sightline.web.jobs import Request
+    from sightline.loading.loader import Loaded
+    from sightline.profile import Profile
+    from sightline.scenario import ServingScenario
 
 TASKS: Final = ("serve",)
 LOAD, CAPACITY, CURVE = "this load", "highest rate", "several rates"
@@ -33,11 +40,8 @@ _ENGINE: Final = (
 )
 
 
-def job(asked: Asked) -> "Request":
+def job(asked: Asked) -> Request:
     """Return the simulation that is asked for; raise `InputError` for mistakes that show before it."""
-    from sightline.web.jobs import Request
-    from sightline.web.work.simulate import check
-
     asked = Asked(completed(asked.values, _groups()))
     goal, mapping = asked.option("find", LOAD), dict(asked.mapping)
     options: dict[str, Any] = {"capacity": goal == CAPACITY, "intervals": asked.option("intervals") != "no"}
@@ -93,8 +97,6 @@ def _find() -> Iterator[Field]:
 
 
 def _arrival() -> Iterator[Field]:
-    from sightline.loading.serving import PROCESSES
-
     yield Field(key="workload.arrival.process", label="arrivals", choices=PROCESSES, start="poisson", needed=True)
     yield Field(key="workload.arrival.rate", label="requests per second", is_number=True, empty="such as 4")
     yield Field(key="workload.arrival.cv", label="cv of the gaps", is_number=True, empty="such as 2")
@@ -110,13 +112,68 @@ def _slo() -> Iterator[Field]:
     yield Field(key="think_time", label="users think for", empty="no time, or 30 s")
 
 
+MOST_LOADS: Final = 16
+MOST_REQUESTS: Final = 100_000
+"""Of all loads together."""
+_MOST_ROWS: Final = 20_000
+"""Requests up to which there is a file of them."""
+
+
+def simulate_loads(mapping: Mapping[str, Any], options: Mapping[str, Any], progress: Progress) -> Mapping[str, Any]:
+    """Return the figures of one load, or of a sweep of them."""
+    from sightline.anchors.answers import simulated
+    from sightline.answers.loads import serving_outline
+
+    loaded, loads = check(mapping, options)
+    capacity, intervals = bool(options.get("capacity")), bool(options.get("intervals", True))
+    answers, capacities = simulated(loads, progress, capacity=capacity, intervals=intervals)
+    documents = [answer.to_dict() for answer in answers]
+    outline = serving_outline(answers, capacities, loaded.cells[: len(answers)], think_s=_think_s(options))
+    return {**found(documents if loaded.is_list else documents[0], outline_piece(outline)), "files": _files(answers)}
+
+
+def check(mapping: Mapping[str, Any], options: Mapping[str, Any]) -> "tuple[Loaded, list[ServingScenario]]":
+    """Return the loads that are asked for; raise `InputError` with the mistakes that are found before they run."""
+    from sightline.anchors.answers import loads_of
+
+    loaded = read([mapping], MOST_LOADS)
+    loads = loads_of(loaded.scenarios)
+    shapes = [one.workload.requests for one in loads]
+    count = sum(int(shape.count) for shape in shapes if shape is not None)
+    if count > MOST_REQUESTS:
+        said = f"workload.requests.count comes to {count:,} requests of all loads"
+        raise InputError(f"{said}; allowed here: up to {MOST_REQUESTS:,}; the command line has no limit")
+    if options.get("capacity") and any(one.workload.slo is None for one in loads):
+        raise InputError("workload.slo is missing; the highest rate needs a limit: ttft, tpot or latency")
+    _think_s(options)
+    return loaded, loads
+
+
+def _think_s(options: Mapping[str, Any]) -> float:
+    from sightline.planning.plan_limits import read_amount
+
+    stated = options.get("think_time")
+    return 0.0 if stated is None else read_amount("think_time", stated, SECONDS, zero=True)
+
+
+def _files(answers: "list[Profile]") -> Mapping[str, str]:
+    """What became of each request, where one load was asked for and its rows were kept."""
+    outcome = answers[0].outcome if len(answers) == 1 else None
+    if outcome is None or len(outcome.requests) > _MOST_ROWS:
+        return {}
+    from sightline.simulation.results.figures import request_table
+
+    return {"requests.csv": request_table(outcome).write_csv()}
+
+
+WORK: Final = Work(simulate_loads, ("capacity", "intervals", "think_time"))
 VIEW: Final = View(
     name="serve",
     title="Serve",
     about="Put a load on an engine: what users wait for, and how much it can take.",
     job=job,
     context=context,
-    routes=result_files(job, {"answer.json": None, "requests.csv": "requests.csv"}),
+    files={"answer.json": None, "requests.csv": "requests.csv"},
     shares_scenario=True,
     tasks=TASKS,
     start=START,

@@ -1,0 +1,201 @@
+"""Explain: what limits a scenario, a stored run or a trace that is sent, where its time goes, and what would help.
+
+Traces are bounded in size and kept only until their job has read them.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request as HttpRequest
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from sightline.answers.labels import texts_of_scenario
+from sightline.answers.outline import Link
+from sightline.answers.runs import choices
+from sightline.errors import InputError, SightlineError, prefixed
+from sightline.loading.sources import without_files
+from sightline.prediction import predict
+from sightline.progress import Progress
+from sightline.quantities import BYTES, parse_quantity
+from sightline.render import html
+from sightline.render.html import Piece, folded, outline_piece, paragraphs, text
+from sightline.runs import open_store
+from sightline.web.fields import TRAINING, groups
+from sightline.web.jobs import Request
+from sightline.web.request import Asked, read, with_change
+from sightline.web.security import Refusal, refused
+from sightline.web.stored_views import MOST, RUN, find_run, run_address
+from sightline.web.views import View, Work, found
+
+if TYPE_CHECKING:
+    from starlette.routing import BaseRoute
+
+    from sightline.explanation.answer import Explanation
+    from sightline.loading.loader import Loaded
+
+TRACE, NAME, OF_SCENARIO = "trace", "name", "of_scenario"
+"""Fields of an address: what stands for a trace's content, its name, and whether it is of the scenario there."""
+PATH: Final = "/explain/trace"
+VARIABLE: Final = "SIGHTLINE_TRACE_SIZE"
+"""Environment variable with another largest size than the usual."""
+_USUAL: Final = "64 MB"
+_MOST_NAME: Final = 80
+
+
+def most_bytes() -> int:
+    """Return how large a trace that is sent may be, as it is sent: usually packed."""
+    with prefixed(f"{VARIABLE} "):
+        return int(parse_quantity(os.environ.get(VARIABLE) or _USUAL, BYTES))
+
+
+def job(asked: Asked) -> Request | None:
+    """Return the work on the trace that an address stands for; None for an address without one."""
+    if TRACE not in asked.values:
+        return None
+    scenario = {"scenario": asked.mapping} if OF_SCENARIO in asked.values else {}
+    name = PurePath(asked.option(NAME, "trace")).name[:_MOST_NAME]
+    return Request(kind="trace", mapping={TRACE: asked.option(TRACE), **scenario}, options={"name": name})
+
+
+def trace_route() -> "BaseRoute":
+    """Return the route that takes a trace as the body of a request, and answers with the address that explains it."""
+
+    async def sent(request: HttpRequest) -> Response:
+        body = await request.body()
+        values = Asked.of(request.query_params.multi_items()).values
+        asked = Asked({**values, TRACE: sha256(body).hexdigest()})
+        try:
+            work = await run_in_threadpool(job, asked)
+            await run_in_threadpool(request.app.state.jobs.start, work, body)
+        except SightlineError as error:
+            return refused(error.problems)
+        except Refusal as refusal:
+            return refused(str(refusal), refusal.status)
+        return JSONResponse({"address": f"/explain?{asked.query}"}, 202)
+
+    return Route(PATH.removeprefix("/explain"), sent, methods=["POST"])
+
+
+TASKS: Final = (*TRAINING, "generate")
+
+
+def answer(asked: Asked) -> "Piece":
+    """Return the limits, the advice, and the time by phase, module and operator, of the scenario or of a run."""
+    from sightline.explanation.explain import explain
+
+    if TRACE in asked.values:
+        return Piece()
+    if RUN in asked.values:
+        return _of_run(asked)
+    explanation = explain(predict(asked.scenario()))
+    said = "For traces of several ranks, and traces too large to upload, use the command line:"
+    command = text("sightline explain rank*.json", said)
+    more = folded("Explain the traces of several ranks", paragraphs([said]), command)
+    return _shown(explanation, asked.scenario_values) + more
+
+
+def _of_run(asked: Asked) -> "Piece":
+    """Explain a stored run, next to its prediction."""
+    from sightline.explanation.explain import explain
+
+    store = open_store()
+    with without_files():
+        run = find_run(RUN, asked, store)
+        stated = texts_of_scenario(run.scenario)
+        shown = _shown(explain(run, store=store.place), stated)
+    return html.joined(
+        html.headline(run.name, 2),
+        html.buttons([Link(f"run {run.id}", run_address(run.id)), Link("All runs", "/runs")]),
+        shown,
+    )
+
+
+def _shown(explanation: "Explanation", stated: Mapping[str, str]) -> "Piece":
+    from sightline.answers.analyses import explained_outline
+
+    return outline_piece(explained_outline(explanation, link=with_change(stated)))
+
+
+def context(asked: Asked) -> Mapping[str, Any]:
+    """Return the fields of the form, which runs and traces have not, the runs to choose from, and the largest trace."""
+    return {
+        "groups": groups(TASKS),
+        "is_of_scenario": not {RUN, TRACE} & asked.values.keys(),
+        "runs": choices(open_store().newest(MOST)[0]),
+        "chosen": asked.option(RUN),
+        "most_bytes": most_bytes(),
+        "trace_path": PATH,
+        "of_scenario": OF_SCENARIO,
+    }
+
+
+def explained(loaded: "Loaded", _: Mapping[str, Any]) -> Any:
+    """Return what ``sightline explain --json`` prints."""
+    from sightline.explanation.explain import explain
+
+    documents = [explain(one).to_dict() for one in loaded.scenarios]
+    return documents if loaded.is_list else documents[0]
+
+
+EXPLAINED: Final = Work(explained)
+
+
+def explain_trace(
+    mapping: Mapping[str, Any], options: Mapping[str, Any], progress: Progress, sent: Path
+) -> Mapping[str, Any]:
+    """Return what explains a trace; ``mapping`` may hold the ``scenario`` that it is of."""
+    name = str(options.get("name", "trace"))
+    explanation = _explained(mapping.get("scenario"), progress, sent, name)
+    return found(explanation.to_dict(), _trace_shown(explanation, name, mapping.get("scenario")))
+
+
+def _explained(scenario: Any, progress: Progress, sent: Path, name: str) -> "Explanation":
+    from sightline.explanation.explain import explain
+    from sightline.explanation.subject import is_trace
+
+    if not is_trace(sent):
+        raise InputError(f"'{name}' is no trace: torch.profiler writes one by export_chrome_trace")
+    try:
+        explanation = explain([str(sent)], scenario=_scenario(scenario), progress=progress)
+    except InputError as error:
+        raise InputError([problem.replace(str(sent), name) for problem in error.problems]) from None
+    return replace(explanation, warnings=[warning.replace(str(sent), name) for warning in explanation.warnings])
+
+
+def _scenario(stated: Any) -> Any:
+    """The scenario that a trace is of, if any; no file that it names is opened."""
+    if stated is None:
+        return None
+    scenarios = read([stated]).scenarios
+    if len(scenarios) != 1:
+        raise InputError(f"a trace is of one scenario; these are {len(scenarios)}")
+    return scenarios[0]
+
+
+def _trace_shown(explanation: "Explanation", name: str, scenario: Any) -> "Piece":
+    from sightline.answers.analyses import explained_outline
+
+    link = with_change(texts_of_scenario(scenario)) if scenario else None
+    outline = replace(explained_outline(explanation, link=link), title=f"Trace {name}")
+    return outline_piece(outline, title_level=2)
+
+
+TRACE_WORK: Final = Work(explain_trace, ("name",))
+"""Its option is what the trace is called by who sent it; no file is looked for under it."""
+VIEW: Final = View(
+    name="explain",
+    title="Explain",
+    about="What limits a scenario, a run or a trace, where its time goes, and the changes that would help most.",
+    answer=answer,
+    job=job,
+    context=context,
+    further=(trace_route(),),
+    shares_scenario=True,
+    tasks=TASKS,
+)

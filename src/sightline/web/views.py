@@ -1,0 +1,188 @@
+"""What a view of the page is made of: its answer at once, its job, further addresses, and answers as files.
+
+`sightline.commands.COMMANDS` lists the views. A view turns what an address asks into a piece of HTML with its charts.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from sightline.answers.outline import PERHAPS
+from sightline.commands import COMMANDS
+from sightline.errors import InputError, SightlineError, nearest
+from sightline.on_demand import named
+from sightline.render import html
+from sightline.render.html import Drawing, Piece
+from sightline.web.request import Asked
+from sightline.web.security import bounded, refused
+
+if TYPE_CHECKING:
+    from starlette.routing import BaseRoute
+
+    from sightline.web.jobs import Request as Job
+
+
+def _nothing(_: Asked) -> Mapping[str, Any]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """One page of the page.
+
+    Its template is ``NAME.html``, which extends ``base.html``; without one ``view.html`` shows title, text and answer.
+    """
+
+    name: str
+    """First part of its address."""
+    title: str
+    about: str
+    """One sentence below the title."""
+    answer: Callable[[Asked], "Piece"] | None = None
+    """What is shown for what an address asks. Runs in a thread. Raises `InputError` for mistakes, which are shown next
+    to the fields that they name."""
+    job: Callable[[Asked], "Job | None"] | None = None
+    """The long work that is asked for, if any. The page shows how far it is, then what it found, below the answer of a
+    view that has both."""
+    context: Callable[[Asked], Mapping[str, Any]] = _nothing
+    """Further values of the template."""
+    form: Callable[[Asked], Mapping[str, Any]] = _nothing
+    """What the script tells the form after each answer: ``{"resolved": {key: text}, "offers": {key: [text]}}``."""
+    further: Sequence["BaseRoute"] = ()
+    """Further addresses, below its own."""
+    files: Mapping[str, str | None] = field(default_factory=dict)
+    """Names of files of what its job found: which of the result's ``files``; None for the document as JSON."""
+    shares_scenario: bool = False
+    """Whether it asks about the scenario that other views show too, so that links take it along."""
+    start: Mapping[str, str] | None = None
+    """The scenario that is shown before anybody asked, if it is another than that of all views."""
+    takes_of_plan: tuple[str, ...] | None = None
+    """Keys of the plan that links to it take along; None for all. A search leaves the others free."""
+
+    tasks: tuple[str, ...] = ()
+    """Those that it answers; links to it take only the model and the cluster of others along. Empty for all."""
+
+    @property
+    def routes(self) -> Sequence["BaseRoute"]:
+        """All addresses below its own."""
+        of_job = [result_file(self.job, name, file) for name, file in self.files.items()] if self.job else []
+        return [*self.further, *of_job]
+
+    def takes(self, key: str, task: str = "") -> bool:
+        """Whether links to it take a key of a scenario of a task along."""
+        if task and self.tasks and task not in self.tasks:
+            return key.partition(".")[0] in ("model", "cluster", "config")
+        return self.takes_of_plan is None or not key.startswith("plan.") or key in self.takes_of_plan
+
+
+def views() -> list[View]:
+    """Return the views in the order of the navigation."""
+    return [named(command.view) for command in COMMANDS.values() if command.view]
+
+
+class Work(NamedTuple):
+    """What a kind of job does."""
+
+    run: Callable[..., Mapping[str, Any]]
+    """``run(mapping, options, progress)`` returns what `found` returns."""
+    options: Sequence[str] = ()
+    """Names of the options that a request may give."""
+
+    def checked(self, kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the options that say anything; raise `InputError` for those that this kind of work does not have."""
+        unknown = [name for name in options if name not in self.options]
+        if unknown:
+            known = ", ".join(self.options)
+            raise InputError(
+                [f"{name} is no option of {kind}; allowed: {known}{nearest(name, self.options)}" for name in unknown]
+            )
+        return {name: value for name, value in options.items() if value not in (None, "", [], {})}
+
+
+def found(document: Any, piece: "Piece") -> Mapping[str, Any]:
+    """Return a result: the command line's JSON, and what the page shows."""
+    charts = {name: [one.wide, one.narrow, one.label] for name, one in piece.charts.items()}
+    return {"document": document, "piece": {"html": piece.html, "charts": charts}}
+
+
+def piece_of(result: Mapping[str, Any]) -> "Piece":
+    """Return what the page shows of a result."""
+    stored = result["piece"]
+    charts = {
+        name: Drawing(wide=wide, narrow=narrow, label=label) for name, (wide, narrow, label) in stored["charts"].items()
+    }
+    return Piece(html=stored["html"], charts=charts)
+
+
+def partial_piece_of(result: Mapping[str, Any]) -> "Piece":
+    """Return what the page shows of work that was stopped, which begins with how far it was."""
+    what, done, total = (result["stopped"][key] for key in ("what", "done", "total"))
+    far = f", at {done:,} of {total:,}" if total else ""
+    when = f"after {what}" if done == total else f"while {what}{far}"
+    said = f"A part of the answer: stopped {when if what else 'at the start'}. It shows what was found until then."
+    return html.joined(html.paragraphs([said], PERHAPS), piece_of(result))
+
+
+_KINDS: Final = {
+    "json": "application/json",
+    "csv": "text/csv; charset=utf-8",
+    "yaml": "application/yaml",
+    "html": "text/html; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+"""Media types by ending."""
+
+
+def download(path: str, answer: Callable[[Asked], Response]) -> "BaseRoute":
+    """Return a route below a view's address, answered in a thread; mistakes are told as sentences."""
+
+    async def respond(request: Request) -> Response:
+        return await _answered(request, answer)
+
+    return Route(path, respond)
+
+
+async def _answered(request: Request, answer: Callable[[Asked], Response]) -> Response:
+    try:
+        return await bounded(partial(answer, Asked.of(request.query_params.multi_items())))
+    except SightlineError as error:
+        return refused(error.problems)
+
+
+def later(path: str, answer: Callable[[Asked], "Piece"]) -> "BaseRoute":
+    """Return a route of a part that the script puts into an element with its address as ``data-later``."""
+    from sightline.web.pages import render_piece
+
+    return download(path, lambda asked: HTMLResponse(render_piece(answer(asked))))
+
+
+def attached(text: str, name: str) -> Response:
+    """Return a text as a file that browsers save."""
+    kept = {"content-disposition": f'attachment; filename="{name}"', "cache-control": "no-store"}
+    return Response(text, media_type=_KINDS[name.rpartition(".")[2]], headers=kept)
+
+
+NOT_DONE = "this is not done yet, or was forgotten: start it again"
+"""What is said where there is no result."""
+
+
+def result_file(job: Callable[[Asked], "Job | None"], name: str, file: str | None) -> "BaseRoute":
+    """Return a route of a file of a job's result: which of its ``files``; None for the document as JSON."""
+
+    async def respond(request: Request) -> Response:
+        def answer(asked: Asked) -> Response:
+            work = job(asked)
+            result = request.app.state.jobs.found(work.id) if work else None
+            if result is None or (file is not None and file not in result.get("files", {})):
+                return refused(NOT_DONE, 404)
+            return attached(json.dumps(result["document"], indent=2) if file is None else result["files"][file], name)
+
+        return await _answered(request, answer)
+
+    return Route(f"/{name}", respond)
