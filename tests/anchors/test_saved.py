@@ -28,7 +28,7 @@ def test_what_was_saved_teaches_the_same(known, tmp_path):
     (listed,) = listing(str(tmp_path))
     assert (listed["name"], listed["models"], listed["tasks"]) == ("lab", ["llama-2-7b"], ["training"])
     again = anchored("lab", str(tmp_path))
-    asked = known.steps.taught.posterior.timed[0].scenario
+    asked = known.steps.corrections.timed[0].scenario
     assert sl.predict(asked, anchor=again).step_time_s == pytest.approx(sl.predict(asked, anchor=known).step_time_s)
 
 

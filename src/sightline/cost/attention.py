@@ -21,7 +21,7 @@ from sightline.cost.attention_constants import (
 )
 from sightline.cost.device_model import DeviceModel
 from sightline.cost.families import Stated, family_of, stated_values
-from sightline.cost.prices import Alike, OperatorCost, Ranks
+from sightline.cost.prices import Alike, OperatorCost, Ranks, priced_with
 from sightline.program import CachedAttention, FlashAttention
 from sightline.program.shapes import ELEMENT_BYTES
 from sightline.quantities import Number, anywhere, either, larger, plain, rounded_up, smaller
@@ -151,8 +151,8 @@ def decode_attention_cost(
     b, a, q, widths = x.batch, x.heads, x.query_tokens, x.head_dim + x.value_dim
     compute_s = 2 * b * a * q * x.reach * widths / peak
     cache = b * x.reach * x.kv_heads * x.width * x.cache_bytes
-    held = in_l2 * larger(1 / (1 + (cache / (c.l2_share * device.l2_bytes)) ** L2_EDGE), c.repeated_share)
-    memory_s = (cache * (1 - held) + 2.0 * b * a * q * widths) / device.memory_bandwidth
+    in_cache = in_l2 * larger(1 / (1 + (cache / (c.l2_share * device.l2_bytes)) ** L2_EDGE), c.repeated_share)
+    memory_s = (cache * (1 - in_cache) + 2.0 * b * a * q * widths) / device.memory_bandwidth
     head_by_head = replace(x, kv_heads=a) if x.heads_apart or c.ungrouped is not None else x
     time_s = _kernel_time(head_by_head if x.heads_apart else x, memory_s, device, c)
     alone = (a == x.kv_heads) | (a > c.largest_group * x.kv_heads)
@@ -185,13 +185,6 @@ def _kernel_time(x: CachedAttention, memory_s: Number, device: Device, c: Decode
     return time_s if c.surface is None else time_s * c.surface.factor(x)
 
 
-def price_decode(alike: Alike, on: Ranks) -> OperatorCost:
-    """Attention of few new tokens over cached and new ones."""
-    first, model = alike.first, on.device_model
-    constants = model.constants(_of_device, first.heads_apart, first.shared_kv)
-    return decode_attention_cost(alike.together, model.device, constants)
-
-
 def _of_device(model: DeviceModel, heads_apart: bool, shared_kv: bool) -> DecodeAttentionConstants:
     device = model.device
     if heads_apart:
@@ -219,11 +212,6 @@ def _busy_time(tiles: Number, mean_s: Number, longest_s: Number, units: Number, 
     whole = rounded_up(waves - 1e-9)
     uneven = waves * mean_s + tail * longest_s * (waves > 1)
     return larger(either(longest_s > mean_s, uneven, whole * mean_s), longest_s)
-
-
-def _rounds_of_writing(tokens: Number, elements: Number) -> Number:
-    """Rounds that one compute unit would take to write tokens of so many elements of keys to their pages."""
-    return tokens * smaller(elements, WRITING_THREADS) / RESIDENT_THREADS
 
 
 def _seen_scores(query: Number, context: Number, causal: Any, window: Number | None) -> Number:
@@ -336,7 +324,9 @@ def _fused_kernel_time(x: _Sizes, peak: Number, device: Device, c: AttentionCons
     exposed_bytes = c.exposed_queries * x.query_bytes + c.exposed_cache * x.cache_bytes
     kernel_s = kernel_s + exposed_bytes / device.memory_bandwidth
     if c.write_round_s:
-        kernel_s = kernel_s + c.write_round_s * _rounds_of_writing(x.b * x.sq, x.kv * x.d) / device.compute_units
+        # Rounds that one compute unit would take to write all tokens' keys to their pages.
+        rounds = x.b * x.sq * smaller(x.kv * x.d, WRITING_THREADS) / RESIDENT_THREADS
+        kernel_s = kernel_s + c.write_round_s * rounds / device.compute_units
     if c.query_conversion_s:
         kernel_s = kernel_s + eight_bits * (
             c.query_conversion_s + c.query_conversion * x.query_bytes / device.memory_bandwidth
@@ -370,20 +360,21 @@ def _tiles_time(x: _Sizes, score_s: Number, units: Number, c: AttentionConstants
     return _busy_time(tiles, tile_s, longest_s, units, c.tail)
 
 
-def price_fused(alike: Alike, on: Ranks) -> OperatorCost:
-    """Attention of whole sequences and its gradients."""
-    return attention_cost(alike.together, on.device_model.device, on.device_model.constants(_of_framework))
-
-
 def _of_framework(model: DeviceModel) -> AttentionConstants:
     return load_attention(family_of(model.device, "attention"), model.kernels.attention)
 
 
+price_fused = priced_with(attention_cost, _of_framework)
+"""Attention of whole sequences and its gradients."""
+
+
 def price_cached(alike: Alike, on: Ranks) -> OperatorCost:
     """Attention of one phase over cached and new tokens."""
-    if alike.first.decode:
-        return price_decode(alike, on)
-    return attention_cost(alike.together, on.device_model.device, on.device_model.constants(_of_engines))
+    first, model = alike.first, on.device_model
+    if not first.decode:
+        return attention_cost(alike.together, model.device, model.constants(_of_engines))
+    constants = model.constants(_of_device, first.heads_apart, first.shared_kv)
+    return decode_attention_cost(alike.together, model.device, constants)
 
 
 def _of_engines(model: DeviceModel) -> AttentionConstants:

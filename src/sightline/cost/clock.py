@@ -120,9 +120,9 @@ def watts_per_tflops(device: Device) -> Number:
 
 def sustained_share(device: Device, law: SustainedLaw) -> Number | None:
     """Return the share of the 16-bit peak that long products keep; None for devices that the rule says nothing of."""
-    told: Mapping[str, Any] = families.of_device(device)
-    if told["maker"] not in law.makers or not any(dtype in device.peak_flops for dtype in SIXTEEN_BITS):
+    architecture: Mapping[str, Any] = families.of_device(device)
+    if architecture["maker"] not in law.makers or not any(dtype in device.peak_flops for dtype in SIXTEEN_BITS):
         return None
-    watts = watts_per_tflops(device) / (law.process_energy if "process" in told else 1.0)
-    share: Number = law.makers[told["maker"]] / (1.0 + law.scale * watts**-law.exponent)
+    watts = watts_per_tflops(device) / (law.process_energy if "process" in architecture else 1.0)
+    share: Number = law.makers[architecture["maker"]] / (1.0 + law.scale * watts**-law.exponent)
     return smaller(share, 1.0)

@@ -48,14 +48,14 @@ def known_spreads() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
 @cache
 def unmeasured_half_width(part: str, distance: Distance) -> float:
     """Return the half-width at a distance, never less than at a smaller one."""
-    found = known_spreads().get(part, {})
-    if not found:
+    by_distance = known_spreads().get(part, {})
+    if not by_distance:
         return OTHERS
     widest = 0.0
     for nearer in GROWTH[: GROWTH.index(distance) + 1]:
-        if nearer == "other" or (nearer == "same maker" and nearer not in found):
+        if nearer == "other" or (nearer == "same maker" and nearer not in by_distance):
             widest *= FURTHER
-        widest = max(widest, float(found[nearer]["half_width"]) if nearer in found else 0.0)
+        widest = max(widest, float(by_distance[nearer]["half_width"]) if nearer in by_distance else 0.0)
     return widest
 
 
@@ -76,7 +76,7 @@ MEASURED_MAKER = "nvidia"
 def known_architectures() -> Mapping[str, Mapping[str, Any]]:
     """Return the properties of each architecture by name, `UNKNOWN` where they are not stated."""
     text = Path(__file__).with_name("architectures.yaml").read_text(encoding="utf-8")
-    return {name: {**UNKNOWN, **told} for name, told in parse(text).items()}
+    return {name: {**UNKNOWN, **stated} for name, stated in parse(text).items()}
 
 
 def of_device(device: Device) -> Mapping[str, Any]:
@@ -86,7 +86,7 @@ def of_device(device: Device) -> Mapping[str, Any]:
 
 def of_family(family: str) -> str:
     """Return the architecture that a family was measured on; empty for a user's and for several together."""
-    return next((name for name, told in known_architectures().items() if family in told["families"]), "")
+    return next((name for name, stated in known_architectures().items() if family in stated["families"]), "")
 
 
 def kin(family: str) -> frozenset[str]:

@@ -63,8 +63,8 @@ def l2_bytes(op: Operator) -> Number:
 @cache
 def _crossing(kind: Any) -> Callable[[Any], Number]:
     """The function of a kind of operators, from its entry."""
-    found: Callable[[Any], Number] = function(REGISTRY[kind.__name__].l2)
-    return found
+    bytes_of: Callable[[Any], Number] = function(REGISTRY[kind.__name__].l2)
+    return bytes_of
 
 
 def _product_bytes(m: Number, n: Number, k: Number, input_bytes: Number, weight_bytes: Number) -> Number:

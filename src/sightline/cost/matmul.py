@@ -195,8 +195,8 @@ def matmul_evidence(device: Device, kernel: str = "16-bit") -> Evidence:
     A format that its family was not measured with borrows.
     """
     family = family_of(device, "matmul")
-    found = evidence_of(device, "matmul")
-    return "extrapolated" if borrows(family, kernel) and family != UNMEASURED else found
+    own = evidence_of(device, "matmul")
+    return "extrapolated" if borrows(family, kernel) and family != UNMEASURED else own
 
 
 def _measured(kernels: Mapping[str, Any], kernel: str) -> str:
@@ -298,12 +298,12 @@ def _kernel_time_in_chunks(x: _Products, c: MatmulConstants) -> Array:
     first, place = distinct([number for number in flat if isinstance(number, np.ndarray)])
     flat = [number[first] if isinstance(number, np.ndarray) else number for number in flat]
     count = len(first)
-    found = np.empty(count)
+    times = np.empty(count)
     for start in range(0, count, PRODUCTS_PER_CHUNK):
         part = slice(start, start + PRODUCTS_PER_CHUNK)
         numbers = (number[part] if isinstance(number, np.ndarray) else number for number in flat)
-        found[part] = _kernel_time(_Products._make(numbers), c)
-    return found[place].reshape(shape)
+        times[part] = _kernel_time(_Products._make(numbers), c)
+    return times[place].reshape(shape)
 
 
 def _kernel_time(x: _Products, c: MatmulConstants) -> Array:

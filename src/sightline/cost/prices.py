@@ -228,11 +228,11 @@ def _called_one_by_one(operators: Sequence[Operator], on: Ranks) -> Prices:
     """Prices of those operators that the constants of a processor know."""
     from sightline.cost.processor import ProcessorPass
 
-    of = ProcessorPass.on(on)
+    passing = ProcessorPass.on(on)
     prices: Prices = {}
     for before, op in zip([None, *operators], operators, strict=False):
         path = REGISTRY[type(op).__name__].processor
-        cost = None if path is None else function(path)(op, before, of)
+        cost = None if path is None else function(path)(op, before, passing)
         if cost is not None:
             prices[id(op)] = cost
     return prices
@@ -262,6 +262,17 @@ def _reader(names: tuple[str, ...]) -> Any:
         return lambda _: ()
     read = attrgetter(*names)
     return read if len(names) > 1 else lambda op: (read(op),)
+
+
+def priced_with(cost: Any, constants: Any, *which: Any) -> Any:
+    """Return an entry's function that takes ``cost`` of operators, by ``constants`` that a device model resolves."""
+
+    def priced(alike: Alike, on: Ranks) -> OperatorCost:
+        model = on.device_model
+        prices: OperatorCost = cost(alike.together, model.device, model.constants(constants, *which))
+        return prices
+
+    return priced
 
 
 def function(path: str) -> Any:

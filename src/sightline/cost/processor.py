@@ -334,70 +334,74 @@ def kind_of(op: Operator) -> str:
     return ELEMENTWISE
 
 
-def price_product(op: Matmul, before: Operator | None, of: ProcessorPass) -> OperatorCost | None:
+def price_product(op: Matmul, before: Operator | None, passing: ProcessorPass) -> OperatorCost | None:
     """Return the price of a linear layer's product; none where its format was not measured."""
-    if of.execution.recorded:
-        return of.on_fewer_cores(_layer_products(op, isinstance(before, Matmul), of), op)
+    if passing.execution.recorded:
+        return passing.on_fewer_cores(_layer_products(op, isinstance(before, Matmul), passing), op)
     if op.kernel not in FORMATS:
         return None
-    cost = product_cost(op.m, op.n, op.k, op.batch, on=of.processor, missing=of.missing, code_is_near=True)
-    call_s = UNRECORDED * framework_calls(op) * of.processor.constants.calls.get("forward", 0.0)
+    cost = product_cost(op.m, op.n, op.k, op.batch, on=passing.processor, missing=passing.missing, code_is_near=True)
+    call_s = UNRECORDED * framework_calls(op) * passing.processor.constants.calls.get("forward", 0.0)
     return cost._replace(time_s=cost.time_s + call_s)
 
 
-def _layer_products(op: Matmul, near: bool, of: ProcessorPass) -> OperatorCost:
+def _layer_products(op: Matmul, near: bool, passing: ProcessorPass) -> OperatorCost:
     """A linear layer's product, or as many as there are layers; gradients of a shared input are added up."""
     order = op.direction if op.direction in GRADIENTS_OF_LINEAR else "forward"
     parts: list[OperatorCost] = []
     for share in op.shares:
         sizes: dict[str, Any] = {"m": op.m, "n": op.n, "k": op.k}
         sizes[SUMMED[order]] = sizes[SUMMED[order]] * share
-        code: dict[str, Any] = {"code_is_near": near or bool(parts), "missing": of.cold[of.way(op)]}
-        parts.append(product_cost(**sizes, batch=op.batch, on=of.processor, order=order, **code))
+        code: dict[str, Any] = {"code_is_near": near or bool(parts), "missing": passing.cold[passing.way(op)]}
+        parts.append(product_cost(**sizes, batch=op.batch, on=passing.processor, order=order, **code))
     time_s = sum((part.time_s for part in parts), 0.0)
     if op.module != ATTENTION_CORE:
-        time_s = time_s + len(parts) * of.processor.constants.calls.get(order, 0.0)
+        time_s = time_s + len(parts) * passing.processor.constants.calls.get(order, 0.0)
     if order == "input gradient" and len(parts) > 1:
-        adding = kernels_cost("residual", op.m * op.n, 0.0, 1.0, on=of.processor)
+        adding = kernels_cost("residual", op.m * op.n, 0.0, 1.0, on=passing.processor)
         time_s = time_s + (len(parts) - 1) * adding.time_s
     compute_s = sum((part.compute_s for part in parts), 0.0)
-    return OperatorCost(time_s, compute_s, op.bytes / of.processor.device.memory_bandwidth)
+    return OperatorCost(time_s, compute_s, op.bytes / passing.processor.device.memory_bandwidth)
 
 
-def price_attention(op: FlashAttention, _: Operator | None, of: ProcessorPass) -> OperatorCost:
+def price_attention(op: FlashAttention, _: Operator | None, passing: ProcessorPass) -> OperatorCost:
     """Return the price of fused attention over whole sequences."""
-    return of.on_fewer_cores(fused_attention_cost(op, of.processor, missing=of.cold[of.way(op)]), op)
+    return passing.on_fewer_cores(
+        fused_attention_cost(op, passing.processor, missing=passing.cold[passing.way(op)]), op
+    )
 
 
-def price_cached_attention(op: CachedAttention, _: Operator | None, of: ProcessorPass) -> OperatorCost | None:
+def price_cached_attention(op: CachedAttention, _: Operator | None, passing: ProcessorPass) -> OperatorCost | None:
     """Return the price of attention of new tokens; none for a shared latent or a window, which were not measured.
 
     A step of decoding first copies all keys and values to where one more has room.
     """
     if op.shared_kv or op.window is not None:
         return None
-    common: dict[str, Any] = {"on": of.processor, "missing": of.missing}
+    common: dict[str, Any] = {"on": passing.processor, "missing": passing.missing}
     cost = fused_attention_cost(replace(op, causal=not op.decode), **common)
     if not op.decode:
         return cost
     cached = op.batch * op.kv_heads * op.context_tokens * (op.head_dim + op.value_dim)
-    traffic = 2.0 * of.processor.element_bytes * cached
+    traffic = 2.0 * passing.processor.element_bytes * cached
     copied = kernels_cost(FALLBACK, cached / 2.0, traffic, 1.0, recorded=False, **common)
     return cost._replace(time_s=cost.time_s + copied.time_s, memory_s=cost.memory_s + copied.memory_s)
 
 
-def price_kernels(op: Elementwise, _: Operator | None, of: ProcessorPass) -> OperatorCost:
+def price_kernels(op: Elementwise, _: Operator | None, passing: ProcessorPass) -> OperatorCost:
     """Return the price of element-wise kernels."""
-    if of.execution.recorded:
+    if passing.execution.recorded:
         kernels = op.kernels - UNCALLED * (op.part == "adapter chain" and op.backward)
-        cold = of.cold[of.way(op)]
-        cost = kernels_cost(_measured_as(op), op.elements, op.traffic_bytes, kernels, on=of.processor, missing=cold)
-        return of.on_fewer_cores(cost, op)
-    name, elements = NAMES.get(op.kind, ""), op.traffic_bytes / of.processor.element_bytes
+        cold = passing.cold[passing.way(op)]
+        cost = kernels_cost(
+            _measured_as(op), op.elements, op.traffic_bytes, kernels, on=passing.processor, missing=cold
+        )
+        return passing.on_fewer_cores(cost, op)
+    name, elements = NAMES.get(op.kind, ""), op.traffic_bytes / passing.processor.element_bytes
     if name:
         elements = elements / MOVED[op.kind][int(np.any(np.greater(op.kernels, 1.0)))]
     # Nothing is saved, so that results go where those of the layer before were, still in the cache.
-    return kernels_cost(name, elements, op.traffic_bytes, op.kernels, on=of.processor, recorded=False)
+    return kernels_cost(name, elements, op.traffic_bytes, op.kernels, on=passing.processor, recorded=False)
 
 
 def _measured_as(op: Elementwise) -> str:

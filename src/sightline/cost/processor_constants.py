@@ -216,5 +216,5 @@ def _interpolated(elements: Number, knots: NDArray[np.float64], seconds: NDArray
     """Piecewise linear; beyond the last knot in proportion to the elements."""
     x = np.asarray(elements, dtype=float)
     inside = np.interp(x, knots, seconds)
-    found: NDArray[np.float64] = np.where(x > knots[-1], seconds[-1] * x / knots[-1], inside)
-    return found
+    extended: NDArray[np.float64] = np.where(x > knots[-1], seconds[-1] * x / knots[-1], inside)
+    return extended

@@ -16,7 +16,7 @@ from sightline.catalog import entry
 from sightline.content import description
 from sightline.cost.device_model import DeviceModel
 from sightline.cost.families import Stated, family_of
-from sightline.cost.prices import Alike, OperatorCost, Ranks
+from sightline.cost.prices import OperatorCost, priced_with
 from sightline.program.mixer_operators import GatedDelta, Indexer, SelectedAttention, ShortConvolution, StateSpaceScan
 from sightline.quantities import Number, larger, smaller
 from sightline.scenario import Device
@@ -161,22 +161,9 @@ def _of_family(model: DeviceModel, mixer: str) -> LinearConstants:
     return load_linear(family_of(model.device, "linear"), mixer)[0]
 
 
-def price_gated_delta(alike: Alike, on: Ranks) -> OperatorCost:
-    """Gated delta rules."""
-    model = on.device_model
-    return gated_delta_cost(alike.together, model.device, model.constants(_of_family, "gated-delta"))
-
-
-def price_convolution(alike: Alike, on: Ranks) -> OperatorCost:
-    """Short convolutions."""
-    model = on.device_model
-    return short_convolution_cost(alike.together, model.device, model.constants(_of_family, "gated-delta"))
-
-
-def price_state_space(alike: Alike, on: Ranks) -> OperatorCost:
-    """Mamba-2 scans."""
-    model = on.device_model
-    return state_space_cost(alike.together, model.device, model.constants(_of_family, "state-space"))
+price_gated_delta = priced_with(gated_delta_cost, _of_family, "gated-delta")
+price_convolution = priced_with(short_convolution_cost, _of_family, "gated-delta")
+price_state_space = priced_with(state_space_cost, _of_family, "state-space")
 
 
 @description
@@ -243,11 +230,5 @@ def _sparse_of_family(model: DeviceModel) -> SparseConstants:
     return load_sparse(family_of(model.device, "sparse"))
 
 
-def price_indexer(alike: Alike, on: Ranks) -> OperatorCost:
-    """Scores of an indexer."""
-    return indexer_cost(alike.together, on.device_model.device, on.device_model.constants(_sparse_of_family))
-
-
-def price_selected(alike: Alike, on: Ranks) -> OperatorCost:
-    """Attention over the tokens that an indexer chose."""
-    return sparse_attention_cost(alike.together, on.device_model.device, on.device_model.constants(_sparse_of_family))
+price_indexer = priced_with(indexer_cost, _sparse_of_family)
+price_selected = priced_with(sparse_attention_cost, _sparse_of_family)

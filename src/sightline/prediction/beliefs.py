@@ -36,12 +36,12 @@ SETTLED = 1e-3
 def stated_spreads(task: str) -> Mapping[str, Mapping[str, float]]:
     """Return the standard deviations of effects that the catalog states for a task, by constant and cause."""
     stated = entry(task, "constants")
-    found = {}
-    for name, said in stated["constants"].items():
-        found[name] = {cause: float(said[cause]) for cause in CAUSES if cause in said}
-        if "device" in said:
-            found[name]["lent"] = said["device"] * stated["lent"]
-    return found
+    spreads = {}
+    for name, constant in stated["constants"].items():
+        spreads[name] = {cause: float(constant[cause]) for cause in CAUSES if cause in constant}
+        if "device" in constant:
+            spreads[name]["lent"] = constant["device"] * stated["lent"]
+    return spreads
 
 
 def stated_spread(task: str, effect: str) -> float:
@@ -174,34 +174,34 @@ def _search(
 ) -> tuple[Beliefs, float]:
     """Where a search from one start ends, and what it costs there."""
     predicted, gradients = predict(start)
-    before, found = _aligned(prior, start, gradients)
-    cost = _cost(before, found, measured - predicted, noise, robust=robust)
+    before, reached = _aligned(prior, start, gradients)
+    cost = _cost(before, reached, measured - predicted, noise, robust=robust)
     for _ in range(rounds):
-        errors = measured - predicted + before.matrix(gradients) @ (found.mean - before.mean)
+        errors = measured - predicted + before.matrix(gradients) @ (reached.mean - before.mean)
         after = _settled(before, gradients, errors, noise) if robust else before.after(gradients, errors, noise)
         if rounds == 1:
             return after, cost
-        tried = _better(before, found, after, cost, predict, measured, noise, robust=robust)
+        tried = _better(before, reached, after, cost, predict, measured, noise, robust=robust)
         if tried is None:
             break
-        moved = float(np.abs(tried[0].mean - found.mean).max(initial=0.0))
-        found, cost, predicted, gradients = tried
+        moved = float(np.abs(tried[0].mean - reached.mean).max(initial=0.0))
+        reached, cost, predicted, gradients = tried
         if moved < SETTLED:
             break
         # Where it led to, results may hang on more.
-        before, found = _aligned(prior, found, gradients)
-    return replace(after, mean=np.array([found.mean_of(name) for name in after.names])), cost
+        before, reached = _aligned(prior, reached, gradients)
+    return replace(after, mean=np.array([reached.mean_of(name) for name in after.names])), cost
 
 
-def _aligned(prior: Beliefs, found: Beliefs, gradients: Sequence[Gradient]) -> tuple[Beliefs, Beliefs]:
+def _aligned(prior: Beliefs, reached: Beliefs, gradients: Sequence[Gradient]) -> tuple[Beliefs, Beliefs]:
     """The prior and what was found, both of all effects that either or a gradient names."""
-    before = prior.with_effects([*found.names, *(name for gradient in gradients for name in gradient)])
-    return before, replace(before, mean=np.array([found.mean_of(name) for name in before.names]))
+    before = prior.with_effects([*reached.names, *(name for gradient in gradients for name in gradient)])
+    return before, replace(before, mean=np.array([reached.mean_of(name) for name in before.names]))
 
 
 def _better(
     before: Beliefs,
-    found: Beliefs,
+    reached: Beliefs,
     after: Beliefs,
     cost: float,
     predict: Predict,
@@ -212,7 +212,7 @@ def _better(
 ) -> tuple[Beliefs, float, Array, Sequence[Gradient]] | None:
     """The first of ever shorter steps towards ``after`` that costs less, with its predictions; None where none does."""
     for halvings in range(HALVINGS):
-        tried = replace(after, mean=found.mean + (after.mean - found.mean) / 2**halvings)
+        tried = replace(after, mean=reached.mean + (after.mean - reached.mean) / 2**halvings)
         predicted, gradients = predict(tried)
         new = _cost(before, tried, measured - predicted, noise, robust=robust)
         if new < cost:
@@ -220,9 +220,9 @@ def _better(
     return None
 
 
-def _cost(prior: Beliefs, found: Beliefs, errors: Array, noise: Array, *, robust: bool) -> float:
+def _cost(prior: Beliefs, reached: Beliefs, errors: Array, noise: Array, *, robust: bool) -> float:
     """Twice the negative logarithm of the posterior density, but for a constant."""
-    moved = found.mean - prior.mean
+    moved = reached.mean - prior.mean
     if robust:
         explained = float(2 * np.sum(np.sqrt(1 + errors**2 / np.diag(noise)) - 1))
     else:
@@ -233,9 +233,9 @@ def _cost(prior: Beliefs, found: Beliefs, errors: Array, noise: Array, *, robust
 def _settled(prior: Beliefs, gradients: Sequence[Gradient], errors: Array, noise: Array) -> Beliefs:
     """What is believed after measurements of which some are outliers, each with noise of its own."""
     variance = np.diag(noise)
-    found = prior.after(gradients, errors, noise)
+    reached = prior.after(gradients, errors, noise)
     for _ in range(10):
-        left = errors - found.matrix(gradients) @ (found.mean - prior.mean)
+        left = errors - reached.matrix(gradients) @ (reached.mean - prior.mean)
         wilder = np.sqrt(1 + left**2 / variance)
-        found = prior.after(gradients, errors, np.diag(variance * wilder))
-    return found
+        reached = prior.after(gradients, errors, np.diag(variance * wilder))
+    return reached

@@ -449,8 +449,8 @@ def reason(change: Settings, before: Mapping[str, Any]) -> str:
     name = key.removeprefix("plan.")
     words = value if isinstance(value, list) else [value]
     for word in reversed(words):
-        if found := _VALUES.get((name, _word(word))):
-            return found
+        if sentence := _VALUES.get((name, _word(word))):
+            return sentence
     old = before.get(name)
     if isinstance(value, int) and isinstance(old, int | float) and not isinstance(value, bool):
         return (_UP if value > old else _DOWN).get(name, "")
@@ -497,7 +497,7 @@ def _binding(own: Profile, other: Profile) -> str:
     limits = {name: float(value) for name, value in own.limits.items()}
     if not limits:
         return ""
-    name = max(limits, key=lambda one: limits[one] - float(other.limits.get(one, 0.0)))
+    name = max(limits, key=lambda limit: limits[limit] - float(other.limits.get(limit, 0.0)))
     spoken = LIMIT_NAMES[name]
     return f"{spoken[:1].upper()}{spoken[1:]} takes {seconds(limits[name])} of {seconds(float(own.whole_s))}."
 
@@ -535,11 +535,11 @@ def slower_because(best: Profile, other: Profile) -> str:
     named = [key for key in unmet if abs(against[key]) >= TELLING * abs(whole)] or unmet[:1]
     if not named:
         return "takes the same time"
-    said = " and ".join(_amount(key, against[key]) for key in named)
+    sentence = " and ".join(_amount(key, against[key]) for key in named)
     gained = max((key for key in changes if key not in against), key=lambda key: abs(changes[key]), default=None)
     if gained is not None and abs(changes[gained]) >= TELLING * abs(whole):
-        said += f", for {_amount(gained, changes[gained])}"
-    return said
+        sentence += f", for {_amount(gained, changes[gained])}"
+    return sentence
 
 
 def _amount(phase: str, seconds: float) -> str:

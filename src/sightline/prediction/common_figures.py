@@ -45,6 +45,24 @@ def within(evidence: Evidence, *, measured: bool) -> Evidence:
     return evidence if measured or evidence == "datasheet" else "extrapolated"
 
 
+EVIDENCE = ("datasheet", "estimated", "extrapolated", "calibrated", "given")
+"""From the weakest on."""
+
+
+def weakest_evidence(parts: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Return the weakest evidence of any group of devices, by kind.
+
+    Constants of frameworks and engines were measured on equal devices alone.
+    """
+    weakest: dict[str, str] = {}
+    for part in parts:
+        for kind, evidence in part.items():
+            weakest[kind] = min(weakest.get(kind, evidence), evidence, key=EVIDENCE.index)
+    if weakest.get("framework") == "calibrated" and len(parts) > 1:
+        weakest["framework"] = "extrapolated"
+    return weakest
+
+
 def evidence_of_step(scenario: Scenario, model: DeviceModel) -> dict[str, str]:
     """Return what the operators of a training step rest on."""
     cluster = scenario.cluster

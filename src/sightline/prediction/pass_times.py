@@ -26,15 +26,15 @@ def in_setting(
     that wait for each other. Constants may also say less, as for kernels better than those that were measured alone;
     none makes an operator faster than its arithmetic and its bytes beyond L2 allow.
     """
-    found: Prices = {}
+    inside: Prices = {}
     for op in operators:
         alone = prices[id(op)]
         inside_s = time_s(op, alone)
         if inside_s is not alone.time_s:
             inside_s = larger(inside_s, alone.least_s)
             alone = OperatorCost(inside_s, alone.compute_s, alone.memory_s, alone.least_s)
-        found[id(op)] = alone
-    return found
+        inside[id(op)] = alone
+    return inside
 
 
 class PriceRows(dict[int, OperatorCost]):
@@ -78,7 +78,7 @@ class PassTimes(NamedTuple):
     collective_s: Number = 0.0
     launches: Number = 0.0
     """Kernels that the host launches."""
-    held_s: Number = 0.0
+    blocked_s: Number = 0.0
     """Seconds in which the device idles because the host had waited for its results and could not launch ahead."""
 
     @property
@@ -93,7 +93,7 @@ class PassTimes(NamedTuple):
 
     def waiting_s(self, host_s: Number) -> Number:
         """Seconds that the device waits for the host, whose launches take ``host_s``."""
-        return larger(host_s - self.device_s, self.held_s)
+        return larger(host_s - self.device_s, self.blocked_s)
 
     def times(self, count: Number) -> "PassTimes":
         """The pass ``count`` times."""
@@ -191,15 +191,15 @@ def around_step(program: Program, model: DeviceModel) -> dict[int, Number]:
     the head.
     """
     calls, weights = model.calls, model.call_weights
-    found: dict[int, Number] = dict.fromkeys((id(op) for block in program.blocks for op in block.backward), 0.0)
+    around: dict[int, Number] = dict.fromkeys((id(op) for block in program.blocks for op in block.backward), 0.0)
     for layer in program.layers:
-        found |= spread(layer.forward, weights.get("layer", {}), calls.get("layer forward", 0.0))
+        around |= spread(layer.forward, weights.get("layer", {}), calls.get("layer forward", 0.0))
     outside_layers = (*program.embedding.forward, *program.head.forward)
-    found |= spread(outside_layers, weights.get("pass", {}), calls.get("pass forward", 0.0))
+    around |= spread(outside_layers, weights.get("pass", {}), calls.get("pass forward", 0.0))
     last = next((block for block in reversed(program.blocks) if block.backward), program.head)
     engine_s = calls.get("pass backward", 0.0)
     engine_s = engine_s + calls.get("layer backward", 0.0) * sum(layer.count for layer in program.layers)
-    return found | spread(last.backward, {}, engine_s)
+    return around | spread(last.backward, {}, engine_s)
 
 
 def spread(operators: Sequence[Operator], weights: Mapping[str, float], seconds: Number) -> dict[int, Number]:
@@ -217,16 +217,14 @@ def in_eager_pass(program: Program, prices: Prices, model: DeviceModel) -> Price
     if model.asynchronous:
         return prices
     around = around_pass(program, model)
-    return {one: cost._replace(time_s=cost.time_s + around.get(one, 0.0)) for one, cost in prices.items()}
+    return {op: cost._replace(time_s=cost.time_s + around.get(op, 0.0)) for op, cost in prices.items()}
 
 
 def pass_execution(program: Program) -> Execution:
     """Return what an inference pass is for the caches of a processor: weights and cached tokens that it reads."""
-    return Execution(touched_bytes=sum((block.count * _read_bytes(block.operators) for block in program.blocks), 0.0))
-
-
-def _read_bytes(operators: Iterable[Operator]) -> Number:
-    return sum((op.count * op.bytes for op in operators if isinstance(op, Matmul | CachedAttention)), 0.0)
+    reading = ((block.count, op) for block in program.blocks for op in block.operators)
+    read = (n * op.count * op.bytes for n, op in reading if isinstance(op, Matmul | CachedAttention))
+    return Execution(touched_bytes=sum(read, 0.0))
 
 
 def around_pass(program: Program, model: DeviceModel) -> dict[int, Number]:
@@ -238,15 +236,15 @@ def around_pass(program: Program, model: DeviceModel) -> dict[int, Number]:
     embedding, head = embedding_and_head(program)
     places: list[tuple[str, Sequence[Operator]]] = [("layer", layer.operators) for layer in program.layers]
     calls, weights = model.calls, model.call_weights
-    found: dict[int, Number] = {}
+    around: dict[int, Number] = {}
     for name, operators in (*places, ("pass", [*embedding, *head])):
         if any(f"{name} {state}" not in calls for state in DECODING):
-            found |= spread(operators, weights.get(name, {}), calls.get(f"{name} forward", 0.0))
+            around |= spread(operators, weights.get(name, {}), calls.get(f"{name} forward", 0.0))
             continue
         states = (f"{name} {state}" for state in DECODING)
         warm, cold = (spread(operators, weights.get(state, {}), calls[state]) for state in states)
-        found |= {one: (1.0 - near) * seconds + near * cold[one] for one, seconds in warm.items()}
-    return found
+        around |= {op: (1.0 - near) * seconds + near * cold[op] for op, seconds in warm.items()}
+    return around
 
 
 def embedding_and_head(program: Program) -> tuple[Sequence[Operator], Sequence[Operator]]:

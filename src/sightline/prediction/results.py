@@ -32,10 +32,10 @@ def row_to_dict(row: RooflineRow) -> dict[str, Any]:
     return {**named, **{key: getattr(row, key) for key in _FIGURES}}
 
 
-def sensitivity_to_dict(found: Sensitivity) -> dict[str, Any]:
+def sensitivity_to_dict(answer: Sensitivity) -> dict[str, Any]:
     """Return the prediction's result keys, ``elasticity`` by number and result key, and ``neighbours``."""
-    neighbours = [neighbour_to_dict(neighbour) for neighbour in found.neighbours]
-    return {**found.answer.to_dict(), "elasticity": found.elasticity, "neighbours": neighbours}
+    neighbours = [neighbour_to_dict(neighbour) for neighbour in answer.neighbours]
+    return {**answer.answer.to_dict(), "elasticity": answer.elasticity, "neighbours": neighbours}
 
 
 def neighbour_to_dict(neighbour: Neighbour) -> dict[str, Any]:

@@ -150,12 +150,12 @@ def roofline_table(scenario: GenerationScenario) -> RooflineTable:
     mean context. Left out: the embedding and the head, and mixers that keep a state (they are no matmuls).
     """
     priced = price_generation(scenario)
-    found = [*_matmuls("prefill", priced.prefill.program), *_matmuls("decode", priced.decode.program)]
-    executed = [_in_blocks(op) for *_, op in found]
+    matmuls = [*_matmuls("prefill", priced.prefill.program), *_matmuls("decode", priced.decode.program)]
+    executed = [_in_blocks(op) for *_, op in matmuls]
     prices = price(executed, priced.worker.ranks)
     rows = (
         _row(phase, layer, op, float(prices[id(run)].time_s), priced.worker.ranks.device_model)
-        for (phase, layer, op), run in zip(found, executed, strict=True)
+        for (phase, layer, op), run in zip(matmuls, executed, strict=True)
     )
     return RooflineTable(scenario=scenario, rows=tuple(rows))
 

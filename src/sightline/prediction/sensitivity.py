@@ -99,8 +99,8 @@ def elasticities(scenario: AnyScenario, known: "Anchored | None" = None) -> dict
 
     The micro-batch of a training step must be known.
     """
-    found = varied(scenario, {number: partial(scaled, number=number) for number in NUMBERS}, known=known)
-    return {number: {key: float(value) for key, value in by_key.items()} for number, by_key in found.items()}
+    by_number = varied(scenario, {number: partial(scaled, number=number) for number in NUMBERS}, known=known)
+    return {number: {key: float(value) for key, value in by_key.items()} for number, by_key in by_number.items()}
 
 
 def varied(

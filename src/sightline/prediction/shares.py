@@ -26,16 +26,16 @@ def balanced_shares(replicas: Sequence[int], seconds: Sequence[Seconds], whole: 
     for count, times, middle in zip(replicas, seconds, near, strict=True):
         window = max(FEWEST_SHARES, 2 * max(replicas) // unit)
         shares = range(max(1, middle - window), min(len(times), middle + window) + 1)
-        found: dict[int, tuple[float, tuple[int, ...]]] = {}
+        reached: dict[int, tuple[float, tuple[int, ...]]] = {}
         for taken, (end_s, chosen) in ends.items():
             for share in shares:
                 total = taken + share * count
                 if total > whole:
                     break
                 later_s = max(end_s, float(times[share - 1]))
-                if total not in found or later_s < found[total][0]:
-                    found[total] = (later_s, (*chosen, share))
-        ends = found
+                if total not in reached or later_s < reached[total][0]:
+                    reached[total] = (later_s, (*chosen, share))
+        ends = reached
     return ends[whole][1] if whole in ends else None
 
 

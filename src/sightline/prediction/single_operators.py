@@ -158,9 +158,9 @@ def _attention_on_processor(x: AttentionOperation, model: "ProcessorModel") -> O
     return on_processor(cost, "attention", x.dtype, model)
 
 
-def _phase(x: AttentionOperation, device: Device, phase: AttentionPhase, asked: Any = True) -> OperatorAnswer:
-    """The answer with one phase's kernel; its evidence is that of the sizes that are ``asked``."""
-    measured = _is_measured(x, device, phase) and bool(np.all(_covers_attention(x, device, phase) | ~np.asarray(asked)))
+def _phase(x: AttentionOperation, device: Device, phase: AttentionPhase, where: Any = True) -> OperatorAnswer:
+    """The answer with one phase's kernel; its evidence is that of the sizes ``where`` it runs."""
+    measured = _is_measured(x, device, phase) and bool(np.all(_covers_attention(x, device, phase) | ~np.asarray(where)))
     evidence = within(evidence_of(device, PHASE_PARTS[phase]), measured=measured)
     width = half_width(device, PHASE_PARTS[phase], ("residuals",), RANGES, evidence)
     operator = _operator(x, decode=phase != "prefill")
@@ -305,7 +305,7 @@ def grouped_answer(x: GroupedMatmulOperation, device: Device) -> OperatorAnswer:
 
 def _grouped(x: GroupedMatmulOperation, device: Device, layout: GroupedLayout) -> OperatorAnswer:
     kernel, stored, warnings = _kernel_of(x, device)
-    constants, said = load_grouped(family_of(device, "grouped"), kernel, layout)
+    constants, stated_evidence = load_grouped(family_of(device, "grouped"), kernel, layout)
     products = GroupedMatmul(
         module="experts",
         part="matmul",
@@ -319,7 +319,7 @@ def _grouped(x: GroupedMatmulOperation, device: Device, layout: GroupedLayout) -
         **_types(x, stored),
     )
     cost = grouped_matmul_cost(products, device, constants)
-    evidence = within(evidence_of(device, "grouped"), measured=said == "calibrated" and not warnings)
+    evidence = within(evidence_of(device, "grouped"), measured=stated_evidence == "calibrated" and not warnings)
     place = ("kernels", kernel, layout, "residuals")
     width = half_width(device, "grouped", place, ("shape left out", "fit"), evidence)
     peak, crossing_s = device.peak_flops[stored.compute_dtype], l2_s(products, device_model(device))
@@ -426,14 +426,9 @@ def _answer(scenario: OperatorScenario) -> OperatorAnswer:
         case ElementwiseOperation():
             return _elementwise(operation, cluster.device)
         case HostCopyOperation():
-            return _host_copy(operation, cluster)
-
-
-def _host_copy(x: HostCopyOperation, cluster: Cluster) -> OperatorAnswer:
-    """A copy between host and device; where the device's memory is the host's, one within it."""
-    if device_model(cluster.device).in_host_memory:
-        return _elementwise(ElementwiseOperation(operator="copy", elements=x.elements, dtype=x.dtype), cluster.device)
-    return host_copy_answer(x, cluster)
+            copy = ElementwiseOperation(operator="copy", elements=operation.elements, dtype=operation.dtype)
+            in_host_memory = device_model(cluster.device).in_host_memory
+            return _elementwise(copy, cluster.device) if in_host_memory else host_copy_answer(operation, cluster)
 
 
 def _elementwise(x: ElementwiseOperation, device: Device) -> OperatorAnswer:

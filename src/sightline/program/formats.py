@@ -36,12 +36,12 @@ def format_of(kernel: str, dtype: str = "bf16", device: Device | None = None) ->
             f"unknown matmul format '{kernel}'{nearest(kernel, list(MATMUL_FORMATS))}; "
             f"formats: {', '.join(MATMUL_FORMATS)}"
         )
-    found = MATMUL_FORMATS[kernel]
-    if found.compute_dtype == MODEL_DTYPE:
-        return replace(found, compute_dtype=dtype)
-    if device is not None and found.compute_dtype not in device.peak_flops:
-        return replace(found, compute_dtype=dtype, activation_bytes=2.0)
-    return found
+    implied = MATMUL_FORMATS[kernel]
+    if implied.compute_dtype == MODEL_DTYPE:
+        return replace(implied, compute_dtype=dtype)
+    if device is not None and implied.compute_dtype not in device.peak_flops:
+        return replace(implied, compute_dtype=dtype, activation_bytes=2.0)
+    return implied
 
 
 def conversion(kernel: str, used: MatmulFormat, device: Device) -> tuple[str, ...]:

@@ -4,9 +4,13 @@
 of corrections, so their backward pass makes those again: what that adds is counted where a backward pass is.
 """
 
+from typing import Any
+
 from sightline.content import record
-from sightline.program.operators import Operator
+from sightline.program.operators import ATTENTION_CORE, Operator
+from sightline.program.shapes import Shapes
 from sightline.quantities import Number, smaller
+from sightline.scenario import SparseAttention
 
 
 @record
@@ -151,3 +155,22 @@ class Indexer(SequenceOperator):
         """New tokens times those that each sees."""
         later = 0.0 if self.backward else (smaller(self.new_tokens, self.context_tokens) - 1.0) / 2.0
         return self.sequences * self.new_tokens * (self.context_tokens - later)
+
+
+def selected_attention(x: Shapes, sequences: Number, **further: Any) -> SelectedAttention:
+    """Return attention to selected tokens by the heads of ``x``; ``further`` fields complete it."""
+    return SelectedAttention(
+        module=ATTENTION_CORE,
+        part="selected attention",
+        sequences=sequences,
+        heads=x.heads,
+        dtype=x.dtype,
+        element_bytes=x.element_bytes,
+        **further,
+    )
+
+
+def index_scores(sparse: SparseAttention, **further: Any) -> Indexer:
+    """Return the scores of an indexer; ``further`` fields are those of `Indexer`."""
+    heads, head_dim = float(sparse.heads), float(sparse.head_dim)
+    return Indexer(module="indexer", part="scores", heads=heads, head_dim=head_dim, **further)

@@ -3,8 +3,7 @@
 Sizes are per execution on one device, in elements unless the name says bytes; each may be an array.
 """
 
-from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,15 +92,6 @@ CollectiveRanks = Literal[
 """Who takes part: tensor-parallel, context-parallel or data-parallel ranks, those that split the experts, or those
 that an expert is split over; of context-parallel ones those that split heads, or neighbors on a ring; of pipeline
 stages two neighbors."""
-
-COLLECTIVE_PARTS: Mapping[CollectiveKind, Part] = {
-    "all_reduce": "all-reduce",
-    "all_gather": "all-gather",
-    "reduce_scatter": "reduce-scatter",
-    "all_to_all": "all-to-all",
-    "send_recv": "send-recv",
-}
-"""What a collective is called that has no other task than its kind says."""
 
 OverlappedWith = Literal["projections", "attention", "micro-batch", "nothing"]
 """What a collective may overlap with: the projections, as far as the framework overlaps them; the kernels of attention
@@ -403,7 +393,7 @@ def collective(
     return [
         Collective(
             module=module,
-            part=COLLECTIVE_PARTS[kind] if part is None else part,
+            part=part or cast(Part, kind.replace("_", "-")),
             kind=kind,
             buffer_bytes=buffer_bytes,
             count=count * 1.0,

@@ -216,8 +216,8 @@ class Block:
         """Every operator once, parts that run again and those of the update included."""
         if not self.backward:
             return self.forward
-        found = {id(op): op for op in (*self.forward, *self.recomputed, *self.backward, *self.update)}
-        return list(found.values())
+        by_identity = {id(op): op for op in (*self.forward, *self.recomputed, *self.backward, *self.update)}
+        return list(by_identity.values())
 
     @property
     def own_trained_parameters(self) -> Number:

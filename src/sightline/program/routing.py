@@ -58,11 +58,11 @@ def distinct_ranks(experts: float, per_token: float, ranks: Number, *, group_sha
     ``group_share`` of all, only so many experts and ranks are left for it (arXiv 2412.19437).
     """
     left = experts * group_share
-    held = np.maximum(np.asarray(ranks, dtype=float) * group_share, 1.0)
+    holding = np.maximum(np.asarray(ranks, dtype=float) * group_share, 1.0)
     missed: Number = 1.0
     for i in range(int(per_token)):
-        missed = missed * np.maximum(left - left / held - i, 0.0) / (left - i)
-    reached: Array = held * (1.0 - missed)
+        missed = missed * np.maximum(left - left / holding - i, 0.0) / (left - i)
+    reached: Array = holding * (1.0 - missed)
     return reached
 
 

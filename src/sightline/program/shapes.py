@@ -118,7 +118,7 @@ def low_precision_of(scenario: Scenario) -> LowPrecision | None:
     plan = scenario.plan
     if plan.dtype not in LOW_PRECISION:
         return None
-    recipe = RECIPES[recipe_of(plan)]
+    recipe = RECIPES[plan.fp8_recipe if plan.dtype == "fp8" else plan.dtype]
     both = recipe.columns_apart or not has_microscaling(scenario.cluster.device)
     return LowPrecision(
         recipe=recipe,
@@ -127,11 +127,6 @@ def low_precision_of(scenario: Scenario) -> LowPrecision | None:
         gathered_bytes=plan.framework.low_precision.weight_bytes.get(recipe.name),
         casts_weights_often=plan.framework.low_precision.casts_every_pass,
     )
-
-
-def recipe_of(plan: Plan) -> str:
-    """Return the recipe's name: plain fp8 has several, the others are their own."""
-    return plan.fp8_recipe if plan.dtype == "fp8" else plan.dtype
 
 
 def framework_under(plan: Plan) -> Framework:

@@ -103,7 +103,7 @@ def test_rates_say_how_long_a_step_takes():
     answer = sl.predict(scenario)
     for key in ("tokens_per_s", "tokens_per_s_per_device", "model_flops_per_s_per_device", "mfu"):
         own = replace(scenario, measured={key: getattr(answer, key)})
-        assert anchored([own]).steps.taught.posterior.timed[0].seconds == pytest.approx(answer.step_time_s)
+        assert anchored([own]).steps.corrections.timed[0].seconds == pytest.approx(answer.step_time_s)
 
 
 def test_a_micro_batch_is_chosen_with_what_was_learned():

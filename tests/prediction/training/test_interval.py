@@ -12,11 +12,10 @@ from training_scenarios import training
 from sightline.catalog import names
 from sightline.errors import InputError
 from sightline.prediction import predict
-from sightline.prediction.common_figures import intervals
+from sightline.prediction.common_figures import LONGER, SHORTER, intervals
 from sightline.prediction.training.constants import stated_set
 from sightline.prediction.training.knowledge import is_bound
 from sightline.prediction.training.memory import MEMORY_SPREAD
-from sightline.prediction.training.step_profile import LONGER, SHORTER
 from sightline.profile import Profile
 from sightline.scenario import Scenario
 

@@ -49,10 +49,10 @@ def host(scenario: Scenario, **how: Any) -> float:
 
 
 @given(SECONDS, SECONDS, SECONDS, SECONDS)
-def test_a_pass_lasts_as_long_as_the_later_of_both(work_s, collective_s, host_s, held_s):
-    times = PassTimes(memory_s=work_s, collective_s=collective_s, held_s=held_s)
+def test_a_pass_lasts_as_long_as_the_later_of_both(work_s, collective_s, host_s, blocked_s):
+    times = PassTimes(memory_s=work_s, collective_s=collective_s, blocked_s=blocked_s)
     total_s = times.device_s + times.waiting_s(host_s)
-    assert total_s == pytest.approx(max(work_s + collective_s + held_s, host_s))
+    assert total_s == pytest.approx(max(work_s + collective_s + blocked_s, host_s))
     three = times.times(3.0)
     assert three.device_s + three.waiting_s(3.0 * host_s) == pytest.approx(3.0 * total_s)
 

@@ -11,7 +11,6 @@ from itertools import count
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sightline.cost.collectives.libraries import (
     CollectiveConstants,
@@ -25,8 +24,8 @@ from sightline.cost.collectives.libraries import (
 from sightline.cost.prices import Alike, OperatorCost, Ranks
 from sightline.errors import InputError, nearest
 from sightline.program.routing import distinct_ranks
-from sightline.quantities import Number, anywhere, identity, larger, smaller
-from sightline.scenario import Host, Interconnect, Network
+from sightline.quantities import Number, anywhere, either, identity, larger, smaller
+from sightline.scenario import Interconnect, Network
 from sightline.scenario.cluster import COLLECTIVES
 
 
@@ -59,13 +58,13 @@ def _prime_factors(number: int) -> list[int]:
 
 def extents(ranks: Number, per_node: int, link: Interconnect) -> list[Extent]:
     """Return how far a group of neighbours reaches along each dimension of a slice of ``per_node`` devices."""
-    found, rest = [], np.asarray(ranks, dtype=float)
+    reached, rest = [], np.asarray(ranks, dtype=float)
     for length in torus_shape(per_node, link.dimensions):
         along = np.minimum(rest, float(length))
         wraps = length % link.closes_at == 0
-        found.append(Extent(ranks=along, closed=1.0 * ((along == length) & wraps)))
+        reached.append(Extent(ranks=along, closed=1.0 * ((along == length) & wraps)))
         rest = np.ceil(rest / along)
-    return found
+    return reached
 
 
 def ring_share(ranks: Number, per_node: int, link: Interconnect) -> Number:
@@ -162,31 +161,23 @@ def custom_all_reduce_time(
     within = (size <= custom.limit(n)) & (nodes == 1)
     pair = custom.algorithms["pair"]
     pair_s = pair.launch_s + pair.hop * latency_s + size / (bandwidth * pair.efficiency)
-    if isinstance(n, np.ndarray):
-        several = np.where(n > 2, _several(size, n, bandwidth, latency_s, custom), pair_s)
-        return np.where(within, several, np.inf)
-    time_s = _several(size, n, bandwidth, latency_s, custom) if n > 2 else pair_s
-    if isinstance(within, np.ndarray):
-        return np.where(within, time_s, np.inf)
-    return time_s if within else np.inf
+    return either(within, either(n > 2, _several(size, n, bandwidth, latency_s, custom), pair_s), np.inf)
 
 
 def _several(size: Number, n: Number, bandwidth: Number, latency_s: Number, custom: CustomAllReduce) -> Number:
     """Seconds of the fastest kernel among more than two ranks."""
     peers = n - 1
-    one, two, cast = (custom.algorithms.get(name) for name in ("one_shot", "two_shot", "multicast"))
+    one_shot, two_shot, multicast = (custom.algorithms.get(name) for name in ("one_shot", "two_shot", "multicast"))
     time_s: Number = np.inf
-    if one is not None:
-        time_s = one.launch_s + peers * (one.hop * latency_s + size / (bandwidth * one.efficiency))
-    if two is not None:
-        wire_s = 2 * peers / n * size / (bandwidth * two.efficiency)
-        time_s = smaller(time_s, two.launch_s + larger(peers * two.hop * latency_s, wire_s))
-    if cast is not None and anywhere(n >= MULTICAST_MIN_RANKS):
-        wire_s = (1 + 1 / n) * size / (bandwidth * cast.efficiency)
-        cast_s = cast.launch_s + larger(peers * cast.hop * latency_s, wire_s)
-        if isinstance(n, np.ndarray):
-            cast_s = np.where(n >= MULTICAST_MIN_RANKS, cast_s, np.inf)
-        time_s = smaller(time_s, cast_s)
+    if one_shot is not None:
+        time_s = one_shot.launch_s + peers * (one_shot.hop * latency_s + size / (bandwidth * one_shot.efficiency))
+    if two_shot is not None:
+        wire_s = 2 * peers / n * size / (bandwidth * two_shot.efficiency)
+        time_s = smaller(time_s, two_shot.launch_s + larger(peers * two_shot.hop * latency_s, wire_s))
+    if multicast is not None and anywhere(n >= MULTICAST_MIN_RANKS):
+        wire_s = (1 + 1 / n) * size / (bandwidth * multicast.efficiency)
+        cast_s = multicast.launch_s + larger(peers * multicast.hop * latency_s, wire_s)
+        time_s = smaller(time_s, either(n >= MULTICAST_MIN_RANKS, cast_s, np.inf))
     return time_s
 
 
@@ -272,8 +263,7 @@ def collective_time(
     if cluster.intra_node.beyond is not None and constants.beyond is not None:
         return _paired_time(kind, bytes, group, cluster, constants)
     n, r = group.size, group.ranks_per_node
-    alone = np.equal(n, 1) if isinstance(n, np.ndarray) else bool(n == 1)
-    if alone is True:
+    if not anywhere(n != 1):
         return 0.0 * bytes
     nodes = -(-n // r)
     fitted = constants.kinds[kind]
@@ -294,7 +284,7 @@ def collective_time(
             time_s = smaller(time_s, kernel_s)
             if constants.custom.block_bandwidth is not None:
                 time_s = larger(time_s, even_blocks_time(bytes, n, nodes, constants.custom.block_bandwidth))
-    return time_s if alone is False else np.where(alone, 0.0, time_s)
+    return either(n == 1, 0.0, time_s)
 
 
 def _paired_time(kind: str, bytes: Number, group: Group, cluster: Links, constants: CollectiveConstants) -> Number:
@@ -333,7 +323,8 @@ def _wires(kind: str, group: Group, cluster: Links, fitted: KindConstants, *, sh
         if shared or link.peer_to_peer or link.shares is not None:
             bandwidth = bandwidth * fitted.share(r)
         if not link.peer_to_peer:
-            bandwidth = smaller(smaller(bandwidth, cluster.host.device_bandwidth), _memory_bandwidth(cluster.host, r))
+            in_memory = cluster.host.memory_bandwidth / (2.0 * r)
+            bandwidth = smaller(smaller(bandwidth, cluster.host.device_bandwidth), in_memory)
     elif link.topology == "full-mesh":
         bandwidth = bandwidth * larger(1, r - 1) / max(1, cluster.per_node - 1)
     elif link.topology == "ring":
@@ -346,18 +337,13 @@ def _wires(kind: str, group: Group, cluster: Links, fitted: KindConstants, *, sh
     return _Wires(bandwidth, link.latency_s, ports, network.latency_s)
 
 
-def _memory_bandwidth(host: Host, ranks: Number) -> Number:
-    """What host memory leaves each of so many ranks that pass everything through it."""
-    return host.memory_bandwidth / (2.0 * ranks)
-
-
 def _ring(kind: str, size: Number, n: Number, r: Number, m: Number) -> _Route:
     """A ring through all ranks that enters and leaves each node once; point to point for the last two kinds.
 
     Reduce-scatter and all-gather pass (n-1)/n S over every link in n - 1 steps, of which m - 1 cross the network;
     all-reduce is both. All-to-all sends 1/n of the buffer to every peer at once.
     """
-    across, inside = _indicator(m > 1), _indicator(r > 1)
+    across, inside = 1.0 * (m > 1), 1.0 * (r > 1)
     if kind == "all_to_all":
         return _Route((r - 1) / n * size, n - 1, r * (n - r) / n * size * across, across)
     if kind == "send_recv":
@@ -369,15 +355,10 @@ def _ring(kind: str, size: Number, n: Number, r: Number, m: Number) -> _Route:
     return _Route(volume * inside, passes * (n - m), volume * across, passes * (m - 1))
 
 
-def _indicator(condition: bool | NDArray[np.bool_]) -> Number:
-    """1 where the condition holds, 0 elsewhere."""
-    return condition.astype(float) if isinstance(condition, np.ndarray) else float(condition)
-
-
 def _tree(size: Number, r: Number, m: Number) -> _Route:
     """Up and down a double binary tree of nodes, each a chain of its devices: 2 (m-1)/m S per node, 2 log2(m) hops."""
     depth = np.ceil(np.log2(m)) if isinstance(m, np.ndarray) else (int(m) - 1).bit_length()
-    return _Route(2 * size * _indicator(r > 1), 2 * (r - 1), 2 * (m - 1) / m * size, 2 * depth)
+    return _Route(2 * size * (r > 1), 2 * (r - 1), 2 * (m - 1) / m * size, 2 * depth)
 
 
 def _least_time(
@@ -421,20 +402,17 @@ def _nvls_time(size: Number, n: Number, m: Number, wires: _Wires, fitted: KindCo
     (protocol,) = fitted.protocols
     wire_s = (1 + 1 / n) * size / (wires.bandwidth * protocol.efficiency)
     time_s = protocol.launch_s + 2 * protocol.hop * wires.latency_s + wire_s
-    used = (m == 1) & (n >= NVLS_MIN_RANKS)
-    if isinstance(used, np.ndarray):
-        return np.where(used, time_s, np.inf)
-    return time_s if used else np.inf
+    return either((m == 1) & (n >= NVLS_MIN_RANKS), time_s, np.inf)
 
 
 def price_collectives(alike: Alike, on: Ranks) -> OperatorCost:
     """Collectives of one kind and group mostly carry the same buffer, so that each distinct one is priced once."""
-    first, found, times = alike.first, {}, []
+    first, by_buffer, times = alike.first, {}, []
     group = on.group(first.ranks)
     for op in alike.operators:
         key = (op.choices, identity(op.buffer_bytes))
-        if key not in found:
-            found[key] = collective_time(
+        if key not in by_buffer:
+            by_buffer[key] = collective_time(
                 first.kind,
                 op.buffer_bytes,
                 group=group,
@@ -442,7 +420,7 @@ def price_collectives(alike: Alike, on: Ranks) -> OperatorCost:
                 constants=on.library,
                 across=_across(op.choices, group),
             )
-        times.append(found[key])
+        times.append(by_buffer[key])
     nothing = [0.0 * time_s for time_s in times]
     return OperatorCost(times, nothing, nothing)  # type: ignore[arg-type]
 

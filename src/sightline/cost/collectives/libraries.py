@@ -7,7 +7,6 @@ from statistics import fmean
 from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sightline.catalog import entry, names
 from sightline.content import description, record, remembered
@@ -106,11 +105,9 @@ class CustomAllReduce:
     def limit(self, ranks: Number) -> Number:
         """Bytes up to which groups of so many ranks use the kernels."""
         known = sorted(self.most_bytes)
-        if not isinstance(ranks, np.ndarray):
-            return next((self.most_bytes[n] for n in known if ranks <= n), 0.0)
         limits = np.array([*(self.most_bytes[n] for n in known), 0.0])
-        within: NDArray[np.float64] = limits[np.searchsorted(known, ranks)]
-        return within
+        limit: Number = limits[np.searchsorted(known, ranks)]
+        return limit
 
 
 @record

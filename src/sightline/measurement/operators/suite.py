@@ -15,7 +15,6 @@ from sightline.measurement.operators.kernels import MATMULS
 from sightline.measurement.operators.measure import ONE, SEVERAL
 from sightline.measurement.operators.recorded import BACKWARD, IMPLEMENTATIONS, RECORDED
 from sightline.measurement.processes.suite import Case, Measured, OnStep, Settings, case_of, profile_of, run_suite
-from sightline.program.operators import COLLECTIVE_PARTS
 from sightline.progress import SILENT, Progress
 from sightline.runs import Store
 from sightline.scenario import Device, OperatorScenario
@@ -35,7 +34,7 @@ MANY = 24
 """Operators of a kind of which a quick suite of an accelerator takes every second one."""
 KERNELS: tuple[ElementwiseName, ...] = ("copy", "norm", "activation", "embedding", "rope", "softmax", "residual")
 """One of each class of kernels that has constants; the others are predicted with those of a class."""
-COLLECTIVES = tuple(COLLECTIVE_PARTS)
+COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv")
 MESSAGES = tuple(2**power for power in range(10, 27))
 
 

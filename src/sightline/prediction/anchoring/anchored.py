@@ -52,14 +52,14 @@ class Lesson:
 def lessons_of_steps(known: AnchoredSteps, one: Timed[Scenario]) -> list[Lesson]:
     """Return what is known of the training constants of an anchor's site, largest surprise first."""
     scenario = one.scenario
-    causes = causes_of(scenario, known.taught.posterior.before, site_of(scenario))
+    causes = causes_of(scenario, known.corrections.before, site_of(scenario))
     base = base_constants(scenario)
 
     def value(name: str, shift: float) -> float:
         return exp(shift) if name == PACE else float(getattr(shifted(scenario, {name: shift}), name))
 
     names = [name for name in priors() if name == PACE or getattr(base, name)]
-    return _lessons(known.taught.posterior, {name: effects_on(name, causes) for name in names}, value)
+    return _lessons(known.corrections, {name: effects_on(name, causes) for name in names}, value)
 
 
 def lessons_of_requests(known: AnchoredRequests, one: Timed[GenerationScenario]) -> list[Lesson]:
@@ -77,7 +77,7 @@ def lessons_of_requests(known: AnchoredRequests, one: Timed[GenerationScenario])
     effects = {name: (f"{name}/site/{site}",) for name in names}
     case = f"/case/{one.name}"
     own = {effect.removesuffix(case): (effect,) for effect in known.cases.names if effect.endswith(case)}
-    return _lessons(known.taught.posterior, effects | own, value)
+    return _lessons(known.corrections, effects | own, value)
 
 
 def _lessons(
@@ -225,28 +225,34 @@ class Anchored:
     def warnings(self, scenario: Answered) -> list[str]:
         """Return a sentence where what is asked for is not what the anchors measured, and what carries over."""
         posterior = self.posterior(task_name(scenario))
-        found = [*posterior.contradictions, *self._surprises(posterior), *self._of_another_task(task_name(scenario))]
-        others = [one.scenario for one in posterior.timed]
-        return found + _differences(scenario, others)
+        sentences = [
+            *posterior.contradictions,
+            *self._surprises(posterior),
+            *self._of_another_task(task_name(scenario)),
+        ]
+        others = [timed.scenario for timed in posterior.timed]
+        return sentences + _differences(scenario, others)
 
     def _of_another_task(self, task: str) -> list[str]:
         """Sentences about anchors that measured nothing of what is asked for."""
-        found = []
+        sentences = []
         for anchor in self.anchors:
-            measured = {task_name(one.scenario) for one in anchor.timed} | ({"generation"} if anchor.loads else set())
+            measured = {task_name(timed.scenario) for timed in anchor.timed} | (
+                {"generation"} if anchor.loads else set()
+            )
             if task not in measured:
-                found.append(
+                sentences.append(
                     f"anchor '{anchor.name}' measured {_listed(measured)} and is ignored for {task}: engines and "
                     "training frameworks share no constants"
                 )
-        return found
+        return sentences
 
     @staticmethod
     def _surprises(posterior: Posterior) -> list[str]:
         """Sentences about anchors that no published cluster resembles."""
         if not posterior.is_surprising:
             return []
-        far = [log(one.seconds) - float(at) for one, at in zip(posterior.timed, posterior.expected, strict=True)]
+        far = [log(timed.seconds) - float(at) for timed, at in zip(posterior.timed, posterior.expected, strict=True)]
         farthest = max(range(len(far)), key=lambda place: abs(far[place]))
         sentence = (
             f"anchor '{posterior.timed[farthest].name}' took {exp(far[farthest]):.2g} x the predicted time, more "
@@ -260,7 +266,7 @@ class Anchored:
         known = self.steps if task == "training" else self.requests
         if known is None:
             raise LookupError(f"no anchor measured {task}")
-        return known.taught.posterior
+        return known.corrections
 
     def lessons(self, one: Timed[Any]) -> list[Lesson]:
         """Return what was learned about the constants of an anchor's site."""
@@ -272,13 +278,13 @@ class Anchored:
         """Return the documented ``anchor`` key: an entry for each anchor of a task."""
         posterior = self.posterior(task)
         both = list(zip(posterior.timed, posterior.expected, strict=True))
-        found = []
+        entries = []
         for anchor in self.anchors:
-            own = [(one, exp(float(logarithm))) for one, logarithm in both if one.name in anchor.names]
+            own = [(timed, exp(float(logarithm))) for timed, logarithm in both if timed.name in anchor.names]
             if not own:
                 continue
             lessons = self.lessons(own[0][0])
-            found.append(
+            entries.append(
                 {
                     "from": anchor.name,
                     "learned": [lesson.to_dict() for lesson in lessons],
@@ -286,7 +292,7 @@ class Anchored:
                     "sentence": sentence_of_anchor(own, lessons),
                 }
             )
-        return found
+        return entries
 
 
 def learn(anchors: Sequence[Anchor]) -> Anchored:
@@ -308,7 +314,7 @@ def learn(anchors: Sequence[Anchor]) -> Anchored:
         requests=anchored_requests.learn_requests(requests, loads) if requests or loads else None,
     )
     for of in (known.steps, known.requests):
-        plausible.check(None if of is None else of.taught.posterior)
+        plausible.check(None if of is None else of.corrections)
     return known
 
 

@@ -12,12 +12,12 @@ from sightline.cost.device_model import device_model
 from sightline.prediction.anchoring.anchor import MeasuredLoad
 from sightline.prediction.anchoring.posterior import (
     Cases,
-    Taught,
+    Corrections,
     Unexplained,
     contradicting,
+    corrections_of,
     described,
     plan_spreads,
-    teach,
     widest,
 )
 from sightline.prediction.anchoring.timed import Timed
@@ -40,7 +40,7 @@ def weight_format(scenario: GenerationScenario) -> tuple[float, float]:
     """Return the fewest bytes of a matmul weight, and the highest peak of products with it in FLOP/s."""
     plan, device = scenario.plan, scenario.cluster.device
     used = formats_of(scenario.model, plan.quantization, plan.dtype, device, whole_model=True)
-    fewest = min(of.weight_bytes for of in used.operands.values())
+    fewest = min(operand.weight_bytes for operand in used.operands.values())
     # Kernels for weights below 16 bits may multiply in any type that the device has.
     highest = max(device.peak_flops.values())
     plain = used.operands[used.plain]
@@ -64,19 +64,19 @@ def engine_at_site(scenario: GenerationScenario) -> EngineAtSite:
 class AnchoredRequests:
     """What is known of generation once requests on one's own cluster were measured."""
 
-    taught: Taught
+    corrections: Corrections
     cases: Cases
     alternatives: Sequence["AnchoredRequests"] = ()
     """Where anchors contradict each other: what each teaches alone."""
 
     def constants(self, scenario: GenerationScenario, base: InferenceConstants) -> InferenceConstants:
         """Return the engine's constants at the scenario's site."""
-        return constants_at(base, shifts(self.taught.posterior.beliefs, site_of(scenario)))
+        return constants_at(base, shifts(self.corrections.beliefs, site_of(scenario)))
 
     def pace(self, scenario: GenerationScenario, quantity: str) -> Number:
         """Return the factor on a result's seconds: the site's, and what near anchors left."""
-        beliefs, own = self.taught.posterior.beliefs, unexplained(scenario, quantity)
-        near = self.taught.taken_over(own) + self.cases.taken_over(own, beliefs)
+        beliefs, own = self.corrections.beliefs, unexplained(scenario, quantity)
+        near = self.corrections.taken_over(own) + self.cases.taken_over(own, beliefs)
         pace: Number = np.exp(beliefs.mean_of(f"{PACE}/site/{site_of(scenario)}") + near)
         return pace
 
@@ -84,8 +84,8 @@ class AnchoredRequests:
         """Return what is predicted for a scenario whose engine is ready."""
         scenario = engine.scenario
         constants = self.constants(scenario, engine.base).running_on(scenario.cluster)
-        found = latencies(engine.workers, constants)
-        return at_pace(found, constants, self.pace(scenario, "ttft_s"), self.pace(scenario, "tpot_s"))
+        answer = latencies(engine.workers, constants)
+        return at_pace(answer, constants, self.pace(scenario, "ttft_s"), self.pace(scenario, "tpot_s"))
 
     def narrowed(self, scenario: GenerationScenario, usual: Mapping[str, float]) -> dict[str, float]:
         """Return the logarithmic half-widths of intervals; ``usual`` are those without anchors.
@@ -107,13 +107,13 @@ class AnchoredRequests:
 
     def spreads(self, engine: EngineAtSite, usual: Mapping[str, float]) -> dict[str, float]:
         """Return the half-widths of intervals after all anchors together."""
-        known = self.taught.posterior
+        known = self.corrections
         left = {}
         for key in ("ttft_s", "tpot_s", "latency_s"):
-            before, after = (engine.gradient(key, of)[1] for of in (known.before, known.beliefs))
+            before, after = (engine.gradient(key, beliefs)[1] for beliefs in (known.before, known.beliefs))
             own = unexplained(engine.scenario, key)
             after = {**after, **self.cases.weights(own)}
-            left[key] = self.taught.share_left(own, before, after, self.cases.known(own))
+            left[key] = self.corrections.share_left(own, before, after, self.cases.known(own))
         left["output_tokens_per_s"] = left["tpot_s" if engine.scenario.workload.continuous else "latency_s"]
         return {key: spread * sqrt(left[key]) for key, spread in usual.items()}
 
@@ -122,9 +122,9 @@ class AnchoredRequests:
 
         After runs that are farther off than clusters differ, nothing is calibrated.
         """
-        if self.taught.posterior.is_surprising:
+        if self.corrections.is_surprising:
             return "extrapolated" if usual == "calibrated" else usual
-        own = any(site_of(one.scenario) == site_of(scenario) for one in self.taught.posterior.timed)
+        own = any(site_of(anchor.scenario) == site_of(scenario) for anchor in self.corrections.timed)
         return "calibrated" if own else usual
 
 
@@ -186,12 +186,12 @@ def learn_requests(timed: Sequence[Timed[GenerationScenario]], loads: Sequence[M
     before = NOTHING
     if loads:
         before = replace(NOTHING, names=tuple(cases.names), mean=np.zeros(len(of_loads)), covariance=cases.covariance)
-    taught = teach(before, predict, every, own, plan_spreads())
+    corrections = corrections_of(before, predict, every, own, plan_spreads())
     alternatives = [
         learn_requests([one for one in timed if one.name == name], [load for load in loads if load.name == name])
-        for name in contradicting(taught)
+        for name in contradicting(corrections)
     ]
-    return AnchoredRequests(taught=taught, cases=cases, alternatives=tuple(alternatives))
+    return AnchoredRequests(corrections=corrections, cases=cases, alternatives=tuple(alternatives))
 
 
 def least_seconds(timed: Timed[GenerationScenario]) -> float:

@@ -13,14 +13,14 @@ import numpy as np
 from sightline.content import record
 from sightline.cost.device_model import device_model
 from sightline.prediction.anchoring.posterior import (
+    Corrections,
     Spreads,
-    Taught,
     Unexplained,
     contradicting,
+    corrections_of,
     covariance_of,
     described,
     plan_spreads,
-    teach,
     widest,
 )
 from sightline.prediction.anchoring.timed import MeasuredStep, seconds_of
@@ -55,40 +55,43 @@ def site_of(scenario: Scenario) -> str:
 class AnchoredSteps(Knowledge):
     """What is known of training once steps of one's own cluster were measured."""
 
-    taught: Taught
+    corrections: Corrections
     alternatives: Sequence["AnchoredSteps"] = ()
     """Where anchors contradict each other: what each teaches alone."""
 
     def constants(self, scenario: Scenario) -> TrainingConstants:
         """Return the constants that a scenario is predicted with: its own pace takes over what near anchors left."""
-        known = self.taught.posterior
+        known = self.corrections
         shift = shifts(known.beliefs, causes_of(scenario, known.beliefs, site_of(scenario)))
-        near = self.taught.taken_over(self._unexplained(scenario))
+        near = self.corrections.taken_over(self._unexplained(scenario))
         return shifted(scenario, shift | {PACE: shift[PACE] + near})
 
     def _unexplained(self, scenario: Scenario) -> Unexplained:
-        return unexplained(scenario, "step_time_s", site_slopes(scenario, "step_time_s", self.taught.posterior.before))
+        return unexplained(scenario, "step_time_s", site_slopes(scenario, "step_time_s", self.corrections.before))
 
     def spread(self, scenario: Scenario, seconds: Callable[[TrainingConstants], Number]) -> float:
         """Return the logarithmic half-width of a time's 80 % interval.
 
         It spans what each anchor says alone where anchors contradict each other.
         """
-        known = self.taught.posterior
-        before, after = (slopes_at_site(seconds, scenario, of)[1] for of in (known.before, known.beliefs))
-        left = self.taught.share_left(self._unexplained(scenario), before, after)
+        known = self.corrections
+        before, after = (slopes_at_site(seconds, scenario, beliefs)[1] for beliefs in (known.before, known.beliefs))
+        left = self.corrections.share_left(self._unexplained(scenario), before, after)
         own = Knowledge(stated=known.before).spread(scenario, seconds) * sqrt(left)
         if not self.alternatives:
             return own
         here = np.log(seconds(self.constants(scenario)))
-        others = [(float(np.log(seconds(one.constants(scenario))) - here), one) for one in self.alternatives]
-        return widest(own, [(far, one.spread(scenario, seconds)) for far, one in others])
+        others = [
+            (float(np.log(seconds(alternative.constants(scenario))) - here), alternative)
+            for alternative in self.alternatives
+        ]
+        return widest(own, [(far, alternative.spread(scenario, seconds)) for far, alternative in others])
 
     def _is_own(self, scenario: Scenario) -> bool:
         """Whether one's own runs are of the same device and framework, and none is farther off than clusters differ."""
-        if self.taught.posterior.is_surprising:
+        if self.corrections.is_surprising:
             return False
-        return any(site_of(one.scenario) == site_of(scenario) for one in self.taught.posterior.timed)
+        return any(site_of(anchor.scenario) == site_of(scenario) for anchor in self.corrections.timed)
 
     def evidence(self, scenario: Scenario) -> str:
         """Return what the constants rest on: one's own run where it is of the same device and framework.
@@ -98,7 +101,7 @@ class AnchoredSteps(Knowledge):
         if self._is_own(scenario):
             return "calibrated"
         usual = Knowledge.evidence(self, scenario)
-        return "extrapolated" if usual == "calibrated" and self.taught.posterior.is_surprising else usual
+        return "extrapolated" if usual == "calibrated" and self.corrections.is_surprising else usual
 
     def missing(self, scenario: Scenario) -> dict[str, str]:
         """Return what would have to be measured for calibrated constants; nothing after one's own run."""
@@ -136,8 +139,8 @@ def site_slopes(scenario: Scenario, quantity: str, known: Beliefs) -> dict[str, 
     """Return how the logarithm of a time moves with each constant of its site; plans may be arrays."""
 
     def logarithm(shift: Mapping[str, float]) -> Number:
-        found: Number = np.log(seconds_of(scenario, quantity, shifted(scenario, shift)))
-        return found
+        seconds: Number = np.log(seconds_of(scenario, quantity, shifted(scenario, shift)))
+        return seconds
 
     at = shifts(known, causes_of(scenario, known, site_of(scenario)))
     before = logarithm(at)
@@ -157,23 +160,25 @@ def learn_steps(timed: Sequence[MeasuredStep], *, known: Beliefs | None = None) 
     """Return what is known after the anchors; ``known`` before them, else what the catalog's measurements taught."""
     before = Knowledge(stated=known).beliefs
     own = [unexplained(one.scenario, one.quantity, site_slopes(one.scenario, one.quantity, before)) for one in timed]
-    taught = teach(before, _predictor(timed), timed, own, plan_spreads())
-    alone = [learn_steps([one for one in timed if one.name == name], known=known) for name in contradicting(taught)]
-    return AnchoredSteps(stated=taught.posterior.beliefs, taught=taught, alternatives=tuple(alone))
+    corrections = corrections_of(before, _predictor(timed), timed, own, plan_spreads())
+    alone = [
+        learn_steps([one for one in timed if one.name == name], known=known) for name in contradicting(corrections)
+    ]
+    return AnchoredSteps(stated=corrections.beliefs, corrections=corrections, alternatives=tuple(alone))
 
 
-def with_micro_batch(one: MeasuredStep) -> MeasuredStep:
+def with_micro_batch(step: MeasuredStep) -> MeasuredStep:
     """Return the step with the micro-batch that is the fastest, where its scenario leaves that open."""
-    scenario = one.scenario
-    return one if scenario.plan.micro_batch is not None else replace(one, scenario=predict(scenario).scenario)
+    scenario = step.scenario
+    return step if scenario.plan.micro_batch is not None else replace(step, scenario=predict(scenario).scenario)
 
 
 def _predictor(timed: Sequence[MeasuredStep]) -> Callable[[Beliefs], tuple[Array, Sequence[Gradient]]]:
     """Return what predicts the anchors' logarithms and their gradients at the means of beliefs."""
 
     def logarithms(beliefs: Beliefs) -> tuple[Array, Sequence[Gradient]]:
-        found = [slopes_at_site(one.seconds_with, one.scenario, beliefs) for one in timed]
-        return np.array([logarithm for logarithm, _ in found]), [slopes for _, slopes in found]
+        times = [slopes_at_site(step.seconds_with, step.scenario, beliefs) for step in timed]
+        return np.array([logarithm for logarithm, _ in times]), [slopes for _, slopes in times]
 
     return logarithms
 
@@ -237,16 +242,16 @@ class _Side(NamedTuple):
 
 def _side(scenario: Scenario, known: AnchoredSteps | None) -> _Side:
     usual = Knowledge().beliefs
-    beliefs, before = (usual, usual) if known is None else (known.beliefs, known.taught.posterior.before)
+    beliefs, before = (usual, usual) if known is None else (known.beliefs, known.corrections.before)
     slopes = slopes_at_site(lambda tried: assemble(scenario, tried)[1].step_time_s, scenario, beliefs)[1]
     of_site = constants_of_site(slopes) if before is beliefs else site_slopes(scenario, QUANTITY, before)
     return _Side(slopes, unexplained(scenario, QUANTITY, of_site))
 
 
 def _of_pair(a: _Side, b: _Side, known: AnchoredSteps | None) -> float:
-    found = _covariance((a, b), known)
-    scale = sqrt(found[0, 0] * found[1, 1])
-    return float(np.clip(found[0, 1] / scale, -1.0, 1.0)) if scale else 0.0
+    joint = _covariance((a, b), known)
+    scale = sqrt(joint[0, 0] * joint[1, 1])
+    return float(np.clip(joint[0, 1] / scale, -1.0, 1.0)) if scale else 0.0
 
 
 def _covariance(sides: tuple[_Side, _Side], known: AnchoredSteps | None) -> Array:
@@ -256,10 +261,12 @@ def _covariance(sides: tuple[_Side, _Side], known: AnchoredSteps | None) -> Arra
     own = covariance_of(parts, spreads)
     if known is None:
         return wide.joint_variance(gradients) + own
-    found = known.taught.posterior
-    shared = np.array([[float(part.shared_with(of, spreads)) for of in known.taught.unexplained] for part in parts])
-    weights = np.array([found.weights(list(row)) for row in shared])
-    slopes = [_less(gradient, row, found.gradients) for gradient, row in zip(gradients, weights, strict=True)]
+    corrections = known.corrections
+    shared = np.array(
+        [[float(part.shared_with(anchor, spreads)) for anchor in known.corrections.unexplained] for part in parts]
+    )
+    weights = np.array([corrections.weights(list(row)) for row in shared])
+    slopes = [_less(gradient, row, corrections.gradients) for gradient, row in zip(gradients, weights, strict=True)]
     left: Array = wide.joint_variance(slopes) + own - weights @ shared.T
     return left
 
@@ -267,7 +274,7 @@ def _covariance(sides: tuple[_Side, _Side], known: AnchoredSteps | None) -> Arra
 def _less(gradient: Gradient, weights: Array, anchors: Sequence[Gradient]) -> Gradient:
     """A plan's slopes without what it takes over of the anchors."""
     slopes = dict(gradient)
-    for weight, of in zip(weights, anchors, strict=True):
-        for name, slope in of.items():
+    for weight, anchor in zip(weights, anchors, strict=True):
+        for name, slope in anchor.items():
             slopes[name] = slopes.get(name, 0.0) - float(weight) * slope
     return slopes

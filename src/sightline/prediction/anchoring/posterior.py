@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from sightline.catalog import entry
-from sightline.content import description, record
+from sightline.content import description, fields_of, record
 from sightline.cost.device_model import device_model
 from sightline.errors import InputError
 from sightline.prediction.anchoring.timed import Answered, Timed
@@ -104,8 +104,8 @@ def chosen_of(scenario: Answered) -> Mapping[str, str]:
         names, made_by = CHOSEN_IN_TRAINING, f"{framework.name}, {framework.overlap}"
     else:
         names, made_by = CHOSEN_IN_GENERATION, scenario.plan.engine.name
-    said = {name: _in_words(getattr(plan, name)) for name in names}
-    return said | {"model": scenario.model.name, "device": scenario.cluster.device.name, "made by": made_by}
+    choices = {name: _in_words(getattr(plan, name)) for name in names}
+    return choices | {"model": scenario.model.name, "device": scenario.cluster.device.name, "made by": made_by}
 
 
 def _in_words(value: object) -> str:
@@ -153,29 +153,19 @@ class Posterior:
         """
         stacked = np.stack(np.broadcast_arrays(*map(np.asarray, shared))).astype(float)
         flat = stacked.reshape(len(stacked), -1)
-        found: Array = np.linalg.solve(self.noise, flat).reshape(stacked.shape)
-        return found
+        solved: Array = np.linalg.solve(self.noise, flat).reshape(stacked.shape)
+        return solved
 
     def shift(self, shared: Sequence[Any]) -> Any:
         """Return what a plan takes over of what effects left of the measurements."""
         return np.tensordot(self.left, self.weights(shared), axes=1)
 
-    def share_left(
-        self, gradient: Gradient, before: Gradient, shared: Sequence[float], own: float, known: float = 0.0
-    ) -> float:
-        """Return the variance of a plan's logarithm over what it was, with its gradient ``before`` the measurements.
-
-        ``known`` is what of its ``own`` variance is among the effects now.
-        """
-        was = float(self.before.joint_variance([before])[0, 0]) + own
-        return self.variance(gradient, shared, own - known) / was
-
     def variance(self, gradient: Gradient, shared: Sequence[float], own: float) -> float:
         """Return the variance of a plan's logarithm; ``own`` is that of what effects do not explain of it."""
         weights = self.weights(shared)
         slopes: dict[str, float] = dict(gradient)
-        for weight, of in zip(weights, self.gradients, strict=True):
-            for name, slope in of.items():
+        for weight, anchor in zip(weights, self.gradients, strict=True):
+            for name, slope in anchor.items():
                 slopes[name] = slopes.get(name, 0.0) - float(weight) * slope
         believed = float(self.beliefs.joint_variance([slopes])[0, 0])
         return self.scale * (believed + max(0.0, own - float(np.dot(weights, shared))))
@@ -183,7 +173,7 @@ class Posterior:
 
 def posterior(before: Beliefs, predict: Predict, timed: Sequence[Timed[Any]], noise: Array) -> Posterior:
     """Return what measurements teach."""
-    measured = np.log([one.seconds for one in timed])
+    measured = np.log([run.seconds for run in timed])
     expected, slopes = predict(before)
     beliefs = learned(before, predict, measured, noise)
     predicted, gradients = predict(beliefs)
@@ -216,27 +206,27 @@ def contradictions(
     before: Beliefs, slopes: Sequence[Gradient], errors: Array, noise: Array, timed: Sequence[Timed[Any]]
 ) -> list[str]:
     """Return a sentence for each measurement that the others, with all that is believed, make next to impossible."""
-    names = [one.name for one in timed]
+    names = [run.name for run in timed]
     if len({*names}) < 2:
         return []
     covariance, sentences = before.joint_variance(slopes) + noise, {}
-    for place, one in enumerate(timed):
-        others = [other for other, name in enumerate(names) if name != one.name]
+    for place, run in enumerate(timed):
+        others = [other for other, name in enumerate(names) if name != run.name]
         shared = covariance[others, place]
         weights = np.linalg.solve(covariance[np.ix_(others, others)], shared)
         distance = float(errors[place] - weights @ errors[others])
         if abs(distance) > CONTRADICTION * np.sqrt(covariance[place, place] - weights @ shared):
-            sentences[one.name] = (
-                f"anchors contradict each other: '{one.name}' measured {one.quantity} {one.seconds:.4g}, the "
-                f"others give {one.seconds * np.exp(-distance):.4g}; the interval covers both"
+            sentences[run.name] = (
+                f"anchors contradict each other: '{run.name}' measured {run.quantity} {run.seconds:.4g}, the "
+                f"others give {run.seconds * np.exp(-distance):.4g}; the interval covers both"
             )
     return list(sentences.values())
 
 
-def moved(found: Posterior, constant_effects: Mapping[str, float]) -> tuple[float, float]:
+def moved(after: Posterior, constant_effects: Mapping[str, float]) -> tuple[float, float]:
     """Return by how much a sum of effects moved, and its standard deviation now."""
-    change = sum(s * (found.beliefs.mean_of(n) - found.before.mean_of(n)) for n, s in constant_effects.items())
-    return change, float(np.sqrt(found.beliefs.joint_variance([constant_effects])[0, 0]))
+    change = sum(s * (after.beliefs.mean_of(n) - after.before.mean_of(n)) for n, s in constant_effects.items())
+    return change, float(np.sqrt(after.beliefs.joint_variance([constant_effects])[0, 0]))
 
 
 FARTHEST = 5.0
@@ -245,25 +235,25 @@ LARGER, SMALLER = ((1e3, "ms"), (1e6, "us")), ((60.0, "minutes"), (3600.0, "hour
 """Units that seconds may be taken for, by the factor that makes the number larger, or smaller."""
 
 
-def check(found: Posterior | None) -> None:
+def check(after: Posterior | None) -> None:
     """Refuse anchors that are too far from their predictions; processors, which are known by far less, are left out.
 
     Raises:
         InputError: Some anchor is too far; all of them at once.
     """
-    if found is None:
+    if after is None:
         return
     problems = []
-    for one, logarithm in zip(found.timed, found.expected, strict=True):
+    for run, logarithm in zip(after.timed, after.expected, strict=True):
         predicted = exp(float(logarithm))
-        ratio = one.seconds / predicted
+        ratio = run.seconds / predicted
         if (
-            abs(log(ratio)) <= max(one.sensitivity, 1.0) * log(FARTHEST)
-            or not device_model(one.scenario.cluster.device).asynchronous
+            abs(log(ratio)) <= max(run.sensitivity, 1.0) * log(FARTHEST)
+            or not device_model(run.scenario.cluster.device).asynchronous
         ):
             continue
         problems.append(
-            f"anchor '{one.name}' measured {one.quantity} {one.seconds:.4g} s; predicted {predicted:.4g} s: "
+            f"anchor '{run.name}' measured {run.quantity} {run.seconds:.4g} s; predicted {predicted:.4g} s: "
             f"{_question(ratio)}"
         )
     if problems:
@@ -309,17 +299,16 @@ def covariance_of(parts: Sequence[Unexplained], spreads: Spreads) -> Array:
 
 
 @record
-class Taught:
-    """What is believed after the anchors of a task."""
+class Corrections(Posterior):
+    """What is believed after the anchors of a task, and what plans take over of it by their likeness."""
 
-    posterior: Posterior
     unexplained: Sequence[Unexplained]
     """What effects do not explain of each anchor."""
     spreads: Spreads
 
     def taken_over(self, plan: Unexplained) -> Number:
         """Return what a plan takes over of what effects left of the anchors: a shift of its logarithm."""
-        shift: Number = self.posterior.shift(self._shared(plan))
+        shift: Number = self.shift(self._shared(plan))
         return shift
 
     def share_left(self, plan: Unexplained, before: Gradient, after: Gradient, known: float = 0.0) -> float:
@@ -328,22 +317,23 @@ class Taught:
         ``before`` and ``after`` say how it moves with effects at what was believed then and is believed now; ``known``
         is the part of its unexplained variance that became effects.
         """
-        return self.posterior.share_left(after, before, list(map(float, self._shared(plan))), plan.variance, known)
+        was = float(self.before.joint_variance([before])[0, 0]) + plan.variance
+        return self.variance(after, list(map(float, self._shared(plan))), plan.variance - known) / was
 
     def _shared(self, plan: Unexplained) -> list[Number]:
-        return [plan.shared_with(one, self.spreads) for one in self.unexplained]
+        return [plan.shared_with(anchor, self.spreads) for anchor in self.unexplained]
 
 
-def teach(
+def corrections_of(
     before: Beliefs,
     predict: Predict,
     timed: Sequence[Timed[Any]],
     unexplained: Sequence[Unexplained],
     spreads: Spreads,
-) -> Taught:
+) -> Corrections:
     """Return what anchors teach that ``predict`` predicts, with what effects do not explain of each."""
-    found = posterior(before, predict, timed, covariance_of(unexplained, spreads))
-    return Taught(posterior=found, unexplained=unexplained, spreads=spreads)
+    after = posterior(before, predict, timed, covariance_of(unexplained, spreads))
+    return Corrections(**fields_of(after), unexplained=unexplained, spreads=spreads)
 
 
 def widest(own: float, others: Sequence[tuple[float, float]]) -> float:
@@ -354,10 +344,10 @@ def widest(own: float, others: Sequence[tuple[float, float]]) -> float:
     return max((own, *(abs(distance) + spread for distance, spread in others)))
 
 
-def contradicting(found: Taught) -> list[str]:
+def contradicting(after: Posterior) -> list[str]:
     """Return the names of the runs if some contradict each other; nothing where none do."""
-    names = dict.fromkeys(one.name for one in found.posterior.timed)
-    return list(names) if found.posterior.contradictions and len(names) > 1 else []
+    names = dict.fromkeys(run.name for run in after.timed)
+    return list(names) if after.contradictions and len(names) > 1 else []
 
 
 @record
@@ -379,8 +369,8 @@ class Cases:
         """Return how much a plan takes over of each."""
         if not self.names:
             return {}
-        found = np.linalg.solve(self.covariance, self._shared(plan))
-        return dict(zip(self.names, map(float, found), strict=True))
+        solved = np.linalg.solve(self.covariance, self._shared(plan))
+        return dict(zip(self.names, map(float, solved), strict=True))
 
     def known(self, plan: Unexplained) -> float:
         """Return the part of a plan's unexplained variance that these slowdowns are."""

@@ -52,8 +52,8 @@ class MeasuredStep(Timed[Scenario]):
 
 def seconds_of(scenario: Scenario, quantity: str, constants: TrainingConstants) -> Number:
     """Return the seconds of a result of a step, whose micro-batch is known, with these constants."""
-    found: Number = getattr(assemble(scenario, constants)[1], quantity)
-    return found
+    seconds: Number = getattr(assemble(scenario, constants)[1], quantity)
+    return seconds
 
 
 def task_name(scenario: Answered | OperatorScenario) -> str:
@@ -108,10 +108,10 @@ def step_seconds(scenario: Scenario, key: str, value: float) -> Number:
 
 def _token_times(scenario: GenerationScenario, measured: Mapping[str, Any]) -> dict[str, Any]:
     """Seconds to the first token and per further token; of the whole batch where the latter is not known."""
-    found = {key: measured[key] for key in ("ttft_s", "tpot_s") if measured.get(key)}
-    if "tpot_s" in found:
-        return found
+    times = {key: measured[key] for key in ("ttft_s", "tpot_s") if measured.get(key)}
+    if "tpot_s" in times:
+        return times
     if measured.get("latency_s"):
-        return found | {"latency_s": measured["latency_s"]}
+        return times | {"latency_s": measured["latency_s"]}
     work, rate = scenario.workload, measured.get("output_tokens_per_s")
-    return found | ({"latency_s": work.batch * work.output_tokens / rate} if rate else {})
+    return times | ({"latency_s": work.batch * work.output_tokens / rate} if rate else {})

@@ -87,18 +87,21 @@ def _levels(phase: Phase, l2: _Shares) -> dict[str, Number]:
     }
 
 
-def _beyond_l2(priced: PricedGeneration, of: PricedPass, constants: InferenceConstants) -> _Shares:
+def _beyond_l2(priced: PricedGeneration, priced_pass: PricedPass, constants: InferenceConstants) -> _Shares:
     """Which share of a pass's work L2 binds, of each plan."""
-    prices = of.in_engine(constants)
+    prices = priced_pass.in_engine(constants)
     whole: list[Number] = [0.0, 0.0]
     beyond: list[Number] = [0.0, 0.0]
-    for block in of.program.blocks:
+    for block in priced_pass.program.blocks:
         for op in block.operators:
             if isinstance(op, Collective):
                 continue
             price = prices[id(op)]
             time_s = block.count * op.count * price.time_s
-            by_l2, by_compute = bound_of(price, l2_s(op, of.device_model)).l2, price.compute_s >= price.memory_s
+            by_l2, by_compute = (
+                bound_of(price, l2_s(op, priced_pass.device_model)).l2,
+                price.compute_s >= price.memory_s,
+            )
             for place, among in enumerate((1.0 * by_compute, 1.0 - by_compute)):
                 whole[place] = whole[place] + time_s * among
                 beyond[place] = beyond[place] + time_s * among * by_l2
@@ -122,20 +125,20 @@ def evidence_of_passes(worker: Worker) -> dict[str, str]:
     kernels = {worker.formats.parts[part] for part in ("attention", "dense", "head")}
     decode: AttentionPhase = "mla-decode" if model.latent is not None else "decode"
     usual = _has_measured_elements(worker)
-    found: dict[str, str] = {
+    evidence: dict[str, str] = {
         "matmul": min((matmul_evidence(device, kernel) for kernel in kernels), key=_WORST.index),
         "prefill attention": within(evidence_of(device, PHASE_PARTS["prefill"]), measured=usual),
         "decode attention": within(evidence_of(device, PHASE_PARTS[decode]), measured=usual),
     }
     for name, part in filter(None, (mixer_of(model, kind).calibration for kind in model.kinds)):
-        found[name] = evidence_of(device, part)
+        evidence[name] = evidence_of(device, part)
     if model.experts is not None:
-        found["experts"] = _experts(device, worker.formats.parts["experts"])
+        evidence["experts"] = _experts(device, worker.formats.parts["experts"])
     ranks = plan.tensor_parallel * plan.data_parallel
     if np.any(np.greater(ranks, 1)):
         inside = bool(np.all(np.less_equal(ranks, scenario.cluster.per_node)))
-        found["collectives"] = within(collective_evidence(scenario.cluster, "all_reduce"), measured=inside)
-    return found
+        evidence["collectives"] = within(collective_evidence(scenario.cluster, "all_reduce"), measured=inside)
+    return evidence
 
 
 def _has_measured_elements(worker: Worker) -> bool:
@@ -151,8 +154,8 @@ def _experts(device: Device, kernel: str) -> Evidence:
     from sightline.cost.grouped_matmul import load_grouped
 
     family = family_of(device, "grouped")
-    said = {load_grouped(family, "16-bit" if kernel == "32-bit" else kernel, layout)[1] for layout in _LAYOUTS}
-    return within(evidence_of(device, "grouped"), measured=said == {"calibrated"})
+    evidence = {load_grouped(family, "16-bit" if kernel == "32-bit" else kernel, layout)[1] for layout in _LAYOUTS}
+    return within(evidence_of(device, "grouped"), measured=evidence == {"calibrated"})
 
 
 class Knowledge(Protocol):
@@ -296,12 +299,12 @@ def _intervals(
     if constants.is_bound:
         return lower_bounds(profile, ("ttft_s", "tpot_s", "latency_s"))
     least = least_latencies(workers, constants)
-    found = intervals(profile, _spreads(profile, constants, known))
-    for key, (low, high) in found.items():
+    results = intervals(profile, _spreads(profile, constants, known))
+    for key, (low, high) in results.items():
         value, bound = float(getattr(profile, key)), float(getattr(least, key))
         faster = key in RATES
-        found[key] = (low, max(value, min(high, bound))) if faster else (min(value, max(low, bound)), high)
-    return found
+        results[key] = (low, max(value, min(high, bound))) if faster else (min(value, max(low, bound)), high)
+    return results
 
 
 def _spreads(profile: Profile, constants: InferenceConstants, known: Knowledge | None) -> dict[str, float]:
@@ -329,8 +332,8 @@ def _rows(workers: Workers, found: Latencies, whole: Mapping[str, Phase], consta
     counts, passes = (found.prefills, found.steps), (workers.prefilling.prefill, workers.decoding.decode)
     rows: list[Row] = []
     own = (workers.prefill_constants or constants, constants)
-    for (name, phase), count, of, there in zip(whole.items(), counts, passes, own, strict=True):
-        rows += _of_phase(name, of, count, phase, there)
+    for (name, phase), count, priced_pass, there in zip(whole.items(), counts, passes, own, strict=True):
+        rows += _of_phase(name, priced_pass, count, phase, there)
     outside = [
         _batch_row("transfer", "pipeline", f"activations in {name}", phase.transfer_s, "network")
         for name, phase in whole.items()
@@ -340,15 +343,22 @@ def _rows(workers: Workers, found: Latencies, whole: Mapping[str, Phase], consta
     return rows + [row for row in outside if row.time_s > 0]
 
 
-def _of_phase(name: str, of: PricedPass, count: Number, phase: Phase, constants: InferenceConstants) -> Iterator[Row]:
+def _of_phase(
+    name: str, priced_pass: PricedPass, count: Number, phase: Phase, constants: InferenceConstants
+) -> Iterator[Row]:
     """Rows of all passes of a phase: its work, then its collectives."""
-    prices, of_phase = of.in_engine(constants), {"phase": name, "communication": "communication"}
+    prices, of_phase = priced_pass.in_engine(constants), {"phase": name, "communication": "communication"}
     for sends, whole_s in ((False, phase.times.work_s), (True, phase.times.collective_s)):
         rows = [
             operator_row(
-                op, prices[id(op)], of.device_model, **of_phase, block=block.name, count=count * block.count * op.count
+                op,
+                prices[id(op)],
+                priced_pass.device_model,
+                **of_phase,
+                block=block.name,
+                count=count * block.count * op.count,
             )
-            for block in of.program.blocks
+            for block in priced_pass.program.blocks
             for op in block.operators
             if count * op.count > 0 and isinstance(op, Collective) == sends
         ]

@@ -8,7 +8,7 @@ import numpy as np
 
 from sightline.content import record
 from sightline.errors import InputError
-from sightline.prediction.common_figures import energy_of_generation_j
+from sightline.prediction.common_figures import energy_of_generation_j, weakest_evidence
 from sightline.prediction.generation.batch_profile import evidence_of_passes
 from sightline.prediction.generation.memory import generation_memory
 from sightline.prediction.generation.phases import price_generation
@@ -20,8 +20,6 @@ from sightline.scenario import Cluster, GenerationScenario, ServingScenario
 Predict = Callable[[GenerationScenario], Profile]
 """The answer of a scenario of equal devices, or of one whose prefill runs elsewhere."""
 Q = TypeVar("Q", GenerationScenario, ServingScenario)
-EVIDENCE = ("datasheet", "estimated", "extrapolated", "calibrated", "given")
-"""From the weakest on."""
 NEVER_MEASURED = "no published run on heterogeneous devices; `calibrated` requires one, or an anchor"
 MOST_SHARES = 512
 """Shares of the batch that one group is priced with."""
@@ -58,7 +56,7 @@ class _Part:
 
 
 def _joined(
-    profile: Profile, scenario: GenerationScenario, parts: Sequence[_Part], said: Sequence[str], **changes: Any
+    profile: Profile, scenario: GenerationScenario, parts: Sequence[_Part], sentences: Sequence[str], **changes: Any
 ) -> Profile:
     """The profile of the whole scenario from that of the part which sets its times."""
     fullest = max(parts, key=lambda part: part.fullness)
@@ -71,20 +69,9 @@ def _joined(
         missing={"framework": NEVER_MEASURED}
         if profile.missing or profile.evidence["framework"] != "datasheet"
         else {},
-        warnings=tuple(dict.fromkeys((*scenario.warnings, *said, *profile.warnings))),
+        warnings=tuple(dict.fromkeys((*scenario.warnings, *sentences, *profile.warnings))),
         **changes,
     )
-
-
-def _weakest(found: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """The weakest evidence of any part, by kind; an engine's constants were measured on equal devices alone."""
-    worst: dict[str, str] = {}
-    for one in found:
-        for kind, evidence in one.items():
-            worst[kind] = min(worst.get(kind, evidence), evidence, key=EVIDENCE.index)
-    if worst.get("framework") == "calibrated":
-        worst["framework"] = "extrapolated"
-    return worst
 
 
 # Prefill on one kind of devices, decode on another.
@@ -129,11 +116,11 @@ def _of_assignment(scenario: GenerationScenario, prefill: Cluster, decode: Clust
     )
     fraction = float(scenario.plan.memory_fraction)
     parts = [_Part(cluster=cluster, memory=memory, memory_fraction=fraction) for cluster, memory in memories]
-    said = [f"prefill on {prefill.in_words}, decode on {decode.in_words}"]
+    sentences = [f"prefill on {prefill.in_words}, decode on {decode.in_words}"]
     evidence = [profile.evidence, evidence_of_passes(workers.prefilling.worker)]
     energy_j = sum(float(energy_of_generation_j(replace(seen, cluster=part.cluster), profile.limits)) for part in parts)
     whole = replace(scenario, plan=replace(scenario.plan, disaggregate=named))
-    return _joined(profile, whole, parts, said, evidence=_weakest(evidence), energy_j=energy_j)
+    return _joined(profile, whole, parts, sentences, evidence=weakest_evidence(evidence), energy_j=energy_j)
 
 
 # Replicas on every kind of devices.
@@ -143,14 +130,14 @@ def _of_replicas(scenario: GenerationScenario, predict: Predict) -> Profile:
     """Replicas of each group with their share of the batch; what all users see is what those of the slowest see."""
     seen = [on_group(scenario, group) for group in scenario.cluster.groups]
     shares = scenario.plan.group_batches or _shares(scenario, seen, predict)
-    profiles = [predict(_with_batch(one, share)) for one, share in zip(seen, shares, strict=True)]
+    profiles = [predict(_with_batch(alone, share)) for alone, share in zip(seen, shares, strict=True)]
     pace = max(profiles, key=lambda profile: float(profile.latency_s))
     fraction = float(scenario.plan.memory_fraction)
     parts = [
         _Part(cluster=group, memory=profile.memory_bytes, memory_fraction=fraction)
         for group, profile in zip(scenario.cluster.groups, profiles, strict=True)
     ]
-    said = [
+    sentences = [
         f"{group.in_words}: {share} of {scenario.workload.batch} sequences, {float(profile.latency_s):.3g} s"
         for group, share, profile in zip(scenario.cluster.groups, shares, profiles, strict=True)
     ]
@@ -159,8 +146,8 @@ def _of_replicas(scenario: GenerationScenario, predict: Predict) -> Profile:
         pace,
         whole,
         parts,
-        said,
-        evidence=_weakest([profile.evidence for profile in profiles]),
+        sentences,
+        evidence=weakest_evidence([profile.evidence for profile in profiles]),
         energy_j=sum(map(float, _energies_j(profiles, float(pace.latency_s)))),
         interval=_of_whole_batch(pace, scenario.workload.batch / pace.scenario.workload.batch),
     )
@@ -186,12 +173,12 @@ def _shares(scenario: GenerationScenario, seen: Sequence[GenerationScenario], pr
         raise InputError(f"workload.batch is {batch}; allowed: {len(seen)} or more, one sequence per device group")
     every = np.arange(1, most + 1)
     tried = every if most <= MOST_SHARES else np.unique(np.linspace(1, most, MOST_SHARES).round().astype(int))
-    latencies = [np.broadcast_to(predict(_with_batch(one, tried)).latency_s, tried.shape) for one in seen]
+    latencies = [np.broadcast_to(predict(_with_batch(alone, tried)).latency_s, tried.shape) for alone in seen]
     seconds = [np.interp(every, tried, latency_s) for latency_s in latencies]
-    found = balanced_shares([1] * len(seen), seconds, batch)
-    if found is None:
+    shares = balanced_shares([1] * len(seen), seconds, batch)
+    if shares is None:
         raise InputError(f"workload.batch is {batch}; allowed: at least one sequence per device group")
-    return found
+    return shares
 
 
 def _energies_j(profiles: Sequence[Profile], whole_s: float) -> Iterator[float]:
@@ -204,8 +191,8 @@ def _energies_j(profiles: Sequence[Profile], whole_s: float) -> Iterator[float]:
 
 def _of_whole_batch(pace: Profile, more: float) -> dict[str, tuple[Any, Any]]:
     """The intervals of one group's answer with its rate that of the whole batch."""
-    found = dict(pace.interval)
-    if "output_tokens_per_s" in found:
-        low, high = found["output_tokens_per_s"]
-        found["output_tokens_per_s"] = (low * more, None if high is None else high * more)
-    return found
+    results = dict(pace.interval)
+    if "output_tokens_per_s" in results:
+        low, high = results["output_tokens_per_s"]
+        results["output_tokens_per_s"] = (low * more, None if high is None else high * more)
+    return results

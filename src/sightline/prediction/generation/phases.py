@@ -41,7 +41,9 @@ def one_replica(scenario: GenerationScenario) -> tuple[GenerationScenario, Place
     # Neither moves a pass: memory is worked out plan by plan.
     replica = replace(plan, replicas=1, memory_fraction=1.0, disaggregate=None)
     parts = {"plan": fields_of(replica), "workload": fields_of(shared)}
-    columns = {(part, name): x for part, of in parts.items() for name, x in of.items() if isinstance(x, np.ndarray)}
+    columns = {
+        (part, name): x for part, fields in parts.items() for name, x in fields.items() if isinstance(x, np.ndarray)
+    }
     device = fields_of(scenario.cluster.device).values()
     if not _is_list(list(columns.values())) or plan.speculative is not None or any(map(_holds_arrays, device)):
         return scenario, None
@@ -249,19 +251,19 @@ class Phase(Iteration):
         return Phase(times=times, transfer_s=transfer_s, host_s=host_s, passes=self.passes)
 
 
-def _phase(priced: PricedGeneration, one: Iteration, passes: Number) -> Phase:
-    phase = Phase(times=one.times, transfer_s=one.transfer_s, host_s=one.host_s, passes=passes)
+def _phase(priced: PricedGeneration, iteration: Iteration, passes: Number) -> Phase:
+    phase = Phase(times=iteration.times, transfer_s=iteration.transfer_s, host_s=iteration.host_s, passes=passes)
     return phase.of_each(priced)
 
 
 def prefill_phase(priced: PricedGeneration, constants: InferenceConstants) -> Phase:
     """Return the passes of prompts, or of chunks of them."""
     chunks, p = priced.chunks, priced.worker.plan.pipeline_parallel * 1.0
-    one = iteration_of(priced.worker, priced.prefill, constants, chunks.micro_batches)
+    iteration = iteration_of(priced.worker, priced.prefill, constants, chunks.micro_batches)
     if not priced.worker.plan.engine.llama_cpp.pipelines_chunks:
-        return _phase(priced, one, chunks.passes)
-    launches = one.times.launches * p / (p + chunks.micro_batches - 1.0)
-    return _phase(priced, one, pipelined_passes(priced, launches))
+        return _phase(priced, iteration, chunks.passes)
+    launches = iteration.times.launches * p / (p + chunks.micro_batches - 1.0)
+    return _phase(priced, iteration, pipelined_passes(priced, launches))
 
 
 def pipelined_passes(priced: PricedGeneration, launches: Number) -> Number:
@@ -286,6 +288,6 @@ def pipelined_passes(priced: PricedGeneration, launches: Number) -> Number:
 
 def decode_phase(priced: PricedGeneration, constants: InferenceConstants) -> Phase:
     """Return the decode steps of all sequences."""
-    one = iteration_of(priced.worker, priced.decode, constants, priced.step_parts)
+    iteration = iteration_of(priced.worker, priced.decode, constants, priced.step_parts)
     further = larger(priced.worker.scenario.workload.output_tokens - 1.0, 0.0)
-    return _phase(priced, one, further / tokens_per_pass(priced.worker.plan))
+    return _phase(priced, iteration, further / tokens_per_pass(priced.worker.plan))

@@ -46,7 +46,11 @@ class Workers:
 
     def of_some(self, chosen: Place) -> "Workers":
         """Return the workers of some plans of a list, by their places."""
-        own = {id(of): of.of_some(chosen) for of in (self.prefilling, self.decoding, self.lighter) if of is not None}
+        own = {
+            id(priced): priced.of_some(chosen)
+            for priced in (self.prefilling, self.decoding, self.lighter)
+            if priced is not None
+        }
         moved_s = self.moved_s[chosen] if isinstance(self.moved_s, np.ndarray) else self.moved_s
         return replace(
             self,
@@ -137,10 +141,10 @@ def of_resident(priced: PricedGeneration) -> PricedGeneration:
     asked. Left out: what is computed again after a growing sequence had to be put off.
     """
     fitting = _fitting(priced)
-    asked = priced.scenario.workload.batch
-    if not anywhere(fitting < asked):
+    batch = priced.scenario.workload.batch
+    if not anywhere(fitting < batch):
         return priced
-    work = replace(priced.scenario.workload, batch=smaller(fitting, asked))
+    work = replace(priced.scenario.workload, batch=smaller(fitting, batch))
     return price_generation(replace(priced.scenario, workload=work))
 
 
@@ -151,8 +155,8 @@ def _fitting(priced: PricedGeneration) -> Number:
     room = device.memory_bytes * plan.memory_fraction - (memory["total"] - memory["kv_cache"])
     whole = work.prompt_tokens + work.output_tokens
     reserves = plan.engine.scheduling.reserves_cache
-    held = 1.0 if reserves else (work.prompt_tokens + work.output_tokens / 2.0) / whole
-    share = room / larger(memory["kv_cache"] * held, 1.0)
+    kept = 1.0 if reserves else (work.prompt_tokens + work.output_tokens / 2.0) / whole
+    share = room / larger(memory["kv_cache"] * kept, 1.0)
     ranks = plan.data_parallel * plan.replicas
     return either(work.batch * share >= ranks, np.floor(work.batch * share), work.batch * 1.0)
 
@@ -207,8 +211,8 @@ def _pooled_workers(scenario: GenerationScenario) -> Workers:
 
     batch = split.prefill_batch * split.prefill.replicas
     apart = split.prefill_cluster or scenario.cluster
-    asked = replace(work, batch=batch, continuous=False)
-    prefilling = priced("prefill", workload=asked, plan=split.prefill, cluster=apart)
+    prompts = replace(work, batch=batch, continuous=False)
+    prefilling = priced("prefill", workload=prompts, plan=split.prefill, cluster=apart)
     # How prompts are cut is no matter of workers that only decode.
     uncut = replace(scenario.plan, max_batched_tokens=None, chunked_prefill=False)
     few = replace(work, batch=larger(LIGHTER * work.batch, 1.0))

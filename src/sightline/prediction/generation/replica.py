@@ -183,11 +183,11 @@ def _priced(kernels: Sequence[InferenceKernels], ranks: Ranks) -> list[PricedPas
     return [
         PricedPass(
             kernels=x,
-            program=of,
-            prices={id(op): prices[id(op)] for op in of.operators},
+            program=program,
+            prices={id(op): prices[id(op)] for op in program.operators},
             device_model=ranks.device_model,
         )
-        for x, of in zip(kernels, programs, strict=True)
+        for x, program in zip(kernels, programs, strict=True)
     ]
 
 
@@ -283,17 +283,17 @@ def iteration_of(
     outlasts the device is waited for. Kernels that groups share save ``saved_s`` of the device's time.
     """
     m, p, c = micro_batches, worker.plan.pipeline_parallel * 1.0, constants
-    asked, times = batch.kernels.batch, _without(device_times(worker, batch, c), saved_s)
-    decodes = any(group.decode for group in asked.groups)
+    groups, times = batch.kernels.batch, _without(device_times(worker, batch, c), saved_s)
+    decodes = any(group.decode for group in groups.groups)
     rounds, sends = (1.0, either(p > 1.0, p, 0.0)) if decodes else ((p + m - 1.0) / p, p + m - 2.0)
-    scheduling_s = _scheduling_s(worker, asked, c, m)
+    scheduling_s = _scheduling_s(worker, groups, c, m)
     if ahead:
         scheduling_s = larger(scheduling_s - times.device_s, 0.0)
     host_s = scheduling_s + c.handover_s * (p - 1.0)
     return Iteration(
         times=times.times(rounds),
         transfer_s=sends * handover_s(worker, batch, c),
-        host_s=host_s + _launch_waits_s(worker.plan, asked, times, c),
+        host_s=host_s + _launch_waits_s(worker.plan, groups, times, c),
     )
 
 
@@ -349,8 +349,8 @@ def _with_drafts(worker: Worker, decode: PricedPass, prices: Prices, times: Pass
     blocks = (decode.program.layers[-1], decode.program.head)
     share = sum(decoding) / batch.tokens / (1.0 + speculative.tokens)
     operators = [op for block in blocks for op in block.operators]
-    one = {id(op): _of_a_draft(prices[id(op)], share) for op in operators}
-    return sum_of_passes((1.0, 1.0 * speculative.tokens), (times, operator_times(operators, one)))
+    prices_of_draft = {id(op): _of_a_draft(prices[id(op)], share) for op in operators}
+    return sum_of_passes((1.0, 1.0 * speculative.tokens), (times, operator_times(operators, prices_of_draft)))
 
 
 def _of_a_draft(cost: OperatorCost, share: Number) -> OperatorCost:

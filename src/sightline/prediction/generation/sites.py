@@ -55,14 +55,14 @@ def constants_at(base: InferenceConstants, shift: Mapping[str, float]) -> Infere
     return replace(base, **{name: getattr(base, name) * exp(shift[name]) for name in names})
 
 
-def at_pace(found: Latencies, constants: InferenceConstants, first: Number, further: Number) -> Latencies:
+def at_pace(reached: Latencies, constants: InferenceConstants, first: Number, further: Number) -> Latencies:
     """Return latencies with factors on the time to first token and per further token, no faster than physics allows.
 
     ``constants``, on the scenario's cluster, are those that they were found with.
     """
-    least = least_latencies(found.workers, constants)
-    shares = [_share(getattr(least, name), getattr(found, name)) for name in ("ttft_s", "tpot_s")]
-    return found.paced(larger(first, shares[0]), larger(further, shares[1]))
+    least = least_latencies(reached.workers, constants)
+    shares = [_share(getattr(least, name), getattr(reached, name)) for name in ("ttft_s", "tpot_s")]
+    return reached.paced(larger(first, shares[0]), larger(further, shares[1]))
 
 
 def least_latencies(workers: Workers, constants: InferenceConstants) -> Latencies:
@@ -73,9 +73,9 @@ def least_latencies(workers: Workers, constants: InferenceConstants) -> Latencie
     return latencies(workers, constants_at(constants, ideal))
 
 
-def _share(least: Number, found: Number) -> Number:
+def _share(least: Number, seconds: Number) -> Number:
     """The least time over the one found; 0 where there is none, as of further tokens where there is one."""
-    return least / either(found > 0.0, found, np.inf)
+    return least / either(seconds > 0.0, seconds, np.inf)
 
 
 def source_site(source: str, engine: str, device: Device) -> str:
@@ -94,8 +94,8 @@ class EngineAtSite:
 
     def seconds(self, quantity: str, shift: Mapping[str, float]) -> float:
         """Return the seconds of a result; of a rate those per token."""
-        found = latencies(self.workers, constants_at(self.base, shift).running_on(self.scenario.cluster))
-        value = float(getattr(found, quantity))
+        reached = latencies(self.workers, constants_at(self.base, shift).running_on(self.scenario.cluster))
+        value = float(getattr(reached, quantity))
         return (1.0 / value if quantity in RATES else value) * exp(shift.get(PACE, 0.0))
 
     def gradient(self, quantity: str, beliefs: Beliefs) -> tuple[float, Gradient]:

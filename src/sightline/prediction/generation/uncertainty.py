@@ -87,10 +87,10 @@ def _beyond_fitted(scenario: GenerationScenario, constants: InferenceConstants) 
         "format": format_of(scenario.plan) not in constants.fitted_formats,
         "release": bool(borrowed_releases(scenario.plan.engine.name, scenario.plan.engine.version)),
     }
-    found: dict[str, Number] = {"source": terms.source}
-    found |= {name: getattr(terms, name) for name, unseen in new.items() if unseen}
+    added: dict[str, Number] = {"source": terms.source}
+    added |= {name: getattr(terms, name) for name, unseen in new.items() if unseen}
     doublings = np.log2(larger(context_of(work) / constants.fitted_context, 1.0))
-    return found | ({"context": terms.context * doublings} if anywhere(doublings > 0) else {})
+    return added | ({"context": terms.context * doublings} if anywhere(doublings > 0) else {})
 
 
 @cache
@@ -143,8 +143,13 @@ def served_spreads(scenario: GenerationScenario, constants: InferenceConstants) 
 def first_token_spread() -> float:
     """Return the half-width that first tokens have beyond further ones: the median of the engines' sets with both."""
     stated = [entry("inference", engine) for engine in names("inference")]
-    sets = [one["constants"] for of in stated for one in (of, *of.get("versions", {}).values()) if "constants" in one]
-    both = [(one.get("ttft_spread", 0.0), one.get("tpot_spread", 0.0)) for one in sets]
+    sets = [
+        release["constants"]
+        for of in stated
+        for release in (of, *of.get("versions", {}).values())
+        if "constants" in release
+    ]
+    both = [(release.get("ttft_spread", 0.0), release.get("tpot_spread", 0.0)) for release in sets]
     beyond = [sqrt(max(first**2 - step**2, 0.0)) for first, step in both if first != step]
     return float(np.median(beyond))
 
@@ -180,8 +185,8 @@ def spreads_of_ratio(one: Case, other: Case) -> tuple[float, float]:
     shared = {name for name in ({*terms[0]} & {*terms[1]}) if same or (same_device and name == "kernels")}
     apart = sum(float(sd) ** 2 for of in terms for name, sd in of.items() if name not in shared)
     own = 1.0 - constants.shared_share if same else 1.0
-    found = (own * (a**2 + b**2) + FOUR_IN_FIVE**2 * apart for a, b in zip(*fitted, strict=True))
-    first_token, further = map(sqrt, found)
+    squares = (own * (a**2 + b**2) + FOUR_IN_FIVE**2 * apart for a, b in zip(*fitted, strict=True))
+    first_token, further = map(sqrt, squares)
     return first_token, further
 
 

@@ -230,12 +230,12 @@ def _in_flight_of_several(
     stages: Count, micro_batches: Number, virtual_stages: Count, schedules: NDArray[np.str_]
 ) -> StageLayers:
     """The same where every plan has its own schedule."""
-    held = in_flight(stages, micro_batches, virtual_stages, "1f1b")
+    counts = in_flight(stages, micro_batches, virtual_stages, "1f1b")
     for schedule in ("gpipe", "zero-bubble"):
         here: Any = schedules == schedule
         other = in_flight(stages, micro_batches, virtual_stages, schedule)
-        held = StageLayers(*(either(here, a, b) for a, b in zip(other, held, strict=True)))
-    return held
+        counts = StageLayers(*(either(here, a, b) for a, b in zip(other, counts, strict=True)))
+    return counts
 
 
 def dualpipe_bubble_s(backward_s: Number, weight_s: Number, both_s: Number, stages: Count) -> Number:

@@ -58,7 +58,7 @@ def order(schedule: Schedule, stage: int, stages: int, micro_batches: int, chunk
     for pair in zip(forwards[warm_up:], backwards, strict=False):
         out += pair
     out += backwards[len(forwards) - warm_up :]
-    return [(one,) for one in (_with_weight_gradients(out, stage) if schedule == "zero-bubble" else out)]
+    return [(operation,) for operation in (_with_weight_gradients(out, stage) if schedule == "zero-bubble" else out)]
 
 
 def _with_weight_gradients(operations: Sequence[Operation], stage: int) -> list[Operation]:
@@ -294,16 +294,16 @@ def _play(waiting: Sequence[deque[list[_Pass]]], transfer_s: float) -> tuple[lis
             raise RuntimeError("a stage waits for something that never comes")
         for stage in ready:
             slot = waiting[stage].popleft()
-            free_at[stage] = max(free_at[stage], *(arrived[one.needs] for one in slot))
-            for one in slot:
-                kind = one.operation.kind
-                drawn(stage, BACKWARD if kind == INPUT else kind, one.operation, one.seconds)
+            free_at[stage] = max(free_at[stage], *(arrived[ready_pass.needs] for ready_pass in slot))
+            for ready_pass in slot:
+                kind = ready_pass.operation.kind
+                drawn(stage, BACKWARD if kind == INPUT else kind, ready_pass.operation, ready_pass.seconds)
             end_s = free_at[stage]
-            for one in slot:
-                makes = one.makes
-                sent_s = transfer_s if makes and makes[2] != one.piece else 0.0
+            for ready_pass in slot:
+                makes = ready_pass.makes
+                sent_s = transfer_s if makes and makes[2] != ready_pass.piece else 0.0
                 if sent_s:
-                    drawn(stage, TRANSFER, one.operation, sent_s)
+                    drawn(stage, TRANSFER, ready_pass.operation, sent_s)
                 if makes:
                     arrived[makes] = end_s + sent_s
     return [span for of_stage in spans for span in of_stage], max(free_at)
@@ -311,11 +311,11 @@ def _play(waiting: Sequence[deque[list[_Pass]]], transfer_s: float) -> tuple[lis
 
 def _peak(slots: Sequence[Slot]) -> int:
     """Most forwards whose backward pass, with its weight gradients, has not ended yet."""
-    held = peak = 0
+    kept = peak = 0
     for slot in slots:
-        held += sum(one.kind == FORWARD for one in slot)
-        peak = max(peak, held)
-        held -= sum(one.kind in (BACKWARD, WEIGHT) for one in slot)
+        kept += sum(operation.kind == FORWARD for operation in slot)
+        peak = max(peak, kept)
+        kept -= sum(operation.kind in (BACKWARD, WEIGHT) for operation in slot)
     return peak
 
 
@@ -402,7 +402,9 @@ def _chunk_seconds(profile: Profile) -> tuple[StageSeconds, StageSeconds, StageS
     stages, chunks = int(plan.pipeline_parallel), int(plan.virtual_stages)
     if plan.stage_layers is not None:
         own = list(profile.stage_times.values())
-        forward_s, backward_s, weight_s = ([[float(of[kind]) / chunks] * chunks for of in own] for kind in range(3))
+        forward_s, backward_s, weight_s = (
+            [[float(times[kind]) / chunks] * chunks for times in own] for kind in range(3)
+        )
         return forward_s, backward_s, weight_s
     layers = stage_layers(layers_to_spread(profile.scenario), stages)
     heaviest = max(layers[1:-1], default=0) or 1

@@ -116,7 +116,7 @@ def activations(
     """Return the activations of a stage that holds those of ``in_flight`` micro-batches."""
     plan = scenario.plan
     layers = in_flight * layer_sum(stage, sizes.saved_bytes)
-    head = _of_head(plan, program, stage)
+    head = stage.head * bytes_of_head(plan, program)
     others = in_flight * _of_embedding_and_head(plan, program, stage, head)
     others = others + _collected(scenario, program, stage, in_flight)
     on_device = layers
@@ -149,11 +149,6 @@ def _of_embedding_and_head(plan: Plan, program: Program, stage: StageContents, h
         return kept
     sent = program.embedding.boundary_bytes / either(plan.sequence_parallel != 0, plan.tensor_parallel, 1)
     return kept + (1.0 - stage.head) * sent
-
-
-def _of_head(plan: Plan, program: Program, stage: StageContents) -> Number:
-    """Bytes that one micro-batch keeps of head and loss on a stage."""
-    return stage.head * bytes_of_head(plan, program)
 
 
 def bytes_of_head(plan: Plan, program: Program) -> Number:

@@ -140,12 +140,12 @@ class Prior:
 def priors() -> dict[str, Prior]:
     """Return what the catalog states of each constant, and of a site's pace."""
     spreads = stated_spreads("training")
-    return {name: _prior(said, spreads[name]) for name, said in entry("training", "constants")["constants"].items()}
+    return {name: _prior(stated, spreads[name]) for name, stated in entry("training", "constants")["constants"].items()}
 
 
-def _prior(said: Mapping[str, Any], spreads: Mapping[str, float]) -> Prior:
-    flags = {name: said.get(name, False) for name in ("fraction", "host", "relative")}
-    return Prior(value=said["value"], spreads=spreads, **flags)
+def _prior(stated: Mapping[str, Any], spreads: Mapping[str, float]) -> Prior:
+    flags = {name: stated.get(name, False) for name in ("fraction", "host", "relative")}
+    return Prior(value=stated["value"], spreads=spreads, **flags)
 
 
 def prior_spread(effect: str) -> float:

@@ -104,14 +104,14 @@ def sharding_code_s(moves: Movement, layers: Number, plan: Plan, model: DeviceMo
     free it, copy its gradients together; an accelerator works on meanwhile, a processor does nothing else. Every layer
     is a unit, and what is no layer's is one more.
     """
-    found = model.sharding
-    if found is None or not plan.framework.sharding.keeps_root_gathered:
+    code = model.sharding
+    if code is None or not plan.framework.sharding.keeps_root_gathered:
         return 0.0
     units = layers + 1.0
     gathers = moves.forward_gathers * units + moves.backward_gathers * layers
     reduced_bytes = moves.reductions * moves.gradients.total
-    calls_s = found.gather_call_s * gathers + found.reduce_call_s * moves.reductions * units
-    copies = found.gather_passes * moves.gathered.total + found.reduce_passes * reduced_bytes
+    calls_s = code.gather_call_s * gathers + code.reduce_call_s * moves.reductions * units
+    copies = code.gather_passes * moves.gathered.total + code.reduce_passes * reduced_bytes
     return (plan.zero_stage > 0) * (calls_s + copies / model.device.memory_bandwidth)
 
 
@@ -255,7 +255,7 @@ def data_parallel_time(replica: Replica, on: Replication) -> DataParallelTime:
     layered: Any = overlap.gradients | (overlap.parameters & (plan.zero_stage > 0))
     messages = either(layered & (bf16_optimizer(plan) == 0), larger(replica.layers, 1.0), 1.0)
     forward, backward = _rounds(replica, moves, _transfers_s(moves, messages, on), messages, on)
-    forward_s, backward_s = (found.exposed_s(on.constants.overlap_slowdown) for found in (forward, backward))
+    forward_s, backward_s = (rounds.exposed_s(on.constants.overlap_slowdown) for rounds in (forward, backward))
     own_s = _code_around_collectives_s(replica, moves, on)
     columns = zip(several, on.sharded, moves.gradients, moves.gathered, on.shards(moves.gradients), strict=True)
     across = on.hybrid * moves.reductions

@@ -34,11 +34,6 @@ def seen_as_whole(cluster: Cluster, group: Cluster) -> Cluster:
     return replace(group, devices=cluster.devices, name=cluster.name)
 
 
-def seen_from(scenario: Scenario, group: Cluster) -> Scenario:
-    """Return the scenario as if all devices were those of a group."""
-    return replace(scenario, cluster=seen_as_whole(scenario.cluster, group))
-
-
 @record
 class GroupStep:
     """A step on one group's devices: its own stages, or its own replicas with their share of the batch."""
@@ -61,13 +56,16 @@ class GroupStep:
 
 def priced_groups(scenario: Scenario, constants_of: ConstantsOf) -> list[Priced]:
     """Return the micro-batch priced on the devices of each group."""
-    seen = [seen_from(scenario, group) for group in scenario.cluster.parts]
-    return [price(at_its_clock(as_kept(one)), constants_of(one)) for one in seen]
+    cluster = scenario.cluster
+    seen = [replace(scenario, cluster=seen_as_whole(cluster, group)) for group in cluster.parts]
+    return [price(at_its_clock(as_kept(group_scenario)), constants_of(group_scenario)) for group_scenario in seen]
 
 
-def group_step(group: Cluster, priced: Priced, times: StepTimes, held: Sequence[Number] | None = None) -> GroupStep:
-    """Return a group's step with its memory; ``held`` are the micro-batches in flight on stages that are stated."""
-    return GroupStep(group=group, priced=priced, times=times, ledgers=stage_ledgers(priced, times, held))
+def group_step(
+    group: Cluster, priced: Priced, times: StepTimes, in_flight: Sequence[Number] | None = None
+) -> GroupStep:
+    """Return a group's step with its memory; ``in_flight`` are the micro-batches that stated stages hold."""
+    return GroupStep(group=group, priced=priced, times=times, ledgers=stage_ledgers(priced, times, in_flight))
 
 
 Seconds = NDArray[np.float64]
@@ -99,7 +97,7 @@ def fastest_layers(stages: Sequence[Seconds], micro_batches: float) -> tuple[int
 
 def _limits(stages: Sequence[Seconds], start_s: float) -> Seconds:
     """The bottlenecks that there may be, from the least on."""
-    times = np.unique(np.concatenate([of[np.isfinite(of)] for of in stages]))
+    times = np.unique(np.concatenate([seconds[np.isfinite(seconds)] for seconds in stages]))
     limits: Seconds = times[times >= start_s]
     return limits
 
@@ -123,7 +121,7 @@ def _cuts(stages: Sequence[Seconds], join: Callable[[Any, Any], Any]) -> list[in
 
 def _times(stages: Sequence[Seconds], cuts: Sequence[int]) -> list[float]:
     """Seconds of each stage."""
-    return [float(of[a, b]) for of, a, b in zip(stages, cuts[:-1], cuts[1:], strict=True)]
+    return [float(seconds[a, b]) for seconds, a, b in zip(stages, cuts[:-1], cuts[1:], strict=True)]
 
 
 class Place(NamedTuple):
@@ -244,15 +242,15 @@ def pipeline_steps(scenario: Scenario, constants_of: ConstantsOf) -> list[GroupS
     contents, places = stated_stages(scenario, layers), places_of_stages(cluster, stages)
     priced = priced_groups(scenario, constants_of)
     own = []
-    for g, one in enumerate(priced):
-        own.append(slots_of_group(one, [contents[place.position] for place in places if place.group == g]))
+    for g, group_priced in enumerate(priced):
+        own.append(slots_of_group(group_priced, [contents[place.position] for place in places if place.group == g]))
     steps: list[GroupStep] = []
-    for g, (group, one) in enumerate(zip(cluster.parts, priced, strict=True)):
+    for g, (group, group_priced) in enumerate(zip(cluster.parts, priced, strict=True)):
         elsewhere = [slot for other, slots in enumerate(own) if other != g for slot in slots.slots]
         boundary = boundary_of(cluster, group, cluster.devices // stages)
-        times = step_times(one, replace(own[g], elsewhere=elsewhere), boundary=boundary)
-        held = [_held(scenario, place, times.micro_batches) for place in places if place.group == g]
-        steps.append(group_step(group, one, times, held))
+        times = step_times(group_priced, replace(own[g], elsewhere=elsewhere), boundary=boundary)
+        in_flight = [_held(scenario, place, times.micro_batches) for place in places if place.group == g]
+        steps.append(group_step(group, group_priced, times, in_flight))
     return _at_one_pace(steps)
 
 
@@ -287,14 +285,16 @@ def best_layers(scenario: Scenario, constants_of: ConstantsOf) -> tuple[int, ...
     """
     places = places_of_stages(scenario.cluster, int(scenario.plan.pipeline_parallel))
     tables: list[tuple[Seconds, NDArray[np.bool_]]] = []
-    for g, (group, one) in enumerate(zip(scenario.cluster.parts, priced_groups(scenario, constants_of), strict=True)):
-        tables += _tables(scenario, one, group, [place for place in places if place.group == g])
+    for g, (group, group_priced) in enumerate(
+        zip(scenario.cluster.parts, priced_groups(scenario, constants_of), strict=True)
+    ):
+        tables += _tables(scenario, group_priced, group, [place for place in places if place.group == g])
     micro_batches = float(scenario.micro_batches)
     fitting = fastest_layers([np.where(fits, seconds, np.inf) for seconds, fits in tables], micro_batches)
-    found = fitting or fastest_layers([seconds for seconds, _ in tables], micro_batches)
-    if found is None:
+    layers = fitting or fastest_layers([seconds for seconds, _ in tables], micro_batches)
+    if layers is None:
         raise ValueError("the pipeline has more stages than layers")
-    return found
+    return layers
 
 
 def _tables(
@@ -306,15 +306,15 @@ def _tables(
     slots = slots_of_group(priced, contents)
     times = step_times(priced, slots)
     step = group_step(group, priced, times, [_held(scenario, place, times.micro_batches) for place in places])
-    found = []
+    tables = []
     for place, slot, ledger in zip(places, slots.slots, step.ledgers, strict=True):
         fits = np.asarray(ledger.memory.total <= group.device.memory_bytes)
         fits = fits & (ledger.memory.items[IN_HOST_MEMORY] * group.per_node <= group.host.memory_bytes)
         inner = 0 < place.position < int(scenario.plan.pipeline_parallel) - 1
         allowed = ranges.valid & ~(inner & np.eye(len(ranges.valid), dtype=bool))
         seconds = np.where(allowed, _by_range(slot.total_s, ranges.place), np.inf)
-        found.append((seconds, _by_range(fits, ranges.place)))
-    return found
+        tables.append((seconds, _by_range(fits, ranges.place)))
+    return tables
 
 
 def _by_range(figure: Any, place: NDArray[np.int64]) -> NDArray[Any]:
@@ -338,11 +338,11 @@ def replica_steps(scenario: Scenario, constants_of: ConstantsOf) -> list[GroupSt
     priced = priced_groups(scenario, constants_of)
     on = slowest_replication(priced, scenario)
     per_replica = [batch / count for batch, count in zip(batches, replicas_of_groups(scenario), strict=True)]
-    found = []
-    for group, one, share in zip(scenario.cluster.parts, priced, per_replica, strict=True):
-        own = with_share(one, share)
-        found.append(group_step(group, own, step_times(own, on=on)))
-    return found
+    steps = []
+    for group, group_priced, share in zip(scenario.cluster.parts, priced, per_replica, strict=True):
+        own = with_share(group_priced, share)
+        steps.append(group_step(group, own, step_times(own, on=on)))
+    return steps
 
 
 def with_share(priced: Priced, sequences: Number) -> Priced:
@@ -358,14 +358,14 @@ def slowest_replication(priced: Sequence[Priced], scenario: Scenario) -> Replica
 
     A ring or tree over all replicas is as fast as its slowest links; groups meet over the network between them.
     """
-    seen = [replace(one.scenario.cluster, network=scenario.cluster.network) for one in priced]
-    found = [
-        replication(scenario.plan, cluster, one.library, one.constants, one.device_model)
-        for cluster, one in zip(seen, priced, strict=True)
+    seen = [replace(group_priced.scenario.cluster, network=scenario.cluster.network) for group_priced in priced]
+    replications = [
+        replication(scenario.plan, cluster, group_priced.library, group_priced.constants, group_priced.device_model)
+        for cluster, group_priced in zip(seen, priced, strict=True)
     ]
     gradients = DenseAndExperts(dense=2.0 * scenario.model.parameters, experts=0.0)
-    seconds = [float(on.seconds("all_reduce", gradients, 1.0, lambda ranks: ranks.all)) for on in found]
-    return found[int(np.argmax(seconds))]
+    seconds = [float(on.seconds("all_reduce", gradients, 1.0, lambda ranks: ranks.all)) for on in replications]
+    return replications[int(np.argmax(seconds))]
 
 
 def best_batches(scenario: Scenario, constants_of: ConstantsOf) -> tuple[int, ...]:
@@ -380,15 +380,15 @@ def best_batches(scenario: Scenario, constants_of: ConstantsOf) -> tuple[int, ..
     priced = priced_groups(scenario, constants_of)
     on = slowest_replication(priced, scenario)
     seconds = []
-    for one, count in zip(priced, replicas, strict=True):
+    for group_priced, count in zip(priced, replicas, strict=True):
         most = (whole - sum(replicas) + count) // count
         shares = np.arange(1, max(most, 1) + 1)
-        times = step_times(with_share(one, shares * float(size)), on=on).step_time_s
+        times = step_times(with_share(group_priced, shares * float(size)), on=on).step_time_s
         seconds.append(np.broadcast_to(times, shares.shape))
-    found = None if rest else balanced_shares(replicas, seconds, whole)
-    if found is None:
+    balanced = None if rest else balanced_shares(replicas, seconds, whole)
+    if balanced is None:
         raise InputError(
             f"workload.global_batch is {batch}, which {' and '.join(map(str, replicas))} replicas on "
             f"heterogeneous devices cannot share in whole micro-batches of {size}"
         )
-    return tuple(share * count * size for share, count in zip(found, replicas, strict=True))
+    return tuple(share * count * size for share, count in zip(balanced, replicas, strict=True))

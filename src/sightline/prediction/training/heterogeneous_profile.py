@@ -14,11 +14,10 @@ from sightline.errors import InputError
 from sightline.prediction.changes import what_would_fit
 from sightline.prediction.common_figures import (
     LONGER,
-    SHORTER,
     energy_per_step_j,
     evidence_of_step,
-    intervals,
     lower_bounds,
+    weakest_evidence,
 )
 from sightline.prediction.training.constants import TrainingConstants
 from sightline.prediction.training.heterogeneous import (
@@ -32,7 +31,7 @@ from sightline.prediction.training.heterogeneous import (
     replicas_of_groups,
 )
 from sightline.prediction.training.knowledge import Knowledge, is_bound
-from sightline.prediction.training.memory import StageLedger, fullest_stage, memory_interval
+from sightline.prediction.training.memory import StageLedger, fullest_stage, step_intervals
 from sightline.prediction.training.offload import fits_on_host
 from sightline.prediction.training.step_rows import hardware_flops, levels_of, limits_of, model_flops, rows_of
 from sightline.profile import Profile, StageMemory
@@ -71,8 +70,8 @@ def resolved(scenario: Scenario, constants_of: ConstantsOf) -> list[Resolved]:
     Raises:
         InputError: no micro-batch divides the batch.
     """
-    found = [_of_split(replace_plan(scenario, split=split), constants_of) for split in possible_splits(scenario)]
-    answers = [one for one in found if one is not None]
+    by_split = [_of_split(replace_plan(scenario, split=split), constants_of) for split in possible_splits(scenario)]
+    answers = [answer for answer in by_split if answer is not None]
     if not answers:
         raise InputError(
             f"workload.global_batch {scenario.workload.global_batch} has no whole micro-batches for all replicas on "
@@ -81,10 +80,10 @@ def resolved(scenario: Scenario, constants_of: ConstantsOf) -> list[Resolved]:
     return sorted(answers, key=_rank)
 
 
-def _rank(one: Resolved) -> tuple[bool, float]:
+def _rank(answer: Resolved) -> tuple[bool, float]:
     """What fits comes first, by its time; what does not by the memory it needs."""
-    fits = one.fullness <= 1.0
-    return not fits, one.step_time_s if fits else one.fullness
+    fits = answer.fullness <= 1.0
+    return not fits, answer.step_time_s if fits else answer.fullness
 
 
 def possible_splits(scenario: Scenario) -> Iterator[Split | None]:
@@ -129,7 +128,9 @@ def _sized(scenario: Scenario) -> Iterable[Scenario]:
     share = int(scenario.workload.global_batch // scenario.plan.data_parallel)
     tried = (replace_plan(scenario, micro_batch=size) for size in range(1, share + 1))
     return (
-        one for one in tried if scenario.workload.global_batch % int(one.plan.sequences) == 0 and breaks_no_rule(one)
+        sized
+        for sized in tried
+        if scenario.workload.global_batch % int(sized.plan.sequences) == 0 and breaks_no_rule(sized)
     )
 
 
@@ -169,8 +170,8 @@ def _of_stages(answer: Resolved) -> Iterator[str]:
         first, last = own[0] + 1, own[-1] + 1
         called = f"stage {first}" if first == last else f"stages {first} to {last}"
         ends = (["the embedding"] if own[0] == 0 else []) + (["the head"] if own[-1] == stages - 1 else [])
-        held = f"{', '.join(map(str, counts))} layer{'s' if counts != [1] else ''}"
-        yield f"{called} on {group.in_words}: {' and '.join([held, *ends])}"
+        contents = f"{', '.join(map(str, counts))} layer{'s' if counts != [1] else ''}"
+        yield f"{called} on {group.in_words}: {' and '.join([contents, *ends])}"
 
 
 def _of_replicas(answer: Resolved) -> Iterator[str]:
@@ -193,8 +194,6 @@ Remarks = Callable[[Scenario, Sequence[StageMemory]], Sequence[str]]
 """Sentences about a scenario of equal devices and the memory of its stages."""
 Interval = Mapping[str, tuple[float, float | None]]
 
-EVIDENCE = ("datasheet", "estimated", "extrapolated", "calibrated", "given")
-"""From the weakest on."""
 NEVER_MEASURED = "no published step on heterogeneous devices; `calibrated` requires one, or an anchor"
 
 
@@ -287,22 +286,19 @@ def _interval(
     spread = constants.spread if constants is not None else max(spread_of(step.scenario) for step in steps)
     if constants is None and len(steps) > 1:
         spread = hypot(spread, FOUR_IN_FIVE * float(entry("training", "constants")["beyond"]["devices"]))
-    return {**intervals(profile, dict.fromkeys((*LONGER, *SHORTER), spread)), **memory_interval(profile)}
+    return step_intervals(profile, spread)
 
 
 def _evidence(steps: Sequence[GroupStep], constants: TrainingConstants | None, known: Knowledge) -> dict[str, str]:
     """The weakest evidence of any group, by kind; a framework's constants were measured on equal devices alone."""
-    found = [
+    by_group = [
         {
             **evidence_of_step(step.scenario, step.priced.device_model),
             "framework": "given" if constants else known.evidence(step.scenario),
         }
         for step in steps
     ]
-    worst = {kind: min((one[kind] for one in found), key=EVIDENCE.index) for kind in found[0]}
-    if worst["framework"] == "calibrated" and len(steps) > 1:
-        worst["framework"] = "extrapolated"
-    return worst
+    return weakest_evidence(by_group)
 
 
 def _missing(answer: Resolved, constants: TrainingConstants | None, known: Knowledge) -> dict[str, str]:
@@ -325,7 +321,7 @@ def _warnings(answers: Sequence[Resolved], remarks_of: Remarks) -> tuple[str, ..
     return tuple(dict.fromkeys((*best.scenario.warnings, *split_sentences(answers), *own)))
 
 
-def _opened(other: Scenario, asked: Scenario) -> Scenario:
+def _opened(other: Scenario, request: Scenario) -> Scenario:
     """A changed scenario with what was chosen for the plan that was asked left open again."""
     open_again = ("split", "stage_layers", "group_batches")
-    return replace_plan(other, **{name: getattr(asked.plan, name) for name in open_again})
+    return replace_plan(other, **{name: getattr(request.plan, name) for name in open_again})

@@ -113,7 +113,7 @@ def beyond(scenario: Scenario) -> dict[str, float]:
         return {"shapes": float(spreads["shapes"]) * bool(scenario.model.assumed)}
     experts, tokens = scenario.model.experts is not None, scenario.workload.sequence_length
     mixers = {kind.mixer for kind in scenario.model.kinds}
-    found = {
+    distances = {
         "devices": max(0.0, log10(scenario.cluster.devices / known["devices"])),
         "tokens": max(0.0, log10(float(np.max(tokens)) / known["tokens"])),
         "format": scenario.plan.dtype not in known["formats"],
@@ -121,7 +121,7 @@ def beyond(scenario: Scenario) -> dict[str, float]:
         "offload": bool(scenario.plan.offload) and not known["offload"],
         "shapes": bool(scenario.model.assumed),
     }
-    return {name: float(spreads[name]) * float(far) for name, far in found.items()}
+    return {name: float(spreads[name]) * float(far) for name, far in distances.items()}
 
 
 def lacking_measurements(scenario: Scenario) -> str:
@@ -165,12 +165,12 @@ def _of_other_lines(name: str, lineage: str, family: str) -> str:
     lines: dict[str, list[str]] = {}
     for line in entry("frameworks", name).get("versions") or {}:
         lines.setdefault(read_framework(name, str(line)).lineage, []).append(str(line))
-    found = []
-    for other, of in lines.items():
+    measured = []
+    for other, releases in lines.items():
         rows = shipped_coverage().get(other, {}).get("on", {}).get(family, {}).get("rows", 0)
         if rows and other != lineage:
-            found.append(f"{rows} of release line{'s' * (len(of) > 1)} {', '.join(of)}")
-    return " and ".join(found)
+            measured.append(f"{rows} of release line{'s' * (len(releases) > 1)} {', '.join(releases)}")
+    return " and ".join(measured)
 
 
 HEAD = "head"

@@ -6,6 +6,7 @@ from math import exp
 from typing import Final, NamedTuple
 
 from sightline.content import record
+from sightline.prediction.common_figures import LONGER, SHORTER, intervals
 from sightline.prediction.schedules.closed_forms import in_flight
 from sightline.prediction.training.activations import (
     Activations,
@@ -71,10 +72,11 @@ framework is fitted; that frameworks none of them ran are known less well; and g
 """
 
 
-def memory_interval(profile: Profile) -> Mapping[str, tuple[float, float]]:
-    """Return the interval of the fullest device's bytes by its result key."""
+def step_intervals(profile: Profile, spread: float) -> Mapping[str, tuple[float, float]]:
+    """Return the interval of each result of a step whose time has this logarithmic half-width, memory included."""
     total = float(profile.memory_bytes["total"])
-    return {"memory_bytes.total": (total / exp(MEMORY_SPREAD), total * exp(MEMORY_SPREAD))}
+    of_times = intervals(profile, dict.fromkeys((*LONGER, *SHORTER), spread))
+    return {**of_times, "memory_bytes.total": (total / exp(MEMORY_SPREAD), total * exp(MEMORY_SPREAD))}
 
 
 Ledger = Mapping[str, tuple[Number, ...]]
@@ -158,19 +160,19 @@ class _Common(NamedTuple):
     """Of weights that have placeholders for gradients; none where the framework has none."""
 
 
-def stage_ledgers(priced: Priced, times: StepTimes, held: Sequence[Number] | None = None) -> list[StageLedger]:
+def stage_ledgers(priced: Priced, times: StepTimes, counts: Sequence[Number] | None = None) -> list[StageLedger]:
     """Return the ledgers of the first, the heaviest middle and the last stage; of those that a pipeline has.
 
-    Where the step has other stages, ``held`` are the micro-batches whose activations each of them holds.
+    Where the step has other stages, ``counts`` are the micro-batches whose activations each of them holds.
     """
     plan, framework = priced.scenario.plan, priced.scenario.plan.framework
     shapes = layer_shapes(priced.program) if framework.transformer_engine.placeholder_gradients else ()
     process = process_memory(framework, priced.device_model)
     common = _Common(priced, times.shares, plan_states(plan), process, shapes)
-    held = held or in_flight(plan.pipeline_parallel, times.micro_batches, plan.virtual_stages, plan.schedule)
+    counts = counts or in_flight(plan.pipeline_parallel, times.micro_batches, plan.virtual_stages, plan.schedule)
     return [
         _ledger(common, _held(common, stage, sizes, count))
-        for stage, sizes, count in zip(times.slots.stages, times.stage_sizes, held, strict=True)
+        for stage, sizes, count in zip(times.slots.stages, times.stage_sizes, counts, strict=True)
         if not stage.is_empty
     ]
 
@@ -244,67 +246,67 @@ def _workspace(priced: Priced, stage: StageContents) -> Number:
     return fixed + splits * priced.program.embedding.boundary_bytes
 
 
-def _ledger(common: _Common, held: _Held) -> StageLedger:
+def _ledger(common: _Common, kept: _Held) -> StageLedger:
     """The ledger of one stage, in bytes per device."""
-    moments = _moments(common, held)
+    moments = _moments(common, kept)
     terms = {name: terms_of(ledger) for name, ledger in moments.items()}
-    passes = tuple(of for name, of in terms.items() if name != BETWEEN_PASSES)
+    passes = tuple(summands for name, summands in terms.items() if name != BETWEEN_PASSES)
     ledgers = [parts_of(ledger) for name, ledger in moments.items() if name != BETWEEN_PASSES]
     at_peak = fullest(ledgers, lambda: list(map(added_up, passes)))
-    on_host = _in_host_memory(common, held)
+    on_host = _in_host_memory(common, kept)
     memory = StageMemory(
-        stage=held.stage.name,
+        stage=kept.stage.name,
         parts=NumbersOnDemand(MEMORY_PARTS, at_peak.__getitem__),
-        items=_items(common, held, passes, on_host),
+        items=_items(common, kept, passes, on_host),
         moments=NumbersOnDemand(tuple(terms), lambda moment: added_up(terms[moment])),
     )
     return StageLedger(memory, passes, on_host)
 
 
-def _moments(common: _Common, held: _Held) -> dict[str, Ledger]:
+def _moments(common: _Common, kept: _Held) -> dict[str, Ledger]:
     """What is there between passes, in the loss, in the backward pass of a layer, and in the update."""
-    gathered, saved, moved = held.gathered, held.activations, held.moved
-    gradients = held.gradients * (1.0 - moved.gradients)
-    in_loss, in_layer = _gradients_there(common, held)
+    gathered, saved, moved = kept.gathered, kept.activations, kept.moved
+    gradients = kept.gradients * (1.0 - moved.gradients)
+    in_loss, in_layer = _gradients_there(common, kept)
 
     def ledger(gradients: Number, activations: tuple[Number, ...] = (), buffers: tuple[Number, ...] = ()) -> Ledger:
         return {
-            "weights": (held.weights * (1.0 - moved.parameters),),
-            "optimizer": (held.optimizer * (1.0 - moved.optimizer),),
+            "weights": (kept.weights * (1.0 - moved.parameters),),
+            "optimizer": (kept.optimizer * (1.0 - moved.optimizer),),
             "framework": (common.process.context,),
             "gradients": (gradients,),
             "activations": activations,
-            "buffers": (held.buffers, *buffers),
+            "buffers": (kept.buffers, *buffers),
         }
 
     return {
         BETWEEN_PASSES: ledger(gradients),
         "loss": ledger(
-            _share(in_loss, gradients), (saved.on_device, _logits(common, held)), (gathered.loss, held.placeholders)
+            _share(in_loss, gradients), (saved.on_device, _logits(common, kept)), (gathered.loss, kept.placeholders)
         ),
         "backward of a layer": ledger(
             _share(in_layer, gradients),
-            (saved.on_device, held.recomputed - saved.head),
-            (gathered.layer, held.transient, held.placeholders),
+            (saved.on_device, kept.recomputed - saved.head),
+            (gathered.layer, kept.transient, kept.placeholders),
         ),
-        "optimizer step": ledger(gradients, (), (held.update,)),
+        "optimizer step": ledger(gradients, (), (kept.update,)),
     }
 
 
-def _share(share: Number, of: Number) -> Number:
+def _share(share: Number, whole: Number) -> Number:
     """A share of something; all of it is the same object, so that sums of several moments share it."""
-    return of if isinstance(share, float) and share == 1.0 else share * of
+    return whole if isinstance(share, float) and share == 1.0 else share * whole
 
 
-def _logits(common: _Common, held: _Held) -> Number:
+def _logits(common: _Common, kept: _Held) -> Number:
     """Bytes of logits and loss while the loss runs, with the head's placeholder."""
     if not common.shapes:
-        return held.activations.logits
+        return kept.activations.logits
     element_bytes = ELEMENT_BYTES[common.priced.scenario.plan.high_precision_dtype]
-    return held.activations.logits + held.stage.head * of_head(common.priced.program, element_bytes)
+    return kept.activations.logits + kept.stage.head * of_head(common.priced.program, element_bytes)
 
 
-def _gradients_there(common: _Common, held: _Held) -> tuple[Number, Number]:
+def _gradients_there(common: _Common, kept: _Held) -> tuple[Number, Number]:
     """Share of the gradients that exists in the loss and in a layer's backward pass.
 
     All of them, unless they are freed after each update: then the first micro-batch finds none, its head's first.
@@ -313,45 +315,45 @@ def _gradients_there(common: _Common, held: _Held) -> tuple[Number, Number]:
     if not plan.framework.allocation.frees_gradients:
         return 1.0, 1.0
     again = workload.global_batch > plan.data_parallel * plan.sequences
-    head = held.stage.head * common.priced.sizes.head.trained.total / larger(held.sizes.trained.total, 1.0)
+    head = kept.stage.head * common.priced.sizes.head.trained.total / larger(kept.sizes.trained.total, 1.0)
     return 1.0 * again, either(again, 1.0, head)
 
 
-def _in_host_memory(common: _Common, held: _Held) -> tuple[Number, ...]:
+def _in_host_memory(common: _Common, kept: _Held) -> tuple[Number, ...]:
     """Bytes that the device keeps in the host's memory: of parameters, of other states, of activations.
 
     The host has gradients of what it updates, also where ZeRO-1 leaves whole ones on the device.
     """
     if not common.priced.scenario.plan.offload:
         return ()
-    moved = held.moved
-    states = moved.optimizer * (common.shares.optimizer.of(held.states.gradients) + held.optimizer)
-    return moved.parameters * held.weights, states, held.activations.offloaded
+    moved = kept.moved
+    states = moved.optimizer * (common.shares.optimizer.of(kept.states.gradients) + kept.optimizer)
+    return moved.parameters * kept.weights, states, kept.activations.offloaded
 
 
 def _items(
-    common: _Common, held: _Held, moments: Sequence[tuple[Number, ...]], on_host: tuple[Number, ...]
+    common: _Common, kept: _Held, moments: Sequence[tuple[Number, ...]], on_host: tuple[Number, ...]
 ) -> NumbersOnDemand:
     """The ledger's finer lines."""
-    saved = held.activations
+    saved = kept.activations
 
     return NumbersOnDemand(
         {
             "layer activations": lambda: saved.on_device - saved.others,
             "embedding and head activations": saved.others,
-            "logits and loss": partial(_logits, common, held),
-            "recomputation working set": held.recomputed,
-            "gathered parameters": held.gathered.layer,
-            "transient tensors": held.transient,
-            "placeholders of gradients": held.placeholders,
-            "update temporaries": held.update,
-            RESERVED: partial(_reserved, common, held, moments),
+            "logits and loss": partial(_logits, common, kept),
+            "recomputation working set": kept.recomputed,
+            "gathered parameters": kept.gathered.layer,
+            "transient tensors": kept.transient,
+            "placeholders of gradients": kept.placeholders,
+            "update temporaries": kept.update,
+            RESERVED: partial(_reserved, common, kept, moments),
             IN_HOST_MEMORY: partial(added_up, on_host),
         }
     )
 
 
-def _reserved(common: _Common, held: _Held, moments: Sequence[tuple[Number, ...]]) -> Number:
+def _reserved(common: _Common, kept: _Held, moments: Sequence[tuple[Number, ...]]) -> Number:
     """Bytes that the allocator has reserved beyond the fullest of ``moments``.
 
     The first is the loss: its tensors are longer than any of a layer, whose temporaries left gaps between saved
@@ -363,11 +365,11 @@ def _reserved(common: _Common, held: _Held, moments: Sequence[tuple[Number, ...]
     if not plan.framework.allocation.apart_streams:
         return 0.0
     loss, *others = map(added_up, moments)
-    layer = held.stage.head * (held.recomputed + held.transient)
+    layer = kept.stage.head * (kept.recomputed + kept.transient)
     grown = reduce(larger, [loss + layer, *others]) - reduce(larger, [loss, *others])
-    units = GATHERED_LAYERS * sizes.largest_layer_bytes(held.stage)
-    gathered = larger(units, sizes.embedding_and_head_bytes(held.stage))
-    reduced = shares.everything_sharded.of(held.states.gradients) * (1.0 - shares.gradients_sharded)
+    units = GATHERED_LAYERS * sizes.largest_layer_bytes(kept.stage)
+    gathered = larger(units, sizes.embedding_and_head_bytes(kept.stage))
+    reduced = shares.everything_sharded.of(kept.states.gradients) * (1.0 - shares.gradients_sharded)
     sharded = (plan.replicas > 1) & (plan.zero_stage >= 2)
     beyond: Number = grown + sharded * (gathered + reduced)
     return beyond

@@ -81,10 +81,10 @@ def _pass_times(
         return PassTimes()
     times = operator_times(operators, prices)
     exposed_s = exposed_collectives_s(operators, prices, overlap, backward=forward_launch_s is None)
-    held_s: Number = 0.0
+    blocked_s: Number = 0.0
     if overlap.counts and not overlap.experts and forward_launch_s is not None:
-        held_s = _held_s(operators, prices, forward_launch_s, exposed_s.get("micro-batch", 0.0))
-    return times._replace(collective_s=sum(exposed_s.values(), 0.0), held_s=held_s)
+        blocked_s = _blocked_s(operators, prices, forward_launch_s, exposed_s.get("micro-batch", 0.0))
+    return times._replace(collective_s=sum(exposed_s.values(), 0.0), blocked_s=blocked_s)
 
 
 def exposed_collectives_s(
@@ -108,7 +108,7 @@ def outlasted_work(
     operators: Sequence[Operator], prices: Prices, overlap: Overlap, *, backward: bool
 ) -> dict[str, tuple[Sequence[Operator], Any]]:
     """Return the operators that hide collectives which outlast them, and where these do, by what they overlap with."""
-    found: dict[str, tuple[Sequence[Operator], Any]] = {}
+    outlasted: dict[str, tuple[Sequence[Operator], Any]] = {}
     for overlapped, collective_s in _collectives_s(operators, prices).items():
         work = _hiding(operators, overlapped)
         work_s = seconds_of(work, prices)
@@ -118,17 +118,17 @@ def outlasted_work(
         elif overlapped == "attention" or (overlapped == "micro-batch" and overlap.experts):
             outlasts = collective_s > work_s
         if anywhere(outlasts):
-            found[overlapped] = work, outlasts
-    return found
+            outlasted[overlapped] = work, outlasts
+    return outlasted
 
 
 def _collectives_s(operators: Sequence[Operator], prices: Prices) -> dict[str, Number]:
     """Seconds of a pass's collectives by what they overlap with, nothing hidden."""
-    found: dict[str, list[Operator]] = {}
+    by_overlap: dict[str, list[Operator]] = {}
     for op in operators:
         if isinstance(op, Collective):
-            found.setdefault(op.overlapped_with, []).append(op)
-    return {overlapped: seconds_of(collectives, prices) for overlapped, collectives in found.items()}
+            by_overlap.setdefault(op.overlapped_with, []).append(op)
+    return {overlapped: seconds_of(collectives, prices) for overlapped, collectives in by_overlap.items()}
 
 
 def _hiding(operators: Sequence[Operator], overlapped: str) -> list[Operator]:
@@ -144,7 +144,7 @@ def _hiding(operators: Sequence[Operator], overlapped: str) -> list[Operator]:
     return work if overlapped == "micro-batch" else []
 
 
-def _held_s(operators: Sequence[Operator], prices: Prices, launch_s: Number, dispatch_s: Number) -> Number:
+def _blocked_s(operators: Sequence[Operator], prices: Prices, launch_s: Number, dispatch_s: Number) -> Number:
     """Seconds by which launching a layer's experts outlasts them, where nothing could be launched ahead.
 
     The device idles when the host learns the numbers of tokens, so the two start level: after E the device is done at
@@ -192,14 +192,14 @@ class PipelineSlots:
         """One micro-batch through all stages."""
         return self.through(lambda slot: slot.total_s)
 
-    def through(self, of: Callable[[Slot], Number]) -> Number:
+    def through(self, figure: Callable[[Slot], Number]) -> Number:
         """Return the sum of a figure of one micro-batch over all stages."""
-        here: Number = sum(of(slot) * count for slot, count in zip(self.slots, self.counts, strict=True))
-        return here + sum(map(of, self.elsewhere))
+        here: Number = sum(figure(slot) * count for slot, count in zip(self.slots, self.counts, strict=True))
+        return here + sum(map(figure, self.elsewhere))
 
-    def of_other_stages(self, of: Callable[[Slot], Number]) -> Number:
+    def of_other_stages(self, figure: Callable[[Slot], Number]) -> Number:
         """Return the sum of a figure over all stages but the pace-setting one."""
-        return self.through(of) - of(self.slot)
+        return self.through(figure) - figure(self.slot)
 
 
 class Launches(NamedTuple):

@@ -49,18 +49,18 @@ def prices_of_distinct(
     scenario: Scenario, program: Program, prices: Callable[[Scenario], tuple[Program, Prices]]
 ) -> Prices | None:
     """Return the prices of a program with rows, of which the distinct ones are priced; None where few are alike."""
-    found = distinct_rows(scenario.plan)
-    if found is None:
+    rows = distinct_rows(scenario.plan)
+    if rows is None:
         return None
     fields: dict[str, Any] = {
-        name: value[found.first]
+        name: value[rows.first]
         for name, value in fields_of(scenario.plan).items()
         if isinstance(value, np.ndarray) and value.size > 1
     }
     priced, own = prices(replace(scenario, plan=replace(scenario.plan, **fields)))
 
     def of_rows(leg: Any) -> Any:
-        return leg[found.of_row] if isinstance(leg, np.ndarray) and leg.ndim and len(leg) > 1 else leg
+        return leg[rows.of_row] if isinstance(leg, np.ndarray) and leg.ndim and len(leg) > 1 else leg
 
     pairs = zip(program.operators, priced.operators, strict=True)
     return {id(op): OperatorCost(*map(of_rows, own[id(same)])) for op, same in pairs}

@@ -226,9 +226,9 @@ def step_times(
         host_s=host_s + loops_s,
         tensor_calls_s=loops_s,
         forward_pass_s=slots.slots[0].forward_s + constants.micro_batch_s,
-        pipeline=_pipeline(priced, slots, m, sent.between_stages_s(priced)),
+        pipeline=_pipeline(priced, slots, m, sent.seconds(sent.activations, priced)),
         data_parallel=_between_replicas(priced, slots, m, parameters, stored, on),
-        tied_embedding_s=sent.of_table_s(priced),
+        tied_embedding_s=sent.seconds(sent.table, priced),
         longest_samples_s=for_longest_samples_s(scenario, priced.program, priced.prices, slowest, slot.total_s, m),
         slowest_device_s=_slowest_device_s(priced, slot, m),
         offload=offload,
@@ -316,15 +316,8 @@ class Sent(NamedTuple):
     """The shared table's gradients, summed once per step between the first and the last stage; none of a frozen one."""
     alone: Prices
 
-    def between_stages_s(self, priced: Priced) -> Number:
-        """Return the seconds to hand one micro-batch's activation to the next stage."""
-        return self._seconds(self.activations, priced)
-
-    def of_table_s(self, priced: Priced) -> Number:
-        """Return the seconds of summing the shared table's gradients."""
-        return self._seconds(self.table, priced)
-
-    def _seconds(self, operators: Sequence[Operator], priced: Priced) -> Number:
+    def seconds(self, operators: Sequence[Operator], priced: Priced) -> Number:
+        """Return the seconds of handing over activations of a micro-batch, or of summing the table's gradients."""
         if not operators:
             return 0.0
         prices = in_framework(operators, self.alone, self.scenario, priced.constants, priced.device_model)

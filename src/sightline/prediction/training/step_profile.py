@@ -16,16 +16,14 @@ from sightline.errors import InputError
 from sightline.prediction.changes import what_would_fit
 from sightline.prediction.common_figures import (
     LONGER,
-    SHORTER,
     energy_per_step_j,
     evidence_of_step,
-    intervals,
     lower_bounds,
     power_by_phase_w,
 )
 from sightline.prediction.training.constants import TrainingConstants
 from sightline.prediction.training.knowledge import Knowledge, is_bound
-from sightline.prediction.training.memory import StageLedger, fullest_stage, memory_interval, stage_ledgers
+from sightline.prediction.training.memory import StageLedger, fullest_stage, stage_ledgers, step_intervals
 from sightline.prediction.training.offload import STAYS, as_kept, fits_on_host, host_bytes
 from sightline.prediction.training.priced import Priced, price
 from sightline.prediction.training.step import StepTimes, step_times, step_with_constants
@@ -160,7 +158,7 @@ def _interval(
         return lower_bounds(profile, LONGER)
     else:
         spread = known.spread(scenario, lambda tried: step_with(tried).step_time_s)
-    return {**intervals(profile, dict.fromkeys((*LONGER, *SHORTER), spread)), **memory_interval(profile)}
+    return step_intervals(profile, spread)
 
 
 def remarks(scenario: Scenario) -> list[str]:
@@ -264,8 +262,8 @@ def _compared(moments: Sequence[Sequence[Number]]) -> tuple[Terms, ...]:
 def _joined(moments: Sequence[Sequence[Number]]) -> Terms:
     """Return one sum in the place of several: the summands that all have, and the largest of what they differ in."""
     first, *others = moments
-    shared = [term for term in first if all(any(term is one for one in terms) for terms in others)]
-    rests = [[term for term in terms if not any(term is one for one in shared)] for terms in moments]
+    shared = [term for term in first if all(any(term is shared_term for shared_term in terms) for terms in others)]
+    rests = [[term for term in terms if not any(term is shared_term for shared_term in shared)] for terms in moments]
     return merged([*shared, reduce(larger, map(added_up, rests))])
 
 

@@ -59,11 +59,6 @@ def levels_of(priced: Priced, times: StepTimes) -> dict[str, Number]:
     )
 
 
-def levels_of_slot(priced: Priced, times: StepTimes) -> dict[str, Number]:
-    """Return the seconds of all micro-batches on the pace-setting stage by level, without what is outside of them."""
-    return summed(*_levels_of_passes(priced, times))
-
-
 def _levels_of_passes(priced: Priced, times: StepTimes) -> tuple[dict[str, Number], ...]:
     """Forward passes, backward passes with recomputation, and the framework's code, of all micro-batches."""
     work: dict[bool, list[dict[str, Number]]] = {True: [], False: []}
@@ -89,10 +84,12 @@ def _pass(priced: Priced, phase: str, operators: Sequence[Operator]) -> dict[str
     """Return the seconds of a block's work by level; what collectives outlast is the network's."""
     prices, model = priced.prices, priced.device_model
     work = work_by_level(operators, prices, model)
-    found = outlasted_work(operators, prices, priced.overlap, backward=phase == "backward")
-    if not found:
+    outlasted = outlasted_work(operators, prices, priced.overlap, backward=phase == "backward")
+    if not outlasted:
         return work
-    hidden = {name: multiple(work_by_level(ops, prices, model), 1.0 * longer) for name, (ops, longer) in found.items()}
+    hidden = {
+        name: multiple(work_by_level(ops, prices, model), 1.0 * longer) for name, (ops, longer) in outlasted.items()
+    }
     # Tokens overlap with all work, and so with what other collectives overlap with.
     everything = hidden.pop("micro-batch", {})
     parts = summed(*hidden.values())
@@ -112,11 +109,6 @@ def _outlasted(levels: dict[str, Number], outlasted_s: Number) -> dict[str, Numb
     whole_s = sum(levels.values())
     moved_s = smaller(outlasted_s, whole_s)
     return summed(multiple(levels, 1.0 - moved_s / larger(whole_s, 1e-30)), {"network": moved_s})
-
-
-def level_of_update(priced: Priced) -> str:
-    """Return what binds the optimizer's element-wise kernels, of plain numbers."""
-    return "l2" if streaming_level(priced.device_model) else "dram"
 
 
 def _update(priced: Priced, times: StepTimes) -> dict[str, Number]:
@@ -145,23 +137,25 @@ def rows_of(priced: Priced, times: StepTimes) -> list[Row]:
     rows: list[Row] = []
     updates: list[Row] = []
     for phase, block, count, operators in passes_of(priced, times):
-        found = [(op, _row(priced, phase, block, op, count)) for op in operators if count * op.count > 0]
+        of_operators = [(op, _row(priced, phase, block, op, count)) for op in operators if count * op.count > 0]
         if phase == "optimizer":
-            updates += [row for _, row in found]
+            updates += [row for _, row in of_operators]
             continue
-        rows += [row for op, row in found if not isinstance(op, Collective)]
+        rows += [row for op, row in of_operators if not isinstance(op, Collective)]
         # Collectives count as communication; those overlapped with the same are exposed by the same share.
         exposed_s = exposed_collectives_s(operators, priced.prices, priced.overlap, backward=phase == "backward")
         for overlapped, seconds in exposed_s.items():
-            together = [row for op, row in found if isinstance(op, Collective) and op.overlapped_with == overlapped]
+            together = [
+                row for op, row in of_operators if isinstance(op, Collective) and op.overlapped_with == overlapped
+            ]
             rows += exposed(together, count * seconds)
     # Ranks that share matrices out wait for the one with the largest.
     return _merged([*rows, *exposed(updates, times.update.operators_s)]) + list(_step_rows(priced, times))
 
 
 def _row(priced: Priced, phase: str, block: str, op: Operator, count: Number) -> Row:
-    of = {"phase": phase, "communication": COMMUNICATION, "block": block}
-    return operator_row(op, priced.prices[id(op)], priced.device_model, **of, count=count * op.count)
+    place = {"phase": phase, "communication": COMMUNICATION, "block": block}
+    return operator_row(op, priced.prices[id(op)], priced.device_model, **place, count=count * op.count)
 
 
 def _merged(rows: list[Row]) -> list[Row]:
@@ -180,18 +174,18 @@ def _step_rows(priced: Priced, times: StepTimes) -> Iterator[Row]:
     c, m, phases = priced.constants, times.micro_batches, times.phases
     update_s = phases["optimizer"] - times.update.operators_s
     own_s = m * c.micro_batch_s + c.step_s + times.tensor_calls_s
-    by_host, waited = times.offload.update_s > 0, longest(LEVELS, levels_of_slot(priced, times))
-    bound, level = ("host", "host") if by_host else ("memory", level_of_update(priced))
+    by_host, waited = times.offload.update_s > 0, longest(LEVELS, summed(*_levels_of_passes(priced, times)))
+    bound, level = ("host", "host") if by_host else ("memory", "l2" if streaming_level(priced.device_model) else "dram")
     yield _step_row("optimizer", "optimizer", "update", update_s, bound, level, bytes=float(times.update.traffic_bytes))
-    found = [(COMMUNICATION, *sent, "network") for sent in _sent(priced, times)]
-    found += [
+    events = [(COMMUNICATION, *sent, "network") for sent in _sent(priced, times)]
+    events += [
         ("pipeline_bubble", "schedule", "bubble", 1.0, 0.0, phases["pipeline_bubble"], "bubble"),
         ("host", "host", "waiting for launches", 1.0, 0.0, phases["host"] - own_s, "host"),
         ("host", "host", "framework, per micro-batch", m, 0.0, m * c.micro_batch_s, "host"),
         ("host", "host", "framework, per step", 1.0, 0.0, c.step_s, "host"),
         ("host", "host", "framework, per trained tensor", 1.0, 0.0, times.tensor_calls_s, "host"),
     ]
-    for phase, module, operator, count, sent, time_s, bound in found:
+    for phase, module, operator, count, sent, time_s, bound in events:
         if time_s > 0:
             level = waited if bound == "bubble" or module in WAITING else bound
             yield _step_row(
@@ -201,8 +195,15 @@ def _step_rows(priced: Priced, times: StepTimes) -> Iterator[Row]:
 
 def _step_row(phase: str, module: str, operator: str, time_s: Number, bound: str, level: str, **amounts: float) -> Row:
     """Return the row of something that happens once per step, outside of blocks."""
-    of = {"phase": phase, "block": "step", "module": module, "operator": operator, "bound": bound, "bound_level": level}
-    return Row.from_mapping({**of, "time_s": float(time_s), **amounts})
+    place = {
+        "phase": phase,
+        "block": "step",
+        "module": module,
+        "operator": operator,
+        "bound": bound,
+        "bound_level": level,
+    }
+    return Row.from_mapping({**place, "time_s": float(time_s), **amounts})
 
 
 def _sent(priced: Priced, times: StepTimes) -> list[tuple[str, str, Number, Number, Number]]:
@@ -277,9 +278,14 @@ def _mlp_weights(model: Model, kind: LayerKind) -> float:
         return 0.0
     if kind.mlp == "dense" or model.experts is None:
         return matrices * h * model.width_of(kind)
-    of = model.experts
-    routed = of.per_token * matrices * (of.latent_width or h) * of.width
-    return routed + of.shared * matrices * h * of.shared_width + h * of.count + 2 * h * (of.latent_width or 0)
+    experts = model.experts
+    routed = experts.per_token * matrices * (experts.latent_width or h) * experts.width
+    return (
+        routed
+        + experts.shared * matrices * h * experts.shared_width
+        + h * experts.count
+        + 2 * h * (experts.latent_width or 0)
+    )
 
 
 def _per_weight(trained: bool) -> float:

@@ -120,13 +120,17 @@ def dense_mlp(x: Kernels, width: float, module: Module = "mlp", of: WeightPart =
     )
 
 
-def experts(x: Kernels, of: Experts) -> Sublayer:
+def experts(x: Kernels, figures: Experts) -> Sublayer:
     """Return the routed and the shared experts of one layer; routed ones may work on a latent vector of each token."""
-    routed, f = x.experts(of), of.width / x.u
+    routed, f = x.experts(figures), figures.width / x.u
     inputs = f * (2.0 if x.model.gated else 1.0)
-    shared = dense_mlp(x, float(of.shared * of.shared_width), "shared experts", "shared") if of.shared else None
+    shared = (
+        dense_mlp(x, float(figures.shared * figures.shared_width), "shared experts", "shared")
+        if figures.shared
+        else None
+    )
     up, down = routed.product("up", routed.width, inputs), routed.product("down", f, routed.width, kept=x.product_share)
-    into, out = _latent(x, of)
+    into, out = _latent(x, figures)
     return Sublayer(
         module="mlp norm",
         steps=[
@@ -149,11 +153,11 @@ def experts(x: Kernels, of: Experts) -> Sublayer:
     )
 
 
-def _latent(x: Kernels, of: Experts) -> tuple[list[Step], list[Step]]:
+def _latent(x: Kernels, figures: Experts) -> tuple[list[Step], list[Step]]:
     """Projections of each token to what the routed experts work on, and back; none where that is the hidden vector."""
-    if of.latent_width is None:
+    if figures.latent_width is None:
         return [], []
-    width = float(of.latent_width)
+    width = float(figures.latent_width)
     into = x.linear(LinearLayer("experts", "to latent", x.h, width, of="shared", kept=0.0, rows=x.own_tokens))
     return [into], [x.linear(LinearLayer("experts", "from latent", width, x.h, of="shared", rows=x.own_tokens))]
 

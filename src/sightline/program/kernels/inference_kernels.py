@@ -8,7 +8,7 @@ import numpy as np
 from sightline.content import record
 from sightline.program.formats import FP32_ROUTER, Formats, plain_dtype
 from sightline.program.kernels.inference_linear import InferenceLinear
-from sightline.program.mixer_operators import Indexer, SelectedAttention
+from sightline.program.mixer_operators import index_scores, selected_attention
 from sightline.program.operators import ATTENTION_CORE, CachedAttention, GroupedMatmul, Module, Operator, Part
 from sightline.program.program import Step, group_by_group
 from sightline.program.routing import Batch, RoutedExperts, busiest_share, expected_active
@@ -195,22 +195,10 @@ class InferenceAttention(InferenceLinear):
         cache_bytes = self.formats.cache_bytes
         if kind.mixer != "sparse" or sparse is None:
             return [Step((self._attention(1.0, key, rank, decode=True, shared_kv=True, cache_bytes=cache_bytes),))]
-        selected = SelectedAttention(
-            module=ATTENTION_CORE,
-            part="selected attention",
-            sequences=self.b,
-            new_tokens=self.q,
-            context_tokens=self.c + self.q,
-            selected_tokens=float(sparse.selected_tokens * sparse.block_tokens),
-            heads=self.heads,
-            key_dim=key,
-            value_dim=rank,
-            decode=self.decode,
-            dtype=self.dtype,
-            element_bytes=self.element_bytes,
-            cache_bytes=cache_bytes,
-        )
-        return [Step((selected,))]
+        chosen = float(sparse.selected_tokens * sparse.block_tokens)
+        sizes = {"new_tokens": self.q, "context_tokens": self.c + self.q, "selected_tokens": chosen}
+        widths = {"key_dim": key, "value_dim": rank, "cache_bytes": cache_bytes}
+        return [Step((selected_attention(self, self.b, **sizes, **widths, decode=self.decode),))]
 
     def fold(self, width: Number) -> list[Step]:
         """Left out: the few tokens of a pass that complete a fold."""
@@ -242,17 +230,10 @@ class InferenceAttention(InferenceLinear):
     def group_scores(self, kind: LayerKind, sparse: SparseAttention) -> list[Step]:
         """The same of the (first) group."""
         context = (self.c + self.q) / kind.compression
-        scores = Indexer(
-            module="indexer",
-            part="scores",
-            sequences=self.b,
-            new_tokens=self.q,
-            context_tokens=context,
-            heads=float(sparse.heads),
-            head_dim=float(sparse.head_dim),
-            dtype=self.formats.index_dtype,
-            key_bytes=1.0 if self.formats.index_dtype == "fp8" else self.element_bytes,
-        )
+        dtype = self.formats.index_dtype
+        key_bytes = 1.0 if dtype == "fp8" else self.element_bytes
+        sizes = {"sequences": self.b, "new_tokens": self.q, "context_tokens": context}
+        scores = index_scores(sparse, **sizes, dtype=dtype, key_bytes=key_bytes)
         return [Step((scores, self.stream("indexer", "top-k", "softmax", 4.0 * self.tokens * context, kernels=2.0)))]
 
     def groups(self) -> list[Self]:
@@ -341,19 +322,19 @@ class InferenceExperts(RoutedExperts[InferenceAttention]):
         ]
 
 
-def inference_experts(x: InferenceAttention, of: Experts) -> InferenceExperts:
+def inference_experts(x: InferenceAttention, figures: Experts) -> InferenceExperts:
     """Return the routed experts of one layer.
 
     Tokens that are all identical choose the same experts, which lie on different ranks where these suffice.
     """
-    width, tokens = float(of.latent_width or x.h), x.tokens * x.d
+    width, tokens = float(figures.latent_width or x.h), x.tokens * x.d
     if x.identical_tokens:
-        own = np.ceil(of.per_token / smaller(x.e, of.per_token))
-        return InferenceExperts(x=x, of=of, width=width, rows=tokens * own, active=own)
-    chosen = tokens * of.per_token
-    active = expected_active(of.count, of.per_token, tokens) * rounded_up(of.count / x.e) / of.count
+        own = np.ceil(figures.per_token / smaller(x.e, figures.per_token))
+        return InferenceExperts(x=x, of=figures, width=width, rows=tokens * own, active=own)
+    chosen = tokens * figures.per_token
+    active = expected_active(figures.count, figures.per_token, tokens) * rounded_up(figures.count / x.e) / figures.count
     return InferenceExperts(
-        x=x, of=of, width=width, rows=chosen * busiest_share(x.e, chosen, skew=x.skew), active=active
+        x=x, of=figures, width=width, rows=chosen * busiest_share(x.e, chosen, skew=x.skew), active=active
     )
 
 
@@ -362,9 +343,9 @@ class InferenceKernels(InferenceAttention):
 
     __slots__ = ()
 
-    def experts(self, of: Experts) -> InferenceExperts:
+    def experts(self, figures: Experts) -> InferenceExperts:
         """The routed experts of a layer."""
-        return inference_experts(self, of)
+        return inference_experts(self, figures)
 
     def whole_sequences(self, module: Module, inputs: Number, outputs: Number, steps: list[Step]) -> list[Step]:
         """Every rank has whole sequences of its heads."""

@@ -141,23 +141,14 @@ class TrainingAttention(TrainingElementwise):
         ones. Left
         out: the dense warm-up, in which the indexer alone is trained.
         """
-        from sightline.program.mixer_operators import Indexer
+        from sightline.program.mixer_operators import index_scores
 
         # Of all entries those up to its own, which are half of them in the mean on every rank.
         entries = 0.5 * (self.context + self.s) / kind.compression
         chosen = selected(self, kind)
         learns = self.trained.projections
-        scores = Indexer(
-            module="indexer",
-            part="scores",
-            sequences=self.b,
-            new_tokens=self.s,
-            context_tokens=entries,
-            heads=float(sparse.heads),
-            head_dim=float(sparse.head_dim),
-            dtype=self.dtype,
-            key_bytes=self.element_bytes,
-        )
+        sizes = {"sequences": self.b, "new_tokens": self.s, "context_tokens": entries}
+        scores = index_scores(sparse, **sizes, dtype=self.dtype, key_bytes=self.element_bytes)
         shared = self._gathered_tokens("indexer", sparse.head_dim / kind.compression)
         # Scores in fp32 are read twice; the chosen places are kept as 32-bit numbers.
         choice = moving(
@@ -195,20 +186,8 @@ class TrainingAttention(TrainingElementwise):
         return Step((replace(reading, saved_bytes=kept),), (backward,))
 
     def _reading(self, tokens: Number, key: float, value: float) -> "SelectedAttention":
-        from sightline.program.mixer_operators import SelectedAttention
+        from sightline.program.mixer_operators import selected_attention
 
-        return SelectedAttention(
-            module=ATTENTION_CORE,
-            part="selected attention",
-            sequences=self.b,
-            new_tokens=self.s,
-            context_tokens=self.context,
-            selected_tokens=tokens,
-            heads=self.heads,
-            key_dim=key,
-            value_dim=value,
-            decode=False,
-            dtype=self.dtype,
-            element_bytes=self.element_bytes,
-            cache_bytes=self.element_bytes,
-        )
+        sizes = {"new_tokens": self.s, "context_tokens": self.context, "selected_tokens": tokens}
+        widths = {"key_dim": key, "value_dim": value, "cache_bytes": self.element_bytes}
+        return selected_attention(self, self.b, **sizes, **widths, decode=False)

@@ -145,19 +145,19 @@ class TrainingExperts(RoutedExperts[TrainingAttention]):
         ]
 
 
-def training_experts(x: TrainingAttention, of: Experts) -> TrainingExperts:
+def training_experts(x: TrainingAttention, figures: Experts) -> TrainingExperts:
     """Return the routed experts of one layer.
 
     Without a capacity the busiest rank has its share of all the ``e u`` ranks' choices. A capacity gives every expert
     the same number of rows from every rank, dropped or padded.
     """
-    own, ranks, width = x.own_tokens, x.e * x.u, float(of.latent_width or x.h)
+    own, ranks, width = x.own_tokens, x.e * x.u, float(figures.latent_width or x.h)
     if x.plan.expert_capacity > 0:
-        taken = np.ceil(own * of.per_token / of.count * x.plan.expert_capacity)
-        return TrainingExperts(x=x, of=of, width=width, each=taken * ranks, copies=taken * of.count)
-    chosen = own * ranks * of.per_token
-    each = chosen * busiest_share(x.e, chosen, skew=x.skew) / rounded_up(of.count / x.e)
-    return TrainingExperts(x=x, of=of, width=width, each=each, copies=own * of.per_token)
+        taken = np.ceil(own * figures.per_token / figures.count * x.plan.expert_capacity)
+        return TrainingExperts(x=x, of=figures, width=width, each=taken * ranks, copies=taken * figures.count)
+    chosen = own * ranks * figures.per_token
+    each = chosen * busiest_share(x.e, chosen, skew=x.skew) / rounded_up(figures.count / x.e)
+    return TrainingExperts(x=x, of=figures, width=width, each=each, copies=own * figures.per_token)
 
 
 GATE_KERNELS = 6.0
@@ -193,9 +193,9 @@ class TrainingKernels(TrainingAttention):
         """Whether attention reads latent vectors themselves: selected tokens differ by query."""
         return kind.mixer == "sparse"
 
-    def experts(self, of: Experts) -> TrainingExperts:
+    def experts(self, figures: Experts) -> TrainingExperts:
         """The routed experts of a layer."""
-        return training_experts(self, of)
+        return training_experts(self, figures)
 
     @property
     def product_share(self) -> float:

@@ -54,19 +54,30 @@ class TrainingLinear(TrainingShapes):
             backward.append(moving(layer.module, "bias", size * outputs, direction="weight gradient"))
         return Step((forward,), [*backward, *accumulation], batch * inputs * outputs, batch * outputs * layer.bias)
 
-    def _weight_gradient(self, of: Matmul) -> list[Operator]:
+    def _weight_gradient(self, product: Matmul) -> list[Operator]:
         """The product that makes a weight's gradient, and its addition to those of other micro-batches.
 
         Frameworks that fuse accumulation add the product to the gradient inside the matmul; others write a gradient and
         add or copy it in a kernel of its own, for every micro-batch.
         """
-        module, traffic = of.module, self.framework.kernels.accumulation_traffic
-        sizes: Any = {"batch": of.batch, "shares": of.shares, "input_row": of.n}
+        module, traffic = product.module, self.framework.kernels.accumulation_traffic
+        sizes: Any = {"batch": product.batch, "shares": product.shares, "input_row": product.n}
         if self.fuses("gradient-accumulation"):
-            return [self.product(module, of.part, of.n, of.k, of.m, "weight gradient", output_bytes=traffic, **sizes)]
-        n = of.batch * of.k * of.n
+            return [
+                self.product(
+                    module,
+                    product.part,
+                    product.n,
+                    product.k,
+                    product.m,
+                    "weight gradient",
+                    output_bytes=traffic,
+                    **sizes,
+                )
+            ]
+        n = product.batch * product.k * product.n
         return [
-            self.product(module, of.part, of.n, of.k, of.m, "weight gradient", **sizes),
+            self.product(module, product.part, product.n, product.k, product.m, "weight gradient", **sizes),
             moving(module, "accumulation", traffic * n, direction="weight gradient", elements=n),
         ]
 
@@ -84,8 +95,8 @@ class TrainingLinear(TrainingShapes):
         if trained or not layer.targets:
             return step
         steps = [step]
-        for i, one in enumerate(adapters_of(self, layer.inputs, layer.outputs, layer.targets, layer.shares)):
-            steps += adapter_steps(self, layer.module, one, input_is_kept=keeps or i > 0)
+        for i, adapter in enumerate(adapters_of(self, layer.inputs, layer.outputs, layer.targets, layer.shares)):
+            steps += adapter_steps(self, layer.module, adapter, input_is_kept=keeps or i > 0)
         return one_step(steps)
 
     def _quantized(self, layer: LinearLayer, plain: Step) -> Step:

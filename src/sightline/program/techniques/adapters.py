@@ -69,8 +69,8 @@ def adapters_of(
     r = adapter.rank * 1.0
     if targets in ROW_SPLIT:
         cut = outputs / x.t
-        one = AdapterShape(inputs=inputs, outputs=cut, rank=r, group_rank=r, added=outputs / x.r, sums=True)
-        return [one] if targets[0] in chosen else []
+        row_split = AdapterShape(inputs=inputs, outputs=cut, rank=r, group_rank=r, added=outputs / x.r, sums=True)
+        return [row_split] if targets[0] in chosen else []
     if JOINED in chosen and targets == QKV:
         return [AdapterShape(inputs=inputs, outputs=outputs, rank=r / x.t, group_rank=r, added=outputs)]
     widths = [outputs * share for target, share in zip(targets, shares, strict=True) if share and target in chosen]
@@ -94,43 +94,45 @@ def enter_adapted(x: TrainingShapes, module: Module, targets: tuple[str, ...]) -
     return gathered(x, module, x.hidden_bytes, "nothing")
 
 
-def adapter_steps(x: TrainingShapes, module: Module, one: AdapterShape, *, input_is_kept: bool) -> list[Step]:
+def adapter_steps(x: TrainingShapes, module: Module, shape: AdapterShape, *, input_is_kept: bool) -> list[Step]:
     """Return an adapter's steps: element-wise kernels, two low-rank matmuls forward and four backward, and exchanges.
 
     ``input_is_kept`` where another one has kept the same input.
     """
     tokens = x.tokens
-    kept = 0.0 if input_is_kept and not (_dropout(x) or _casts(x)) else x.element_bytes * tokens * one.inputs
+    kept = 0.0 if input_is_kept and not (_dropout(x) or _casts(x)) else x.element_bytes * tokens * shape.inputs
     hooks = hook_calls(x, trained=True)
-    a = x.product(module, "adapter A", tokens, one.rank, one.inputs, saved_bytes=kept, host_calls=hooks.forward)
-    narrow = x.element_bytes * tokens * one.rank
+    a = x.product(module, "adapter A", tokens, shape.rank, shape.inputs, saved_bytes=kept, host_calls=hooks.forward)
+    narrow = x.element_bytes * tokens * shape.rank
     b = x.product(
-        module, "adapter B", tokens, one.outputs, one.group_rank, saved_bytes=narrow, host_calls=hooks.forward
+        module, "adapter B", tokens, shape.outputs, shape.group_rank, saved_bytes=narrow, host_calls=hooks.forward
     )
     back = [
-        x.product(module, "adapter B", one.outputs, one.group_rank, tokens, "weight gradient", input_row=one.outputs),
         x.product(
-            module, "adapter B", tokens, one.group_rank, one.outputs, "input gradient", host_calls=hooks.backward
+            module, "adapter B", shape.outputs, shape.group_rank, tokens, "weight gradient", input_row=shape.outputs
         ),
-        x.product(module, "adapter A", one.rank, one.inputs, tokens, "weight gradient", input_row=one.inputs),
-        x.product(module, "adapter A", tokens, one.inputs, one.rank, "input gradient", host_calls=hooks.backward),
+        x.product(
+            module, "adapter B", tokens, shape.group_rank, shape.outputs, "input gradient", host_calls=hooks.backward
+        ),
+        x.product(module, "adapter A", shape.rank, shape.inputs, tokens, "weight gradient", input_row=shape.inputs),
+        x.product(module, "adapter A", tokens, shape.inputs, shape.rank, "input gradient", host_calls=hooks.backward),
     ]
-    around = _around(x, module, one)
+    around = _around(x, module, shape)
     return [
-        Step((*around.forward, a, b), (*around.backward, *back), adapter_parameters=one.parameters),
-        Step(exchange_forward(x, module, one), exchange_backward(x, module, one)),
+        Step((*around.forward, a, b), (*around.backward, *back), adapter_parameters=shape.parameters),
+        Step(exchange_forward(x, module, shape), exchange_backward(x, module, shape)),
     ]
 
 
-def _around(x: TrainingShapes, module: Module, one: AdapterShape) -> Step:
+def _around(x: TrainingShapes, module: Module, shape: AdapterShape) -> Step:
     """What surrounds an adapter's matmuls: casts, dropout, scaling and addition, padding of joined updates."""
     e, tokens = x.element_bytes, x.tokens
-    drops, casts, pads = _dropout(x), _casts(x), one.padded > 0
-    inputs, outputs, padded = tokens * one.inputs, tokens * one.added, e * tokens * one.padded
+    drops, casts, pads = _dropout(x), _casts(x), shape.padded > 0
+    inputs, outputs, padded = tokens * shape.inputs, tokens * shape.added, e * tokens * shape.padded
     # Up and down again around the dropout, and both matrices down.
-    cast_bytes = casts * (4.0 + e) * (2.0 * inputs + one.parameters)
+    cast_bytes = casts * (4.0 + e) * (2.0 * inputs + shape.parameters)
     dropped = 2.0 * (4.0 * casts + e * (1.0 - casts)) * drops * inputs + drops * inputs
-    accumulation = x.framework.kernels.accumulation_traffic * one.parameters
+    accumulation = x.framework.kernels.accumulation_traffic * shape.parameters
     calls = drops + PADDING_LAUNCHES * pads
     return elementwise(
         module,
@@ -159,13 +161,10 @@ def keeps_input(x: TrainingShapes, target: str) -> bool:
 def adapter_parameters(model: Model, adapter: Adapter) -> Number:
     """Parameters of all adapters of the whole model: rank times inputs and outputs of each target, in every layer."""
     targets = adapter.projections(gated=model.gated)
-    return adapter.rank * sum(kind.count * _target_widths(model, kind, targets) for kind in model.kinds)
-
-
-def _target_widths(model: Model, kind: LayerKind, targets: Sequence[str]) -> float:
-    """Inputs and outputs of the projections ``targets`` of one layer, added up."""
-    widths = _widths(model, kind)
-    return sum(sum(widths[target]) for target in targets if target in widths)
+    widths = ((kind.count, _widths(model, kind)) for kind in model.kinds)
+    return adapter.rank * sum(
+        n * sum(sum(by_target[target]) for target in targets if target in by_target) for n, by_target in widths
+    )
 
 
 def _widths(model: Model, kind: LayerKind) -> dict[str, tuple[float, float]]:
@@ -195,22 +194,22 @@ def _casts(x: TrainingShapes) -> float:
     return 1.0 * (x.framework.memory.adapter_states.weights > x.element_bytes)
 
 
-def exchange_forward(x: TrainingShapes, module: Module, one: AdapterShape) -> list[Operator]:
+def exchange_forward(x: TrainingShapes, module: Module, shape: AdapterShape) -> list[Operator]:
     """Forward: the low-rank activation made whole, and an adapter's outputs taken to where they are added."""
-    narrow = x.element_bytes * x.tokens * one.group_rank
-    if not one.sums:
+    narrow = x.element_bytes * x.tokens * shape.group_rank
+    if not shape.sums:
         return _exchange(x, module, "all_gather", narrow)
-    whole = x.element_bytes * x.tokens * one.outputs * x.t
+    whole = x.element_bytes * x.tokens * shape.outputs * x.t
     return [*_exchange(x, module, "all_reduce", narrow), *_to_tokens(x, module, whole, always=1.0)]
 
 
-def exchange_backward(x: TrainingShapes, module: Module, one: AdapterShape) -> list[Operator]:
+def exchange_backward(x: TrainingShapes, module: Module, shape: AdapterShape) -> list[Operator]:
     """Backward: gradients taken to the ranks that hold those outputs, and the low-rank gradient added up.
 
     Without sequence parallelism every rank has the whole gradient of the outputs already.
     """
-    narrow = x.element_bytes * x.tokens * one.group_rank
-    back = _to_tokens(x, module, x.element_bytes * x.tokens * one.outputs * x.t, always=0.0) if one.sums else []
+    narrow = x.element_bytes * x.tokens * shape.group_rank
+    back = _to_tokens(x, module, x.element_bytes * x.tokens * shape.outputs * x.t, always=0.0) if shape.sums else []
     return [*back, *_exchange(x, module, "all_reduce", narrow)]
 
 

@@ -277,11 +277,6 @@ EXCHANGING = ("attention", "sliding", "chunked", "latent")
 """Mixers with keys and values to exchange."""
 
 
-def _exchanged_heads(model: Model) -> int:
-    """Return the number of key/value heads that ranks may split: every attention layer has a multiple of it."""
-    return reduce(gcd, [_kv_heads(model, kind) for kind in model.kinds if kind.mixer in EXCHANGING], 0) or 1
-
-
 def head_ranks(plan: Plan, model: Model, per_node: int) -> Count:
     """Return how many context-parallel ranks split heads: all of them, none (1), or those inside a node.
 
@@ -295,10 +290,8 @@ def head_ranks(plan: Plan, model: Model, per_node: int) -> Count:
         return 1
     t, c = (np.asarray(degree).astype(int) for degree in (plan.tensor_parallel, plan.context_parallel))
     inside = np.gcd(c, np.maximum(per_node // t, 1))
-    shared = np.gcd(inside, np.maximum(_exchanged_heads(model) // t, 1))
+    # Latent attention is trained with keys and values of every head.
+    exchanging = [kind for kind in model.kinds if kind.mixer in EXCHANGING]
+    heads = [model.heads if kind.mixer == "latent" else model.heads_of(kind).kv_heads for kind in exchanging]
+    shared = np.gcd(inside, np.maximum((reduce(gcd, heads, 0) or 1) // t, 1))
     return shared if shared.ndim else int(shared)
-
-
-def _kv_heads(model: Model, kind: LayerKind) -> int:
-    """Latent attention is trained with keys and values of every head."""
-    return model.heads if kind.mixer == "latent" else model.heads_of(kind).kv_heads

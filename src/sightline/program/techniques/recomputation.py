@@ -90,8 +90,8 @@ def _again(forward: Sequence[Operator], modules: frozenset[str], *, stops_early:
     for word, module in FED_BY_ACTIVATION.items():
         if word in modules:
             chosen += [op for op in forward if _is(op, module, "activation")]
-    found = {id(op) for op in chosen}
-    return [op for op in forward if id(op) in found]
+    identities = {id(op) for op in chosen}
+    return [op for op in forward if id(op) in identities]
 
 
 def _freed(

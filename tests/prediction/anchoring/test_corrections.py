@@ -57,7 +57,7 @@ def test_results_of_one_run_are_one_side_of_a_contradiction():
     ]
 
     def of(said, timed):
-        return contradicting(Mock(posterior=Mock(contradictions=said, timed=timed)))
+        return contradicting(Mock(contradictions=said, timed=timed))
 
     assert of(["contradict"], timed) == ["a", "b"]
     assert of(["contradict"], timed[:2]) == of([], timed) == []
