@@ -48,7 +48,7 @@ def test_a_phone_explains_a_run(browser, stored):
         phone.locator(".tools").get_by_role("link", name="Explain").click()
         phone.wait_for_url(f"**/explain?run={run}")
         ready(phone)
-        assert phone.locator("#explained svg").count() == 1
+        assert phone.locator("[id^=explained] svg").count() == 1
         assert_no_sideways_scroll(phone)
         screenshot(phone, "explain-run-400-dark")
 
@@ -63,7 +63,7 @@ def test_a_trace_is_sent_explained_and_seen_again_by_its_link(browser, stored):
         page.wait_for_url("**/explain?**trace=**")
         page.wait_for_selector("#answer >> text=Trace slow-loader.json.gz")
         assert "num_workers" in page.locator("#answer").inner_text()
-        assert page.locator("#explained svg").count() == 1
+        assert page.locator("[id^=explained] svg").count() == 1
         assert_accessible(page)
         screenshot(page, "explain-trace-1280-light")
         found = page.locator("#answer").inner_text()
