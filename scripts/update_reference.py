@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from json import dumps
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -15,10 +16,13 @@ from sightline.cli.app import command_line
 from sightline.frameworks import read_engine, read_framework
 from sightline.frameworks.choices import choices_of
 from sightline.loading import read_all
+from sightline.loading.schema import reference, schema
 from sightline.requirements.check import check
+from sightline.scenario import Generate, GenerationPlan, Plan, Pretrain, Serve
 
 DOCS = Path(__file__).parents[1] / "docs"
 OFFERS = DOCS / "offers.csv"
+SCHEMA = DOCS / "scenario.schema.json"
 WIDTH = 120
 """Characters of a line of text."""
 SHARED = 5
@@ -32,6 +36,7 @@ def main() -> None:
     for page, part in PARTS:
         replace_part(DOCS / f"{page}.md", part.__name__, part())
     OFFERS.write_text(offers(), encoding="utf-8")
+    SCHEMA.write_text(scenario_schema(), encoding="utf-8")
 
 
 def commands() -> str:
@@ -83,6 +88,41 @@ def entries() -> str:
     listed = [f"**{kind}** ({len(names(kind))}): {_quoted(names(kind))}" for kind in KINDS if kind in LISTED]
     others = ", ".join(f"{kind} ({len(names(kind))})" for kind in KINDS if kind not in LISTED)
     return "\n\n".join([*listed, f"Other kinds: {others}. `sightline catalog KIND` lists their names."])
+
+
+def training_workload() -> str:
+    """Return the keys of ``workload`` of training."""
+    return _keys(Pretrain)
+
+
+def generation_workload() -> str:
+    """Return the keys of ``workload`` of generation."""
+    return _keys(Generate)
+
+
+def serving_workload() -> str:
+    """Return the keys of ``workload`` of serving."""
+    return _keys(Serve)
+
+
+def training_plan() -> str:
+    """Return the keys of ``plan`` of training."""
+    return _keys(Plan)
+
+
+def generation_plan() -> str:
+    """Return the keys of ``plan`` of generation and serving."""
+    return _keys(GenerationPlan)
+
+
+def _keys(description: type) -> str:
+    rows = [list(row) for row in reference(description, defaults=description not in (Plan, GenerationPlan))]
+    return markdown_table(["key", "values", "meaning"], rows)
+
+
+def scenario_schema() -> str:
+    """Return the JSON schema of scenario files."""
+    return dumps(schema(), indent=1) + "\n"
 
 
 def frameworks() -> str:
@@ -167,6 +207,8 @@ def _quoted(values: Iterable[str]) -> str:
 PARTS: Sequence[tuple[str, Callable[[], str]]] = (
     ("commands", commands),
     ("catalog", entries),
+    *(("scenario", part) for part in (training_workload, generation_workload, serving_workload)),
+    *(("scenario", part) for part in (training_plan, generation_plan)),
     ("scenario", frameworks),
     ("scenario", engines),
     ("checking", checked),

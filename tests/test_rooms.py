@@ -80,8 +80,8 @@ PLANNING = (
 TECHNOLOGY = ("parts", "launches", "budget", "law", "limits", "synthesis", "cost")
 """Shelves of the technology package, from the ground up."""
 LOADING = (
-    *("checks", "sources", "models", "clusters", "serving_plan", "plan", "parts", "lengths", "traces"),
-    *("training", "operations", "generation", "serving", "loader", "spaces", "written"),
+    *("checks", "sources", "models", "clusters", "serving_plan", "plans", "parts", "lengths", "traces"),
+    *("training", "operations", "generation", "serving", "loader", "spaces", "written", "schema"),
 )
 """Shelves of the loading package, from the ground up."""
 CLUSTERS = ("hardware", "technology", "this_machine", "cluster")

@@ -7,7 +7,7 @@ import pytest
 from sightline.answers.labels import subtitle
 from sightline.errors import InputError
 from sightline.loading import load
-from sightline.loading.plan import NOT_NAMED
+from sightline.loading.plans import NOT_NAMED
 
 TRAINING = {"sequence_length": 2048, "global_batch": 32}
 

@@ -8,7 +8,7 @@ from sightline import loading
 from sightline.answers import units
 from sightline.errors import SightlineError
 from sightline.frameworks.choices import CHOICES
-from sightline.loading.plan import NOT_NAMED
+from sightline.loading.plans import NOT_NAMED
 from sightline.loading.sources import as_text
 from sightline.profile.results import flatten
 from sightline.quantities import counted

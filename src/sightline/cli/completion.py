@@ -73,7 +73,7 @@ def keys(incomplete: str) -> list[str]:
     """Return keys of scenarios, each with the equals sign before its value."""
     from sightline.loading.clusters.cluster import CLUSTER
     from sightline.loading.generation import GENERATE
-    from sightline.loading.plan import plan_keys
+    from sightline.loading.plans import plan_keys
     from sightline.loading.serving import SERVE
     from sightline.loading.training import WORKLOAD
 

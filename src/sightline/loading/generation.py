@@ -10,7 +10,7 @@ from sightline import catalog
 from sightline.errors import InputError
 from sightline.loading.checks import Complaints, check, lengths_read, not_among
 from sightline.loading.parts import CLUSTER, MODEL, Parts, facts_of, read_parts
-from sightline.loading.plan import ReadPlan, read_generation_plan, read_pools
+from sightline.loading.plans import ReadPlan, read_generation_plan, read_pools
 from sightline.loading.serving_plan import NOTHING
 from sightline.scenario import Disaggregation, Engine, Generate, GenerationPlan, GenerationScenario
 from sightline.scenario.rules import ENGINE_DEGREES, GENERATION_RULES, further_devices, generation_questions

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 from sightline.errors import InputError, SightlineError, nearest
 from sightline.loading.checks import Complaints, check_sweep, dotted, key_value, meant, swept, with_value
 from sightline.loading.parts import MEASURED, SCENARIO
-from sightline.loading.plan import TASKS, plan_keys
+from sightline.loading.plans import TASKS, plan_keys
 from sightline.loading.sources import Document, Source, question_of, read_source, value_of
 from sightline.loading.training import scenario_from_mapping
 from sightline.progress import SILENT, Progress

@@ -12,7 +12,7 @@ from sightline.catalog import entry, names
 from sightline.errors import InputError, nearest
 from sightline.loading.checks import Complaints, check, each, not_among
 from sightline.loading.parts import CLUSTER, read_parts
-from sightline.loading.plan import dtype_problem, note_generation_only, read_keys
+from sightline.loading.plans import dtype_problem, note_generation_only, read_keys
 from sightline.quantities import show
 from sightline.scenario import (
     AttentionOperation,

@@ -8,7 +8,7 @@ from sightline.errors import InputError
 from sightline.loading.checks import Complaints, check, each, require
 from sightline.loading.clusters import forgotten_units, made_of_technology, read_as, read_cluster
 from sightline.loading.models import ReadModel, resolve_model
-from sightline.loading.plan import ReadPlan
+from sightline.loading.plans import ReadPlan
 from sightline.quantities import (
     BYTES,
     BYTES_PER_SECOND,

@@ -13,7 +13,7 @@ from sightline.errors import InputError, nearest
 from sightline.loading.checks import Complaints, check, split_restrictions, swept, value_at, with_forms
 from sightline.loading.generation import GENERATE, generation_from_mapping
 from sightline.loading.loader import Overrides, is_impossible, mappings_of, read_scenario
-from sightline.loading.plan import (
+from sightline.loading.plans import (
     NO_POOLS,
     OTHER_NAMES,
     OTHER_TASKS,

@@ -10,7 +10,7 @@ from sightline.loading.checks import Complaints, check, lengths_read
 from sightline.loading.lengths import read_lengths
 from sightline.loading.models import ReadModel
 from sightline.loading.parts import CLUSTER, MODEL, Parts, facts_of, read_parts
-from sightline.loading.plan import TASKS, ReadPlan, read_training_plan
+from sightline.loading.plans import TASKS, ReadPlan, read_training_plan
 from sightline.quantities import percent, show
 from sightline.scenario import Finetune, Framework, Plan, Pretrain, Scenario, Workload
 from sightline.scenario.lengths import Lengths

@@ -24,7 +24,7 @@ from sightline.program.operators import ATTENTION_CORE, Part
 from sightline.quantities import Number, rounded_up
 from sightline.scenario import Device, GenerationScenario, OperatorScenario, Scenario, ServingScenario
 from sightline.scenario.rules import facts_of
-from sightline.scenario.rules.generation import engine_dtype
+from sightline.scenario.rules.engines import engine_dtype
 from sightline.scenario.rules.rulebook import broken_rules
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from sightline import catalog
 from sightline.loading import to_mapping
 from sightline.loading.generation import GENERATE as GENERATION
-from sightline.loading.plan import DTYPES, plan_keys
+from sightline.loading.plans import DTYPES, plan_keys
 from sightline.loading.sources import as_text
 from sightline.loading.training import WORKLOAD
 from sightline.scenario.plan import OFFLOADABLE

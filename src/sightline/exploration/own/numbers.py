@@ -186,7 +186,7 @@ def _peaks() -> NumberKey:
 
 
 def _of_plan_and_work(task: str) -> list[NumberKey]:
-    from sightline.loading.plan import plan_keys
+    from sightline.loading.plans import plan_keys
 
     if task in TRAINING_TASKS:
         declared = plan_keys()

@@ -15,7 +15,7 @@ from sightline.launching.hugging_face import KNOWN, configuration
 from sightline.launching.registry import WRITERS
 from sightline.launching.training.megatron_model import model_problems
 from sightline.launching.training.torchtitan_model import UNPIPELINED, named
-from sightline.loading.plan import OFFERED
+from sightline.loading.plans import OFFERED
 from sightline.quantities import Count, Number
 from sightline.scenario import Adapter, Model, Scenario
 from sightline.scenario.rules import facts_of

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from sightline.explanation.compared import SAME
 from sightline.launching.training.rules import LAUNCH_RULES
-from sightline.loading.plan import OFFERED
+from sightline.loading.plans import OFFERED
 from sightline.planning.plan_answer import HardwareChange, LazySequence, NearestPlan, Neighbour, PlanAnswer, by_loss
 from sightline.planning.training.objectives import Evaluated, Measure, usual_availability
 from sightline.planning.training.training_search import Request

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from sightline.launching.training.rules import LAUNCH_RULES
-from sightline.loading.plan import OFFERED
+from sightline.loading.plans import OFFERED
 from sightline.planning.training.candidates import OFFLOAD, SCHEDULE, ZERO, Array, Axes
 from sightline.scenario import Scenario
 from sightline.scenario.plan import OFFLOADABLE

@@ -9,7 +9,7 @@ from sightline.content import fields_of
 from sightline.frameworks import Framework
 from sightline.scenario.cluster import Cluster
 from sightline.scenario.model import Model
-from sightline.scenario.rules import degrees, generation, heterogeneous, techniques
+from sightline.scenario.rules import degrees, engines, heterogeneous, techniques
 from sightline.scenario.rules.rulebook import Broken, Rule, Verdict, broken_rules, judged, needed, rules_of
 from sightline.scenario.training import Scenario
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 TRAINING_RULES: tuple[Rule, ...] = (*rules_of(degrees), *rules_of(techniques), *rules_of(heterogeneous))
 """What a training plan may be."""
 
-POOL_RULES: tuple[Rule, ...] = (degrees.tensor_heads, generation.engine_stages, generation.engine_experts)
+POOL_RULES: tuple[Rule, ...] = (degrees.tensor_heads, engines.engine_stages, engines.engine_experts)
 """What the degrees of an engine, or of its prefill or decode workers, may be."""
 
-GENERATION_RULES: tuple[Rule, ...] = (degrees.tensor_heads, *rules_of(generation), techniques.framework_options)
+GENERATION_RULES: tuple[Rule, ...] = (degrees.tensor_heads, *rules_of(engines), techniques.framework_options)
 """What a plan of generation may be."""
 
 
