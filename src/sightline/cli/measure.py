@@ -145,7 +145,7 @@ def measure_files(options: MeasureOptions, store: "Store", on_step: "OnStep") ->
     """
     from sightline.loading import load_all
     from sightline.measurement.measure import measure_scenarios
-    from sightline.measurement.processes.suite import complain, nodes_of
+    from sightline.measurement.processes.suite import complain
     from sightline.scenario import GenerationScenario, OperatorScenario, Scenario, ServingScenario
 
     scenarios: list[Any] = load_all(options.files or [], options.settings or [], options.sweeps or [])
@@ -157,14 +157,17 @@ def measure_files(options: MeasureOptions, store: "Store", on_step: "OnStep") ->
         raise InputError("workload.task is 'serve'; measure supports pretrain, finetune, generate and operator")
     refuse_idle(options, [task for task, asked in zip(FILES, by_task.values(), strict=True) if asked])
     measured: dict[int, Measured] = {}
-    nodes = nodes_of(options.nnodes, options.node_rank, options.rendezvous)
-    if nodes.count > 1 and len(by_task[Scenario]) < len(scenarios):
+    settings = settings_of(options)
+    if settings.nodes.count > 1 and len(by_task[Scenario]) < len(scenarios):
         raise InputError("workload.task must be pretrain or finetune to measure on several nodes")
-    if nodes.rank > 0:
-        _follow(list(by_task[Scenario].values()), settings_of(options))
+    if settings.nodes.rank > 0:
+        from sightline.measurement.training.case import follow
+
+        trainings: list[Any] = list(by_task[Scenario].values())
+        if failed := follow(trainings, settings):
+            raise WorkError("\n".join(failed))
         return []
     with progress_bar(stops=False) as progress:
-        settings = settings_of(options)
         for kind in (OperatorScenario, GenerationScenario, ServingScenario, Scenario):
             if asked := by_task[kind]:
                 answered = measure_scenarios(list(asked.values()), store, settings, on_step=on_step, progress=progress)
@@ -267,14 +270,6 @@ def _check_trainings(measured: "Sequence[Measured]") -> None:
 def outcome(run: Any) -> str:
     """Return how a run that was not measured ended, in words."""
     return f"{run.status.replace('_', ' ')}: {run.reason}"
-
-
-def _follow(scenarios: list[Any], settings: "SuiteSettings") -> None:
-    from sightline.measurement.training.case import follow
-
-    failed = follow(scenarios, settings)
-    if failed:
-        raise WorkError("\n".join(failed))
 
 
 def measure(options: MeasureOptions) -> None:

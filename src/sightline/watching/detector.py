@@ -225,26 +225,6 @@ def of_assumption(steady_s: float, predicted_s: float, interval: tuple[float, fl
     )
 
 
-def of_recovered(now_s: float, slow_s: float) -> str:
-    """Return what is said of steps that are as fast again as they were."""
-    return f"recovered: a step takes {_time(now_s)} again, down from {_time(slow_s)}"
-
-
-def of_sequences(lengths: Sequence[float], expected: float, *, longer: bool) -> str:
-    """Return what is said of samples that have become longer or shorter."""
-    return (
-        f"{'longer' if longer else 'shorter'} sequences: {median(lengths):,.0f} tokens per sample, expected "
-        f"{expected:,.0f}"
-    )
-
-
-def of_devices(count: int, before: int) -> str:
-    """Return what is said of another number of devices."""
-    if count < before:
-        return f"fewer devices: {count} of {before} are running"
-    return f"more devices: {count} are running, up from {before}"
-
-
 def figures_of(departure: Departure) -> Mapping[str, object]:
     """Return what is known of a departure, as events have it."""
     names = ("cause", "step", "measured_s", "was_s", "devices", "sequence_length", "part", "factor")
@@ -353,8 +333,11 @@ class DepartureDetector:
         before, self.devices = self.devices, count
         if before is None:
             return None
-        said = of_devices(count, before)
-        found = self._departure("devices", said, step, factor=count / before)
+        fewer, more = (
+            f"fewer devices: {count} of {before} are running",
+            f"more devices: {count} are running, up from {before}",
+        )
+        found = self._departure("devices", fewer if count < before else more, step, factor=count / before)
         self._begin_anew()
         return found
 
@@ -404,7 +387,8 @@ class DepartureDetector:
         if len(known) < BASELINE or max(longer, shorter) < SUSTAINED * len(known):
             return None
         now = median(known)
-        said = of_sequences(known, expected, longer=longer > shorter)
+        direction = "longer" if longer > shorter else "shorter"
+        said = f"{direction} sequences: {now:,.0f} tokens per sample, expected {expected:,.0f}"
         found = self._departure("sequences", said, step.number, sequence_length=now, factor=now / expected)
         self.sequence_length = now
         self._begin_anew()
@@ -457,7 +441,7 @@ class DepartureDetector:
         if max(level_s, median(times)) > between_s:
             return None
         now_s = median(time for time in times if time <= between_s)
-        said = of_recovered(now_s, slow.level_s)
+        said = f"recovered: a step takes {_time(now_s)} again, down from {_time(slow.level_s)}"
         found = self._departure("recovered", said, step.number, measured_s=now_s, factor=now_s / slow.level_s)
         self._come_back(slow, step)
         return found

@@ -111,30 +111,18 @@ UNEXPLAINED: Final = 0.15
 
 def assumptions_of(scenario: Scenario, now: Scenario, question: Mapping[str, Any]) -> list[str]:
     """Return what has changed between the scenario that was asked and the one that is planned for."""
-    return [*_of_devices(scenario, now, question.get("devices")), *_of_samples(scenario, now), *_of_link(question)]
-
-
-def _of_devices(scenario: Scenario, now: Scenario, there: int | None) -> list[str]:
-
-    used = int(now.cluster.devices)
-    if there is not None and used < there:
-        said = f"{used} of the {there} devices, in whole replicas of {devices_of_replica(now)}"
-    elif used != scenario.cluster.devices:
-        said = f"{used} device{'s' * (used != 1)}"
-    else:
-        return []
-    batch = now.workload.global_batch
-    return [said if batch == scenario.workload.global_batch else f"{said} and {batch:,.0f} samples per step"]
-
-
-def _of_samples(scenario: Scenario, now: Scenario) -> list[str]:
-    length = now.workload.sequence_length
-    return [] if length == scenario.workload.sequence_length else [f"{length:,.0f} tokens per sample"]
-
-
-def _of_link(question: Mapping[str, Any]) -> list[str]:
-    factor = question.get("link_factor") or 1.0
-    return [f"links {factor:.2g} x slower"] if 1.0 < factor < float("inf") else []
+    assumptions, there, used = [], question.get("devices"), int(now.cluster.devices)
+    length, batch, factor = now.workload.sequence_length, now.workload.global_batch, question.get("link_factor") or 1.0
+    if used != scenario.cluster.devices or (there is not None and used < there):
+        whole = f"{used} of the {there} devices, in whole replicas of {devices_of_replica(now)}"
+        devices = whole if there is not None and used < there else f"{used} device{'s' * (used != 1)}"
+        samples = "" if batch == scenario.workload.global_batch else f" and {batch:,.0f} samples per step"
+        assumptions.append(f"{devices}{samples}")
+    if length != scenario.workload.sequence_length:
+        assumptions.append(f"{length:,.0f} tokens per sample")
+    if 1.0 < factor < float("inf"):
+        assumptions.append(f"links {factor:.2g} x slower")
+    return assumptions
 
 
 def factor_assumption(factor: float) -> list[str]:

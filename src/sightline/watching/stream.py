@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -147,8 +147,8 @@ class WatchRecord:
 def read(store: Store | str | None = None) -> list[WatchRecord]:
     """Return all watches of a store, oldest first, each with its last line about steps and all events."""
     opened = _opened(store)
-    found = [_record(opened, run) for run in opened.runs() if run.suite == SUITE]
-    return [_with_last(one) for one in found]
+    records = [_record(opened, run) for run in opened.runs() if run.suite == SUITE]
+    return [replace(record, steps=record.steps[-1:]) for record in records]
 
 
 def read_one(watch: str, store: Store | str | None = None, *, since: int = 0, since_event: int = 0) -> WatchRecord:
@@ -191,12 +191,6 @@ def _record(store: Store, run: Run, since: int = 0, since_event: int = 0) -> Wat
         next_step=len(steps),
         next_event=len(events),
     )
-
-
-def _with_last(one: WatchRecord) -> WatchRecord:
-    from dataclasses import replace
-
-    return replace(one, steps=one.steps[-1:])
 
 
 def _about(store: Store, run: Run) -> dict[str, Any]:

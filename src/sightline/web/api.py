@@ -127,10 +127,9 @@ def create_api(jobs: Jobs) -> FastAPI:
         redirect_slashes=False,
     )
     api.state.jobs = jobs
-    api.add_exception_handler(SightlineError, _wrong)
-    api.add_exception_handler(Refusal, _refused)
+    for kind in (SightlineError, Refusal, HTTPException):
+        api.add_exception_handler(kind, _refused)
     api.add_exception_handler(RequestValidationError, _invalid)
-    api.add_exception_handler(HTTPException, _plain)
     for name, command in COMMANDS.items():
         if command.at_once:
             _at_once(api, name, named(command.at_once))
@@ -241,24 +240,20 @@ def _check_type(request: Request) -> None:
         raise Refusal(415, f"content-type is {show(kind)}; allowed: application/json")
 
 
-async def _wrong(_: Request, error: Exception) -> Response:
-    return refused(error.problems if isinstance(error, SightlineError) else str(error))
-
-
 async def _refused(_: Request, error: Exception) -> Response:
-    return refused(str(error), getattr(error, "status", 400))
+    """Answer mistakes of a request, what is refused, and what Starlette says of an address."""
+    if isinstance(error, SightlineError):
+        return refused(error.problems)
+    status: int = getattr(error, "status", 0) or getattr(error, "status_code", 400)
+    return refused(str(getattr(error, "detail", error)), status, getattr(error, "headers", None))
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
     found = error.errors() if isinstance(error, RequestValidationError) else []
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
-        return refused(f"content-type is {show(kind)}; allowed: application/json", 415)
+    try:
+        _check_type(request)
+    except Refusal as refusal:
+        return refused(str(refusal), refusal.status)
     is_no_json = any(one["type"] == "json_invalid" for one in found)
     said = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in found] or ["the request is wrong"]
     return refused(said, 400 if is_no_json else 422)
-
-
-async def _plain(_: Request, error: Exception) -> Response:
-    status = getattr(error, "status_code", 400)
-    return refused(str(getattr(error, "detail", error)), status, getattr(error, "headers", None))
