@@ -84,7 +84,7 @@ def test_a_plan_on_own_devices_is_explained(stated, workload):
 
 
 def test_replicas_on_own_devices_are_counted():
-    question = _question(OWN["made"], SERVE, quantization="none")
+    question = _question(OWN["made"], SERVE, quantization="none", tensor_parallel=1, max_batched_tokens=2048)
     answer = sl.plan(question, objective="cost", prices={"3nm-hbm4": 5.0}, top=1)
     assert any(option.startswith("--set cluster.devices=") for option in settings(answer, answer.plans[0]))
 

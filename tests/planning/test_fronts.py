@@ -59,7 +59,12 @@ def test_plans_lie_evenly_where_the_front_does_not():
 
 def test_a_front_has_as_many_plans_as_are_asked_for():
     work = {"task": "pretrain", "sequence_length": 2048, "global_batch": 64}
-    question = {"model": "llama-2-7b", "cluster": "8x a100-sxm-80gb", "workload": work, "plan": {"framework": "fsdp"}}
+    question = {
+        "model": "llama-2-7b",
+        "cluster": "8x a100-sxm-80gb",
+        "workload": work,
+        "plan": {"framework": "fsdp", "offload": "none"},
+    }
     long, short = (sl.plan(question, pareto=("time", "memory"), top=top) for top in (1000, 5))
     usual = sl.plan(question, pareto=("time", "memory"))
     assert len(short.plans) == 5 < len(usual.plans) <= 15 <= len(long.plans)

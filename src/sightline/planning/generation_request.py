@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sightline.errors import InputError
 from sightline.loading.sources import with_settings
@@ -11,51 +11,43 @@ from sightline.planning.generation.generation_search import search
 from sightline.planning.generation.space import GenerationSpace
 from sightline.planning.generation_objectives import ALLOWED_AXES, figure_key
 from sightline.planning.plan_answer import LazySequence, NearestPlan, PlanAnswer
-from sightline.planning.plan_limits import BY_KEY, by_key, read_limits
+from sightline.planning.plan_limits import BY_KEY, Command, Options, by_key, read_limits
 from sightline.planning.rationale.generation_rationale import explained_generation
 from sightline.planning.request_spaces import read_axes
 from sightline.prediction.generation.batch_profile import predict_generation
 from sightline.progress import Progress
 
-if TYPE_CHECKING:
-    from sightline.prediction.anchoring import Anchored
-
 
 def plan_generation(
-    spaces: Sequence[GenerationSpace],
-    *,
-    objective: str,
-    pareto: Sequence[str] | None,
-    top: int,
-    limits: Mapping[str, object],
-    anchor: "Anchored | None",
-    command: str,
-    progress: Progress,
+    spaces: Sequence[GenerationSpace], options: Options, command: Command, progress: Progress
 ) -> PlanAnswer:
     """Return the best plans to serve a model, as `sightline.planning.search.plan` is asked for them.
-
-    ``limits`` are those on latency and memory as they are stated, by name.
 
     Raises:
         InputError: every mistake in the request.
     """
     mixed = next((space.scenario.cluster for space in spaces if space.scenario.cluster.groups), None)
-    known = by_key(read_limits(**limits))
-    axes = read_axes(pareto, figure_key, ALLOWED_AXES)
+    anchor, typed = options["anchor"], command({})
+    asked = {name: options[name] for name in ("objective", "top")}
+    asked["limits"] = known = by_key(read_limits(**{name: options[name] for name in ("max_memory", "ttft", "tpot")}))
+    asked["pareto"] = read_axes(options["pareto"], figure_key, ALLOWED_AXES)
     if mixed is not None:
         if len(spaces) > 1 or anchor is not None:
             raise InputError(
                 f"cluster has {mixed.in_words}; allowed with several clusters or anchors: devices of one type"
             )
-        return _on_heterogeneous_devices(
-            spaces[0], objective=objective, limits=known, top=top, pareto=axes, command=command, progress=progress
-        )
-    found = search(spaces, objective, known, top=top, pareto=axes, progress=progress)
-    near = [_relaxed(one, known, command) for one in found.nearest]
-    plans = found.plans if anchor is None else [_corrected(plan, anchor) for plan in found.plans]
+        return _on_heterogeneous_devices(spaces[0], command=typed, progress=progress, **asked)
+    found = search(spaces, **asked, progress=progress)
+    near = [_relaxed(one, known, typed) for one in found.nearest]
+    plans = (
+        found.plans
+        if anchor is None
+        else [replace(plan, profile=anchor.predict(plan.profile.scenario)) for plan in found.plans]
+    )
     answer = replace(found, plans=plans, nearest=near)
-    command = " ".join((command, *_as_limits(known)))
-    return explained_generation(answer, spaces, limits=known, predict=_predict(anchor), command=command)
+    predict = predict_generation if anchor is None else anchor.predict
+    command_line = " ".join((typed, *_as_limits(known)))
+    return explained_generation(answer, spaces, limits=known, predict=predict, command=command_line)
 
 
 def _on_heterogeneous_devices(
@@ -71,15 +63,6 @@ def _on_heterogeneous_devices(
     if answer.plans or answer.stopped:
         return answer
     return replace(answer, nearest=LazySequence(lambda: [_relaxed(one, limits, command) for one in answer.nearest]))
-
-
-def _predict(anchor: "Anchored | None") -> Any:
-    return predict_generation if anchor is None else anchor.predict
-
-
-def _corrected(plan: Any, anchor: "Anchored") -> Any:
-    """A plan as own runs correct its prediction."""
-    return replace(plan, profile=anchor.predict(plan.profile.scenario))
 
 
 def _relaxed(one: NearestPlan, limits: Mapping[str, float], command: str) -> NearestPlan:

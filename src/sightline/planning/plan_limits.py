@@ -1,12 +1,17 @@
-"""Limits that a plan has to meet: what each is on, what it is called, and how somebody writes it."""
+"""Options of a request, and limits of a plan: what each is on, what it is called, and how somebody writes it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import inf
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from sightline.errors import InputError
 from sightline.quantities import BYTES, SECONDS, USD, Dimension, parse_quantity, show
+
+Options: TypeAlias = Mapping[str, Any]
+"""Arguments of `sightline.planning.search.plan` by name."""
+Command: TypeAlias = Callable[..., str]
+"""Returns the command that asks again, given further options and settings."""
 
 
 class Limit(NamedTuple):

@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from sightline.errors import InputError
 from sightline.loading.loader import Overrides, read_overrides
 from sightline.loading.sources import read_source
 from sightline.planning.plan_answer import PlanAnswer
-from sightline.planning.plan_limits import by_key, read_limits
+from sightline.planning.plan_limits import Command, Options, by_key, read_limits
 from sightline.planning.request_spaces import counted, plan_command, priced, spaces_of
 from sightline.progress import SILENT, Progress, watched
 from sightline.quantities import show
@@ -20,8 +20,6 @@ from sightline.scenario.space import Space
 if TYPE_CHECKING:
     from sightline.prediction.anchoring import Anchored
 
-Options: TypeAlias = Mapping[str, Any]
-"""Arguments of `plan` by name."""
 USUAL_TOP, USUAL_ON_FRONT = 10, 15
 """Plans that are returned where nobody says how many: the best, and of a Pareto front."""
 MOST_TOP = 1_000
@@ -113,7 +111,7 @@ def plan(
     def command(further: Mapping[str, object], settings: Mapping[str, object] = MappingProxyType({})) -> str:
         return plan_command(source, {**read_overrides(overrides), **settings}, devices, given, {**typed, **further})
 
-    answer = _SEARCHES[kind](spaces, options, command, progress)
+    answer = _search_of(kind)(spaces, options, command, progress)
     limits = {name: options[name] for name in ("deadline", "budget", "max_memory", "ttft", "tpot")}
     return replace(_finished(answer, spaces, start), limits=by_key(read_limits(**limits)))
 
@@ -126,47 +124,19 @@ def _kind_of(spaces: Sequence[Space[Any]]) -> type:
     return kinds.pop()
 
 
-Command: TypeAlias = Callable[..., str]
-"""Returns the command that asks again, given further options and settings."""
+def _search_of(kind: type) -> Callable[[Sequence[Space[Any]], Options, Command, Progress], PlanAnswer]:
+    """What searches for the best plans of a kind of scenario, loaded when it is asked for."""
+    if kind is ServingScenario:
+        from sightline.planning.serving.ranked import plan_serving
 
+        return plan_serving
+    if kind is GenerationScenario:
+        from sightline.planning.generation_request import plan_generation
 
-def _of_load(spaces: Sequence[Space[Any]], options: Options, command: Command, progress: Progress) -> PlanAnswer:
-    """Plans that serve a load."""
-    from sightline.planning.serving.ranked import plan_serving
-
-    of_users = {name: options[name] for name in ("ttft", "tpot")}
-    limits = {f"workload.slo.{name}": value for name, value in of_users.items() if value is not None}
-    return plan_serving(
-        spaces,
-        objective=options["objective"],
-        top=options["top"],
-        of_users=of_users,
-        think_time=options["think_time"],
-        command=command({"think-time": options["think_time"]}, limits),
-        progress=progress,
-    )
-
-
-def _of_generation(spaces: Sequence[Space[Any]], options: Options, command: Command, progress: Progress) -> PlanAnswer:
-    """Plans that generate."""
-    from sightline.planning.generation_request import plan_generation
-
-    limits = {name: options[name] for name in ("max_memory", "ttft", "tpot")}
-    taken = {name: options[name] for name in ("objective", "pareto", "top", "anchor")}
-    return plan_generation(spaces, **taken, limits=limits, command=command({}), progress=progress)
-
-
-def _of_training(spaces: Sequence[Space[Any]], options: Options, command: Command, progress: Progress) -> PlanAnswer:
-    """Plans that train."""
+        return plan_generation
     from sightline.planning.training_request import plan_training
 
-    taken = {name: value for name, value in options.items() if name not in _REFUSED[Scenario]}
-    further = {"max-memory": options["max_memory"], "availability": options["availability"]}
-    return plan_training(spaces, **taken, command=command(further), progress=progress)
-
-
-_SEARCHES = {Scenario: _of_training, GenerationScenario: _of_generation, ServingScenario: _of_load}
-"""By kind of scenario."""
+    return plan_training
 
 
 _REFUSED: Mapping[type, Mapping[str, str]] = {

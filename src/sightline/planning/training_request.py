@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sightline.errors import InputError
 from sightline.planning.heterogeneous_search import spaces_of_one_kind
 from sightline.planning.plan_answer import PlanAnswer
-from sightline.planning.plan_limits import read_limits
+from sightline.planning.plan_limits import Command, Options, read_limits
 from sightline.planning.rationale.training_rationale import explained
 from sightline.planning.request_spaces import read_axes, together
 from sightline.planning.training.objectives import OBJECTIVES, check_objective, read_availability, read_run_limits
@@ -18,26 +18,9 @@ from sightline.progress import Progress
 from sightline.scenario import Scenario
 from sightline.scenario.space import Space
 
-if TYPE_CHECKING:
-    from sightline.prediction.anchoring import Anchored
-
 
 def plan_training(
-    spaces: Sequence[Space[Scenario]],
-    *,
-    objective: str,
-    pareto: Sequence[str] | None,
-    top: int,
-    max_memory: object,
-    launchable: bool,
-    deadline: object,
-    budget: object,
-    availability: object,
-    anchor: "Anchored | None",
-    workers: str | None,
-    where: str | None,
-    command: str,
-    progress: Progress,
+    spaces: Sequence[Space[Scenario]], options: Options, command: Command, progress: Progress
 ) -> PlanAnswer:
     """Return the best plans to train a model, as `sightline.planning.search.plan` is asked for them.
 
@@ -45,30 +28,32 @@ def plan_training(
         InputError: every mistake in the request.
     """
     request = Request(
-        objective=check_objective(objective),
-        pareto=read_axes(pareto, check_objective, f"two of {', '.join(OBJECTIVES)}"),
-        top=top,
-        max_memory=read_limits(max_memory=max_memory).get("max_memory"),
-        launchable=launchable,
-        limits=read_run_limits(deadline, budget),
-        availability=read_availability(availability),
-        anchor=anchor,
+        objective=check_objective(options["objective"]),
+        pareto=read_axes(options["pareto"], check_objective, f"two of {', '.join(OBJECTIVES)}"),
+        top=options["top"],
+        max_memory=read_limits(max_memory=options["max_memory"]).get("max_memory"),
+        launchable=options["launchable"],
+        limits=read_run_limits(options["deadline"], options["budget"]),
+        availability=read_availability(options["availability"]),
+        anchor=options["anchor"],
     )
+    parts = {name: options[name] for name in ("workers", "where")}
+    typed = command({"max-memory": options["max_memory"], "availability": options["availability"]})
     _check_length(spaces, request)
     mixed = next((space.scenario.cluster for space in spaces if space.scenario.cluster.groups), None)
     if mixed is not None:
-        for name, value in (("workers", workers), ("where", where)):
+        for name, value in parts.items():
             if value is not None:
                 raise InputError(f"{name} needs devices of one type; cluster.devices is {mixed.in_words}")
-        return _on_heterogeneous_devices(spaces, request, command, progress)
+        return _on_heterogeneous_devices(spaces, request, typed, progress)
     if stated := next((layers for space in spaces if (layers := space.scenario.plan.stage_layers)), None):
         listed = ", ".join(map(str, stated))
         raise InputError(f"plan.stage_layers is {listed}; allowed: not set, because a search spreads layers evenly")
     spaces = together(spaces)
-    found = best_plans(spaces, request, progress, workers=workers, where=where)
+    found = best_plans(spaces, request, progress, **parts)
     if not (found.evaluated or found.rejected or found.stopped):
         _refuse_contradictions(spaces)
-    return explained(found, spaces, request, predict=partial(predict, anchor=anchor), command=command)
+    return explained(found, spaces, request, predict=partial(predict, anchor=request.anchor), command=typed)
 
 
 def _on_heterogeneous_devices(

@@ -4,7 +4,7 @@ import json
 from io import StringIO
 
 import pytest
-from planning.serving.questions import QUESTION
+from planning.serving.questions import SMALL
 from rich.console import Console
 
 from sightline.answers import plan_columns, units
@@ -17,19 +17,19 @@ from sightline.render.terminal import outline_text
 
 
 def test_an_objective_that_nobody_keeps_leads_to_the_nearest() -> None:
-    found = plan(QUESTION, top=1, tpot="1 ms")
+    found = plan(SMALL, top=1, tpot="1 ms")
     assert not found.plans
     assert found.feasible == 0
     near = found.nearest[0]
     assert set(near.set) == {"workload.slo.tpot"}
     assert near.sentence.startswith("no rate meets the SLO")
     assert near.command.endswith(f"--set 'workload.slo.tpot={near.set['workload.slo.tpot']}'")
-    assert plan(QUESTION, top=1, tpot=near.set["workload.slo.tpot"]).plans
+    assert plan(SMALL, top=1, tpot=near.set["workload.slo.tpot"]).plans
 
 
 @pytest.mark.parametrize("percentile", [50, 95])
 def test_limits_are_drawn_against_the_percentile_that_has_to_keep_them(percentile) -> None:
-    found = plan(QUESTION, top=1, overrides={"workload.slo.percentile": percentile})
+    found = plan(SMALL, top=1, overrides={"workload.slo.percentile": percentile})
     drawn, times = json.dumps(plan_chart(found)), found.plans[0].profile.ttft_s
     assert f"P{percentile} of TTFT" in drawn
     assert units.seconds(times[f"p{percentile}"]) in drawn

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from planning.serving.questions import QUESTION, RENT
+from planning.serving.questions import QUESTION, RENT, SMALL
 
 from sightline.planning.request_spaces import spaces_of
 from sightline.planning.search import plan
@@ -12,7 +12,7 @@ from sightline.simulation.simulate import simulate
 
 
 def test_the_least_rent_for_a_rate_takes_as_few_replicas_as_keep_the_objective() -> None:
-    found = plan({**QUESTION, "cluster": "8x h100-sxm-80gb"}, **RENT)
+    found = plan({**SMALL, "cluster": "8x h100-sxm-80gb"}, **RENT)
     best = found.plans[0]
     scenario = best.profile.scenario
     count, size = scenario.plan.replicas, scenario.cluster.devices // scenario.plan.replicas
@@ -27,11 +27,11 @@ def test_the_least_rent_for_a_rate_takes_as_few_replicas_as_keep_the_objective()
 
 
 def test_a_rate_beyond_the_devices_names_the_fewest_that_serve_it() -> None:
-    found = plan({**QUESTION, "cluster": "1x h100-sxm-80gb"}, **RENT)
+    found = plan(SMALL, **RENT)
     assert not found.plans
     near = found.nearest[0]
     assert "serve the load" in near.sentence
-    more = plan({**QUESTION, "cluster": near.set["cluster"]}, **RENT)
+    more = plan({**SMALL, "cluster": near.set["cluster"]}, **RENT)
     assert more.plans[0].profile.scenario.cluster.devices == near.plan.profile.scenario.cluster.devices
 
 

@@ -1,20 +1,17 @@
 """Other plans beside the best one: what each loses, or why it does not serve."""
 
 import pytest
-from planning.serving.questions import PLAN, QUESTION
 
 from sightline.answers import plan_sentences
-from sightline.planning.search import plan
 
 
-def test_other_choices_lose_or_do_not_fit(answer) -> None:
+def test_other_choices_lose_or_do_not_fit(answer, answer_of_large) -> None:
     losses = [one.loss for one in answer.neighbours]
     assert losses == sorted(losses, key=lambda loss: (loss is None, loss or 0.0))
     changed = {key for one in answer.neighbours for key in one.set}
     assert "plan.tensor_parallel" in changed
     assert all("requests per second instead of" in one.sentence for one in answer.neighbours if one.loss is not None)
-    beyond = plan({**QUESTION, "model": "llama-3.1-70b", "plan": PLAN | {"pipeline_parallel": 1}}, top=1)
-    unfit = next(one for one in beyond.neighbours if one.set == {"plan.tensor_parallel": 1})
+    unfit = next(one for one in answer_of_large.neighbours if one.set == {"plan.tensor_parallel": 1})
     assert unfit.loss is None
     assert "does not fit" in unfit.sentence
 

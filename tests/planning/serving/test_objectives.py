@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from planning.serving.questions import QUESTION, RATE
+from planning.serving.questions import RATE, SMALL
 
 from sightline.errors import InputError
 from sightline.planning.request_spaces import spaces_of
@@ -26,7 +26,7 @@ def test_another_word_is_answered_with_the_nearest():
 
 
 def test_refused_requests_yield_no_tokens_for_the_rent():
-    (space,) = spaces_of(QUESTION, overrides=RATE)
+    (space,) = spaces_of(SMALL, overrides=RATE)
     trial = search([space], top=1).best(1)[0].trial
     refused = trial.profile.replace(completed=300, refused={"refused": 100}, requests_per_s=15, output_tokens_per_s=480)
     whole, rest = (

@@ -4,7 +4,7 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
-from planning.serving.questions import LOAD, PLAN, QUESTION
+from planning.serving.questions import LOAD, PLAN, QUESTION, SMALL
 
 from sightline.errors import InputError
 from sightline.loading import load
@@ -29,7 +29,7 @@ def test_the_best_plan_is_that_of_trying_every_layout(answer) -> None:
     for tensor, pipeline in product((1, 2), (1, 2)):
         if tensor * pipeline <= 2:
             own = {"framework": "vllm", "tensor_parallel": tensor, "pipeline_parallel": pipeline}
-            longer = {**LOAD, "requests": {**LOAD["requests"], "count": 4000}}
+            longer = {**LOAD, "requests": {**LOAD["requests"], "count": 1500}}
             scenario = load({**QUESTION, "workload": longer, "plan": own})
             found[tensor, pipeline] = find_capacity(scenario).rate
     best = answer.plans[0]
@@ -57,20 +57,21 @@ def test_no_other_size_of_iterations_serves_more_than_that_of_the_best_plan() ->
 
 
 def test_each_engine_that_is_asked_about_has_a_row() -> None:
-    small = {**QUESTION, "cluster": "1x h100-sxm-80gb"}
     engines = ["vllm", "sglang", "tensorrt-llm"]
-    found = plan(small, top=1, overrides={"plan.framework": {"any": engines}})
+    found = plan(SMALL, top=1, overrides={"plan.framework": {"any": engines}})
     best = found.plans[0]
     others = {one.set["plan.framework"]: one.loss for one in found.alternatives}
     assert {best.profile.scenario.plan.engine.name, *others} == set(engines)
     for name, loss in others.items():
-        alone = plan(small, top=1, overrides={"plan.framework": name}).plans[0]
+        alone = plan(SMALL, top=1, overrides={"plan.framework": name}).plans[0]
         assert alone.value <= best.value * 1.02
         assert best.value / alone.value - 1 == pytest.approx(loss, abs=0.15)
 
 
 def test_few_layouts_are_simulated() -> None:
-    found = search(spaces_of({**QUESTION, "cluster": "8x h100-sxm-80gb"}), top=1)
+    found = search(
+        spaces_of({**SMALL, "plan": PLAN | {"max_batched_tokens": 2048}, "cluster": "4x h100-sxm-80gb"}), top=1
+    )
     assert 1 <= len(found.trials) <= PER_PLAN < len(found.swept.finalists)
 
 

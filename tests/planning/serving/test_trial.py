@@ -1,7 +1,7 @@
 """A plan under its load: its capacity, its users, and the load as it is stated."""
 
 import pytest
-from planning.serving.questions import LOAD, QUESTION, RATE
+from planning.serving.questions import LOAD, RATE, SMALL
 
 from sightline.planning.search import plan
 from sightline.planning.serving.trial import WITHIN
@@ -18,7 +18,7 @@ def test_the_capacity_meets_the_objective_and_a_little_more_does_not(answer) -> 
 
 
 def test_users_wait_for_answers_and_think_between_them() -> None:
-    one, other = (plan(QUESTION, top=1, objective="users", think_time=think) for think in (None, "30 s"))
+    one, other = (plan(SMALL, top=1, objective="users", think_time=think) for think in (None, "30 s"))
     rate = one.plans[0].figures["capacity_requests_per_s"]
     assert other.plans[0].figures["capacity_requests_per_s"] == rate
     more = other.plans[0].figures["most_users"] - one.plans[0].figures["most_users"]
@@ -26,7 +26,7 @@ def test_users_wait_for_answers_and_think_between_them() -> None:
 
 
 def test_a_stated_load_is_simulated_as_it_is(answer) -> None:
-    stated = plan(QUESTION, top=1, overrides=RATE)
+    stated = plan(SMALL, top=1, overrides=RATE)
     (best,) = stated.plans
     assert best.profile.scenario.workload.arrival.rate == 20
     assert best.profile.completed == 400
@@ -37,7 +37,7 @@ def test_a_stated_load_is_simulated_as_it_is(answer) -> None:
 
 
 def test_a_load_that_nobody_serves_is_told() -> None:
-    busy = plan(QUESTION, top=1, overrides={"workload.arrival": {"process": "poisson", "rate": 5000}})
+    busy = plan(SMALL, top=1, overrides={"workload.arrival": {"process": "poisson", "rate": 5000}})
     assert not busy.plans[0].figures["meets_slo"]
     assert "exceeds the best plan" in busy.warnings[-1]
 
@@ -46,6 +46,6 @@ def test_a_trace_that_is_too_short_for_a_capacity_is_told(tmp_path, answer) -> N
     rows = "\n".join(f"{place / 10},512,32" for place in range(20))
     (tmp_path / "few.csv").write_text(f"arrival_s,prompt_tokens,output_tokens\n{rows}\n")
     work = {"task": "serve", "trace": str(tmp_path / "few.csv"), "slo": LOAD["slo"]}
-    found = plan({**QUESTION, "workload": work}, top=1)
+    found = plan({**SMALL, "workload": work}, top=1)
     assert "workload.requests.count" in found.warnings[-1]
     assert not any("more requests" in warning for warning in answer.warnings)

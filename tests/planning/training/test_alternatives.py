@@ -16,7 +16,7 @@ TRAINED = {
     "model": "gpt-1.3b",
     "cluster": {"any": ["8x h100-sxm-80gb", "8x a100-sxm-80gb", "16x a100-sxm-80gb"]},
     "workload": {"task": "pretrain", "sequence_length": 2048, "global_batch": 512, "total_tokens": 1e11},
-    "plan": {"framework": {"any": ["megatron", "deepspeed"]}, "micro_batch": 2, "offload": "none"},
+    "plan": {"framework": {"any": ["megatron", "deepspeed"]}, "micro_batch": 2, "offload": "none", "zero_stage": 1},
 }
 
 

@@ -4,14 +4,15 @@ Arguments are those of megatron/training/arguments.py of 2026-08.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import ceil
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from sightline.launching.launch import Launch, Reading, refuse
 from sightline.launching.options import Options, not_read, without_none
 from sightline.launching.shell import command_line
 from sightline.launching.source import Source
+from sightline.launching.table import Option, fields_read, fields_written, written
 from sightline.launching.training.megatron_model import Arguments, model_arguments, model_of
 from sightline.launching.training.rules import GATHERED, refusals
 from sightline.launching.training.shared import (
@@ -28,18 +29,6 @@ from sightline.prediction.schedules.closed_forms import stage_layers
 from sightline.scenario import Plan, Scenario
 from sightline.scenario.techniques import Recomputation
 
-WRITTEN: Final = frozenset(
-    (
-        *("tensor_parallel", "pipeline_parallel", "context_parallel", "context_exchange", "expert_parallel"),
-        *("expert_tensor_parallel", "data_parallel_shard", "sequence_parallel", "tensor_overlap", "virtual_stages"),
-        "stage_layers",
-        *("schedule", "micro_batch", "zero_stage", "offload", "recompute", "attention", "attention_kernel", "dtype"),
-        *("fp8_recipe", "fp8_parameter_gather", "bf16_layers", "narrow_head", "gradient_reduce_dtype"),
-        *("overlap_gradient_reduce", "overlap_parameter_gather", "fused_loss", "optimizer", "expert_capacity"),
-        *("expert_dispatch", "expert_overlap", "prediction_layers"),
-    )
-)
-"""Fields of a plan that have arguments."""
 MODULES: Final = {
     "core_attention": "core_attn",
     "latent_up": "mla_up_proj",
@@ -53,228 +42,64 @@ MODULES: Final = {
 EXCHANGES: Final = {"ring": "p2p", "all-gather": "allgather", "all-to-all": "a2a", "mixed": "a2a+p2p"}
 RECIPES: Final = {"delayed": "delayed", "current": "tensorwise", "blockwise": "blockwise"}
 OPTIMIZERS: Final = {"adamw": "adam", "sgd-momentum": "sgd", "muon": "muon"}
-HELD: Final = ("core_attn", "attn_proj")
-"""Modules whose inputs are offloaded where the plan offloads activations."""
+SHARDED: Final = {2: "optim_grads", 3: "optim_grads_params"}
+"""What Megatron-FSDP shards by ZeRO's stage."""
+_FP8: Final = {"fp8": "hybrid", "mxfp8": "e4m3"}
+_FULL: Final = 4
+"""Bytes of a gradient in fp32."""
 
 
-def plan_arguments(scenario: Scenario) -> Arguments:
-    """Return the arguments of a plan and of its workload's batch."""
-    return {
-        **_parallelism(scenario),
-        **_batch(scenario),
-        **_sharding(scenario.plan),
-        **_precision(scenario.plan),
-        **_memory(scenario.plan),
-        **_kernels(scenario.plan),
-        **_experts(scenario),
-    }
+def _inverse(words: Mapping[str, str], word: str) -> str | None:
+    return {theirs: ours for ours, theirs in words.items()}.get(word)
 
 
-def _set(**flags: Any) -> Arguments:
-    """Options that stand alone, of those that are true."""
-    return {"--" + name.replace("_", "-"): True for name, is_set in flags.items() if is_set}
+def _parts(scenario: Scenario) -> int:
+    """Chunks of layers of all stages; 1 without a pipeline."""
+    stages = whole(scenario.plan.pipeline_parallel)
+    return stages * whole(scenario.plan.virtual_stages) if stages > 1 else 1
 
 
-def _parallelism(scenario: Scenario) -> Arguments:
-    plan = scenario.plan
-    written: Arguments = {
-        "--tensor-model-parallel-size": whole(plan.tensor_parallel),
-        "--pipeline-model-parallel-size": whole(plan.pipeline_parallel),
-        "--context-parallel-size": whole(plan.context_parallel),
-    }
-    if plan.context_parallel > 1:
-        written["--cp-comm-type"] = EXCHANGES[plan.context_exchange]
-        if plan.context_exchange == "mixed":
-            # The inner, all-to-all part stays inside a node, as far as the heads go round.
-            inner = min(whole(plan.context_parallel), scenario.cluster.per_node // whole(plan.tensor_parallel) or 1)
-            written["--hierarchical-context-parallel-sizes"] = [inner, whole(plan.context_parallel) // inner]
-    overlaps = plan.tensor_overlap == "all" and plan.tensor_parallel > 1
-    split = bool(plan.sequence_parallel) and plan.tensor_parallel > 1
-    return {**written, **_set(sequence_parallel=split, tp_comm_overlap=overlaps), **_stages(scenario)}
+def _inner_and_outer(scenario: Scenario) -> list[int] | None:
+    """The inner, all-to-all part of a mixed exchange stays inside a node, as far as the heads go round."""
+    plan, ranks = scenario.plan, whole(scenario.plan.context_parallel)
+    if ranks == 1 or plan.context_exchange != "mixed":
+        return None
+    inner = min(ranks, scenario.cluster.per_node // whole(plan.tensor_parallel) or 1)
+    return [inner, ranks // inner]
 
 
-def _stages(scenario: Scenario) -> Arguments:
-    """How layers are spread: evenly, with embedding and head as layers, or by a layout where neither goes up."""
-    plan, layers = scenario.plan, scenario.model.layers
-    stages, chunks = whole(plan.pipeline_parallel), whole(plan.virtual_stages)
-    if stages == 1:
-        return {}
-    extra = whole(plan.prediction_layers)
-    parts = stages * chunks
-    if plan.stage_layers is not None:
-        return _layout(plan.stage_layers, extra)
-    if layers % parts == 0:
-        return {"--num-layers-per-virtual-pipeline-stage": layers // parts} if chunks > 1 else {}
-    if (layers + 2) % parts == 0 and not extra:
-        split = _set(account_for_embedding_in_pipeline_split=True, account_for_loss_in_pipeline_split=True)
-        interleaved = {"--num-layers-per-virtual-pipeline-stage": (layers + 2) // parts} if chunks > 1 else {}
-        return {**split, **interleaved}
-    return _layout(stage_layers(layers, parts), extra)
+def _stated_exchange(options: Options) -> str | None:
+    exchange = _inverse(EXCHANGES, options.text("cp-comm-type", "p2p"))
+    return exchange if options.number("context-parallel-size", 1) != 1 else None
 
 
-def _layout(layers: Sequence[int], predictions: int) -> Arguments:
-    """Layers of every stage in order, with the embedding, the loss and what predicts further tokens at the ends."""
-    held = ["t" * count for count in layers]
-    held[0], held[-1] = f"E{held[0]}", f"{held[-1]}{'m' * predictions}L"
-    return {"--pipeline-model-parallel-layout": "|".join(held)}
+def _ends(scenario: Scenario) -> int:
+    """Layers that embedding and head count as: 2 where that makes equal chunks of layers that are not."""
+    plan, layers, parts = scenario.plan, scenario.model.layers, _parts(scenario)
+    is_free = plan.stage_layers is None and not plan.prediction_layers
+    return 2 if is_free and layers % parts and not (layers + 2) % parts else 0
 
 
-def _batch(scenario: Scenario) -> Arguments:
-    work = scenario.workload
-    return {"--micro-batch-size": whole(scenario.plan.sequences), "--global-batch-size": work.global_batch}
+def _chunk_layers(scenario: Scenario) -> int | None:
+    """Layers of each of the equal chunks of an interleaved pipeline."""
+    each, left = divmod(scenario.model.layers + _ends(scenario), _parts(scenario))
+    is_equal = not left and scenario.plan.stage_layers is None
+    return each if is_equal and _parts(scenario) > whole(scenario.plan.pipeline_parallel) else None
 
 
-def _sharding(plan: Plan) -> Arguments:
-    """The distributed optimizer is ZeRO-1; Megatron-FSDP shards the rest."""
-    overlap, sharded = plan.framework.overlap, plan.zero_stage > 0
-    written = _set(
-        use_distributed_optimizer=sharded,
-        overlap_grad_reduce=overlap.gradients,
-        overlap_param_gather=overlap.parameters and sharded,
-    )
-    if plan.zero_stage > 1:
-        kept = "optim_grads" if plan.zero_stage == 2 else "optim_grads_params"
-        written |= {"--use-megatron-fsdp": True, "--data-parallel-sharding-strategy": kept}
-        written["--ckpt-format"] = "fsdp_dtensor"
-    if sharded and plan.replica_groups > 1:
-        written["--num-distributed-optimizer-instances"] = whole(plan.replica_groups)
-    moved = plan.framework.sharding.gradient_reduce_bytes
-    if plan.dtype != "fp32":
-        low = moved.get(plan.dtype, moved["bf16"]) < FULL
-        written |= _set(
-            grad_reduce_in_bf16=low and plan.high_precision_dtype == "bf16",
-            accumulate_allreduce_grads_in_fp32=not low and plan.high_precision_dtype == "fp16",
-        )
-    return written
+def _layout(scenario: Scenario) -> str | None:
+    """Unequal chunks in order, with the embedding, the loss and what predicts further tokens at the ends."""
+    stated, layers, parts = scenario.plan.stage_layers, scenario.model.layers, _parts(scenario)
+    if parts == 1 or (stated is None and not (layers + _ends(scenario)) % parts):
+        return None
+    chunks = ["t" * count for count in stated or stage_layers(layers, parts)]
+    chunks[0], chunks[-1] = f"E{chunks[0]}", f"{chunks[-1]}{'m' * whole(scenario.plan.prediction_layers)}L"
+    return "|".join(chunks)
 
 
-FULL: Final = 4
-
-
-def _precision(plan: Plan) -> Arguments:
-    written = _set(**{plan.high_precision_dtype: plan.high_precision_dtype in ("bf16", "fp16")})
-    match plan.dtype:
-        case "fp8":
-            written |= {"--fp8-format": "hybrid", "--fp8-recipe": RECIPES[plan.fp8_recipe]}
-        case "mxfp8":
-            written |= {"--fp8-format": "e4m3", "--fp8-recipe": "mxfp8"}
-        case "nvfp4":
-            written |= {"--fp4-format": "e2m1", "--fp4-recipe": "nvfp4"}
-        case _:
-            return written
-    if _gathers_low(plan):
-        written |= _set(fp8_param_gather=True, reuse_grad_buf_for_mxfp8_param_ag=plan.dtype == "mxfp8")
-    layers = whole(plan.bf16_layers)
-    if layers:
-        written |= {
-            "--first-last-layers-bf16": True,
-            "--num-layers-at-start-in-bf16": layers // 2,
-            "--num-layers-at-end-in-bf16": layers - layers // 2,
-        }
-    return {**written, **_set(fp8_output_proj=plan.narrow_head)}
-
-
-def _gathers_low(plan: Plan) -> bool:
-    """Whether weights are kept and gathered in 8 bits alone."""
-    kept = plan.framework.low_precision.weight_bytes
-    return bool(plan.zero_stage > 0) and bool(kept) and plan.dtype in GATHERED
-
-
-def _memory(plan: Plan) -> Arguments:
-    written = _recomputation(plan)
-    if "optimizer" in plan.offload:
-        written |= {"--optimizer-cpu-offload": True, "--optimizer-offload-fraction": 1.0}
-        written |= _set(use_precision_aware_optimizer=True, overlap_cpu_optimizer_d2h_h2d=True)
-    if "activations" in plan.offload:
-        written |= {"--fine-grained-activation-offloading": True, "--offload-modules": list(HELD)}
-    return written
-
-
-def _recomputation(plan: Plan) -> Arguments:
-    recompute = plan.recompute
-    if recompute == "none":
-        return {}
-    if recompute == "selective":
-        return {"--recompute-granularity": "selective", "--recompute-modules": _named(plan.framework.selective)}
-    of = recompute if isinstance(recompute, Recomputation) else Recomputation()
-    if of.modules:
-        return {"--recompute-granularity": "selective", "--recompute-modules": _named(of.modules)}
-    some = of.layers is not None
-    layers = (of.layers or 0) // whole(plan.virtual_stages) if some else of.together
-    return {
-        "--recompute-granularity": "full",
-        "--recompute-method": "block" if some else "uniform",
-        "--recompute-num-layers": layers,
-    }
-
-
-def _named(modules: Any) -> list[str]:
-    return [name for word, name in MODULES.items() if word in modules]
-
-
-def _kernels(plan: Plan) -> Arguments:
-    fused = "fused" if plan.attention_kernel == "cudnn" else "flash"
-    backend = "unfused" if plan.attention == "eager" else fused if plan.attention_kernel else "auto"
-    loss = {"--cross-entropy-loss-fusion": True, "--cross-entropy-fusion-impl": "native"}
-    return {
-        "--attention-backend": backend,
-        **(loss if "cross-entropy" in plan.framework.fusion.fused else {}),
-        "--optimizer": OPTIMIZERS[plan.optimizer],
-    }
-
-
-def _experts(scenario: Scenario) -> Arguments:
-    plan = scenario.plan
-    written: Arguments = {"--mtp-num-layers": whole(plan.prediction_layers)} if plan.prediction_layers else {}
-    if scenario.model.experts is None:
-        return written
-    deduplicated = plan.expert_dispatch == "deduplicated"
-    written |= {
-        "--expert-model-parallel-size": whole(plan.expert_parallel),
-        "--expert-tensor-parallel-size": whole(plan.expert_tensor_parallel),
-        "--moe-token-dispatcher-type": "flex" if deduplicated else "alltoall",
-        **({"--moe-flex-dispatcher-backend": "deepep"} if deduplicated else {}),
-    }
-    if plan.expert_capacity:
-        written |= {"--moe-expert-capacity-factor": plan.expert_capacity, "--moe-pad-expert-input-to-capacity": True}
-    return {**written, **_set(overlap_moe_expert_parallel_comm=plan.expert_overlap)}
-
-
-def plan_of(options: Options) -> dict[str, Any]:
-    """Return the plan that arguments state, by a scenario's keys."""
-    stages = options.number("pipeline-model-parallel-size", 1) or 1
-    read: dict[str, Any] = {
-        "framework": "megatron",
-        "tensor_parallel": options.number("tensor-model-parallel-size", 1),
-        "pipeline_parallel": stages,
-        "context_parallel": options.number("context-parallel-size", 1),
-        "sequence_parallel": options.has("sequence-parallel"),
-        "tensor_overlap": "all" if options.has("tp-comm-overlap") else "backward",
-        "virtual_stages": _virtual_stages(options, stages),
-        "micro_batch": options.number("micro-batch-size"),
-        "optimizer": {value: key for key, value in OPTIMIZERS.items()}.get(options.text("optimizer", "adam") or ""),
-        "prediction_layers": options.number("mtp-num-layers", least=0),
-        "stage_layers": _stage_layers(options, stages),
-        **_context_of(options),
-        **_sharding_of(options),
-        **_precision_of(options),
-        **_memory_of(options),
-        **_kernels_of(options),
-    }
-    return without_none({**read, **(_experts_of(options) if options.number("num-experts", least=0) else {})})
-
-
-def _context_of(options: Options) -> dict[str, Any]:
-    named = options.text("cp-comm-type", "p2p")
-    options.has("hierarchical-context-parallel-sizes")
-    if options.number("context-parallel-size", 1) == 1:
-        return {}
-    return {"context_exchange": {value: key for key, value in EXCHANGES.items()}.get(named or "")}
-
-
-def _stage_layers(options: Options, stages: int) -> list[int] | None:
+def _stated_layout(options: Options) -> list[int] | None:
     """Layers of each stage where a layout spreads them otherwise than by default."""
-    layout = options.text("pipeline-model-parallel-layout")
+    layout, stages = options.text("pipeline-model-parallel-layout"), _stages(options)
     if not layout:
         return None
     repeated = re.compile(r"\(([^()]*)\)\*(\d+)|([A-Za-z])\*(\d+)")
@@ -284,8 +109,12 @@ def _stage_layers(options: Options, stages: int) -> list[int] | None:
     return layers if len(layers) == stages and layers != stage_layers(sum(layers), stages) else None
 
 
-def _virtual_stages(options: Options, stages: int) -> int:
-    layers = options.number("num-layers")
+def _stages(options: Options) -> int:
+    return options.number("pipeline-model-parallel-size", 1) or 1
+
+
+def _virtual_stages(options: Options) -> int:
+    layers, stages = options.number("num-layers"), _stages(options)
     each = options.number("num-layers-per-virtual-pipeline-stage")
     layout = options.text("pipeline-model-parallel-layout")
     counted = options.has("account-for-embedding-in-pipeline-split") + options.has("account-for-loss-in-pipeline-split")
@@ -296,55 +125,79 @@ def _virtual_stages(options: Options, stages: int) -> int:
     return options.number("num-virtual-stages-per-pipeline-rank", 1) or 1
 
 
-def _sharding_of(options: Options) -> dict[str, Any]:
-    strategy = options.text("data-parallel-sharding-strategy", "optim_grads_params") or ""
+def _zero_stage(options: Options) -> int:
+    """The distributed optimizer is ZeRO-1; Megatron-FSDP shards the rest."""
+    strategy = options.text("data-parallel-sharding-strategy", "optim_grads_params")
     fsdp = options.has("use-megatron-fsdp") or options.has("use-torch-fsdp2")
     sharded = options.has("use-distributed-optimizer")
-    stage = {"no_shard": 0, "optim": 1, "optim_grads": 2}.get(strategy, 3) if fsdp else int(sharded)
-    low = options.has("grad-reduce-in-bf16")
-    full = options.has("accumulate-allreduce-grads-in-fp32")
-    options.has("ckpt-format")
-    reduced = "bf16" if low else "fp32" if full or options.has("bf16") else "fp16" if options.has("fp16") else None
-    return {
-        "zero_stage": stage,
-        "overlap_gradient_reduce": options.has("overlap-grad-reduce"),
-        "overlap_parameter_gather": options.has("overlap-param-gather"),
-        "gradient_reduce_dtype": reduced,
-    }
+    return {"no_shard": 0, "optim": 1, "optim_grads": 2}.get(strategy, 3) if fsdp else int(sharded)
 
 
-def _precision_of(options: Options) -> dict[str, Any]:
+def _reduces(scenario: Scenario, dtype: str, *, low: bool) -> bool:
+    """Whether gradients of a compute dtype are reduced in 16 bits, or else in full."""
+    plan, moved = scenario.plan, scenario.plan.framework.sharding.gradient_reduce_bytes
+    return plan.high_precision_dtype == dtype and (moved.get(plan.dtype, moved["bf16"]) < _FULL) is low
+
+
+def _stated_reduction(options: Options) -> str | None:
+    low, full = (options.has(name) for name in ("grad-reduce-in-bf16", "accumulate-allreduce-grads-in-fp32"))
+    return "bf16" if low else "fp32" if full or options.has("bf16") else "fp16" if options.has("fp16") else None
+
+
+def _is_low(scenario: Scenario) -> bool:
+    return scenario.plan.dtype in (*_FP8, "nvfp4")
+
+
+def _gathers_low(scenario: Scenario) -> bool:
+    """Whether weights are kept and gathered in 8 bits alone."""
+    plan = scenario.plan
+    return bool(plan.zero_stage > 0) and bool(plan.framework.low_precision.weight_bytes) and plan.dtype in GATHERED
+
+
+def _dtype(options: Options) -> str:
     plain = "bf16" if options.has("bf16") else "fp16" if options.has("fp16") else "fp32"
-    recipe = options.text("fp8-recipe", "delayed")
-    read: dict[str, Any] = {"dtype": plain}
     if options.has("fp4-format"):
-        options.has("fp4-recipe")
-        read = {"dtype": "nvfp4"}
-    elif options.has("fp8-format") or options.has("fp8-hybrid") or options.has("fp8-e4m3"):
-        low = "mxfp8" if recipe == "mxfp8" else "fp8"
-        read = {"dtype": low, "fp8_parameter_gather": options.has("fp8-param-gather")}
-        if low == "fp8":
-            read["fp8_recipe"] = {value: key for key, value in RECIPES.items()}.get(recipe or "")
-        options.has("reuse-grad-buf-for-mxfp8-param-ag")
-    if options.has("first-last-layers-bf16"):
-        ends = (options.number(f"num-layers-at-{end}-in-bf16", 1, least=0) or 0 for end in ("start", "end"))
-        read["bf16_layers"] = sum(ends)
-    return {**read, **({"narrow_head": True} if options.has("fp8-output-proj") else {})}
+        return "nvfp4"
+    low = options.has("fp8-format") or options.has("fp8-hybrid") or options.has("fp8-e4m3")
+    return ("mxfp8" if options.text("fp8-recipe", "delayed") == "mxfp8" else "fp8") if low else plain
 
 
-def _memory_of(options: Options) -> dict[str, Any]:
-    offloaded = {
-        "optimizer": options.has("optimizer-cpu-offload"),
-        "activations": options.has("fine-grained-activation-offloading") or options.has("cpu-offloading-num-layers"),
-    }
-    for name in ("offload-modules", "optimizer-offload-fraction", "use-precision-aware-optimizer"):
-        options.has(name)
-    options.has("overlap-cpu-optimizer-d2h-h2d")
-    parts = [name for name, is_set in offloaded.items() if is_set]
-    return {"offload": parts or "none", "recompute": _recompute_of(options)}
+def _recipe(scenario: Scenario) -> str | None:
+    plan = scenario.plan
+    return RECIPES[plan.fp8_recipe] if plan.dtype == "fp8" else "mxfp8" if plan.dtype == "mxfp8" else None
 
 
-def _recompute_of(options: Options) -> Any:
+def _stated_recipe(options: Options) -> str | None:
+    recipe = _inverse(RECIPES, options.text("fp8-recipe", "delayed"))
+    return recipe if _dtype(options) == "fp8" else None
+
+
+def _ends_in_bf16(scenario: Scenario) -> int:
+    return whole(scenario.plan.bf16_layers) if _is_low(scenario) else 0
+
+
+def _stated_ends_in_bf16(options: Options) -> int | None:
+    if not options.has("first-last-layers-bf16"):
+        return None
+    return sum(options.number(f"num-layers-at-{end}-in-bf16", 1, least=0) or 0 for end in ("start", "end"))
+
+
+def _recomputation(plan: Plan) -> dict[str, Any]:
+    """The arguments of recomputation, by the end of their names."""
+    recompute = plan.recompute
+    if recompute == "none":
+        return {}
+    modules = recompute.modules if isinstance(recompute, Recomputation) else ()
+    if recompute == "selective" or modules:
+        chosen = plan.framework.selective if recompute == "selective" else modules
+        return {"granularity": "selective", "modules": [name for word, name in MODULES.items() if word in chosen]}
+    of = recompute if isinstance(recompute, Recomputation) else Recomputation()
+    if of.layers is not None:
+        return {"granularity": "full", "method": "block", "num-layers": of.layers // whole(plan.virtual_stages)}
+    return {"granularity": "full", "method": "uniform", "num-layers": of.together}
+
+
+def _stated_recomputation(options: Options) -> Any:
     granularity, method = options.text("recompute-granularity"), options.text("recompute-method")
     layers, named = options.number("recompute-num-layers", 1, least=0), options.words("recompute-modules")
     if options.has("recompute-activations") or granularity == "selective":
@@ -353,34 +206,185 @@ def _recompute_of(options: Options) -> Any:
     if granularity != "full":
         return "none"
     if method == "block":
-        stages = options.number("pipeline-model-parallel-size", 1) or 1
-        return {"modules": "full", "layers": (layers or 0) * _virtual_stages(options, stages)}
+        return {"modules": "full", "layers": (layers or 0) * _virtual_stages(options)}
     return {"modules": "full", "together": layers} if layers and layers > 1 else "full"
 
 
-def _kernels_of(options: Options) -> dict[str, Any]:
-    backend = options.text("attention-backend")
-    fuses = options.has("cross-entropy-loss-fusion")
-    options.has("cross-entropy-fusion-impl")
-    options.has("use-flash-attn")
-    read: dict[str, Any] = {"attention": "eager" if backend in ("unfused", "local") else "flash", "fused_loss": fuses}
-    if backend == "fused":
-        read["attention_kernel"] = "cudnn"
-    return read
+def _stated_offload(options: Options) -> Any:
+    activations = options.has("fine-grained-activation-offloading") or options.has("cpu-offloading-num-layers")
+    optimizer = options.has("optimizer-cpu-offload")
+    return [*["optimizer"] * optimizer, *["activations"] * activations] or "none"
 
 
-def _experts_of(options: Options) -> dict[str, Any]:
-    tensor = options.number("tensor-model-parallel-size", 1)
-    flexible = options.text("moe-token-dispatcher-type", "allgather") == "flex" or options.has("moe-enable-deepep")
-    options.has("moe-flex-dispatcher-backend")
-    options.has("moe-pad-expert-input-to-capacity")
-    return {
-        "expert_parallel": options.number("expert-model-parallel-size", 1),
-        "expert_tensor_parallel": options.number("expert-tensor-parallel-size", tensor),
-        "expert_capacity": options.decimal("moe-expert-capacity-factor"),
-        "expert_dispatch": "deduplicated" if flexible else "all-to-all",
-        "expert_overlap": True if options.has("overlap-moe-expert-parallel-comm") else None,
-    }
+def _backend(scenario: Scenario) -> str:
+    plan = scenario.plan
+    fused = "fused" if plan.attention_kernel == "cudnn" else "flash"
+    return "unfused" if plan.attention == "eager" else fused if plan.attention_kernel else "auto"
+
+
+def _fuses_loss(scenario: Scenario) -> bool:
+    return "cross-entropy" in scenario.plan.framework.fusion.fused
+
+
+def _deduplicates(scenario: Scenario) -> bool:
+    return scenario.plan.expert_dispatch == "deduplicated"
+
+
+def _is_flexible(options: Options) -> bool:
+    return options.text("moe-token-dispatcher-type", "allgather") == "flex" or options.has("moe-enable-deepep")
+
+
+Row: TypeAlias = Option[Scenario, Options]
+
+
+def _degree(name: str, field: str) -> Row:
+    """Return the option of a degree."""
+    return Option(f"--{name}", field, lambda s: whole(getattr(s.plan, field)), lambda o: o.number(name, 1))
+
+
+def _flag(name: str, is_on: Callable[[Scenario], object], field: str = "", on: Any = True, off: Any = False) -> Row:
+    """Return the option that stands alone where something is so, and what its field is with and without it."""
+    return Option(f"--{name}", field, lambda s: bool(is_on(s)) or None, lambda o: on if o.has(name) else off)
+
+
+def _with_another(name: str, write: Callable[[Scenario], object]) -> Row:
+    """Return an option that says nothing beyond another one."""
+    return Option(f"--{name}", write=write, read=lambda o: o.has(name))
+
+
+KEYS: Final[Sequence[Row]] = (
+    _degree("tensor-model-parallel-size", "tensor_parallel"),
+    _degree("pipeline-model-parallel-size", "pipeline_parallel"),
+    _degree("context-parallel-size", "context_parallel"),
+    Option(
+        "--cp-comm-type",
+        "context_exchange",
+        lambda s: EXCHANGES[s.plan.context_exchange] if s.plan.context_parallel > 1 else None,
+        _stated_exchange,
+    ),
+    _with_another("hierarchical-context-parallel-sizes", _inner_and_outer),
+    _flag("sequence-parallel", lambda s: s.plan.sequence_parallel and s.plan.tensor_parallel > 1, "sequence_parallel"),
+    _flag(
+        "tp-comm-overlap",
+        lambda s: s.plan.tensor_overlap == "all" and s.plan.tensor_parallel > 1,
+        "tensor_overlap",
+        "all",
+        "backward",
+    ),
+    _flag("account-for-embedding-in-pipeline-split", _ends),
+    _flag("account-for-loss-in-pipeline-split", _ends),
+    Option("--num-layers-per-virtual-pipeline-stage", "virtual_stages", _chunk_layers, _virtual_stages),
+    Option("--pipeline-model-parallel-layout", "stage_layers", _layout, _stated_layout),
+    Option(
+        "--micro-batch-size", "micro_batch", lambda s: whole(s.plan.sequences), lambda o: o.number("micro-batch-size")
+    ),
+    Option("--global-batch-size", write=lambda s: s.workload.global_batch),
+    Option("--use-distributed-optimizer", "zero_stage", lambda s: bool(s.plan.zero_stage > 0) or None, _zero_stage),
+    _flag("overlap-grad-reduce", lambda s: s.plan.framework.overlap.gradients, "overlap_gradient_reduce"),
+    _flag(
+        "overlap-param-gather",
+        lambda s: s.plan.framework.overlap.parameters and s.plan.zero_stage > 0,
+        "overlap_parameter_gather",
+    ),
+    Option("--use-megatron-fsdp", write=lambda s: bool(s.plan.zero_stage > 1) or None),
+    Option("--data-parallel-sharding-strategy", write=lambda s: SHARDED.get(whole(s.plan.zero_stage))),
+    _with_another("ckpt-format", lambda s: "fsdp_dtensor" if s.plan.zero_stage > 1 else None),
+    Option(
+        "--num-distributed-optimizer-instances",
+        write=lambda s: whole(s.plan.replica_groups) if s.plan.zero_stage > 0 and s.plan.replica_groups > 1 else None,
+    ),
+    _flag("grad-reduce-in-bf16", lambda s: _reduces(s, "bf16", low=True)),
+    _flag("accumulate-allreduce-grads-in-fp32", lambda s: _reduces(s, "fp16", low=False)),
+    Option("", "gradient_reduce_dtype", read=_stated_reduction),
+    _flag("bf16", lambda s: s.plan.high_precision_dtype == "bf16"),
+    _flag("fp16", lambda s: s.plan.high_precision_dtype == "fp16"),
+    Option("--fp8-format", "dtype", lambda s: _FP8.get(s.plan.dtype), _dtype),
+    Option("--fp8-recipe", "fp8_recipe", _recipe, _stated_recipe),
+    Option("--fp4-format", write=lambda s: "e2m1" if s.plan.dtype == "nvfp4" else None),
+    _with_another("fp4-recipe", lambda s: "nvfp4" if s.plan.dtype == "nvfp4" else None),
+    Option(
+        "--fp8-param-gather",
+        "fp8_parameter_gather",
+        lambda s: _gathers_low(s) or None,
+        lambda o: o.has("fp8-param-gather") if _dtype(o) in GATHERED else None,
+    ),
+    _flag("reuse-grad-buf-for-mxfp8-param-ag", lambda s: _gathers_low(s) and s.plan.dtype == "mxfp8"),
+    _flag("first-last-layers-bf16", _ends_in_bf16),
+    Option(
+        "--num-layers-at-start-in-bf16",
+        "bf16_layers",
+        lambda s: _ends_in_bf16(s) // 2 if _ends_in_bf16(s) else None,
+        _stated_ends_in_bf16,
+    ),
+    Option("--num-layers-at-end-in-bf16", write=lambda s: -(-_ends_in_bf16(s) // 2) or None),
+    _flag("fp8-output-proj", lambda s: _is_low(s) and s.plan.narrow_head, "narrow_head", on=True, off=None),
+    Option(
+        "--recompute-granularity",
+        "recompute",
+        lambda s: _recomputation(s.plan).get("granularity"),
+        _stated_recomputation,
+    ),
+    *(
+        Option(f"--recompute-{end}", write=lambda s, end=end: _recomputation(s.plan).get(end))  # type: ignore[misc]
+        for end in ("modules", "method", "num-layers")
+    ),
+    Option("--optimizer-cpu-offload", "offload", lambda s: "optimizer" in s.plan.offload or None, _stated_offload),
+    _with_another("optimizer-offload-fraction", lambda s: 1.0 if "optimizer" in s.plan.offload else None),
+    _flag("use-precision-aware-optimizer", lambda s: "optimizer" in s.plan.offload),
+    _flag("overlap-cpu-optimizer-d2h-h2d", lambda s: "optimizer" in s.plan.offload),
+    Option("--fine-grained-activation-offloading", write=lambda s: "activations" in s.plan.offload or None),
+    _with_another("offload-modules", lambda s: ["core_attn", "attn_proj"] if "activations" in s.plan.offload else None),
+    Option(
+        "--attention-backend",
+        "attention",
+        _backend,
+        lambda o: "eager" if o.text("attention-backend") in ("unfused", "local") else "flash",
+    ),
+    Option("", "attention_kernel", read=lambda o: "cudnn" if o.text("attention-backend") == "fused" else None),
+    Option("", read=lambda o: o.has("use-flash-attn")),
+    _flag("cross-entropy-loss-fusion", _fuses_loss, "fused_loss"),
+    _with_another("cross-entropy-fusion-impl", lambda s: "native" if _fuses_loss(s) else None),
+    Option(
+        "--optimizer",
+        "optimizer",
+        lambda s: OPTIMIZERS[s.plan.optimizer],
+        lambda o: _inverse(OPTIMIZERS, o.text("optimizer", "adam")),
+    ),
+    Option(
+        "--mtp-num-layers",
+        "prediction_layers",
+        lambda s: whole(s.plan.prediction_layers) or None,
+        lambda o: o.number("mtp-num-layers", least=0),
+    ),
+)
+"""Arguments of a plan and of its workload's batch."""
+EXPERT_KEYS: Final[Sequence[Row]] = (
+    _degree("expert-model-parallel-size", "expert_parallel"),
+    Option(
+        "--expert-tensor-parallel-size",
+        "expert_tensor_parallel",
+        lambda s: whole(s.plan.expert_tensor_parallel),
+        lambda o: o.number("expert-tensor-parallel-size", o.number("tensor-model-parallel-size", 1)),
+    ),
+    Option(
+        "--moe-token-dispatcher-type",
+        "expert_dispatch",
+        lambda s: "flex" if _deduplicates(s) else "alltoall",
+        lambda o: "deduplicated" if _is_flexible(o) else "all-to-all",
+    ),
+    _with_another("moe-flex-dispatcher-backend", lambda s: "deepep" if _deduplicates(s) else None),
+    Option(
+        "--moe-expert-capacity-factor",
+        "expert_capacity",
+        lambda s: s.plan.expert_capacity or None,
+        lambda o: o.decimal("moe-expert-capacity-factor"),
+    ),
+    _flag("moe-pad-expert-input-to-capacity", lambda s: s.plan.expert_capacity),
+    _flag("overlap-moe-expert-parallel-comm", lambda s: s.plan.expert_overlap, "expert_overlap", on=True, off=None),
+)
+"""Those of models with experts."""
+WRITTEN: Final = fields_written((*KEYS, *EXPERT_KEYS)) | {"data_parallel_shard", "schedule"}
+"""Fields of a plan that have arguments."""
 
 
 STEPS: Final = 50
@@ -402,7 +406,7 @@ def write(scenario: Scenario) -> Launch:
     asked = with_micro_batch(scenario)
     arguments = {
         **model_arguments(asked.model, asked.workload.sequence_length),
-        **plan_arguments(asked),
+        **written((*KEYS, *EXPERT_KEYS) if asked.model.experts else KEYS, asked),
         **_run(asked),
     }
     words = [*_environment(asked), *torchrun(asked.cluster, "${MEGATRON:-Megatron-LM}/pretrain_gpt.py")]
@@ -506,7 +510,8 @@ def read(found: Source) -> Reading:
     launcher, options = launcher_and_program(found.words)
     vocabulary = _vocabulary(options)
     model = model_of(options, vocabulary)
-    plan = plan_of(options)
+    keys = (*KEYS, *EXPERT_KEYS) if options.number("num-experts", least=0) else KEYS
+    plan = {"framework": "megatron", **fields_read(keys, options)}
     devices = devices_of(launcher)
     scenario = {"model": model, "workload": _workload(options), "plan": plan}
     degrees = [plan[f"{axis}_parallel"] for axis in ("tensor", "pipeline", "context")]

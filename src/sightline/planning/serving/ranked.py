@@ -12,7 +12,7 @@ from sightline.planning.clusters import devices_setting, price_assumptions
 from sightline.planning.generation.generation_search import UNKNOWN_QUALITY, free_fields
 from sightline.planning.generation_objectives import missed_by
 from sightline.planning.plan_answer import LazySequence, NearestPlan, Neighbour, PlanAnswer, RankedPlan, by_loss
-from sightline.planning.plan_limits import read_amount, read_limits
+from sightline.planning.plan_limits import Command, Options, read_amount, read_limits
 from sightline.planning.rationale.generation_rationale import ALIKE, LATENCIES, SEEN
 from sightline.planning.serving.layouts import ServingSpace, limits_of
 from sightline.planning.serving.serving_search import (
@@ -306,33 +306,24 @@ USUAL_TOP = 5
 """Plans that are returned where nobody says how many: each is simulated at several rates."""
 
 
-def plan_serving(
-    spaces: Sequence[ServingSpace],
-    *,
-    objective: str,
-    top: int | None,
-    of_users: Mapping[str, object],
-    think_time: object,
-    command: str,
-    progress: Progress,
-) -> PlanAnswer:
+def plan_serving(spaces: Sequence[ServingSpace], options: Options, command: Command, progress: Progress) -> PlanAnswer:
     """Return the best plans to serve a load, as `sightline.planning.search.plan` is asked for them.
-
-    ``of_users`` are limits on times that users see, by name.
 
     Raises:
         InputError: every mistake in the request.
     """
-    name = objective_of(objective)
+    name = objective_of(options["objective"])
     mixed = next((space.scenario.cluster for space in spaces if space.scenario.cluster.groups), None)
     if mixed is not None:
         raise InputError(f"cluster has {mixed.in_words}; allowed in a serving search: devices of one type")
-    limits = {f"{key}_s": value for key, value in read_limits(**of_users).items()}
-    spaces = [_within_limits(space, limits) for space in spaces]
-    think_s = _think_s(think_time, spaces)
-    count = top or USUAL_TOP
+    limits = {key: options[key] for key in ("ttft", "tpot") if options[key] is not None}
+    limits_s = {f"{key}_s": value for key, value in read_limits(**limits).items()}
+    spaces = [_within_limits(space, limits_s) for space in spaces]
+    think_s = _think_s(options["think_time"], spaces)
+    count = options["top"] or USUAL_TOP
     found = search(spaces, name, top=count, think_s=think_s, progress=progress)
-    return answer_of(found, spaces, name, count, command)
+    settings = {f"workload.slo.{key}": value for key, value in limits.items()}
+    return answer_of(found, spaces, name, count, command({"think-time": options["think_time"]}, settings))
 
 
 def _within_limits(space: ServingSpace, limits: Mapping[str, float]) -> ServingSpace:
